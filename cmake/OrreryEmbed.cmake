@@ -1,0 +1,10 @@
+# orrery_embed(TARGET SYMBOL PATTERN..): compiles the files that match into TARGET as
+# `std::span<const orrery::EmbeddedFile> orrery::SYMBOL()`, sorted by name. A new file is picked up by the next build.
+function(orrery_embed target symbol)
+  file(GLOB files CONFIGURE_DEPENDS ${ARGN})
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/embedded/${symbol}.cpp)
+  add_custom_command(OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DSYMBOL=${symbol} "-DFILES=${files}" -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+  target_sources(${target} PRIVATE ${out})
+endfunction()

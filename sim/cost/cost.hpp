@@ -1,0 +1,60 @@
+// How long an op takes alone on its device, and what a collective asks of the links. All constants are data with provenance
+// (calibration.hpp); nothing here knows a model's or a paper's name.
+#pragma once
+
+#include "sim/plan/plan.hpp"
+#include "topology/fabric.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// Time of a compute op alone on the device, and the kernels (host launches) it takes.
+struct ComputeCost { Time duration; int kernels = 1; };
+
+// A collective or transfer as a fluid bundle (DESIGN: sharing links): first `latency`, then `payload` bytes at a rate of at most
+// `cap`, each payload byte putting `load` bytes on each link named.
+struct LinkLoad { LinkId link; double load; };
+struct CommCost {
+    Time latency;
+    double payload = 0;                  // bytes
+    BytesPerSecond cap;                  // of the protocol and algorithm, links aside
+    std::string algorithm;               // "ring/Simple", "tree/LL128", "nvls", "p2p", ...
+    int kernels = 1;
+};
+
+// What slows what while communication runs beside computation on one device.
+struct Interference { double compute_slowdown = 0; double communication_slowdown = 0; };  // 0.2: takes 1.2 times as long
+
+class CostModel {
+  public:
+    CostModel(const Scenario& scenario, const Fabric& fabric);
+    ~CostModel();
+    CostModel(CostModel&&) noexcept;
+
+    // Any op that is neither a Collective, an Exchange, an Alloc nor a Free. Zero for HostSync.
+    ComputeCost compute(const Plan& plan, const Op& op) const;
+
+    // The collective over these ranks (in the communicator's order), and the loads of its instance on the links. `algorithm` of the
+    // result decides the loads, so that instances alike have loads alike.
+    CommCost collective(const Collective& c, std::span<const int> ranks) const;
+    std::vector<LinkLoad> loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const;
+
+    // One point-to-point transfer.
+    CommCost transfer(Bytes bytes, int from, int to) const;
+    std::vector<LinkLoad> transfer_loads(int from, int to) const;
+
+    Interference interference() const;
+    Time launch() const;                 // host time per kernel launch
+    // One line per constant group used: "gemm bf16: fitted ...", for the report.
+    std::vector<std::string> provenance() const;
+
+  private:
+    struct Data;
+    std::unique_ptr<Data> data_;
+};
+
+} // namespace orrery

@@ -1,0 +1,56 @@
+// The simulator: runs a plan against a cost model, event by event, ranks folded into classes (fold.hpp), links shared max-min
+// fairly (sharing.hpp).
+#pragma once
+
+#include "sim/cost/cost.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/trace/trace.hpp"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// One category at each instant of a rank: the compute it runs, else the transfer its next op waits for, else the root cause of its wait.
+enum class Category : std::uint8_t { compute, recompute, exposed_tp, exposed_cp, exposed_ep, exposed_pp, exposed_dp, optimizer, offload, bubble, other };
+inline constexpr int category_count = 11;
+const char* name(Category c);
+
+struct LaneResult {
+    std::int32_t rank = 0, ranks = 1;                        // the rank simulated, and how many it stands for
+    std::int16_t stage = 0;
+    std::array<Time, category_count> breakdown{};            // of one steady step; adds up to the step time
+    Time compute_busy;
+    double hardware_flops = 0;                               // executed in a step, recompute included
+};
+
+struct LinkUse { LinkId link; std::int32_t twins = 1; double bytes = 0; double capacity = 0; };  // bytes in a step on one link; twins: links alike
+
+struct Blocked { std::int32_t rank; std::string op; std::string waits_for; };
+struct Deadlock { std::vector<Blocked> blocked; };           // each blocked rank (one per class) and what it waits for
+std::string to_text(const Deadlock& d);
+
+struct SimulateOptions {
+    bool fold = true;                // off: every rank its own lane
+    bool replay = true;              // off: every op of every microbatch is an event
+    bool trace = false;              // record spans of the last step
+    int max_steps = 4;               // simulated until the state at a step's end repeats
+};
+
+struct SimulationStats { std::uint64_t events = 0; std::uint64_t replayed_ops = 0; int steps = 0; int lanes = 0; };
+
+struct Simulation {
+    Time step_time;                  // steady-state period
+    std::vector<LaneResult> lanes;
+    std::vector<LinkUse> links;
+    std::optional<Deadlock> deadlock;
+    SimulationStats stats;
+    std::optional<Trace> trace;
+};
+
+Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const SimulateOptions& options = {});
+
+} // namespace orrery

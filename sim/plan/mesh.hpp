@@ -1,0 +1,35 @@
+// The grid of ranks: how many along each axis, and which global rank stands where (rank_order).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery {
+
+// dp is the sharding part of data parallelism (the HSDP group), dpr its replicas; dp x dpr is strategy.data_parallel.
+enum class Axis : std::uint8_t { tp, cp, ep, dp, dpr, pp };
+inline constexpr int axis_count = 6;
+const char* name(Axis axis);
+
+using AxisMask = std::uint8_t;
+constexpr AxisMask mask(Axis a) { return static_cast<AxisMask>(1u << static_cast<unsigned>(a)); }
+
+using Coordinates = std::array<int, axis_count>;   // indexed by Axis
+
+struct Mesh {
+    std::array<int, axis_count> size{1, 1, 1, 1, 1, 1};
+    std::vector<Axis> order;                        // fastest-varying first, every axis once
+
+    int extent(Axis a) const { return size[static_cast<std::size_t>(a)]; }
+    int ranks() const;
+    int rank_of(const Coordinates& c) const;
+    Coordinates coordinates(int rank) const;
+};
+
+// "tp-cp-ep-dp-pp" as axes, fastest first; dpr follows dp. Throws std::invalid_argument naming the first bad word.
+std::vector<Axis> parse_rank_order(std::string_view text);
+
+} // namespace orrery

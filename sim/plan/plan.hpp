@@ -1,0 +1,129 @@
+// The plan: what both interpreters run. Blocks of ops over named buffers, and per pipeline rank a program: an ordered list of
+// actions, each binding microbatches to a block. lower.hpp makes it from a scenario; verify.hpp proves it before anything runs.
+#pragma once
+
+#include "sim/plan/mesh.hpp"
+#include "sim/plan/work.hpp"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// Where a value stands along one mesh axis. invariant: the same on all, and so is its gradient. varying: the same on all, its
+// gradient is partial. sharded: each holds a part along `dim`. partial: each holds a summand.
+enum class PlacementKind : std::uint8_t { invariant, varying, sharded, partial };
+struct Placement {
+    std::array<PlacementKind, axis_count> kind{};
+    std::array<std::int8_t, axis_count> dim{};      // of a sharded axis: which dimension of the shape
+    PlacementKind on(Axis a) const { return kind[static_cast<std::size_t>(a)]; }
+    void set(Axis a, PlacementKind k, int d = 0) { kind[static_cast<std::size_t>(a)] = k; dim[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(d); }
+    friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+// run: parameters, optimizer states. step: gradients. microbatch: one instance per (chunk, microbatch), from its first write to its
+// last read, which may be in another block. action: inside one action.
+enum class Scope : std::uint8_t { run, step, microbatch, action };
+enum class MemoryKind : std::uint8_t { parameters, gradients, optimizer_states, activations, communication, workspace };
+inline constexpr int memory_kind_count = 6;
+const char* name(MemoryKind k);
+enum class Space : std::uint8_t { device, host, nvme };
+
+struct Buffer {
+    std::string name;                   // stable and unique in its stage: "c3.l17.qkv", "w.l17.qkv", "g.l17.qkv"
+    std::vector<std::int64_t> shape;    // local to a rank
+    DType dtype = DType::bf16;
+    Bytes bytes;                        // padding included
+    MemoryKind kind = MemoryKind::activations;
+    Space space = Space::device;
+    Scope scope = Scope::action;
+    std::int16_t stage = 0;
+    std::int16_t chunk = -1;
+    Placement placement;
+};
+
+// comm is a queue of its own per communicator; see queue_of().
+using QueueId = std::int16_t;
+inline constexpr QueueId compute_queue = 0, d2h_queue = 1, h2d_queue = 2, host_queue = 3, first_comm_queue = 4;
+constexpr QueueId queue_of(CommId c) { return static_cast<QueueId>(first_comm_queue + c); }
+
+// What an op is for: decides its share in the report's breakdown.
+enum class Phase : std::uint8_t { forward, recompute, backward_input, backward_weight, exchange, gradient_reduce, param_gather, optimizer, offload };
+const char* name(Phase p);
+
+struct Op {
+    Work work;
+    QueueId queue = compute_queue;      // an Exchange occupies the queues of all its transfers
+    Phase phase = Phase::forward;
+    std::int16_t layer = -1;            // global layer index, -1: none
+    std::int16_t unit = 0;              // the unit of the block it belongs to; units are contiguous
+    std::uint8_t port = 0;              // which of the action's microbatches it works on
+    std::vector<BufferId> in, out;      // in the kernel's documented order
+    std::vector<std::int32_t> deps;     // earlier ops of this block it waits for, beyond its queue's order
+    std::string name;                   // "l17.qkv.fwd"
+};
+
+enum class BlockKind : std::uint8_t { forward, backward, weight, exchange, reduce, gather, release, optimizer, other };
+
+// An op graph in issue order. Ops of one queue run in this order.
+struct Block {
+    std::string name;                   // "F3", "B3", "W3", "X:..", "reduce:b2"
+    BlockKind kind = BlockKind::other;
+    std::int16_t stage = 0, chunk = -1;
+    std::vector<Op> ops;
+    std::vector<std::int32_t> unit_begin;   // first op of each unit (a layer, or what stands before or behind the layers); empty: one unit
+};
+
+inline constexpr int max_ports = 4;
+
+// One run of ops [first, last) of a block, with a microbatch on each port (-1: none).
+struct Action {
+    std::int32_t block = 0;
+    std::int32_t first = 0, last = 0;
+    std::array<std::int32_t, max_ports> microbatch{-1, -1, -1, -1};
+    std::int32_t deps_begin = 0, deps_end = 0;   // in Program::deps
+};
+
+// op `op` (index in its block) of the action that holds this waits for op `on_op` of action `on_action` of the same program;
+// on_action < 0 means the previous step's action at actions.size() + on_action. Only across queues: a queue's own order needs none.
+struct ActionDep { std::int32_t op, on_action, on_op; };
+
+struct Program {
+    std::int16_t stage = 0;
+    std::vector<Action> actions;        // one step, in issue order
+    std::vector<ActionDep> deps;
+};
+
+// Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that order.
+struct Communicator {
+    std::string name;                   // "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "world"
+    AxisMask axes = 0;
+    std::vector<std::int16_t> stages;   // empty: each stage has its own instances
+};
+
+struct Plan {
+    std::string name;
+    Mesh mesh;
+    int stages = 1, chunks_per_stage = 1;
+    std::int64_t microbatches = 1;
+    std::vector<Communicator> communicators;
+    std::vector<Buffer> buffers;
+    std::vector<Block> blocks;
+    std::vector<Program> programs;      // one per pipeline rank: all ranks of a stage run the same one
+};
+
+// Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.
+std::vector<int> members(const Plan& plan, CommId c, int rank);
+int size(const Plan& plan, CommId c);   // members of each instance
+
+// Short stable text: one line an op (what `simrun plan` prints, and golden tests compare).
+std::string to_text(const Plan& plan);
+std::string to_text(const Plan& plan, const Block& block);
+// "2: F0 F1 B0 F2 B1": a program as its actions.
+std::string to_text(const Plan& plan, const Program& program);
+
+std::uint64_t hash(const Plan& plan);   // of its whole text form: what traces and ranks compare
+
+} // namespace orrery

@@ -1,0 +1,75 @@
+// What an op does: one std::variant both interpreters must handle, with shapes local to a rank.
+// FLOPs follow from the shapes here (a multiply-add is two); bytes follow from an op's buffers (plan.hpp).
+#pragma once
+
+#include "sim/scenario/scenario.hpp"
+#include "topology/units.hpp"
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace orrery {
+
+using CommId = std::int16_t;     // index in Plan::communicators
+using BufferId = std::int32_t;   // index in Plan::buffers
+
+enum class Direction : std::uint8_t { forward, backward, input_gradient, weight_gradient };
+
+// forward: C[m,n] = A[m,k] W[n,k]^T.  input_gradient: dA[m,k] = dC[m,n] W.  weight_gradient: dW[n,k] += dC^T A.
+// m, n, k are always the forward's; the GEMM actually run is gemm_shape() below. groups > 1: that many such GEMMs in one kernel.
+struct Linear { Direction direction; std::int64_t m, n, k; std::int64_t groups = 1; DType dtype = DType::bf16; DType out_dtype = DType::bf16; bool accumulate = false; };
+struct GemmShape { std::int64_t m, n, k; };
+GemmShape gemm_shape(const Linear& l);
+
+// One batched GEMM of unfused attention: batch x [m,k] x [k,n].
+struct Matmul { Direction direction; std::int64_t batch, m, n, k; DType dtype = DType::bf16; bool causal = false; };
+
+// Fused (flash) attention. heads and kv_heads are this rank's. share: the part of the full seq_q x seq_kv square that is
+// computed: (about) 1/2 for causal, w/s for a window, a table over context ranks later.
+struct Attention { Direction direction; std::int64_t batch, seq_q, seq_kv, heads, kv_heads, qk_dim, v_dim; bool causal; double share; DType dtype; AttentionKernel kernel; double dropout; };
+
+// Row softmax of unfused attention's scores (scale and mask included).
+struct Softmax { Direction direction; std::int64_t rows, cols; bool causal; bool fused; };
+struct Norm { Direction direction; NormKind kind; std::int64_t rows, cols; bool fused; };
+
+enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, alibi };
+// elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
+struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; };
+
+struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };
+
+// Vocabulary-parallel cross-entropy: maximum -> (all-reduce) -> sums of exponentials and the target's logit -> (all-reduce) -> loss;
+// gradient: softmax minus one-hot, in place where fused.
+struct CrossEntropy { enum class Part : std::uint8_t { maximum, sums, loss, gradient } part; std::int64_t tokens, vocab; bool fused; };
+
+enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
+struct OptimizerStep { OptimizerKind kind; std::int64_t elements; bool fused; bool on_host; };
+struct GradientNorm { std::int64_t elements; bool fused; };
+
+enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast };
+const char* name(CollectiveKind k);
+// bytes as nccl-tests counts them: all_reduce the buffer, all_gather the total received, reduce_scatter the total sent,
+// all_to_all a rank's whole send buffer, broadcast the message.
+struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; };
+
+// One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.
+struct Transfer { CommId comm; bool send; Bytes bytes; BufferId buffer; std::uint8_t port; };
+// Transfers that progress together, as one NCCL group: it starts when every transfer's peer has posted its side, and ends when all have ended.
+struct Exchange { std::vector<Transfer> transfers; };
+
+enum class CopyKind : std::uint8_t { device_to_host, host_to_device, host_to_nvme, nvme_to_host };
+struct Copy { CopyKind kind; Bytes bytes; };
+struct HostSync {};                       // the host waits for this op's dependencies
+struct HostWork { Time duration; };       // data loading and the like, on the host queue
+struct Alloc { BufferId buffer; };
+struct Free { BufferId buffer; };
+
+using Work = std::variant<Linear, Matmul, Attention, Softmax, Norm, Pointwise, Embedding, CrossEntropy, OptimizerStep, GradientNorm,
+                          Collective, Exchange, Copy, HostSync, HostWork, Alloc, Free>;
+
+Flops flops(const Work& work);
+const char* kind_name(const Work& work);  // "linear", "attention", "all-gather", ...: the op kinds of reports and of recompute lists
+bool is_memory_op(const Work& work);      // Alloc or Free: no time, only bytes
+
+} // namespace orrery

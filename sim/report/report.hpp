@@ -1,0 +1,36 @@
+// report.json and its terminal form: everything a run is judged by. Field names as in the JSON.
+#pragma once
+
+#include "sim/engine/simulate.hpp"
+#include "sim/memory/memory.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct Report {
+    std::string name;
+    int world_size = 0, data_parallel = 0;
+    double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, samples_per_s = 0, model_tflops_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
+    std::array<double, category_count> breakdown_s{};    // means over ranks; add up to step_time_s
+    MemoryReport memory;
+    double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
+    double energy_j = 0, cost_usd = 0;                   // 0: not known
+    std::vector<std::string> notes;                      // fields without effect, assumptions
+    std::vector<std::string> provenance;                 // what the prediction rests on
+};
+
+// The whole pipeline: lower, verify, simulate, measure memory. Throws std::runtime_error on a deadlock.
+struct Prediction { Report report; Simulation simulation; };
+struct PredictOptions { SimulateOptions simulate; bool verify = true; };
+Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
+
+Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);
+std::string to_json(const Report& report);               // report.json, keys in DESIGN.md's order
+// For a person; colour and width as the terminal allows.
+struct TextStyle { bool colour = false; int width = 100; };
+std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style = {});
+
+} // namespace orrery

@@ -1,0 +1,67 @@
+// What either interpreter did: spans per lane and queue, waits with their cause, memory, bytes by link. Reports, exports and
+// comparisons read this and never ask where it came from.
+#pragma once
+
+#include "topology/units.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+enum class SpanKind : std::uint8_t { op, transfer_wait, wait };   // transfer_wait: a collective or transfer posted, its data not yet moving
+enum class WaitCause : std::uint8_t { none, warm_up, drain, receive, collective, host, memory, dependency };
+const char* name(WaitCause c);
+
+struct TraceOp {
+    std::string name;          // "l17.qkv.fwd"
+    std::string kind;          // kind_name() of its work
+    std::string phase;
+    std::int16_t layer = -1;
+    double flops = 0;
+    std::int64_t bytes = 0;
+};
+
+struct Span {
+    Time begin, end;
+    std::int32_t op = -1;              // index in Trace::ops; -1: none (a wait)
+    std::int32_t microbatch = -1;
+    std::int16_t queue = 0;            // index in Trace::queues
+    SpanKind kind = SpanKind::op;
+    WaitCause cause = WaitCause::none;
+    std::int32_t peer = -1;            // wait: the lane that was late
+};
+
+struct MemorySample { Time at; std::vector<std::int64_t> bytes; };     // by Trace::memory_kinds
+
+struct Lane {
+    std::int32_t rank = 0;             // the rank it shows
+    std::int32_t ranks = 1;            // how many ranks it stands for
+    std::int16_t stage = 0;
+    std::vector<Span> spans;           // sorted by (queue, begin)
+    std::vector<MemorySample> memory;
+};
+
+struct Flow { std::int32_t from_lane, from_span, to_lane, to_span; };  // a transfer's two ends
+
+struct Trace {
+    std::string name;
+    std::string source;                // "simulated", "measured: .."
+    std::uint64_t plan_hash = 0;
+    Time begin, end;                   // of the step shown
+    std::vector<std::string> queues;   // "compute", "tp", "pp.up", ...
+    std::vector<std::string> memory_kinds;
+    std::vector<TraceOp> ops;
+    std::vector<Lane> lanes;
+    std::vector<Flow> flows;
+};
+
+// Compact binary form (magic, version, columns of varints). Throws std::runtime_error with the file and what is wrong with it.
+void save(const Trace& trace, const std::string& path);
+Trace load_trace(const std::string& path);
+
+// Chrome/Perfetto JSON: one process per lane, one named track per queue, flow arrows, memory counters.
+void export_perfetto(const Trace& trace, const std::string& path);
+
+} // namespace orrery

@@ -1,0 +1,30 @@
+// A device (GPU, TPU or CPU socket) as data: peaks, memory, links, power and price, each with its source.
+// Device files are scenarios/devices/*.json, embedded into the library; see topology/README.md.
+#pragma once
+
+#include "topology/units.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct Device {
+    std::string name;                              // "h100-sxm-80gb"
+    std::string title;                             // "NVIDIA H100 SXM 80GB"
+    std::string vendor;                            // nvidia, amd, google, cpu
+    std::string architecture;                      // volta, ampere, hopper, blackwell, ada, cdna2, cdna3, tpu, cpu
+    int processors = 0;                            // SMs, CUs or cores
+    Bytes memory;                                  // what the driver shows, not the marketing figure
+    BytesPerSecond memory_bandwidth;               // datasheet peak
+    Bytes l2_cache;
+    std::map<std::string, FlopsPerSecond> peak;    // dense peak by precision: fp32 tf32 fp16 bf16 fp8 mxfp8 nvfp4; absent: not supported
+    BytesPerSecond scale_up;                       // NVLink or its like, one direction, all links of the device together
+    double power_w = 0;                            // board power limit as built
+    double power_limit_w = 0;                      // as run here (a scenario may cap it); 0: power_w
+    double price_usd_per_hour = 0;                 // 0: not known
+    std::map<std::string, std::string> sources;    // field name -> "datasheet: ..", "measured: ..", "assumed: .."
+};
+
+} // namespace orrery
