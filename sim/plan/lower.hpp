@@ -1,0 +1,19 @@
+// The recipe: scenario to plan, one line a pass (lower.cpp).
+#pragma once
+
+#include "sim/plan/plan.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery {
+
+// The scenario must have come out of the parser without problems. Aborts (our bug) where a pass breaks its contract.
+Plan lower(const Scenario& scenario);
+
+// Text of the stage behind `pass` (a name of pass_names()), for `simrun plan --after`. Throws std::invalid_argument for an unknown name.
+std::string text_after(const Scenario& scenario, std::string_view pass);
+std::vector<std::string> pass_names();   // in the order they run
+
+} // namespace orrery

@@ -1,0 +1,51 @@
+// A pipeline schedule: per pipeline rank the order of its compute actions. One file a schedule; the catalog is built by CMake from
+// the files of this folder (see README.md here). Communication is not a schedule's business: the exchange pass inserts it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery {
+
+// backward: input and weight gradients in one. input and weight: the two halves where a schedule splits them.
+enum class StepKind : std::uint8_t { forward, backward, input, weight };
+
+struct ScheduleStep {
+    StepKind kind;
+    std::int16_t chunk;            // global chunk, in model order
+    std::int32_t microbatch;
+    friend bool operator==(const ScheduleStep&, const ScheduleStep&) = default;
+};
+
+struct ScheduleShape {
+    int stages = 1;                // p
+    int chunks_per_stage = 1;      // v
+    std::int64_t microbatches = 1; // m
+    // Relative times of the parts of one chunk's step, for schedules that plan with them (zero bubble): never zero.
+    double forward = 1, input = 1, weight = 1, communication = 0;
+    bool post_validation = false;  // the optimizer needs no barrier (ZB-H2, ZB-V)
+};
+
+struct Schedule { std::vector<std::vector<ScheduleStep>> ranks; };
+
+struct ScheduleInfo {
+    const char* name;              // "interleaved-1f1b"
+    const char* title;             // "Interleaved 1F1B (Megatron)"
+    const char* source;            // paper
+    const char* summary;           // one line for `simrun list schedules`
+    bool splits_backward;          // uses input and weight steps
+    int (*stage_of)(int chunk, int stages);                      // which pipeline rank holds a global chunk
+    std::string (*check)(const ScheduleShape&);                  // "" or why this shape cannot be: "needs virtual_pipeline = 2", ..
+    Schedule (*make)(const ScheduleShape&);
+};
+
+std::span<const ScheduleInfo> schedules();                       // sorted by name
+const ScheduleInfo* find_schedule(std::string_view name);        // nullptr: no such schedule
+
+// "0: F0.0 F0.1 B1.0 ..": kind, chunk, microbatch; a line a rank. Chunk left out where each rank has one.
+std::string to_text(const Schedule& schedule);
+
+} // namespace orrery
