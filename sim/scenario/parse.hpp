@@ -1,0 +1,52 @@
+// From the text of a scenario to a Scenario with every field resolved, or to every problem of the file at once.
+// Order: JSON -> overrides -> model, cluster -> framework defaults -> training, strategy, runtime -> derived fields -> checks.
+#pragma once
+
+#include "sim/scenario/scenario.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery {
+
+// A user's mistake. `where` is a JSON pointer into the scenario ("" for the whole file), `what` a full sentence that names
+// the field, the rule and a way out.
+struct Problem {
+    std::string where;
+    std::string what;
+    friend bool operator==(const Problem&, const Problem&) = default;
+};
+
+struct ParseOptions {
+    std::string base_dir;                    // what relative paths in the scenario start from; empty: the current directory
+    std::vector<std::string> overrides;      // "strategy.tensor_parallel=8" or "/strategy/tensor_parallel=8"; values are JSON or plain words
+    std::vector<std::string> schedules;      // names accepted beyond those of the format (a catalog's additions)
+};
+
+// scenario is there exactly when problems is empty.
+struct ParseResult {
+    std::optional<Scenario> scenario;
+    std::vector<Problem> problems;
+};
+
+ParseResult parse_scenario(std::string_view json_text, const ParseOptions& options = {});
+
+// Reads the file; relative paths in it start from its folder. A file that cannot be read is a problem too.
+ParseResult load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
+
+// A model alone: a preset's name or an inline object, as under "model".
+struct ModelResult {
+    std::optional<Model> model;
+    std::vector<Problem> problems;
+};
+ModelResult parse_model(std::string_view json_text, const ParseOptions& options = {});
+
+// What a correct scenario asks for that lowering cannot do yet: programs print these as errors and exit 1.
+std::vector<Problem> unsupported(const Scenario& scenario);
+
+// A line a problem: "/strategy/tensor_parallel: strategy.tensor_parallel = 6 must divide ..".
+std::string to_text(const std::vector<Problem>& problems);
+
+} // namespace orrery
