@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace orrery {
@@ -12,6 +13,14 @@ namespace orrery {
 enum class IntraKind { nvswitch, nvlink_mesh, pcie, infinity_fabric, torus, shared_memory, none };
 enum class InterKind { infiniband, roce, ethernet, omni_path, efa, torus, none };
 enum class InterTopology { fat_tree, rail_optimized, single_switch, torus };
+
+// Their names in scenarios and cluster files: "nvlink-mesh", "omni-path", "rail-optimized". Parsing gives nothing for any other text.
+const char* name(IntraKind kind);
+const char* name(InterKind kind);
+const char* name(InterTopology topology);
+std::optional<IntraKind> parse_intra_kind(std::string_view text);
+std::optional<InterKind> parse_inter_kind(std::string_view text);
+std::optional<InterTopology> parse_inter_topology(std::string_view text);
 
 struct IntraNode {
     IntraKind kind = IntraKind::nvswitch;
@@ -62,5 +71,9 @@ struct Cluster {
 
     int devices() const { return nodes * devices_per_node; }
 };
+
+// What would make a graph unusable, in words a user can act on ("vertex 3: ..", "edge 7: .."); empty where all is well: every edge
+// joins two vertices with some bandwidth, and every device reaches every other.
+std::vector<std::string> graph_problems(const ExplicitGraph& graph);
 
 } // namespace orrery

@@ -1,0 +1,42 @@
+// The words for the kinds of links and networks.
+#include "topology/cluster.hpp"
+
+#include "topology/check.hpp"
+
+#include <span>
+
+namespace orrery {
+namespace {
+
+template <class Kind> struct Word { Kind kind; const char* text; };
+
+constexpr Word<IntraKind> intra_words[] = {{IntraKind::nvswitch, "nvswitch"}, {IntraKind::nvlink_mesh, "nvlink-mesh"}, {IntraKind::pcie, "pcie"},
+                                           {IntraKind::infinity_fabric, "infinity-fabric"}, {IntraKind::torus, "torus"},
+                                           {IntraKind::shared_memory, "shared-memory"}, {IntraKind::none, "none"}};
+constexpr Word<InterKind> inter_words[] = {{InterKind::infiniband, "infiniband"}, {InterKind::roce, "roce"}, {InterKind::ethernet, "ethernet"},
+                                           {InterKind::omni_path, "omni-path"}, {InterKind::efa, "efa"}, {InterKind::torus, "torus"}, {InterKind::none, "none"}};
+constexpr Word<InterTopology> topology_words[] = {{InterTopology::fat_tree, "fat-tree"}, {InterTopology::rail_optimized, "rail-optimized"},
+                                                  {InterTopology::single_switch, "single-switch"}, {InterTopology::torus, "torus"}};
+
+template <class Kind> const char* word(std::span<const Word<Kind>> words, Kind kind) {
+    for (const auto& w : words)
+        if (w.kind == kind) return w.text;
+    broken("a kind of link without a name");
+}
+
+template <class Kind> std::optional<Kind> kind_of(std::span<const Word<Kind>> words, std::string_view text) {
+    for (const auto& w : words)
+        if (text == w.text) return w.kind;
+    return std::nullopt;
+}
+
+} // namespace
+
+const char* name(IntraKind kind) { return word<IntraKind>(intra_words, kind); }
+const char* name(InterKind kind) { return word<InterKind>(inter_words, kind); }
+const char* name(InterTopology topology) { return word<InterTopology>(topology_words, topology); }
+std::optional<IntraKind> parse_intra_kind(std::string_view text) { return kind_of<IntraKind>(intra_words, text); }
+std::optional<InterKind> parse_inter_kind(std::string_view text) { return kind_of<InterKind>(inter_words, text); }
+std::optional<InterTopology> parse_inter_topology(std::string_view text) { return kind_of<InterTopology>(topology_words, text); }
+
+} // namespace orrery
