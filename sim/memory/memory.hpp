@@ -11,9 +11,15 @@
 
 namespace orrery {
 
-struct ReserveItem { std::string name; Bytes bytes; std::string source; };   // "CUDA context", "NCCL buffers", ...
+// What a published figure counts: allocated (torch.cuda.max_memory_allocated), reserved (the caching allocator's segments), or all
+// the device holds (nvidia-smi). Each holds what the one before it holds.
+enum class MemoryMeasure : std::uint8_t { allocated, reserved, device };
 
-struct LiveBuffer { std::string name; Bytes bytes; std::int32_t count; };    // count: instances alive (microbatches)
+// "CUDA context", "NCCL buffers", ...; level: the first measure that counts it.
+struct ReserveItem { std::string name; Bytes bytes; std::string source; MemoryMeasure level = MemoryMeasure::device; };
+
+// Buffers alike, layers and chunks as '*' ("c*.l*.qkv"): their bytes together, and how many are alive (layers x microbatches).
+struct LiveBuffer { std::string name; Bytes bytes; std::int32_t count; };
 
 struct StageMemory {
     int stage = 0;
@@ -30,6 +36,11 @@ struct StageMemory {
 };
 
 struct MemoryReport { std::vector<StageMemory> stages; Bytes capacity; bool fits = true; };
+
+// A stage's peak as such a figure counts it.
+Bytes peak_as(const StageMemory& stage, MemoryMeasure measure);
+// The stage with the highest peak (the first of equals). stages must not be empty.
+const StageMemory& fullest(const MemoryReport& report);
 
 MemoryReport memory(const Plan& plan, const Scenario& scenario);
 

@@ -16,21 +16,29 @@ struct Report {
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, samples_per_s = 0, model_tflops_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
     std::array<double, category_count> breakdown_s{};    // means over ranks; add up to step_time_s
     MemoryReport memory;
+    double peak_tflops_per_gpu = 0;                      // what MFU and HFU are shares of: the device's dense peak at this precision
+    std::string peak_dtype;                              // the precision that peak is for
+    std::int64_t microbatches = 0;
     double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
     double energy_j = 0, cost_usd = 0;                   // 0: not known
     std::vector<std::string> notes;                      // fields without effect, assumptions
     std::vector<std::string> provenance;                 // what the prediction rests on
 };
 
-// The whole pipeline: lower, verify, simulate, measure memory. Throws std::runtime_error on a deadlock.
-struct Prediction { Report report; Simulation simulation; };
-struct PredictOptions { SimulateOptions simulate; bool verify = true; };
+// The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the
+// lowered plan breaks a rule of verify (our bug).
+// too_big: with only_if_fits the simulation of a plan that does not fit is left out; memory is there, times are zero.
+struct Prediction { Report report; Simulation simulation; bool too_big = false; };
+struct PredictOptions { SimulateOptions simulate; bool verify = true; bool only_if_fits = false; };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
 
 Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);
 std::string to_json(const Report& report);               // report.json, keys in DESIGN.md's order
-// For a person; colour and width as the terminal allows.
-struct TextStyle { bool colour = false; int width = 100; };
+// Why it does not fit, in one sentence: which stage, by how much, at which op. Empty where it fits.
+std::string why_not(const MemoryReport& memory);
+
+// For a person; colour, block characters and width as the terminal allows (terminal.hpp).
+struct TextStyle { bool colour = false; int width = 100; bool unicode = false; };
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style = {});
 
 } // namespace orrery

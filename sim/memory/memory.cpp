@@ -1,0 +1,230 @@
+// Memory of each stage over one step. What a range of a block's ops allocates and frees is the same for every microbatch, so each
+// range is walked once and the program is then a sum over its actions.
+#include "sim/memory/memory.hpp"
+
+#include "sim/memory/reserve.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace orrery {
+
+namespace {
+
+using Kinds = std::array<std::int64_t, memory_kind_count>;
+
+std::int64_t total(const Kinds& k) {
+    std::int64_t sum = 0;
+    for (std::int64_t v : k) sum += v;
+    return sum;
+}
+
+std::size_t index(const Buffer& b) { return static_cast<std::size_t>(b.kind); }
+
+// The buffer an op allocates (+1) or frees (-1); {-1, 0} for every other op.
+struct MemoryStep { BufferId buffer = -1; int sign = 0; };
+MemoryStep memory_step(const Op& op) {
+    if (const auto* a = std::get_if<Alloc>(&op.work)) return {a->buffer, 1};
+    if (const auto* f = std::get_if<Free>(&op.work)) return {f->buffer, -1};
+    return {};
+}
+
+// Ops [first, last) of a block: what they add in the end, and the highest level on the way, against the level at their start.
+struct Range {
+    std::int32_t first, last;
+    Kinds change{};
+    std::int64_t highest = 0;
+    std::int32_t highest_op = -1;   // the op that reached it; -1: nothing rose above the start
+    std::int64_t executed = 0;      // while counting what is alive at the peak
+};
+
+class StageWalk {
+  public:
+    StageWalk(const Plan& plan, const Program& program) : plan_(plan), program_(program), ranges_(plan.blocks.size()) {}
+
+    StageMemory measure() {
+        find_initial();
+        StageMemory m;
+        m.stage = program_.stage;
+        walk(m);
+        describe_peak(m);
+        return m;
+    }
+
+    // Bytes at the peak that outlive no step: everything but parameters, gradients and optimizer states held throughout.
+    Bytes dynamic(const StageMemory& m) const { return m.allocated_peak - Bytes{total(held_)}; }
+
+  private:
+    Range& range_of(const Action& a) {
+        auto& of_block = ranges_[static_cast<std::size_t>(a.block)];
+        for (Range& r : of_block) {
+            if (r.first == a.first && r.last == a.last) return r;
+        }
+        of_block.push_back(make_range(a));
+        return of_block.back();
+    }
+
+    Range make_range(const Action& a) {
+        Range r{a.first, a.last, {}, 0, -1, 0};
+        const Block& block = plan_.blocks[static_cast<std::size_t>(a.block)];
+        std::int64_t level = 0;
+        for (std::int32_t i = a.first; i < a.last; ++i) {
+            const MemoryStep s = memory_step(block.ops[static_cast<std::size_t>(i)]);
+            if (s.sign == 0) continue;
+            const Buffer& b = plan_.buffers[static_cast<std::size_t>(s.buffer)];
+            if (s.sign < 0) freed_first(s.buffer, b);
+            met_.insert(s.buffer);
+            if (b.space != Space::device) continue;
+            level += s.sign * b.bytes.count;
+            r.change[index(b)] += s.sign * b.bytes.count;
+            if (level > r.highest) r.highest = level, r.highest_op = i;
+        }
+        return r;
+    }
+
+    // A buffer whose first op in a steady step is its Free was alive when the step began.
+    void freed_first(BufferId id, const Buffer& b) {
+        if (met_.contains(id) || b.space != Space::device) return;
+        initial_[index(b)] += b.bytes.count;
+        alive_at_start_.insert(id);
+    }
+
+    void find_initial() {
+        for (const Action& a : program_.actions) range_of(a);
+        for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+            const Buffer& b = plan_.buffers[i];
+            const bool whole_step = b.scope == Scope::run || b.scope == Scope::step;
+            if (b.stage != program_.stage || b.space != Space::device || !whole_step || met_.contains(static_cast<BufferId>(i))) continue;
+            held_[index(b)] += b.bytes.count;
+            alive_at_start_.insert(static_cast<BufferId>(i));
+        }
+        for (std::size_t k = 0; k < initial_.size(); ++k) initial_[k] += held_[k];
+    }
+
+    void walk(StageMemory& m) {
+        Kinds level = initial_;
+        std::int64_t sum = total(level), peak = sum;
+        m.timeline.reserve(program_.actions.size());
+        for (std::size_t i = 0; i < program_.actions.size(); ++i) {
+            const Range& r = range_of(program_.actions[i]);
+            if (sum + r.highest > peak) peak = sum + r.highest, m.peak_action = static_cast<int>(i);
+            for (std::size_t k = 0; k < level.size(); ++k) level[k] += r.change[k];
+            sum = total(level);
+            m.timeline.push_back(level);
+        }
+        m.allocated_peak = Bytes{peak};
+    }
+
+    // Counts every buffer alive at the peak: those alive at the start, and what each executed range left of them.
+    void describe_peak(StageMemory& m) {
+        std::map<BufferId, std::int64_t> alive;
+        for (BufferId id : alive_at_start_) alive[id] = 1;
+        if (m.peak_action >= 0) {
+            const Action& peak = program_.actions[static_cast<std::size_t>(m.peak_action)];
+            for (int i = 0; i < m.peak_action; ++i) ++range_of(program_.actions[static_cast<std::size_t>(i)]).executed;
+            for (std::size_t b = 0; b < ranges_.size(); ++b) {
+                for (const Range& r : ranges_[b]) count(plan_.blocks[b], r.first, r.last, r.executed, alive);
+            }
+            const Block& block = plan_.blocks[static_cast<std::size_t>(peak.block)];
+            const std::int32_t reached = range_of(peak).highest_op;
+            count(block, peak.first, reached + 1, 1, alive);
+            name_peak_op(m, block, peak, reached);
+        }
+        for (const auto& [id, n] : alive) {
+            const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
+            m.by_kind[index(b)] += b.bytes * n;
+        }
+        m.largest = largest_groups(alive);
+    }
+
+    void count(const Block& block, std::int32_t first, std::int32_t last, std::int64_t times, std::map<BufferId, std::int64_t>& alive) const {
+        if (times == 0) return;
+        for (std::int32_t i = first; i < last; ++i) {
+            const MemoryStep s = memory_step(block.ops[static_cast<std::size_t>(i)]);
+            if (s.sign == 0 || plan_.buffers[static_cast<std::size_t>(s.buffer)].space != Space::device) continue;
+            alive[s.buffer] += s.sign * times;
+        }
+    }
+
+    // The op that needs the memory is the first to run after the last allocation.
+    static void name_peak_op(StageMemory& m, const Block& block, const Action& action, std::int32_t reached) {
+        std::int32_t op = reached;
+        while (op + 1 < action.last && is_memory_op(block.ops[static_cast<std::size_t>(op)].work)) ++op;
+        const Op& at = block.ops[static_cast<std::size_t>(op)];
+        m.peak_op = op;
+        m.peak_op_name = at.name.empty() ? block.name : at.name;
+        const std::int32_t microbatch = action.microbatch[at.port];
+        if (microbatch >= 0) m.peak_op_name += " (microbatch " + std::to_string(microbatch) + ")";
+    }
+
+    // "c3.l17.qkv" -> "c*.l*.qkv": the number behind a letter at the start of a dotted part.
+    static std::string group_name(const std::string& name) {
+        std::string out;
+        for (std::size_t i = 0; i < name.size();) {
+            const bool starts_part = i == 0 || name[i - 1] == '.';
+            out += name[i++];
+            if (!starts_part || (out.back() != 'c' && out.back() != 'l' && out.back() != 'b')) continue;
+            std::size_t digits = i;
+            while (digits < name.size() && name[digits] >= '0' && name[digits] <= '9') ++digits;
+            if (digits == i || (digits < name.size() && name[digits] != '.')) continue;
+            out += '*';
+            i = digits;
+        }
+        return out;
+    }
+
+    std::vector<LiveBuffer> largest_groups(const std::map<BufferId, std::int64_t>& alive) const {
+        std::map<std::string, LiveBuffer> groups;
+        for (const auto& [id, n] : alive) {
+            if (n <= 0) continue;
+            const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
+            LiveBuffer& g = groups.try_emplace(group_name(b.name), LiveBuffer{group_name(b.name), {}, 0}).first->second;
+            g.bytes += b.bytes * n;
+            g.count += static_cast<std::int32_t>(n);
+        }
+        std::vector<LiveBuffer> sorted;
+        for (auto& [key, g] : groups) sorted.push_back(std::move(g));
+        std::stable_sort(sorted.begin(), sorted.end(), [](const LiveBuffer& a, const LiveBuffer& b) { return a.bytes > b.bytes; });
+        if (sorted.size() > 12) sorted.resize(12);
+        return sorted;
+    }
+
+    const Plan& plan_;
+    const Program& program_;
+    std::vector<std::vector<Range>> ranges_;    // by block
+    std::set<BufferId> met_, alive_at_start_;
+    Kinds initial_{}, held_{};
+};
+
+} // namespace
+
+MemoryReport memory(const Plan& plan, const Scenario& scenario) {
+    MemoryReport report;
+    report.capacity = scenario.cluster.device.memory;
+    for (const Program& program : plan.programs) {
+        StageWalk walk(plan, program);
+        StageMemory stage = walk.measure();
+        stage.reserve = reserve(plan, scenario, program, walk.dynamic(stage));
+        for (const ReserveItem& item : stage.reserve) stage.reserved += item.bytes;
+        stage.peak = stage.allocated_peak + stage.reserved;
+        report.fits = report.fits && stage.peak <= report.capacity;
+        report.stages.push_back(std::move(stage));
+    }
+    return report;
+}
+
+Bytes peak_as(const StageMemory& stage, MemoryMeasure measure) {
+    Bytes sum = stage.allocated_peak;
+    for (const ReserveItem& item : stage.reserve) {
+        if (item.level <= measure) sum += item.bytes;
+    }
+    return sum;
+}
+
+const StageMemory& fullest(const MemoryReport& report) {
+    return *std::max_element(report.stages.begin(), report.stages.end(),
+                             [](const StageMemory& a, const StageMemory& b) { return a.peak < b.peak; });
+}
+
+} // namespace orrery

@@ -1,0 +1,121 @@
+#include "sim/memory/reserve.hpp"
+
+#include "topology/catalog.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <set>
+
+namespace orrery {
+
+std::span<const EmbeddedFile> reserve_files();   // generated from scenarios/calibration/memory
+
+namespace {
+
+using Json = nlohmann::json;
+
+const Json& figures() {
+    static const Json parsed = Json::parse(reserve_files().front().text);
+    return parsed;
+}
+
+double of(const Json& table, const std::string& key) { return table.contains(key) ? table.at(key).get<double>() : table.at("default").get<double>(); }
+
+// The ranks of a communicator that one rank of the stage belongs to, and whether they are on more than one node.
+struct Group { std::vector<int> ranks; bool across = false; };
+
+int first_rank(const Plan& plan, int stage) {
+    Coordinates c{};
+    c[static_cast<std::size_t>(Axis::pp)] = stage;
+    return plan.mesh.rank_of(c);
+}
+
+Group group_of(const Plan& plan, CommId comm, int rank, int devices_per_node) {
+    Group g{members(plan, comm, rank), false};
+    for (int r : g.ranks) g.across = g.across || r / devices_per_node != g.ranks.front() / devices_per_node;
+    return g;
+}
+
+// What the stage's program communicates over: frameworks make one NCCL communicator per set of ranks, whatever it is used for.
+struct Uses { std::set<CommId> collectives, exchanges; };
+Uses uses_of(const Plan& plan, const Program& program) {
+    Uses uses;
+    std::set<std::int32_t> blocks;
+    for (const Action& a : program.actions) blocks.insert(a.block);
+    for (std::int32_t b : blocks) {
+        for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops) {
+            if (const auto* c = std::get_if<Collective>(&op.work)) uses.collectives.insert(c->comm);
+            if (const auto* x = std::get_if<Exchange>(&op.work)) {
+                for (const Transfer& t : x->transfers) uses.exchanges.insert(t.comm);
+            }
+        }
+    }
+    return uses;
+}
+
+double collective_mib(const Json& f, const Group& g, const Cluster& cluster) {
+    double channels = of(f.at("channels"), cluster.device.architecture);
+    if (g.across) channels = std::min(channels, f.at("channels_per_nic").get<double>() * cluster.inter.nics_per_node);
+    if (channels <= 0) return 0;
+    const char* per_channel = g.ranks.size() == 2 ? "mib_per_channel_pair" : "mib_per_channel";
+    return f.at("fixed_mib").get<double>() + channels * f.at(per_channel).get<double>();
+}
+
+Bytes communication(const Plan& plan, const Scenario& scenario, const Program& program) {
+    const Json& f = figures();
+    const int rank = first_rank(plan, program.stage);
+    const int per_node = std::max(1, scenario.cluster.devices_per_node);
+    const Uses uses = uses_of(plan, program);
+    double mib = 0;
+    std::set<std::vector<int>> seen;
+    for (CommId c : uses.collectives) {
+        const Group g = group_of(plan, c, rank, per_node);
+        std::vector<int> ranks = g.ranks;
+        std::sort(ranks.begin(), ranks.end());
+        if (ranks.size() > 1 && seen.insert(ranks).second) mib += collective_mib(f.at("communicator"), g, scenario.cluster);
+    }
+    std::set<int> peers;
+    for (CommId c : uses.exchanges) {
+        for (int r : group_of(plan, c, rank, per_node).ranks) {
+            if (r != rank) peers.insert(r);
+        }
+    }
+    bool shared = false;   // the buffer of the peers across nodes
+    for (int r : peers) {
+        const bool across = r / per_node != rank / per_node;
+        if (across && shared) continue;
+        shared = shared || across;
+        mib += of(f.at("peer").at(across ? "mib_across_nodes" : "mib_in_node"), scenario.cluster.device.architecture);
+    }
+    return Bytes::mebibytes(mib);
+}
+
+std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
+
+} // namespace
+
+std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes dynamic) {
+    if (scenario.runtime.reserved_gb >= 0) {
+        return {{"runtime.reserved_gb", Bytes::gigabytes(scenario.runtime.reserved_gb), "the scenario", MemoryMeasure::device}};
+    }
+    const Json& f = figures();
+    const Device& device = scenario.cluster.device;
+    const bool lazy = scenario.runtime.year >= f.at("context").at("lazy_since_year").get<int>();
+    const Bytes context = Bytes::mebibytes(of(f.at("context").at(lazy ? "mib_lazy" : "mib_eager"), device.vendor));
+    std::vector<ReserveItem> items;
+    items.push_back({"matmul workspace", Bytes::mebibytes(of(f.at("cublas_workspace").at("mib"), device.architecture)),
+                     source("cublas_workspace"), MemoryMeasure::allocated});
+    if (!scenario.runtime.plan_allocator) {
+        const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
+        items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},
+                         source("fragmentation"), MemoryMeasure::reserved});
+    }
+    items.push_back({"communicator buffers", communication(plan, scenario, program), source("communicator") + "; " + source("peer"),
+                     MemoryMeasure::device});
+    items.push_back({"device context", context, source("context"), MemoryMeasure::device});
+    std::erase_if(items, [](const ReserveItem& i) { return i.bytes.count == 0; });
+    return items;
+}
+
+} // namespace orrery

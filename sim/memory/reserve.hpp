@@ -1,0 +1,13 @@
+// What a device holds beside the plan's buffers: context, communicator buffers, workspaces, the allocator's slack.
+// Figures and their sources are data: scenarios/calibration/memory/reserve.json.
+#pragma once
+
+#include "sim/memory/memory.hpp"
+
+namespace orrery {
+
+// `dynamic`: bytes at the peak that are allocated and freed within a step; the caching allocator's slack is a share of them.
+// One item alone where the scenario says runtime.reserved_gb.
+std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes dynamic);
+
+} // namespace orrery

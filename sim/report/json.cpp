@@ -1,0 +1,76 @@
+// report.json. Key names and their order are a contract.
+#include "sim/report/report.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace orrery {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json by_kind(const StageMemory& s) {
+    Json j;
+    for (int k = 0; k < memory_kind_count; ++k) j[name(static_cast<MemoryKind>(k))] = s.by_kind[static_cast<std::size_t>(k)].count;
+    j["reserved"] = s.reserved.count;
+    return j;
+}
+
+Json stage(const StageMemory& s) {
+    Json j;
+    j["stage"] = s.stage;
+    j["peak_bytes"] = s.peak.count;
+    j["allocated_bytes"] = peak_as(s, MemoryMeasure::allocated).count;
+    j["by_kind_bytes"] = by_kind(s);
+    Json reserve = Json::array();
+    for (const ReserveItem& i : s.reserve) reserve.push_back({{"name", i.name}, {"bytes", i.bytes.count}, {"source", i.source}});
+    j["reserve"] = reserve;
+    j["peak_op"] = s.peak_op_name;
+    j["peak_action"] = s.peak_action;
+    Json largest = Json::array();
+    for (const LiveBuffer& b : s.largest) largest.push_back({{"name", b.name}, {"bytes", b.bytes.count}, {"count", b.count}});
+    j["largest"] = largest;
+    return j;
+}
+
+Json memory_json(const MemoryReport& m) {
+    Json j;
+    const bool any = !m.stages.empty();
+    j["peak_bytes"] = any ? fullest(m).peak.count : 0;
+    j["capacity_bytes"] = m.capacity.count;
+    j["fits"] = m.fits;
+    j["by_kind_bytes"] = any ? by_kind(fullest(m)) : Json::object();
+    j["per_stage"] = Json::array();
+    for (const StageMemory& s : m.stages) j["per_stage"].push_back(stage(s));
+    return j;
+}
+
+} // namespace
+
+std::string to_json(const Report& r) {
+    Json j;
+    j["name"] = r.name;
+    j["world_size"] = r.world_size;
+    j["data_parallel"] = r.data_parallel;
+    j["step_time_s"] = r.step_time_s;
+    j["tokens_per_s"] = r.tokens_per_s;
+    j["tokens_per_s_per_gpu"] = r.tokens_per_s_per_gpu;
+    j["samples_per_s"] = r.samples_per_s;
+    j["model_tflops_per_gpu"] = r.model_tflops_per_gpu;
+    j["mfu"] = r.mfu;
+    j["hfu"] = r.hfu;
+    j["bubble_fraction"] = r.bubble_fraction;
+    Json breakdown;
+    for (int c = 0; c < category_count; ++c) breakdown[name(static_cast<Category>(c))] = r.breakdown_s[static_cast<std::size_t>(c)];
+    j["breakdown_s"] = breakdown;
+    j["memory"] = memory_json(r.memory);
+    j["parameters"] = static_cast<std::int64_t>(r.parameters);
+    j["flops_per_step"] = r.flops_per_step;
+    if (r.energy_j > 0) j["energy_j"] = r.energy_j;
+    if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
+    j["notes"] = r.notes;
+    j["provenance"] = r.provenance;
+    return j.dump(2) + "\n";
+}
+
+} // namespace orrery

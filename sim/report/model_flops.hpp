@@ -1,0 +1,13 @@
+// Model FLOPs: what MFU counts. Three times the forward pass's matmuls (forward, input gradients, weight gradients), attention's
+// score square in full though causal masks skip half of it, no recomputation (Narayanan et al., SC'21, Megatron's own counter).
+#pragma once
+
+#include "sim/scenario/scenario.hpp"
+
+namespace orrery {
+
+// Of one sequence of `sequence_length` tokens through forward and backward. For a dense GPT of L layers, width h and vocabulary V:
+// 72 s L h^2 (1 + s / 6h + V / 12 L h).
+double model_flops_per_sequence(const Model& model, double sequence_length);
+
+} // namespace orrery

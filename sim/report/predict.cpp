@@ -1,0 +1,27 @@
+// The pipeline from a parsed scenario to its report.
+#include "sim/plan/lower.hpp"
+#include "sim/plan/verify.hpp"
+#include "sim/report/report.hpp"
+
+#include <stdexcept>
+
+namespace orrery {
+
+Prediction predict(const Scenario& scenario, const PredictOptions& options) {
+    const Plan plan = lower(scenario);
+    if (options.verify) {
+        const std::vector<Violation> violations = verify(plan);
+        if (!violations.empty()) throw std::logic_error("the lowered plan breaks " + to_text(violations));
+    }
+    const MemoryReport bytes = memory(plan, scenario);
+    const Fabric fabric(scenario.cluster);
+    const CostModel cost(scenario, fabric);
+    Prediction p;
+    p.too_big = options.only_if_fits && !bytes.fits;
+    if (!p.too_big) p.simulation = simulate(plan, scenario, fabric, cost, options.simulate);
+    if (p.simulation.deadlock) throw std::runtime_error(to_text(*p.simulation.deadlock));
+    p.report = report(scenario, plan, p.simulation, bytes, cost);
+    return p;
+}
+
+} // namespace orrery

@@ -1,0 +1,116 @@
+// From what the simulator and the memory walk found to the figures a run is judged by.
+#include "sim/report/report.hpp"
+
+#include "sim/report/model_flops.hpp"
+#include "sim/scenario/parameters.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace orrery {
+
+namespace {
+
+struct Peak { FlopsPerSecond rate; std::string dtype; };
+
+// The dense peak MFU is a share of: at the training precision, else at the nearest wider one the device has.
+Peak peak_of(const Device& device, DType precision) {
+    std::vector<std::string> order{name(precision)};
+    if (precision == DType::nvfp4 || precision == DType::mxfp8) order.insert(order.end(), {"fp8"});
+    if (precision != DType::fp32 && precision != DType::tf32) order.insert(order.end(), {"bf16", "fp16"});
+    order.emplace_back("fp32");
+    for (const std::string& key : order) {
+        const auto it = device.peak.find(key);
+        if (it != device.peak.end() && it->second.value > 0) return {it->second, key};
+    }
+    return {};
+}
+
+void fill_rates(Report& r, const Scenario& s, double step) {
+    const double sequences = static_cast<double>(s.training.global_batch_size);
+    const double tokens = sequences * static_cast<double>(s.training.sequence_length);
+    r.samples_per_s = sequences / step;
+    r.tokens_per_s = tokens / step;
+    r.tokens_per_s_per_gpu = r.tokens_per_s / r.world_size;
+    r.model_tflops_per_gpu = r.flops_per_step / step / r.world_size * 1e-12;
+    if (r.peak_tflops_per_gpu > 0) r.mfu = r.model_tflops_per_gpu / r.peak_tflops_per_gpu;
+}
+
+void fill_lanes(Report& r, const Simulation& simulation, double step) {
+    double ranks = 0, hardware = 0;
+    std::array<double, category_count> sum{};
+    for (const LaneResult& lane : simulation.lanes) {
+        ranks += lane.ranks;
+        hardware += lane.hardware_flops * lane.ranks;
+        for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += lane.breakdown[c].seconds() * lane.ranks;
+    }
+    if (ranks <= 0) return;
+    for (std::size_t c = 0; c < sum.size(); ++c) r.breakdown_s[c] = sum[c] / ranks;
+    r.bubble_fraction = r.breakdown_s[static_cast<std::size_t>(Category::bubble)] / step;
+    if (r.peak_tflops_per_gpu > 0) r.hfu = hardware / ranks / step * 1e-12 / r.peak_tflops_per_gpu;
+}
+
+// Board power of every device and what the cluster says its nodes draw besides, for the whole step: an upper bound, as boards idle below it.
+void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
+    const Cluster& c = s.cluster;
+    const double board = c.device.power_limit_w > 0 ? c.device.power_limit_w : c.device.power_w;
+    const double nodes = static_cast<double>(r.world_size) / std::max(1, c.devices_per_node);
+    if (board > 0) r.energy_j = step * (board * r.world_size + c.power_w_per_node * nodes);
+    const double price = c.price_usd_per_device_hour > 0 ? c.price_usd_per_device_hour : c.device.price_usd_per_hour;
+    r.cost_usd = price * r.world_size * step / 3600;
+}
+
+void add_assumptions(Report& r, const Scenario& s) {
+    for (const auto& [pointer, from] : s.defaults) {
+        if (from.find("assumed") != std::string::npos) r.notes.push_back(pointer + ": " + from);
+    }
+    if (r.peak_dtype != name(s.training.precision) && !r.peak_dtype.empty()) {
+        r.notes.push_back(fmt::format("{} has no {} peak: MFU and HFU are shares of its {} peak", s.cluster.device.title,
+                                      name(s.training.precision), r.peak_dtype));
+    }
+    if (r.energy_j > 0) r.notes.emplace_back("energy: board power limits for the whole step, an upper bound");
+}
+
+} // namespace
+
+Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost) {
+    Report r;
+    r.name = scenario.name.empty() ? plan.name : scenario.name;
+    r.world_size = plan.mesh.ranks();
+    r.data_parallel = scenario.strategy.data_parallel;
+    r.microbatches = plan.microbatches;
+    r.step_time_s = simulation.step_time.seconds();
+    r.memory = memory;
+    r.parameters = static_cast<double>(parameter_count(scenario.model));
+    r.flops_per_step = static_cast<double>(scenario.training.global_batch_size) *
+                       model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length));
+    const Peak peak = peak_of(scenario.cluster.device, scenario.training.precision);
+    r.peak_tflops_per_gpu = peak.rate.value * 1e-12;
+    r.peak_dtype = peak.dtype;
+    if (r.step_time_s > 0) {
+        fill_rates(r, scenario, r.step_time_s);
+        fill_lanes(r, simulation, r.step_time_s);
+        fill_energy_and_cost(r, scenario, r.step_time_s);
+    }
+    r.notes = scenario.notes;
+    add_assumptions(r, scenario);
+    r.provenance = cost.provenance();
+    return r;
+}
+
+std::string why_not(const MemoryReport& memory) {
+    if (memory.fits || memory.stages.empty()) return {};
+    const StageMemory& s = fullest(memory);
+    const auto over = std::count_if(memory.stages.begin(), memory.stages.end(), [&](const StageMemory& m) { return m.peak > memory.capacity; });
+    std::string text = fmt::format("stage {} needs {:.1f} GB ({:.1f} GiB), {:.1f} GB more than the device's {:.1f} GB ({:.1f} GiB)", s.stage,
+                                   s.peak.gigabytes(), static_cast<double>(s.peak.count) / 1073741824.0,
+                                   (s.peak - memory.capacity).gigabytes(), memory.capacity.gigabytes(),
+                                   static_cast<double>(memory.capacity.count) / 1073741824.0);
+    if (!s.peak_op_name.empty()) text += ", at " + s.peak_op_name;
+    if (over > 1) text += fmt::format("; {} of {} stages do not fit", over, memory.stages.size());
+    return text;
+}
+
+} // namespace orrery

@@ -1,0 +1,40 @@
+// Text for a terminal or a pipe: colours where they are wanted, bars, numbers with their thousands, tables that line up.
+#pragma once
+
+#include "sim/report/report.hpp"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery {
+
+enum class Ink { plain, bold, dim, red, green, yellow, blue, magenta, cyan };
+
+// `text` in that ink where the style has colour, else as it is.
+std::string paint(std::string_view text, Ink ink, const TextStyle& style);
+
+// A bar of `width` columns, filled to `share` (0 .. 1) with eighths of a block, or with '#'.
+std::string bar(double share, int width, Ink ink, const TextStyle& style);
+
+// Columns a text takes on a terminal: UTF-8 letters count one, escape sequences none.
+int columns(std::string_view text);
+std::string pad_left(std::string_view text, int width);    // right-aligned
+std::string pad_right(std::string_view text, int width);
+// At most `width` columns, the end cut off with "..".
+std::string clip(std::string_view text, int width);
+
+std::string grouped(std::int64_t n);             // "16,384"
+std::string metric(double value, int digits);    // three significant digits or `digits`, with k, M, G, T: "405.9 G"
+std::string seconds_text(double s);              // "12.56 s", "3.21 ms"
+
+// A table: first row is the header; numeric columns to the right.
+struct Table {
+    std::vector<std::string> header;
+    std::vector<bool> right;                     // by column
+    std::vector<std::vector<std::string>> rows;
+};
+std::string to_text(const Table& table, const TextStyle& style);
+
+} // namespace orrery

@@ -1,0 +1,217 @@
+// The report for a person: does it fit, how fast, what every second goes to, where the memory is, what the figures rest on.
+#include "sim/report/report.hpp"
+#include "sim/report/terminal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace orrery {
+
+namespace {
+
+// What a reader calls each category, in Category's order.
+struct Label { const char* text; Ink ink; };
+constexpr std::array<Label, category_count> categories{{{"compute", Ink::green},
+                                                        {"recompute", Ink::yellow},
+                                                        {"tensor-parallel wait", Ink::cyan},
+                                                        {"context-parallel wait", Ink::cyan},
+                                                        {"expert-parallel wait", Ink::cyan},
+                                                        {"pipeline transfers", Ink::blue},
+                                                        {"data-parallel wait", Ink::blue},
+                                                        {"optimizer", Ink::magenta},
+                                                        {"offload", Ink::magenta},
+                                                        {"bubble", Ink::red},
+                                                        {"other (launches, host)", Ink::dim}}};
+
+// A letter and a colour per kind of memory, reserve last.
+struct Kind { char letter; const char* text; Ink ink; };
+constexpr std::array<Kind, memory_kind_count + 1> kinds{{{'P', "parameters", Ink::blue},
+                                                         {'G', "gradients", Ink::cyan},
+                                                         {'O', "optimizer", Ink::magenta},
+                                                         {'A', "activations", Ink::green},
+                                                         {'C', "communication", Ink::yellow},
+                                                         {'W', "workspace", Ink::dim},
+                                                         {'R', "reserve", Ink::red}}};
+
+std::string gb(Bytes b) { return fmt::format("{:.1f} GB", b.gigabytes()); }
+double gib(Bytes b) { return static_cast<double>(b.count) / 1073741824.0; }
+
+std::string heading(const std::string& text, const std::string& aside, const TextStyle& style) {
+    return "\n" + paint(text, Ink::bold, style) + (aside.empty() ? "" : "  " + paint(aside, Ink::dim, style)) + "\n";
+}
+
+// "tensor 8 x pipeline 16 x data 128": the degrees above one.
+std::string degrees(const Strategy& s) {
+    std::string text;
+    const auto add = [&](const char* what, int n) {
+        if (n > 1) text += fmt::format("{}{} {}", text.empty() ? "" : " x ", what, n);
+    };
+    add("tensor", s.tensor_parallel);
+    add("context", s.context_parallel);
+    add("pipeline", s.pipeline_parallel);
+    add("data", s.data_parallel);
+    add("expert", s.expert_parallel);
+    return text.empty() ? "one device" : text;
+}
+
+std::string strategy_line(const Scenario& s) {
+    const Strategy& g = s.strategy;
+    std::string text = degrees(g);
+    if (g.pipeline_parallel > 1) text += ", " + g.schedule;
+    if (g.virtual_pipeline > 1) text += fmt::format(", {} chunks a stage", g.virtual_pipeline);
+    if (g.sequence_parallel) text += ", sequence parallel";
+    if (g.zero_stage > 0) text += fmt::format(", ZeRO {}", g.zero_stage);
+    if (g.shard_group_size > 0) text += fmt::format(" over {}", g.shard_group_size);
+    static constexpr std::array<const char*, 4> recompute{"", ", selective recompute", ", full recompute", ", recompute by op"};
+    return text + recompute[static_cast<std::size_t>(g.recompute)];
+}
+
+std::string headline(const Report& r, const Scenario& s, const TextStyle& style) {
+    const Cluster& c = s.cluster;
+    const std::string fits = r.memory.fits ? paint("fits", Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
+    std::string text = paint(r.name, Ink::bold, style) + ": " + fits + "\n";
+    const int nodes = (r.world_size + c.devices_per_node - 1) / std::max(1, c.devices_per_node);
+    text += fmt::format("  {} ({}parameters), {} on {} x {}, {} node{}\n", s.model.name.empty() ? "model" : s.model.name, metric(r.parameters, 4),
+                        name(s.training.precision), grouped(r.world_size), c.device.title.empty() ? c.device.name : c.device.title, grouped(nodes),
+                        nodes == 1 ? "" : "s");
+    text += "  " + strategy_line(s) + "\n";
+    text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
+                        grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
+    if (!r.memory.fits) text += "  " + paint(why_not(r.memory), Ink::red, style) + "\n";
+    return text;
+}
+
+std::string figures(const Report& r, const TextStyle& style) {
+    using Row = std::array<std::string, 4>;
+    std::vector<Row> rows;
+    rows.push_back({"step time", seconds_text(r.step_time_s), "tokens/s", fmt::format("{}({} a device)", metric(r.tokens_per_s, 3), metric(r.tokens_per_s_per_gpu, 4))});
+    rows.push_back({"MFU", fmt::format("{:.1f} %", r.mfu * 100), "model TFLOP/s",
+                    fmt::format("{:.1f} a device, of {:.0f} {} dense peak", r.model_tflops_per_gpu, r.peak_tflops_per_gpu, r.peak_dtype)});
+    rows.push_back({"HFU", fmt::format("{:.1f} %", r.hfu * 100), "samples/s", fmt::format("{:.4g}", r.samples_per_s)});
+    rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs", metric(r.flops_per_step, 4) + "FLOP a step"});
+    if (r.energy_j > 0 || r.cost_usd > 0) {
+        rows.push_back({"energy", r.energy_j > 0 ? fmt::format("{:.2f} kWh a step", r.energy_j / 3.6e6) : "not known", "cost",
+                        r.cost_usd > 0 ? fmt::format("{:.2f} USD a step", r.cost_usd) : "not known"});
+    }
+    std::string text = "\n";
+    for (const Row& row : rows) {
+        text += "  " + pad_right(row[0], 11) + paint(pad_right(row[1], 20), Ink::bold, style) + pad_right(row[2], 15) + row[3] + "\n";
+    }
+    return text;
+}
+
+std::string breakdown(const Report& r, const TextStyle& style) {
+    std::string text = heading("What a step goes to", "mean over all devices", style);
+    const int width = std::clamp(style.width - 52, 16, 48);
+    for (std::size_t c = 0; c < categories.size(); ++c) {
+        const double share = r.breakdown_s[c] / r.step_time_s;
+        if (share < 0.0005) continue;
+        text += "  " + pad_right(categories[c].text, 24) + bar(share, width, categories[c].ink, style) +
+                fmt::format(" {:5.1f} %  {:>9}\n", share * 100, seconds_text(r.breakdown_s[c]));
+    }
+    return text;
+}
+
+std::array<Bytes, memory_kind_count + 1> parts(const StageMemory& s) {
+    std::array<Bytes, memory_kind_count + 1> p{};
+    for (std::size_t k = 0; k < s.by_kind.size(); ++k) p[k] = s.by_kind[k];
+    p.back() = s.reserved;
+    return p;
+}
+
+// One cell a share of `scale`, each kind in its colour or letter. Ends are rounded, so the bar is as long as the sum says.
+std::string stacked(const StageMemory& s, Bytes scale, int width, const TextStyle& style) {
+    std::string text;
+    double sum = 0;
+    int at = 0;
+    const auto p = parts(s);
+    for (std::size_t k = 0; k < p.size(); ++k) {
+        sum += static_cast<double>(p[k].count) / static_cast<double>(scale.count) * width;
+        const int end = std::clamp(static_cast<int>(sum + 0.5), at, width);
+        std::string cells;
+        for (; at < end; ++at) cells += style.unicode && style.colour ? std::string("\u2588") : std::string(1, kinds[k].letter);
+        if (!cells.empty()) text += paint(cells, kinds[k].ink, style);
+    }
+    for (; at < width; ++at) text += style.unicode ? "\u00b7" : ".";
+    return text;
+}
+
+std::string legend(const StageMemory& s, const TextStyle& style) {
+    const auto p = parts(s);
+    std::string text = fmt::format("  stage {} at its peak: ", s.stage), line;
+    for (std::size_t k = 0; k < p.size(); ++k) {
+        if (p[k].count == 0) continue;
+        const std::string mark = style.unicode && style.colour ? std::string("\u2588") : std::string(1, kinds[k].letter);
+        line += (line.empty() ? "" : ", ") + paint(mark, kinds[k].ink, style) + fmt::format(" {} {}", kinds[k].text, gb(p[k]));
+    }
+    return text + line + "\n";
+}
+
+bool alike(const StageMemory& a, const StageMemory& b) {
+    return a.peak == b.peak && a.by_kind == b.by_kind && a.peak_op_name == b.peak_op_name;
+}
+
+std::string memory_text(const Report& r, const TextStyle& style) {
+    const MemoryReport& m = r.memory;
+    if (m.stages.empty()) return {};
+    const StageMemory& full = fullest(m);
+    std::string text = heading("Memory of a device", fmt::format("capacity {} ({:.1f} GiB, {} MiB as the driver shows it)", gb(m.capacity), gib(m.capacity),
+                                                                 grouped(m.capacity.count / 1048576)), style);
+    const Bytes scale = std::max(full.peak, m.capacity);
+    const int width = std::clamp(style.width - 60, 16, 40);
+    for (std::size_t i = 0; i < m.stages.size();) {
+        std::size_t end = i + 1;
+        while (end < m.stages.size() && alike(m.stages[i], m.stages[end])) ++end;
+        const StageMemory& s = m.stages[i];
+        const std::string label = end == i + 1 ? fmt::format("stage {}", s.stage) : fmt::format("stages {}-{}", s.stage, m.stages[end - 1].stage);
+        const bool over = s.peak > m.capacity;
+        const double share = static_cast<double>(s.peak.count) / static_cast<double>(std::max<std::int64_t>(1, m.capacity.count));
+        const std::string size = fmt::format(" {:>9} {:4.0f} %", gb(s.peak), share * 100);
+        text += "  " + pad_right(label, 13) + stacked(s, scale, width, style) + paint(size, over ? Ink::red : Ink::plain, style) + "  " +
+                paint(clip(s.peak_op_name, std::max(12, style.width - width - 35)), Ink::dim, style) + "\n";
+        i = end;
+    }
+    text += legend(full, style);
+    for (const ReserveItem& item : full.reserve) {
+        text += "    " + pad_right(item.name, 24) + fmt::format("{:>9}  ", fmt::format("{:.2f} GB", item.bytes.gigabytes())) +
+                paint(clip(item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
+    }
+    return text;
+}
+
+// Words of a long line over as many lines as they need, the later ones indented.
+std::string wrapped(const std::string& text, int width, const std::string& first, const std::string& rest) {
+    std::string out, line = first;
+    std::size_t at = 0;
+    bool fresh = true;
+    while (at < text.size()) {
+        const std::size_t space = std::min(text.find(' ', at), text.size());
+        const std::string word = text.substr(at, space - at);
+        if (!fresh && columns(line) + 1 + columns(word) > width) out += line + "\n", line = rest, fresh = true;
+        line += (fresh ? "" : " ") + word;
+        fresh = false;
+        at = space + 1;
+    }
+    return out + line + "\n";
+}
+
+std::string list(const std::string& title, const std::vector<std::string>& lines, const TextStyle& style) {
+    if (lines.empty()) return {};
+    std::string text = heading(title, "", style);
+    for (const std::string& l : lines) text += wrapped(l, style.width, "  - ", "    ");
+    return text;
+}
+
+} // namespace
+
+std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style) {
+    std::string text = headline(report, scenario, style);
+    if (report.step_time_s > 0) text += figures(report, style) + breakdown(report, style);
+    text += memory_text(report, style);
+    text += list("Notes", report.notes, style);
+    return text + list("What this rests on", report.provenance, style);
+}
+
+} // namespace orrery

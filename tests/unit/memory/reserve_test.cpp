@@ -1,0 +1,110 @@
+// Is what a device holds beside the plan named, sourced, and overridable?
+#include "tests/unit/memory/hand_made.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+using namespace hand_made;
+
+Scenario h100() {
+    Scenario s;
+    s.cluster.device.name = "h100-sxm-80gb";
+    s.cluster.device.vendor = "nvidia";
+    s.cluster.device.architecture = "hopper";
+    s.cluster.device.memory = Bytes::mebibytes(81559);
+    s.cluster.devices_per_node = 8;
+    s.cluster.inter.nics_per_node = 8;
+    return s;
+}
+
+const ReserveItem* find(const StageMemory& s, const std::string& name) {
+    const auto it = std::find_if(s.reserve.begin(), s.reserve.end(), [&](const ReserveItem& i) { return i.name == name; });
+    return it == s.reserve.end() ? nullptr : &*it;
+}
+
+// Two tensor-parallel ranks that reduce once.
+Plan with_collective(int tp) {
+    Plan p = forward_backward({1000, 500, 1000000, 30});
+    p.mesh.size[static_cast<std::size_t>(Axis::tp)] = tp;
+    p.communicators.push_back(Communicator{"tp", mask(Axis::tp), {}});
+    p.blocks[0].ops.push_back(op(Collective{CollectiveKind::all_reduce, 0, Bytes{100}, DType::bf16}, "l0.ar"));
+    add(p, 0, 0), add(p, 1, 0);
+    return p;
+}
+
+TEST(Reserve, EveryItemHasANameASizeAndASource) {
+    const StageMemory s = memory(with_collective(8), h100()).stages[0];
+    EXPECT_EQ(s.reserve.size(), 4u);
+    Bytes sum;
+    for (const ReserveItem& i : s.reserve) {
+        EXPECT_FALSE(i.name.empty());
+        EXPECT_GT(i.bytes.count, 0) << i.name;
+        EXPECT_GT(i.source.size(), 10u) << i.name;
+        sum += i.bytes;
+    }
+    EXPECT_EQ(sum, s.reserved);
+}
+
+TEST(Reserve, AScenariosOwnFigureReplacesAll) {
+    Scenario s = h100();
+    s.runtime.reserved_gb = 2.5;
+    const StageMemory m = memory(with_collective(8), s).stages[0];
+    ASSERT_EQ(m.reserve.size(), 1u);
+    EXPECT_EQ(m.reserved.count, 2500000000);
+}
+
+TEST(Reserve, APlannedAllocatorHasNoSlack) {
+    Scenario s = h100();
+    EXPECT_NE(find(memory(with_collective(8), s).stages[0], "allocator slack"), nullptr);
+    s.runtime.plan_allocator = true;
+    EXPECT_EQ(find(memory(with_collective(8), s).stages[0], "allocator slack"), nullptr);
+}
+
+TEST(Reserve, SlackIsAShareOfWhatComesAndGoesOnly) {
+    // 1 MB of activations and a temporary of 30 bytes against 1,500 bytes held for the whole step.
+    const ReserveItem* slack = find(memory(with_collective(8), h100()).stages[0], "allocator slack");
+    ASSERT_NE(slack, nullptr);
+    EXPECT_EQ(slack->bytes.count, static_cast<std::int64_t>(0.05 * 1000030));
+}
+
+TEST(Reserve, CommunicatorsCostMemoryWhereTheyAreUsed) {
+    EXPECT_EQ(find(memory(with_collective(1), h100()).stages[0], "communicator buffers"), nullptr);
+    const ReserveItem* eight = find(memory(with_collective(8), h100()).stages[0], "communicator buffers");
+    const StageMemory two_stage = memory(with_collective(2), h100()).stages[0];
+    ASSERT_NE(eight, nullptr);
+    EXPECT_GT(eight->bytes, find(two_stage, "communicator buffers")->bytes);
+    Plan unused = with_collective(8);
+    unused.communicators.push_back(Communicator{"dp", mask(Axis::tp), {}});
+    EXPECT_EQ(find(memory(unused, h100()).stages[0], "communicator buffers")->bytes, eight->bytes);
+}
+
+TEST(Reserve, CommunicatorsOverTheSameRanksShareTheirBuffers) {
+    Plan p = with_collective(8);
+    const Bytes one = find(memory(p, h100()).stages[0], "communicator buffers")->bytes;
+    p.communicators.push_back(Communicator{"gather", mask(Axis::tp), {}});
+    p.blocks[0].ops.push_back(op(Collective{CollectiveKind::all_gather, 1, Bytes{100}, DType::bf16}, "l0.ag"));
+    p.programs[0].actions[0].last += 1;
+    EXPECT_EQ(find(memory(p, h100()).stages[0], "communicator buffers")->bytes, one);
+}
+
+TEST(Reserve, MeasuresAreNested) {
+    const StageMemory s = memory(with_collective(8), h100()).stages[0];
+    EXPECT_LT(s.allocated_peak, peak_as(s, MemoryMeasure::allocated));   // workspaces come from the allocator
+    EXPECT_LT(peak_as(s, MemoryMeasure::allocated), peak_as(s, MemoryMeasure::reserved));
+    EXPECT_LT(peak_as(s, MemoryMeasure::reserved), peak_as(s, MemoryMeasure::device));
+    EXPECT_EQ(peak_as(s, MemoryMeasure::device), s.peak);
+}
+
+TEST(Reserve, OlderSoftwareLoadsEveryKernel) {
+    Scenario s = h100();
+    const Bytes now = find(memory(with_collective(1), s).stages[0], "device context")->bytes;
+    s.runtime.year = 2021;
+    EXPECT_GT(find(memory(with_collective(1), s).stages[0], "device context")->bytes, now);
+}
+
+} // namespace
+} // namespace orrery
