@@ -1,0 +1,62 @@
+// Interleaved 1F1B in Megatron's order: v chunks a rank, chunk c on stage c mod p, microbatches in groups of p. A rank runs
+// 2 (p - rank - 1) + (v - 1) p forwards first, then alternates.
+#include "sim/plan/schedules/schedule.hpp"
+#include "sim/plan/schedules/support/placement.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+static std::string check_interleaved(const ScheduleShape& shape) {
+    if (shape.stages < 2)
+        return "interleaved-1f1b needs pipeline_parallel of at least 2, not " + std::to_string(shape.stages) +
+               ": with one stage there is nothing to interleave; leave out the schedule";
+    if (shape.chunks_per_stage < 2)
+        return "interleaved-1f1b needs virtual_pipeline of at least 2, not " + std::to_string(shape.chunks_per_stage) +
+               ": with one chunk a stage the schedule is 1f1b";
+    if (shape.microbatches % shape.stages != 0) {
+        const std::int64_t below = shape.microbatches / shape.stages * shape.stages;
+        return "interleaved-1f1b needs microbatches (" + std::to_string(shape.microbatches) +
+               ") to be a multiple of pipeline_parallel (" + std::to_string(shape.stages) + "): " +
+               (below > 0 ? "try " + std::to_string(below) + " or " : std::string("try ")) + std::to_string(below + shape.stages) +
+               " microbatches by another global_batch_size, micro_batch_size or data_parallel, or schedule 1f1b";
+    }
+    return check_counts("interleaved-1f1b", shape);
+}
+
+// The k-th forward (backward) of a rank: groups of p microbatches go through the rank's chunks in order (in reverse).
+static ScheduleStep nth(StepKind kind, const ScheduleShape& shape, int rank, std::int64_t k) {
+    const std::int64_t p = shape.stages, v = shape.chunks_per_stage;
+    std::int64_t local = k % (p * v) / p;
+    if (kind == StepKind::backward) local = v - 1 - local;
+    return step(kind, static_cast<int>(local * p + rank), k / (p * v) * p + k % p);
+}
+
+static Schedule make_interleaved(const ScheduleShape& shape) {
+    Schedule schedule;
+    const std::int64_t total = shape.microbatches * shape.chunks_per_stage;
+    for (int rank = 0; rank < shape.stages; ++rank) {
+        auto& steps = schedule.ranks.emplace_back();
+        steps.reserve(static_cast<std::size_t>(2 * total));
+        const std::int64_t ahead = 2 * (shape.stages - rank - 1) + std::int64_t(shape.chunks_per_stage - 1) * shape.stages;
+        const std::int64_t warmup = std::min(total, ahead);
+        for (std::int64_t k = 0; k < total + warmup; ++k) {
+            if (k < total) steps.push_back(nth(StepKind::forward, shape, rank, k));
+            if (k >= warmup) steps.push_back(nth(StepKind::backward, shape, rank, k - warmup));
+        }
+    }
+    return schedule;
+}
+
+extern constinit const ScheduleInfo schedule_interleaved_1f1b = {
+    .name = "interleaved-1f1b",
+    .title = "Interleaved 1F1B (Megatron)",
+    .source = "Narayanan et al., Efficient Large-Scale Language Model Training on GPU Clusters, arXiv:2104.04473",
+    .summary = "v chunks a stage: bubble (p-1)/(v m) of the ideal time for v times the transfers",
+    .splits_backward = false,
+    .stage_of = stage_in_rounds,
+    .check = check_interleaved,
+    .make = make_interleaved,
+};
+
+} // namespace orrery

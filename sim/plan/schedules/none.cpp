@@ -1,0 +1,31 @@
+// Naive model parallelism: layers in p groups, one microbatch at a time through all of them and back. One device is busy at a time.
+#include "sim/plan/schedules/schedule.hpp"
+#include "sim/plan/schedules/support/placement.hpp"
+
+namespace orrery {
+
+static Schedule make_none(const ScheduleShape& shape) {
+    Schedule schedule;
+    for (int rank = 0; rank < shape.stages; ++rank) {
+        auto& steps = schedule.ranks.emplace_back();
+        steps.reserve(static_cast<std::size_t>(2 * shape.microbatches));
+        for (std::int64_t k = 0; k < shape.microbatches; ++k) {
+            steps.push_back(step(StepKind::forward, rank, k));
+            steps.push_back(step(StepKind::backward, rank, k));
+        }
+    }
+    return schedule;
+}
+
+extern constinit const ScheduleInfo schedule_none = {
+    .name = "none",
+    .title = "No pipelining (naive model parallelism)",
+    .source = "the baseline of Huang et al., GPipe, arXiv:1811.06965, figure 2b",
+    .summary = "one microbatch at a time through all stages and back: each device is busy 1/p of the time",
+    .splits_backward = false,
+    .stage_of = stage_in_rounds,
+    .check = check_one_chunk<"none">,
+    .make = make_none,
+};
+
+} // namespace orrery

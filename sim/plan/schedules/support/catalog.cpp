@@ -1,0 +1,36 @@
+// Looking a schedule up by name, and its text form. The table itself, schedules(), is generated from the folder.
+#include "sim/plan/schedules/schedule.hpp"
+
+namespace orrery {
+
+const ScheduleInfo* find_schedule(std::string_view name) {
+    for (const ScheduleInfo& info : schedules())
+        if (name == info.name) return &info;
+    return nullptr;
+}
+
+static bool one_chunk(const std::vector<ScheduleStep>& steps) {
+    for (const ScheduleStep& step : steps)
+        if (step.chunk != steps.front().chunk) return false;
+    return true;
+}
+
+std::string to_text(const Schedule& schedule) {
+    static constexpr char letters[] = {'F', 'B', 'I', 'W'};
+    bool plain = true;
+    for (const auto& steps : schedule.ranks) plain = plain && one_chunk(steps);
+    std::string text;
+    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+        text += std::to_string(rank) + ":";
+        for (const ScheduleStep& step : schedule.ranks[rank]) {
+            text += ' ';
+            text += letters[static_cast<int>(step.kind)];
+            if (!plain) text += std::to_string(step.chunk) + ".";
+            text += std::to_string(step.microbatch);
+        }
+        text += '\n';
+    }
+    return text;
+}
+
+} // namespace orrery

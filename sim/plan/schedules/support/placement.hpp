@@ -1,0 +1,36 @@
+// What several schedules share: where chunks live, and the checks of shapes that all of them need.
+#pragma once
+
+#include "sim/plan/schedules/schedule.hpp"
+
+#include <cstddef>
+
+namespace orrery {
+
+// Chunk c on stage c mod p: plain stages, or Megatron's round-robin of virtual stages.
+int stage_in_rounds(int chunk, int stages);
+
+// Chunk c < p on stage c, the rest on the way back: c on stage 2p - 1 - c. The first and the last chunk share stage 0.
+int stage_in_v(int chunk, int stages);
+
+inline ScheduleStep step(StepKind kind, int chunk, std::int64_t microbatch) {
+    return {kind, static_cast<std::int16_t>(chunk), static_cast<std::int32_t>(microbatch)};
+}
+
+// "" or what is wrong with the counts themselves (nothing to run, or more chunks or microbatches than a step can name).
+std::string check_counts(const std::string& name, const ScheduleShape& shape);
+
+// "" or why `name`, which has `chunks` chunks a stage, cannot have this shape.
+std::string check_chunks(const std::string& name, int chunks, const ScheduleShape& shape);
+
+// A schedule's name as a template argument: lets a plain function pointer know which schedule it speaks for.
+template <std::size_t N> struct ScheduleName {
+    char text[N];
+    consteval ScheduleName(const char (&from)[N]) {
+        for (std::size_t i = 0; i < N; ++i) text[i] = from[i];
+    }
+};
+
+template <ScheduleName name> std::string check_one_chunk(const ScheduleShape& shape) { return check_chunks(name.text, 1, shape); }
+
+} // namespace orrery

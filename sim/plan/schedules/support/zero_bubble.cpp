@@ -1,0 +1,224 @@
+#include "sim/plan/schedules/support/zero_bubble.hpp"
+
+#include "sim/plan/schedules/support/placement.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace orrery {
+namespace {
+
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max() / 4;
+
+// Relative times in whole ticks, so that orders (and repetition) do not hang on rounding. A thousandth of the shortest part is enough.
+struct Ticks {
+    std::int64_t forward, input, weight, transfer;
+};
+
+Ticks ticks_of(const ScheduleShape& shape) {
+    const double unit = std::min({shape.forward, shape.input, shape.weight}) / 1000;
+    const auto ticks = [&](double time) { return std::int64_t(std::llround(std::min(time / unit, 1e9))); };
+    return {ticks(shape.forward), ticks(shape.input), ticks(shape.weight), ticks(shape.communication)};
+}
+
+struct Rank {
+    std::vector<int> chunks;             // held here, in model order
+    std::vector<int> forwards, inputs;   // steps done, per chunk held
+    std::vector<std::int64_t> start;
+    std::vector<ScheduleStep> steps;
+    std::vector<ScheduleStep> owed;      // weight steps in the order their input steps were done
+    std::size_t paid = 0;
+    int total_forwards = 0, total_inputs = 0;
+    std::int64_t busy_until = 0, wake = never;
+
+    int in_flight() const { return total_forwards - static_cast<int>(paid); }
+    bool owes() const { return paid < owed.size(); }
+};
+
+// Which step a rank may take now, and, if none, when the next one it knows of is ready.
+struct Choice {
+    int local = -1; // index of the chunk held; -1: none
+    std::int64_t ready = never;
+    bool now(std::int64_t time) const { return local >= 0 && ready <= time; }
+};
+
+class Run {
+public:
+    Run(const ScheduleShape& shape, int (*stage_of)(int, int), const ZeroBubblePolicy& policy)
+        : policy_(policy), ticks_(ticks_of(shape)), microbatches_(static_cast<int>(shape.microbatches)),
+          chunks_(shape.stages * shape.chunks_per_stage), ranks_(static_cast<std::size_t>(shape.stages)) {
+        forward_ready_.assign(static_cast<std::size_t>(chunks_) * shape.microbatches, never);
+        input_ready_ = forward_ready_;
+        for (int k = 0; k < microbatches_; ++k) forward_ready_[at(0, k)] = 0;
+        for (int chunk = 0; chunk < chunks_; ++chunk) {
+            stage_.push_back(stage_of(chunk, shape.stages));
+            ranks_[stage_.back()].chunks.push_back(chunk);
+        }
+        for (Rank& rank : ranks_) {
+            rank.forwards.assign(rank.chunks.size(), 0);
+            rank.inputs = rank.forwards;
+            const std::size_t steps = rank.chunks.size() * shape.microbatches;
+            rank.steps.reserve(3 * steps);
+            rank.start.reserve(3 * steps);
+            rank.owed.reserve(steps);
+        }
+        ranks_[stage_[0]].wake = 0;
+    }
+
+    TimedSchedule finish() {
+        while (true) {
+            std::size_t next = 0;
+            for (std::size_t r = 1; r < ranks_.size(); ++r)
+                if (ranks_[r].wake < ranks_[next].wake) next = r;
+            if (ranks_[next].wake == never) break;
+            act(next);
+        }
+        TimedSchedule result;
+        std::int64_t first = never, last = 0;
+        for (Rank& rank : ranks_) {
+            first = std::min(first, rank.start.front());
+            last = std::max(last, rank.busy_until);
+            result.period = std::max(result.period, rank.busy_until - rank.start.front());
+            result.order.ranks.push_back(std::move(rank.steps));
+            result.start.push_back(std::move(rank.start));
+        }
+        result.makespan = last - first;
+        return result;
+    }
+
+private:
+    std::size_t at(int chunk, int microbatch) const { return static_cast<std::size_t>(microbatch) * chunks_ + chunk; }
+
+    bool forwards_left(const Rank& rank) const {
+        return rank.total_forwards < microbatches_ * static_cast<int>(rank.chunks.size());
+    }
+
+    // Later chunks first: they free memory sooner. The first chunk leaves a place for the last, or a V could fill up and stand still.
+    Choice next_forward(const Rank& rank, bool blocked_by_memory) const {
+        Choice choice;
+        for (int local = static_cast<int>(rank.chunks.size()) - 1; local >= 0; --local) {
+            if (rank.forwards[local] == microbatches_) continue;
+            const int kept_free = static_cast<int>(rank.chunks.size()) - 1 - local;
+            const bool room = rank.in_flight() + kept_free < policy_.limit;
+            const std::int64_t ready = forward_ready_[at(rank.chunks[local], rank.forwards[local])];
+            if (room != blocked_by_memory && (ready < choice.ready) && !choice.now(now_)) choice = {local, ready};
+        }
+        return choice;
+    }
+
+    // Earlier chunks first: their gradients have the longest way behind them, and the next microbatch's wait for no one.
+    Choice next_input(const Rank& rank) const {
+        Choice choice;
+        for (int local = 0; local < static_cast<int>(rank.chunks.size()); ++local) {
+            if (rank.inputs[local] == microbatches_) continue;
+            const std::int64_t ready = input_ready_[at(rank.chunks[local], rank.inputs[local])];
+            if (ready < choice.ready && !choice.now(now_)) choice = {local, ready};
+        }
+        return choice;
+    }
+
+    void act(std::size_t r) {
+        Rank& rank = ranks_[r];
+        now_ = rank.wake;
+        const bool wants_forward = rank.total_forwards - rank.total_inputs < policy_.ahead[r];
+        const Choice input = next_input(rank);
+        Choice forward = next_forward(rank, false);
+        // Past its allowance a rank starts no new microbatch, but goes on with those whose later chunks it holds.
+        if (!wants_forward && forward.local == 0) forward = {};
+        if (wants_forward && forward.now(now_)) return do_forward(r, forward.local);
+        if (wants_forward && rank.owes() && next_forward(rank, true).now(now_)) return do_weight(rank);
+        if (policy_.prompt_weights && rank.owes() && forwards_left(rank)) return do_weight(rank);
+        if (input.now(now_)) return do_input(r, input.local);
+        if (forward.now(now_)) return do_forward(r, forward.local);
+        const std::int64_t ready = std::min(forward.ready, input.ready);
+        if (rank.owes() && double(ready - now_) >= policy_.patience * double(ticks_.weight)) return do_weight(rank);
+        rank.wake = ready;
+    }
+
+    void record(Rank& rank, ScheduleStep what, std::int64_t length) {
+        rank.steps.push_back(what);
+        rank.start.push_back(now_);
+        rank.busy_until = rank.wake = now_ + length;
+    }
+
+    void announce(int from, int chunk, std::int64_t& ready) {
+        Rank& to = ranks_[stage_[chunk]];
+        ready = now_ + (stage_[chunk] == stage_[from] ? 0 : ticks_.transfer) + (ranks_[stage_[from]].busy_until - now_);
+        to.wake = std::min(to.wake, std::max(ready, to.busy_until));
+    }
+
+    void do_forward(std::size_t r, int local) {
+        Rank& rank = ranks_[r];
+        const int chunk = rank.chunks[local], microbatch = rank.forwards[local]++;
+        ++rank.total_forwards;
+        record(rank, step(StepKind::forward, chunk, microbatch), ticks_.forward);
+        if (chunk + 1 < chunks_) announce(chunk, chunk + 1, forward_ready_[at(chunk + 1, microbatch)]);
+        else announce(chunk, chunk, input_ready_[at(chunk, microbatch)]);
+    }
+
+    void do_input(std::size_t r, int local) {
+        Rank& rank = ranks_[r];
+        const int chunk = rank.chunks[local], microbatch = rank.inputs[local]++;
+        ++rank.total_inputs;
+        rank.owed.push_back(step(StepKind::weight, chunk, microbatch));
+        record(rank, step(StepKind::input, chunk, microbatch), ticks_.input);
+        if (chunk > 0) announce(chunk, chunk - 1, input_ready_[at(chunk - 1, microbatch)]);
+    }
+
+    void do_weight(Rank& rank) { record(rank, rank.owed[rank.paid++], ticks_.weight); }
+
+    const ZeroBubblePolicy& policy_;
+    Ticks ticks_;
+    int microbatches_, chunks_;
+    std::int64_t now_ = 0;
+    std::vector<Rank> ranks_;
+    std::vector<int> stage_;                                 // by chunk
+    std::vector<std::int64_t> forward_ready_, input_ready_;  // by (chunk, microbatch)
+};
+
+} // namespace
+
+TimedSchedule run_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int, int), const ZeroBubblePolicy& policy) {
+    return Run(shape, stage_of, policy).finish();
+}
+
+std::vector<ZeroBubblePolicy> one_chunk_policies(const ScheduleShape& shape, int limit, std::initializer_list<double> slopes) {
+    std::vector<ZeroBubblePolicy> policies;
+    for (double slope : slopes) {
+        ZeroBubblePolicy policy;
+        policy.limit = limit;
+        for (int rank = 0; rank < shape.stages; ++rank) {
+            const int ahead = 1 + static_cast<int>(std::ceil(slope * (shape.stages - 1 - rank)));
+            policy.ahead.push_back(std::min(ahead, limit));
+        }
+        for (double patience : {1.0, 0.5, 0.0}) {
+            policy.patience = patience;
+            policies.push_back(policy);
+        }
+    }
+    return policies;
+}
+
+Schedule best_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int, int), const std::vector<ZeroBubblePolicy>& policies) {
+    // Warm-up and drain last about two microbatches a stage each: eight show the steady state as well.
+    ScheduleShape trial = shape;
+    trial.microbatches = std::min<std::int64_t>(shape.microbatches, 8 * std::int64_t(shape.stages));
+    std::size_t best = 0;
+    std::pair<std::int64_t, std::int64_t> least{never, never};
+    TimedSchedule kept;
+    for (std::size_t i = 0; i < policies.size(); ++i) {
+        TimedSchedule run = run_zero_bubble(trial, stage_of, policies[i]);
+        std::pair cost{run.makespan, run.period};
+        if (shape.post_validation) std::swap(cost.first, cost.second);
+        if (cost >= least) continue;
+        least = cost;
+        best = i;
+        kept = std::move(run);
+    }
+    if (trial.microbatches == shape.microbatches) return std::move(kept.order);
+    return run_zero_bubble(shape, stage_of, policies[best]).order;
+}
+
+} // namespace orrery
