@@ -1,0 +1,93 @@
+// Reading a dataset of published measurements.
+#include "sim/validate/validate.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace orrery {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<double> number(const Json& measured, const char* key) {
+    return measured.contains(key) && measured.at(key).is_number() ? std::optional<double>(measured.at(key).get<double>()) : std::nullopt;
+}
+
+// What the figure counts: said outright ("memory_measure"), else in the source's words. Most publish torch's allocated peak.
+MemoryMeasure measure_of(const Json& row, const Json& dataset) {
+    for (const Json* from : {&row, &dataset}) {
+        const std::string said = from->value("memory_measure", "");
+        if (said == "allocated") return MemoryMeasure::allocated;
+        if (said == "reserved") return MemoryMeasure::reserved;
+        if (said == "device") return MemoryMeasure::device;
+    }
+    for (const Json* from : {&row, &dataset}) {
+        const std::string note = from->value("note", "");
+        if (note.find("nvidia-smi") != std::string::npos) return MemoryMeasure::device;
+        if (note.find("max_reserved") != std::string::npos || note.find("reserved peak") != std::string::npos) return MemoryMeasure::reserved;
+        if (note.find("max_memory_allocated") != std::string::npos) return MemoryMeasure::allocated;
+    }
+    return MemoryMeasure::allocated;
+}
+
+ValidationRow read_row(const Json& j, const Json& dataset, const std::string& base_dir) {
+    ValidationRow row;
+    row.dataset = dataset.value("name", "");
+    row.name = j.value("name", "");
+    row.source = j.value("source", dataset.value("source", ""));
+    row.note = j.value("note", "");
+    row.scenario_json = j.at("scenario").dump();
+    row.base_dir = base_dir;
+    const Json measured = j.value("measured", Json::object());
+    row.measured.step_time_s = number(measured, "step_time_s");
+    row.measured.memory_gb = number(measured, "memory_gb");
+    row.measured.bubble_fraction = number(measured, "bubble_fraction");
+    if (measured.contains("fits") && measured.at("fits").is_boolean()) row.measured.fits = measured.at("fits").get<bool>();
+    row.memory_measure = measure_of(j, dataset);
+    for (const Json& a : j.value("assumed", Json::array())) {
+        if (a.is_string()) row.assumed.push_back(a.get<std::string>());
+    }
+    return row;
+}
+
+} // namespace
+
+DatasetResult load_dataset(const std::string& path) {
+    DatasetResult result;
+    std::ifstream file(path);
+    if (!file) {
+        result.problems.push_back(path + ": cannot be read");
+        return result;
+    }
+    std::stringstream text;
+    text << file.rdbuf();
+    Json j = Json::parse(text.str(), nullptr, false);
+    if (j.is_discarded()) {
+        result.problems.push_back(path + ": is not JSON");
+        return result;
+    }
+    if (!j.is_object() || !j.contains("rows") || !j.at("rows").is_array()) {
+        result.problems.push_back(path + ": is not a validation dataset: it has no list of \"rows\"");
+        return result;
+    }
+    if (!j.contains("name")) j["name"] = std::filesystem::path(path).stem().string();
+    const std::string base_dir = std::filesystem::path(path).parent_path().string();
+    std::size_t i = 0;
+    for (const Json& row : j.at("rows")) {
+        const std::string where = path + ": /rows/" + std::to_string(i++);
+        if (!row.is_object() || !row.contains("scenario") || !row.at("scenario").is_object()) {
+            result.problems.push_back(where + " has no \"scenario\"" + (j.at("name") == "layer_times" ? ": layer times have a schema of their own" : ""));
+            continue;
+        }
+        result.rows.push_back(read_row(row, j, base_dir));
+    }
+    return result;
+}
+
+} // namespace orrery

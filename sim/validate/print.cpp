@@ -1,0 +1,165 @@
+// A validation as JSON, as CSV and for a person.
+#include "sim/report/terminal.hpp"
+#include "sim/validate/validate.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void put(Json& j, const char* key, const std::optional<double>& v) {
+    if (v) j[key] = *v;
+}
+
+Json figures(const Figures& f) {
+    Json j = Json::object();
+    put(j, "step_time_s", f.step_time_s);
+    put(j, "memory_gb", f.memory_gb);
+    if (f.fits) j["fits"] = *f.fits;
+    put(j, "bubble_fraction", f.bubble_fraction);
+    return j;
+}
+
+Json errors(const ErrorSummary& s) {
+    return {{"n", s.n},       {"mean_abs_error", s.mean_abs_error}, {"median_abs_error", s.median_abs_error},
+            {"bias", s.bias}, {"kendall_tau", s.kendall_tau},       {"worst", s.worst},
+            {"worst_error", s.worst_error}};
+}
+
+Json summary(const ValidationSummary& s) {
+    Json j;
+    j["step_time"] = errors(s.step_time);
+    j["memory"] = errors(s.memory);
+    j["fits"] = {{"n", s.fits.n}, {"accuracy", s.fits.accuracy}};
+    j["failed"] = s.failed;
+    return j;
+}
+
+Json row_json(const ValidationRow& r) {
+    Json j;
+    j["dataset"] = r.dataset;
+    j["name"] = r.name;
+    j["predicted"] = figures(r.predicted);
+    j["measured"] = figures(r.measured);
+    j["error"] = Json::object();
+    put(j["error"], "step_time", r.step_time_error());
+    put(j["error"], "memory", r.memory_error());
+    static constexpr const char* measures[] = {"allocated", "reserved", "device"};
+    if (r.measured.memory_gb) j["memory_measure"] = measures[static_cast<std::size_t>(r.memory_measure)];
+    if (!r.assumed.empty()) j["assumed"] = r.assumed;
+    return j;
+}
+
+// A cell of CSV: quoted where it must be.
+std::string cell(const std::string& text) {
+    if (text.find_first_of(",\"\n") == std::string::npos) return text;
+    std::string out = "\"";
+    for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return out + "\"";
+}
+
+std::string cell(const std::optional<double>& v) { return v ? fmt::format("{}", *v) : ""; }
+std::string cell(const std::optional<bool>& v) { return v ? (*v ? "true" : "false") : ""; }
+
+std::string percent(double fraction) { return fmt::format("{:+.1f} %", fraction * 100); }
+
+std::string error_text(const std::optional<double>& e, const ValidationRow& r, const TextStyle& style) {
+    if (!e) return "";
+    if (!r.failure.empty()) return paint("failed", Ink::red, style);
+    const double size = std::abs(*e);
+    return paint(percent(*e), size < 0.05 ? Ink::green : size < 0.15 ? Ink::plain : size < 0.3 ? Ink::yellow : Ink::red, style);
+}
+
+std::string value(const std::optional<double>& v, const char* unit) { return v ? fmt::format("{:.4g} {}", *v, unit) : ""; }
+
+std::string rows_text(const Validation& v, const std::string& dataset, const TextStyle& style) {
+    Table t;
+    t.header = {"row", "predicted", "measured", "error", "predicted", "measured", "error", "fits"};
+    t.right = {false, true, true, true, true, true, true, true};
+    for (const ValidationRow& r : v.rows) {
+        if (r.dataset != dataset) continue;
+        std::string fits;
+        if (r.measured.fits) {
+            const bool right = r.failure.empty() && r.predicted.fits == r.measured.fits;
+            fits = paint(right ? "right" : "wrong", right ? Ink::green : Ink::red, style);
+        }
+        const bool time = r.measured.step_time_s.has_value(), memory = r.measured.memory_gb.has_value();
+        t.rows.push_back({clip(r.name, std::max(20, style.width - 72)), time ? value(r.predicted.step_time_s, "s") : "", value(r.measured.step_time_s, "s"),
+                          error_text(r.step_time_error(), r, style), memory ? value(r.predicted.memory_gb, "GB") : "",
+                          value(r.measured.memory_gb, "GB"), error_text(r.memory_error(), r, style), fits});
+    }
+    return to_text(t, style);
+}
+
+void summary_row(Table& t, const std::string& name, const char* what, const ErrorSummary& s) {
+    if (s.n == 0) return;
+    t.rows.push_back({name, what, std::to_string(s.n), fmt::format("{:.1f} %", s.mean_abs_error * 100), fmt::format("{:.1f} %", s.median_abs_error * 100),
+                      percent(s.bias), fmt::format("{:.3f}", s.kendall_tau), fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
+}
+
+std::string summary_text(const Validation& v, const TextStyle& style) {
+    Table t;
+    t.header = {"dataset", "of", "rows", "mean error", "median", "bias", "rank corr.", "worst row"};
+    t.right = {false, false, true, true, true, true, true, false};
+    std::string fits;
+    const auto add = [&](const ValidationSummary& s, const std::string& name) {
+        summary_row(t, name, "step time", s.step_time);
+        summary_row(t, name, "memory", s.memory);
+        if (s.fits.n > 0) fits += fmt::format("  {}: {:.0f} % of {} right about whether it fits\n", name, s.fits.accuracy * 100, s.fits.n);
+    };
+    for (const ValidationSummary& s : v.by_dataset) add(s, s.dataset);
+    if (v.by_dataset.size() > 1) add(v.overall, "all");
+    return to_text(t, style) + fits;
+}
+
+} // namespace
+
+std::string to_json(const Validation& v) {
+    Json j;
+    j["rows"] = Json::array();
+    for (const ValidationRow& r : v.rows) j["rows"].push_back(row_json(r));
+    j["summary"] = summary(v.overall);
+    Json datasets = Json::object();
+    for (const ValidationSummary& s : v.by_dataset) datasets[s.dataset] = summary(s);
+    j["datasets"] = datasets;
+    j["failed"] = Json::array();
+    for (const ValidationRow& r : v.rows) {
+        if (!r.failure.empty()) j["failed"].push_back({{"dataset", r.dataset}, {"name", r.name}, {"reason", r.failure}});
+    }
+    return j.dump(1) + "\n";
+}
+
+std::string to_csv(const Validation& v) {
+    std::string text = "dataset,name,predicted_step_time_s,measured_step_time_s,step_time_error,predicted_memory_gb,measured_memory_gb,memory_error,"
+                       "predicted_fits,measured_fits,failure\n";
+    for (const ValidationRow& r : v.rows) {
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", cell(r.dataset), cell(r.name), cell(r.predicted.step_time_s),
+                            cell(r.measured.step_time_s), cell(r.step_time_error()), cell(r.predicted.memory_gb), cell(r.measured.memory_gb),
+                            cell(r.memory_error()), cell(r.predicted.fits), cell(r.measured.fits), cell(r.failure));
+    }
+    return text;
+}
+
+std::string to_text(const Validation& v, const TextStyle& style) {
+    std::string text;
+    for (const ValidationSummary& s : v.by_dataset) {
+        text += paint(s.dataset, Ink::bold, style) + "\n" + rows_text(v, s.dataset, style) + "\n";
+    }
+    if (v.overall.failed > 0) {
+        text += paint(fmt::format("{} failed, each counted as 100 % off", v.overall.failed), Ink::red, style) + "\n";
+        for (const ValidationRow& r : v.rows) {
+            if (!r.failure.empty()) text += "  " + r.dataset + " / " + r.name + ": " + clip(r.failure, std::max(40, style.width - 10)) + "\n";
+        }
+        text += "\n";
+    }
+    return text + summary_text(v, style);
+}
+
+} // namespace orrery

@@ -1,0 +1,134 @@
+// Predictions of all rows, side by side, and their errors summed up.
+#include "sim/validate/validate.hpp"
+
+#include "sim/scenario/parse.hpp"
+#include "sim/validate/statistics.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <mutex>
+#include <thread>
+
+namespace orrery {
+
+namespace {
+
+std::optional<double> error(const ValidationRow& row, std::optional<double> predicted, std::optional<double> measured) {
+    if (!measured || *measured == 0) return std::nullopt;
+    if (!row.failure.empty() || !predicted) return -1.0;
+    return *predicted / *measured - 1;
+}
+
+std::string in_one_line(const std::vector<Problem>& problems) {
+    std::string text;
+    for (const Problem& p : problems) text += (text.empty() ? "" : "; ") + (p.where.empty() ? "" : p.where + ": ") + p.what;
+    return text;
+}
+
+struct Points { std::vector<double> errors, predicted, measured; std::string worst; };
+
+ErrorSummary summary_of(const Points& p) {
+    ErrorSummary s;
+    s.n = static_cast<int>(p.errors.size());
+    std::vector<double> sizes;
+    for (double e : p.errors) sizes.push_back(std::abs(e));
+    s.mean_abs_error = mean(sizes);
+    s.median_abs_error = median(sizes);
+    s.bias = mean(p.errors);
+    s.kendall_tau = kendall_tau(p.predicted, p.measured);
+    s.worst = p.worst;
+    for (double e : p.errors) {
+        if (std::abs(e) > std::abs(s.worst_error)) s.worst_error = e;
+    }
+    return s;
+}
+
+void add(Points& p, const ValidationRow& row, std::optional<double> e, std::optional<double> predicted, std::optional<double> measured) {
+    if (!e) return;
+    const bool worst = std::none_of(p.errors.begin(), p.errors.end(), [&](double x) { return std::abs(x) >= std::abs(*e); });
+    if (worst) p.worst = row.name;
+    p.errors.push_back(*e);
+    if (row.failure.empty() && predicted) p.predicted.push_back(*predicted), p.measured.push_back(*measured);
+}
+
+ValidationSummary summary_of(const std::string& dataset, const std::vector<ValidationRow>& rows) {
+    ValidationSummary s;
+    s.dataset = dataset;
+    Points time, memory;
+    int right = 0;
+    for (const ValidationRow& r : rows) {
+        if (!dataset.empty() && r.dataset != dataset) continue;
+        add(time, r, r.step_time_error(), r.predicted.step_time_s, r.measured.step_time_s);
+        add(memory, r, r.memory_error(), r.predicted.memory_gb, r.measured.memory_gb);
+        s.failed += !r.failure.empty();
+        if (!r.measured.fits) continue;
+        ++s.fits.n;
+        right += r.failure.empty() && r.predicted.fits == r.measured.fits;
+    }
+    s.step_time = summary_of(time);
+    s.memory = summary_of(memory);
+    if (s.fits.n > 0) s.fits.accuracy = static_cast<double>(right) / s.fits.n;
+    return s;
+}
+
+} // namespace
+
+std::optional<double> ValidationRow::step_time_error() const { return error(*this, predicted.step_time_s, measured.step_time_s); }
+std::optional<double> ValidationRow::memory_error() const { return error(*this, predicted.memory_gb, measured.memory_gb); }
+
+void predict_row(ValidationRow& row) {
+    try {
+        ParseOptions options;
+        options.base_dir = row.base_dir;
+        ParseResult parsed = parse_scenario(row.scenario_json, options);
+        if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+        if (!parsed.problems.empty()) {
+            row.failure = in_one_line(parsed.problems);
+            return;
+        }
+        const Prediction p = predict(*parsed.scenario);
+        row.predicted.step_time_s = p.report.step_time_s;
+        row.predicted.bubble_fraction = p.report.bubble_fraction;
+        row.predicted.fits = p.report.memory.fits;
+        Bytes peak;
+        for (const StageMemory& s : p.report.memory.stages) peak = std::max(peak, peak_as(s, row.memory_measure));
+        row.predicted.memory_gb = peak.gigabytes();
+    } catch (const std::exception& e) {
+        row.failure = e.what();
+    }
+}
+
+Validation validate(std::vector<ValidationRow> rows, int jobs, const Progress& progress) {
+    if (jobs <= 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::atomic<std::size_t> next{0};
+    std::size_t done = 0;
+    std::mutex counting;
+    const auto work = [&] {
+        for (std::size_t i = next++; i < rows.size(); i = next++) {
+            predict_row(rows[i]);
+            const std::lock_guard lock(counting);
+            if (++done; progress) progress(done, rows.size());
+        }
+    };
+    std::vector<std::thread> threads;
+    for (int t = 1; t < std::min<int>(jobs, static_cast<int>(rows.size())); ++t) threads.emplace_back(work);
+    work();
+    for (std::thread& t : threads) t.join();
+    return summarise(std::move(rows));
+}
+
+Validation summarise(std::vector<ValidationRow> rows) {
+    Validation v;
+    v.rows = std::move(rows);
+    v.overall = summary_of("", v.rows);
+    std::vector<std::string> seen;
+    for (const ValidationRow& r : v.rows) {
+        if (std::find(seen.begin(), seen.end(), r.dataset) != seen.end()) continue;
+        seen.push_back(r.dataset);
+        v.by_dataset.push_back(summary_of(r.dataset, v.rows));
+    }
+    return v;
+}
+
+} // namespace orrery

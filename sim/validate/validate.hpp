@@ -1,0 +1,60 @@
+// `simrun validate`: every row of a dataset of published measurements predicted and compared with what was measured.
+// Dataset format: scenarios/validation/README.md. Errors are signed fractions, predicted / measured - 1.
+#pragma once
+
+#include "sim/report/report.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct Figures { std::optional<double> step_time_s, memory_gb, bubble_fraction; std::optional<bool> fits; };
+
+struct ValidationRow {
+    std::string dataset, name, source, note;
+    std::string scenario_json, base_dir;
+    Figures measured, predicted;
+    MemoryMeasure memory_measure = MemoryMeasure::allocated;   // what measured.memory_gb counts
+    std::vector<std::string> assumed;                          // fields its source does not state
+    std::string failure;                                       // why there is no prediction; empty: there is one
+
+    // predicted / measured - 1 where both are known; -1 (nothing predicted, 100% off) for a row that failed.
+    std::optional<double> step_time_error() const, memory_error() const;
+};
+
+struct ErrorSummary {
+    int n = 0;                      // rows with this measurement, failed ones included
+    double mean_abs_error = 0, median_abs_error = 0, bias = 0;
+    double kendall_tau = 0;         // tau-b of predicted against measured, failed rows left out
+    std::string worst;              // name of the row with the largest error
+    double worst_error = 0;
+};
+struct FitsSummary { int n = 0; double accuracy = 0; };
+struct ValidationSummary { std::string dataset; ErrorSummary step_time, memory; FitsSummary fits; int failed = 0; };
+
+struct Validation {
+    std::vector<ValidationRow> rows;
+    ValidationSummary overall;
+    std::vector<ValidationSummary> by_dataset;   // in the order they came
+};
+
+struct DatasetResult { std::vector<ValidationRow> rows; std::vector<std::string> problems; };
+DatasetResult load_dataset(const std::string& path);
+
+using Progress = std::function<void(std::size_t done, std::size_t total)>;   // called by one thread at a time
+
+// Fills in the predictions, rows side by side on `jobs` threads (0: all cores). Result and order do not depend on it.
+Validation validate(std::vector<ValidationRow> rows, int jobs = 0, const Progress& progress = {});
+
+// Predicts one row in place. Never throws: what goes wrong is row.failure.
+void predict_row(ValidationRow& row);
+Validation summarise(std::vector<ValidationRow> rows);
+
+std::string to_json(const Validation& validation);   // as DESIGN.md says
+std::string to_csv(const Validation& validation);
+std::string to_text(const Validation& validation, const TextStyle& style = {});
+
+} // namespace orrery
