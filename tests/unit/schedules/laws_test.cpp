@@ -1,0 +1,147 @@
+// Do the schedules obey the laws of their papers? Times come from the dry run; bubbles are in units of one part of a step (F = I = W = 1
+// of a chunk). Sources: arXiv:1811.06965 (GPipe), 2104.04473 (1F1B, interleaved), 2401.10241 (zero bubble, table 2), 2405.15362 (V).
+#include "tests/unit/schedules/dry_run.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::test {
+namespace {
+
+struct Made {
+    const ScheduleInfo& info;
+    ScheduleShape shape;
+    Schedule schedule;
+    int chunks() const { return shape.stages * shape.chunks_per_stage; }
+    double makespan(const StepTimes& times) const { return dry_run(schedule, info.stage_of, chunks(), shape.microbatches, times).makespan; }
+    double period(const StepTimes& times) const { return steady_period(schedule, info.stage_of, chunks(), shape.microbatches, times); }
+    double ideal(const StepTimes& times) const {
+        return double(shape.chunks_per_stage * shape.microbatches) * (times.forward + times.input + times.weight);
+    }
+};
+
+Made make(const char* name, int p, int v, std::int64_t m, const StepTimes& times = {}, bool post_validation = false) {
+    const ScheduleInfo& info = schedule_named(name);
+    const ScheduleShape shape{p, v, m, times.forward, times.input, times.weight, times.communication, post_validation};
+    EXPECT_EQ(info.check(shape), "");
+    return {info, shape, info.make(shape)};
+}
+
+constexpr double tiny = 1e-9;
+
+TEST(Bubble, OfNaiveModelParallelismLeavesOneDeviceBusy) {
+    for (int p : {1, 2, 3, 8})
+        for (int m : {1, 4, 9}) {
+            const StepTimes times{1, 0.7, 1.6};
+            const Made made = make("none", p, 1, m, times);
+            EXPECT_NEAR(made.makespan(times), p * made.ideal(times), 1e-6) << p << " " << m;
+        }
+}
+
+TEST(Bubble, OfGPipeAnd1F1BIsPMinus1OverM) {
+    for (const char* name : {"gpipe", "1f1b"})
+        for (int p : {1, 2, 3, 4, 8})
+            for (int m : {1, 2, 4, 7, 8, 30})
+                for (const StepTimes& times : {StepTimes{}, StepTimes{1, 1.2, 0.8}, StepTimes{2, 1, 0.5}}) {
+                    const Made made = make(name, p, 1, m, times);
+                    EXPECT_NEAR(made.makespan(times) / made.ideal(times) - 1, (p - 1.0) / m, tiny) << name << " " << p << " " << m;
+                }
+}
+
+TEST(Bubble, OfInterleavedIsPMinus1OverVM) {
+    for (int p : {2, 3, 4, 8})
+        for (int v : {2, 3, 5})
+            for (int groups : {1, 2, 5})
+                for (const StepTimes& times : {StepTimes{}, StepTimes{1, 1.2, 0.8}}) {
+                    const int m = groups * p;
+                    const Made made = make("interleaved-1f1b", p, v, m, times);
+                    EXPECT_NEAR(made.makespan(times) / made.ideal(times) - 1, (p - 1.0) / (v * m), tiny) << p << " " << v << " " << m;
+                }
+}
+
+// Table 2 of the paper: (p-1)(F+I-W). Where W is longer than I, what is left is the wait for the first forward, (p-1) F.
+TEST(Bubble, OfZeroBubbleH1IsAThirdOf1F1B) {
+    for (int p : {1, 2, 3, 4, 6, 8, 16})
+        for (int m : {p, p + 1, 2 * p, 3 * p + 2, 8 * p, 11 * p})
+            for (const StepTimes& times : {StepTimes{}, StepTimes{1, 1.1, 0.8}, StepTimes{1, 1.4, 0.6}, StepTimes{1, 0.9, 1.2}}) {
+                const Made made = make("zb-h1", p, 1, m, times);
+                const double law = (p - 1) * (times.forward + std::max(0.0, times.input - times.weight));
+                if (m < 2 * p && times.input != 1) continue; // too few microbatches to reach the steady state
+                EXPECT_NEAR(made.makespan(times) - made.ideal(times), law, 1e-6) << p << " " << m;
+            }
+}
+
+// (p-1)(F+I-2W), never less than nothing.
+TEST(Bubble, OfZeroBubbleH2FollowsThePaperForUnequalParts) {
+    for (int p : {2, 3, 4, 8})
+        for (const StepTimes& times : {StepTimes{1, 1.1, 0.8}, StepTimes{1, 1.4, 0.6}, StepTimes{1, 0.9, 1.2}}) {
+            const Made made = make("zb-h2", p, 1, 6 * p, times, true);
+            const double law = (p - 1) * std::max(0.0, times.forward + times.input - 2 * times.weight);
+            EXPECT_NEAR(made.period(times) - made.ideal(times), law, 1e-6) << p;
+        }
+}
+
+TEST(Bubble, OfZeroBubbleH2AndVIsNoneWithPostValidation) {
+    for (int p : {1, 2, 3, 4, 5, 6, 7, 8, 12, 16})
+        for (int m : {2 * p - 1, 2 * p, 3 * p + 1, 9 * p}) {
+            const Made h2 = make("zb-h2", p, 1, m, {}, true);
+            EXPECT_NEAR(h2.period({}), h2.ideal({}), tiny) << "zb-h2 " << p << " " << m;
+            if (m < 2 * p) continue;
+            const Made v = make("zb-v", p, 2, m, {}, true);
+            EXPECT_NEAR(v.period({}), v.ideal({}), tiny) << "zb-v " << p << " " << m;
+        }
+}
+
+// With a barrier at the optimizer the step is the makespan: the parallelogram's slant, p - 1 parts, is what remains.
+TEST(Bubble, OfZeroBubbleH2AndVWithABarrierIsTheSlant) {
+    for (int p : {2, 4, 8}) {
+        EXPECT_NEAR(make("zb-h2", p, 1, 4 * p).makespan({}) - 3 * 4 * p, p - 1, tiny);
+        EXPECT_NEAR(make("zb-v", p, 2, 4 * p).makespan({}) - 6 * 4 * p, p - 1, tiny);
+    }
+}
+
+TEST(InFlight, FollowsThePapers) {
+    for (int p : {1, 2, 3, 4, 8})
+        for (int m : {1, 3, 2 * p, 5 * p})
+            for (int rank = 0; rank < p; ++rank) {
+                const auto peak = [&](const char* name, int v) { return peak_in_flight(make(name, p, v, m).schedule.ranks[rank]); };
+                EXPECT_EQ(peak("none", 1), 1);
+                EXPECT_EQ(peak("gpipe", 1), m);
+                EXPECT_EQ(peak("1f1b", 1), std::min(m, p - rank));
+                EXPECT_LE(peak("zb-h1", 1), p);
+                EXPECT_LE(peak("zb-h2", 1), 2 * p - 1);
+                EXPECT_LE(peak("zb-v", 2), 2 * p);
+            }
+}
+
+// Forwards before the first backward, and one more while alternating: 2 (p - rank - 1) + (v - 1) p + 1 chunk activations.
+TEST(InFlight, OfInterleavedIsMegatrons) {
+    for (int p : {2, 4})
+        for (int v : {2, 3})
+            for (int groups : {2, 4})
+                for (int rank = 0; rank < p; ++rank) {
+                    const Made made = make("interleaved-1f1b", p, v, groups * p);
+                    const int expected = std::min(v * groups * p, 2 * (p - rank - 1) + (v - 1) * p + 1);
+                    EXPECT_EQ(peak_in_flight(made.schedule.ranks[rank]), expected) << p << " " << v << " " << groups << " " << rank;
+                }
+}
+
+// Real parts are not equal. The order must still pay: never slower than 1F1B, more memory never slower, and near the ideal.
+TEST(Unequal, ZeroBubbleBeats1F1BAndKeepsItsLimits) {
+    const std::vector<StepTimes> cases = {{1, 1.1, 0.8, 0}, {1, 1.4, 0.6, 0}, {1, 0.9, 1.2, 0}, {1, 1.2, 0.9, 0.1}, {2, 2.4, 1.5, 0.5}};
+    for (const StepTimes& times : cases)
+        for (int p : {2, 4, 8}) {
+            const int m = 6 * p;
+            const double plain = make("1f1b", p, 1, m, times).makespan(times);
+            const Made h1 = make("zb-h1", p, 1, m, times), h2 = make("zb-h2", p, 1, m, times, true), v = make("zb-v", p, 2, m, times, true);
+            EXPECT_LT(h1.makespan(times), plain) << p;
+            EXPECT_LE(h2.period(times), h1.period(times) + tiny) << p;
+            for (int rank = 0; rank < p; ++rank) {
+                EXPECT_LE(peak_in_flight(h1.schedule.ranks[rank]), p);
+                EXPECT_LE(peak_in_flight(h2.schedule.ranks[rank]), 2 * p - 1);
+                EXPECT_LE(peak_in_flight(v.schedule.ranks[rank]), 2 * p);
+            }
+        }
+}
+
+} // namespace
+} // namespace orrery::test
