@@ -27,8 +27,11 @@ struct Link {
 // A link and the share of a route's bytes it carries (1 but where equal-cost paths split).
 struct LinkShare { LinkId link; double share; };
 
+// In an "nvlink-mesh" (and an "infinity-fabric") node every pair of devices has its own link, of bandwidth / (devices - 1): one pair alone
+// never sees a device's whole bandwidth. In a torus a device has six links of bandwidth / 6.
 class Fabric {
   public:
+    // Throws std::invalid_argument where cluster_problems(cluster) is not empty; the scenario parser reports those first.
     explicit Fabric(const Cluster& cluster);
     ~Fabric();
     Fabric(Fabric&&) noexcept;
@@ -38,22 +41,31 @@ class Fabric {
     int nodes() const;
     int node_of(int device) const;
     int local_index(int device) const;                     // its position inside its node
-    int nic_of(int device) const;                          // node-local NIC a device's traffic leaves by
+    int nic_of(int device) const;                          // node-local NIC a device's traffic leaves by (the first, if it has several); -1: none
     std::span<const Link> links() const;
 
     // Links a byte from device a to device b crosses, with shares; empty where a == b. Parallel links between the same two
     // switches that always carry equal shares are one trunk link.
     std::vector<LinkShare> route(int a, int b) const;
+    // The same, appended to `out`: no allocation where many routes are asked for.
+    void append_route(int a, int b, std::vector<LinkShare>& out) const;
+    // Links of a copy between a device and its host's memory; empty where the cluster does not say what its host can do.
+    std::vector<LinkShare> copy_route(int device, bool to_host) const;
     Time latency(int a, int b) const;
     // Bandwidth of the route's narrowest link (its capacity / share).
     BytesPerSecond narrowest(int a, int b) const;
-    // Smallest total capacity, one direction, of a cut that halves the devices (exact for the built topologies, max-flow on a graph).
+    // Smallest total capacity, one direction, of a cut that halves the devices. Built topologies: exact over halves of whole nodes (one
+    // node: of its devices). Explicit graphs: max-flow, exact up to 12 devices, beyond that an upper bound.
     BytesPerSecond bisection_bandwidth() const;
 
     // What a device can send out of (or take into) itself by scale-up links, and by its share of the node's NICs.
     BytesPerSecond scale_up_bandwidth(int device) const;
     BytesPerSecond nic_bandwidth(int device) const;
     int devices_per_nic() const;                           // devices that share one NIC (1 or more)
+
+    // The whole cluster as a graph, to draw or to search: edge i is link i; edges after the last link are joints on a board (a NIC in its
+    // slot), which never limit anything.
+    ExplicitGraph graph() const;
 
   private:
     struct Data;
