@@ -1,0 +1,18 @@
+// Time of fused (flash) attention: work at a rate that grows with the row length, over-paid by waves and by the longest block.
+//
+//   flops = 2 (qk + v) b h sq skv share  (backward: 2.5 times),   r = share skv, the mean keys of a row
+//   t = start + penalty flops (1 + o/r) / rate(head_dim),   o = s0 (full), s0/2 (causal: diagonal waste and prologue per row)
+//   penalty: T = b h ceil(sq/M) / S blocks per processor, waves = ((1-g) ceil(T) + g T) / T for T > 1, joined with the longest block
+//   critical M (r + o) S / (b h sq (r + o)): as the fits' README shapes (16,384 tokens, 2048 wide) had it, so divided by theirs.
+// Example: H100 flash-2, causal, head_dim 128, 8k: 351 / (1 + 402/8192) = 335 TFLOP/s.
+#pragma once
+
+#include "sim/cost/calibration.hpp"
+
+namespace orrery {
+
+struct AttentionDevice { double processors = 1, tflops_16 = 1, bandwidth = 1, clock = 1; };   // bandwidth: bytes/us
+
+double attention_us(const KernelTables& tables, const AttentionTable& table, const AttentionDevice& device, const Attention& op);
+
+} // namespace orrery

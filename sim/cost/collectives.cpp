@@ -1,0 +1,204 @@
+// Times of collectives (collectives.hpp): inside a domain, and between nodes as one pipelined flow through both levels.
+#include "sim/cost/collectives.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+constexpr double mebi = 1048576;
+
+double join(double a, double b, double p) {
+    const double hi = std::max(a, b), lo = std::min(a, b);
+    return hi <= 0 ? 0 : hi * std::pow(1 + std::pow(lo / hi, p), 1 / p);
+}
+
+double ramp(double bytes, double half) { return bytes / (bytes + half); }
+
+bool reduces(CollectiveKind k) { return k == CollectiveKind::all_reduce || k == CollectiveKind::reduce_scatter; }
+
+} // namespace
+
+std::string name(Algorithm a, Protocol p) {
+    const char* protocols[] = {"LL", "LL128", "Simple"};
+    switch (a) {
+    case Algorithm::none: return "none";
+    case Algorithm::ring: return std::string("ring/") + protocols[static_cast<std::size_t>(p)];
+    case Algorithm::tree: return "tree";
+    case Algorithm::nvls: return "nvls";
+    case Algorithm::nvls_tree: return "nvls-tree";
+    case Algorithm::sharp: return "sharp";
+    case Algorithm::hierarchical: return "hierarchical";
+    case Algorithm::direct: return "direct";
+    }
+    return "none";
+}
+
+Algorithm parse_algorithm(std::string_view text) {
+    if (text.substr(0, 4) == "ring") return Algorithm::ring;
+    for (Algorithm a : {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical, Algorithm::direct})
+        if (text == name(a, Protocol::simple)) return a;
+    return Algorithm::none;
+}
+
+double volume(CollectiveKind kind, int n) {
+    const double share = static_cast<double>(n - 1) / n;
+    switch (kind) {
+    case CollectiveKind::all_reduce: return 2 * share;
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter:
+    case CollectiveKind::all_to_all: return share;
+    case CollectiveKind::broadcast: return 1;
+    }
+    return 1;
+}
+
+int ring_steps(CollectiveKind kind, int n) {
+    switch (kind) {
+    case CollectiveKind::all_reduce: return 2 * (n - 1);
+    case CollectiveKind::all_gather:
+    case CollectiveKind::reduce_scatter: return n - 1;
+    case CollectiveKind::all_to_all: return 1;
+    case CollectiveKind::broadcast: return n;
+    }
+    return 1;
+}
+
+CollectiveTime ring_time(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, Protocol protocol) {
+    const bool broadcast = kind == CollectiveKind::broadcast;
+    const double v = volume(kind, n), k = broadcast ? n - 1 : ring_steps(kind, n), own = broadcast ? 0 : 1.2 / n;
+    const double slow_bytes = reduces(kind) && one_byte ? t.byte_factor : 1;
+    const double e = (reduces(kind) ? t.reduce_factor : 1) * slow_bytes;
+    CollectiveTime out{0, 0, Algorithm::ring, protocol};
+    if (protocol == Protocol::ll) {
+        const double r = bytes > 4096 ? std::min(1.0, std::log2(bytes / 4096) / 3) : 0;
+        out.rate = t.ll_rate * slow_bytes / (v + own);
+        out.us = join((t.ll_base + k * t.ll_step) * (1 + t.ll_rise * r), bytes / out.rate, 1.35);
+    } else if (protocol == Protocol::ll128) {
+        out.rate = t.ll128_rate * e / (v + own);
+        out.us = t.ll128_base + k * t.ll128_step + bytes / out.rate;
+    } else {
+        out.rate = 1 / (v / (t.simple_rate * e) + (broadcast ? 0 : 1 / (n * t.simple_copy)));
+        out.us = t.simple_base + join(k * t.simple_step, bytes / out.rate, 2) + t.simple_fill * ramp(bytes, 96 * mebi);
+    }
+    return out;
+}
+
+CollectiveTime nvls_time(const LinkTable& t, int n, double bytes) {
+    const double rate = t.nvls_efficiency * t.nominal / (1 + 1.0 / n);
+    return {t.nvls_base + t.nvls_fill * std::max(1.0, n / 8.0) * ramp(bytes, 20 * mebi) + bytes / rate, rate, Algorithm::nvls, Protocol::simple};
+}
+
+CollectiveTime direct_time(const LinkTable& t, int n, double bytes) {
+    const double rate = 1 / (volume(CollectiveKind::all_to_all, n) / t.direct_rate + 1 / (n * t.direct_copy));
+    const double us = t.direct_base + 0.3 * (n - 1) + std::min(bytes / t.direct_small_rate, t.direct_small) + bytes / rate +
+                      t.direct_fill * ramp(bytes, 48 * mebi);
+    return {us, rate, Algorithm::direct, Protocol::simple};
+}
+
+CollectiveTime send_time(const LinkTable& t, double bytes) {
+    const double us = t.direct_base + std::min(bytes / t.direct_small_rate, t.direct_small) + bytes / t.direct_rate + t.direct_fill * ramp(bytes, 48 * mebi);
+    return {us, t.direct_rate, Algorithm::direct, Protocol::simple};
+}
+
+CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast, const std::string& wish) {
+    if (kind == CollectiveKind::all_to_all) return direct_time(t, n, bytes);
+    if (kind == CollectiveKind::broadcast) return ring_time(t, kind, n, bytes, one_byte, Protocol::simple);
+    const bool may_nvls = kind == CollectiveKind::all_reduce && multicast && t.has_nvls && n > 2;
+    if ((wish == "nvls" || wish == "sharp") && may_nvls) return nvls_time(t, n, bytes);
+    // Hierarchical and tree have one level here: NCCL's ring, whose protocol it still chooses.
+    const Choice c = choose(t, kind, n, bytes, one_byte, multicast && wish == "auto");
+    return c.algorithm == Algorithm::nvls ? nvls_time(t, n, bytes) : ring_time(t, kind, n, bytes, one_byte, c.protocol);
+}
+
+namespace {
+
+struct Level {
+    const LinkTable& t;
+    const FabricTable& f;
+    const Group& g;
+    CollectiveKind kind;
+    double bytes;
+    bool one_byte;
+};
+
+// Latency of the fabric's pipelined flow: grows with the logarithm of the nodes, and has two ramps with size.
+double fabric_latency(const FabricTable& f, int nodes, double bytes) {
+    return f.base + f.doubling * (std::log2(static_cast<double>(nodes)) - 1) + f.small * ramp(bytes, 0.25 * mebi) + f.large * ramp(bytes, 16 * mebi);
+}
+
+// Rings of all-gather and reduce-scatter lose bandwidth as they grow (one published series, 4 to 128 nodes).
+double ring_eta(const FabricTable& f, CollectiveKind kind, const Group& g) {
+    if (kind == CollectiveKind::all_reduce) return f.eta_ring_all_reduce;
+    const double eta = g.lanes == 1 ? f.eta_ring_all_reduce : f.eta_ring;   // one member a node: rails are disjoint
+    return eta * std::max(0.5, 1 - f.ring_fall * std::max(0.0, std::log2(g.nodes / 4.0)));
+}
+
+CollectiveTime ring_across(const Level& l) {
+    const double v = volume(l.kind, l.g.n), inner = ring_time(l.t, l.kind, l.g.n, l.bytes, l.one_byte, Protocol::simple).rate;
+    const double outer = ring_eta(l.f, l.kind, l.g) * l.g.nic_rate / v;
+    const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
+    const double steps = ring_steps(l.kind, l.g.n) * l.f.ring_hop, log = l.f.base + l.f.doubling * (std::log2(static_cast<double>(l.g.nodes)) - 1);
+    return {fabric_latency(l.f, l.g.nodes, l.bytes) + std::max(0.0, steps - log) + l.bytes / rate, rate, Algorithm::ring, Protocol::simple};
+}
+
+CollectiveTime tree_across(const Level& l, bool nvls) {
+    const double outer = l.f.eta_tree * l.g.nic_rate / (l.g.nodes == 2 ? 1 : 2);
+    double inner = 0.92 * l.t.nominal / 2;
+    if (nvls) inner = 0.92 * l.t.nvls_efficiency * l.t.nominal / (1 + 1.0 / l.g.lanes);
+    const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
+    return {fabric_latency(l.f, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree, Protocol::simple};
+}
+
+CollectiveTime sharp_across(const Level& l, bool multicast) {
+    const double inner = multicast && l.g.lanes > 2 ? nvls_time(l.t, l.g.lanes, l.bytes).rate : 0.92 * l.t.nominal / 2;
+    const double outer = l.f.eta_tree * l.g.nic_rate, rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
+    return {l.f.base + l.f.small * ramp(l.bytes, 0.25 * mebi) + l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate, rate, Algorithm::sharp, Protocol::simple};
+}
+
+// Reduce-scatter inside, one ring a lane across with 1/g of the bytes, all-gather inside: three phases, one after another.
+CollectiveTime hierarchical(const Level& l) {
+    const int g = l.g.lanes;
+    auto inside = [&](CollectiveKind k) { return g > 1 ? single_node(l.t, k, g, l.bytes, l.one_byte, false, "ring").us : 0.0; };
+    Group lane = l.g;
+    lane.n = l.g.nodes;
+    lane.lanes = 1;
+    lane.nic_rate = l.g.nic_rate / g;
+    double us = ring_across({l.t, l.f, lane, l.kind, l.bytes / g, l.one_byte}).us;
+    if (l.kind != CollectiveKind::all_gather) us += inside(CollectiveKind::reduce_scatter);
+    if (l.kind != CollectiveKind::reduce_scatter) us += inside(CollectiveKind::all_gather);
+    // Its phases never use both levels at once, so what the links see on average is what the whole takes.
+    const double latency = std::min(0.5 * us, l.f.base);
+    return {us, l.bytes / std::max(us - latency, 1e-9), Algorithm::hierarchical, Protocol::simple};
+}
+
+CollectiveTime all_to_all_across(const Level& l) {
+    const int n = l.g.n, g = l.g.lanes;
+    const double eta = l.g.nodes == 2 ? l.f.eta_all_to_all_2 : l.f.eta_all_to_all;
+    const double per_device = l.g.nic_rate / g, off_node = static_cast<double>(n - g) / n;
+    const double inner = g > 1 ? 1 / (static_cast<double>(g - 1) / n / l.t.direct_rate + 1 / (n * l.t.direct_copy)) : 1e30;
+    const double rate = std::min(inner, eta * per_device / off_node);
+    const double us = l.f.base + 0.3 * (n - 1) + 0.4 * l.f.small * ramp(l.bytes, 0.25 * mebi) + 0.6 * l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate;
+    return {us, rate, Algorithm::direct, Protocol::simple};
+}
+
+CollectiveTime least(const CollectiveTime& a, const CollectiveTime& b) { return b.us < a.us ? b : a; }
+
+} // namespace
+
+CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte, bool multicast,
+                          const std::string& wish) {
+    const Level l{t, f, g, kind, bytes, one_byte};
+    if (kind == CollectiveKind::all_to_all) return all_to_all_across(l);
+    if (kind == CollectiveKind::broadcast) return ring_across(l);
+    if (wish == "hierarchical") return hierarchical(l);
+    if (kind != CollectiveKind::all_reduce || wish == "ring") return ring_across(l);   // trees and multicast across nodes reduce only
+    const bool nvls = multicast && t.has_nvls && g.lanes > 2 && !one_byte;
+    if (wish == "sharp") return sharp_across(l, multicast && t.has_nvls);
+    if (wish == "tree") return tree_across(l, false);
+    if (wish == "nvls") return tree_across(l, nvls);
+    return least(tree_across(l, nvls), ring_across(l));
+}
+
+} // namespace orrery

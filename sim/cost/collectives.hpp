@@ -1,0 +1,68 @@
+// Times of collectives by algorithm and protocol, inside one domain of links and between nodes, and the choice NCCL would make.
+// Units: microseconds, bytes, bytes per microsecond. S is counted as nccl-tests does (work.hpp).
+//
+// n ranks; bus volume V and ring steps k: all-reduce V = 2(n-1)/n, k = 2(n-1); all-gather, reduce-scatter V = (n-1)/n, k = n-1;
+// broadcast V = 1, k = n; all-to-all V = (n-1)/n. Inside a domain (pn(a,b,p) = (a^p + b^p)^(1/p), M = 2^20):
+//   ring LL      pn((base + k step)(1 + rise r(S)), S (V + 1.2/n) / B, 1.35),  r = clamp(log2(S/4096)/3, 0, 1)
+//   ring LL128   base + k step + S (V + 1.2/n) / (B e)
+//   ring Simple  base + pn(k step, S (V/(B e) + 1/(n C)), 2) + fill S/(S + 96M)
+//   NVLS         base + fill max(1, n/8) S/(S + 20M) + S (1 + 1/n) / (eff nominal)
+//   direct       base + 0.3 (n-1) + min(S/B0, t0) + S (V/B + 1/(n C)) + fill S/(S + 48M)
+// 1/(n C): a rank copies its own share through the same processors. Between nodes: multi_node() in collectives.cpp.
+// Example: H100, all-reduce of 512 MiB on 8: 22.2 + 83.7 + 536870912 x 1.125 / 312584 = 2038 us by NVLS.
+#pragma once
+
+#include "sim/cost/calibration.hpp"
+#include "topology/fabric.hpp"
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+enum class Algorithm : std::uint8_t { none, ring, tree, nvls, nvls_tree, sharp, hierarchical, direct };
+enum class Protocol : std::uint8_t { ll, ll128, simple };
+std::string name(Algorithm a, Protocol p);          // "ring/LL128", "nvls"
+Algorithm parse_algorithm(std::string_view text);   // of a CommCost::algorithm
+
+// T(S) at this size, and the rate of its bandwidth term: payload at most at `rate`, the rest of T is latency.
+struct CollectiveTime { double us = 0, rate = 0; Algorithm algorithm = Algorithm::ring; Protocol protocol = Protocol::simple; };
+
+double volume(CollectiveKind kind, int n);
+int ring_steps(CollectiveKind kind, int n);
+
+// Inside one domain.
+CollectiveTime ring_time(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, Protocol protocol);
+CollectiveTime nvls_time(const LinkTable& t, int n, double bytes);
+CollectiveTime direct_time(const LinkTable& t, int n, double bytes);
+CollectiveTime send_time(const LinkTable& t, double bytes);
+
+// What NCCL expects of a candidate: used to choose, never as a prediction.
+struct Choice { Algorithm algorithm; Protocol protocol; };
+Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast);
+
+// The algorithm asked for ("auto": NCCL's choice), timed. multicast: the switch can reduce (NVLS).
+CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast, const std::string& wish);
+
+// How a communicator lies on the nodes.
+struct Group {
+    int n = 1, nodes = 1;
+    int lanes = 1;                               // fewest members on one node: what a ring's channels can use
+    double nic_rate = 0;                         // bytes/us through the NICs of a node's members, on the node with the least
+    std::vector<int> members, begin;             // members node by node, nodes in order of first appearance; begin has nodes + 1 entries
+
+    std::span<const int> node(std::size_t k) const {
+        return std::span<const int>(members).subspan(static_cast<std::size_t>(begin[k]), static_cast<std::size_t>(begin[k + 1] - begin[k]));
+    }
+};
+Group group_of(const Fabric& fabric, std::span<const int> ranks);
+
+CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte, bool multicast,
+                          const std::string& wish);
+
+// Bytes on each directed link per byte of S, sorted by link.
+struct LoadShare { LinkId link; double load; };
+std::vector<LoadShare> link_loads(const Fabric& fabric, const Group& g, CollectiveKind kind, Algorithm algorithm);
+
+} // namespace orrery

@@ -1,0 +1,77 @@
+// The tile law of gemm.hpp.
+#include "sim/cost/gemm.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+
+namespace orrery {
+namespace {
+
+struct Tile { double m, n; };
+
+constexpr Tile wide_tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {256, 64}, {128, 64}, {64, 128}, {64, 64}};
+constexpr Tile block_tiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64}, {128, 32}, {64, 32}};
+constexpr int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
+// (a^p + b^p)^(1/p), as the larger times a factor near one: large times to the eighth power would overflow.
+double join(double a, double b, double p) {
+    const double hi = std::max(a, b), lo = std::min(a, b);
+    return hi <= 0 ? 0 : hi * std::pow(1 + std::pow(lo / hi, p), 1 / p);
+}
+
+double join8(double a, double b) {
+    const double hi = std::max(a, b), lo = std::min(a, b);
+    if (hi <= 0) return 0;
+    double r = lo / hi;
+    r *= r; r *= r; r *= r;
+    return hi * std::sqrt(std::sqrt(std::sqrt(1 + r)));
+}
+
+double memory_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, double feed) {
+    const double volume = p.batch * (p.in_bytes * (p.m * p.k + p.n * p.k) + p.out_bytes * p.m * p.n * (p.accumulate ? 2 : 1));
+    double miss = 1;
+    if (!d.cold && t.l2_share > 0) miss = 1 / (1 + std::pow(volume / (t.l2_share * d.l2), -4.0));
+    return volume * (miss / (t.stream * d.bandwidth) + (miss < 1 ? (1 - miss) / (t.l2_stream * feed) : 0));
+}
+
+// Compute time without tiles: padded to the array (systolic) or bare (roofline).
+double plain_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p) {
+    auto pad = [&](double x, double to) { return t.menu == TileMenu::systolic ? to * std::ceil(x / to) : x; };
+    return 2 * p.batch * pad(p.m, 8) * pad(p.n, 128) * pad(p.k, 128) / (t.efficiency * d.peak * d.clock);
+}
+
+double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, double feed, double memory) {
+    const std::span<const Tile> tiles = t.menu == TileMenu::block128 ? std::span<const Tile>(block_tiles) : std::span<const Tile>(wide_tiles);
+    const bool may_split = t.menu == TileMenu::wide && p.batch == 1;
+    double best = std::numeric_limits<double>::infinity();
+    for (const Tile& tile : tiles) {
+        const double whole = p.batch * std::ceil(p.m / tile.m) * std::ceil(p.n / tile.n);
+        for (int s : splits) {
+            if (s > 1 && (!may_split || p.k / s < 256)) break;
+            const double k = 64 * std::ceil(p.k / (64.0 * s)), count = whole * s;
+            const double mma = 2 * tile.m * tile.n * k * d.processors / (t.efficiency * d.peak);
+            const double operands = (tile.m + tile.n) * k * p.in_bytes * d.processors / feed;
+            const double one = (join8(mma, operands) + t.tile * std::sqrt(tile.m * tile.n / 32768)) / d.clock;
+            const double waves = (1 - t.soft_waves) * std::ceil(count / d.processors) + t.soft_waves * std::max(1.0, count / d.processors);
+            const double extra = s > 1 ? t.split + 4.0 * s * p.m * p.n / feed : 0;
+            if (waves * one + extra >= best) continue;   // the join below only adds
+            best = std::min(best, join(waves * one, memory, 3) + extra);
+        }
+    }
+    return best;
+}
+
+} // namespace
+
+double gemm_us(const GemmTable& table, const GemmDevice& device, const GemmProblem& problem) {
+    const double feed = table.feed * device.peak_16 / 200;
+    const double memory = memory_us(table, device, problem, feed);
+    const bool plain = table.menu == TileMenu::systolic || table.menu == TileMenu::roofline;
+    double t = plain ? join(plain_us(table, device, problem), memory, 3) : tiled_us(table, device, problem, feed, memory);
+    t *= 1 + table.throttle * t / (t + 3000);
+    return table.t0 + t;
+}
+
+} // namespace orrery

@@ -1,0 +1,92 @@
+// Times of memory-bound ops (pointwise.hpp).
+#include "sim/cost/pointwise.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+const char* entry_name(PointwiseKind k) {
+    switch (k) {
+    case PointwiseKind::gelu: return "gelu";
+    case PointwiseKind::relu: return "relu";
+    case PointwiseKind::swiglu: return "swiglu";
+    case PointwiseKind::geglu: return "geglu";
+    case PointwiseKind::bias: return "bias";
+    case PointwiseKind::dropout: return "dropout";
+    case PointwiseKind::add: return "add";
+    case PointwiseKind::bias_dropout_add: return "bias-dropout-add";
+    case PointwiseKind::rope: return "rope";
+    case PointwiseKind::scale: return "scale";
+    case PointwiseKind::cast: return "cast";
+    case PointwiseKind::copy: return "copy";
+    case PointwiseKind::zero: return "zero";
+    case PointwiseKind::alibi: return "alibi";
+    }
+    return "copy";
+}
+
+double scale(const KernelTables& k, bool fused) { return fused ? k.memory_fused : k.memory_eager; }
+
+KernelTime timed(const KernelTables& k, MemoryDevice d, double bytes, double phi, bool fused, int kernels) {
+    return {k.kernel_us * kernels + bytes / (phi * scale(k, fused) * d.bandwidth), kernels};
+}
+
+KernelTime by_entry(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const char* name, Direction direction, double elements,
+                    double buffer_bytes, bool fused) {
+    const TrafficEntry& e = t.ops.at(name)[direction == Direction::forward ? 0 : 1];
+    const std::size_t mode = fused ? 1 : 0;
+    const double bytes = buffer_bytes > 0 ? buffer_bytes : elements * e.bytes;
+    return timed(k, d, bytes * e.traffic[mode], e.phi, fused, e.kernels[mode]);
+}
+
+} // namespace
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
+    return by_entry(t, k, d, entry_name(op.kind), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Norm& op, double buffer_bytes) {
+    // Frameworks have always had one kernel for LayerNorm; RMSNorm was spelt out in eager PyTorch.
+    const char* name = op.kind == NormKind::layernorm ? "layernorm" : "rmsnorm";
+    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes, op.fused);
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Softmax& op, double buffer_bytes) {
+    return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes, op.fused);
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op) {
+    const std::size_t mode = op.fused ? 1 : 0, part = static_cast<std::size_t>(op.part);
+    const double per_token = 16;   // the target, its logit and the statistics
+    const double tokens = static_cast<double>(op.tokens);
+    const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);
+    return timed(k, d, bytes, t.loss_phi, op.fused, t.loss_kernels[mode][part]);
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Embedding& op, double element_bytes, bool wide_gradient) {
+    const double rows = static_cast<double>(op.tokens * op.hidden) * element_bytes;
+    if (op.direction == Direction::forward) return timed(k, d, 2 * rows, t.embedding_phi, true, 1);
+    const double table = static_cast<double>(op.vocab * op.hidden);
+    const double dense = table * element_bytes + (wide_gradient ? table * (element_bytes + 8) : 0);
+    return timed(k, d, 3 * rows + dense, t.embedding_phi, true, wide_gradient ? 4 : 3);
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const GradientNorm& op) {
+    const double elements = static_cast<double>(op.elements);
+    const int launches = 1 + static_cast<int>(elements / t.optimizer_kernel_elements);
+    return timed(k, d, elements * t.optimizer.at("gradient_norm")[op.fused ? 1 : 0], t.optimizer_phi, op.fused, launches * 2);
+}
+
+double optimizer_bytes(const PointwiseTable& t, const OptimizerStep& op) {
+    const char* names[] = {"sgd", "momentum", "adam", "lamb", "lars"};
+    return static_cast<double>(op.elements) * t.optimizer.at(names[static_cast<std::size_t>(op.kind)])[op.fused ? 1 : 0];
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const OptimizerStep& op) {
+    const int launches = 1 + static_cast<int>(static_cast<double>(op.elements) / t.optimizer_kernel_elements);
+    return timed(k, d, optimizer_bytes(t, op), t.optimizer_phi, op.fused, op.fused ? launches : launches * t.optimizer_eager_kernels);
+}
+
+} // namespace orrery

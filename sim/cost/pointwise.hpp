@@ -1,0 +1,25 @@
+// Memory-bound ops: the bytes a kernel moves over the share of HBM's peak that kernels of its kind reach, and a floor per kernel.
+//   t = kernels kernel_us + traffic bytes / (phi scale B)
+// bytes: all of the op's own buffers, read or written once. traffic: what the eager sequence of kernels (or a second pass) moves on top.
+#pragma once
+
+#include "sim/cost/calibration.hpp"
+
+namespace orrery {
+
+struct MemoryDevice { double bandwidth = 1; };          // bytes/us
+struct KernelTime { double us = 0; int kernels = 1; };
+
+// buffer_bytes: sum of the op's input and output buffers; 0: taken from the shape, for a 2-byte type.
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Norm& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op);
+// element_bytes: of the activation; wide_gradient: the dense gradient is added into one of 4-byte elements.
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Embedding& op, double element_bytes,
+                       bool wide_gradient);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const GradientNorm& op);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const OptimizerStep& op);
+double optimizer_bytes(const PointwiseTable& table, const OptimizerStep& op);
+
+} // namespace orrery
