@@ -1,0 +1,187 @@
+// "cluster" and its device: presets of the topology catalog with fields overridden, files, inline objects; latencies by kind where left out.
+#include "sim/scenario/fields.hpp"
+#include "sim/scenario/suggest.hpp"
+#include "topology/catalog.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace orrery {
+namespace {
+
+void unknown_name(Reading& reading, const std::string& name, const std::string& where, const std::string& kind, const std::vector<std::string>& names) {
+    const auto near = nearest(name, names);
+    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known " + kind + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
+}
+
+struct Latency { double us; const char* why; };
+
+Latency intra_latency(IntraKind kind) {
+    switch (kind) {
+        case IntraKind::nvswitch: case IntraKind::nvlink_mesh: return {0.6, "assumed: one hop of NVLink, the LL latency of NCCL's tuning table"};
+        case IntraKind::infinity_fabric: return {0.8, "assumed: a hop of Infinity Fabric, a little over NVLink's"};
+        case IntraKind::torus: return {1.0, "assumed: a hop of a chip-to-chip torus"};
+        case IntraKind::pcie: return {1.0, "assumed: the PCIe latency of NCCL's tuning table"};
+        case IntraKind::shared_memory: return {0.5, "assumed: a hand-over through shared memory"};
+        case IntraKind::none: break;
+    }
+    return {0, "no link"};
+}
+
+Latency inter_latency(InterKind kind) {
+    switch (kind) {
+        case InterKind::infiniband: return {1.0, "assumed: NIC to NIC over one InfiniBand switch"};
+        case InterKind::omni_path: return {1.0, "assumed: NIC to NIC over one Omni-Path switch, as InfiniBand"};
+        case InterKind::roce: return {3.0, "assumed: RoCE, the middle of 2 to 5 us"};
+        case InterKind::efa: return {12.0, "assumed: EFA's SRD transport"};
+        case InterKind::ethernet: return {30.0, "assumed: the kernel's TCP"};
+        case InterKind::torus: return {1.0, "assumed: a hop of a chip-to-chip torus"};
+        case InterKind::none: break;
+    }
+    return {0, "no link"};
+}
+
+void fill_links(Reading& reading, const std::string& where) {
+    Scenario& s = reading.scenario;
+    Cluster& c = s.cluster;
+    if (c.intra.bandwidth.value == 0) {
+        c.intra.bandwidth = c.device.scale_up;
+        if (c.devices_per_node == 1) c.intra.kind = IntraKind::none;
+        else if (c.device.scale_up.value == 0)
+            reading.problem(where + "/intra_node", dotted(where) + ".intra_node is missing: the device has no scale-up links of its own, so say its kind and gb_per_s");
+        s.defaults[where + "/intra_node/gb_per_s"] = "the device's scale-up bandwidth";
+    }
+    if (c.intra.latency.ps == 0 && c.intra.kind != IntraKind::none) {
+        const Latency latency = intra_latency(c.intra.kind);
+        c.intra.latency = Time::microseconds(latency.us);
+        s.defaults[where + "/intra_node/latency_us"] = latency.why;
+    }
+    if (c.inter.kind != InterKind::none && c.inter.nic_bandwidth.value == 0) {
+        if (reading.has(where + "/inter_node"))
+            reading.problem(where + "/inter_node/gbit_per_s", dotted(where) + ".inter_node.gbit_per_s is missing: the rate of one NIC, as in 400");
+        else if (c.nodes > 1)
+            reading.problem(where + "/inter_node", dotted(where) + ".inter_node is missing: " + std::to_string(c.nodes) + " nodes need a network, as in {\"kind\": \"infiniband\", \"nics_per_node\": 8, \"gbit_per_s\": 400}");
+        else c.inter.kind = InterKind::none;
+    }
+    if (c.nodes > 1 && c.inter.kind == InterKind::none)
+        reading.problem(where + "/inter_node/kind", dotted(where) + ".inter_node.kind = none leaves " + std::to_string(c.nodes) + " nodes without a link: name the network, or set nodes = 1");
+    if (c.inter.latency.ps == 0 && c.inter.kind != InterKind::none) {
+        const Latency latency = inter_latency(c.inter.kind);
+        c.inter.latency = Time::microseconds(latency.us);
+        s.defaults[where + "/inter_node/latency_us"] = latency.why;
+    }
+}
+
+// Fields a device without a preset cannot do without.
+void check_inline_device(Reading& reading, const std::string& where) {
+    const Device& d = reading.scenario.cluster.device;
+    const auto missing = [&](const char* key, const char* what) {
+        reading.problem(where + "/" + key, dotted(where) + "." + key + " is missing: " + what + ", or start from a preset: {\"preset\": \"h100-sxm-80gb\", ..}");
+    };
+    if (d.memory.count == 0) missing("memory_gb", "a device without a preset needs its memory");
+    if (d.memory_bandwidth.value == 0) missing("memory_gb_per_s", "a device without a preset needs its memory bandwidth");
+    if (d.peak.empty()) missing("peak_tflops", "a device without a preset needs its peak by precision");
+    if (d.processors == 0) missing("processors", "a device without a preset needs its number of SMs, CUs or cores");
+}
+
+void read_cluster_object(Reading& reading, const Json& value, const std::string& where);
+
+// The text of another file holds the cluster as it would stand here.
+void read_cluster_file(Reading& reading, const std::string& path, const std::string& where) {
+    const std::filesystem::path file = std::filesystem::path(reading.options.base_dir) / path;
+    std::string text;
+    if (!read_file(file.string(), text)) return reading.problem(where, dotted(where) + ": cannot read " + file.string());
+    std::vector<Problem> problems;
+    Json value = read_json(text, problems);
+    for (const Problem& p : problems) reading.problem(where, file.string() + ": " + p.what);
+    if (!problems.empty()) return;
+    if (!value.is_object()) return reading.problem(where, file.string() + " must hold an object: a cluster's fields");
+    read_cluster_object(reading, value, where);
+}
+
+bool open_preset(Reading& reading, const std::string& name, const std::string& where) {
+    const auto preset = find_cluster(name);
+    if (!preset) return unknown_name(reading, name, where, "cluster", cluster_names()), false;
+    reading.scenario.cluster = *preset;
+    return true;
+}
+
+void read_cluster_object(Reading& reading, const Json& value, const std::string& where) {
+    if (const auto preset = value.find("preset"); preset != value.end()) {
+        const std::string at = where + "/preset";
+        if (!preset->is_string()) return reading.problem(at, dotted(at) + " = " + short_text(*preset) + " must be a cluster's name");
+        if (!open_preset(reading, preset->get<std::string>(), at)) return;
+    } else if (!value.contains("device")) {
+        reading.problem(where + "/device", dotted(where) + ".device is missing: a device's name, {\"preset\": name, field: override} or its fields");
+    }
+    // Another kind of link has another latency, unless one is given.
+    for (const char* links : {"intra_node", "inter_node"}) {
+        const auto part = value.find(links);
+        if (part == value.end() || !part->is_object() || !part->contains("kind")) continue;
+        if (links == std::string_view("intra_node")) reading.scenario.cluster.intra.latency = {};
+        else reading.scenario.cluster.inter.latency = {};
+    }
+    const std::size_t before = reading.problems.size();
+    // The device first: a file lists fields in any order, and the graph and links fall back on it.
+    if (const auto device = value.find("device"); device != value.end()) {
+        reading.given.insert(where + "/device");
+        read_device(reading, *device, where + "/device");
+    }
+    static constexpr const char* done[] = {"device", "preset"};
+    read_object(reading, value, where, cluster_fields(), done);
+    if (reading.problems.size() != before) return;
+    const Cluster& cluster = reading.scenario.cluster;
+    if (!cluster.graph) return fill_links(reading, where);
+    const auto& vertices = cluster.graph->vertices;
+    const auto devices = std::count_if(vertices.begin(), vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
+    if (devices != cluster.devices())
+        reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(cluster.devices()) + ", but the graph has " + std::to_string(devices) + " devices: leave both out");
+}
+
+} // namespace
+
+void read_device(Reading& reading, const Json& value, const std::string& where) {
+    Device& device = reading.scenario.cluster.device;
+    const auto open = [&](const std::string& name, const std::string& at) {
+        const auto preset = find_device(name);
+        if (!preset) return unknown_name(reading, name, at, "device", device_names()), false;
+        device = *preset;
+        return true;
+    };
+    if (value.is_string()) return static_cast<void>(open(value.get<std::string>(), where));
+    if (!value.is_object()) {
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) + ": expected a device's name, {\"preset\": name, field: override} or its fields");
+    }
+    static constexpr const char* preset_key[] = {"preset"};
+    const auto preset = value.find("preset");
+    if (preset != value.end()) {
+        const std::string at = where + "/preset";
+        if (!preset->is_string()) return reading.problem(at, dotted(at) + " = " + short_text(*preset) + " must be a device's name");
+        if (!open(preset->get<std::string>(), at)) return;
+    } else if (reading.scenario.cluster.name.empty()) {
+        device = Device{};
+    }
+    const std::size_t before = reading.problems.size();
+    read_object(reading, value, where, device_fields(), preset_key);
+    for (const auto& [key, unused] : value.items())
+        if (key != "preset" && key != "sources") device.sources[key] = "given in the scenario";
+    if (device.power_w == 0) device.power_w = device.power_limit_w;
+    if (reading.problems.size() == before) check_inline_device(reading, where);
+}
+
+void read_cluster(Reading& reading, const Json& value, const std::string& where) {
+    if (value.is_string()) {
+        const std::string name = value.get<std::string>();
+        if (name.ends_with(".json") || name.find('/') != std::string::npos) return read_cluster_file(reading, name, where);
+        if (open_preset(reading, name, where)) fill_links(reading, where);
+        return;
+    }
+    if (!value.is_object()) {
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) + ": expected a preset's name, {\"preset\": name, \"nodes\": n}, a path or the cluster's fields");
+    }
+    read_cluster_object(reading, value, where);
+}
+
+} // namespace orrery

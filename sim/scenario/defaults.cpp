@@ -1,0 +1,185 @@
+// Defaults from the frameworks' table, then those that depend on other fields.
+#include "sim/scenario/resolve.hpp"
+
+#include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/layers.hpp"
+#include "sim/scenario/suggest.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+std::string pointer_of(std::string_view path) {
+    std::string pointer = "/" + std::string(path);
+    std::replace(pointer.begin(), pointer.end(), '.', '/');
+    return pointer;
+}
+
+bool sixteen_bits_or_less(DType t) { return t != DType::fp32 && t != DType::tf32; }
+
+bool torch_sharding(const std::string& f) { return f == "fsdp" || f == "fsdp2" || f == "torchtitan" || f == "composer"; }
+bool megatron_core(const std::string& f) { return f == "megatron" || f == "nemo"; }
+
+void resolve_training(Reading& reading) {
+    Training& t = reading.scenario.training;
+    const std::string& framework = reading.scenario.strategy.framework;
+    const bool table = reading.scenario.defaults.contains("/training/gradient_dtype");
+    if (!reading.has("/training/gradient_dtype") && !(table && sixteen_bits_or_less(t.precision))) {
+        t.gradient_dtype = t.precision == DType::fp16 && (megatron_core(framework) || framework == "deepspeed") ? DType::fp16 : DType::fp32;
+        const char* source = !sixteen_bits_or_less(t.precision) ? "parameters are fp32, so are gradients"
+            : t.gradient_dtype == DType::fp16 ? "fp16 training accumulates and reduces in fp16 (Megatron-LM, DeepSpeed)"
+                                              : "16-bit gradients are accumulated and reduced in fp32 (Megatron-LM with bf16, DeepSpeed's BF16_Optimizer)";
+        note_default(reading, "/training/gradient_dtype", name(t.gradient_dtype), source);
+    }
+    if (!sixteen_bits_or_less(t.precision)) {
+        t.master_weights = false;
+        note_default(reading, "/training/master_weights", "false", "parameters are fp32 themselves");
+    }
+}
+
+void resolve_schedule(Reading& reading) {
+    Strategy& s = reading.scenario.strategy;
+    if (!reading.has("/strategy/schedule")) {
+        s.schedule = s.pipeline_parallel == 1 ? "none" : s.virtual_pipeline > 1 ? "interleaved-1f1b" : "1f1b";
+        note_default(reading, "/strategy/schedule", s.schedule, s.pipeline_parallel == 1 ? "there is one stage" : "Megatron-LM's, by virtual_pipeline");
+    }
+    if (folds_back(s.schedule) && !reading.has("/strategy/virtual_pipeline")) {
+        s.virtual_pipeline = 2;
+        note_default(reading, "/strategy/virtual_pipeline", "2", "a schedule that goes there and back has two chunks a rank");
+    }
+}
+
+// The share of the ranks that is left over for data parallelism; 0 where the degrees do not divide it (check.cpp says so).
+void resolve_data_parallel(Reading& reading) {
+    Strategy& s = reading.scenario.strategy;
+    if (reading.has("/strategy/data_parallel")) return;
+    const std::int64_t devices = static_cast<std::int64_t>(reading.scenario.cluster.nodes) * reading.scenario.cluster.devices_per_node;
+    const std::int64_t model = static_cast<std::int64_t>(s.tensor_parallel) * s.pipeline_parallel * s.context_parallel;
+    s.data_parallel = model > 0 && model <= devices && devices % model == 0 ? static_cast<int>(devices / model) : 0;
+    note_default(reading, "/strategy/data_parallel", std::to_string(s.data_parallel), "devices / (tensor x pipeline x context parallel)");
+}
+
+void resolve_overlap(Reading& reading) {
+    Strategy& s = reading.scenario.strategy;
+    const int year = reading.scenario.runtime.year;
+    if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
+        s.overlap.param_gather = true;
+        note_default(reading, "/strategy/overlap/param_gather", "true", "ZeRO-3 prefetches the next layer's parameters");
+    }
+    if (s.zero_stage == 3 && s.framework == "deepspeed" && !reading.has("/strategy/overlap/grad_reduce")) {
+        s.overlap.grad_reduce = true;
+        note_default(reading, "/strategy/overlap/grad_reduce", "true", "DeepSpeed's overlap_comm is on by default in ZeRO stage 3");
+    }
+    if (reading.has("/strategy/overlap/pipeline") || s.pipeline_parallel == 1) return;
+    const char* source = nullptr;
+    if (s.schedule.starts_with("zb-") || s.schedule.starts_with("dualpipe")) source = "zero-bubble schedules send and receive asynchronously";
+    else if (megatron_core(s.framework) && s.schedule == "interleaved-1f1b" && year >= 2023) source = "Megatron-LM 2023: overlap_p2p_comm is on with virtual stages";
+    else if (torch_sharding(s.framework)) source = "torch.distributed.pipelining posts sends and receives asynchronously";
+    if (source == nullptr) return;
+    s.overlap.pipeline = true;
+    note_default(reading, "/strategy/overlap/pipeline", "true", source);
+}
+
+void resolve_buckets(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    Strategy& s = sc.strategy;
+    if (reading.has("/strategy/bucket_bytes")) return;
+    std::int64_t elements = 0;
+    std::string source;
+    if (megatron_core(s.framework)) {
+        elements = std::max<std::int64_t>(40'000'000, 1'000'000ll * s.data_parallel * s.context_parallel);
+        source = "Megatron-Core: the larger of 40 M and 1 M x data-parallel size gradients";
+    } else if (s.framework == "deepspeed") {
+        elements = 500'000'000;
+        source = "DeepSpeed: reduce_bucket_size = 5e8 gradients";
+    } else if (s.framework == "colossalai") {
+        elements = 12 * 1024 * 1024;
+        source = "Colossal-AI: zero_bucket_size_in_m = 12";
+    } else {
+        if (s.bucket_bytes.count == 0) {
+            s.bucket_bytes = Bytes{25 << 20};
+            note_default(reading, "/strategy/bucket_bytes", std::to_string(s.bucket_bytes.count), "25 MiB, as PyTorch's DistributedDataParallel");
+        }
+        return;
+    }
+    s.bucket_bytes = Bytes{static_cast<std::int64_t>(static_cast<double>(elements) * bytes_per_element(sc.training.gradient_dtype))};
+    note_default(reading, "/strategy/bucket_bytes", std::to_string(s.bucket_bytes.count), source);
+}
+
+void resolve_kernels(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const bool flash_given = reading.has("/strategy/flash_attention"), kernel_given = reading.has("/runtime/attention_kernel");
+    if (kernel_given && !flash_given) {
+        sc.strategy.flash_attention = sc.runtime.attention_kernel != AttentionKernel::unfused;
+        note_default(reading, "/strategy/flash_attention", sc.strategy.flash_attention ? "true" : "false", "follows from runtime.attention_kernel");
+    } else if (!kernel_given && !sc.strategy.flash_attention) {
+        sc.runtime.attention_kernel = AttentionKernel::unfused;
+        note_default(reading, "/runtime/attention_kernel", "unfused", "strategy.flash_attention is false");
+    }
+    if (sc.runtime.cuda_graphs && !reading.has("/runtime/launch_us")) {
+        sc.runtime.launch_us = 1.5;
+        note_default(reading, "/runtime/launch_us", "1.5", "assumed: the device's own time between kernels of a captured graph");
+    }
+    const DType precision = sc.training.precision;
+    if (!reading.has("/runtime/fp8_recipe") && (precision == DType::mxfp8 || precision == DType::nvfp4)) {
+        sc.runtime.fp8_recipe = name(precision);
+        note_default(reading, "/runtime/fp8_recipe", name(precision), "training.precision names the recipe");
+    }
+}
+
+} // namespace
+
+void note_default(Reading& reading, const std::string& pointer, const std::string& value, const std::string& source) {
+    if (!reading.has(pointer)) reading.scenario.defaults[pointer] = value + ": " + source;
+}
+
+void apply_framework_defaults(Reading& reading, const Json& document) {
+    Scenario& sc = reading.scenario;
+    const auto section = [&](const char* key) { return document.contains(key) && document[key].is_object() ? document[key] : Json::object(); };
+    const Json strategy = section("strategy"), runtime = section("runtime");
+    sc.runtime.year = sc.cluster.device.architecture == "blackwell" ? 2025 : 2024;
+    sc.defaults["/runtime/year"] = std::to_string(sc.runtime.year) + ": the software of that year, 2025 on Blackwell";
+    if (strategy.contains("framework") && strategy["framework"].is_string()) sc.strategy.framework = strategy["framework"].get<std::string>();
+    else sc.defaults["/strategy/framework"] = "megatron: the usual one for tensor and pipeline parallelism";
+    if (runtime.contains("year") && runtime["year"].is_number_integer() && runtime["year"].get<double>() > 2000 && runtime["year"].get<double>() < 3000)
+        sc.runtime.year = runtime["year"].get<int>();
+    if (find_framework(sc.strategy.framework) == nullptr) {
+        std::vector<std::string> names;
+        for (const FrameworkInfo& f : frameworks()) names.emplace_back(f.name);
+        const auto near = nearest(sc.strategy.framework, names);
+        reading.problem("/strategy/framework", "strategy.framework = \"" + sc.strategy.framework + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ":") + " It is one of " + join(names));
+        sc.strategy.framework = "megatron";
+    }
+    Reading scratch;                     // the table's own fields must not count as given
+    scratch.scenario = sc;
+    for (const FrameworkDefault& row : defaults_of(sc.strategy.framework, sc.runtime.year, sc.cluster.device.architecture)) {
+        const std::string pointer = pointer_of(row.field);
+        read_value(scratch, Json::parse(row.value), pointer, *find_field(row.field));
+        scratch.scenario.defaults[pointer] = std::string(row.value) + ": " + row.source;
+    }
+    sc = scratch.scenario;
+}
+
+void resolve_derived(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    if (sc.model.position == PositionKind::learned && sc.model.max_positions == 0) sc.model.max_positions = sc.training.sequence_length;
+    resolve_training(reading);
+    resolve_schedule(reading);
+    resolve_data_parallel(reading);
+    if (sc.model.moe && !reading.has("/strategy/expert_tensor_parallel")) {
+        sc.strategy.expert_tensor_parallel = sc.strategy.tensor_parallel;
+        note_default(reading, "/strategy/expert_tensor_parallel", std::to_string(sc.strategy.tensor_parallel), "tensor_parallel, as Megatron-Core");
+    }
+    resolve_overlap(reading);
+    resolve_buckets(reading);
+    resolve_kernels(reading);
+    // What the user gave is no default, whatever the table said.
+    std::erase_if(sc.defaults, [&](const auto& entry) { return reading.has(entry.first); });
+    if (sound(reading, {"/model", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline", "/strategy/layer_split", "/strategy/schedule", "/strategy/recompute_layers"}))
+        resolve_layers(reading);
+}
+
+} // namespace orrery

@@ -1,0 +1,170 @@
+// The table. What depends on other fields of the scenario (bucket sizes in elements, overlap of interleaved schedules) is in defaults.cpp.
+// "assumed" marks what no documentation states.
+#include "sim/scenario/frameworks.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+constexpr FrameworkInfo infos[] = {
+    {"colossalai", "Colossal-AI", "HybridParallelPlugin: tensor, pipeline and ZeRO with bf16 reduction"},
+    {"composer", "MosaicML Composer / LLM Foundry", "PyTorch FSDP, ZeRO-3, fp32 or bf16 reduction, eager kernels"},
+    {"ddp", "PyTorch DistributedDataParallel", "replicas, 25 MiB buckets reduced under the backward pass"},
+    {"deepspeed", "DeepSpeed, Megatron-DeepSpeed", "ZeRO; with a pipeline nothing is overlapped"},
+    {"fsdp", "PyTorch FullyShardedDataParallel", "ZeRO-3 by units with prefetch, flat parameters, eager kernels"},
+    {"fsdp2", "PyTorch fully_shard", "ZeRO-3 by units with prefetch, a shard per parameter"},
+    {"horovod", "Horovod", "replicas, ring all-reduce with tensor fusion"},
+    {"jax", "JAX / XLA (GSPMD, MaxText)", "sharded by the compiler, everything fused, latency-hiding scheduler"},
+    {"megatron", "Megatron-LM, Megatron-Core", "tensor, sequence, pipeline parallelism, distributed optimizer, fused kernels"},
+    {"nemo", "NVIDIA NeMo, Megatron Bridge", "Megatron-Core with Transformer Engine's overlap and bf16 gradients switched on by recipes"},
+    {"torchtitan", "torchtitan", "fully_shard, torch.compile, selective activation checkpointing by op"},
+};
+
+// Later rows win over earlier ones of the same framework; a framework's rows win over "*".
+constexpr FrameworkDefault rows[] = {
+    // Everyone.
+    {"*", 0, "", "strategy.flash_attention", "false", "FlashAttention's paper is of May 2022; frameworks took it up in 2023"},
+    {"*", 2023, "", "strategy.flash_attention", "true", "FlashAttention in Megatron-LM, DeepSpeed, PyTorch 2.0 and LLM Foundry from 2023"},
+    {"*", 0, "volta", "strategy.flash_attention", "false", "FlashAttention has no Volta kernels"},
+    {"*", 0, "", "runtime.attention_kernel", "\"flash-1\"", "FlashAttention of the first generation, and Triton's version of it, until 2023"},
+    {"*", 2024, "", "runtime.attention_kernel", "\"flash-2\"", "PyTorch 2.2 (January 2024): scaled_dot_product_attention is FlashAttention 2"},
+    {"*", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"", "FlashAttention 2 has no Blackwell kernels; PyTorch 2.5 and later choose cuDNN there"},
+    {"*", 0, "", "strategy.fused", "false", "eager PyTorch: a kernel an operation"},
+    {"*", 0, "", "strategy.zero_stage", "0", "replicas unless asked otherwise"},
+    {"*", 0, "", "strategy.overlap.grad_reduce", "true", "gradients reduced in buckets under the backward pass"},
+    {"*", 0, "", "strategy.overlap.param_gather", "false", "no parameters are gathered"},
+    {"*", 0, "", "strategy.overlap.tensor_parallel", "false", "tensor-parallel collectives on the critical path"},
+    {"*", 0, "", "strategy.overlap.pipeline", "false", "sends and receives block"},
+    {"*", 0, "", "strategy.overlap.expert_parallel", "false", "all-to-all on the critical path"},
+    {"*", 0, "", "strategy.overlap.offload", "true", "copies on streams of their own"},
+    {"*", 0, "", "training.master_weights", "true", "mixed precision keeps an fp32 copy (Micikevicius et al., ICLR 2018)"},
+    {"*", 0, "", "runtime.fused_softmax", "false", "eager PyTorch: scale, mask and softmax apart"},
+    {"*", 0, "", "runtime.fused_norm", "true", "torch's own layer_norm is one kernel"},
+    {"*", 0, "", "runtime.fused_loss", "false", "cross-entropy on an fp32 copy of the logits"},
+    {"*", 0, "", "runtime.fused_optimizer", "false", "foreach optimizers: several kernels a group of parameters"},
+    {"*", 0, "", "runtime.fused_weight_gradient_accumulation", "false", "autograd adds the gradient in a kernel of its own"},
+    {"*", 0, "", "runtime.recompute_early_stop", "false", "reentrant checkpointing runs the whole layer again"},
+    {"*", 0, "", "runtime.fp8_recipe", "\"delayed\"", "Transformer Engine's first recipe"},
+    {"*", 2025, "", "runtime.fp8_recipe", "\"current\"", "per-tensor current scaling, Transformer Engine 2.x"},
+    {"*", 0, "", "runtime.token_dispatcher", "\"alltoall\"", "all-to-all of the permuted tokens"},
+    {"*", 0, "", "runtime.permute_fusion", "false", "index_select and scatter_add"},
+    {"*", 0, "", "runtime.cuda_graphs", "false", "kernels are launched one by one"},
+    {"*", 0, "", "runtime.launch_us", "6.0", "assumed: eager PyTorch issues a kernel in 5 to 7 us (Python, dispatcher, autograd, cudaLaunchKernel)"},
+    {"*", 0, "", "runtime.allocator", "\"caching\"", "PyTorch's caching allocator"},
+
+    // Megatron-LM and Megatron-Core.
+    {"megatron", 0, "", "strategy.fused", "true", "Megatron-LM fuses bias-GELU and bias-dropout-add (Narayanan et al., SC'21, section 4.2)"},
+    {"megatron", 0, "", "runtime.fused_softmax", "true", "Megatron-LM's fused scale-mask-softmax (SC'21, section 4.2)"},
+    {"megatron", 0, "", "runtime.fused_norm", "true", "Apex's or Transformer Engine's layernorm"},
+    {"megatron", 0, "", "runtime.fused_optimizer", "true", "Apex's FusedAdam"},
+    {"megatron", 0, "", "strategy.overlap.grad_reduce", "false", "Megatron-LM's local DDP reduces behind the last backward pass; --overlap-grad-reduce is of 2023 and off by default"},
+    {"megatron", 2024, "", "strategy.overlap.grad_reduce", "true", "NVIDIA's recipes of 2024 set --overlap-grad-reduce"},
+    {"megatron", 2024, "", "strategy.overlap.param_gather", "true", "NVIDIA's recipes of 2024 set --overlap-param-gather"},
+    {"megatron", 2022, "", "strategy.overlap.tensor_parallel", "true", "Megatron-LM, March 2022: asynchronous all-reduce of the input gradient under the weight gradient"},
+    {"megatron", 2022, "", "runtime.fused_weight_gradient_accumulation", "true", "Megatron-LM, 2022: gradient accumulation fused into the GEMM (Apex), on by default"},
+    {"megatron", 2024, "", "strategy.zero_stage", "1", "--use-distributed-optimizer, set by NVIDIA's recipes"},
+    {"megatron", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Hopper"},
+    {"megatron", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Blackwell"},
+    {"megatron", 2025, "", "runtime.fused_loss", "true", "Megatron-Core's --cross-entropy-loss-fusion, set by recipes of 2025"},
+    {"megatron", 2025, "", "runtime.permute_fusion", "true", "Megatron-Core 0.11: --moe-permute-fusion, set by recipes of 2025"},
+    {"megatron", 2025, "", "strategy.overlap.expert_parallel", "false", "--overlap-moe-expert-parallel-comm is off by default"},
+
+    // NeMo and Megatron Bridge: Megatron-Core with recipes.
+    {"nemo", 0, "", "strategy.fused", "true", "Megatron's and Transformer Engine's kernels"},
+    {"nemo", 0, "", "runtime.fused_softmax", "true", "Megatron's kernels"},
+    {"nemo", 0, "", "runtime.fused_optimizer", "true", "Apex's or Transformer Engine's FusedAdam"},
+    {"nemo", 0, "", "runtime.fused_weight_gradient_accumulation", "true", "gradient_accumulation_fusion of the recipes"},
+    {"nemo", 0, "", "strategy.zero_stage", "1", "distributed_fused_adam, the recipes' optimizer"},
+    {"nemo", 0, "", "strategy.overlap.param_gather", "true", "overlap_param_gather of the recipes"},
+    {"nemo", 0, "", "strategy.overlap.tensor_parallel", "true", "ub_tp_comm_overlap: Transformer Engine's user buffers"},
+    {"nemo", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Hopper"},
+    {"nemo", 2025, "", "runtime.fused_loss", "true", "cross_entropy_loss_fusion of the recipes"},
+    {"nemo", 2025, "", "runtime.permute_fusion", "true", "moe_permute_fusion of the recipes"},
+    {"nemo", 0, "", "training.gradient_dtype", "\"bf16\"", "grad_reduce_in_fp32 = false in the performance recipes"},
+
+    // PyTorch DDP and FSDP.
+    {"ddp", 0, "", "training.gradient_dtype", "\"fp32\"", "autocast keeps fp32 parameters, so fp32 gradients are reduced"},
+    {"ddp", 0, "", "strategy.bucket_bytes", "26214400", "bucket_cap_mb = 25, PyTorch's documentation of DistributedDataParallel"},
+    {"fsdp", 0, "", "strategy.zero_stage", "3", "ShardingStrategy.FULL_SHARD, PyTorch's documentation"},
+    {"fsdp", 0, "", "strategy.overlap.param_gather", "true", "backward prefetch BACKWARD_PRE, PyTorch's documentation"},
+    {"fsdp", 0, "", "training.gradient_dtype", "\"bf16\"", "MixedPrecision: reduce_dtype is param_dtype where it is not set"},
+    {"fsdp", 0, "", "strategy.bucket_bytes", "26214400", "without sharding FSDP reduces a unit at a time; 25 MiB as DDP"},
+    {"fsdp", 2024, "", "runtime.recompute_early_stop", "true", "non-reentrant torch.utils.checkpoint stops when nothing more is needed"},
+    {"fsdp2", 0, "", "strategy.zero_stage", "3", "fully_shard with reshard_after_forward"},
+    {"fsdp2", 0, "", "strategy.overlap.param_gather", "true", "fully_shard prefetches the next unit implicitly"},
+    {"fsdp2", 0, "", "training.gradient_dtype", "\"fp32\"", "MixedPrecisionPolicy as torchtitan sets it: reduce_dtype = float32"},
+    {"fsdp2", 0, "", "strategy.bucket_bytes", "26214400", "without sharding a unit at a time; 25 MiB as DDP"},
+    {"fsdp2", 2024, "", "runtime.recompute_early_stop", "true", "non-reentrant torch.utils.checkpoint stops when nothing more is needed"},
+    {"fsdp2", 2025, "", "runtime.fused_optimizer", "true", "torchtitan 2025: fused AdamW by default"},
+    {"torchtitan", 0, "", "strategy.fused", "true", "torchtitan compiles each transformer block"},
+    {"torchtitan", 0, "", "strategy.zero_stage", "3", "data_parallel_shard_degree = -1: fully_shard over all"},
+    {"torchtitan", 0, "", "strategy.overlap.param_gather", "true", "fully_shard prefetches the next unit implicitly"},
+    {"torchtitan", 0, "", "training.gradient_dtype", "\"fp32\"", "mixed_precision_reduce = float32"},
+    {"torchtitan", 0, "", "strategy.bucket_bytes", "26214400", "without sharding a unit at a time; 25 MiB as DDP"},
+    {"torchtitan", 0, "", "runtime.recompute_early_stop", "true", "non-reentrant torch.utils.checkpoint stops when nothing more is needed"},
+    {"torchtitan", 2025, "", "runtime.fused_optimizer", "true", "optimizer.implementation = fused"},
+    {"torchtitan", 2025, "", "runtime.fused_loss", "true", "the loss is compiled, 2025"},
+    {"composer", 0, "", "strategy.zero_stage", "3", "fsdp_config: sharding_strategy FULL_SHARD in LLM Foundry's examples"},
+    {"composer", 0, "", "strategy.overlap.param_gather", "true", "FSDP's backward prefetch"},
+    {"composer", 0, "", "training.gradient_dtype", "\"fp32\"", "mixed_precision DEFAULT: reduce_dtype float32"},
+    {"composer", 0, "", "strategy.bucket_bytes", "26214400", "without sharding a unit at a time; 25 MiB as DDP"},
+    {"composer", 0, "", "runtime.fused_loss", "true", "LLM Foundry's loss_fn fused_crossentropy"},
+    {"composer", 2022, "", "strategy.flash_attention", "true", "LLM Foundry's attn_impl: triton, 2022"},
+
+    // DeepSpeed.
+    {"deepspeed", 0, "", "strategy.fused", "true", "Megatron-DeepSpeed keeps Megatron's fused kernels"},
+    {"deepspeed", 0, "", "runtime.fused_softmax", "true", "Megatron-DeepSpeed keeps Megatron's fused softmax"},
+    {"deepspeed", 0, "", "runtime.fused_optimizer", "true", "DeepSpeed's FusedAdam"},
+    {"deepspeed", 0, "", "strategy.zero_stage", "1", "assumed: Megatron-DeepSpeed's scripts train with ZeRO-1"},
+    {"deepspeed", 0, "", "strategy.overlap.grad_reduce", "false", "DeepSpeed's overlap_comm is off by default (DeepSpeed's configuration page), and off in its pipeline engine"},
+    {"deepspeed", 0, "", "strategy.overlap.tensor_parallel", "false", "Megatron-DeepSpeed switches the asynchronous all-reduce off"},
+    {"deepspeed", 2024, "hopper", "runtime.attention_kernel", "\"flash-2\"", "--use-flash-attn-v2"},
+
+    // Horovod, Colossal-AI, JAX.
+    {"horovod", 0, "", "strategy.bucket_bytes", "67108864", "HOROVOD_FUSION_THRESHOLD = 64 MiB"},
+    {"horovod", 2021, "", "strategy.bucket_bytes", "134217728", "HOROVOD_FUSION_THRESHOLD = 128 MiB since 0.22"},
+    {"horovod", 0, "", "training.gradient_dtype", "\"fp32\"", "fp32 parameters and gradients unless compression is asked for"},
+    {"colossalai", 0, "", "strategy.fused", "false", "HybridParallelPlugin: enable_all_optimization is off by default"},
+    {"colossalai", 0, "", "strategy.zero_stage", "0", "HybridParallelPlugin(zero_stage = 0)"},
+    {"colossalai", 0, "", "training.gradient_dtype", "\"bf16\"", "LowLevelZeroOptimizer reduces in the parameters' 16 bits"},
+    {"colossalai", 0, "", "runtime.fused_optimizer", "true", "HybridAdam / FusedAdam"},
+    {"jax", 0, "", "strategy.fused", "true", "XLA fuses element-wise operations"},
+    {"jax", 0, "", "runtime.fused_softmax", "true", "XLA fuses softmax"},
+    {"jax", 0, "", "runtime.fused_loss", "true", "XLA fuses the loss"},
+    {"jax", 0, "", "runtime.fused_optimizer", "true", "XLA fuses the update"},
+    {"jax", 0, "", "runtime.fused_weight_gradient_accumulation", "true", "XLA adds in the GEMM's epilogue"},
+    {"jax", 0, "", "strategy.overlap.param_gather", "true", "XLA's latency-hiding scheduler"},
+    {"jax", 0, "", "strategy.overlap.tensor_parallel", "true", "XLA's collective matmul (Wang et al., ASPLOS 2023)"},
+    {"jax", 0, "", "training.gradient_dtype", "\"bf16\"", "gradients have the dtype of the computation (MaxText)"},
+    {"jax", 0, "", "strategy.bucket_bytes", "31457280", "XLA's all-reduce combiner: 30 MiB"},
+    {"jax", 0, "", "runtime.launch_us", "2.0", "assumed: XLA launches compiled executables without Python in the loop"},
+    {"jax", 0, "", "runtime.allocator", "\"plan\"", "XLA assigns buffers at compile time"},
+    {"jax", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "jax.nn.dot_product_attention with cuDNN"},
+};
+
+} // namespace
+
+std::span<const FrameworkInfo> frameworks() { return infos; }
+
+const FrameworkInfo* find_framework(std::string_view name) {
+    const auto* found = std::find_if(std::begin(infos), std::end(infos), [&](const FrameworkInfo& f) { return name == f.name; });
+    return found == std::end(infos) ? nullptr : found;
+}
+
+std::span<const FrameworkDefault> framework_defaults() { return rows; }
+
+std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, std::string_view architecture) {
+    std::vector<FrameworkDefault> chosen;
+    for (const std::string_view owner : {std::string_view("*"), framework}) {
+        for (const FrameworkDefault& row : rows) {
+            if (owner != row.framework || row.year > year || (*row.architecture != 0 && architecture != row.architecture)) continue;
+            const auto same = std::find_if(chosen.begin(), chosen.end(), [&](const FrameworkDefault& d) { return std::string_view(d.field) == row.field; });
+            if (same == chosen.end()) chosen.push_back(row);
+            else *same = row;
+        }
+    }
+    return chosen;
+}
+
+} // namespace orrery

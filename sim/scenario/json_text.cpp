@@ -1,0 +1,141 @@
+// See json_text.hpp.
+#include "sim/scenario/json_text.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace orrery {
+namespace {
+
+std::string line_and_column(std::string_view text, std::size_t byte) {
+    const std::size_t at = std::min(byte > 0 ? byte - 1 : 0, text.size());
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+    const std::size_t start = at == 0 ? std::string_view::npos : text.rfind('\n', at - 1);
+    const std::size_t column = start == std::string_view::npos ? at + 1 : at - start;
+    return "line " + std::to_string(line) + ", column " + std::to_string(column);
+}
+
+// nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while .. - reason": the reason alone.
+std::string reason_of(const std::string& what) {
+    std::string reason = what;
+    if (const std::size_t dash = reason.find(" - "); dash != std::string::npos) reason = reason.substr(dash + 3);
+    else if (const std::size_t colon = reason.find(": "); colon != std::string::npos) reason = reason.substr(colon + 2);
+    return reason;
+}
+
+// Keeps the path while parsing, so that a key given twice can be named. The parser itself would keep the last value in silence.
+struct DuplicateWatch {
+    std::vector<std::set<std::string>> open;
+    std::vector<std::string> twice;
+
+    bool operator()(int, Json::parse_event_t event, Json& value) {
+        if (event == Json::parse_event_t::object_start) open.emplace_back();
+        if (event == Json::parse_event_t::object_end) open.pop_back();
+        if (event == Json::parse_event_t::key && !open.empty()) {
+            const std::string key = value.get<std::string>();
+            if (!open.back().insert(key).second) twice.push_back(key);
+        }
+        return true;
+    }
+};
+
+std::vector<std::string> override_path(const std::string& path) {
+    std::vector<std::string> steps;
+    const bool pointer = path.starts_with('/');
+    std::stringstream stream(pointer ? path.substr(1) : path);
+    for (std::string step; std::getline(stream, step, pointer ? '/' : '.');) steps.push_back(pointer ? plain_step(step) : step);
+    return steps;
+}
+
+} // namespace
+
+Json read_json(std::string_view text, std::vector<Problem>& problems) {
+    DuplicateWatch watch;
+    try {
+        Json document = Json::parse(text, std::ref(watch), true, true);
+        for (const std::string& key : watch.twice) problems.push_back({"", "the key \"" + key + "\" is given twice in one object: keep one of them"});
+        return document;
+    } catch (const Json::parse_error& error) {
+        problems.push_back({"", "not JSON at " + line_and_column(text, error.byte) + ": " + reason_of(error.what())});
+    }
+    return nullptr;
+}
+
+void apply_override(Json& document, const std::string& text, std::vector<Problem>& problems) {
+    const std::size_t equals = text.find('=');
+    const std::vector<std::string> steps = override_path(text.substr(0, equals));
+    if (equals == std::string::npos || steps.empty() || std::any_of(steps.begin(), steps.end(), [](const auto& s) { return s.empty(); })) {
+        problems.push_back({"", "--set " + text + ": write FIELD=VALUE, as in strategy.tensor_parallel=8"});
+        return;
+    }
+    const std::string value_text = text.substr(equals + 1);
+    Json value = Json::parse(value_text, nullptr, false);
+    if (value.is_discarded()) value = value_text;
+    Json* at = &document;
+    for (const std::string& step : steps) {
+        if (at->is_string()) *at = Json{{"preset", *at}};
+        if (at->is_array()) {
+            const bool digits = !step.empty() && std::all_of(step.begin(), step.end(), [](unsigned char c) { return c >= '0' && c <= '9'; });
+            if (!digits || step.size() > 6 || std::stoul(step) >= at->size()) {
+                problems.push_back({"", "--set " + text + ": there is no item " + step + " in that list"});
+                return;
+            }
+            at = &(*at)[std::stoul(step)];
+            continue;
+        }
+        if (!at->is_object()) *at = Json::object();
+        at = &(*at)[step];
+    }
+    *at = std::move(value);
+}
+
+std::string plain_step(std::string_view step) {
+    std::string key;
+    for (std::size_t i = 0; i < step.size(); ++i) {
+        if (step[i] == '~' && i + 1 < step.size()) key += step[++i] == '1' ? '/' : '~';
+        else key += step[i];
+    }
+    return key;
+}
+
+std::string pointer_step(std::string_view key) {
+    std::string text = "/";
+    for (const char c : key) {
+        if (c == '~') text += "~0";
+        else if (c == '/') text += "~1";
+        else text += c;
+    }
+    return text;
+}
+
+std::string type_name(const Json& value) {
+    switch (value.type()) {
+        case Json::value_t::null: return "null";
+        case Json::value_t::boolean: return "true or false";
+        case Json::value_t::string: return "a text";
+        case Json::value_t::array: return "a list";
+        case Json::value_t::object: return "an object";
+        default: return "a number";
+    }
+}
+
+std::string short_text(const Json& value) {
+    std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (text.size() > 40) text = text.substr(0, 37) + "...";
+    return text;
+}
+
+bool read_file(const std::string& path, std::string& text) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return false;
+    std::stringstream buffer;
+    buffer << file.rdbuf();
+    text = buffer.str();
+    return !file.bad();
+}
+
+} // namespace orrery

@@ -1,0 +1,128 @@
+// Example: 126 layers, 16 stages of 8 chunks, split [7, 8, .., 8, 7]: chunk 0 (stage 0's first) and chunk 127 (stage 15's last) hold no
+// layer, only the embedding and the output layer; all others hold one.
+#include "sim/scenario/layers.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace orrery {
+namespace {
+
+std::string list_text(const std::vector<int>& numbers) {
+    std::string text = "[";
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+        if (i == 12 && numbers.size() > 14) return text + ", .., " + std::to_string(numbers.back()) + "]";
+        text += (i > 0 ? ", " : "") + std::to_string(numbers[i]);
+    }
+    return text + "]";
+}
+
+std::vector<int> spread_stages(const std::vector<int>& split, const Strategy& s) {
+    std::vector<int> chunks(static_cast<std::size_t>(s.pipeline_parallel) * static_cast<std::size_t>(s.virtual_pipeline));
+    for (int stage = 0; stage < s.pipeline_parallel; ++stage) {
+        const std::vector<int> own = split_stage(split[static_cast<std::size_t>(stage)], s.virtual_pipeline, stage == 0);
+        std::size_t next = 0;
+        for (int chunk = 0; chunk < static_cast<int>(chunks.size()); ++chunk)
+            if (stage_of_chunk(s.schedule, chunk, s.pipeline_parallel) == stage) chunks[static_cast<std::size_t>(chunk)] = own[next++];
+    }
+    return chunks;
+}
+
+void check_chunks(Reading& reading, const std::string& where) {
+    const std::vector<int>& chunks = reading.scenario.strategy.layers_per_chunk;
+    for (std::size_t c = 1; c + 1 < chunks.size(); ++c) {
+        if (chunks[c] > 0) continue;
+        reading.problem(where, dotted(where) + " leaves chunk " + std::to_string(c) + " of " + std::to_string(chunks.size()) +
+                                   " without a layer: only the first, beside the embedding, and the last, beside the output layer, may have none");
+        return;
+    }
+}
+
+void resolve_split(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    Strategy& s = sc.strategy;
+    const int layers = sc.model.layers, chunks = s.pipeline_parallel * s.virtual_pipeline;
+    const std::vector<int>& split = reading.layer_split;
+    const std::string where = "/strategy/layer_split";
+    if (split.empty()) {
+        if (layers + 2 < chunks) {
+            reading.problem("/strategy/pipeline_parallel", "strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
+                (s.virtual_pipeline > 1 ? " x virtual_pipeline = " + std::to_string(s.virtual_pipeline) : std::string()) + " makes " + std::to_string(chunks) +
+                " chunks of " + std::to_string(layers) + " layers: every chunk but the first and the last needs one");
+            return;
+        }
+        s.layers_per_chunk = even_split(layers, chunks);
+        check_chunks(reading, "/strategy/pipeline_parallel");
+        return;
+    }
+    const int sum = std::accumulate(split.begin(), split.end(), 0);
+    const int count = static_cast<int>(split.size());
+    if (count != s.pipeline_parallel && count != chunks) {
+        reading.problem(where, "strategy.layer_split has " + std::to_string(count) + " entries: it needs pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
+            (chunks != s.pipeline_parallel ? ", or pipeline_parallel x virtual_pipeline = " + std::to_string(chunks) : std::string()));
+        return;
+    }
+    if (sum != layers) {
+        reading.problem(where, "strategy.layer_split = " + list_text(split) + " adds up to " + std::to_string(sum) + ": it must be layers = " + std::to_string(layers));
+        return;
+    }
+    s.layers_per_chunk = count == chunks ? split : spread_stages(split, s);
+    check_chunks(reading, where);
+}
+
+void resolve_recompute_layers(Reading& reading) {
+    Strategy& s = reading.scenario.strategy;
+    if (s.recompute_layers.empty()) return;
+    const std::string where = "/strategy/recompute_layers";
+    std::vector<int> held(static_cast<std::size_t>(s.pipeline_parallel));
+    for (int chunk = 0; chunk < static_cast<int>(s.layers_per_chunk.size()); ++chunk)
+        held[static_cast<std::size_t>(stage_of_chunk(s.schedule, chunk, s.pipeline_parallel))] += s.layers_per_chunk[static_cast<std::size_t>(chunk)];
+    if (s.recompute_layers.size() == 1) {
+        const int count = s.recompute_layers[0];
+        const int most = *std::max_element(held.begin(), held.end());
+        if (count > most) reading.problem(where, "strategy.recompute_layers = " + std::to_string(count) + " is more than a stage holds: at most " + std::to_string(most));
+        s.recompute_layers.assign(held.size(), 0);
+        for (std::size_t i = 0; i < held.size(); ++i) s.recompute_layers[i] = std::min(count, held[i]);
+        return;
+    }
+    if (s.recompute_layers.size() != held.size()) {
+        reading.problem(where, "strategy.recompute_layers has " + std::to_string(s.recompute_layers.size()) + " entries: it needs one a stage, pipeline_parallel = " + std::to_string(s.pipeline_parallel));
+        return;
+    }
+    for (std::size_t i = 0; i < held.size(); ++i)
+        if (s.recompute_layers[i] > held[i])
+            reading.problem(where + "/" + std::to_string(i), "strategy.recompute_layers." + std::to_string(i) + " = " + std::to_string(s.recompute_layers[i]) +
+                                                                " is more than that stage holds: " + std::to_string(held[i]) + " layers");
+}
+
+} // namespace
+
+std::vector<int> even_split(int layers, int parts) {
+    const int whole = (layers + parts - 1) / parts;
+    std::vector<int> split(static_cast<std::size_t>(parts), whole);
+    const int missing = parts * whole - layers;
+    for (int i = 0; i < missing; ++i) --split[static_cast<std::size_t>(i % 2 == 0 ? i / 2 : parts - 1 - i / 2)];
+    return split;
+}
+
+std::vector<int> split_stage(int layers, int chunks, bool first_stage) {
+    const int whole = (layers + chunks - 1) / chunks;
+    std::vector<int> split(static_cast<std::size_t>(chunks), whole);
+    const int missing = chunks * whole - layers;
+    for (int i = 0; i < missing; ++i) --split[static_cast<std::size_t>(first_stage ? i : chunks - 1 - i)];
+    return split;
+}
+
+bool folds_back(std::string_view schedule) { return schedule == "zb-v" || schedule == "dualpipe-v"; }
+
+int stage_of_chunk(std::string_view schedule, int chunk, int stages) {
+    const int round = chunk / stages, place = chunk % stages;
+    return folds_back(schedule) && round % 2 == 1 ? stages - 1 - place : place;
+}
+
+void resolve_layers(Reading& reading) {
+    resolve_split(reading);
+    if (!reading.scenario.strategy.layers_per_chunk.empty()) resolve_recompute_layers(reading);
+}
+
+} // namespace orrery

@@ -1,0 +1,200 @@
+// Reads JSON into a scenario by the field tables.
+#include "sim/scenario/fields.hpp"
+#include "sim/scenario/suggest.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+namespace orrery {
+namespace {
+
+// "strategy.tensor_parallel" for messages: what the user writes behind --set.
+std::string spoken(const std::string& where) { return where.empty() ? "the file" : dotted(where); }
+
+std::string plain_number(double value) {
+    if (value == std::floor(value) && std::abs(value) < 1e15) return std::to_string(static_cast<std::int64_t>(value));
+    std::string text = std::to_string(value);
+    while (text.ends_with('0')) text.pop_back();
+    return text;
+}
+
+std::string limits(const Field& field) {
+    const bool low = std::isfinite(field.minimum), high = std::isfinite(field.maximum);
+    std::string text;
+    if (low) text = std::string(field.above_minimum ? "above " : "at least ") + plain_number(field.minimum);
+    if (high) text += (low ? " and " : "") + ("at most " + plain_number(field.maximum));
+    if (*field.unit != 0) text += std::string(" ") + field.unit;
+    return text;
+}
+
+bool inside(double value, const Field& field) {
+    return value <= field.maximum && (field.above_minimum ? value > field.minimum : value >= field.minimum);
+}
+
+void expected(Reading& reading, const Json& value, const std::string& where, const std::string& what) {
+    reading.problem(where, spoken(where) + " = " + short_text(value) + " is " + type_name(value) + ": expected " + what);
+}
+
+bool number(Reading& reading, const Json& value, const std::string& where, const Field& field, bool whole, double& out) {
+    if (!value.is_number()) return expected(reading, value, where, whole ? "a whole number" : "a number"), false;
+    out = value.get<double>();
+    if (whole && (out != std::floor(out) || std::abs(out) > 9e15)) {
+        reading.problem(where, spoken(where) + " = " + short_text(value) + " must be a whole number");
+        return false;
+    }
+    if (!inside(out, field)) {
+        reading.problem(where, spoken(where) + " = " + short_text(value) + " must be " + limits(field));
+        return false;
+    }
+    return true;
+}
+
+bool text(Reading& reading, const Json& value, const std::string& where, const Field& field, std::string& out) {
+    if (!value.is_string()) {
+        expected(reading, value, where, field.choices.empty() ? "a text" : "one of " + join(field.choices));
+        return false;
+    }
+    out = value.get<std::string>();
+    if (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(), out) != field.choices.end()) return true;
+    const auto near = nearest(out, field.choices);
+    reading.problem(where, spoken(where) + " = " + short_text(value) + " is not known" + (near ? ": did you mean \"" + *near + "\"?" : ":") + " It is one of " + join(field.choices));
+    return false;
+}
+
+// One overload a kind of slot. Each puts the value where the slot points, or leaves a problem and false.
+struct Put {
+    Reading& reading;
+    const Json& value;
+    const std::string& where;
+    const Field& field;
+
+    bool operator()(IntSlot slot) const {
+        double x = 0;
+        if (!number(reading, value, where, field, true, x)) return false;
+        if (std::abs(x) > 2'000'000'000.0) return reading.problem(where, spoken(where) + " = " + short_text(value) + " is too large"), false;
+        *slot(reading.scenario) = static_cast<int>(x);
+        return true;
+    }
+    bool operator()(LongSlot slot) const {
+        double x = 0;
+        if (!number(reading, value, where, field, true, x)) return false;
+        *slot(reading.scenario) = static_cast<std::int64_t>(x);
+        return true;
+    }
+    bool operator()(SeedSlot slot) const {
+        if (value.is_number_unsigned()) return *slot(reading.scenario) = value.get<std::uint64_t>(), true;
+        double x = 0;
+        if (!number(reading, value, where, field, true, x)) return false;
+        *slot(reading.scenario) = static_cast<std::uint64_t>(x);
+        return true;
+    }
+    bool operator()(NumberSlot slot) const {
+        double x = 0;
+        if (!number(reading, value, where, field, false, x)) return false;
+        *slot(reading.scenario) = x;
+        return true;
+    }
+    bool operator()(ScaledSlot slot) const {
+        double x = 0;
+        if (!number(reading, value, where, field, false, x)) return false;
+        if (x > 1e12) return reading.problem(where, spoken(where) + " = " + short_text(value) + " is too large"), false;
+        slot(reading.scenario, x);
+        return true;
+    }
+    bool operator()(BoolSlot slot) const {
+        if (!value.is_boolean()) return expected(reading, value, where, "true or false"), false;
+        *slot(reading.scenario) = value.get<bool>();
+        return true;
+    }
+    bool operator()(TextSlot slot) const {
+        std::string x;
+        if (!text(reading, value, where, field, x)) return false;
+        *slot(reading.scenario) = x;
+        return true;
+    }
+    bool operator()(ChoiceSlot slot) const {
+        std::string x;
+        if (!text(reading, value, where, field, x)) return false;
+        slot(reading.scenario, static_cast<int>(std::find(field.choices.begin(), field.choices.end(), x) - field.choices.begin()));
+        return true;
+    }
+    bool operator()(const SectionSlot& slot) const {
+        if (!value.is_object()) return expected(reading, value, where, "an object"), false;
+        slot.open(reading.scenario);
+        const std::size_t before = reading.problems.size();
+        read_object(reading, value, where, slot.fields());
+        return reading.problems.size() == before;
+    }
+    bool operator()(CustomSlot slot) const {
+        const std::size_t before = reading.problems.size();
+        slot(reading, value, where);
+        return reading.problems.size() == before;
+    }
+};
+
+void unknown_key(Reading& reading, const std::string& key, const std::string& where, const Fields& fields, std::span<const char* const> skip) {
+    std::vector<std::string> known;
+    for (const Field& field : fields) known.emplace_back(field.key);
+    for (const char* extra : skip) known.emplace_back(extra);
+    const auto near = nearest(key, known);
+    const std::string at = where + pointer_step(key);
+    reading.problem(at, spoken(at) + " is not a field" + (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(known)));
+}
+
+} // namespace
+
+std::string dotted(std::string_view pointer) {
+    std::string out;
+    for (std::size_t i = 0; i < pointer.size(); ++i) {
+        if (pointer[i] == '/' && i == 0) continue;
+        if (pointer[i] == '~' && i + 1 < pointer.size()) out += pointer[++i] == '1' ? '/' : '~';
+        else out += pointer[i] == '/' ? '.' : pointer[i];
+    }
+    return out;
+}
+
+bool read_value(Reading& reading, const Json& value, const std::string& where, const Field& field) {
+    return std::visit(Put{reading, value, where, field}, field.slot);
+}
+
+void read_object(Reading& reading, const Json& object, const std::string& where, const Fields& fields, std::span<const char* const> skip) {
+    for (const auto& [key, value] : object.items()) {
+        if (std::find(skip.begin(), skip.end(), std::string_view(key)) != skip.end()) continue;
+        const auto field = std::find_if(fields.begin(), fields.end(), [&k = key](const Field& f) { return k == f.key; });
+        if (field == fields.end()) {
+            unknown_key(reading, key, where, fields, skip);
+            continue;
+        }
+        reading.given.insert(where + pointer_step(key));
+        read_value(reading, value, where + pointer_step(key), *field);
+    }
+    for (const Field& field : fields) {
+        if (!field.required || object.contains(field.key)) continue;
+        const std::string at = where + pointer_step(field.key);
+        reading.problem(at, spoken(at) + " is missing: " + field.help);
+    }
+}
+
+const Field* find_field(std::string_view path) {
+    const Fields* fields = &scenario_fields();
+    while (true) {
+        const std::size_t dot = path.find('.');
+        const std::string_view key = path.substr(0, dot);
+        if (key == "model" && dot != std::string_view::npos) fields = &model_fields();
+        else if (key == "cluster" && dot != std::string_view::npos) fields = &cluster_fields();
+        else {
+            const auto found = std::find_if(fields->begin(), fields->end(), [&](const Field& f) { return key == f.key; });
+            if (found == fields->end()) return nullptr;
+            if (dot == std::string_view::npos) return &*found;
+            const auto* section = std::get_if<SectionSlot>(&found->slot);
+            if (section == nullptr) return nullptr;
+            fields = &section->fields();
+        }
+        path = path.substr(dot + 1);
+    }
+}
+
+} // namespace orrery

@@ -1,0 +1,29 @@
+// The steps between reading and the finished scenario. Private to this room; parse.cpp calls them in this order.
+#pragma once
+
+#include "sim/scenario/fields.hpp"
+
+#include <initializer_list>
+#include <string>
+
+namespace orrery {
+
+// Before training, strategy and runtime are read: puts the table's defaults of the framework and year the text names (or the usual ones) in place.
+void apply_framework_defaults(Reading& reading, const Json& document);
+
+// After reading: what follows from other fields. Bucket sizes, gradient dtype, schedule, data_parallel, kernels, layers of chunks.
+void resolve_derived(Reading& reading);
+
+// Combinations that cannot be (check.cpp), each skipped where a field it needs is already a problem.
+void check_combinations(Reading& reading);
+
+// Fields given that do nothing here, into scenario.notes (notes.cpp).
+void note_without_effect(Reading& reading);
+
+// True where none of these pointers (or what is below them) has a problem yet.
+bool sound(const Reading& reading, std::initializer_list<const char*> pointers);
+
+// Remembers where a value that the user did not give is from.
+void note_default(Reading& reading, const std::string& pointer, const std::string& value, const std::string& source);
+
+} // namespace orrery

@@ -1,0 +1,25 @@
+// What parses and is checked, but has no lowering yet. A line goes when its pass comes.
+#include "sim/scenario/parse.hpp"
+
+namespace orrery {
+
+std::vector<Problem> unsupported(const Scenario& scenario) {
+    std::vector<Problem> problems;
+    const Strategy& s = scenario.strategy;
+    const auto refuse = [&](bool asked, const char* pointer, const std::string& what) {
+        if (asked) problems.push_back({pointer, what + " is not modelled yet"});
+    };
+    refuse(scenario.model.moe.has_value(), "/model/moe", "model.moe (a mixture of experts)");
+    refuse(scenario.model.attention.kind == AttentionSpec::Kind::mla, "/model/attention/kind", "model.attention.kind = mla");
+    refuse(s.context_parallel > 1, "/strategy/context_parallel", "strategy.context_parallel = " + std::to_string(s.context_parallel));
+    refuse(s.expert_parallel > 1, "/strategy/expert_parallel", "strategy.expert_parallel = " + std::to_string(s.expert_parallel));
+    for (const char* schedule : {"dualpipe", "dualpipe-v", "pipedream-async"}) refuse(s.schedule == schedule, "/strategy/schedule", "strategy.schedule = " + s.schedule);
+    for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer}, {"parameters", s.offload.parameters}, {"gradients", s.offload.gradients}, {"activations", s.offload.activations}}) {
+        const std::string field = std::string("offload/") + key;
+        refuse(tier != Tier::none, ("/strategy/" + field).c_str(), std::string("strategy.offload.") + key + " = " + (tier == Tier::cpu ? "cpu" : "nvme"));
+    }
+    refuse(s.gradient_compression != "none", "/strategy/gradient_compression", "strategy.gradient_compression = " + s.gradient_compression);
+    return problems;
+}
+
+} // namespace orrery
