@@ -36,9 +36,11 @@ struct Buffer {
     std::vector<std::int64_t> shape;    // local to a rank
     DType dtype = DType::bf16;
     Bytes bytes;                        // padding included
+    BufferId storage = -1;              // >= 0: a view of that buffer's storage (an in-place result); has no Alloc of its own
     MemoryKind kind = MemoryKind::activations;
     Space space = Space::device;
     Scope scope = Scope::action;
+    bool freed_by_send = false;         // its Free stands behind the transfer that sends it
     std::int16_t stage = 0;
     std::int16_t chunk = -1;
     Placement placement;
@@ -72,6 +74,7 @@ struct Block {
     std::string name;                   // "F3", "B3", "W3", "X:..", "reduce:b2"
     BlockKind kind = BlockKind::other;
     std::int16_t stage = 0, chunk = -1;
+    bool blocking = false;              // an exchange the computation behind it waits for, sends included
     std::vector<Op> ops;
     std::vector<std::int32_t> unit_begin;   // first op of each unit (a layer, or what stands before or behind the layers); empty: one unit
 };
@@ -114,7 +117,9 @@ struct Plan {
     std::vector<Program> programs;      // one per pipeline rank: all ranks of a stage run the same one
 };
 
-// Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.
+// (members) Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.
+BufferId storage(const Plan& plan, BufferId b);   // the buffer whose bytes b names: b itself but for views
+
 std::vector<int> members(const Plan& plan, CommId c, int rank);
 int size(const Plan& plan, CommId c);   // members of each instance
 

@@ -1,0 +1,381 @@
+// The backward pass by one rule per node: gradients of inputs (B) and of weights (W), communication included.
+//
+// Whole blocks hold a weight gradient back until the collective its node's input gradient goes into has been issued, so that it
+// runs underneath (Megatron's asynchronous all-reduce, and the reduce-scatter of sequence parallelism). Split blocks put it in W.
+#include "sim/plan/emit.hpp"
+#include "sim/plan/emitter.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery {
+
+BufferId Emitter::need(ValueId v) {
+    const std::int32_t p = producer[static_cast<std::size_t>(v)];
+    if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
+    const Node& n = g.nodes[static_cast<std::size_t>(p)];
+    if (n.kind == NodeKind::enter && n.along_seq) {   // the shard is what is saved; it is gathered anew for each use
+        const BufferId shard = need(n.in[0]);
+        const BufferId whole = make(value(v).name + ".gathered", value(v), value(v).dtype);
+        emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard, whole);
+        return whole;
+    }
+    if (n.kind == NodeKind::enter) return need(n.in[0]);
+    if (!n.recompute || value(v).saved) return forward_buffer[static_cast<std::size_t>(v)];
+    if (recomputed[static_cast<std::size_t>(v)] < 0) recompute_run(p);
+    return recomputed[static_cast<std::size_t>(v)];
+}
+
+// Runs again the stretch of marked nodes around `node`: all of it, or up to the last value the backward pass reads where the
+// framework stops early.
+void Emitter::recompute_run(std::int32_t node) {
+    const auto marked = [&](std::int32_t i) {
+        return i >= 0 && i < static_cast<std::int32_t>(g.nodes.size()) && g.nodes[static_cast<std::size_t>(i)].recompute && g.nodes[static_cast<std::size_t>(i)].layer == g.nodes[static_cast<std::size_t>(node)].layer;
+    };
+    std::int32_t first = node, last = node;
+    while (marked(first - 1)) --first;
+    while (marked(last + 1)) ++last;
+    if (s().runtime.recompute_early_stop) {
+        // The layer's tail (last linear, its reduction, the add) makes nothing the adjoint reads: residual and exit read no value of theirs.
+        const auto read_later = [&](std::int32_t i) {
+            const NodeKind k = g.nodes[static_cast<std::size_t>(i)].kind;
+            if (k != NodeKind::residual && k != NodeKind::exit && k != NodeKind::linear) return true;
+            for (std::int32_t j = i + 1; j <= last; ++j)
+                for (ValueId v : g.nodes[static_cast<std::size_t>(i)].out)
+                    for (ValueId u : g.nodes[static_cast<std::size_t>(j)].in)
+                        if (u == v) return true;
+            return false;
+        };
+        while (last > node && !read_later(last)) --last;
+    }
+    const Phase saved_phase = phase;
+    const std::int16_t saved_layer = layer, saved_unit = unit;
+    phase = Phase::recompute;
+    for (std::int32_t i = first; i <= last; ++i) {
+        const Node& n = g.nodes[static_cast<std::size_t>(i)];
+        // The recomputed forward pass gathers its inputs once more; what the adjoint then needs is gathered again there.
+        forward(n, recomputed, true);
+    }
+    phase = saved_phase;
+    layer = saved_layer;
+    unit = saved_unit;
+}
+
+void Emitter::add_gradient(ValueId v, BufferId contribution, bool owned) {
+    BufferId& have = gradient[static_cast<std::size_t>(v)];
+    if (have < 0) { have = contribution; return; }
+    const std::string name = value(v).name + ".grad";
+    const BufferId sum = owned ? view(name + ".sum", contribution, l.buffer(contribution).placement) : make(name + ".sum", value(v), value(v).dtype);
+    emit(name + ".add", Pointwise{PointwiseKind::add, Direction::backward, elements(value(v)), s().strategy.fused}, {have, contribution}, {sum});
+    have = sum;
+}
+
+void Emitter::hold_weight_op(Op op) {
+    if (split) { weight_ops.push_back(std::move(op)); return; }
+    pending.push_back(std::move(op));
+}
+
+void Emitter::flush_weight_ops() {
+    for (Op& op : pending) push(std::move(op));
+    pending.clear();
+}
+
+namespace {
+
+Placement gradient_placement(const Placement& p) {
+    Placement g = p;
+    for (PlacementKind& k : g.kind) {
+        if (k == PlacementKind::varying) k = PlacementKind::partial;
+        else if (k == PlacementKind::partial) k = PlacementKind::invariant;
+    }
+    return g;
+}
+
+} // namespace
+
+// dW += dy^T x, into the main gradient, or by way of a temporary where the framework does not fuse the accumulation.
+void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
+    const Value& w = value(n.params[0]);
+    const DType act = w.dtype, grad = l.buffer(weight_gradient(n.params[0])).dtype;
+    const BufferId main = weight_gradient(n.params[0]);
+    const Phase saved = phase;
+    phase = Phase::backward_weight;
+    std::vector<Op> ops;
+    BufferId input = -1;
+    if (split) {
+        // What W reads is made where W runs: gathers and recomputation of the input stay in B's order only where B needs them too.
+        Block holder;
+        Block* const outer = block;
+        const std::int32_t p = producer[static_cast<std::size_t>(x)];
+        const bool gather = p >= 0 && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::enter && g.nodes[static_cast<std::size_t>(p)].along_seq;
+        if (gather) need(g.nodes[static_cast<std::size_t>(p)].in[0]);   // recomputed in B, if at all
+        if (gather) block = &holder;
+        input = need(x);
+        block = outer;
+        for (Op& op : holder.ops) ops.push_back(std::move(op));
+    } else {
+        input = need(x);
+    }
+    const Linear work{Direction::weight_gradient, rows(n.out[0]), w.shape[0], w.shape[1], 1, n.gemm_dtype, s().runtime.fused_weight_gradient_accumulation ? grad : act, s().runtime.fused_weight_gradient_accumulation};
+    if (s().runtime.fused_weight_gradient_accumulation) {
+        ops.push_back(make_op(n.name + ".wgrad", work, {dy, input, main}, {main}));
+    } else {
+        const BufferId temporary = make(n.name + ".wgrad.temporary", w, act);
+        l.buffer(temporary).placement = l.buffer(main).placement;
+        ops.push_back(make_op(n.name + ".wgrad", work, {dy, input}, {temporary}));
+        ops.push_back(make_op(n.name + ".wgrad.accumulate", Pointwise{PointwiseKind::add, Direction::weight_gradient, elements(w), true}, {temporary, main}, {main}));
+    }
+    if (n.params.size() > 1) {
+        const BufferId bias = weight_gradient(n.params[1]);
+        ops.push_back(make_op(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, bias}, {bias}));
+    }
+    for (Op& op : ops) hold_weight_op(std::move(op));
+    phase = saved;
+}
+
+void Emitter::backward_linear(const Node& n, BufferId dy) {
+    const ValueId x = n.in[0];
+    const Value& w = value(n.params[0]);
+    if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4) {
+        const BufferId quantised = make(n.name + ".dy.cast", value(n.out[0]), n.gemm_dtype);
+        l.buffer(quantised).placement = l.buffer(dy).placement;
+        emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {quantised});
+        dy = quantised;
+    }
+    // The weight gradient's operands come first, so that a gather of the input runs under the input gradient.
+    accumulate_weight(n, x, dy);
+    const std::int32_t gathered = block->ops.empty() ? -1 : static_cast<std::int32_t>(block->ops.size()) - 1;
+    const bool gather_issued = gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
+    const DType act = activation_dtype(s());
+    const BufferId dx = make(value(x).name + ".grad", value(x), act);
+    l.buffer(dx).placement = gradient_placement(value(x).placement);
+    Op& op = emit(n.name + ".dgrad", Linear{Direction::input_gradient, rows(n.out[0]), w.shape[0], w.shape[1], 1, n.gemm_dtype, act}, {dy, weight(n.params[0])}, {dx});
+    if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
+    add_gradient(x, dx, true);
+}
+
+void Emitter::backward_enter(const Node& n, BufferId dy) {
+    const ValueId x = n.in[0];
+    const bool overlap = s().strategy.overlap.tensor_parallel;
+    if (!overlap) flush_weight_ops();
+    const DType dtype = l.buffer(dy).dtype;
+    const CollectiveKind kind = n.along_seq ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+    const std::string name = value(x).name + ".grad.reduced";
+    const Placement placement = gradient_placement(value(x).placement);
+    BufferId reduced;
+    if (n.along_seq) {
+        reduced = make(name, value(x), dtype);
+        l.buffer(reduced).placement = placement;
+    } else {
+        reduced = view(name, dy, placement);
+    }
+    emit_collective(n.name + ".adjoint", kind, bytes(value(n.out[0]).shape, dtype), dtype, dy, reduced);
+    flush_weight_ops();
+    add_gradient(x, reduced, true);
+}
+
+void Emitter::backward_attention(const Node& n, BufferId dy) {
+    const AttentionShape& a = n.attention;
+    const DType act = activation_dtype(s());
+    const auto fresh = [&](ValueId v) {
+        const BufferId b = make(value(v).name + ".grad", value(v), act);
+        l.buffer(b).placement = gradient_placement(value(v).placement);
+        return b;
+    };
+    const std::int64_t batch = a.batch * a.heads;
+    switch (n.kind) {
+    case NodeKind::attention: {
+        const BufferId dqkv = fresh(n.in[0]);
+        const BufferId qkv = need(n.in[0]), o = need(n.out[0]), lse = need(n.out[1]);
+        emit(n.name + ".bwd", attention_work(n, Direction::backward, act), {dy, qkv, o, lse}, {dqkv});
+        add_gradient(n.in[0], dqkv, true);
+        break;
+    }
+    case NodeKind::context: {   // dP = dO V^T;  dV = P^T dO, the V part of dqkv
+        const BufferId dp = fresh(n.in[0]), dqkv = fresh(n.in[1]);
+        const BufferId p = need(n.in[0]), qkv = need(n.in[1]);
+        emit(n.name + ".dP", Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal}, {dy, qkv}, {dp});
+        emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal}, {p, dy}, {dqkv});
+        add_gradient(n.in[0], dp, true);
+        gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
+        break;
+    }
+    case NodeKind::scores: {    // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv
+        const BufferId qkv = need(n.in[0]), dqkv = gradient[static_cast<std::size_t>(n.in[0])];
+        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal}, {dy, qkv, dqkv}, {dqkv});
+        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal}, {dy, qkv, dqkv}, {dqkv});
+        break;
+    }
+    case NodeKind::softmax: {
+        const BufferId ds = view(value(n.in[0]).name + ".grad", dy, l.buffer(dy).placement);   // in place
+        emit(n.name + ".bwd", Softmax{Direction::backward, batch * a.seq_q, a.seq_kv, a.causal, n.fused}, {dy, need(n.out[0])}, {ds});
+        add_gradient(n.in[0], ds, true);
+        break;
+    }
+    default: break;
+    }
+}
+
+void Emitter::backward(const Node& n) {
+    set_place(n);
+    phase = Phase::backward_input;
+    const DType act = activation_dtype(s());
+    const BufferId dy = n.kind == NodeKind::cross_entropy ? -1 : gradient[static_cast<std::size_t>(n.out[0])];
+    if (n.kind != NodeKind::enter) flush_weight_ops();
+    // A parameter all tensor-parallel ranks hold, used on their different parts of the activations: each has a summand of its gradient.
+    for (ValueId p : n.params)
+        if (value(p).placement.on(Axis::tp) == PlacementKind::invariant && value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
+            l.buffer(weight_gradient(p)).placement.set(Axis::tp, PlacementKind::partial);
+    const auto fresh = [&](ValueId v, const char* suffix = ".grad") {
+        const BufferId b = make(value(v).name + suffix, value(v), act);
+        l.buffer(b).placement = gradient_placement(value(v).placement);
+        return b;
+    };
+    const auto gradients_of_parameters = [&](std::vector<BufferId> list) {
+        for (ValueId p : n.params) list.push_back(weight_gradient(p));
+        return list;
+    };
+    switch (n.kind) {
+    case NodeKind::embedding: {
+        const BufferId grad = weight_gradient(n.params[0]);
+        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, {dy, grad}, {grad});
+        break;
+    }
+    case NodeKind::positions: {
+        const BufferId grad = weight_gradient(n.params[0]);
+        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, grad}, {grad});
+        add_gradient(n.in[0], dy, false);
+        break;
+    }
+    case NodeKind::dropout:
+    case NodeKind::attention_dropout: {
+        const BufferId dx = fresh(n.in[0]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.out[1])}, {dx});
+        add_gradient(n.in[0], dx, true);
+        break;
+    }
+    case NodeKind::norm:
+    case NodeKind::head_norm: {
+        const AttentionShape& a = n.attention;
+        const bool heads = n.kind == NodeKind::head_norm;
+        const BufferId dx = fresh(n.in[0]);
+        const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm, heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
+        emit(n.name + ".bwd", work, gradients_of_parameters({dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])}), gradients_of_parameters({dx}));
+        add_gradient(n.in[0], dx, true);
+        break;
+    }
+    case NodeKind::linear: backward_linear(n, dy); break;
+    case NodeKind::rope: {
+        const BufferId dx = fresh(n.in[0]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::rope, Direction::backward, rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused}, {dy}, {dx});
+        add_gradient(n.in[0], dx, true);
+        break;
+    }
+    case NodeKind::attention:
+    case NodeKind::context:
+    case NodeKind::scores:
+    case NodeKind::softmax: backward_attention(n, dy); break;
+    case NodeKind::activation: {
+        const BufferId dx = fresh(n.in[0]);
+        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])}, {dx});
+        add_gradient(n.in[0], dx, true);
+        break;
+    }
+    case NodeKind::residual: {   // the branch's gradient is dy itself but for the dropout
+        BufferId branch = dy;
+        if (n.out.size() > 1) {
+            branch = fresh(n.in[0]);
+            emit(n.name + ".bwd", Pointwise{PointwiseKind::bias_dropout_add, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.out[1])}, {branch});
+        }
+        if (!n.params.empty()) {
+            const BufferId bias = weight_gradient(n.params[0]);
+            emit(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {branch, bias}, {bias});
+        }
+        add_gradient(n.in[0], branch, false);
+        add_gradient(n.in[1], dy, false);
+        break;
+    }
+    case NodeKind::cross_entropy: {
+        const BufferId dx = fresh(n.in[0]);
+        std::vector<BufferId> in{need(n.out[1]), need(n.out[2])}, out{dx};
+        if (n.out.size() > 3) {   // eager: an fp32 gradient before the cast to the logits' dtype
+            in.push_back(need(n.out[3]));
+            out.push_back(make(n.name + ".fp32.grad", value(n.in[0]), DType::fp32));
+        }
+        emit(n.name + ".grad", CrossEntropy{CrossEntropy::Part::gradient, rows(n.in[0]), cols(n.in[0]), n.fused}, in, out);
+        add_gradient(n.in[0], dx, true);
+        break;
+    }
+    case NodeKind::cast: add_gradient(n.in[0], dy, false); break;   // straight through
+    case NodeKind::enter: backward_enter(n, dy); break;
+    case NodeKind::exit:
+        if (!n.along_seq) { add_gradient(n.in[0], dy, false); break; }
+        {
+            const BufferId whole = fresh(n.in[0], ".grad.gathered");
+            emit_collective(n.name + ".adjoint", CollectiveKind::all_gather, bytes(value(n.in[0]).shape, act), act, dy, whole);
+            add_gradient(n.in[0], whole, true);
+        }
+        break;
+    }
+}
+
+namespace {
+
+// Marks where each unit's ops begin, in the block's own order.
+void set_units(Block& b) {
+    b.unit_begin.clear();
+    for (std::size_t i = 0; i < b.ops.size(); ++i)
+        if (i == 0 || b.ops[i].unit != b.ops[i - 1].unit) b.unit_begin.push_back(static_cast<std::int32_t>(i));
+}
+
+Block new_block(const Graph& g, BlockKind kind, const char* letter) {
+    Block b;
+    b.name = fmt::format("{}{}", letter, g.chunk);
+    b.kind = kind;
+    b.stage = static_cast<std::int16_t>(g.stage);
+    b.chunk = static_cast<std::int16_t>(g.chunk);
+    return b;
+}
+
+} // namespace
+
+void emit_chunk(Lowering& l, int chunk) {
+    const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
+    Emitter e(l, g);
+    ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(chunk)];
+    const bool local_before = chunk > 0 && l.graphs[static_cast<std::size_t>(chunk) - 1].stage == g.stage;
+
+    Block forward = new_block(g, BlockKind::forward, "F");
+    e.block = &forward;
+    if (g.input >= 0) {
+        ends.input = local_before ? l.chunks[static_cast<std::size_t>(chunk) - 1].output : e.make("input", g.value(g.input), g.value(g.input).dtype);
+        e.forward_buffer[static_cast<std::size_t>(g.input)] = ends.input;
+    }
+    for (const Node& n : g.nodes) e.forward(n, e.forward_buffer, false);
+    if (g.output >= 0) ends.output = e.forward_buffer[static_cast<std::size_t>(g.output)];
+    set_units(forward);
+    ends.forward = l.add(std::move(forward));
+
+    Block backward = new_block(g, BlockKind::backward, e.split ? "I" : "B");
+    e.block = &backward;
+    if (g.output >= 0) {
+        // A chunk behind on the same stage later makes this a view of its input gradient.
+        ends.output_gradient = e.make("output.grad", g.value(g.output), activation_dtype(l.scenario));
+        l.buffer(ends.output_gradient).placement = gradient_placement(g.value(g.output).placement);
+        e.gradient[static_cast<std::size_t>(g.output)] = ends.output_gradient;
+    }
+    for (std::size_t i = g.nodes.size(); i-- > 0;) e.backward(g.nodes[i]);
+    e.flush_weight_ops();
+    if (g.input >= 0) ends.input_gradient = e.gradient[static_cast<std::size_t>(g.input)];
+    if (local_before) l.buffer(l.chunks[static_cast<std::size_t>(chunk) - 1].output_gradient).storage = ends.input_gradient;
+    set_units(backward);
+    ends.backward = l.add(std::move(backward));
+    if (e.split) {
+        Block weight = new_block(g, BlockKind::weight, "W");
+        weight.ops = std::move(e.weight_ops);
+        set_units(weight);
+        ends.weight = l.add(std::move(weight));
+    }
+}
+
+} // namespace orrery

@@ -1,0 +1,253 @@
+// Forward rules: what ops each node of a chunk's graph becomes.
+#include "sim/plan/emitter.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+
+namespace orrery {
+
+DType activation_dtype(const Scenario& s) {
+    switch (s.training.precision) {
+    case DType::fp32:
+    case DType::tf32: return DType::fp32;
+    case DType::fp16: return DType::fp16;
+    default: return DType::bf16;
+    }
+}
+
+CommId Lowering::add_communicator(std::string name, AxisMask axes, std::vector<std::int16_t> stages) {
+    if (const auto it = comm_ids.find(name); it != comm_ids.end()) return it->second;
+    const CommId id = static_cast<CommId>(plan.communicators.size());
+    comm_ids[name] = id;
+    plan.communicators.push_back({std::move(name), axes, std::move(stages)});
+    return id;
+}
+
+Emitter::Emitter(Lowering& lowering, const Graph& graph) : l(lowering), g(graph) {
+    const std::size_t n = g.values.size();
+    forward_buffer.assign(n, -1);
+    recomputed.assign(n, -1);
+    gradient.assign(n, -1);
+    producer.assign(n, -1);
+    for (std::size_t i = 0; i < g.nodes.size(); ++i)
+        for (ValueId v : g.nodes[i].out) producer[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(i);
+    split = l.schedule->splits_backward;
+}
+
+BufferId Emitter::make(const std::string& name, const Value& like, DType dtype) {
+    Buffer b;
+    b.name = fmt::format("c{}.{}", g.chunk, name);
+    b.shape = like.shape;
+    b.dtype = dtype;
+    b.bytes = bytes(like.shape, dtype);
+    b.kind = MemoryKind::activations;
+    b.scope = Scope::microbatch;
+    b.stage = static_cast<std::int16_t>(g.stage);
+    b.chunk = static_cast<std::int16_t>(g.chunk);
+    b.placement = like.placement;
+    return l.add(std::move(b));
+}
+
+BufferId Emitter::view(const std::string& name, BufferId of, const Placement& placement) {
+    Buffer b = l.buffer(of);
+    b.name = fmt::format("c{}.{}", g.chunk, name);
+    b.storage = of;
+    b.placement = placement;
+    return l.add(std::move(b));
+}
+
+Op Emitter::make_op(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) const {
+    Op op;
+    op.name = name;
+    op.work = std::move(work);
+    op.phase = phase;
+    op.layer = layer;
+    op.unit = unit;
+    op.in = std::move(in);
+    op.out = std::move(out);
+    return op;
+}
+
+Op& Emitter::push(Op op) {
+    block->ops.push_back(std::move(op));
+    return block->ops.back();
+}
+
+Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out) {
+    Op op = make_op(name, Collective{kind, l.comm("tp"), bytes, dtype}, {in}, {out});
+    op.queue = queue_of(l.comm("tp"));
+    return push(std::move(op));
+}
+
+std::int32_t Emitter::parameter_index(ValueId v) {
+    auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
+    const Value& value = g.value(v);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+        if (parameters[i].tensor == value.name) return static_cast<std::int32_t>(i);
+    Parameter p;
+    p.tensor = value.name;
+    p.stage = g.stage;
+    p.chunk = g.chunk;
+    p.unit = unit;
+    p.elements = elements(value);
+    p.matrix = value.shape.size() == 2;
+    Buffer w;
+    w.name = "w." + value.name;
+    w.shape = value.shape;
+    w.dtype = value.dtype;
+    w.bytes = bytes(value.shape, value.dtype);
+    w.kind = MemoryKind::parameters;
+    w.scope = Scope::run;
+    w.stage = static_cast<std::int16_t>(g.stage);
+    w.chunk = static_cast<std::int16_t>(g.chunk);
+    w.placement = value.placement;
+    Buffer grad = w;
+    grad.name = "g." + value.name;
+    grad.dtype = l.scenario.training.gradient_dtype;
+    grad.bytes = bytes(value.shape, grad.dtype);
+    grad.kind = MemoryKind::gradients;
+    grad.scope = Scope::step;
+    grad.placement.set(Axis::dp, PlacementKind::partial);
+    grad.placement.set(Axis::dpr, PlacementKind::partial);
+    p.weight = l.add(std::move(w));
+    p.gradient = l.add(std::move(grad));
+    parameters.push_back(std::move(p));
+    return static_cast<std::int32_t>(parameters.size()) - 1;
+}
+
+BufferId Emitter::weight(ValueId v) { return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].weight; }
+BufferId Emitter::weight_gradient(ValueId v) { return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].gradient; }
+
+BufferId Emitter::input_of(ValueId v, bool recomputing) {
+    if (!recomputing) return forward_buffer[static_cast<std::size_t>(v)];
+    if (recomputed[static_cast<std::size_t>(v)] >= 0) return recomputed[static_cast<std::size_t>(v)];
+    return need(v);
+}
+
+BufferId Emitter::output_for(ValueId v, std::vector<BufferId>& out, bool recomputing) {
+    BufferId& b = out[static_cast<std::size_t>(v)];
+    if (b < 0) b = make(recomputing ? value(v).name + ".again" : value(v).name, value(v), value(v).dtype);
+    return b;
+}
+
+namespace {
+
+double computed_share(const AttentionShape& a) {
+    const double s = static_cast<double>(a.seq_kv);
+    if (a.window > 0 && a.window < a.seq_kv) {
+        const double w = a.window;
+        return (w * s - w * w / 2) / (s * s);
+    }
+    return a.causal ? 0.5 : 1.0;
+}
+
+PointwiseKind pointwise_of(ActivationKind k) {
+    switch (k) {
+    case ActivationKind::gelu: return PointwiseKind::gelu;
+    case ActivationKind::relu: return PointwiseKind::relu;
+    case ActivationKind::swiglu: return PointwiseKind::swiglu;
+    case ActivationKind::geglu: return PointwiseKind::geglu;
+    }
+    return PointwiseKind::gelu;
+}
+
+} // namespace
+
+Attention Emitter::attention_work(const Node& n, Direction direction, DType dtype) const {
+    const AttentionKernel kernel = s().runtime.attention_kernel;
+    const AttentionShape& a = n.attention;
+    return {direction, a.batch, a.seq_q, a.seq_kv, a.heads, a.kv_heads, a.qk_dim, a.v_dim, a.causal, computed_share(a), dtype, kernel, n.dropout};
+}
+
+PointwiseKind Emitter::activation_work() const { return pointwise_of(s().model.activation); }
+
+void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputing) {
+    set_place(n);
+    std::vector<BufferId> in;
+    for (ValueId v : n.in) in.push_back(input_of(v, recomputing));
+    const auto output = [&](std::size_t i) { return output_for(n.out[i], out, recomputing); };
+    const std::string name = n.name + (recomputing ? ".again" : "");
+    const auto with_weights = [&](std::vector<BufferId> list) {
+        for (ValueId p : n.params) list.push_back(weight(p));
+        return list;
+    };
+    const DType dtype = n.out.empty() ? DType::bf16 : value(n.out[0]).dtype;
+    const AttentionShape& a = n.attention;
+    switch (n.kind) {
+    case NodeKind::embedding:
+        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({}), {output(0)});
+        break;
+    case NodeKind::positions:
+        emit(name, Pointwise{PointwiseKind::add, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(in), {output(0)});
+        break;
+    case NodeKind::dropout:
+    case NodeKind::attention_dropout:
+        emit(name, Pointwise{PointwiseKind::dropout, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0), output(1)});
+        break;
+    case NodeKind::norm:
+        emit(name, Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused}, with_weights(in), {output(0), output(1)});
+        break;
+    case NodeKind::head_norm:
+        emit(name, Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused}, with_weights(in), {output(0), output(1)});
+        break;
+    case NodeKind::linear:
+        emit(name, Linear{Direction::forward, rows(n.out[0]), value(n.params[0]).shape[0], value(n.params[0]).shape[1], 1, n.gemm_dtype, dtype}, with_weights(in), {output(0)});
+        break;
+    case NodeKind::rope:
+        emit(name, Pointwise{PointwiseKind::rope, Direction::forward, rows(n.out[0]) * (a.heads + a.kv_heads) * a.qk_dim, n.fused}, in, {output(0)});
+        break;
+    case NodeKind::attention:
+        emit(name, attention_work(n, Direction::forward, dtype), in, {output(0), output(1)});
+        break;
+    case NodeKind::scores:
+        emit(name, Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.seq_kv, a.qk_dim, dtype, a.causal}, in, {output(0)});
+        break;
+    case NodeKind::softmax:
+        emit(name, Softmax{Direction::forward, a.batch * a.heads * a.seq_q, a.seq_kv, a.causal, n.fused}, in, {output(0)});
+        break;
+    case NodeKind::context:
+        emit(name, Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.v_dim, a.seq_kv, dtype, a.causal}, in, {output(0)});
+        break;
+    case NodeKind::activation:
+        emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
+        break;
+    case NodeKind::residual: {
+        std::vector<BufferId> outs{output(0)};
+        if (n.out.size() > 1) outs.push_back(output(1));
+        const bool plain = n.out.size() == 1 && n.params.empty();
+        emit(name, Pointwise{plain ? PointwiseKind::add : PointwiseKind::bias_dropout_add, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(in), outs);
+        break;
+    }
+    case NodeKind::cast:
+        emit(name, Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
+        break;
+    case NodeKind::enter:
+        if (!n.along_seq) { out[static_cast<std::size_t>(n.out[0])] = in[0]; break; }
+        emit_collective(name, CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype), dtype, in[0], output(0));
+        break;
+    case NodeKind::exit: {
+        const CollectiveKind kind = n.along_seq ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+        BufferId& result = out[static_cast<std::size_t>(n.out[0])];
+        if (result < 0) result = n.along_seq ? make(value(n.out[0]).name + (recomputing ? ".again" : ""), value(n.out[0]), dtype) : view(value(n.out[0]).name + (recomputing ? ".again" : ""), in[0], value(n.out[0]).placement);
+        emit_collective(name, kind, bytes(value(n.in[0]).shape, dtype), dtype, in[0], result);
+        break;
+    }
+    case NodeKind::cross_entropy: {
+        const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
+        const BufferId loss = output(0), softmax = output(1), stats = output(2);
+        const auto part = [&](CrossEntropy::Part p) { return CrossEntropy{p, tokens, vocab, n.fused}; };
+        const Bytes row{tokens * 4};
+        emit(name + ".max", part(CrossEntropy::Part::maximum), in, {stats});
+        if (l.tp() > 1) emit_collective(name + ".max.reduce", CollectiveKind::all_reduce, row, DType::fp32, stats, stats);
+        std::vector<BufferId> sums{softmax, stats};
+        if (n.out.size() > 3) sums.push_back(output(3));
+        emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], stats}, sums);
+        if (l.tp() > 1) emit_collective(name + ".sums.reduce", CollectiveKind::all_reduce, row * 2, DType::fp32, stats, stats);
+        emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
+        break;
+    }
+    }
+}
+
+} // namespace orrery

@@ -1,0 +1,63 @@
+// The state of emitting one chunk, shared by the forward rules (emit_forward.cpp) and the adjoint rules (adjoint.cpp).
+#pragma once
+
+#include "sim/plan/lowering.hpp"
+
+namespace orrery {
+
+struct Emitter {
+    Lowering& l;
+    const Graph& g;
+    Block* block = nullptr;              // where ops go now
+    Phase phase = Phase::forward;
+    std::int16_t layer = -1, unit = 0;
+    std::vector<BufferId> forward_buffer;   // by value: from the forward pass
+    std::vector<BufferId> recomputed;       // by value: made again in the backward pass
+    std::vector<BufferId> gradient;         // by value
+    std::vector<std::int32_t> producer;     // by value: node, -1 none
+    bool split = false;                  // weight gradients go to a block of their own
+    std::vector<Op> weight_ops;          // of the weight block, in order
+    std::vector<Op> pending;             // weight-gradient ops held back to run under the next collective
+
+    Emitter(Lowering& lowering, const Graph& graph);
+
+    const Scenario& s() const { return l.scenario; }
+    const Value& value(ValueId v) const { return g.value(v); }
+    std::int64_t rows(ValueId v) const { return value(v).shape[0]; }
+    std::int64_t cols(ValueId v) const { return value(v).shape.back(); }
+
+    BufferId make(const std::string& name, const Value& like, DType dtype);
+    BufferId view(const std::string& name, BufferId of, const Placement& placement);
+    Op make_op(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) const;
+    Op& push(Op op);
+    Op& emit(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) { return push(make_op(name, std::move(work), std::move(in), std::move(out))); }
+    Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out);
+    void set_place(const Node& n) { layer = n.layer; unit = n.unit; }
+
+    BufferId weight(ValueId parameter);
+    BufferId weight_gradient(ValueId parameter);
+
+    // Forward ops of a node; outputs go to `out` (forward_buffer or recomputed), inputs come from `in(v)`.
+    void forward(const Node& n, std::vector<BufferId>& out, bool recomputing);
+    void backward(const Node& n);
+
+    // The buffer that holds a forward value in the backward pass: saved, or recomputed on demand.
+    BufferId need(ValueId v);
+    void recompute_run(std::int32_t node);
+    void add_gradient(ValueId v, BufferId contribution, bool owned);
+    void flush_weight_ops();
+    void hold_weight_op(Op op);
+
+  private:
+    Attention attention_work(const Node& n, Direction direction, DType dtype) const;
+    PointwiseKind activation_work() const;
+    BufferId input_of(ValueId v, bool recomputing);
+    BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
+    void backward_linear(const Node& n, BufferId dy);
+    void backward_attention(const Node& n, BufferId dy);
+    void backward_enter(const Node& n, BufferId dy);
+    void accumulate_weight(const Node& n, ValueId x, BufferId dy);
+    std::int32_t parameter_index(ValueId parameter);
+};
+
+} // namespace orrery

@@ -1,0 +1,80 @@
+#include "sim/plan/graph.hpp"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace orrery {
+
+const char* name(NodeKind k) {
+    switch (k) {
+    case NodeKind::embedding: return "embedding";
+    case NodeKind::positions: return "positions";
+    case NodeKind::dropout: return "dropout";
+    case NodeKind::norm: return "norm";
+    case NodeKind::linear: return "linear";
+    case NodeKind::rope: return "rope";
+    case NodeKind::head_norm: return "head-norm";
+    case NodeKind::attention: return "attention";
+    case NodeKind::scores: return "scores";
+    case NodeKind::softmax: return "softmax";
+    case NodeKind::attention_dropout: return "attention-dropout";
+    case NodeKind::context: return "context";
+    case NodeKind::activation: return "activation";
+    case NodeKind::residual: return "residual";
+    case NodeKind::cross_entropy: return "cross-entropy";
+    case NodeKind::enter: return "enter";
+    case NodeKind::exit: return "exit";
+    case NodeKind::cast: return "cast";
+    }
+    return "?";
+}
+
+std::int64_t elements(const Value& v) {
+    std::int64_t n = 1;
+    for (std::int64_t d : v.shape) n *= d;
+    return n;
+}
+
+Bytes bytes(const std::vector<std::int64_t>& shape, DType dtype) {
+    double n = 1;
+    for (std::int64_t d : shape) n *= static_cast<double>(d);
+    return {static_cast<std::int64_t>(std::ceil(n * bytes_per_element(dtype)))};
+}
+
+namespace {
+
+std::string placement_text(const Placement& p) {
+    std::string text;
+    for (int a = 0; a < axis_count; ++a) {
+        const Axis axis = static_cast<Axis>(a);
+        switch (p.on(axis)) {
+        case PlacementKind::invariant: break;
+        case PlacementKind::varying: text += fmt::format(" {}:varying", name(axis)); break;
+        case PlacementKind::sharded: text += fmt::format(" {}:shard{}", name(axis), p.dim[static_cast<std::size_t>(a)]); break;
+        case PlacementKind::partial: text += fmt::format(" {}:partial", name(axis)); break;
+        }
+    }
+    return text;
+}
+
+std::string value_text(const Graph& g, ValueId id) {
+    const Value& v = g.value(id);
+    return fmt::format("{}[{}]{}", v.name, fmt::join(v.shape, "x"), placement_text(v.placement));
+}
+
+} // namespace
+
+std::string to_text(const Graph& g) {
+    std::string text = fmt::format("chunk {} on stage {}: {} units\n", g.chunk, g.stage, g.units);
+    for (const Node& n : g.nodes) {
+        text += fmt::format("  u{} {} {}{}:", n.unit, name(n.kind), n.name, n.recompute ? " (recomputed)" : "");
+        for (ValueId v : n.in) text += " " + value_text(g, v);
+        for (ValueId v : n.params) text += " *" + value_text(g, v);
+        text += " ->";
+        for (ValueId v : n.out) text += " " + value_text(g, v);
+        text += "\n";
+    }
+    return text;
+}
+
+} // namespace orrery

@@ -1,0 +1,85 @@
+// A chunk's forward pass as a graph of values and nodes, before it becomes blocks of ops. The model builds it with whole
+// (unsharded) shapes; the passes shard values and insert the nodes that move between placements; emit.hpp turns it into ops.
+#pragma once
+
+#include "sim/plan/plan.hpp"
+
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+using ValueId = std::int32_t;
+
+// What a dimension counts, for the passes that shard it. seq: tokens (batch x sequence). parallel: heads, ffn columns or vocabulary,
+// what tensor parallelism divides.
+enum class DimKind : std::uint8_t { seq, hidden, parallel, other };
+
+struct Value {
+    std::string name;                       // of an activation: inside its chunk; of a parameter: the logical tensor, global
+    std::vector<std::int64_t> shape;
+    std::vector<DimKind> dims;
+    DType dtype = DType::bf16;
+    Placement placement;
+    bool parameter = false;
+    bool saved = false;                     // kept for the backward pass though its node is recomputed (a checkpoint)
+};
+
+enum class NodeKind : std::uint8_t {
+    embedding,          // (), weight -> x                       lookup of the chunk's token ids
+    positions,          // x, table -> x
+    dropout,            // x -> x, mask
+    norm,               // x, weight[, bias] -> n, statistics
+    linear,             // x, weight[, bias] -> y
+    rope,               // qkv -> qkv
+    head_norm,          // qkv, weights -> qkv, statistics       a norm on every head's query and key
+    attention,          // qkv -> o, log-sum-exp                 fused
+    scores,             // qkv -> scores
+    softmax,            // scores -> probabilities
+    attention_dropout,  // probabilities -> dropped, mask
+    context,            // dropped, qkv -> o
+    activation,         // f -> a
+    residual,           // branch, x[, bias] -> y[, mask]        y = x + dropout(branch + bias)
+    cross_entropy,      // logits -> loss[, softmax], statistics
+    enter,              // x -> x                                into a tensor-parallel region: invariant to varying, or gathered along seq
+    exit,               // x -> x                                out of it: partial to invariant, or scattered along seq
+    cast,               // x -> x                                to the GEMM's dtype
+};
+const char* name(NodeKind k);
+
+struct AttentionShape { std::int64_t batch = 1, seq_q = 1, seq_kv = 1, heads = 1, kv_heads = 1, qk_dim = 1, v_dim = 1; bool causal = true; int window = 0; };
+
+struct Node {
+    NodeKind kind;
+    std::string name;                       // "l17.qkv"
+    std::int16_t layer = -1;
+    std::int16_t unit = 0;
+    std::vector<ValueId> in, out, params;
+    AttentionShape attention;               // attention, scores, softmax, attention_dropout, context, rope
+    DType gemm_dtype = DType::bf16;         // linear
+    bool fused = true;                      // one kernel, else the framework's eager sequence
+    bool recompute = false;                 // its outputs are not saved for the backward pass
+    bool along_seq = false;                 // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
+    double dropout = 0;
+};
+
+struct Graph {
+    int chunk = 0;
+    int stage = 0;
+    std::vector<Value> values;
+    std::vector<Node> nodes;                // in topological order
+    ValueId input = -1;                     // received from the chunk before; -1: the chunk starts with the embedding
+    ValueId output = -1;                    // sent to the chunk behind; -1: the chunk ends with the loss
+    int units = 0;
+    std::vector<std::string> unit_names;    // "embedding", "layer 17", "head"
+
+    ValueId add(Value v) { values.push_back(std::move(v)); return static_cast<ValueId>(values.size()) - 1; }
+    Value& value(ValueId v) { return values[static_cast<std::size_t>(v)]; }
+    const Value& value(ValueId v) const { return values[static_cast<std::size_t>(v)]; }
+};
+
+std::int64_t elements(const Value& v);
+Bytes bytes(const std::vector<std::int64_t>& shape, DType dtype);   // rounded up to whole bytes
+std::string to_text(const Graph& graph);
+
+} // namespace orrery

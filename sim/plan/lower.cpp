@@ -1,0 +1,80 @@
+#include "sim/plan/lower.hpp"
+
+#include "sim/model/forward.hpp"
+#include "sim/plan/emit.hpp"
+#include "sim/plan/passes/passes.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <stdexcept>
+
+namespace orrery {
+namespace {
+
+void build_forward(Lowering& l) {
+    const Strategy& s = l.scenario.strategy;
+    l.schedule = find_schedule(s.schedule);
+    Plan& plan = l.plan;
+    plan.name = l.scenario.name;
+    plan.stages = s.pipeline_parallel;
+    plan.chunks_per_stage = s.virtual_pipeline;
+    plan.microbatches = l.scenario.microbatches();
+    const int shard = s.shard_group_size > 0 ? s.shard_group_size : s.data_parallel;
+    plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, s.data_parallel / shard, s.pipeline_parallel};
+    plan.mesh.order = parse_rank_order(s.rank_order);
+    l.add_communicator("tp", mask(Axis::tp));
+    l.parameters.resize(static_cast<std::size_t>(plan.stages));
+    l.graphs = forward_graphs(l.scenario);
+    l.chunks.resize(l.graphs.size());
+    for (Graph& g : l.graphs) g.stage = l.schedule->stage_of(g.chunk, plan.stages);
+}
+
+void emit_blocks(Lowering& l) {
+    for (int c = 0; c < static_cast<int>(l.graphs.size()); ++c) emit_chunk(l, c);
+}
+
+struct Pass { const char* name; void (*run)(Lowering&); const char* why; };
+
+// The recipe. Each pass's file says what holds after it; `why` says why it stands here.
+constexpr Pass recipe[] = {
+    {"forward", build_forward, "the model, whole, a graph per chunk"},
+    {"tensor-parallel", tensor_parallel, "first of the sharding passes: it sets the regions the others look at"},
+    {"sequence-parallel", sequence_parallel, "needs the regions' ends"},
+    {"precision", precision, "casts go inside the regions, so that gathers move the small type"},
+    {"recompute", mark_recompute, "marks nodes; needs all of them"},
+    {"adjoint", emit_blocks, "graphs become forward, backward and weight blocks"},
+    {"lifetimes", lifetimes, "needs every access of a chunk's buffers"},
+    {"arrange", arrange, "schedule, exchanges, data parallelism and optimizer become programs"},
+    {"bind", bind, "last: dependencies of all that is there"},
+};
+
+} // namespace
+
+Plan lower(const Scenario& scenario) {
+    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}};
+    for (const Pass& pass : recipe) pass.run(l);
+    return std::move(l.plan);
+}
+
+std::vector<std::string> pass_names() {
+    std::vector<std::string> names;
+    for (const Pass& pass : recipe) names.emplace_back(pass.name);
+    return names;
+}
+
+std::string text_after(const Scenario& scenario, std::string_view wanted) {
+    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}};
+    for (const Pass& pass : recipe) {
+        pass.run(l);
+        if (pass.name != wanted) continue;
+        if (l.plan.blocks.empty()) {
+            std::string text;
+            for (const Graph& g : l.graphs) text += to_text(g);
+            return text;
+        }
+        return to_text(l.plan);
+    }
+    throw std::invalid_argument("no pass is called '" + std::string(wanted) + "'");
+}
+
+} // namespace orrery

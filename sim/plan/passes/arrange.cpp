@@ -1,0 +1,208 @@
+// Programs: the schedule's steps and exchanges as actions of each pipeline rank, with the data-parallel blocks woven in and the
+// optimizer at the end.
+//
+// After it: every program is one step's whole list of actions, in issue order; bind() then adds the dependencies.
+#include "sim/plan/passes/data_parallel.hpp"
+#include "sim/plan/passes/exchange.hpp"
+#include "sim/plan/passes/exchange_blocks.hpp"
+#include "sim/plan/passes/optimizer.hpp"
+#include "sim/plan/passes/passes.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+// One stage's program as it grows.
+struct Weaver {
+    Lowering& l;
+    const DataParallel& dp;
+    int stage;
+    const std::vector<ProgramStep>& steps;
+    Program program;
+    std::map<std::string, std::int32_t>& exchange_blocks;
+
+    std::int32_t push(std::int32_t block, std::int32_t first, std::int32_t last, std::array<std::int32_t, max_ports> mb) {
+        Action a;
+        a.block = block;
+        a.first = first;
+        a.last = last;
+        a.microbatch = mb;
+        program.actions.push_back(a);
+        return static_cast<std::int32_t>(program.actions.size()) - 1;
+    }
+    std::int32_t push_block(std::int32_t block) {
+        return push(block, 0, static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(block)].ops.size()), {-1, -1, -1, -1});
+    }
+    std::vector<ExplicitDep> explicit_deps;
+    // `op` of `action` waits for the last timed op of an earlier action.
+    void wait_for_action(std::int32_t action, std::int32_t op, std::int32_t on) {
+        const Action& a = program.actions[static_cast<std::size_t>(on)];
+        const Block& b = l.plan.blocks[static_cast<std::size_t>(a.block)];
+        for (std::int32_t i = a.last; i-- > a.first;)
+            if (!is_memory_op(b.ops[static_cast<std::size_t>(i)].work)) { explicit_deps.push_back({action, {op, on, i}}); return; }
+    }
+
+    std::int32_t first_timed_op(std::int32_t block) const {
+        const Block& b = l.plan.blocks[static_cast<std::size_t>(block)];
+        for (std::size_t i = 0; i < b.ops.size(); ++i)
+            if (!is_memory_op(b.ops[i].work)) return static_cast<std::int32_t>(i);
+        return 0;
+    }
+
+    void exchange(const ProgramStep& step);
+    void compute(std::size_t index);
+    void run();
+
+    // Whether step `index` starts (ends) a run: consecutive steps of its kind on its chunk, at most `stages` long, of one where a
+    // rank has one chunk. Data-parallel blocks that repeat within a step do so once a run.
+    bool starts_run(std::size_t index) const { return run_position(index).first == 0; }
+    bool ends_run(std::size_t index) const { return run_position(index).second; }
+    std::pair<std::int64_t, bool> run_position(std::size_t index) const;
+    bool last_of_chunk(std::size_t index) const;
+    std::vector<std::size_t> position_in_kind;   // of each compute step among those of its kind and chunk
+};
+
+bool completes_gradients(const ScheduleInfo& info, StepKind k) { return info.splits_backward ? k == StepKind::weight : k == StepKind::backward; }
+
+std::pair<std::int64_t, bool> Weaver::run_position(std::size_t index) const {
+    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, l.plan.microbatches) : 1;
+    const std::int64_t k = static_cast<std::int64_t>(position_in_kind[index]);
+    return {k % limit, (k + 1) % limit == 0 || k + 1 == l.plan.microbatches};
+}
+
+bool Weaver::last_of_chunk(std::size_t index) const { return static_cast<std::int64_t>(position_in_kind[index]) + 1 == l.plan.microbatches; }
+
+void Weaver::exchange(const ProgramStep& step) {
+    const bool blocking = !l.scenario.strategy.overlap.pipeline;
+    std::string key = fmt::format("s{}", stage);
+    for (const TransferStep& t : step.transfers) key += fmt::format(" {}{}{}", t.send ? "send" : "recv", t.gradient ? "B" : "F", t.chunk);
+    auto [it, fresh] = exchange_blocks.try_emplace(key, -1);
+    if (fresh) it->second = make_exchange_block(l, stage, step.transfers, blocking);
+    std::array<std::int32_t, max_ports> mb{-1, -1, -1, -1};
+    for (std::size_t i = 0; i < step.transfers.size(); ++i) mb[i] = step.transfers[i].microbatch;
+    push_block(it->second);
+    program.actions.back().microbatch = mb;
+}
+
+void Weaver::compute(std::size_t index) {
+    const ScheduleStep& step = steps[index].step;
+    const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(step.chunk)];
+    const std::int32_t id = step.kind == StepKind::forward ? ends.forward : step.kind == StepKind::weight ? ends.weight : ends.backward;
+    const std::array<std::int32_t, max_ports> mb{step.microbatch, -1, -1, -1};
+    const std::int32_t size = static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(id)].ops.size());
+    const auto& buckets = dp.buckets[static_cast<std::size_t>(step.chunk)];
+    const bool forward = step.kind == StepKind::forward;
+    const bool completes = completes_gradients(*l.schedule, step.kind);
+    const bool first_gradient = !forward && (l.schedule->splits_backward ? step.kind == StepKind::input : true);
+    const bool reduce_now = dp.active() && completes && (dp.reduces_each_run() ? ends_run(index) : last_of_chunk(index) && l.scenario.strategy.overlap.grad_reduce);
+    const bool gather_now = dp.gathers_in_step && starts_run(index) && (forward || (!dp.keeps_until_backward && first_gradient));
+    const bool release_now = dp.gathers_in_step && ends_run(index) && (forward ? !dp.keeps_until_backward : completes || l.schedule->splits_backward);
+    const bool acquire_now = dp.reduces_each_run() && first_gradient && starts_run(index);
+    const bool whole_root = l.plan.stages == 1;   // FSDP's root unit (embedding and head) stays gathered through forward and backward
+
+    if (!(reduce_now || gather_now || release_now || acquire_now)) {
+        push(id, 0, size, mb);
+        return;
+    }
+    const Block& block = l.plan.blocks[static_cast<std::size_t>(id)];
+    const Graph& g = l.graphs[static_cast<std::size_t>(step.chunk)];
+    const auto unit_of = [&](std::int32_t op) { return block.ops[static_cast<std::size_t>(op)].unit; };
+    const auto root = [&](int unit) { return whole_root && (g.unit_names[static_cast<std::size_t>(unit)] == "embedding" || g.unit_names[static_cast<std::size_t>(unit)] == "head"); };
+    const auto bucket_of = [&](int unit) -> const Bucket* {
+        for (const Bucket& b : buckets)
+            if (std::find(b.units.begin(), b.units.end(), unit) != b.units.end()) return &b;
+        return nullptr;
+    };
+    // Pieces of the block, one a unit, in its own order (backward blocks run their units last to first).
+    struct Piece { std::int32_t first, last; int unit; };
+    std::vector<Piece> pieces;
+    for (std::size_t u = 0; u < block.unit_begin.size(); ++u) {
+        const std::int32_t begin = block.unit_begin[u], end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : size;
+        if (begin < end) pieces.push_back({begin, end, unit_of(begin)});
+    }
+    std::vector<std::int32_t> piece_action(pieces.size(), -1);
+    std::size_t gathered = 0;
+    const auto gather = [&](std::size_t i) {   // the parameters of piece i, kept at most two units ahead of the computation
+        if (!gather_now || i >= pieces.size()) return;
+        const Bucket* b = bucket_of(pieces[i].unit);
+        if (!b || b->gather < 0 || (root(pieces[i].unit) && !forward)) return;
+        const std::int32_t a = push_block(b->gather);
+        if (i >= 2 && piece_action[i - 2] >= 0) wait_for_action(a, first_timed_op(b->gather), piece_action[i - 2]);
+    };
+    const std::size_t ahead = l.scenario.strategy.overlap.param_gather ? 2 : 1;
+    if (gather_now && forward && whole_root)
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+            if (root(pieces[i].unit)) gather(i);
+    std::vector<char> reduced(buckets.size(), 0);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        for (; gathered < pieces.size() && gathered < i + ahead; ++gathered)
+            if (!(forward && root(pieces[gathered].unit))) gather(gathered);
+        if (acquire_now)
+            if (const Bucket* b = bucket_of(pieces[i].unit); b && b->acquire >= 0) push_block(b->acquire);
+        piece_action[i] = push(id, pieces[i].first, pieces[i].last, mb);
+        if (release_now && !(forward && root(pieces[i].unit)))
+            if (const Bucket* b = bucket_of(pieces[i].unit); b && b->release >= 0) push_block(b->release);
+        if (!reduce_now) continue;
+        for (std::size_t k = 0; k < buckets.size(); ++k) {
+            const bool done = std::all_of(buckets[k].units.begin(), buckets[k].units.end(), [&](int u) {
+                return std::any_of(pieces.begin(), pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, [&](const Piece& p) { return p.unit == u; });
+            });
+            if (done && !reduced[k]) { reduced[k] = 1; if (buckets[k].reduce >= 0) push_block(buckets[k].reduce); }
+        }
+    }
+    if (release_now && whole_root && !forward)
+        for (const Bucket& b : buckets)   // a root unit without ops of its own in this block
+            if (b.release >= 0 && std::none_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end(); })) push_block(b.release);
+    if (reduce_now)
+        for (std::size_t k = 0; k < buckets.size(); ++k)
+            if (!reduced[k] && buckets[k].reduce >= 0) push_block(buckets[k].reduce);
+}
+
+void Weaver::run() {
+    // Where each compute step stands among those of its kind and chunk.
+    std::map<std::pair<int, int>, std::size_t> counts;
+    position_in_kind.assign(steps.size(), 0);
+    for (std::size_t i = 0; i < steps.size(); ++i)
+        if (!steps[i].is_exchange) position_in_kind[i] = counts[{static_cast<int>(steps[i].step.kind), steps[i].step.chunk}]++;
+    program.stage = static_cast<std::int16_t>(stage);
+    push_block(make_begin_block(l, dp, stage));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (steps[i].is_exchange) exchange(steps[i]);
+        else compute(i);
+    }
+    if (dp.active() && !dp.reduces_each_run() && !l.scenario.strategy.overlap.grad_reduce)
+        for (const auto& buckets : dp.buckets)
+            for (const Bucket& b : buckets)
+                if (b.stage == stage && b.reduce >= 0) push_block(b.reduce);
+    push_block(make_optimizer_block(l, dp, stage));
+    if (dp.sharded() && !dp.gathers_in_step) {   // parameters of the next step, in the order its forward pass wants them
+        for (const auto& buckets : dp.buckets)
+            for (std::size_t k = buckets.size(); k-- > 0;)
+                if (buckets[k].stage == stage && buckets[k].gather >= 0) push_block(buckets[k].gather);
+    }
+}
+
+} // namespace
+
+void arrange(Lowering& l) {
+    const ScheduleInfo& info = *l.schedule;
+    ScheduleShape shape;
+    shape.stages = l.plan.stages;
+    shape.chunks_per_stage = l.plan.chunks_per_stage;
+    shape.microbatches = l.plan.microbatches;
+    shape.post_validation = l.scenario.strategy.post_validation;
+    const Schedule schedule = info.make(shape);
+    const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()), l.scenario.strategy.overlap.pipeline);
+    const DataParallel dp = data_parallel(l);
+    std::map<std::string, std::int32_t> exchange_blocks;
+    for (int stage = 0; stage < l.plan.stages; ++stage) {
+        Weaver w{l, dp, stage, steps[static_cast<std::size_t>(stage)], {}, exchange_blocks, {}, {}};
+        w.run();
+        l.explicit_deps.push_back(std::move(w.explicit_deps));
+        l.plan.programs.push_back(std::move(w.program));
+    }
+}
+
+} // namespace orrery

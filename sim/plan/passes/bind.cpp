@@ -1,0 +1,232 @@
+// Dependencies from the buffers ops share: reads wait for the write before them, writes for the reads and the write before them.
+// Only across queues, since a queue runs in its own order, and only the latest op of each other queue.
+//
+// After it: Op::deps orders every hazard inside a block, Program::deps every one between actions, the previous step's included.
+#include "sim/plan/passes/passes.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+struct Spot { std::int32_t action = -1, op = -1; QueueId queue = -1; };   // action: absolute over two steps
+
+bool before(const Spot& a, const Spot& b) { return a.action != b.action ? a.action < b.action : a.op < b.op; }
+
+// Keeps the latest spot of each queue.
+void merge(std::vector<Spot>& list, const Spot& s) {
+    for (Spot& have : list)
+        if (have.queue == s.queue) {
+            if (before(have, s)) have = s;
+            return;
+        }
+    list.push_back(s);
+}
+
+struct History { Spot writer; std::vector<Spot> readers; };
+
+bool uses_queue(const Op& op, QueueId q) {
+    if (op.queue == q) return true;
+    if (const auto* x = std::get_if<Exchange>(&op.work))
+        for (const Transfer& t : x->transfers)
+            if (queue_of(t.comm) == q) return true;
+    return false;
+}
+
+// What op must wait for, given the history of each buffer it touches; updates the history.
+template <class HistoryOf> void visit(const Op& op, const Spot& self, std::vector<Spot>& waits, HistoryOf&& history_of) {
+    for (BufferId b : op.in)
+        if (History* h = history_of(b)) {
+            if (h->writer.action >= 0 && !uses_queue(op, h->writer.queue)) merge(waits, h->writer);
+            merge(h->readers, self);
+        }
+    for (BufferId b : op.out)
+        if (History* h = history_of(b)) {
+            if (h->writer.action >= 0 && !uses_queue(op, h->writer.queue)) merge(waits, h->writer);
+            for (const Spot& r : h->readers)
+                if (!uses_queue(op, r.queue) && (r.action != self.action || r.op != self.op)) merge(waits, r);
+            h->readers.clear();
+            h->writer = self;
+        }
+}
+
+void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
+    std::vector<BufferId> touched;
+    std::vector<Spot> waits;
+    for (std::size_t i = 0; i < block.ops.size(); ++i) {
+        Op& op = block.ops[i];
+        if (is_memory_op(op.work)) continue;
+        waits.clear();
+        visit(op, {0, static_cast<std::int32_t>(i), op.queue}, waits, [&](BufferId b) {
+            const BufferId root = storage(plan, b);
+            touched.push_back(root);
+            return &history[static_cast<std::size_t>(root)];
+        });
+        for (const Spot& w : waits)
+            if (std::find(op.deps.begin(), op.deps.end(), w.op) == op.deps.end()) op.deps.push_back(w.op);
+        std::sort(op.deps.begin(), op.deps.end());
+    }
+    for (BufferId b : touched) history[static_cast<std::size_t>(b)] = {};
+}
+
+struct Touch { std::int32_t op; std::int32_t tracked; bool write; };
+
+// One stage's buffers whose hazards can lie between actions: met on more than one queue, in more than one place.
+struct StageTracker {
+    std::vector<std::int32_t> tracked;              // by buffer: index, -1
+    std::vector<BufferId> buffer_of;
+    std::vector<std::vector<Touch>> touches;        // by block
+};
+
+StageTracker track(const Plan& plan, const Program& program) {
+    StageTracker t;
+    std::vector<char> cut(plan.blocks.size(), 0), used(plan.blocks.size(), 0);
+    for (const Action& a : program.actions) {
+        used[static_cast<std::size_t>(a.block)] = 1;
+        if (a.first != 0 || a.last != static_cast<std::int32_t>(plan.blocks[static_cast<std::size_t>(a.block)].ops.size())) cut[static_cast<std::size_t>(a.block)] = 1;
+    }
+    struct Seen { QueueId queue = -1; bool queues = false, places = false; std::int64_t place = -1; };
+    std::vector<Seen> seen(plan.buffers.size());
+    t.tracked.assign(plan.buffers.size(), -1);
+    t.touches.resize(plan.blocks.size());
+    const auto each = [&](auto&& f) {
+        for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
+            if (!used[b]) continue;
+            const Block& block = plan.blocks[b];
+            for (std::size_t i = 0; i < block.ops.size(); ++i) {
+                if (is_memory_op(block.ops[i].work)) continue;
+                for (BufferId x : block.ops[i].in) f(b, i, storage(plan, x), false);
+                for (BufferId x : block.ops[i].out) f(b, i, storage(plan, x), true);
+            }
+        }
+    };
+    each([&](std::size_t b, std::size_t i, BufferId x, bool) {
+        const Op& op = plan.blocks[b].ops[i];
+        Seen& s = seen[static_cast<std::size_t>(x)];
+        const std::int64_t place = static_cast<std::int64_t>(b) * 4096 + (cut[b] ? op.unit + 1 : 0);
+        if (s.queue < 0) { s.queue = op.queue; s.place = place; }
+        if (s.queue != op.queue) s.queues = true;
+        if (s.place != place) s.places = true;
+    });
+    each([&](std::size_t b, std::size_t i, BufferId x, bool write) {
+        const Seen& s = seen[static_cast<std::size_t>(x)];
+        if (!s.queues || !s.places) return;
+        if (t.tracked[static_cast<std::size_t>(x)] < 0) {
+            t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.buffer_of.size());
+            t.buffer_of.push_back(x);
+        }
+        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], write});
+    });
+    return t;
+}
+
+struct ProgramBinder {
+    const Plan& plan;
+    const Program& program;
+    StageTracker tracker;
+    std::int64_t instances;
+    std::vector<History> history;                        // tracked x instance
+    std::vector<std::vector<Spot>> waited;               // [to][from]: how far `to` has already waited for `from`
+    std::vector<std::vector<ActionDep>> found;           // by action, of the second step
+
+    ProgramBinder(const Plan& p, const Program& prog) : plan(p), program(prog), tracker(track(p, prog)), instances(p.microbatches) {
+        history.resize(tracker.buffer_of.size() * static_cast<std::size_t>(instances));
+        const std::size_t queues = static_cast<std::size_t>(first_comm_queue) + plan.communicators.size();
+        waited.assign(queues, std::vector<Spot>(queues));
+        found.resize(program.actions.size());
+    }
+
+    bool per_microbatch(BufferId b) const {
+        const Scope s = plan.buffers[static_cast<std::size_t>(b)].scope;
+        return s == Scope::microbatch || s == Scope::action;
+    }
+    History& at(std::int32_t tracked, const Op& op, const Action& a) {
+        const std::int32_t mb = a.microbatch[op.port];
+        const bool many = per_microbatch(tracker.buffer_of[static_cast<std::size_t>(tracked)]) && mb >= 0;
+        return history[static_cast<std::size_t>(tracked) * static_cast<std::size_t>(instances) + static_cast<std::size_t>(many ? mb : 0)];
+    }
+
+    void note(std::int32_t index, std::int32_t op_index, const Op& op, const Spot& on, bool record) {
+        Spot& mark = waited[static_cast<std::size_t>(op.queue)][static_cast<std::size_t>(on.queue)];
+        if (mark.action >= 0 && !before(mark, on)) return;   // implied by what this queue already waited for
+        mark = on;
+        if (record) found[static_cast<std::size_t>(index)].push_back({op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
+    }
+
+    void walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps);
+};
+
+void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps) {
+    const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
+    Spot blocking;
+    std::vector<Spot> waits;
+    std::size_t next_explicit = 0;
+    for (std::int32_t index = 0; index < count; ++index) {
+        const Action& a = program.actions[static_cast<std::size_t>(index)];
+        const Block& block = plan.blocks[static_cast<std::size_t>(a.block)];
+        const std::int32_t self = step * count + index;
+        for (; next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action == index; ++next_explicit) {
+            const ActionDep& d = explicit_deps[next_explicit].dep;
+            const Block& on = plan.blocks[static_cast<std::size_t>(program.actions[static_cast<std::size_t>(d.on_action)].block)];
+            note(index, d.op, block.ops[static_cast<std::size_t>(d.op)], {step * count + d.on_action, d.on_op, on.ops[static_cast<std::size_t>(d.on_op)].queue}, step == 1);
+        }
+        if (blocking.action >= 0)
+            for (std::int32_t i = a.first; i < a.last; ++i)
+                if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) {
+                    note(index, i, block.ops[static_cast<std::size_t>(i)], blocking, step == 1);
+                    blocking = {};
+                    break;
+                }
+        const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
+        auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
+        while (touch != touches.end() && touch->op < a.last) {
+            const std::int32_t i = touch->op;
+            const Op& op = block.ops[static_cast<std::size_t>(i)];
+            const Spot here{self, i, op.queue};
+            waits.clear();
+            for (; touch != touches.end() && touch->op == i; ++touch) {
+                History& h = at(touch->tracked, op, a);
+                if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) merge(waits, h.writer);
+                if (!touch->write) { merge(h.readers, here); continue; }
+                for (const Spot& r : h.readers)
+                    if (!uses_queue(op, r.queue)) merge(waits, r);
+                h.readers.clear();
+                h.writer = here;
+            }
+            for (const Spot& w : waits)
+                if (w.action != self) note(index, i, op, w, step == 1);
+        }
+        if (block.blocking)
+            for (std::int32_t i = a.last; i-- > a.first;)
+                if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) { blocking = {self, i, block.ops[static_cast<std::size_t>(i)].queue}; break; }
+    }
+    // A microbatch's buffers are new in the next step: only what lives all step carries over.
+    for (std::size_t t = 0; t < tracker.buffer_of.size(); ++t)
+        if (per_microbatch(tracker.buffer_of[t]) && plan.buffers[static_cast<std::size_t>(tracker.buffer_of[t])].kind == MemoryKind::activations)
+            for (std::int64_t i = 0; i < instances; ++i) history[t * static_cast<std::size_t>(instances) + static_cast<std::size_t>(i)] = {};
+}
+
+} // namespace
+
+void bind(Lowering& l) {
+    std::vector<History> history(l.plan.buffers.size());
+    for (Block& b : l.plan.blocks) bind_block(l.plan, b, history);
+    for (std::size_t stage = 0; stage < l.plan.programs.size(); ++stage) {
+        Program& program = l.plan.programs[stage];
+        auto& explicit_deps = l.explicit_deps[stage];
+        std::stable_sort(explicit_deps.begin(), explicit_deps.end(), [](const ExplicitDep& a, const ExplicitDep& b) { return a.action < b.action; });
+        ProgramBinder binder(l.plan, program);
+        binder.walk(0, explicit_deps);
+        binder.walk(1, explicit_deps);
+        program.deps.clear();
+        for (std::size_t i = 0; i < program.actions.size(); ++i) {
+            program.actions[i].deps_begin = static_cast<std::int32_t>(program.deps.size());
+            auto& found = binder.found[i];
+            std::stable_sort(found.begin(), found.end(), [](const ActionDep& a, const ActionDep& b) { return a.op < b.op; });
+            program.deps.insert(program.deps.end(), found.begin(), found.end());
+            program.actions[i].deps_end = static_cast<std::int32_t>(program.deps.size());
+        }
+    }
+}
+
+} // namespace orrery

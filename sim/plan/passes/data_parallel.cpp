@@ -1,0 +1,235 @@
+// Data-parallel passes: bucketed gradient reduction, ZeRO-1/2/3 (Rajbhandari et al., arXiv:1910.02054), FSDP (arXiv:2304.11277), HSDP.
+//
+// zero 0: all-reduce of each bucket. 1: reduce-scatter, optimizer on the shard, all-gather of parameters. 2: gradients live only
+// from a run's first backward step to its reduce-scatter; their sum is kept sharded. 3: parameters too, gathered unit by unit.
+#include "sim/plan/passes/data_parallel.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in, std::vector<BufferId> out) {
+    Op op;
+    op.name = std::move(name);
+    op.work = Collective{kind, comm, bytes, dtype};
+    op.queue = queue_of(comm);
+    op.phase = phase;
+    op.in = std::move(in);
+    op.out = std::move(out);
+    return op;
+}
+
+Op pointwise_op(std::string name, PointwiseKind kind, std::int64_t elements, Phase phase, std::vector<BufferId> in, std::vector<BufferId> out) {
+    Op op;
+    op.name = std::move(name);
+    op.work = Pointwise{kind, Direction::forward, elements, true};
+    op.phase = phase;
+    op.in = std::move(in);
+    op.out = std::move(out);
+    return op;
+}
+
+Op memory_op(Work work, Phase phase) {
+    Op op;
+    op.work = std::move(work);
+    op.queue = host_queue;
+    op.phase = phase;
+    return op;
+}
+
+struct Maker {
+    Lowering& l;
+    DataParallel& dp;
+    DType grad_dtype, act;
+
+    std::string bucket_name(const Bucket& b) const {
+        return fmt::format("c{}.u{}", b.chunk, b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()));
+    }
+    const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)]; }
+    std::vector<BufferId> gradients(const Bucket& b) const {
+        std::vector<BufferId> out;
+        for (std::int32_t i : b.parameters) out.push_back(parameter(b, i).gradient);
+        return out;
+    }
+    std::vector<BufferId> weights(const Bucket& b) const {
+        std::vector<BufferId> out;
+        for (std::int32_t i : b.parameters) out.push_back(parameter(b, i).weight);
+        return out;
+    }
+    Block block(const Bucket& b, BlockKind kind, const char* what) const {
+        Block out;
+        out.name = fmt::format("{}:{}", what, bucket_name(b));
+        out.kind = kind;
+        out.stage = static_cast<std::int16_t>(b.stage);
+        out.chunk = static_cast<std::int16_t>(b.chunk);
+        return out;
+    }
+    BufferId flat(const Bucket& b, const std::string& name, std::int64_t elements, DType dtype, MemoryKind kind, Scope scope, PlacementKind over_shards) {
+        Buffer f;
+        f.name = name + "." + bucket_name(b);
+        f.shape = {elements};
+        f.dtype = dtype;
+        f.bytes = bytes(f.shape, dtype);
+        f.kind = kind;
+        f.scope = scope;
+        f.stage = static_cast<std::int16_t>(b.stage);
+        f.chunk = static_cast<std::int16_t>(b.chunk);
+        f.placement.set(Axis::dp, over_shards);
+        if (over_shards == PlacementKind::partial) f.placement.set(Axis::dpr, over_shards);
+        return l.add(std::move(f));
+    }
+
+    void make_reduce(Bucket& b, int runs) {
+        Block out = block(b, BlockKind::reduce, "reduce");
+        const Phase phase = Phase::gradient_reduce;
+        const CommId comm = l.add_communicator(dp.fsdp && dp.sharded() ? "dp.shard" : "dp.reduce", mask(Axis::dp));
+        std::vector<BufferId> whole = gradients(b);
+        const Bytes full = bytes({dp.sharded() ? b.shard_elements * dp.shards : b.elements}, grad_dtype);
+        const std::string name = bucket_name(b);
+        if (!dp.sharded()) {
+            if (dp.shards > 1) out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
+            b.reduce = l.add(std::move(out));
+            return;
+        }
+        BufferId flat_copy = -1;
+        if (dp.fsdp && dp.zero >= 2) {   // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
+            flat_copy = flat(b, "g.flat", b.shard_elements * dp.shards, grad_dtype, MemoryKind::communication, Scope::action, PlacementKind::partial);
+            out.ops.push_back(memory_op(Alloc{flat_copy}, phase));
+            out.ops.push_back(pointwise_op("flatten." + name, PointwiseKind::cast, b.elements, phase, whole, {flat_copy}));
+            for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
+            whole = {flat_copy};
+        }
+        BufferId part = b.gradient_shard;
+        const bool accumulates = runs > 1;
+        if (accumulates) {
+            part = flat(b, "g.part", b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action, PlacementKind::sharded);
+            out.ops.push_back(memory_op(Alloc{part}, phase));
+        }
+        out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
+        if (flat_copy >= 0) out.ops.push_back(memory_op(Free{flat_copy}, phase));
+        else if (dp.zero >= 2) for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
+        if (dp.replicas > 1) {
+            const CommId replica = l.add_communicator("dp.replica", mask(Axis::dpr));
+            out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype), grad_dtype, phase, {part}, {part}));
+        }
+        if (accumulates) {
+            out.ops.push_back(pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard}, {b.gradient_shard}));
+            out.ops.push_back(memory_op(Free{part}, phase));
+        }
+        b.reduce = l.add(std::move(out));
+    }
+
+    void make_gather(Bucket& b) {
+        Block out = block(b, BlockKind::gather, "gather");
+        const Phase phase = Phase::param_gather;
+        const CommId comm = l.add_communicator(dp.fsdp ? "dp.shard" : "dp.gather", mask(Axis::dp));
+        const Bytes full = bytes({b.shard_elements * dp.shards}, act);
+        const std::string name = bucket_name(b);
+        if (dp.gathers_in_step) for (BufferId w : weights(b)) out.ops.push_back(memory_op(Alloc{w}, phase));
+        BufferId target = -1;
+        const bool copies_out = l.scenario.strategy.framework == "fsdp2" && dp.gathers_in_step;   // per-parameter sharding
+        if (copies_out) {
+            target = flat(b, "w.flat", b.shard_elements * dp.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant);
+            out.ops.push_back(memory_op(Alloc{target}, phase));
+        }
+        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, copies_out ? std::vector<BufferId>{target} : weights(b)));
+        if (copies_out) {
+            out.ops.push_back(pointwise_op("copy_out." + name, PointwiseKind::copy, b.elements, phase, {target}, weights(b)));
+            out.ops.push_back(memory_op(Free{target}, phase));
+        }
+        b.gather = l.add(std::move(out));
+        if (!dp.gathers_in_step) return;
+        Block release = block(b, BlockKind::release, "release");
+        for (BufferId w : weights(b)) release.ops.push_back(memory_op(Free{w}, phase));
+        b.release = l.add(std::move(release));
+    }
+
+    // Where gradients live only for a run of backward steps.
+    void make_acquire(Bucket& b) {
+        Block out = block(b, BlockKind::other, "acquire");
+        for (BufferId g : gradients(b)) {
+            l.buffer(g).scope = Scope::action;
+            out.ops.push_back(memory_op(Alloc{g}, Phase::backward_weight));
+        }
+        b.acquire = l.add(std::move(out));
+    }
+
+    void make_shards(Bucket& b) {
+        // Megatron pads a bucket so that every rank's part is whole; 128 elements keep parts aligned.
+        const std::int64_t granule = static_cast<std::int64_t>(dp.shards) * (dp.fsdp ? 1 : 128);
+        b.shard_elements = (b.elements + granule - 1) / granule * granule / dp.shards;
+        const bool own_storage = dp.zero >= 2;
+        b.gradient_shard = flat(b, "g.shard", b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
+        if (!own_storage) l.buffer(b.gradient_shard).storage = gradients(b)[0];   // in place, in the bucket's own memory
+        b.weight_shard = flat(b, "w.shard", b.shard_elements, act, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
+        if (!dp.gathers_in_step) l.buffer(b.weight_shard).storage = weights(b)[0];
+        if (dp.gathers_in_step)
+            for (BufferId w : weights(b)) l.buffer(w).scope = Scope::action;
+    }
+};
+
+std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dtype, bool one_unit_each) {
+    const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
+    const auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
+    std::vector<Bucket> buckets;
+    Bucket open;
+    const auto close = [&] {
+        if (!open.parameters.empty()) buckets.push_back(open);
+        open = Bucket{};
+    };
+    for (int unit = g.units; unit-- > 0;) {
+        open.stage = g.stage;
+        open.chunk = chunk;
+        bool any = false;
+        for (std::size_t i = 0; i < parameters.size(); ++i) {
+            if (parameters[i].chunk != chunk || parameters[i].unit != unit) continue;
+            open.parameters.push_back(static_cast<std::int32_t>(i));
+            open.elements += parameters[i].elements;
+            any = true;
+        }
+        if (any) open.units.push_back(unit);
+        if (any && (one_unit_each || bytes({open.elements}, grad_dtype) >= limit)) close();
+    }
+    close();
+    return buckets;
+}
+
+} // namespace
+
+DataParallel data_parallel(Lowering& l) {
+    const Strategy& st = l.scenario.strategy;
+    DataParallel dp;
+    dp.strategy = &st;
+    dp.shards = l.plan.mesh.extent(Axis::dp);
+    dp.replicas = l.plan.mesh.extent(Axis::dpr);
+    dp.zero = st.zero_stage;
+    dp.fsdp = st.framework == "fsdp" || st.framework == "fsdp2";
+    dp.gathers_in_step = dp.shards > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
+    dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
+    const DType grad_dtype = l.scenario.training.gradient_dtype;
+    Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
+    for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
+        auto buckets = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2);
+        const std::int64_t run = dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, l.plan.microbatches) : 1;
+        const int runs = dp.reduces_each_run() ? static_cast<int>((l.plan.microbatches + run - 1) / run) : 1;
+        for (Bucket& b : buckets) {
+            if (!dp.active()) continue;
+            if (dp.sharded()) maker.make_shards(b);
+            // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
+            if (dp.fsdp && dp.reduces_each_run() && run == 1)
+                for (BufferId g : maker.gradients(b)) {
+                    l.buffer(g).dtype = maker.act;
+                    l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
+                }
+            maker.make_reduce(b, runs);
+            if (dp.sharded()) maker.make_gather(b);
+            if (dp.reduces_each_run()) maker.make_acquire(b);
+        }
+        dp.buckets.push_back(std::move(buckets));
+    }
+    return dp;
+}
+
+} // namespace orrery

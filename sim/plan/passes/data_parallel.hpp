@@ -1,0 +1,40 @@
+// Data parallelism on the action list: buckets, ZeRO stages, HSDP. Used by arrange.cpp alone.
+#pragma once
+
+#include "sim/plan/lowering.hpp"
+
+#include <vector>
+
+namespace orrery {
+
+// Parameters reduced (and, sharded, gathered) together: those of neighbouring units of one chunk.
+struct Bucket {
+    int stage = 0, chunk = 0;
+    std::vector<int> units;                   // in backward order
+    std::vector<std::int32_t> parameters;     // indices in Lowering::parameters[stage]
+    std::int64_t elements = 0;                // local, tensor parallelism counted, data parallelism not
+    std::int64_t shard_elements = 0;          // of each data-parallel rank, padding included; 0 where nothing is sharded
+    BufferId gradient_shard = -1;             // where a reduce-scatter leaves its part
+    BufferId weight_shard = -1;
+    std::int32_t reduce = -1, gather = -1, release = -1, acquire = -1;   // blocks; -1: none
+};
+
+struct DataParallel {
+    const Strategy* strategy = nullptr;
+    int shards = 1, replicas = 1;             // ranks a bucket is sharded over, and copies of that
+    int zero = 0;
+    bool fsdp = false;                        // PyTorch FSDP's copies and its one communicator
+    bool gathers_in_step = false;             // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
+    bool keeps_until_backward = false;        // gathered in the forward pass, released behind the backward pass (FSDP's ZeRO-2)
+    std::vector<std::vector<Bucket>> buckets; // by chunk, in backward order
+
+    bool active() const { return shards * replicas > 1; }
+    bool sharded() const { return shards > 1 && zero >= 1; }
+    // Gradients are reduced at the end of each run of backward steps of a chunk, not once a step.
+    bool reduces_each_run() const { return zero >= 2 && active(); }
+};
+
+// Cuts the parameters into buckets and adds their blocks to the plan. Communicators dp.* are added as needed.
+DataParallel data_parallel(Lowering& l);
+
+} // namespace orrery

@@ -1,0 +1,40 @@
+// Exchange pass: puts the transfers between pipeline stages into a schedule. Behind the schedules, before the data-parallel passes.
+// After it every step finds its input on its rank: received before it, or made there by the chunk next to it.
+#pragma once
+
+#include "sim/plan/schedules/schedule.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct TransferStep {
+    std::int16_t from_stage, to_stage;
+    bool gradient;                 // false: an activation
+    std::int16_t chunk;            // the sending chunk
+    std::int32_t microbatch;
+    bool send;                     // this rank's end of it
+    friend bool operator==(const TransferStep&, const TransferStep&) = default;
+};
+
+// One action of a rank: a compute step, or an exchange whose transfers progress together (as one NCCL group).
+struct ProgramStep {
+    bool is_exchange = false;
+    ScheduleStep step{};
+    std::vector<TransferStep> transfers;
+};
+
+using PipelineProgram = std::vector<std::vector<ProgramStep>>; // by pipeline rank
+
+// overlap = false: between two steps of a rank one exchange with the sends of the first and the receives of the second; the rank waits
+// for all of it (Megatron's batched p2p). Where that would stand still, a receive is hoisted into the exchange its rank waits in.
+// overlap = true: a send is its own exchange behind its step, a receive its own exchange one step ahead of its use; nothing waits but
+// the step that needs the data. In both, the k-th send of a channel (from, to, kind) meets its k-th receive. O(steps).
+PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int chunk, int stages), int stages, int chunks, bool overlap);
+
+// "1: {F0<0} F0 {F0>2} ..": a transfer is named by the step that made it, with the rank it goes to or comes from.
+std::string to_text(const PipelineProgram& program);
+
+} // namespace orrery

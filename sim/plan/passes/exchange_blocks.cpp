@@ -1,0 +1,92 @@
+#include "sim/plan/passes/exchange_blocks.hpp"
+
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+Op memory_op(Work work, std::uint8_t port) {
+    Op op;
+    op.work = std::move(work);
+    op.queue = host_queue;
+    op.phase = Phase::exchange;
+    op.port = port;
+    return op;
+}
+
+// Megatron's scatter-gather: without sequence parallelism all tensor-parallel ranks of a stage hold the same value, so each sends
+// 1/t of it and the receivers gather it over NVLink.
+bool scatters(const Lowering& l) {
+    const Strategy& s = l.scenario.strategy;
+    return s.tensor_parallel > 1 && !s.sequence_parallel && (s.framework == "megatron" || s.framework == "deepspeed" || s.framework == "nemo");
+}
+
+struct End { BufferId whole, part; };
+
+} // namespace
+
+std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<TransferStep>& transfers, bool blocking) {
+    Block block;
+    block.kind = BlockKind::exchange;
+    block.stage = static_cast<std::int16_t>(stage);
+    block.name = "X";
+    Exchange exchange;
+    Op op;
+    op.phase = Phase::exchange;
+    std::vector<Op> before, behind;
+    const bool scatter = scatters(l);
+    for (std::size_t i = 0; i < transfers.size(); ++i) {
+        const TransferStep& t = transfers[i];
+        const std::uint8_t port = static_cast<std::uint8_t>(i);
+        // A transfer names its sending chunk: activations go to the chunk behind, gradients to the one before.
+        const int receiver = t.gradient ? t.chunk - 1 : t.chunk + 1;
+        const ChunkBlocks& mine = l.chunks[static_cast<std::size_t>(t.send ? t.chunk : receiver)];
+        const BufferId whole = t.send ? (t.gradient ? mine.input_gradient : mine.output) : (t.gradient ? mine.output_gradient : mine.input);
+        const BufferId root = storage(l.plan, whole);
+        const CommId comm = l.add_communicator(fmt::format("pp.{}.{}-{}", t.gradient ? "down" : "up", t.from_stage, t.to_stage), mask(Axis::pp), {t.from_stage, t.to_stage});
+        BufferId part = whole;
+        Bytes size = l.buffer(whole).bytes;
+        if (scatter) {
+            size = {(size.count + l.tp() - 1) / l.tp()};
+            Buffer p = l.buffer(whole);
+            p.name += t.send ? ".part" : ".received";
+            p.bytes = size;
+            p.shape[0] = p.shape[0] / l.tp() + (p.shape[0] % l.tp() != 0);
+            p.storage = t.send ? root : -1;
+            p.kind = t.send ? p.kind : MemoryKind::communication;
+            p.placement.set(Axis::tp, PlacementKind::sharded, 0);
+            part = l.add(std::move(p));
+        }
+        exchange.transfers.push_back({comm, t.send, size, part, port});
+        (t.send ? op.in : op.out).push_back(part);
+        block.name += fmt::format(".{}{}{}", t.send ? "s" : "r", t.gradient ? "B" : "F", t.send ? t.chunk : receiver);
+        if (t.send) {
+            if (l.buffer(root).freed_by_send) behind.push_back(memory_op(Free{root}, port));
+        } else {
+            before.push_back(memory_op(Alloc{root}, port));
+            if (scatter) {
+                before.push_back(memory_op(Alloc{part}, port));
+                Op gather;
+                gather.name = l.buffer(whole).name + ".gather";
+                gather.work = Collective{CollectiveKind::all_gather, l.comm("tp"), l.buffer(whole).bytes, l.buffer(whole).dtype};
+                gather.queue = queue_of(l.comm("tp"));
+                gather.phase = Phase::exchange;
+                gather.port = port;
+                gather.in = {part};
+                gather.out = {whole};
+                behind.push_back(gather);
+                behind.push_back(memory_op(Free{part}, port));
+            }
+        }
+    }
+    op.name = block.name;
+    op.work = std::move(exchange);
+    op.queue = queue_of(std::get<Exchange>(op.work).transfers[0].comm);
+    block.ops = std::move(before);
+    block.ops.push_back(std::move(op));
+    for (Op& o : behind) block.ops.push_back(std::move(o));
+    block.blocking = blocking;
+    return l.add(std::move(block));
+}
+
+} // namespace orrery

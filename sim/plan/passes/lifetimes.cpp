@@ -1,0 +1,113 @@
+// Lifetimes: Alloc before the first access of each activation's storage, Free behind the last, wherever in the chunk's blocks these
+// are. What crosses stages is allocated where it is received and freed where it is sent (arrange.cpp).
+//
+// After it: every microbatch buffer that is not received has one Alloc; every one that is not sent has one Free; a buffer met in
+// one block alone has scope action.
+#include "sim/plan/passes/passes.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+struct Access { std::int32_t block = -1, op = -1; };
+struct Life { Access first, last; bool one_block = true; };
+
+// Blocks of a stage's chunks in the order a microbatch passes them.
+std::vector<std::int32_t> passage(const Lowering& l, int stage) {
+    std::vector<std::int32_t> order;
+    const int chunks = static_cast<int>(l.chunks.size());
+    const auto here = [&](int c) { return l.graphs[static_cast<std::size_t>(c)].stage == stage; };
+    for (int c = 0; c < chunks; ++c)
+        if (here(c)) order.push_back(l.chunks[static_cast<std::size_t>(c)].forward);
+    for (int c = chunks; c-- > 0;)
+        if (here(c)) order.push_back(l.chunks[static_cast<std::size_t>(c)].backward);
+    for (int c = chunks; c-- > 0;)
+        if (here(c) && l.chunks[static_cast<std::size_t>(c)].weight >= 0) order.push_back(l.chunks[static_cast<std::size_t>(c)].weight);
+    return order;
+}
+
+void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, BufferId>>& allocs, const std::vector<std::pair<std::int32_t, BufferId>>& frees) {
+    std::vector<Op> ops;
+    std::vector<std::int32_t> moved(block.ops.size());
+    ops.reserve(block.ops.size() + allocs.size() + frees.size());
+    const auto memory_op = [](const Op& at, Work work) {
+        Op op;
+        op.work = std::move(work);
+        op.queue = host_queue;
+        op.phase = at.phase;
+        op.layer = at.layer;
+        op.unit = at.unit;
+        op.port = at.port;
+        return op;
+    };
+    std::size_t a = 0, f = 0;
+    for (std::size_t i = 0; i < block.ops.size(); ++i) {
+        for (; a < allocs.size() && allocs[a].first == static_cast<std::int32_t>(i); ++a) ops.push_back(memory_op(block.ops[i], Alloc{allocs[a].second}));
+        moved[i] = static_cast<std::int32_t>(ops.size());
+        const Op at = block.ops[i];
+        ops.push_back(std::move(block.ops[i]));
+        for (; f < frees.size() && frees[f].first == static_cast<std::int32_t>(i); ++f) ops.push_back(memory_op(at, Free{frees[f].second}));
+    }
+    for (Op& op : ops)
+        for (std::int32_t& d : op.deps) d = moved[static_cast<std::size_t>(d)];
+    block.ops = std::move(ops);
+    for (std::size_t u = 0; u < block.unit_begin.size(); ++u) block.unit_begin[u] = 0;
+    std::size_t u = 0;
+    for (std::size_t i = 0; i < block.ops.size(); ++i)
+        if (i == 0 || block.ops[i].unit != block.ops[i - 1].unit) block.unit_begin[u++] = static_cast<std::int32_t>(i);
+}
+
+} // namespace
+
+void lifetimes(Lowering& l) {
+    Plan& plan = l.plan;
+    std::vector<char> received(plan.buffers.size(), 0), sent(plan.buffers.size(), 0);
+    for (std::size_t c = 0; c < l.chunks.size(); ++c) {
+        const ChunkBlocks& ends = l.chunks[c];
+        const bool from_afar = c > 0 && l.graphs[c - 1].stage != l.graphs[c].stage;
+        const bool to_afar = c + 1 < l.chunks.size() && l.graphs[c + 1].stage != l.graphs[c].stage;
+        if (from_afar) received[static_cast<std::size_t>(storage(plan, ends.input))] = sent[static_cast<std::size_t>(storage(plan, ends.input_gradient))] = 1;
+        if (to_afar) sent[static_cast<std::size_t>(storage(plan, ends.output))] = received[static_cast<std::size_t>(storage(plan, ends.output_gradient))] = 1;
+    }
+    for (int stage = 0; stage < plan.stages; ++stage) {
+        const std::vector<std::int32_t> order = passage(l, stage);
+        std::vector<Life> lives(plan.buffers.size());
+        for (std::int32_t b : order) {
+            const Block& block = plan.blocks[static_cast<std::size_t>(b)];
+            for (std::size_t i = 0; i < block.ops.size(); ++i)
+                for (const auto* list : {&block.ops[i].in, &block.ops[i].out})
+                    for (BufferId raw : *list) {
+                        const BufferId id = storage(plan, raw);
+                        if (l.buffer(id).scope != Scope::microbatch) continue;
+                        Life& life = lives[static_cast<std::size_t>(id)];
+                        if (life.first.block < 0) life.first = {b, static_cast<std::int32_t>(i)};
+                        else if (life.first.block != b) life.one_block = false;
+                        life.last = {b, static_cast<std::int32_t>(i)};
+                    }
+        }
+        std::vector<std::vector<std::pair<std::int32_t, BufferId>>> allocs(plan.blocks.size()), frees(plan.blocks.size());
+        for (std::size_t id = 0; id < lives.size(); ++id) {
+            const Life& life = lives[id];
+            if (life.first.block < 0) continue;
+            // A gradient that is sent is freed behind its transfer, unless a later weight-gradient block still reads it.
+            const bool last_in_weight = plan.blocks[static_cast<std::size_t>(life.last.block)].kind == BlockKind::weight;
+            const bool saved_output = sent[id] && plan.blocks[static_cast<std::size_t>(life.first.block)].kind == BlockKind::forward && plan.blocks[static_cast<std::size_t>(life.last.block)].kind != BlockKind::forward;
+            if (!received[id]) allocs[static_cast<std::size_t>(life.first.block)].push_back({life.first.op, static_cast<BufferId>(id)});
+            if (!sent[id] || last_in_weight || saved_output) {
+                frees[static_cast<std::size_t>(life.last.block)].push_back({life.last.op, static_cast<BufferId>(id)});
+                sent[id] = 0;
+            }
+            if (life.one_block && !received[id] && !sent[id]) l.buffer(static_cast<BufferId>(id)).scope = Scope::action;
+        }
+        for (std::int32_t b : order) {
+            auto &a = allocs[static_cast<std::size_t>(b)], &f = frees[static_cast<std::size_t>(b)];
+            std::sort(a.begin(), a.end());
+            std::sort(f.begin(), f.end());
+            insert_memory_ops(plan.blocks[static_cast<std::size_t>(b)], a, f);
+        }
+    }
+    for (std::size_t id = 0; id < sent.size(); ++id) l.buffer(static_cast<BufferId>(id)).freed_by_send = sent[id] != 0;
+}
+
+} // namespace orrery

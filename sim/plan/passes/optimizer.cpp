@@ -1,0 +1,185 @@
+#include "sim/plan/passes/optimizer.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<BufferId> out, QueueId queue = compute_queue, Phase phase = Phase::optimizer) {
+    Op op;
+    op.name = std::move(name);
+    op.work = std::move(work);
+    op.queue = queue;
+    op.phase = phase;
+    op.in = std::move(in);
+    op.out = std::move(out);
+    return op;
+}
+
+OptimizerKind optimizer_kind(const std::string& word) {
+    if (word == "sgd") return OptimizerKind::sgd;
+    if (word == "momentum") return OptimizerKind::momentum;
+    if (word == "lamb") return OptimizerKind::lamb;
+    if (word == "lars") return OptimizerKind::lars;
+    return OptimizerKind::adam;
+}
+
+int moments(OptimizerKind k) {
+    switch (k) {
+    case OptimizerKind::sgd: return 0;
+    case OptimizerKind::momentum:
+    case OptimizerKind::lars: return 1;
+    default: return 2;
+    }
+}
+
+bool sixteen_bit(DType t) { return t == DType::bf16 || t == DType::fp16; }
+
+// What a rank's optimizer works on: shards of buckets, or whole parameters.
+struct Part { std::vector<BufferId> gradients, weights; std::int64_t elements = 0; std::int64_t parameters = 0; };
+
+Part owned(const Lowering& l, const DataParallel& dp, int stage) {
+    Part p;
+    const auto& parameters = l.parameters[static_cast<std::size_t>(stage)];
+    for (const Parameter& x : parameters) p.parameters += x.elements;
+    if (!dp.sharded()) {
+        for (const Parameter& x : parameters) {
+            p.gradients.push_back(x.gradient);
+            p.weights.push_back(x.weight);
+        }
+        p.elements = p.parameters;
+        return p;
+    }
+    for (const auto& buckets : dp.buckets)
+        for (const Bucket& b : buckets) {
+            if (b.stage != stage) continue;
+            p.gradients.push_back(b.gradient_shard);
+            p.weights.push_back(b.weight_shard);
+            p.elements += b.shard_elements;
+        }
+    return p;
+}
+
+Buffer state(const char* what, int stage, std::int64_t elements, DType dtype) {
+    Buffer b;
+    b.name = fmt::format("opt.{}", what);
+    b.shape = {elements};
+    b.dtype = dtype;
+    b.bytes = bytes(b.shape, dtype);
+    b.kind = MemoryKind::optimizer_states;
+    b.scope = Scope::run;
+    b.stage = static_cast<std::int16_t>(stage);
+    b.placement.set(Axis::dp, PlacementKind::sharded);
+    return b;
+}
+
+// Under sequence parallelism each tensor-parallel rank has a summand of the gradients of what all of them hold.
+void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage, Block& out) {
+    if (l.tp() == 1) return;
+    std::vector<BufferId> partial;
+    std::int64_t elements = 0;
+    for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
+        if (l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
+        partial.push_back(p.gradient);
+        elements += p.elements;
+    }
+    if (partial.empty()) return;
+    if (dp.sharded()) {   // on this rank's part of them, wherever in the shards they lie
+        partial.clear();
+        for (const auto& buckets : dp.buckets)
+            for (const Bucket& b : buckets)
+                if (b.stage == stage && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
+                        return l.buffer(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient).placement.on(Axis::tp) == PlacementKind::partial;
+                    })) partial.push_back(b.gradient_shard);
+        elements = (elements + dp.shards - 1) / dp.shards;
+    }
+    const DType dtype = l.scenario.training.gradient_dtype;
+    out.ops.push_back(step_op("finalize.tp", Collective{CollectiveKind::all_reduce, l.comm("tp"), bytes({elements}, dtype), dtype}, partial, partial, queue_of(l.comm("tp")), Phase::gradient_reduce));
+}
+
+// Tied embeddings whose ends are on different stages: both hold the tensor, each has a summand of its gradient.
+void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block& out) {
+    if (!l.scenario.model.tied_embeddings || l.graphs.front().stage == l.graphs.back().stage) return;
+    if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
+    for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
+        if (p.tensor != "embedding.weight") continue;
+        const CommId comm = l.add_communicator("embedding", mask(Axis::pp), {static_cast<std::int16_t>(l.graphs.front().stage), static_cast<std::int16_t>(l.graphs.back().stage)});
+        BufferId g = p.gradient;
+        std::int64_t elements = p.elements;
+        if (dp.sharded()) {
+            elements = (elements + dp.shards - 1) / dp.shards;
+            for (const auto& buckets : dp.buckets)
+                for (const Bucket& b : buckets)
+                    for (std::int32_t i : b.parameters)
+                        if (b.stage == stage && l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].tensor == p.tensor) g = b.gradient_shard;
+        }
+        const DType dtype = l.scenario.training.gradient_dtype;
+        out.ops.push_back(step_op("finalize.embedding", Collective{CollectiveKind::all_reduce, comm, bytes({elements}, dtype), dtype}, {g}, {g}, queue_of(comm), Phase::gradient_reduce));
+    }
+}
+
+} // namespace
+
+std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
+    Block out;
+    out.name = fmt::format("begin:{}", stage);
+    out.kind = BlockKind::other;
+    out.stage = static_cast<std::int16_t>(stage);
+    if (l.scenario.runtime.dataloader_us > 0) out.ops.push_back(step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, {}, host_queue, Phase::forward));
+    std::vector<BufferId> zeroed;
+    std::int64_t elements = 0;
+    if (dp.reduces_each_run()) {
+        for (const auto& buckets : dp.buckets)
+            for (const Bucket& b : buckets)
+                if (b.stage == stage && b.gradient_shard >= 0) { zeroed.push_back(b.gradient_shard); elements += b.shard_elements; }
+    } else {
+        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) { zeroed.push_back(p.gradient); elements += p.elements; }
+    }
+    if (!zeroed.empty()) out.ops.push_back(step_op("zero_gradients", Pointwise{PointwiseKind::zero, Direction::forward, elements, true}, {}, zeroed));
+    return l.add(std::move(out));
+}
+
+std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage) {
+    const Training& t = l.scenario.training;
+    Block out;
+    out.name = fmt::format("optimizer:{}", stage);
+    out.kind = BlockKind::optimizer;
+    out.stage = static_cast<std::int16_t>(stage);
+    reduce_over_tensor_parallel(l, dp, stage, out);
+    reduce_tied_embedding(l, dp, stage, out);
+    const Part part = owned(l, dp, stage);
+    if (part.gradients.empty()) return l.add(std::move(out));
+    const bool fused = l.scenario.runtime.fused_optimizer;
+    std::vector<BufferId> in = part.gradients;
+    if (t.gradient_clipping > 0) {
+        Buffer norm = state("norm", stage, 1, DType::fp32);
+        norm.kind = MemoryKind::workspace;
+        norm.scope = Scope::step;
+        norm.placement = {};
+        for (Axis a : {Axis::tp, Axis::dp, Axis::pp}) norm.placement.set(a, PlacementKind::partial);
+        const BufferId total = l.add(norm);
+        out.ops.push_back(step_op("gradient_norm", GradientNorm{part.elements, fused}, part.gradients, {total}));
+        if (l.plan.mesh.ranks() > 1) {
+            const CommId world = l.add_communicator("world", 0xff);
+            out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {total}, {total}, queue_of(world), Phase::optimizer));
+        }
+        // Post-validation checks the norm behind the step and rolls back (zero-bubble paper): nothing waits for it.
+        if (!l.scenario.strategy.post_validation) {
+            std::vector<BufferId> clip_in{total};
+            clip_in.insert(clip_in.end(), part.gradients.begin(), part.gradients.end());
+            out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::scale, Direction::forward, part.elements, fused}, clip_in, part.gradients));
+        }
+    }
+    const OptimizerKind kind = optimizer_kind(t.optimizer);
+    std::vector<BufferId> states;
+    if (t.master_weights && sixteen_bit(activation_dtype(l.scenario))) states.push_back(l.add(state("master", stage, part.elements, DType::fp32)));
+    for (int i = 0; i < moments(kind); ++i) states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, DType::fp32)));
+    in.insert(in.end(), states.begin(), states.end());
+    std::vector<BufferId> result = part.weights;
+    result.insert(result.end(), states.begin(), states.end());
+    out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false}, in, result));
+    return l.add(std::move(out));
+}
+
+} // namespace orrery

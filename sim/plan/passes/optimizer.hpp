@@ -1,0 +1,15 @@
+// The ends of a step: what comes before the first microbatch and behind the last.
+#pragma once
+
+#include "sim/plan/passes/data_parallel.hpp"
+
+namespace orrery {
+
+// Zeroes the gradients that live all step, and loads data.
+std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage);
+
+// What reductions remain (layernorm gradients under sequence parallelism, tied embeddings across stages), the gradient norm and
+// clipping, and the optimizer on this rank's part. Adds the optimizer states' buffers.
+std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage);
+
+} // namespace orrery

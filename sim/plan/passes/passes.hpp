@@ -1,0 +1,20 @@
+// The passes of lowering, in the order they run (see lower.cpp for why each stands where it does). Each is one file of its name;
+// its comment there says what holds after it.
+#pragma once
+
+#include "sim/plan/lowering.hpp"
+
+namespace orrery {
+
+// On the chunks' forward graphs.
+void tensor_parallel(Lowering& l);      // passes/tensor_parallel.cpp
+void sequence_parallel(Lowering& l);    // passes/sequence_parallel.cpp
+void precision(Lowering& l);            // passes/precision.cpp
+void mark_recompute(Lowering& l);       // passes/recompute.cpp
+
+// On programs of actions.
+void lifetimes(Lowering& l);            // passes/lifetimes.cpp
+void arrange(Lowering& l);              // passes/arrange.cpp: schedule, exchanges, data parallelism, optimizer into programs
+void bind(Lowering& l);                 // passes/bind.cpp: dependencies between ops and actions from the buffers they share
+
+} // namespace orrery

@@ -1,0 +1,69 @@
+// Activation recomputation: marks the nodes whose outputs the backward pass makes again instead of reading them saved.
+// none; selective: the core of attention (Korthikanti et al.); full: whole layers, their inputs kept; or a list of op kinds.
+// recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th layer.
+//
+// After it: Node::recompute is set, and the last value of a fully recomputed layer is marked saved (the next layer's checkpoint).
+#include "sim/plan/passes/passes.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+bool attention_core(NodeKind k) {
+    return k == NodeKind::attention || k == NodeKind::scores || k == NodeKind::softmax || k == NodeKind::attention_dropout || k == NodeKind::context;
+}
+
+// The words a recompute list may use, and the nodes each means.
+bool listed(const std::vector<std::string>& words, const Node& n) {
+    const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
+    if (has("attention") && attention_core(n.kind)) return true;
+    if (has("norm") && (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm)) return true;
+    if (has("activation") && n.kind == NodeKind::activation) return true;
+    if (has("rope") && n.kind == NodeKind::rope) return true;
+    if (has("residual") && n.kind == NodeKind::residual) return true;
+    if (has("cast") && n.kind == NodeKind::cast) return true;
+    if (n.kind == NodeKind::linear) {
+        const auto dot = n.name.find('.');
+        return has("linear") || (dot != std::string::npos && has(n.name.substr(dot + 1).c_str()));
+    }
+    return false;
+}
+
+} // namespace
+
+void mark_recompute(Lowering& l) {
+    const Strategy& st = l.scenario.strategy;
+    if (st.recompute == RecomputeKind::none) return;
+    std::vector<int> seen(static_cast<std::size_t>(l.plan.stages), 0);   // layers met on each stage, in model order
+    for (Graph& g : l.graphs) {
+        int last_layer = -1;
+        bool apply = false;
+        for (std::size_t i = 0; i < g.nodes.size(); ++i) {
+            Node& n = g.nodes[i];
+            if (n.layer < 0) continue;
+            if (n.layer != last_layer) {
+                last_layer = n.layer;
+                const int index = seen[static_cast<std::size_t>(g.stage)]++;
+                apply = st.recompute_layers.empty() || index < st.recompute_layers[static_cast<std::size_t>(g.stage) % st.recompute_layers.size()];
+                if (st.recompute_every > 0) apply = n.layer % st.recompute_every == 0;
+            }
+            if (!apply) continue;
+            switch (st.recompute) {
+            case RecomputeKind::selective: n.recompute = attention_core(n.kind); break;
+            case RecomputeKind::full: n.recompute = true; break;
+            case RecomputeKind::list: n.recompute = listed(st.recompute_ops, n); break;
+            case RecomputeKind::none: break;
+            }
+            const bool last_of_layer = i + 1 == g.nodes.size() || g.nodes[i + 1].layer != n.layer;
+            if (last_of_layer) g.value(n.out[0]).saved = true;
+        }
+    }
+    // The core's result is the projection's input, which selective recomputation keeps.
+    if (st.recompute != RecomputeKind::full)
+        for (Graph& g : l.graphs)
+            for (Node& n : g.nodes)
+                if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention)) g.value(n.out[0]).saved = true;
+}
+
+} // namespace orrery

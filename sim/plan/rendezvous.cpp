@@ -1,0 +1,261 @@
+#include "sim/plan/rendezvous.hpp"
+
+#include <algorithm>
+#include <optional>
+
+namespace orrery {
+namespace {
+
+using Kind = RendezvousFault::Kind;
+
+bool same_value(const TransferStep& a, const TransferStep& b) { return a.chunk == b.chunk && a.microbatch == b.microbatch; }
+
+// One direction and kind between two ranks. Ends are posted in program order; the first `met` of both have met.
+struct Channel {
+    int from, to;
+    bool gradient;
+    std::vector<TransferStep> sends, receives;
+    std::size_t met = 0;
+    std::vector<std::size_t> places; // positions of the receives in the receiver's program (blocking only, to hoist them)
+};
+
+struct RankState {
+    std::size_t at = 0;        // position in the program
+    bool posted = false;       // the exchange at `at` is posted and waits
+    int open = 0;              // its transfers that have not met
+    bool failed = false;       // stopped at a fault of its own
+    struct Port { int peer; bool gradient, send; int channel; };
+    std::vector<Port> ports;   // a handful: neighbours x direction x kind
+};
+
+enum Value : std::uint8_t { absent, expected, present };
+
+class Rendezvous {
+public:
+    Rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap)
+        : program_(program), stage_of_(stage_of), stages_(static_cast<int>(program.size())), chunks_(chunks), overlap_(overlap),
+          ranks_(program.size()) {
+        std::int64_t microbatches = 0;
+        for (const auto& steps : program)
+            for (const ProgramStep& action : steps) {
+                microbatches = std::max<std::int64_t>(microbatches, action.step.microbatch + 1);
+                for (const TransferStep& transfer : action.transfers)
+                    microbatches = std::max<std::int64_t>(microbatches, transfer.microbatch + 1);
+            }
+        for (auto& values : made_) values.assign(static_cast<std::size_t>(microbatches * chunks), 0);
+        for (auto& values : arrived_) values.assign(static_cast<std::size_t>(microbatches * chunks), absent);
+        for (int rank = 0; rank < stages_; ++rank) runnable_.push_back(stages_ - 1 - rank);
+    }
+
+    std::vector<RendezvousFault> run() {
+        while (!runnable_.empty()) {
+            const int rank = runnable_.back();
+            runnable_.pop_back();
+            advance(rank);
+        }
+        return faults_;
+    }
+
+    // Lets one receive be posted early, in `program`, which is the one that runs; false: there is none that would help.
+    bool hoist_one(PipelineProgram& program) {
+        if (places_missing_) find_places();
+        for (Channel& channel : channels_) {
+            RankState& to = ranks_[channel.to];
+            const std::size_t next = channel.receives.size();
+            if (channel.sends.size() <= next || !to.posted || next >= channel.places.size()) continue;
+            auto& later = program[channel.to][channel.places[next]].transfers;
+            const auto receive = std::find_if(later.begin(), later.end(), [&](const TransferStep& transfer) {
+                return !transfer.send && transfer.from_stage == channel.from && transfer.gradient == channel.gradient;
+            });
+            if (receive == later.end()) continue;
+            const TransferStep moved = *receive;
+            later.erase(receive);
+            program[channel.to][to.at].transfers.push_back(moved);
+            ++to.open;
+            post(channel.to, moved);
+            return true;
+        }
+        return false;
+    }
+
+    // Whoever has not reached the end, and for what; then ends that were posted and never met.
+    std::vector<RendezvousFault> standstill() {
+        for (int rank = 0; rank < stages_; ++rank) {
+            const RankState& state = ranks_[rank];
+            if (state.at >= program_[rank].size() || state.failed) continue;
+            const ProgramStep& action = program_[rank][state.at];
+            if (!action.is_exchange) {
+                if (auto need = input_of(rank, action.step)) fault({Kind::waits, rank, need->from_stage, state.at, *need});
+                else fault({Kind::waits, rank, rank, state.at, {}}); // a value its own rank makes later
+                continue;
+            }
+            for (const TransferStep& transfer : action.transfers)
+                if (!has_met(rank, transfer)) fault({Kind::waits, rank, peer_of(transfer), state.at, transfer});
+        }
+        if (overlap_)
+            for (const Channel& channel : channels_) {
+                const bool unsent = channel.receives.size() > channel.met, unread = channel.sends.size() > channel.met;
+                if (unsent) fault({Kind::waits, channel.to, channel.from, program_[channel.to].size(), channel.receives[channel.met]});
+                if (unread) fault({Kind::waits, channel.from, channel.to, program_[channel.from].size(), channel.sends[channel.met]});
+            }
+        return faults_;
+    }
+
+private:
+    std::size_t at(int chunk, int microbatch) const { return std::size_t(microbatch) * chunks_ + chunk; }
+    static int peer_of(const TransferStep& transfer) { return transfer.send ? transfer.to_stage : transfer.from_stage; }
+
+    void fault(RendezvousFault found) { faults_.push_back(found); }
+
+    // The transfer a step needs on its rank before it may run; none where its input is made there.
+    std::optional<TransferStep> input_of(int rank, const ScheduleStep& step) const {
+        const bool gradient = step.kind != StepKind::forward;
+        const int sender = gradient ? step.chunk + 1 : step.chunk - 1;
+        if (step.kind == StepKind::weight || sender < 0 || sender >= chunks_ || stage_of_(sender, stages_) == rank) return std::nullopt;
+        return TransferStep{std::int16_t(stage_of_(sender, stages_)), std::int16_t(rank), gradient, std::int16_t(sender), step.microbatch,
+                            false};
+    }
+
+    // Made on this rank already: what precedes the step in its microbatch.
+    bool made_here(int rank, const ScheduleStep& step) const {
+        const auto made = [&](bool gradient, int chunk) { return made_[gradient][at(chunk, step.microbatch)] != 0; };
+        const auto here = [&](int chunk) { return chunk >= 0 && chunk < chunks_ && stage_of_(chunk, stages_) == rank; };
+        if (step.kind == StepKind::weight) return made(true, step.chunk);
+        if (step.kind == StepKind::forward) return !here(step.chunk - 1) || made(false, step.chunk - 1);
+        return made(false, step.chunk) && (!here(step.chunk + 1) || made(true, step.chunk + 1));
+    }
+
+    int channel_of(int rank, const TransferStep& transfer) {
+        const int peer = peer_of(transfer);
+        for (const RankState::Port& port : ranks_[rank].ports)
+            if (port.peer == peer && port.gradient == transfer.gradient && port.send == transfer.send) return port.channel;
+        const int index = static_cast<int>(channels_.size());
+        channels_.push_back({transfer.from_stage, transfer.to_stage, transfer.gradient, {}, {}, 0, {}});
+        ranks_[transfer.from_stage].ports.push_back({transfer.to_stage, transfer.gradient, true, index});
+        ranks_[transfer.to_stage].ports.push_back({transfer.from_stage, transfer.gradient, false, index});
+        return index;
+    }
+
+    bool has_met(int rank, const TransferStep& transfer) {
+        const Channel& channel = channels_[channel_of(rank, transfer)];
+        const auto& ends = transfer.send ? channel.sends : channel.receives;
+        for (std::size_t k = channel.met; k < ends.size(); ++k)
+            if (same_value(ends[k], transfer)) return false;
+        return true;
+    }
+
+    void wake(int rank) {
+        if (ranks_[rank].at < program_[rank].size()) runnable_.push_back(rank);
+    }
+
+    void post(int rank, const TransferStep& transfer) {
+        Channel& channel = channels_[channel_of(rank, transfer)];
+        (transfer.send ? channel.sends : channel.receives).push_back(transfer);
+        if (!transfer.send && arrived_[transfer.gradient][at(transfer.chunk, transfer.microbatch)] == absent)
+            arrived_[transfer.gradient][at(transfer.chunk, transfer.microbatch)] = expected;
+        while (channel.met < channel.sends.size() && channel.met < channel.receives.size()) {
+            const TransferStep& sent = channel.sends[channel.met];
+            const TransferStep& wanted = channel.receives[channel.met++];
+            if (!same_value(sent, wanted)) fault({Kind::mismatch, channel.to, channel.from, ranks_[channel.to].at, sent, wanted});
+            arrived_[sent.gradient][at(sent.chunk, sent.microbatch)] = present;
+            for (int end : {channel.from, channel.to}) {
+                if (!overlap_ && --ranks_[end].open > 0) continue;
+                wake(end);
+            }
+        }
+    }
+
+    // Runs a rank as far as it goes. Values are on time or never: a step whose input was not even posted is a fault, not a wait.
+    void advance(int rank) {
+        RankState& state = ranks_[rank];
+        while (state.at < program_[rank].size() && !state.failed) {
+            const ProgramStep& action = program_[rank][state.at];
+            if (action.is_exchange ? !exchange(rank, state, action) : !compute(rank, state, action.step)) return;
+            ++state.at;
+        }
+    }
+
+    bool exchange(int rank, RankState& state, const ProgramStep& action) {
+        if (!state.posted) {
+            for (const TransferStep& transfer : action.transfers)
+                if (transfer.send && !made_[transfer.gradient][at(transfer.chunk, transfer.microbatch)])
+                    fault({Kind::early_send, rank, transfer.to_stage, state.at, transfer});
+            state.posted = true;
+            state.open = static_cast<int>(action.transfers.size());
+            for (const TransferStep& transfer : action.transfers) post(rank, transfer);
+        }
+        if (!overlap_ && state.open > 0) return false;
+        state.posted = false;
+        return true;
+    }
+
+    bool compute(int rank, RankState& state, const ScheduleStep& step) {
+        const auto need = input_of(rank, step);
+        const Value value = need ? Value(arrived_[need->gradient][at(need->chunk, need->microbatch)]) : present;
+        if (value == absent || !made_here(rank, step)) {
+            fault({Kind::no_input, rank, need ? int(need->from_stage) : rank, state.at, need.value_or(TransferStep{})});
+            state.failed = true;
+            return false;
+        }
+        if (value == expected) return false; // only with overlap: an exchange without it has been left behind complete
+        if (step.kind != StepKind::weight) made_[step.kind != StepKind::forward][at(step.chunk, step.microbatch)] = 1;
+        return true;
+    }
+
+    void find_places() {
+        places_missing_ = false;
+        for (int rank = 0; rank < stages_; ++rank)
+            for (std::size_t i = 0; i < program_[rank].size(); ++i)
+                for (const TransferStep& transfer : program_[rank][i].transfers)
+                    if (!transfer.send) channels_[channel_of(rank, transfer)].places.push_back(i);
+    }
+
+    const PipelineProgram& program_;
+    int (*stage_of_)(int, int);
+    int stages_, chunks_;
+    bool overlap_;
+    bool places_missing_ = true;
+    std::vector<RankState> ranks_;
+    std::vector<Channel> channels_;
+    std::vector<std::uint8_t> made_[2], arrived_[2]; // by (gradient), then (chunk, microbatch)
+    std::vector<int> runnable_;
+    std::vector<RendezvousFault> faults_;
+};
+
+std::string name_of(const TransferStep& transfer) {
+    return std::string(transfer.gradient ? "the gradient" : "the activation") + " of chunk " + std::to_string(transfer.chunk) +
+           ", microbatch " + std::to_string(transfer.microbatch);
+}
+
+} // namespace
+
+std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap) {
+    Rendezvous meeting(program, stage_of, chunks, overlap);
+    meeting.run();
+    return meeting.standstill();
+}
+
+std::vector<RendezvousFault> hoist_receives(PipelineProgram& program, int (*stage_of)(int, int), int chunks) {
+    Rendezvous meeting(program, stage_of, chunks, false);
+    do meeting.run();
+    while (meeting.hoist_one(program));
+    auto faults = meeting.standstill();
+    for (auto& steps : program) std::erase_if(steps, [](const ProgramStep& action) { return action.is_exchange && action.transfers.empty(); });
+    return faults;
+}
+
+std::string to_text(const RendezvousFault& fault) {
+    const std::string where = "rank " + std::to_string(fault.rank) + ", action " + std::to_string(fault.position) + ": ";
+    const std::string peer = "rank " + std::to_string(fault.peer);
+    switch (fault.kind) {
+    case Kind::waits:
+        if (fault.peer == fault.rank) return where + "waits for a value made later on the same rank";
+        return where + "waits for " + peer + (fault.transfer.send ? " to receive " : " to send ") + name_of(fault.transfer);
+    case Kind::mismatch: return where + "expects " + name_of(fault.expected) + " from " + peer + ", which sends " + name_of(fault.transfer);
+    case Kind::no_input: return where + "needs " + name_of(fault.transfer) + ", which nothing before it receives or makes";
+    case Kind::early_send: return where + "sends " + name_of(fault.transfer) + " to " + peer + " before it is made";
+    }
+    return where;
+}
+
+} // namespace orrery

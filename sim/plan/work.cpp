@@ -1,0 +1,96 @@
+#include "sim/plan/work.hpp"
+
+namespace orrery {
+namespace {
+
+template <class... F> struct Overloaded : F... { using F::operator()...; };
+template <class... F> Overloaded(F...) -> Overloaded<F...>;
+
+double product(std::initializer_list<std::int64_t> dims) {
+    double p = 1;
+    for (std::int64_t d : dims) p *= static_cast<double>(d);
+    return p;
+}
+
+const char* pointwise_name(PointwiseKind k) {
+    switch (k) {
+    case PointwiseKind::gelu: return "gelu";
+    case PointwiseKind::relu: return "relu";
+    case PointwiseKind::swiglu: return "swiglu";
+    case PointwiseKind::geglu: return "geglu";
+    case PointwiseKind::bias: return "bias";
+    case PointwiseKind::dropout: return "dropout";
+    case PointwiseKind::add: return "add";
+    case PointwiseKind::bias_dropout_add: return "bias-dropout-add";
+    case PointwiseKind::rope: return "rope";
+    case PointwiseKind::scale: return "scale";
+    case PointwiseKind::cast: return "cast";
+    case PointwiseKind::copy: return "copy";
+    case PointwiseKind::zero: return "zero";
+    case PointwiseKind::alibi: return "alibi";
+    }
+    return "?";
+}
+
+} // namespace
+
+GemmShape gemm_shape(const Linear& l) {
+    switch (l.direction) {
+    case Direction::input_gradient: return {l.m, l.k, l.n};
+    case Direction::weight_gradient: return {l.n, l.k, l.m};
+    default: return {l.m, l.n, l.k};
+    }
+}
+
+const char* name(CollectiveKind k) {
+    switch (k) {
+    case CollectiveKind::all_reduce: return "all-reduce";
+    case CollectiveKind::all_gather: return "all-gather";
+    case CollectiveKind::reduce_scatter: return "reduce-scatter";
+    case CollectiveKind::all_to_all: return "all-to-all";
+    case CollectiveKind::broadcast: return "broadcast";
+    }
+    return "?";
+}
+
+Flops flops(const Work& work) {
+    return std::visit(Overloaded{
+                          [](const Linear& l) { return Flops{2 * product({l.groups, l.m, l.n, l.k})}; },
+                          [](const Matmul& x) { return Flops{2 * product({x.batch, x.m, x.n, x.k})}; },
+                          // Backward of flash attention runs five GEMMs where forward runs two.
+                          [](const Attention& a) {
+                              const double square = product({a.batch, a.heads, a.seq_q, a.seq_kv}) * a.share;
+                              const double qk = static_cast<double>(a.qk_dim), v = static_cast<double>(a.v_dim);
+                              return Flops{square * 2 * (a.direction == Direction::forward ? qk + v : 3 * qk + 2 * v)};
+                          },
+                          [](const auto&) { return Flops{0}; },
+                      },
+                      work);
+}
+
+const char* kind_name(const Work& work) {
+    return std::visit(Overloaded{
+                          [](const Linear&) { return "linear"; },
+                          [](const Matmul&) { return "matmul"; },
+                          [](const Attention&) { return "attention"; },
+                          [](const Softmax&) { return "softmax"; },
+                          [](const Norm&) { return "norm"; },
+                          [](const Pointwise& p) { return pointwise_name(p.kind); },
+                          [](const Embedding&) { return "embedding"; },
+                          [](const CrossEntropy&) { return "cross-entropy"; },
+                          [](const OptimizerStep&) { return "optimizer"; },
+                          [](const GradientNorm&) { return "gradient-norm"; },
+                          [](const Collective& c) { return name(c.kind); },
+                          [](const Exchange&) { return "exchange"; },
+                          [](const Copy&) { return "copy-host"; },
+                          [](const HostSync&) { return "host-sync"; },
+                          [](const HostWork&) { return "host-work"; },
+                          [](const Alloc&) { return "alloc"; },
+                          [](const Free&) { return "free"; },
+                      },
+                      work);
+}
+
+bool is_memory_op(const Work& work) { return std::holds_alternative<Alloc>(work) || std::holds_alternative<Free>(work); }
+
+} // namespace orrery
