@@ -57,7 +57,7 @@ constexpr double split = 0x1p40;                      // a rate is high * 2^40 +
 }
 
 // An integer, in grid units, that a double holds exactly; infinity marks a bundle that is free.
-struct Rate {
+struct alignas(32) Rate {
     double value = 0;
     std::uint64_t high = 0, low = 0;
 
@@ -83,17 +83,18 @@ double floor_to_grid(Wide numerator, Wide denominator) {
 struct Member { std::uint64_t weight; std::int32_t bundle; std::int32_t use; };       // of a link: a bundle, and which of its uses this is
 struct Crossing { std::uint64_t weight; std::int32_t link; std::int32_t slot; };      // of a bundle: a link, and its place there
 
-struct Link {
+struct alignas(64) Link {         // what settle() and release() touch lies in the first cache line
     Wide capacity = 0;
     Wide load = 0;                // sum of w r over its bundles that are not free
-    Wide weight = 0;              // sum of w over all
     double level = infinite;      // L_l of (2), as far as known
     double key = 0;               // where the sweep looks at it next, if queued
-    double fair = -1;             // floor(capacity / weight), a lower bound of its level; negative: not computed
-    std::int32_t free = 0;        // free bundles on it
     bool queued = false;
     bool limits = true;           // false: infinite capacity
+    Wide free = 0;                // sum of w over its free bundles
+    Wide weight = 0;              // sum of w over all
     std::vector<Member> members;
+
+    bool has_room() const { return free == 0 && load <= capacity; }       // as far as known: all its bundles have rates, and they fit
 };
 
 struct Bundle {
@@ -104,8 +105,54 @@ struct Bundle {
     std::vector<Crossing> crossings;
 };
 
+// A lower bound of the level of a link: bundles that have a rate keep it or lose some of it, the free ones share what is left.
+double at_least(const Link& link) {
+    if (link.load >= link.capacity || link.free == 0) return 0;
+    return std::min(static_cast<double>(link.capacity - link.load) / static_cast<double>(link.free) * (1 - 0x1p-40), highest_rate);
+}
+
 struct Event { double key; std::int32_t what; };      // what >= 0: a link; else ~bundle, free, reaches its cap
-bool operator>(const Event& a, const Event& b) { return a.key > b.key; }
+
+// A heap of four children a node, the lowest key on top.
+class Heap {
+  public:
+    bool empty() const { return events_.empty(); }
+    const Event& top() const { return events_.front(); }
+    double second() const {                           // the lowest key but one
+        double lowest = infinite;
+        for (std::size_t i = 1; i < std::min<std::size_t>(events_.size(), 5); ++i) lowest = std::min(lowest, events_[i].key);
+        return lowest;
+    }
+    void push(Event event) {
+        std::size_t hole = events_.size();
+        events_.push_back(event);
+        for (; hole > 0 && event.key < events_[(hole - 1) / 4].key; hole = (hole - 1) / 4) events_[hole] = events_[(hole - 1) / 4];
+        events_[hole] = event;
+    }
+    void pop() {
+        const Event last = events_.back();
+        events_.pop_back();
+        if (!events_.empty()) replace_top(last);
+    }
+    void replace_top(Event event) {
+        std::size_t hole = 0;
+        for (std::size_t child = 1; child < events_.size(); child = 4 * hole + 1) {
+            std::size_t least = child;
+            for (std::size_t i = child + 1; i < std::min(child + 4, events_.size()); ++i) least = events_[i].key < events_[least].key ? i : least;
+            if (!(events_[least].key < event.key)) break;
+            events_[hole] = events_[least];
+            hole = least;
+        }
+        events_[hole] = event;
+    }
+    void move_to(std::vector<Event>& other) {
+        other.insert(other.end(), events_.begin(), events_.end());
+        events_.clear();
+    }
+
+  private:
+    std::vector<Event> events_;
+};
 
 } // namespace
 
@@ -131,13 +178,16 @@ class Sharing::Solver {
     void join(std::int32_t id, std::span<const Use> uses);
     void part(std::int32_t id);
     bool take(const Bundle& bundle, const Rate& rate);
-    double fair(Link& link);
 
     void queue(std::int32_t index, Link& link, double key);
-    void look_from(std::int32_t index, Link& link, double sweep) { queue(index, link, std::min(std::max(sweep, fair(link)), link.level)); }
+    double next_key() const { return std::min(agenda_.second(), waiting_key_); }
+    void look_from(std::int32_t index, Link& link, double sweep) { queue(index, link, std::min(std::max(sweep, at_least(link)), link.level)); }
     void mark(std::int32_t id, Bundle& bundle);
 
-    void visit(std::int32_t index, double sweep);
+    bool finished();
+    void recall();
+    bool stale(const Event& event);
+    double visit(std::int32_t index, double sweep);
     Tally tally(const Link& link, double sweep) const;
     void fill(const Link& link);
     void let_go(Link& link);
@@ -151,7 +201,11 @@ class Sharing::Solver {
     std::vector<Bundle> bundles_;
     std::vector<Rate> rates_;                         // of bundles: presumed or final, infinite while free
     std::vector<std::int32_t> vacant_;                // ids to use again
-    std::vector<Event> events_;                       // a heap, the lowest key on top; entries overtaken by a lower key stay and are skipped
+    Heap agenda_;                                     // entries overtaken by a lower key stay and are skipped
+    std::vector<Event> waiting_;                      // links that had room, which rarely fill up: kept out of the heap until
+    double waiting_key_ = infinite;                   // ... the sweep comes to the lowest of their keys
+    std::int32_t free_ = 0;                           // free bundles
+    std::int32_t full_queued_ = 0;                    // links in the heap that were full
     std::vector<std::int32_t> touched_, changed_;
     std::vector<std::uint64_t> bits_;                 // scratch of collect()
 };
@@ -219,7 +273,6 @@ void Sharing::Solver::join(std::int32_t id, std::span<const Use> uses) {
             link.members.push_back({weight, id, static_cast<std::int32_t>(bundle.crossings.size()) - 1});
             link.weight += weight;
         }
-        link.fair = -1;
     }
 }
 
@@ -231,7 +284,6 @@ void Sharing::Solver::part(std::int32_t id) {
         bundle_at(last.bundle).crossings[static_cast<std::size_t>(last.use)].slot = crossing.slot;
         link.members.pop_back();
         link.weight -= crossing.weight;
-        link.fair = -1;
     }
 }
 
@@ -249,9 +301,10 @@ void Sharing::Solver::enter(std::int32_t id) {
 
 void Sharing::Solver::leave(std::int32_t id) {
     const Rate rate = rate_at(id);
+    if (rate.value == infinite) --free_;
     for (const Crossing& c : bundle_at(id).crossings) {
         Link& link = link_at(c.link);
-        if (rate.value == infinite) --link.free;
+        if (rate.value == infinite) link.free -= c.weight;
         else link.load -= product(c.weight, rate);
         if (link.level < infinite) queue(c.link, link, link.level);
     }
@@ -274,17 +327,15 @@ bool Sharing::Solver::take(const Bundle& bundle, const Rate& rate) {
     return true;
 }
 
-double Sharing::Solver::fair(Link& link) {
-    if (link.fair < 0) link.fair = link.weight ? floor_to_grid(link.capacity, link.weight) : highest_rate;
-    return link.fair;
-}
-
 void Sharing::Solver::queue(std::int32_t index, Link& link, double key) {
     if (link.queued && link.key <= key) return;
+    const bool full = link.level < infinite;
+    if (!link.queued && full) ++full_queued_;
     link.queued = true;
     link.key = key;
-    events_.push_back({key, index});
-    std::push_heap(events_.begin(), events_.end(), std::greater<>());
+    if (full) return agenda_.push({key, index});
+    waiting_.push_back({key, index});
+    waiting_key_ = std::min(waiting_key_, key);
 }
 
 void Sharing::Solver::mark(std::int32_t id, Bundle& bundle) {
@@ -294,26 +345,55 @@ void Sharing::Solver::mark(std::int32_t id, Bundle& bundle) {
 }
 
 std::span<const std::int32_t> Sharing::Solver::update() {
-    while (!events_.empty()) {
-        const Event event = events_.front();
-        std::pop_heap(events_.begin(), events_.end(), std::greater<>());
-        events_.pop_back();
-        if (event.what >= 0) {
-            Link& link = link_at(event.what);
-            if (link.queued && link.key == event.key) visit(event.what, event.key);
-        } else if (rate_at(~event.what).value == infinite && bundle_at(~event.what).present && bundle_at(~event.what).limit == event.key) {
+    while (!finished()) {
+        const Event event = agenda_.top();
+        if (stale(event)) {
+            agenda_.pop();
+        } else if (event.what < 0) {
+            agenda_.pop();
             settle(~event.what, event.key);
+        } else {
+            const double next = visit(event.what, event.key);
+            if (next < infinite) agenda_.replace_top({next, event.what});
+            else agenda_.pop();
         }
     }
     collect();
     return changed_;
 }
 
-void Sharing::Solver::visit(std::int32_t index, double sweep) {
+bool Sharing::Solver::stale(const Event& event) {
+    if (event.what >= 0) return !link_at(event.what).queued || link_at(event.what).key != event.key;
+    const Bundle& bundle = bundle_at(~event.what);
+    return !bundle.present || rate_at(~event.what).value < infinite || bundle.limit != event.key;
+}
+
+// Is there nothing left to look at? If there is, the top of the agenda is what comes next.
+bool Sharing::Solver::finished() {
+    if (free_ == 0 && full_queued_ == 0) agenda_.move_to(waiting_);       // all that remains is links that had room
+    if (!waiting_.empty() && (agenda_.empty() || agenda_.top().key >= waiting_key_)) recall();
+    return agenda_.empty();
+}
+
+// Of the links that wait, those whose bundles all have rates, and that have room for them, are done; the others join the agenda.
+void Sharing::Solver::recall() {
+    for (const Event& event : waiting_) {
+        if (stale(event)) continue;
+        if (event.what >= 0 && link_at(event.what).level == infinite && link_at(event.what).has_room()) link_at(event.what).queued = false;
+        else agenda_.push(event);
+    }
+    waiting_.clear();
+    waiting_key_ = infinite;
+}
+
+// Looks at a link; returns where to look at it again, or infinity.
+double Sharing::Solver::visit(std::int32_t index, double sweep) {
     Link& link = link_at(index);
-    if (link.level == infinite && link.free == 0 && link.load <= link.capacity) {      // all at rates they have elsewhere, and they fit
+    if (link.level < infinite) {
+        --full_queued_;
+    } else if (link.has_room()) {
         link.queued = false;
-        return;
+        return infinite;
     }
     for (;;) {
         link.key = sweep;                             // and still queued: what follows shall not queue it again
@@ -324,27 +404,28 @@ void Sharing::Solver::visit(std::int32_t index, double sweep) {
         if (level == sweep || level == infinite) {
             link.queued = false;
             link.level = level;
-            return level == sweep ? fill(link) : void();
+            if (level == sweep) fill(link);
+            return infinite;
         }
         if (link.level == sweep) let_go(link);
         sweep = std::min(level, link.level);
-        if (events_.empty() || events_.front().key >= sweep) continue;
-        link.queued = false;
-        return queue(index, link, sweep);
+        if (next_key() >= sweep) continue;
+        link.key = sweep;
+        if (link.level < infinite) ++full_queued_;
+        return sweep;
     }
 }
 
 Sharing::Solver::Tally Sharing::Solver::tally(const Link& link, double sweep) const {
-    Wide high = 0, low = 0, rising = 0;
+    Wide high = 0, low = 0, fixed = 0;
     for (const Member& member : link.members) {
         const Rate& rate = rates_[static_cast<std::size_t>(member.bundle)];
-        const bool fixed = rate.value < sweep;
-        const std::uint64_t weight = fixed ? member.weight : 0;
+        const std::uint64_t weight = member.weight & -static_cast<std::uint64_t>(rate.value < sweep);      // a branch here is a coin toss
         high += static_cast<Wide>(weight) * rate.high;
         low += static_cast<Wide>(weight) * rate.low;
-        rising += member.weight - weight;
+        fixed += weight;
     }
-    return {(high << 40) + low, rising};
+    return {(high << 40) + low, link.weight - fixed};
 }
 
 void Sharing::Solver::fill(const Link& link) {
@@ -371,12 +452,13 @@ void Sharing::Solver::settle(std::int32_t id, double level) {
     Bundle& bundle = bundle_at(id);
     const Rate before = rate_at(id), after = Rate::of(level);
     rate_at(id) = after;
+    if (before.value == infinite) --free_;
     mark(id, bundle);
     for (const Crossing& c : bundle.crossings) {
         Link& link = link_at(c.link);
         link.load += product(c.weight, after);
         if (before.value == infinite) {
-            --link.free;
+            link.free -= c.weight;
         } else {
             link.load -= product(c.weight, before);
             if (link.level > level && link.level < infinite) queue(c.link, link, link.level);
@@ -388,16 +470,16 @@ void Sharing::Solver::release(std::int32_t id, double sweep) {
     Bundle& bundle = bundle_at(id);
     const Rate before = rate_at(id);
     rate_at(id) = Rate::of(infinite);
+    ++free_;
     mark(id, bundle);
     for (const Crossing& c : bundle.crossings) {
         Link& link = link_at(c.link);
         link.load -= product(c.weight, before);
-        ++link.free;
+        link.free += c.weight;
         look_from(c.link, link, sweep);
     }
     if (bundle.limit < highest_rate || bundle.crossings.empty()) {
-        events_.push_back({bundle.limit, ~id});
-        std::push_heap(events_.begin(), events_.end(), std::greater<>());
+        agenda_.push({bundle.limit, ~id});
     }
 }
 
