@@ -217,14 +217,6 @@ const char* kind_text(InterKind k) {
     return "none";
 }
 
-// Every rate of the table is proportional to the links' own.
-void scale_rates(LinkTable& t, double f) {
-    for (double* r : {&t.link_rate, &t.nominal, &t.ll_rate, &t.ll128_rate, &t.simple_rate, &t.simple_copy, &t.direct_rate, &t.direct_copy,
-                      &t.choice_ll_max, &t.choice_ll128_cap, &t.choice_bus})
-        *r *= f;
-    for (double& s : t.choice_nvls_speeds) s *= f;
-}
-
 } // namespace
 
 KernelTables kernel_tables(const Device& device) {
@@ -245,6 +237,13 @@ KernelTables kernel_tables(const Device& device) {
     if (nearest == nullptr) broken(device.vendor, "no kernels of this vendor");
     return transferred(*nearest, fmt::format("constants of {}, an unlike device, at this device's datasheet peaks: expect 15 %",
                                              (*nearest)["device"].get<std::string>()));
+}
+
+void scale_rates(LinkTable& t, double f) {
+    for (double* r : {&t.link_rate, &t.nominal, &t.ll_rate, &t.ll128_rate, &t.simple_rate, &t.simple_copy, &t.direct_rate, &t.direct_copy,
+                      &t.choice_ll_max, &t.choice_ll128_cap, &t.choice_bus})
+        *r *= f;
+    for (double& s : t.choice_nvls_speeds) s *= f;
 }
 
 LinkTable link_table(const Cluster& cluster) {

@@ -85,6 +85,7 @@ struct LinkTable {
     Source source;
 };
 LinkTable link_table(const Cluster& cluster);
+void scale_rates(LinkTable& t, double factor);          // every rate is proportional to the links' own
 
 // One kind of fabric between nodes.
 struct FabricTable {

@@ -45,9 +45,18 @@ Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool
 // The algorithm asked for ("auto": NCCL's choice), timed. multicast: the switch can reduce (NVLS).
 CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast, const std::string& wish);
 
+// How the devices of a node are wired to each other: all through a switch, each pair by its own link, or to neighbours in a torus.
+enum class Wiring : std::uint8_t { switched, mesh, torus };
+struct Domain {
+    Wiring wiring = Wiring::switched;
+    bool spans_nodes = false;                    // a torus that goes on from node to node: nodes do not matter
+};
+Domain domain_of(const Cluster& cluster);
+
 // How a communicator lies on the nodes.
 struct Group {
     int n = 1, nodes = 1;
+    double reach = 1;                            // share of a device's links that lead to other members (mesh and torus)
     int lanes = 1;                               // fewest members on one node: what a ring's channels can use
     double nic_rate = 0;                         // bytes/us through the NICs of a node's members, on the node with the least
     std::vector<int> members, begin;             // members node by node, nodes in order of first appearance; begin has nodes + 1 entries
@@ -56,13 +65,13 @@ struct Group {
         return std::span<const int>(members).subspan(static_cast<std::size_t>(begin[k]), static_cast<std::size_t>(begin[k + 1] - begin[k]));
     }
 };
-Group group_of(const Fabric& fabric, std::span<const int> ranks);
+Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte, bool multicast,
                           const std::string& wish);
 
 // Bytes on each directed link per byte of S, sorted by link.
 struct LoadShare { LinkId link; double load; };
-std::vector<LoadShare> link_loads(const Fabric& fabric, const Group& g, CollectiveKind kind, Algorithm algorithm);
+std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm);
 
 } // namespace orrery

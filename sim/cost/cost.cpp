@@ -94,6 +94,7 @@ struct CostModel::Data {
     PointwiseTable pointwise;
     LinkTable links;
     FabricTable between;
+    Domain domain;
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1;            // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme = 1;              // bytes/us, of one device
@@ -212,7 +213,7 @@ const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
         KnownGroup& g = at->second;
         if (fresh) {
             g.ranks.assign(ranks.begin(), ranks.end());
-            g.group = group_of(*fabric, ranks);
+            g.group = group_of(*fabric, domain, ranks);
             return g;
         }
         if (std::equal(g.ranks.begin(), g.ranks.end(), ranks.begin(), ranks.end())) return g;
@@ -223,7 +224,7 @@ double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algo
     double& rate = const_cast<KnownGroup&>(g).link_rate[static_cast<std::size_t>(kind)][static_cast<std::size_t>(a)];
     if (rate > 0) return rate;
     rate = 1e30;
-    for (const LoadShare& l : link_loads(*fabric, g.group, kind, a))
+    for (const LoadShare& l : link_loads(*fabric, domain, g.group, kind, a))
         rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
     return rate;
 }
@@ -251,7 +252,8 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.kernels = kernel_tables(c.device);
     d.pointwise = pointwise_table();
     d.links = link_table(c);
-    if (d.nodes > 1) d.between = fabric_table(c);
+    d.domain = domain_of(c);
+    if (d.nodes > 1) d.between = fabric_table(c);   // a torus has one, too: unused
     d.multicast = d.links.has_nvls && c.intra.kind == IntraKind::nvswitch && (c.device.architecture == "hopper" || c.device.architecture == "blackwell");
     d.bandwidth = c.device.memory_bandwidth.value * 1e-6;
     for (const char* p : {"bf16", "fp16", "fp32"})
@@ -278,15 +280,21 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const double bytes = static_cast<double>(c.bytes.count);
     const bool one_byte = bytes_per_element(c.dtype) < 1.5;
     const std::string& wish = d.strategy.collective_algorithm;
-    const CollectiveTime t = g.group.nodes == 1 ? single_node(d.links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
-                                                : multi_node(d.links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
+    LinkTable scaled;
+    if (g.group.reach < 1) {
+        scaled = d.links;
+        scale_rates(scaled, g.group.reach);
+    }
+    const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
+    const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
+                                                : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
     return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), name(t.algorithm, t.protocol));
 }
 
 std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const {
     std::vector<LinkLoad> out;
     if (ranks.size() < 2) return out;
-    const std::vector<LoadShare> shares = link_loads(*data_->fabric, group_of(*data_->fabric, ranks), c.kind, parse_algorithm(cost.algorithm));
+    const std::vector<LoadShare> shares = link_loads(*data_->fabric, data_->domain, group_of(*data_->fabric, data_->domain, ranks), c.kind, parse_algorithm(cost.algorithm));
     out.reserve(shares.size());
     for (const LoadShare& s : shares) out.push_back({s.link, s.load});
     return out;
@@ -296,7 +304,10 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     const Data& d = *data_;
     if (from == to) return {Time{}, 0, {1e15}, "none", 0};
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
-    if (d.fabric->node_of(from) == d.fabric->node_of(to)) return d.bundle(send_time(d.links, size), size, narrowest, "p2p");
+    if (d.domain.spans_nodes || d.fabric->node_of(from) == d.fabric->node_of(to)) {
+        // A pair that has less than a device's whole bandwidth reaches the same share of it.
+        return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate), "p2p");
+    }
     const FabricTable& f = d.between;
     // One message uses one NIC, of the sender and of the receiver.
     const double nic = std::min(d.fabric->nic_bandwidth(from).value, d.fabric->nic_bandwidth(to).value) * 1e-6 * d.fabric->devices_per_nic();

@@ -9,6 +9,7 @@ namespace {
 
 struct Loads {
     const Fabric& fabric;
+    Wiring wiring;
     std::vector<LoadShare> raw;
     std::vector<LinkShare> route;   // of the pair at hand
 
@@ -36,9 +37,49 @@ int on_lane(std::span<const int> node, int lane, int lanes) {
     return node[static_cast<std::size_t>(lane) * node.size() / static_cast<std::size_t>(lanes)];
 }
 
-// Every member sends `weight` to the next one on its node, round about.
+// Direct neighbours in a torus among the members: for each member, those one link away.
+std::vector<std::vector<int>> neighbours(const Fabric& fabric, std::span<const int> node) {
+    std::vector<int> sorted(node.begin(), node.end());
+    std::sort(sorted.begin(), sorted.end());
+    std::vector<LinkShare> route;
+    auto adjacent = [&](int a, int b) {
+        route.clear();
+        fabric.append_route(a, b, route);
+        return a != b && (route.size() == 1 || (route.size() == 2 && route[0].share < 1));   // a ring of two: both of its links
+    };
+    // A torus looks alike from everywhere but at its seams: the distances seen from a few members are the ones to try from all.
+    std::vector<int> offsets;
+    for (std::size_t i : {std::size_t{0}, sorted.size() / 2, sorted.size() - 1})
+        for (int b : sorted)
+            if (adjacent(sorted[i], b))
+                for (int sign : {1, -1}) offsets.push_back(sign * (b - sorted[i]));
+    std::sort(offsets.begin(), offsets.end());
+    offsets.erase(std::unique(offsets.begin(), offsets.end()), offsets.end());
+    std::vector<std::vector<int>> out(node.size());
+    for (std::size_t i = 0; i < node.size(); ++i)
+        for (int o : offsets)
+            if (std::binary_search(sorted.begin(), sorted.end(), node[i] + o) && adjacent(node[i], node[i] + o)) out[i].push_back(node[i] + o);
+    return out;
+}
+
+// Every member sends `weight` on: through a switch to the next one, over a mesh or a torus by all links that lead to members, evenly
+// (as many rings as there are links). Members of a torus that do not touch send along routes.
 void around_node(Loads& l, std::span<const int> node, double weight) {
-    for (std::size_t i = 0; i < node.size(); ++i) l.add(node[i], node[(i + 1) % node.size()], weight);
+    const std::size_t n = node.size();
+    if (l.wiring == Wiring::mesh) {
+        for (int a : node)
+            for (int b : node) l.add(a, b, weight / static_cast<double>(n - 1));
+        return;
+    }
+    if (l.wiring == Wiring::torus) {
+        const std::vector<std::vector<int>> near = neighbours(l.fabric, node);
+        if (std::none_of(near.begin(), near.end(), [](const auto& v) { return v.empty(); })) {
+            for (std::size_t i = 0; i < n; ++i)
+                for (int b : near[i]) l.add(node[i], b, weight / static_cast<double>(near[i].size()));
+            return;
+        }
+    }
+    for (std::size_t i = 0; i < n; ++i) l.add(node[i], node[(i + 1) % n], weight);
 }
 
 // `weight` split over the lanes, from one node to another.
@@ -106,22 +147,56 @@ void all_to_all(Loads& l, const Group& g) {
 
 // Bytes/us that the members of one node can put through the NICs they reach.
 double nic_rate(const Fabric& fabric, std::span<const int> node) {
-    std::uint64_t nics = 0;   // a node has far fewer than 64
+    std::vector<int> nics;
     double rate = 0;
     for (int d : node) {
-        const std::uint64_t bit = std::uint64_t{1} << (static_cast<unsigned>(fabric.nic_of(d)) & 63u);
-        if ((nics & bit) != 0) continue;
-        nics |= bit;
+        const int nic = fabric.nic_of(d);
+        if (std::find(nics.rbegin(), nics.rend(), nic) != nics.rend()) continue;
+        nics.push_back(nic);
         rate += fabric.nic_bandwidth(d).value * 1e-6 * fabric.devices_per_nic();
     }
     return rate;
 }
 
+// Share of a device's own links that lead to members, of the member with the least.
+double reach_of(const Fabric& fabric, Wiring wiring, std::span<const int> node) {
+    if (wiring == Wiring::switched || node.size() < 2) return 1;
+    const double all = fabric.scale_up_bandwidth(node[0]).value;
+    if (all <= 0) return 1;
+    if (wiring == Wiring::mesh) return std::min(1.0, static_cast<double>(node.size() - 1) * fabric.narrowest(node[0], node[1]).value / all);
+    double least = 1;
+    const std::vector<std::vector<int>> near = neighbours(fabric, node);
+    for (std::size_t i = 0; i < node.size(); ++i) {
+        double out = 0;
+        for (int b : near[i]) out += fabric.narrowest(node[i], b).value;
+        if (near[i].empty()) out = fabric.narrowest(node[i], node[(i + 1) % node.size()]).value;
+        least = std::min(least, out / all);
+    }
+    return least;
+}
+
 } // namespace
 
-Group group_of(const Fabric& fabric, std::span<const int> ranks) {
+Domain domain_of(const Cluster& c) {
+    if (c.graph) return {};
+    switch (c.intra.kind) {
+    case IntraKind::nvlink_mesh:
+    case IntraKind::infinity_fabric: return {Wiring::mesh, false};
+    case IntraKind::torus: return {Wiring::torus, c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus};
+    default: return {};
+    }
+}
+
+Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) {
     Group g;
     g.n = static_cast<int>(ranks.size());
+    if (domain.spans_nodes) {
+        g.members.assign(ranks.begin(), ranks.end());
+        g.begin = {0, g.n};
+        g.lanes = g.n;
+        g.reach = reach_of(fabric, domain.wiring, ranks);
+        return g;
+    }
     std::vector<std::pair<int, int>> seen;       // node, its index here; sorted by node
     std::vector<int> index(ranks.size()), count;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
@@ -149,11 +224,13 @@ Group group_of(const Fabric& fabric, std::span<const int> ranks) {
         g.nic_rate = nic_rate(fabric, g.node(0));
         for (std::size_t k = 1; k < count.size(); ++k) g.nic_rate = std::min(g.nic_rate, nic_rate(fabric, g.node(k)));
     }
+    for (std::size_t k = 0; domain.wiring != Wiring::switched && k < count.size(); ++k)
+        g.reach = std::min(g.reach, reach_of(fabric, domain.wiring, g.node(k)));
     return g;
 }
 
-std::vector<LoadShare> link_loads(const Fabric& fabric, const Group& g, CollectiveKind kind, Algorithm algorithm) {
-    Loads l{fabric, {}, {}};
+std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm) {
+    Loads l{fabric, domain.wiring, {}, {}};
     const double v = volume(kind, g.n);
     switch (algorithm) {
     case Algorithm::none: break;
