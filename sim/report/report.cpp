@@ -63,9 +63,11 @@ void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
 }
 
 void add_assumptions(Report& r, const Scenario& s) {
+    std::string assumed;
     for (const auto& [pointer, from] : s.defaults) {
-        if (from.find("assumed") != std::string::npos) r.notes.push_back(pointer + ": " + from);
+        if (from.find("assumed") != std::string::npos) assumed += (assumed.empty() ? "" : ", ") + pointer;
     }
+    if (!assumed.empty()) r.notes.push_back("assumed, as nothing published says it: " + assumed);
     if (r.peak_dtype != name(s.training.precision) && !r.peak_dtype.empty()) {
         r.notes.push_back(fmt::format("{} has no {} peak: MFU and HFU are shares of its {} peak", s.cluster.device.title,
                                       name(s.training.precision), r.peak_dtype));

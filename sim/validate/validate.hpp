@@ -41,7 +41,8 @@ struct Validation {
     std::vector<ValidationSummary> by_dataset;   // in the order they came
 };
 
-struct DatasetResult { std::vector<ValidationRow> rows; std::vector<std::string> problems; };
+// problems: what is wrong with the file (then is_dataset is false), or rows left out because they hold no scenario.
+struct DatasetResult { std::vector<ValidationRow> rows; std::vector<std::string> problems; bool is_dataset = false; };
 DatasetResult load_dataset(const std::string& path);
 
 using Progress = std::function<void(std::size_t done, std::size_t total)>;   // called by one thread at a time

@@ -1,0 +1,68 @@
+// What the subcommands of simrun share: the options every one takes, how text gets out, and the exit codes. One file a subcommand.
+#pragma once
+
+#include "sim/report/terminal.hpp"
+#include "sim/scenario/parse.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery::simrun {
+
+// 0: done and fits. 1: bad input. 2: does not fit in memory. 3: the plan cannot run (a deadlock). 70: our bug.
+enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, our_bug = 70 };
+
+struct Options {
+    bool json = false, quiet = false, verbose = false;
+    std::string output;                   // -o: a file instead of standard output
+    std::vector<std::string> overrides;   // --set path=value
+    int jobs = 0;                         // --jobs; 0: all cores
+};
+
+struct ScenarioOptions { std::string trace; bool fold = true, replay = true; };
+struct SweepOptions { std::string csv, by = "tokens_per_s"; int top = 20; bool fresh = false; };
+struct ValidateOptions { bool csv = false; };
+
+int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& scenario);
+int run_scenarios(const std::vector<std::string>& files, const Options& options);   // several: one table
+int run_sweep(const std::string& file, const Options& options, const SweepOptions& sweep);
+int run_plan(const std::string& file, const std::string& after, const Options& options);
+int run_list(const std::string& what, const Options& options);
+int run_schema(const Options& options);
+int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
+int run_export(const std::string& file, const std::string& to, const Options& options);
+
+std::vector<std::string> list_topics();       // what `list` knows
+std::vector<std::string> export_formats();    // what `export --to` knows
+
+// The style of standard output: colour and blocks on a terminal that wants them (NO_COLOR, TERM=dumb), plain text in a pipe or a file.
+TextStyle output_style(const Options& options);
+TextStyle error_style();
+
+// Text to -o or to standard output. False, with a message, where the file cannot be written.
+bool deliver(const std::string& text, const Options& options);
+void complain(const std::string& text);                                    // "simrun: error: .." on standard error
+void complain(const std::string& file, const std::vector<Problem>& problems);
+
+// The text of a file that must be there; else a message that names files that may have been meant.
+std::optional<std::string> read_input(const std::string& file);
+// The scenario of a file, supported by lowering, or nothing after every problem has been printed.
+std::optional<Scenario> load(const std::string& file, const Options& options);
+
+// A bar on standard error for what takes over a second, where that is a terminal and -q was not given.
+class ProgressBar {
+  public:
+    ProgressBar(std::string what, const Options& options);
+    ~ProgressBar();
+    ProgressBar(const ProgressBar&) = delete;
+    ProgressBar& operator=(const ProgressBar&) = delete;
+    void show(std::size_t done, std::size_t total);
+
+  private:
+    std::string what_;
+    bool visible_ = false, drawn_ = false;
+    double began_ = 0, last_ = 0;
+};
+
+} // namespace orrery::simrun

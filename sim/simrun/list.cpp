@@ -1,0 +1,145 @@
+// `simrun list TOPIC`: what can be named in a scenario.
+#include "sim/plan/lower.hpp"
+#include "sim/plan/schedules/schedule.hpp"
+#include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/parameters.hpp"
+#include "sim/scenario/suggest.hpp"
+#include "sim/simrun/command.hpp"
+#include "topology/catalog.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace orrery {
+
+std::span<const EmbeddedFile> model_files();   // generated from scenarios/models
+
+namespace simrun {
+
+namespace {
+
+Table models() {
+    Table t{{"model", "parameters", "layers", "hidden", "heads", "kv heads", "ffn", "vocabulary", "experts"}, {false, true, true, true, true, true, true, true, true}, {}};
+    for (const EmbeddedFile& file : model_files()) {
+        const ModelResult parsed = parse_model(nlohmann::json(std::string(file.name)).dump());
+        if (!parsed.model) continue;
+        const Model& m = *parsed.model;
+        t.rows.push_back({std::string(file.name), metric(static_cast<double>(parameter_count(m)), 4), std::to_string(m.layers), grouped(m.hidden_size),
+                          std::to_string(m.attention_heads), std::to_string(m.kv_heads), grouped(m.ffn_size), grouped(m.vocab_size),
+                          m.moe ? fmt::format("{} of {}", m.moe->top_k, m.moe->experts) : "-"});
+    }
+    return t;
+}
+
+std::string rate(BytesPerSecond r) { return r.value > 0 ? fmt::format("{:.0f} GB/s", r.gigabytes()) : "-"; }
+
+Table devices() {
+    Table t{{"device", "title", "memory", "bandwidth", "bf16 dense", "scale-up", "power"}, {false, false, true, true, true, true, true}, {}};
+    for (const std::string& n : device_names()) {
+        const auto d = find_device(n);
+        if (!d) continue;
+        const auto bf16 = d->peak.find("bf16"), fp16 = d->peak.find("fp16");
+        const bool half = bf16 == d->peak.end() && fp16 != d->peak.end();
+        const double peak = bf16 != d->peak.end() ? bf16->second.value : half ? fp16->second.value : 0;
+        t.rows.push_back({n, d->title, format_binary(d->memory), rate(d->memory_bandwidth),
+                          peak > 0 ? fmt::format("{:.0f} TFLOP/s{}", peak * 1e-12, half ? " (fp16)" : "") : "-", rate(d->scale_up),
+                          d->power_w > 0 ? fmt::format("{:.0f} W", d->power_w) : "-"});
+    }
+    return t;
+}
+
+Table clusters() {
+    Table t{{"cluster", "a node's devices", "in the node, a device", "NICs", "a NIC, each way"}, {false, false, true, true, true}, {}};
+    for (const std::string& n : cluster_names()) {
+        const auto c = find_cluster(n);
+        if (!c) continue;
+        const double gbit = c->inter.nic_bandwidth.value * 8e-9;
+        t.rows.push_back({n, fmt::format("{} x {}", c->devices_per_node, c->device.name), rate(c->intra.bandwidth), std::to_string(c->inter.nics_per_node),
+                          gbit > 0 ? fmt::format("{:.0f} Gb/s", gbit) : "-"});
+    }
+    return t;
+}
+
+Table schedule_table() {
+    Table t{{"schedule", "what", "source"}, {false, false, false}, {}};
+    for (const ScheduleInfo& s : schedules()) t.rows.push_back({s.name, s.summary, s.source});
+    return t;
+}
+
+// The fields that choose a strategy, in the order a person meets them.
+Table strategies() {
+    static constexpr std::array<std::array<const char*, 3>, 17> rows{{
+        {"data parallelism", "data_parallel", "derived from the devices where left out"},
+        {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
+        {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
+        {"hybrid sharding (HSDP)", "shard_group_size", "shard inside groups of so many ranks, replicate across them"},
+        {"gradient buckets", "bucket_bytes", "bytes reduced together"},
+        {"tensor parallelism", "tensor_parallel", "column- then row-parallel linears, heads, vocabulary"},
+        {"sequence parallelism", "sequence_parallel", "norms and dropout along the sequence, with tensor parallelism"},
+        {"pipeline parallelism", "pipeline_parallel", "layers in stages; schedule says the order (`simrun list schedules`)"},
+        {"virtual stages", "virtual_pipeline", "several chunks of layers a stage"},
+        {"uneven stages", "layer_split", "layers of each stage, or of each chunk"},
+        {"recompute", "recompute", "none, selective, full, or a list of op kinds"},
+        {"recompute in part", "recompute_layers", "a count a stage, or {\"every\": n}"},
+        {"precision", "training.precision", "fp32, tf32, fp16, bf16, fp8 ..: what matmuls run in"},
+        {"overlap", "overlap", "grad_reduce, param_gather, tensor_parallel, pipeline: hidden under compute"},
+        {"placement of ranks", "rank_order", "\"tp-cp-ep-dp-pp\": fastest-varying first"},
+        {"collective algorithm", "collective_algorithm", "auto, ring, tree, hierarchical, nvls"},
+        {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
+    }};
+    Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};
+    for (const auto& r : rows) t.rows.push_back({r[0], r[1], r[2]});
+    return t;
+}
+
+Table framework_table() {
+    Table t{{"framework", "title", "what it does where a scenario says nothing else"}, {false, false, false}, {}};
+    for (const FrameworkInfo& f : frameworks()) t.rows.push_back({f.name, f.title, f.summary});
+    return t;
+}
+
+Table passes() {
+    Table t{{"pass, in the order they run"}, {false}, {}};
+    for (const std::string& p : pass_names()) t.rows.push_back({p});
+    return t;
+}
+
+struct Topic { const char* name; Table (*table)(); };
+constexpr std::array topics{Topic{"models", models},       Topic{"clusters", clusters},     Topic{"devices", devices},
+                            Topic{"schedules", schedule_table}, Topic{"strategies", strategies}, Topic{"frameworks", framework_table},
+                            Topic{"passes", passes}};
+
+std::string as_json(const Table& t) {
+    nlohmann::ordered_json j = nlohmann::ordered_json::array();
+    for (const auto& row : t.rows) {
+        nlohmann::ordered_json one;
+        for (std::size_t c = 0; c < row.size(); ++c) one[t.header[c]] = row[c];
+        j.push_back(one);
+    }
+    return j.dump(1) + "\n";
+}
+
+} // namespace
+
+std::vector<std::string> list_topics() {
+    std::vector<std::string> names;
+    for (const Topic& t : topics) names.emplace_back(t.name);
+    return names;
+}
+
+int run_list(const std::string& what, const Options& options) {
+    for (const Topic& t : topics) {
+        if (what != t.name) continue;
+        const Table table = t.table();
+        return deliver(options.json ? as_json(table) : to_text(table, output_style(options)), options) ? done : bad_input;
+    }
+    const auto meant = nearest(what, list_topics());
+    complain(fmt::format("nothing called {} to list{}: choose {}", what, meant ? " (did you mean " + *meant + "?)" : "", join(list_topics())));
+    return bad_input;
+}
+
+} // namespace simrun
+} // namespace orrery

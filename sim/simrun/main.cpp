@@ -1,0 +1,149 @@
+// simrun: from a scenario to its report. The command line; each subcommand is a file of this folder (command.hpp lists them).
+#include "sim/simrun/command.hpp"
+
+#include "sim/scenario/sweep.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <exception>
+
+namespace orrery::simrun {
+
+namespace {
+
+constexpr const char* examples = R"(Examples:
+  simrun scenarios/llama3-405b-16k-h100.json          how that job trains: time, MFU, bubble, memory, fit
+  simrun job.json --set strategy.tensor_parallel=8    the same with one field changed (repeat --set for more)
+  simrun job.json --json -o report.json               the report as JSON
+  simrun job.json --trace step.json                   the simulated step for ui.perfetto.dev
+  simrun a.json b.json c.json                         several scenarios side by side
+  simrun sweep.json --top 10 --csv all.csv            a sweep: on all cores, goes on where it was stopped
+  simrun validate scenarios/validation/narayanan_sc21.json
+  simrun plan job.json --after tensor_parallel        the plan as text behind a pass
+  simrun list models                                  or clusters, devices, schedules, strategies, passes
+
+Exit: 0 done, 1 bad input, 2 does not fit in memory, 3 the plan cannot run. Sizes: GB is 1e9 bytes, GiB 2^30.)";
+
+// What the command line said.
+struct Parsed {
+    Options options;
+    ScenarioOptions scenario;
+    SweepOptions sweep;
+    ValidateOptions validate;
+    std::vector<std::string> files, datasets;
+    std::string one_file, after, topic, format;
+    bool no_fold = false, no_replay = false;
+};
+
+void add_output(CLI::App& app, Options& o) {
+    app.add_flag("--json", o.json, "JSON on standard output");
+    app.add_option("-o,--output", o.output, "Write to this file instead of standard output")->type_name("FILE");
+    app.add_flag("-q,--quiet", o.quiet, "Nothing but errors (and what --json or -o ask for)");
+    app.add_flag("-v,--verbose", o.verbose, "More: defaults and where they come from, largest buffers, what was simulated");
+}
+
+void add_set(CLI::App& app, Options& o) {
+    app.add_option("--set", o.overrides, "Override a field: strategy.tensor_parallel=8 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->take_all();
+}
+
+void add_jobs(CLI::App& app, Options& o) {
+    app.add_option("-j,--jobs", o.jobs, "Threads; all cores if left out")->check(CLI::Range(1, 4096))->type_name("N");
+}
+
+void add_run(CLI::App& app, Parsed& p) {
+    app.add_option("files", p.files, "A scenario, several to compare, or one sweep")->type_name("SCENARIO.json");
+    add_output(app, p.options);
+    add_set(app, p.options);
+    app.add_option("--trace", p.scenario.trace, "Write the simulated step: .json for Perfetto, any other name compact")->type_name("FILE");
+    app.add_flag("--no-fold", p.no_fold, "Simulate every rank, not one of each kind");
+    app.add_flag("--no-replay", p.no_replay, "Execute every op of every microbatch");
+    add_jobs(app, p.options);
+    app.add_option("--csv", p.sweep.csv, "Sweep: every point as CSV into this file")->type_name("FILE");
+    app.add_option("--top", p.sweep.top, "Sweep: how many of the best to print")->check(CLI::Range(1, 1000000))->type_name("N");
+    app.add_option("--by", p.sweep.by, "Sweep: what to rank by (tokens_per_s if left out)")
+        ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes"}))
+        ->type_name("FIGURE");
+    app.add_flag("--fresh", p.sweep.fresh, "Sweep: start over instead of going on");
+}
+
+CLI::App* add_command(CLI::App& app, Parsed& p, const char* name, const char* what) {
+    CLI::App* sub = app.add_subcommand(name, what);
+    add_output(*sub, p.options);
+    return sub;
+}
+
+void add_commands(CLI::App& app, Parsed& p) {
+    CLI::App* plan = add_command(app, p, "plan", "Print the plan a scenario is lowered to, and verify it");
+    plan->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
+    plan->add_option("--after", p.after, "Print the stage behind this pass (simrun list passes)")->type_name("PASS");
+    add_set(*plan, p.options);
+    CLI::App* list = add_command(app, p, "list", "What can be named in a scenario");
+    list->add_option("topic", p.topic, "models, clusters, devices, schedules, strategies, frameworks or passes")->required()->type_name("TOPIC");
+    add_command(app, p, "schema", "The JSON Schema of scenarios, for editors");
+    CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
+    validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
+    validate->add_flag("--csv", p.validate.csv, "CSV on standard output");
+    add_jobs(*validate, p.options);
+    CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
+    exporting->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
+    exporting->add_option("--to", p.format, "perfetto (a trace) or dot (the plan's op graphs)")->required()->type_name("FORMAT");
+    add_set(*exporting, p.options);
+}
+
+int run_files(Parsed& p, const CLI::App& app) {
+    if (p.files.empty()) {
+        complain("no scenario was named\n" + app.help());
+        return bad_input;
+    }
+    p.scenario.fold = !p.no_fold;
+    p.scenario.replay = !p.no_replay;
+    for (const std::string& file : p.files) {
+        const auto text = read_input(file);
+        if (!text) return bad_input;
+        if (!is_sweep(*text)) continue;
+        if (p.files.size() == 1) return run_sweep(file, p.options, p.sweep);
+        complain(file + " is a sweep: run it alone");
+        return bad_input;
+    }
+    return p.files.size() == 1 ? run_scenario(p.files.front(), p.options, p.scenario) : run_scenarios(p.files, p.options);
+}
+
+int dispatch(const CLI::App& app, Parsed& p) {
+    if (app.got_subcommand("plan")) return run_plan(p.one_file, p.after, p.options);
+    if (app.got_subcommand("list")) return run_list(p.topic, p.options);
+    if (app.got_subcommand("schema")) return run_schema(p.options);
+    if (app.got_subcommand("validate")) return run_validate(p.datasets, p.options, p.validate);
+    if (app.got_subcommand("export")) return run_export(p.one_file, p.format, p.options);
+    return run_files(p, app);
+}
+
+int run(int argc, char** argv) {
+    CLI::App app{"simrun predicts how a training job runs: step time, MFU, where the time goes, memory of every stage.", "simrun"};
+    app.set_version_flag("--version", "simrun " ORRERY_VERSION);
+    app.footer(examples);
+    Parsed parsed;
+    add_run(app, parsed);
+    add_commands(app, parsed);
+    app.require_subcommand(0, 1);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+        return app.exit(e) == 0 ? done : bad_input;
+    }
+    try {
+        return dispatch(app, parsed);
+    } catch (const std::logic_error& e) {
+        complain(std::string(e.what()) + "\nThis is a bug in simrun.");
+        return our_bug;
+    } catch (const std::exception& e) {
+        complain(e.what());
+        return cannot_run;
+    }
+}
+
+} // namespace
+
+} // namespace orrery::simrun
+
+int main(int argc, char** argv) { return orrery::simrun::run(argc, argv); }

@@ -1,0 +1,90 @@
+// `simrun SCENARIO.json`: simulate it, print its report. Several scenarios: one table.
+#include "sim/simrun/command.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace orrery::simrun {
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// -v: where each default came from, the largest buffers, the busiest links, what the simulation did.
+std::string details(const Prediction& p, const Scenario& scenario, double took, const TextStyle& style) {
+    std::string text = "\n" + paint("Largest buffers at the peak", Ink::bold, style) + "\n";
+    Table buffers{{"buffers", "alive", "GB (1e9)"}, {false, true, true}, {}};
+    for (const LiveBuffer& b : fullest(p.report.memory).largest) {
+        buffers.rows.push_back({b.name, grouped(b.count), fmt::format("{:.3f}", b.bytes.gigabytes())});
+    }
+    text += to_text(buffers, style) + "\n" + paint("Defaults", Ink::bold, style) + "\n";
+    Table defaults{{"field", "from"}, {false, false}, {}};
+    for (const auto& [pointer, from] : scenario.defaults) defaults.rows.push_back({pointer, from});
+    const SimulationStats& s = p.simulation.stats;
+    return text + to_text(defaults, style) +
+           fmt::format("\n{} events, {} ops replayed, {} lanes, {} steps, in {}\n", grouped(static_cast<std::int64_t>(s.events)),
+                       grouped(static_cast<std::int64_t>(s.replayed_ops)), s.lanes, s.steps, seconds_text(took));
+}
+
+bool save_trace(const Simulation& simulation, const std::string& path) {
+    if (!simulation.trace) {
+        complain("the simulator recorded no trace");
+        return false;
+    }
+    try {
+        if (path.ends_with(".json")) export_perfetto(*simulation.trace, path);
+        else save(*simulation.trace, path);
+        return true;
+    } catch (const std::exception& e) {
+        complain(e.what());
+        return false;
+    }
+}
+
+} // namespace
+
+int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& how) {
+    const std::optional<Scenario> scenario = load(file, options);
+    if (!scenario) return bad_input;
+    PredictOptions predicting;
+    predicting.simulate.fold = how.fold;
+    predicting.simulate.replay = how.replay;
+    predicting.simulate.trace = !how.trace.empty();
+    const auto begin = std::chrono::steady_clock::now();
+    const Prediction p = predict(*scenario, predicting);
+    const double took = seconds_since(begin);
+    if (!how.trace.empty() && !save_trace(p.simulation, how.trace)) return bad_input;
+    const bool json = options.json || options.output.ends_with(".json");
+    const TextStyle style = output_style(options);
+    std::string text = json ? to_json(p.report) : to_text(p.report, *scenario, style);
+    if (options.verbose && !json) text += details(p, *scenario, took, style);
+    if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;
+    if (p.report.memory.fits) return done;
+    complain(file + " does not fit: " + why_not(p.report.memory));
+    return too_big;
+}
+
+int run_scenarios(const std::vector<std::string>& files, const Options& options) {
+    Table table{{"scenario", "devices", "step time", "tokens/s", "MFU", "bubble", "peak memory", "fits"}, {false, true, true, true, true, true, true, false}, {}};
+    const TextStyle style = output_style(options);
+    std::string json;
+    int code = done;
+    for (const std::string& file : files) {
+        const std::optional<Scenario> scenario = load(file, options);
+        if (!scenario) return bad_input;
+        const Report r = predict(*scenario).report;
+        if (!r.memory.fits) code = too_big;
+        json += (json.empty() ? "[\n" : ",\n") + to_json(r);
+        table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), metric(r.tokens_per_s, 3), fmt::format("{:.1f} %", r.mfu * 100),
+                              fmt::format("{:.1f} %", r.bubble_fraction * 100),
+                              fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
+                              r.memory.fits ? paint("yes", Ink::green, style) : paint("no", Ink::red, style)});
+    }
+    if (options.quiet && !options.json && options.output.empty()) return code;
+    return deliver(options.json ? json + "]\n" : to_text(table, style), options) ? code : static_cast<int>(bad_input);
+}
+
+} // namespace orrery::simrun

@@ -1,0 +1,93 @@
+// `simrun SWEEP.json`: every combination on all cores, kept in an SQLite file, ranked at the end.
+#include "sim/sweep/sweep.hpp"
+
+#include "sim/simrun/command.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+namespace orrery::simrun {
+
+namespace {
+
+RankBy rank_by(const std::string& name) {
+    static const std::map<std::string, RankBy> names{{"tokens_per_s", RankBy::tokens_per_s}, {"tokens_per_s_per_gpu", RankBy::tokens_per_s_per_gpu},
+                                                     {"mfu", RankBy::mfu}, {"step_time_s", RankBy::step_time_s}, {"peak_bytes", RankBy::peak_bytes}};
+    const auto it = names.find(name);
+    return it == names.end() ? RankBy::tokens_per_s : it->second;
+}
+
+std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyle& style) {
+    const std::vector<std::size_t> order = ranked(run, rank_by(how.by));
+    Table t{{"", "what varies", "step time", "tokens/s", "a device", "MFU", "bubble", "peak memory"}, {true, false, true, true, true, true, true, true}, {}};
+    for (std::size_t i = 0; i < order.size() && i < static_cast<std::size_t>(how.top); ++i) {
+        const SweepRow& r = run.rows[order[i]];
+        t.rows.push_back({std::to_string(i + 1), r.label, seconds_text(r.step_time_s), metric(r.tokens_per_s, 4), metric(r.tokens_per_s_per_gpu, 4),
+                          fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
+                          fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes())});
+    }
+    return order.empty() ? std::string() : to_text(t, style);
+}
+
+// How many of each, and the commonest reasons of what cannot be.
+std::string counts(const SweepRun& run, const TextStyle& style) {
+    std::map<std::string, std::int64_t> status, reasons;
+    for (const SweepRow& r : run.rows) {
+        ++status[name(r.status)];
+        if (r.status == PointStatus::impossible || r.status == PointStatus::failed) ++reasons[r.reason];
+    }
+    std::string text = fmt::format("{} combinations", grouped(static_cast<std::int64_t>(run.rows.size())));
+    for (const auto& [what, n] : status) text += fmt::format(", {} {}", grouped(n), what);
+    if (run.reused > 0) text += fmt::format("; {} were known from before", grouped(run.reused));
+    text += "\n";
+    std::vector<std::pair<std::string, std::int64_t>> sorted(reasons.begin(), reasons.end());
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    for (std::size_t i = 0; i < sorted.size() && i < 5; ++i) {
+        text += fmt::format("  {:>6} x {}\n", sorted[i].second, clip(sorted[i].first, std::max(40, style.width - 12)));
+    }
+    return text;
+}
+
+} // namespace
+
+int run_sweep(const std::string& file, const Options& options, const SweepOptions& how) {
+    const SweepResult loaded = load_sweep(file, options.overrides);
+    if (!loaded.document || !loaded.problems.empty()) {
+        complain(file, loaded.problems);
+        return bad_input;
+    }
+    const std::string database = options.output.empty() ? std::filesystem::path(file).stem().string() + ".sqlite" : options.output;
+    SweepRun run;
+    {
+        ProgressBar progress("sweeping", options);
+        SweepRunOptions running{options.jobs, how.fresh, [&](std::size_t n, std::size_t total) { progress.show(n, total); }};
+        try {
+            run = orrery::run_sweep(*loaded.document, database, running);
+        } catch (const std::runtime_error& e) {
+            complain(e.what());
+            return bad_input;
+        }
+    }
+    Options to_stdout = options;
+    to_stdout.output.clear();
+    if (!how.csv.empty()) {
+        Options csv = options;
+        csv.output = how.csv;
+        if (!deliver(to_csv(*loaded.document, run), csv)) return bad_input;
+    }
+    const TextStyle style = output_style(to_stdout);
+    if (options.json) {
+        deliver(to_json(*loaded.document, run, rank_by(how.by)), to_stdout);
+    } else if (!options.quiet) {
+        const std::string title = paint(loaded.document->name().empty() ? file : loaded.document->name(), Ink::bold, style);
+        deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout);
+    }
+    const auto is = [&](PointStatus s) { return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; }); };
+    return is(PointStatus::fits) ? done : is(PointStatus::too_big) ? too_big : bad_input;
+}
+
+} // namespace orrery::simrun

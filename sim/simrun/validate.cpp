@@ -1,0 +1,31 @@
+// `simrun validate DATASET..`: predictions against published measurements.
+#include "sim/validate/validate.hpp"
+
+#include "sim/simrun/command.hpp"
+
+namespace orrery::simrun {
+
+int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validating) {
+    std::vector<ValidationRow> rows;
+    for (const std::string& file : files) {
+        if (!read_input(file)) return bad_input;
+        DatasetResult set = load_dataset(file);
+        for (const std::string& problem : set.problems) complain(problem);
+        if (!set.is_dataset) return bad_input;
+        rows.insert(rows.end(), std::make_move_iterator(set.rows.begin()), std::make_move_iterator(set.rows.end()));
+    }
+    if (rows.empty()) {
+        complain("no rows to validate");
+        return bad_input;
+    }
+    Validation result;
+    {
+        ProgressBar progress("validating", options);
+        result = validate(std::move(rows), options.jobs, [&](std::size_t n, std::size_t total) { progress.show(n, total); });
+    }
+    if (validating.csv) return deliver(to_csv(result), options) ? done : bad_input;
+    if (options.json || options.output.ends_with(".json")) return deliver(to_json(result), options) ? done : bad_input;
+    return deliver(to_text(result, output_style(options)), options) ? done : bad_input;
+}
+
+} // namespace orrery::simrun

@@ -1,0 +1,82 @@
+// A finished sweep: ranked, as CSV and as JSON.
+#include "sim/sweep/sweep.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace orrery {
+
+namespace {
+
+// Larger is better.
+double merit(const SweepRow& r, RankBy by) {
+    switch (by) {
+    case RankBy::tokens_per_s: return r.tokens_per_s;
+    case RankBy::tokens_per_s_per_gpu: return r.tokens_per_s_per_gpu;
+    case RankBy::mfu: return r.mfu;
+    case RankBy::step_time_s: return -r.step_time_s;
+    case RankBy::peak_bytes: return -static_cast<double>(r.peak_bytes);
+    }
+    return 0;
+}
+
+std::string cell(const std::string& text) {
+    if (text.find_first_of(",\"\n") == std::string::npos) return text;
+    std::string out = "\"";
+    for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return out + "\"";
+}
+
+// A JSON text as a person writes it: strings without their quotes.
+std::string bare(const std::string& json) { return json.size() > 1 && json.front() == '"' ? nlohmann::json::parse(json).get<std::string>() : json; }
+
+} // namespace
+
+std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < run.rows.size(); ++i) {
+        if (run.rows[i].status == PointStatus::fits) order.push_back(i);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return merit(run.rows[a], by) > merit(run.rows[b], by); });
+    return order;
+}
+
+std::string to_csv(const SweepDocument& document, const SweepRun& run) {
+    std::string text;
+    for (const SweepAxis& a : document.axes()) text += cell(a.pointer) + ",";
+    text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,hash\n";
+    for (const SweepRow& r : run.rows) {
+        for (const std::string& v : document.point(r.index).values) text += cell(bare(v)) + ",";
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), cell(r.reason), r.world_size, r.step_time_s, r.tokens_per_s,
+                            r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.peak_bytes, r.capacity_bytes, r.hash);
+    }
+    return text;
+}
+
+std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy by) {
+    using Json = nlohmann::ordered_json;
+    Json j;
+    j["name"] = document.name();
+    j["points"] = Json::array();
+    for (const SweepRow& r : run.rows) {
+        Json values = Json::object();
+        const SweepPoint point = document.point(r.index);
+        for (std::size_t a = 0; a < point.values.size(); ++a) values[document.axes()[a].pointer] = Json::parse(point.values[a]);
+        Json p{{"values", values}, {"status", name(r.status)}};
+        if (!r.reason.empty()) p["reason"] = r.reason;
+        if (r.status == PointStatus::fits || r.status == PointStatus::too_big) {
+            p.update({{"world_size", r.world_size}, {"peak_bytes", r.peak_bytes}, {"capacity_bytes", r.capacity_bytes}});
+        }
+        if (r.status == PointStatus::fits) {
+            p.update({{"step_time_s", r.step_time_s}, {"tokens_per_s", r.tokens_per_s}, {"tokens_per_s_per_gpu", r.tokens_per_s_per_gpu},
+                      {"mfu", r.mfu}, {"hfu", r.hfu}, {"bubble_fraction", r.bubble_fraction}});
+        }
+        j["points"].push_back(p);
+    }
+    j["ranking"] = ranked(run, by);
+    return j.dump(1) + "\n";
+}
+
+} // namespace orrery

@@ -1,0 +1,109 @@
+#include "sim/sweep/store.hpp"
+
+#include <sqlite3.h>
+
+#include <stdexcept>
+
+namespace orrery {
+
+namespace {
+
+constexpr const char* columns = "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
+                                "bubble_fraction, peak_bytes, capacity_bytes";
+
+std::string text_of(sqlite3_stmt* s, int column) {
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(s, column));
+    return text == nullptr ? std::string() : std::string(text);
+}
+
+PointStatus status_of(const std::string& text) {
+    for (PointStatus s : {PointStatus::fits, PointStatus::too_big, PointStatus::impossible}) {
+        if (text == name(s)) return s;
+    }
+    return PointStatus::failed;
+}
+
+void bind_text(sqlite3_stmt* s, int at, const std::string& text) {
+    sqlite3_bind_text(s, at, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+}
+
+SweepRow read(sqlite3_stmt* s) {
+    SweepRow r;
+    r.hash = text_of(s, 0);
+    r.label = text_of(s, 1);
+    r.status = status_of(text_of(s, 2));
+    r.reason = text_of(s, 3);
+    r.world_size = sqlite3_column_int64(s, 4);
+    double* const figures[] = {&r.step_time_s, &r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction};
+    for (int i = 0; i < 6; ++i) *figures[i] = sqlite3_column_double(s, 5 + i);
+    r.peak_bytes = sqlite3_column_int64(s, 11);
+    r.capacity_bytes = sqlite3_column_int64(s, 12);
+    return r;
+}
+
+void bind(sqlite3_stmt* s, const SweepRow& r) {
+    bind_text(s, 1, r.hash);
+    bind_text(s, 2, r.label);
+    bind_text(s, 3, name(r.status));
+    bind_text(s, 4, r.reason);
+    sqlite3_bind_int64(s, 5, r.world_size);
+    const double figures[] = {r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction};
+    for (int i = 0; i < 6; ++i) sqlite3_bind_double(s, 6 + i, figures[i]);
+    sqlite3_bind_int64(s, 12, r.peak_bytes);
+    sqlite3_bind_int64(s, 13, r.capacity_bytes);
+}
+
+} // namespace
+
+SweepStore::SweepStore(const std::string& path) : path_(path) {
+    if (sqlite3_open(path.c_str(), &db_) != SQLITE_OK) fail("open");
+    sqlite3_busy_timeout(db_, 10000);
+    execute("PRAGMA journal_mode=WAL");
+    execute("PRAGMA synchronous=FULL");
+    execute("CREATE TABLE IF NOT EXISTS points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, step_time_s REAL, "
+            "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes INTEGER)");
+    const std::string insert = std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)";
+    if (sqlite3_prepare_v2(db_, insert.c_str(), -1, &insert_, nullptr) != SQLITE_OK) fail("write");
+}
+
+SweepStore::~SweepStore() {
+    sqlite3_finalize(insert_);
+    sqlite3_close(db_);
+}
+
+std::map<std::string, SweepRow> SweepStore::rows() const {
+    sqlite3_stmt* select = nullptr;
+    const std::string sql = std::string("SELECT ") + columns + " FROM points";
+    if (sqlite3_prepare_v2(db_, sql.c_str(), -1, &select, nullptr) != SQLITE_OK) fail("read");
+    std::map<std::string, SweepRow> found;
+    int code = 0;
+    while ((code = sqlite3_step(select)) == SQLITE_ROW) {
+        SweepRow r = read(select);
+        found.emplace(r.hash, std::move(r));
+    }
+    sqlite3_finalize(select);
+    if (code != SQLITE_DONE) fail("read");
+    return found;
+}
+
+void SweepStore::commit(std::span<const SweepRow> rows) {
+    execute("BEGIN IMMEDIATE");
+    for (const SweepRow& r : rows) {
+        bind(insert_, r);
+        if (sqlite3_step(insert_) != SQLITE_DONE) fail("write");
+        sqlite3_reset(insert_);
+    }
+    execute("COMMIT");
+}
+
+void SweepStore::clear() { execute("DELETE FROM points"); }
+
+void SweepStore::execute(const char* sql) {
+    if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail("write");
+}
+
+void SweepStore::fail(const std::string& doing) const {
+    throw std::runtime_error("cannot " + doing + " the sweep's results in " + path_ + ": " + sqlite3_errmsg(db_));
+}
+
+} // namespace orrery

@@ -1,0 +1,183 @@
+// Points side by side on all cores; one more thread writes what is finished, as many rows a commit as have come meanwhile, so that a
+// slow disk delays no prediction.
+#include "sim/sweep/sweep.hpp"
+
+#include "sim/report/report.hpp"
+#include "sim/sweep/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace orrery {
+
+namespace {
+
+std::string in_one_line(const std::vector<Problem>& problems) {
+    std::string text;
+    for (const Problem& p : problems) text += (text.empty() ? "" : "; ") + (p.where.empty() ? "" : p.where + ": ") + p.what;
+    return text;
+}
+
+void fill(SweepRow& row, const Report& r) {
+    row.world_size = r.world_size;
+    row.step_time_s = r.step_time_s;
+    row.tokens_per_s = r.tokens_per_s;
+    row.tokens_per_s_per_gpu = r.tokens_per_s_per_gpu;
+    row.mfu = r.mfu;
+    row.hfu = r.hfu;
+    row.bubble_fraction = r.bubble_fraction;
+    row.peak_bytes = r.memory.stages.empty() ? 0 : fullest(r.memory).peak.count;
+    row.capacity_bytes = r.memory.capacity.count;
+    row.status = r.memory.fits ? PointStatus::fits : PointStatus::too_big;
+    row.reason = why_not(r.memory);
+}
+
+// Rows on their way to the file. An error of the file reaches the thread that asks for it.
+class Writer {
+  public:
+    explicit Writer(SweepStore& store) : store_(store), thread_([this] { write(); }) {}
+
+    void add(SweepRow row) {
+        const std::lock_guard lock(mutex_);
+        pending_.push_back(std::move(row));
+        come_.notify_one();
+    }
+
+    bool broken() const { return broken_; }
+
+    void finish() {
+        {
+            const std::lock_guard lock(mutex_);
+            finished_ = true;
+            come_.notify_one();
+        }
+        thread_.join();
+        if (error_) std::rethrow_exception(error_);
+    }
+
+  private:
+    void write() {
+        try {
+            std::unique_lock lock(mutex_);
+            while (true) {
+                come_.wait(lock, [&] { return finished_ || !pending_.empty(); });
+                if (pending_.empty()) return;
+                std::vector<SweepRow> rows;
+                rows.swap(pending_);
+                lock.unlock();
+                store_.commit(rows);
+                lock.lock();
+            }
+        } catch (...) {
+            error_ = std::current_exception();
+            broken_ = true;
+        }
+    }
+
+    SweepStore& store_;
+    std::mutex mutex_;
+    std::condition_variable come_;
+    std::vector<SweepRow> pending_;
+    bool finished_ = false;
+    std::atomic<bool> broken_{false};
+    std::exception_ptr error_;
+    std::thread thread_;
+};
+
+} // namespace
+
+const char* name(PointStatus s) {
+    switch (s) {
+    case PointStatus::fits: return "fits";
+    case PointStatus::too_big: return "too big";
+    case PointStatus::impossible: return "impossible";
+    case PointStatus::failed: break;
+    }
+    return "failed";
+}
+
+// FNV-1a, 64 bits. The version is part of it: another version's predictions are not this one's.
+std::string point_hash(const SweepPoint& point) {
+    std::uint64_t h = 14695981039346656037u;
+    const auto mix = [&](std::string_view text) {
+        for (unsigned char c : text) h = (h ^ c) * 1099511628211u;
+    };
+    mix(ORRERY_VERSION);
+    mix(point.json);
+    if (point.rejected) mix(*point.rejected);
+    return fmt::format("{:016x}", h);
+}
+
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir) {
+    SweepRow row;
+    row.index = index;
+    row.hash = point_hash(point);
+    row.label = point.label;
+    if (point.rejected) {
+        row.status = PointStatus::impossible;
+        row.reason = *point.rejected;
+        return row;
+    }
+    try {
+        ParseOptions parsing;
+        parsing.base_dir = base_dir;
+        ParseResult parsed = parse_scenario(point.json, parsing);
+        if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+        if (!parsed.problems.empty() || !parsed.scenario) {
+            row.status = PointStatus::impossible;
+            row.reason = in_one_line(parsed.problems);
+            return row;
+        }
+        PredictOptions predicting;
+        predicting.only_if_fits = true;
+        fill(row, predict(*parsed.scenario, predicting).report);
+    } catch (const std::exception& e) {
+        row.status = PointStatus::failed;
+        row.reason = e.what();
+    }
+    return row;
+}
+
+SweepRun run_sweep(const SweepDocument& document, const std::string& database, const SweepRunOptions& options) {
+    SweepStore store(database);
+    if (options.fresh) store.clear();
+    const std::map<std::string, SweepRow> known = store.rows();
+    SweepRun run;
+    run.rows.resize(static_cast<std::size_t>(document.size()));
+    Writer writer(store);
+    std::atomic<std::int64_t> next{0}, reused{0};
+    std::mutex counting;
+    std::size_t finished = 0;
+    const auto work = [&] {
+        for (std::int64_t i = next++; i < document.size() && !writer.broken(); i = next++) {
+            const SweepPoint point = document.point(i);
+            SweepRow& row = run.rows[static_cast<std::size_t>(i)];
+            if (const auto it = known.find(point_hash(point)); it != known.end()) {
+                row = it->second;
+                row.index = i;
+                ++reused;
+            } else {
+                row = evaluate(point, i, document.base_dir());
+                writer.add(row);
+            }
+            const std::lock_guard lock(counting);
+            if (++finished; options.progress) options.progress(finished, run.rows.size());
+        }
+    };
+    const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<std::thread> threads;
+    for (int t = 1; t < std::min<std::int64_t>(jobs, document.size()); ++t) threads.emplace_back(work);
+    work();
+    for (std::thread& t : threads) t.join();
+    writer.finish();
+    run.reused = reused;
+    return run;
+}
+
+} // namespace orrery

@@ -1,0 +1,59 @@
+// A sweep run: every point of a SweepDocument predicted on all cores, each result in an SQLite file as soon as it is there, so that a
+// run that is stopped, by kill -9 too, goes on where it was. Points are known by their scenario's hash, not by their number: a sweep
+// that gains a value computes only what is new.
+#pragma once
+
+#include "sim/scenario/sweep.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// fits: predicted, and it fits. too_big: does not fit; reason says where. impossible: a constraint or the parser refuses it. failed: the
+// plan could not run, or our bug.
+enum class PointStatus : std::uint8_t { fits, too_big, impossible, failed };
+const char* name(PointStatus s);
+
+struct SweepRow {
+    std::int64_t index = 0;               // in the document; not stored
+    std::string hash;                     // of the scenario's text and this program's version, 16 hex digits
+    std::string label;
+    PointStatus status = PointStatus::failed;
+    std::string reason;                   // why not; empty for fits
+    std::int64_t world_size = 0;
+    double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
+    std::int64_t peak_bytes = 0, capacity_bytes = 0;
+
+    friend bool operator==(const SweepRow&, const SweepRow&) = default;
+};
+
+// What the rows are ranked by, best first.
+enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step_time_s, peak_bytes };
+
+struct SweepRun {
+    std::vector<SweepRow> rows;           // by index, every point
+    std::int64_t reused = 0;              // found in the file
+};
+
+struct SweepRunOptions {
+    int jobs = 0;                         // 0: all cores
+    bool fresh = false;                   // forget what the file holds
+    std::function<void(std::size_t done, std::size_t total)> progress;   // called by one thread at a time
+};
+
+std::string point_hash(const SweepPoint& point);
+// Never throws: what goes wrong is in the row.
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir);
+// Throws std::runtime_error where the file cannot be opened or written, or is not a sweep's.
+SweepRun run_sweep(const SweepDocument& document, const std::string& database, const SweepRunOptions& options = {});
+
+// Indices of the rows that fit, best first; equals in the order of the document.
+std::vector<std::size_t> ranked(const SweepRun& run, RankBy by);
+
+std::string to_csv(const SweepDocument& document, const SweepRun& run);
+std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy by);
+
+} // namespace orrery
