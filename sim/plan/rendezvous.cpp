@@ -16,7 +16,6 @@ struct Channel {
     bool gradient;
     std::vector<TransferStep> sends, receives;
     std::size_t met = 0;
-    std::vector<std::size_t> places; // positions of the receives in the receiver's program (blocking only, to hoist them)
 };
 
 struct RankState {
@@ -54,28 +53,6 @@ public:
             advance(rank);
         }
         return faults_;
-    }
-
-    // Lets one receive be posted early, in `program`, which is the one that runs; false: there is none that would help.
-    bool hoist_one(PipelineProgram& program) {
-        if (places_missing_) find_places();
-        for (Channel& channel : channels_) {
-            RankState& to = ranks_[channel.to];
-            const std::size_t next = channel.receives.size();
-            if (channel.sends.size() <= next || !to.posted || next >= channel.places.size()) continue;
-            auto& later = program[channel.to][channel.places[next]].transfers;
-            const auto receive = std::find_if(later.begin(), later.end(), [&](const TransferStep& transfer) {
-                return !transfer.send && transfer.from_stage == channel.from && transfer.gradient == channel.gradient;
-            });
-            if (receive == later.end()) continue;
-            const TransferStep moved = *receive;
-            later.erase(receive);
-            program[channel.to][to.at].transfers.push_back(moved);
-            ++to.open;
-            post(channel.to, moved);
-            return true;
-        }
-        return false;
     }
 
     // Whoever has not reached the end, and for what; then ends that were posted and never met.
@@ -130,7 +107,7 @@ private:
         for (const RankState::Port& port : ranks_[rank].ports)
             if (port.peer == peer && port.gradient == transfer.gradient && port.send == transfer.send) return port.channel;
         const int index = static_cast<int>(channels_.size());
-        channels_.push_back({transfer.from_stage, transfer.to_stage, transfer.gradient, {}, {}, 0, {}});
+        channels_.push_back({transfer.from_stage, transfer.to_stage, transfer.gradient, {}, {}, 0});
         ranks_[transfer.from_stage].ports.push_back({transfer.to_stage, transfer.gradient, true, index});
         ranks_[transfer.to_stage].ports.push_back({transfer.from_stage, transfer.gradient, false, index});
         return index;
@@ -202,19 +179,10 @@ private:
         return true;
     }
 
-    void find_places() {
-        places_missing_ = false;
-        for (int rank = 0; rank < stages_; ++rank)
-            for (std::size_t i = 0; i < program_[rank].size(); ++i)
-                for (const TransferStep& transfer : program_[rank][i].transfers)
-                    if (!transfer.send) channels_[channel_of(rank, transfer)].places.push_back(i);
-    }
-
     const PipelineProgram& program_;
     int (*stage_of_)(int, int);
     int stages_, chunks_;
     bool overlap_;
-    bool places_missing_ = true;
     std::vector<RankState> ranks_;
     std::vector<Channel> channels_;
     std::vector<std::uint8_t> made_[2], arrived_[2]; // by (gradient), then (chunk, microbatch)
@@ -233,15 +201,6 @@ std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*st
     Rendezvous meeting(program, stage_of, chunks, overlap);
     meeting.run();
     return meeting.standstill();
-}
-
-std::vector<RendezvousFault> hoist_receives(PipelineProgram& program, int (*stage_of)(int, int), int chunks) {
-    Rendezvous meeting(program, stage_of, chunks, false);
-    do meeting.run();
-    while (meeting.hoist_one(program));
-    auto faults = meeting.standstill();
-    for (auto& steps : program) std::erase_if(steps, [](const ProgramStep& action) { return action.is_exchange && action.transfers.empty(); });
-    return faults;
 }
 
 std::string to_text(const RendezvousFault& fault) {

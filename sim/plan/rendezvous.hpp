@@ -26,10 +26,6 @@ struct RendezvousFault {
 // on at once, and a step waits for its input.
 std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int chunk, int stages), int chunks, bool overlap);
 
-// The same for a blocking program, moving receives forward until it runs: where all stand still, a rank that waits takes the receive of
-// what a peer is already sending to it into the exchange it waits in. What is left are faults of the schedule itself.
-std::vector<RendezvousFault> hoist_receives(PipelineProgram& program, int (*stage_of)(int chunk, int stages), int chunks);
-
 std::string to_text(const RendezvousFault& fault);
 
 } // namespace orrery

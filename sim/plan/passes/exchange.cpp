@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
+#include <limits>
 #include <optional>
-#include <tuple>
 
 namespace orrery {
 namespace {
@@ -28,89 +27,235 @@ struct Pipeline {
     }
 };
 
-// Where on its rank each value is used: index of the step in the rank's schedule, by (gradient, sending chunk, microbatch).
-class Uses {
+std::int64_t microbatches_of(const Schedule& schedule) {
+    std::int64_t microbatches = 0;
+    for (const auto& steps : schedule.ranks)
+        for (const ScheduleStep& step : steps) microbatches = std::max<std::int64_t>(microbatches, step.microbatch + 1);
+    return microbatches;
+}
+
+// The schedule by a clock in which links are free, forward, input and weight steps last one, and whole backward steps `backward`: what
+// is at work at the same time on different ranks.
+class Slots {
 public:
-    Uses(const Schedule& schedule, int chunks) : chunks_(chunks) {
-        std::int64_t microbatches = 0;
-        for (const auto& steps : schedule.ranks)
-            for (const ScheduleStep& step : steps) microbatches = std::max<std::int64_t>(microbatches, step.microbatch + 1);
-        for (auto& index : index_) index.assign(static_cast<std::size_t>(microbatches * chunks), -1);
-        for (const auto& steps : schedule.ranks)
-            for (std::size_t i = 0; i < steps.size(); ++i) {
-                const bool gradient = steps[i].kind != StepKind::forward;
-                const int sender = gradient ? steps[i].chunk + 1 : steps[i].chunk - 1;
-                if (steps[i].kind == StepKind::weight || sender < 0 || sender >= chunks) continue;
-                index_[gradient][at(sender, steps[i].microbatch)] = static_cast<std::int64_t>(i);
-            }
+    Slots(const Schedule& schedule, const Pipeline& pipeline, int backward)
+        : schedule_(schedule), pipeline_(pipeline), backward_(backward), start_(schedule.ranks.size()) {
+        for (auto& end : end_) end.assign(std::size_t(microbatches_of(schedule) * pipeline.chunks), -1);
+        for (int rank = 0; rank < pipeline.stages; ++rank) {
+            start_[rank].reserve(schedule.ranks[rank].size());
+            runnable_.push_back(rank);
+        }
+        while (!runnable_.empty()) {
+            const int rank = runnable_.back();
+            runnable_.pop_back();
+            advance(rank);
+        }
+        for (int rank = 0; rank < pipeline.stages; ++rank)
+            if (start_[rank].size() < schedule.ranks[rank].size()) give_up(rank);
     }
 
-    std::int64_t of(const TransferStep& transfer) const { return index_[transfer.gradient][at(transfer.chunk, transfer.microbatch)]; }
+    // Gap g of a rank is the time between its steps g - 1 and g, in which it can exchange without holding anything up.
+    std::int64_t opens(int rank, std::size_t gap) const {
+        return gap == 0 ? 0 : start_[rank][gap - 1] + length(schedule_.ranks[rank][gap - 1]);
+    }
+    std::int64_t closes(int rank, std::size_t gap) const {
+        return gap == start_[rank].size() ? std::numeric_limits<std::int64_t>::max() : start_[rank][gap];
+    }
 
 private:
-    std::size_t at(int chunk, int microbatch) const { return std::size_t(microbatch) * chunks_ + chunk; }
-    int chunks_;
-    std::vector<std::int64_t> index_[2];
-};
+    std::int64_t length(const ScheduleStep& step) const { return step.kind == StepKind::backward ? backward_ : 1; }
 
-using Receives = std::vector<std::vector<std::vector<TransferStep>>>; // by rank and step: what is to arrive before it
+    std::int64_t& end(bool gradient, int chunk, int microbatch) {
+        return end_[gradient][std::size_t(microbatch) * pipeline_.chunks + chunk];
+    }
 
-// A channel delivers in the order of its sends. Where a rank uses a later value first, what precedes it on the channel comes with it:
-// hence the least use over all that follow.
-Receives place_receives(const Schedule& schedule, const Pipeline& pipeline) {
-    std::map<std::tuple<int, int, bool>, std::vector<TransferStep>> channels;
-    for (const auto& steps : schedule.ranks)
-        for (const ScheduleStep& step : steps)
-            if (auto sent = pipeline.made_by(step)) channels[{sent->from_stage, sent->to_stage, sent->gradient}].push_back(*sent);
-    const Uses uses(schedule, pipeline.chunks);
-    Receives receives(schedule.ranks.size());
-    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) receives[rank].resize(schedule.ranks[rank].size());
-    for (auto& [channel, sent] : channels) {
-        std::vector<std::int64_t> place(sent.size());
-        std::int64_t least = std::int64_t(schedule.ranks[std::get<1>(channel)].size()) - 1;
-        for (std::size_t k = sent.size(); k-- > 0;) place[k] = least = std::min(least, uses.of(sent[k]));
-        for (std::size_t k = 0; k < sent.size(); ++k) {
-            if (place[k] < 0) continue; // nobody uses it: the rendezvous will name it
-            sent[k].send = false;
-            receives[sent[k].to_stage][place[k]].push_back(sent[k]);
+    // When the step's input is there; -1: not yet known.
+    std::int64_t ready(const ScheduleStep& step) {
+        if (step.kind == StepKind::weight) return end(true, step.chunk, step.microbatch);
+        if (step.kind == StepKind::forward) return step.chunk == 0 ? 0 : end(false, step.chunk - 1, step.microbatch);
+        const bool last = step.chunk == pipeline_.chunks - 1;
+        return last ? end(false, step.chunk, step.microbatch) : end(true, step.chunk + 1, step.microbatch);
+    }
+
+    void advance(int rank) {
+        const auto& steps = schedule_.ranks[rank];
+        while (start_[rank].size() < steps.size()) {
+            const ScheduleStep& step = steps[start_[rank].size()];
+            const std::int64_t since = ready(step);
+            if (since < 0) return;
+            start_[rank].push_back(std::max(since, opens(rank, start_[rank].size())));
+            if (step.kind == StepKind::weight) continue;
+            const bool gradient = step.kind != StepKind::forward;
+            end(gradient, step.chunk, step.microbatch) = start_[rank].back() + length(step);
+            const int next = gradient ? step.chunk - 1 : step.chunk + 1;
+            if (next >= 0 && next < pipeline_.chunks) runnable_.push_back(pipeline_.stage_of(next, pipeline_.stages));
         }
     }
-    return receives;
+
+    // Shapes that cannot run are refused by ScheduleInfo::check, so this is a schedule's bug.
+    [[noreturn]] void give_up(int rank) const {
+        const ScheduleStep& step = schedule_.ranks[rank][start_[rank].size()];
+        std::fprintf(stderr, "exchange pass: the schedule stands still: rank %d, step %zu (chunk %d, microbatch %d) never gets its input\n",
+                     rank, start_[rank].size(), step.chunk, step.microbatch);
+        std::abort();
+    }
+
+    const Schedule& schedule_;
+    const Pipeline& pipeline_;
+    int backward_;
+    std::vector<std::vector<std::int64_t>> start_; // by rank and step
+    std::vector<std::int64_t> end_[2];             // of forward and backward steps, by (microbatch, chunk)
+    std::vector<int> runnable_;
+};
+
+// The other end of a transfer: the sending step on its rank, and the step that needs it on the rank it goes to.
+struct Delivery {
+    TransferStep transfer;
+    std::size_t made, used;
+};
+
+struct ChannelOrder {
+    int to;
+    std::vector<Delivery> deliveries; // in the order of their sends
+};
+
+std::vector<ChannelOrder> channels_of(const Schedule& schedule, const Pipeline& pipeline) {
+    std::vector<std::size_t> used[2];
+    for (auto& index : used) index.assign(std::size_t(microbatches_of(schedule) * pipeline.chunks), 0);
+    const auto at = [&](int chunk, int microbatch) { return std::size_t(microbatch) * pipeline.chunks + chunk; };
+    for (const auto& steps : schedule.ranks)
+        for (std::size_t i = 0; i < steps.size(); ++i)
+            if (steps[i].kind != StepKind::weight) used[steps[i].kind != StepKind::forward][at(steps[i].chunk, steps[i].microbatch)] = i;
+    std::vector<ChannelOrder> channels;
+    for (const auto& steps : schedule.ranks) {
+        const std::size_t first = channels.size(); // this rank's: a handful
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            const auto sent = pipeline.made_by(steps[i]);
+            if (!sent) continue;
+            auto channel = std::find_if(channels.begin() + std::ptrdiff_t(first), channels.end(), [&](const ChannelOrder& known) {
+                return known.to == sent->to_stage && known.deliveries[0].transfer.gradient == sent->gradient;
+            });
+            if (channel == channels.end()) channel = channels.insert(channel, {sent->to_stage, {}});
+            const int user = sent->gradient ? sent->chunk - 1 : sent->chunk + 1;
+            channel->deliveries.push_back({*sent, i, used[sent->gradient][at(user, sent->microbatch)]});
+        }
+    }
+    return channels;
 }
+
+using Gaps = std::vector<std::vector<std::vector<TransferStep>>>; // by rank and gap: what is exchanged there
+
+Gaps empty_gaps(const Schedule& schedule) {
+    Gaps gaps;
+    for (const auto& steps : schedule.ranks) gaps.emplace_back(steps.size() + 1);
+    return gaps;
+}
+
+// A channel delivers in the order of its sends: where a rank uses a later value first, what precedes it on the channel comes with it.
+void settle_uses(ChannelOrder& channel) {
+    auto& deliveries = channel.deliveries;
+    for (std::size_t k = deliveries.size(); k-- > 1;) deliveries[k - 1].used = std::min(deliveries[k - 1].used, deliveries[k].used);
+}
+
+// Gaps of sender and receiver that are open at the same time, so that neither waits for the other. First choice: behind the step that
+// makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose next step is due),
+// or the sender gives it later; Megatron's interleaved schedule does both. Else the first choice stands, and one of them waits.
+class Meeting {
+public:
+    Meeting(const Slots& slots, int from, int to) : slots_(slots), from_(from), to_(to) {}
+
+    // For the deliveries of a channel in order: neither end ever moves back. False: one end will wait for the other.
+    bool next(const Delivery& delivery) {
+        const std::size_t earliest = std::max(give, delivery.made + 1);
+        while (take < delivery.used && slots_.closes(to_, take) < slots_.opens(from_, earliest)) ++take;
+        give = earliest;
+        if (meet(earliest, delivery.used)) {
+            take = delivery.used;
+            return true;
+        }
+        std::size_t sender = earliest, receiver = take;
+        for (int tries = 0; tries < 16 && receiver <= delivery.used; ++tries) {
+            if (meet(sender, receiver)) {
+                give = sender;
+                take = receiver;
+                return true;
+            }
+            if (slots_.closes(from_, sender) < slots_.opens(to_, receiver)) ++sender;
+            else ++receiver;
+        }
+        return false;
+    }
+
+    std::size_t give = 0, take = 0; // gaps of the sender and of the receiver
+
+private:
+    bool meet(std::size_t sender, std::size_t receiver) const {
+        return std::max(slots_.opens(from_, sender), slots_.opens(to_, receiver)) <=
+               std::min(slots_.closes(from_, sender), slots_.closes(to_, receiver));
+    }
+
+    const Slots& slots_;
+    int from_, to_;
+};
 
 void append_exchange(std::vector<ProgramStep>& program, std::vector<TransferStep> transfers) {
     if (!transfers.empty()) program.push_back({true, {}, std::move(transfers)});
 }
 
-std::vector<ProgramStep> blocking(const std::vector<ScheduleStep>& steps, std::vector<std::vector<TransferStep>>& receives,
-                                  const Pipeline& pipeline) {
-    std::vector<ProgramStep> program;
-    program.reserve(2 * steps.size() + 1);
-    std::vector<TransferStep> pending; // sends of the step before
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        pending.insert(pending.end(), receives[i].begin(), receives[i].end());
-        append_exchange(program, std::move(pending));
-        pending.clear();
-        program.push_back({false, steps[i], {}});
-        if (auto sent = pipeline.made_by(steps[i])) pending.push_back(*sent);
+struct Blocking {
+    PipelineProgram program;
+    bool all_meet = true; // in gaps of the clock: then the program runs through, for the clock's own times show how
+};
+
+Blocking blocking(const Schedule& schedule, const Pipeline& pipeline, std::vector<ChannelOrder>& channels, int backward) {
+    const Slots slots(schedule, pipeline, backward);
+    Blocking result;
+    Gaps gaps = empty_gaps(schedule);
+    for (ChannelOrder& channel : channels) {
+        const int from = channel.deliveries[0].transfer.from_stage;
+        Meeting meeting(slots, from, channel.to);
+        for (Delivery& delivery : channel.deliveries) {
+            result.all_meet = meeting.next(delivery) && result.all_meet;
+            delivery.transfer.send = true;
+            gaps[from][meeting.give].push_back(delivery.transfer);
+            delivery.transfer.send = false;
+            gaps[channel.to][meeting.take].push_back(delivery.transfer);
+        }
     }
-    append_exchange(program, std::move(pending));
-    return program;
+    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+        const auto& steps = schedule.ranks[rank];
+        auto& program = result.program.emplace_back();
+        program.reserve(2 * steps.size() + 1);
+        for (std::size_t i = 0; i <= steps.size(); ++i) {
+            auto& transfers = gaps[rank][i];
+            if (transfers.size() > 1) std::stable_partition(transfers.begin(), transfers.end(), [](const TransferStep& t) { return t.send; });
+            append_exchange(program, std::move(transfers));
+            if (i < steps.size()) program.push_back({false, steps[i], {}});
+        }
+    }
+    return result;
 }
 
-std::vector<ProgramStep> overlapped(const std::vector<ScheduleStep>& steps, const std::vector<std::vector<TransferStep>>& receives,
-                                    const Pipeline& pipeline) {
-    std::vector<ProgramStep> program;
-    program.reserve(3 * steps.size() + 1);
-    const auto post = [&](std::size_t i) {
-        if (i < steps.size())
-            for (const TransferStep& receive : receives[i]) append_exchange(program, {receive});
-    };
-    post(0);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        post(i + 1);
-        program.push_back({false, steps[i], {}});
-        if (auto sent = pipeline.made_by(steps[i])) append_exchange(program, {*sent});
+PipelineProgram overlapped(const Schedule& schedule, const Pipeline& pipeline, const std::vector<ChannelOrder>& channels) {
+    Gaps receives = empty_gaps(schedule);
+    for (const ChannelOrder& channel : channels)
+        for (Delivery delivery : channel.deliveries) {
+            delivery.transfer.send = false;
+            receives[channel.to][delivery.used].push_back(delivery.transfer);
+        }
+    PipelineProgram program(schedule.ranks.size());
+    for (std::size_t rank = 0; rank < program.size(); ++rank) {
+        const auto& steps = schedule.ranks[rank];
+        program[rank].reserve(3 * steps.size() + 1);
+        const auto post = [&](std::size_t i) {
+            for (const TransferStep& receive : receives[rank][i]) append_exchange(program[rank], {receive});
+        };
+        post(0);
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            post(i + 1);
+            program[rank].push_back({false, steps[i], {}});
+            if (auto sent = pipeline.made_by(steps[i])) append_exchange(program[rank], {*sent});
+        }
     }
     return program;
 }
@@ -119,18 +264,14 @@ std::vector<ProgramStep> overlapped(const std::vector<ScheduleStep>& steps, cons
 
 PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, int), int stages, int chunks, bool overlap) {
     const Pipeline pipeline{stage_of, stages, chunks};
-    Receives receives = place_receives(schedule, pipeline);
-    PipelineProgram program;
-    for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank)
-        program.push_back(overlap ? overlapped(schedule.ranks[rank], receives[rank], pipeline)
-                                  : blocking(schedule.ranks[rank], receives[rank], pipeline));
-    const auto faults = overlap ? rendezvous(program, stage_of, chunks, true) : hoist_receives(program, stage_of, chunks);
-    if (!faults.empty()) { // shapes that cannot run are refused by ScheduleInfo::check: whatever comes here is a schedule's bug
-        std::fprintf(stderr, "insert_exchanges: the schedule cannot run:\n");
-        for (const RendezvousFault& fault : faults) std::fprintf(stderr, "  %s\n", to_text(fault).c_str());
-        std::abort();
-    }
-    return program;
+    std::vector<ChannelOrder> channels = channels_of(schedule, pipeline);
+    for (ChannelOrder& channel : channels) settle_uses(channel);
+    if (overlap) return overlapped(schedule, pipeline, channels);
+    // A backward pass takes about two forwards. Where some ends do not meet by that clock and their waits close a circle, steps of one
+    // length are the way out: between them all gaps are open at whole times, so that every end meets the other.
+    Blocking result = blocking(schedule, pipeline, channels, 2);
+    if (!result.all_meet && !rendezvous(result.program, stage_of, chunks, false).empty()) result = blocking(schedule, pipeline, channels, 1);
+    return std::move(result.program);
 }
 
 std::string to_text(const PipelineProgram& program) {
