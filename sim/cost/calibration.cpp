@@ -240,8 +240,8 @@ KernelTables kernel_tables(const Device& device) {
 }
 
 void scale_rates(LinkTable& t, double f) {
-    for (double* r : {&t.link_rate, &t.nominal, &t.ll_rate, &t.ll128_rate, &t.simple_rate, &t.simple_copy, &t.direct_rate, &t.direct_copy,
-                      &t.choice_ll_max, &t.choice_ll128_cap, &t.choice_bus})
+    for (double* r : {&t.link_rate, &t.nominal, &t.ll_rate, &t.ll128_rate, &t.simple_rate, &t.direct_rate, &t.choice_ll_max,
+                      &t.choice_ll128_cap, &t.choice_bus})
         *r *= f;
     for (double& s : t.choice_nvls_speeds) s *= f;
 }

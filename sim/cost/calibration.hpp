@@ -85,7 +85,7 @@ struct LinkTable {
     Source source;
 };
 LinkTable link_table(const Cluster& cluster);
-void scale_rates(LinkTable& t, double factor);          // every rate is proportional to the links' own
+void scale_rates(LinkTable& t, double factor);          // all rates but a rank's copy to itself, which no link carries
 
 // One kind of fabric between nodes.
 struct FabricTable {

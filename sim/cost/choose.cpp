@@ -9,11 +9,11 @@ namespace {
 constexpr double base_us[] = {6.6, 14.0, 8.4};   // LL, LL128, Simple (NCCL 2.30)
 constexpr double nvls_us = 25;
 
-// The fastest tabulated channel speed that n channels can have together.
+// The fastest tabulated channel speed that n channels can have together; where even the slowest is too much (a rack), an even share.
 double nvls_speed(const LinkTable& t, int n) {
     for (double s : t.choice_nvls_speeds)
         if (n * s <= t.nominal * (1 + 1e-9)) return s;
-    return 0;
+    return t.nominal / n;
 }
 
 double ring_bandwidth(const LinkTable& t, Protocol p) {

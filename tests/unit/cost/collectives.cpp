@@ -1,0 +1,216 @@
+// Collectives: do the class models hit the figures they were scored with, is the choice NCCL's, and do bytes obey the volume laws?
+#include "sim/cost/collectives.hpp"
+
+#include "fixture.hpp"
+
+#include <map>
+
+namespace orrery {
+namespace {
+
+using namespace cost_test;
+
+constexpr double kib = 1024, mib = 1048576;
+
+double single(const char* device, CollectiveKind kind, int n, double bytes) {
+    return alone_us(Costs(on_device(device, n)).collective(kind, bytes, ranks(n)));
+}
+
+std::string algorithm(const char* device, CollectiveKind kind, int n, double bytes, DType dtype = DType::bf16) {
+    return Costs(on_device(device, n)).collective(kind, bytes, ranks(n), dtype).algorithm;
+}
+
+// Figures of the fitted class models (measured in brackets): 2102, 2111, 18.7, 103.9, 124.8, 48.0, 1806.7, 20299 us.
+TEST(Collectives, HitTheClassModels) {
+    EXPECT_NEAR(single("a100-sxm-80gb", CollectiveKind::all_gather, 4, 512 * mib), 2119.9, 2);
+    EXPECT_NEAR(single("h100-sxm-80gb", CollectiveKind::all_reduce, 8, 512 * mib), 2038.0, 1.5);
+    EXPECT_NEAR(single("h100-sxm-80gb", CollectiveKind::all_reduce, 8, 64 * kib), 19.8, 0.1);
+    EXPECT_NEAR(single("b200-192gb", CollectiveKind::all_gather, 8, 16 * mib), 99.5, 0.3);
+    EXPECT_NEAR(single("b200-192gb", CollectiveKind::all_to_all, 4, 64 * mib), 126.5, 0.3);
+    EXPECT_NEAR(single("b200-192gb", CollectiveKind::reduce_scatter, 4, 8 * mib), 50.8, 0.2);
+    EXPECT_NEAR(single("gb200", CollectiveKind::all_reduce, 72, 512 * mib), 1942.6, 2);
+    EXPECT_NEAR(single("gb200", CollectiveKind::all_reduce, 72, 8192 * mib), 18486, 20);
+}
+
+TEST(Collectives, ChooseAsNcclDoes) {
+    const auto ag = CollectiveKind::all_gather, ar = CollectiveKind::all_reduce;
+    EXPECT_EQ(algorithm("a100-sxm-80gb", ag, 4, 1 * mib), "ring/LL");
+    EXPECT_EQ(algorithm("a100-sxm-80gb", ag, 4, 2 * mib), "ring/Simple");
+    EXPECT_EQ(algorithm("a100-sxm-80gb", ag, 8, 2 * mib), "ring/LL");
+    EXPECT_EQ(algorithm("a100-sxm-80gb", ag, 8, 8 * mib), "ring/LL128");
+    EXPECT_EQ(algorithm("a100-sxm-80gb", ag, 8, 16 * mib), "ring/Simple");
+    EXPECT_NE(algorithm("h100-sxm-80gb", ar, 8, 1 * mib), "nvls");
+    EXPECT_EQ(algorithm("h100-sxm-80gb", ar, 8, 2 * mib), "nvls");
+    EXPECT_NE(algorithm("b200-192gb", ar, 8, 2 * mib), "nvls");
+    EXPECT_EQ(algorithm("b200-192gb", ar, 8, 4 * mib), "nvls");
+    EXPECT_NE(algorithm("h100-sxm-80gb", ar, 4, 512 * mib), "nvls");              // from 5 on, on Hopper
+    EXPECT_EQ(algorithm("h100-sxm-80gb", ar, 5, 8192 * mib), "nvls");
+    EXPECT_NE(algorithm("h100-sxm-80gb", ar, 8, 64 * mib, DType::uint8), "nvls");  // multicast does not add bytes
+    EXPECT_EQ(algorithm("h100-sxm-80gb", ag, 8, 512 * mib), "ring/Simple");
+    EXPECT_EQ(algorithm("a100-sxm-80gb", ar, 8, 512 * mib), "ring/Simple");
+}
+
+TEST(Collectives, TheScenarioCanForceAnAlgorithm) {
+    Scenario s = on_cluster("dgx-h100", 4);
+    for (const char* wish : {"ring", "tree", "hierarchical", "nvls", "sharp"}) {
+        s.strategy.collective_algorithm = wish;
+        const std::string got = Costs(s).collective(CollectiveKind::all_reduce, 256 * mib, ranks(32)).algorithm;
+        EXPECT_EQ(got.substr(0, std::string_view(wish).size()), wish);
+    }
+    s.cluster.nodes = 1;
+    s.strategy.collective_algorithm = "ring";
+    EXPECT_EQ(Costs(s).collective(CollectiveKind::all_reduce, 256 * mib, ranks(8)).algorithm, "ring/Simple");
+    s.strategy.collective_algorithm = "nvls";
+    EXPECT_EQ(Costs(s).collective(CollectiveKind::all_reduce, 4 * kib, ranks(8)).algorithm, "nvls");
+}
+
+// A ring sends 2(n-1)/n of the buffer out of each member and takes as much in; all-gather and reduce-scatter half of that.
+TEST(Collectives, RingVolumesInsideANode) {
+    const Costs c(on_device("a100-sxm-80gb", 8));
+    for (int n : {2, 3, 8})
+        for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
+            const auto group = ranks(n);
+            const double expected = (kind == CollectiveKind::all_reduce ? 2.0 : 1.0) * (n - 1) / n;
+            const auto loads = c.loads(kind, 64 * mib, c.collective(kind, 64 * mib, group), group);
+            EXPECT_EQ(loads.size(), static_cast<std::size_t>(2 * n));   // out and in of each
+            for (const LinkLoad& l : loads) EXPECT_NEAR(l.load, expected, 1e-12) << orrery::name(kind) << " " << n;
+        }
+}
+
+double nic_bytes(const Costs& c, const std::vector<LinkLoad>& loads, int node) {
+    double out = 0;
+    for (const LinkLoad& l : loads) {
+        const Link& link = c.fabric.links()[static_cast<std::size_t>(l.link)];
+        if (link.kind == LinkKind::nic && link.node == node) out += l.load;
+    }
+    return out / 2;   // out and in
+}
+
+// Bytes through a node's NICs, each way, per byte of S: ring 2(n-1)/n; tree S with two nodes, at most 2 S with more; SHARP S;
+// hierarchical 2(N-1)/N.
+TEST(Collectives, VolumesBetweenNodes) {
+    for (int nodes : {2, 4, 8}) {
+        const int n = 8 * nodes;
+        const auto group = ranks(n);
+        std::map<std::string, double> most;
+        for (const char* wish : {"ring", "tree", "sharp", "hierarchical"}) {
+            Scenario s = on_cluster("dgx-a100-80gb", nodes);
+            s.strategy.collective_algorithm = wish;
+            const Costs c(s);
+            const auto loads = c.loads(CollectiveKind::all_reduce, 1e9, c.collective(CollectiveKind::all_reduce, 1e9, group), group);
+            for (int k = 0; k < nodes; ++k) most[wish] = std::max(most[wish], nic_bytes(c, loads, k));
+        }
+        EXPECT_NEAR(most["ring"], 2.0 * (n - 1) / n, 1e-9) << nodes;
+        EXPECT_NEAR(most["hierarchical"], 2.0 * (nodes - 1) / nodes, 1e-9) << nodes;
+        EXPECT_NEAR(most["sharp"], 1, 1e-9) << nodes;
+        if (nodes == 2) EXPECT_NEAR(most["tree"], 1, 1e-9);
+        else EXPECT_NEAR(most["tree"], 2, 0.51) << nodes;
+        EXPECT_LE(most["tree"], 2 + 1e-9) << nodes;
+    }
+}
+
+// One member a node: eight such rings side by side each have one rail, 0.92 of a NIC, and together the node's.
+TEST(Collectives, ARingOnOneRailHasOneNic) {
+    const Costs c(on_cluster("dgx-h100", 16));
+    const auto rail = ranks(16, 3, 8), all = ranks(128);
+    const CommCost one = c.collective(CollectiveKind::all_reduce, 1e9, rail);
+    const double v = 2.0 * 15 / 16;
+    EXPECT_NEAR(one.cap.gigabytes() * v, 0.92 * 50, 1.5);
+    const auto a = c.loads(CollectiveKind::all_reduce, 1e9, one, rail);
+    const auto other = ranks(16, 4, 8);
+    const auto b = c.loads(CollectiveKind::all_reduce, 1e9, c.collective(CollectiveKind::all_reduce, 1e9, other), other);
+    for (const LinkLoad& x : a)
+        for (const LinkLoad& y : b) {
+            const LinkKind kind = c.fabric.links()[static_cast<std::size_t>(x.link)].kind;
+            EXPECT_FALSE(x.link == y.link && (kind == LinkKind::nic || kind == LinkKind::scale_up)) << "two rails share " << x.link;
+        }
+}
+
+// Published plateaus: H100 two nodes 468-486 GB/s bus bandwidth (an all-reduce's 1.875 x algorithm bandwidth), 4 nodes 331,
+// H200 all-gather of two nodes 328 of 400 GB/s.
+TEST(Collectives, PlateausBetweenNodes) {
+    auto bus = [](const char* cluster, int nodes, CollectiveKind kind) {
+        const Costs c(on_cluster(cluster, nodes));
+        const int n = 8 * nodes;
+        return 8e9 / alone_us(c.collective(kind, 8e9, ranks(n))) * 1e-3 * volume(kind, n);
+    };
+    EXPECT_NEAR(bus("dgx-h100", 2, CollectiveKind::all_reduce), 475, 25);
+    EXPECT_NEAR(bus("dgx-h100", 4, CollectiveKind::all_reduce), 345, 40);
+    EXPECT_NEAR(bus("dgx-h200", 2, CollectiveKind::all_gather), 322, 15);
+    EXPECT_NEAR(bus("dgx-a100-80gb", 2, CollectiveKind::all_reduce), 190, 30);
+}
+
+// Times grow with bytes but where the choice switches to an algorithm that is faster at that size.
+TEST(Collectives, MoreBytesAreNeverFasterWithOneAlgorithm) {
+    for (const char* cluster : {"dgx-a100-80gb", "dgx-h100", "dgx-b200"})
+        for (int nodes : {1, 2, 8}) {
+            const Costs c(on_cluster(cluster, nodes));
+            const auto group = ranks(8 * nodes);
+            for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
+                std::map<std::string, double> last;
+                for (double bytes = 1024; bytes < 4e9; bytes *= 1.5) {
+                    const CommCost cost = c.collective(kind, bytes, group);
+                    EXPECT_GE(alone_us(cost), last[cost.algorithm]) << cluster << " x" << nodes << " " << orrery::name(kind) << " " << bytes << " " << cost.algorithm;
+                    last[cost.algorithm] = alone_us(cost);
+                }
+            }
+        }
+}
+
+TEST(Collectives, FasterLinksAreNeverSlower) {
+    for (double bytes : {1e4, 1e6, 1e8, 4e9})
+        for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
+            Scenario slow = on_cluster("dgx-a100-80gb", 4), fast = slow, wide = slow;
+            slow.strategy.collective_algorithm = fast.strategy.collective_algorithm = wide.strategy.collective_algorithm = "ring";
+            fast.cluster.inter.nic_bandwidth = slow.cluster.inter.nic_bandwidth * 1.4;
+            wide.cluster.intra.bandwidth = slow.cluster.intra.bandwidth * 1.4;
+            const double base = alone_us(Costs(slow).collective(kind, bytes, ranks(32)));
+            EXPECT_LE(alone_us(Costs(fast).collective(kind, bytes, ranks(32))), base);
+            EXPECT_LE(alone_us(Costs(wide).collective(kind, bytes, ranks(32))), base);
+        }
+}
+
+// H800's NVLink is cut to 200 of 450 GB/s: 1/2.25 of H100's rates but for a rank's own copy.
+TEST(Collectives, ANarrowerLinkScalesTheClass) {
+    const double h100 = single("h100-sxm-80gb", CollectiveKind::all_gather, 8, 4096 * mib), h800 = single("h800-sxm-80gb", CollectiveKind::all_gather, 8, 4096 * mib);
+    EXPECT_NEAR(h800 / h100, 2.2, 0.05);
+}
+
+// A mesh of 7 links: two devices have one of them. MI300X measured 47.7 GB/s between 2 and 313 over 8.
+TEST(Collectives, AMeshHasTheLinksThatLeadToMembers) {
+    Scenario s = on_device("mi300x", 8);
+    s.cluster.intra.kind = IntraKind::infinity_fabric;
+    const Costs c(s);
+    auto bus = [&](int n) { return 4e9 / alone_us(c.collective(CollectiveKind::all_reduce, 4e9, ranks(n))) * 1e-3 * volume(CollectiveKind::all_reduce, n); };
+    EXPECT_NEAR(bus(2), 47.7, 6);
+    EXPECT_NEAR(bus(8), 313, 30);
+}
+
+TEST(Transfers, InsideANodeAndAcross) {
+    const Costs c(on_cluster("dgx-a100-80gb", 2));
+    const double inside = alone_us(c.model.transfer(Bytes::mebibytes(256), 0, 1)), across = alone_us(c.model.transfer(Bytes::mebibytes(256), 0, 8));
+    EXPECT_NEAR(256 * mib / inside * 1e-3, 195, 10);          // published: 197 GB/s between two A100
+    EXPECT_NEAR(256 * mib / across * 1e-3, 0.8 * 25, 0.5);    // one HDR NIC
+    EXPECT_GT(alone_us(c.model.transfer({8}, 0, 8)), 10);
+    EXPECT_EQ(alone_us(c.model.transfer({1000}, 5, 5)), 0);
+}
+
+TEST(Collectives, OneRankCostsNothing) {
+    const Costs c(on_device("h100-sxm-80gb"));
+    const CommCost none = c.collective(CollectiveKind::all_reduce, 1e9, ranks(1));
+    EXPECT_EQ(alone_us(none), 0);
+    EXPECT_TRUE(c.loads(CollectiveKind::all_reduce, 1e9, none, ranks(1)).empty());
+}
+
+// Two nodes of unlike shares of a group (a stage that straddles them): bytes are conserved on every node.
+TEST(Collectives, UnevenNodesCarryTheSameRing) {
+    const Costs c(on_cluster("dgx-h100", 2));
+    const std::vector<int> group{4, 5, 6, 7, 8, 9};
+    const CommCost cost = c.collective(CollectiveKind::all_gather, 1e9, group);
+    const auto loads = c.loads(CollectiveKind::all_gather, 1e9, cost, group);
+    EXPECT_NEAR(nic_bytes(c, loads, 0), 5.0 / 6, 1e-9);
+    EXPECT_NEAR(nic_bytes(c, loads, 1), 5.0 / 6, 1e-9);
+}
+
+} // namespace
+} // namespace orrery
