@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 namespace orrery {
 namespace {
@@ -21,9 +22,9 @@ Scenario h100() {
     return s;
 }
 
-const ReserveItem* find(const StageMemory& s, const std::string& name) {
+std::optional<ReserveItem> find(const StageMemory& s, const std::string& name) {
     const auto it = std::find_if(s.reserve.begin(), s.reserve.end(), [&](const ReserveItem& i) { return i.name == name; });
-    return it == s.reserve.end() ? nullptr : &*it;
+    return it == s.reserve.end() ? std::nullopt : std::optional(*it);
 }
 
 // Two tensor-parallel ranks that reduce once.
@@ -59,23 +60,23 @@ TEST(Reserve, AScenariosOwnFigureReplacesAll) {
 
 TEST(Reserve, APlannedAllocatorHasNoSlack) {
     Scenario s = h100();
-    EXPECT_NE(find(memory(with_collective(8), s).stages[0], "allocator slack"), nullptr);
+    EXPECT_TRUE(find(memory(with_collective(8), s).stages[0], "allocator slack").has_value());
     s.runtime.plan_allocator = true;
-    EXPECT_EQ(find(memory(with_collective(8), s).stages[0], "allocator slack"), nullptr);
+    EXPECT_FALSE(find(memory(with_collective(8), s).stages[0], "allocator slack").has_value());
 }
 
 TEST(Reserve, SlackIsAShareOfWhatComesAndGoesOnly) {
     // 1 MB of activations and a temporary of 30 bytes against 1,500 bytes held for the whole step.
-    const ReserveItem* slack = find(memory(with_collective(8), h100()).stages[0], "allocator slack");
-    ASSERT_NE(slack, nullptr);
+    const auto slack = find(memory(with_collective(8), h100()).stages[0], "allocator slack");
+    ASSERT_TRUE(slack.has_value());
     EXPECT_EQ(slack->bytes.count, static_cast<std::int64_t>(0.05 * 1000030));
 }
 
 TEST(Reserve, CommunicatorsCostMemoryWhereTheyAreUsed) {
-    EXPECT_EQ(find(memory(with_collective(1), h100()).stages[0], "communicator buffers"), nullptr);
-    const ReserveItem* eight = find(memory(with_collective(8), h100()).stages[0], "communicator buffers");
+    EXPECT_FALSE(find(memory(with_collective(1), h100()).stages[0], "communicator buffers").has_value());
+    const auto eight = find(memory(with_collective(8), h100()).stages[0], "communicator buffers");
     const StageMemory two_stage = memory(with_collective(2), h100()).stages[0];
-    ASSERT_NE(eight, nullptr);
+    ASSERT_TRUE(eight.has_value());
     EXPECT_GT(eight->bytes, find(two_stage, "communicator buffers")->bytes);
     Plan unused = with_collective(8);
     unused.communicators.push_back(Communicator{"dp", mask(Axis::tp), {}});
