@@ -217,7 +217,7 @@ struct Builder {
         node(NodeKind::linear, "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
         const ValueId loss = rows("loss", 1, DimKind::other, DType::fp32);
         const ValueId softmax = rows("loss.softmax", vocab, DimKind::parallel, DType::fp32);
-        const ValueId stats = rows("loss.stats", 3, DimKind::other, DType::fp32);
+        const ValueId stats = rows("loss.stats", 2, DimKind::other, DType::fp32);
         std::vector<ValueId> out{loss, softmax, stats};
         // Eager cross-entropy keeps the log-softmax beside the fp32 copy of the logits.
         if (!s.runtime.fused_loss) out.push_back(rows("loss.log_softmax", vocab, DimKind::parallel, DType::fp32));

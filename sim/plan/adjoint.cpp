@@ -238,7 +238,7 @@ void Emitter::backward(const Node& n) {
     switch (n.kind) {
     case NodeKind::embedding: {
         const BufferId grad = weight_gradient(n.params[0]);
-        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, {dy, grad}, {grad});
+        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, {tokens_buffer("tokens"), dy, grad}, {grad});
         break;
     }
     case NodeKind::positions: {
@@ -297,7 +297,7 @@ void Emitter::backward(const Node& n) {
     }
     case NodeKind::cross_entropy: {
         const BufferId dx = fresh(n.in[0]);
-        std::vector<BufferId> in{need(n.out[1]), need(n.out[2])}, out{dx};
+        std::vector<BufferId> in{need(n.out[1]), need(n.out[2]), tokens_buffer("labels")}, out{dx};
         if (n.out.size() > 3) {   // eager: an fp32 gradient before the cast to the logits' dtype
             in.push_back(need(n.out[3]));
             out.push_back(make(n.name + ".fp32.grad", value(n.in[0]), DType::fp32));
@@ -326,6 +326,21 @@ void set_units(Block& b) {
     b.unit_begin.clear();
     for (std::size_t i = 0; i < b.ops.size(); ++i)
         if (i == 0 || b.ops[i].unit != b.ops[i - 1].unit) b.unit_begin.push_back(static_cast<std::int32_t>(i));
+}
+
+// Where the chunk before is on the same stage, nothing is sent: its backward blocks read this chunk's input gradient itself.
+void join_gradients(Lowering& l, int chunk) {
+    ChunkBlocks& before = l.chunks[static_cast<std::size_t>(chunk) - 1];
+    const BufferId old = before.output_gradient, now = l.chunks[static_cast<std::size_t>(chunk)].input_gradient;
+    for (std::int32_t id : {before.backward, before.weight}) {
+        if (id < 0) continue;
+        for (Op& op : l.plan.blocks[static_cast<std::size_t>(id)].ops)
+            for (auto* list : {&op.in, &op.out}) std::replace(list->begin(), list->end(), old, now);
+    }
+    for (Buffer& b : l.plan.buffers)
+        if (b.storage == old) b.storage = now;
+    if (before.input_gradient == old) before.input_gradient = now;
+    before.output_gradient = now;
 }
 
 Block new_block(const Graph& g, BlockKind kind, const char* letter) {
@@ -359,7 +374,7 @@ void emit_chunk(Lowering& l, int chunk) {
     Block backward = new_block(g, BlockKind::backward, e.split ? "I" : "B");
     e.block = &backward;
     if (g.output >= 0) {
-        // A chunk behind on the same stage later makes this a view of its input gradient.
+        // A chunk behind on the same stage later puts its input gradient in this one's place.
         ends.output_gradient = e.make("output.grad", g.value(g.output), activation_dtype(l.scenario));
         l.buffer(ends.output_gradient).placement = gradient_placement(g.value(g.output).placement);
         e.gradient[static_cast<std::size_t>(g.output)] = ends.output_gradient;
@@ -367,7 +382,7 @@ void emit_chunk(Lowering& l, int chunk) {
     for (std::size_t i = g.nodes.size(); i-- > 0;) e.backward(g.nodes[i]);
     e.flush_weight_ops();
     if (g.input >= 0) ends.input_gradient = e.gradient[static_cast<std::size_t>(g.input)];
-    if (local_before) l.buffer(l.chunks[static_cast<std::size_t>(chunk) - 1].output_gradient).storage = ends.input_gradient;
+    if (local_before) join_gradients(l, chunk);
     set_units(backward);
     ends.backward = l.add(std::move(backward));
     if (e.split) {

@@ -116,6 +116,22 @@ std::int32_t Emitter::parameter_index(ValueId v) {
     return static_cast<std::int32_t>(parameters.size()) - 1;
 }
 
+BufferId Emitter::tokens_buffer(const char* what) {
+    for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
+        if (l.plan.buffers[i].stage == g.stage && l.plan.buffers[i].name == what) return static_cast<BufferId>(i);
+    Buffer b;
+    b.name = what;
+    b.shape = {s().training.micro_batch_size * s().training.sequence_length};
+    b.dtype = DType::int64;
+    b.bytes = bytes(b.shape, b.dtype) * l.plan.microbatches;   // the rank's whole batch of a step
+    b.kind = MemoryKind::workspace;
+    b.scope = s().runtime.dataloader_us > 0 ? Scope::step : Scope::run;
+    b.stage = static_cast<std::int16_t>(g.stage);
+    b.placement.set(Axis::dp, PlacementKind::sharded);
+    b.placement.set(Axis::dpr, PlacementKind::sharded);
+    return l.add(std::move(b));
+}
+
 BufferId Emitter::weight(ValueId v) { return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].weight; }
 BufferId Emitter::weight_gradient(ValueId v) { return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].gradient; }
 
@@ -176,7 +192,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     const AttentionShape& a = n.attention;
     switch (n.kind) {
     case NodeKind::embedding:
-        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({}), {output(0)});
+        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({tokens_buffer("tokens")}), {output(0)});
         break;
     case NodeKind::positions:
         emit(name, Pointwise{PointwiseKind::add, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(in), {output(0)});
@@ -235,15 +251,27 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     }
     case NodeKind::cross_entropy: {
         const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
-        const BufferId loss = output(0), softmax = output(1), stats = output(2);
+        const BufferId loss = output(0), softmax = output(1);
         const auto part = [&](CrossEntropy::Part p) { return CrossEntropy{p, tokens, vocab, n.fused}; };
         const Bytes row{tokens * 4};
-        emit(name + ".max", part(CrossEntropy::Part::maximum), in, {stats});
-        if (l.tp() > 1) emit_collective(name + ".max.reduce", CollectiveKind::all_reduce, row, DType::fp32, stats, stats);
-        std::vector<BufferId> sums{softmax, stats};
+        // Each tensor-parallel rank has the statistics of its part of the vocabulary; they are reduced in place.
+        Placement partial = value(n.out[2]).placement;
+        partial.set(Axis::tp, PlacementKind::partial);
+        const auto reduced = [&](const char* what, BufferId local, Bytes size) {
+            if (l.tp() == 1) return local;
+            l.buffer(local).placement = partial;
+            const BufferId whole = view(n.name + what + (recomputing ? ".again" : ""), local, value(n.out[2]).placement);
+            emit_collective(name + what + ".reduce", CollectiveKind::all_reduce, size, DType::fp32, local, whole);
+            return whole;
+        };
+        const BufferId local_max = make(name + ".local_max", value(n.out[0]), DType::fp32);
+        emit(name + ".max", part(CrossEntropy::Part::maximum), in, {local_max});
+        const BufferId max = reduced(".max", local_max, row);
+        const BufferId local_sums = make(name + ".local_sums", value(n.out[2]), DType::fp32);
+        std::vector<BufferId> sums{softmax, local_sums};
         if (n.out.size() > 3) sums.push_back(output(3));
-        emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], stats}, sums);
-        if (l.tp() > 1) emit_collective(name + ".sums.reduce", CollectiveKind::all_reduce, row * 2, DType::fp32, stats, stats);
+        emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], max, tokens_buffer("labels")}, sums);
+        const BufferId stats = out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2);
         emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
         break;
     }

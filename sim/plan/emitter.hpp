@@ -34,6 +34,7 @@ struct Emitter {
     Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out);
     void set_place(const Node& n) { layer = n.layer; unit = n.unit; }
 
+    BufferId tokens_buffer(const char* what);   // "tokens" or "labels" of this stage's ranks
     BufferId weight(ValueId parameter);
     BufferId weight_gradient(ValueId parameter);
 

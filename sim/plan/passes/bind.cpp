@@ -33,6 +33,10 @@ bool uses_queue(const Op& op, QueueId q) {
     return false;
 }
 
+// A communication starts behind the computation issued before it, as a framework's communication stream waits for the current one:
+// its buffer may have been that computation's. Parameter gathers are prefetched on a stream that does not.
+bool follows_computation(const Op& op) { return op.queue >= first_comm_queue && op.phase != Phase::param_gather; }
+
 // What op must wait for, given the history of each buffer it touches; updates the history.
 template <class HistoryOf> void visit(const Op& op, const Spot& self, std::vector<Spot>& waits, HistoryOf&& history_of) {
     for (BufferId b : op.in)
@@ -53,6 +57,7 @@ template <class HistoryOf> void visit(const Op& op, const Spot& self, std::vecto
 void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
     std::vector<BufferId> touched;
     std::vector<Spot> waits;
+    std::int32_t last_compute = -1;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
         Op& op = block.ops[i];
         if (is_memory_op(op.work)) continue;
@@ -62,6 +67,8 @@ void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
             touched.push_back(root);
             return &history[static_cast<std::size_t>(root)];
         });
+        if (follows_computation(op) && last_compute >= 0) merge(waits, {0, last_compute, compute_queue});
+        if (op.queue == compute_queue) last_compute = static_cast<std::int32_t>(i);
         for (const Spot& w : waits)
             if (std::find(op.deps.begin(), op.deps.end(), w.op) == op.deps.end()) op.deps.push_back(w.op);
         std::sort(op.deps.begin(), op.deps.end());
@@ -159,6 +166,7 @@ struct ProgramBinder {
 void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps) {
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
     Spot blocking;
+    Spot compute;   // the last computation issued
     std::vector<Spot> waits;
     std::size_t next_explicit = 0;
     for (std::int32_t index = 0; index < count; ++index) {
@@ -177,6 +185,11 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
                     blocking = {};
                     break;
                 }
+        for (std::int32_t i = a.first; i < a.last && compute.action >= 0; ++i) {
+            const Op& op = block.ops[static_cast<std::size_t>(i)];
+            if (op.queue == compute_queue) break;
+            if (follows_computation(op)) note(index, i, op, compute, step == 1);
+        }
         const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
         auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
         while (touch != touches.end() && touch->op < a.last) {
@@ -196,6 +209,8 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
             for (const Spot& w : waits)
                 if (w.action != self) note(index, i, op, w, step == 1);
         }
+        for (std::int32_t i = a.last; i-- > a.first;)
+            if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) { compute = {self, i, compute_queue}; break; }
         if (block.blocking)
             for (std::int32_t i = a.last; i-- > a.first;)
                 if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) { blocking = {self, i, block.ops[static_cast<std::size_t>(i)].queue}; break; }

@@ -104,6 +104,7 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
     if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
     for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
         if (p.tensor != "embedding.weight") continue;
+        l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
         const CommId comm = l.add_communicator("embedding", mask(Axis::pp), {static_cast<std::int16_t>(l.graphs.front().stage), static_cast<std::int16_t>(l.graphs.back().stage)});
         BufferId g = p.gradient;
         std::int64_t elements = p.elements;
@@ -126,7 +127,10 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     out.name = fmt::format("begin:{}", stage);
     out.kind = BlockKind::other;
     out.stage = static_cast<std::int16_t>(stage);
-    if (l.scenario.runtime.dataloader_us > 0) out.ops.push_back(step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, {}, host_queue, Phase::forward));
+    std::vector<BufferId> batch;
+    for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
+        if (l.plan.buffers[i].stage == stage && (l.plan.buffers[i].name == "tokens" || l.plan.buffers[i].name == "labels")) batch.push_back(static_cast<BufferId>(i));
+    if (l.scenario.runtime.dataloader_us > 0 && !batch.empty()) out.ops.push_back(step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, batch, host_queue, Phase::forward));
     std::vector<BufferId> zeroed;
     std::int64_t elements = 0;
     if (dp.reduces_each_run()) {
@@ -158,17 +162,28 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         norm.scope = Scope::step;
         norm.placement = {};
         for (Axis a : {Axis::tp, Axis::dp, Axis::pp}) norm.placement.set(a, PlacementKind::partial);
-        const BufferId total = l.add(norm);
+        BufferId total = l.add(norm);
         out.ops.push_back(step_op("gradient_norm", GradientNorm{part.elements, fused}, part.gradients, {total}));
         if (l.plan.mesh.ranks() > 1) {
             const CommId world = l.add_communicator("world", 0xff);
-            out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {total}, {total}, queue_of(world), Phase::optimizer));
+            const BufferId summand = total;
+            norm.name = "opt.norm.total";
+            norm.storage = summand;
+            norm.placement = {};
+            total = l.add(norm);
+            out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand}, {total}, queue_of(world), Phase::optimizer));
         }
         // Post-validation checks the norm behind the step and rolls back (zero-bubble paper): nothing waits for it.
         if (!l.scenario.strategy.post_validation) {
-            std::vector<BufferId> clip_in{total};
+            norm.name = "opt.clip";
+            norm.storage = -1;
+            norm.placement = {};
+            const BufferId scale = l.add(norm);
+            std::vector<BufferId> clip_in{total}, clip_out{scale};
             clip_in.insert(clip_in.end(), part.gradients.begin(), part.gradients.end());
-            out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::scale, Direction::forward, part.elements, fused}, clip_in, part.gradients));
+            clip_out.insert(clip_out.end(), part.gradients.begin(), part.gradients.end());
+            out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::scale, Direction::forward, part.elements, fused}, clip_in, clip_out));
+            in.push_back(scale);
         }
     }
     const OptimizerKind kind = optimizer_kind(t.optimizer);
