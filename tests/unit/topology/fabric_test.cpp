@@ -1,0 +1,359 @@
+// Are the links, routes, rails and cuts of a built cluster those one would draw by hand?
+#include "topology/catalog.hpp"
+#include "topology/fabric.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <set>
+
+namespace orrery {
+namespace {
+
+Cluster dgx(int nodes, InterTopology topology, double oversubscription = 1) {
+    Cluster c = *find_cluster("dgx-h100");
+    c.nodes = nodes;
+    c.inter.topology = topology;
+    c.inter.oversubscription = oversubscription;
+    c.inter.nodes_per_leaf = 0;
+    return c;
+}
+
+std::vector<std::string> names(const Fabric& f, int a, int b) {
+    std::vector<std::string> out;
+    for (const auto& [link, share] : f.route(a, b)) out.push_back(f.links()[static_cast<std::size_t>(link)].name);
+    return out;
+}
+
+using Names = std::vector<std::string>;
+double gb(BytesPerSecond r) { return r.gigabytes(); }
+
+TEST(Fabric, InsideANodeBytesCrossTheSwitch) {
+    const Fabric f(dgx(2, InterTopology::fat_tree));
+    EXPECT_EQ(names(f, 1, 6), (Names{"node0.gpu1 > nvswitch", "node0.nvswitch > gpu6"}));
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(1, 6)), 450);
+    EXPECT_EQ(f.latency(1, 6), Time::microseconds(0.6));
+    EXPECT_TRUE(f.route(3, 3).empty());
+}
+
+TEST(Fabric, UnderOneLeafTheNicIsNarrowest) {
+    const Fabric f(dgx(2, InterTopology::fat_tree));
+    EXPECT_EQ(names(f, 1, 8 + 6), (Names{"node0.gpu1 > pcie1", "node0.nic1 > leaf0", "leaf0 > node1.nic6", "node1.pcie6 > gpu6"}));
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(1, 14)), 50);
+    EXPECT_EQ(f.latency(1, 14), Time::microseconds(1.0));
+}
+
+TEST(Fabric, LeavesMeetOverTrunks) {
+    // 8 NICs a node and 32 ports down: 4 nodes a leaf.
+    const Fabric f(dgx(8, InterTopology::fat_tree, 4));
+    EXPECT_EQ(names(f, 0, 7 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > spines", "spines > leaf1", "leaf1 > node7.nic0", "node7.pcie0 > gpu0"}));
+    for (const Link& link : f.links())
+        if (link.kind == LinkKind::trunk) { EXPECT_DOUBLE_EQ(gb(link.capacity), 4 * 8 * 50 / 4.0) << link.name; }
+    EXPECT_GT(f.latency(0, 56), f.latency(0, 8));
+}
+
+TEST(Fabric, BeyondTwoLevelsPodsMeetInACore) {
+    // 65 leaves are more than a 64-port spine can join: pods of 32 leaves.
+    const Fabric f(dgx(65 * 4, InterTopology::fat_tree));
+    EXPECT_EQ(names(f, 0, 31 * 4 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > pod0.spines", "pod0.spines > leaf31", "leaf31 > node124.nic0", "node124.pcie0 > gpu0"}));
+    EXPECT_EQ(names(f, 0, 32 * 4 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > pod0.spines", "pod0.spines > core", "core > pod1.spines",
+                                              "pod1.spines > leaf32", "leaf32 > node128.nic0", "node128.pcie0 > gpu0"}));
+    const Fabric two(dgx(64 * 4, InterTopology::fat_tree));
+    EXPECT_EQ(names(two, 0, 63 * 4 * 8)[2], "leaf0 > spines");
+}
+
+TEST(Fabric, RailsKeepEqualNicsOneSwitchApart) {
+    const Fabric f(dgx(64, InterTopology::rail_optimized));
+    // Nodes 0 to 31 are one rail group, leaf i its rail i.
+    EXPECT_EQ(names(f, 3, 31 * 8 + 3), (Names{"node0.gpu3 > pcie3", "node0.nic3 > leaf3", "leaf3 > node31.nic3", "node31.pcie3 > gpu3"}));
+    EXPECT_EQ(names(f, 3, 31 * 8 + 4)[2], "leaf3 > spines");
+    EXPECT_EQ(names(f, 3, 32 * 8 + 3)[3], "spines > leaf11");
+}
+
+TEST(Fabric, ASingleSwitchJoinsAll) {
+    const Fabric f(dgx(500, InterTopology::single_switch));
+    EXPECT_EQ(f.route(0, 3999).size(), 4u);
+    for (const Link& link : f.links()) EXPECT_NE(link.kind, LinkKind::trunk);
+}
+
+TEST(Fabric, FewerNicsThanDevicesAreShared) {
+    Cluster c = dgx(2, InterTopology::fat_tree);
+    c.inter.nics_per_node = 4;
+    const Fabric f(c);
+    EXPECT_EQ(f.devices_per_nic(), 2);
+    EXPECT_EQ(f.nic_of(0), 0);
+    EXPECT_EQ(f.nic_of(1), 0);
+    EXPECT_EQ(f.nic_of(7), 3);
+    EXPECT_DOUBLE_EQ(gb(f.nic_bandwidth(0)), 25);
+    EXPECT_EQ(f.route(0, 8)[1].link, f.route(1, 9)[1].link);
+    EXPECT_NE(f.route(0, 8)[1].link, f.route(2, 9)[1].link);
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(0, 8)), 50);
+}
+
+TEST(Fabric, MoreNicsThanDevicesActTogether) {
+    Cluster c = *find_cluster("aws-p5");
+    c.nodes = 2;
+    const Fabric f(c);
+    EXPECT_EQ(f.devices_per_nic(), 1);
+    EXPECT_EQ(f.nic_of(1), 4);
+    EXPECT_DOUBLE_EQ(gb(f.nic_bandwidth(1)), 50);
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(0, 8)), 50);
+    // 6 NICs for 4 devices: two devices have one NIC, two have two.
+    c.devices_per_node = 4;
+    c.inter.nics_per_node = 6;
+    const Fabric uneven(c);
+    double sum = 0;
+    for (int d = 0; d < 4; ++d) sum += gb(uneven.narrowest(d, 7));
+    std::map<std::string, double> nic;
+    for (const Link& link : uneven.links())
+        if (link.kind == LinkKind::nic && link.node == 0) nic[link.name] = gb(link.capacity);
+    double total = 0;
+    for (const auto& [name, capacity] : nic) total += capacity;
+    EXPECT_DOUBLE_EQ(total, 2 * 6 * 12.5);
+}
+
+TEST(Fabric, AMeshGivesAPairOneLinkOnly) {
+    Cluster c = dgx(1, InterTopology::fat_tree);
+    c.intra.kind = IntraKind::nvlink_mesh;
+    const Fabric f(c);
+    EXPECT_EQ(names(f, 2, 5), Names{"node0.gpu2 > gpu5"});
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(2, 5)), 450.0 / 7);
+    EXPECT_DOUBLE_EQ(gb(f.scale_up_bandwidth(2)), 450);
+    std::set<LinkId> seen;
+    for (int a = 0; a < 8; ++a)
+        for (int b = 0; b < 8; ++b)
+            if (a != b) seen.insert(f.route(a, b).at(0).link);
+    EXPECT_EQ(seen.size(), 56u);
+}
+
+TEST(Fabric, PcieIsSharedByPeersNetworkAndHost) {
+    Cluster c = *find_cluster("azure-ndv4");
+    c.nodes = 2;
+    c.device = *find_device("l40s");
+    c.intra = {IntraKind::pcie, BytesPerSecond::gigabytes(32), Time::microseconds(1)};
+    const Fabric f(c);
+    const LinkId out = f.route(0, 1).at(0).link;
+    EXPECT_EQ(f.route(0, 8).at(0).link, out);
+    EXPECT_EQ(f.copy_route(0, true).at(0).link, out);
+    EXPECT_EQ(f.links()[static_cast<std::size_t>(out)].kind, LinkKind::pcie);
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(0, 1)), 32);
+}
+
+TEST(Fabric, CopiesShareTheHostsMemory) {
+    const Fabric f(dgx(2, InterTopology::fat_tree));
+    const auto there = f.copy_route(9, true), back = f.copy_route(9, false);
+    ASSERT_EQ(there.size(), 2u);
+    EXPECT_EQ(f.links()[static_cast<std::size_t>(there[1].link)].name, "node1.pcie1 > host");
+    EXPECT_EQ(f.links()[static_cast<std::size_t>(back[0].link)].name, "node1.host > pcie1");
+    double memory = 0;
+    for (const Link& link : f.links())
+        if (link.kind == LinkKind::copy && link.node == 0) memory += gb(link.capacity);
+    EXPECT_LE(memory / 2, 614.4 + 1e-9);
+}
+
+TEST(Fabric, WithoutLinksInsideNodesUseTheNetwork) {
+    Cluster c = dgx(2, InterTopology::fat_tree);
+    c.intra.kind = IntraKind::none;
+    const Fabric f(c);
+    EXPECT_EQ(names(f, 0, 1), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > node0.nic1", "node0.pcie1 > gpu1"}));
+    EXPECT_DOUBLE_EQ(gb(f.scale_up_bandwidth(0)), 0);
+}
+
+TEST(Fabric, HashedRoutesPickOnePathAndSpread) {
+    Cluster c = dgx(8, InterTopology::fat_tree);
+    c.inter.hashed_routes = true;
+    const Fabric f(c);
+    std::map<LinkId, int> uses;
+    for (int a = 0; a < 32; ++a)
+        for (int b = 32; b < 64; ++b) {
+            const auto route = f.route(a, b);
+            ASSERT_EQ(route.size(), 6u);
+            for (const auto& [link, share] : route) EXPECT_DOUBLE_EQ(share, 1);
+            EXPECT_EQ(route[2].link, f.route(a, b)[2].link);
+            ++uses[route[2].link];
+        }
+    EXPECT_EQ(uses.size(), 32u) << "1,024 flows over 32 uplinks leave none idle";
+    for (const auto& [link, count] : uses) EXPECT_DOUBLE_EQ(gb(f.links()[static_cast<std::size_t>(link)].capacity), 50);
+    c.nodes = 400;
+    const Fabric deep(c);
+    EXPECT_EQ(deep.route(0, 3199).size(), 8u);
+}
+
+// The graph and the routes are two descriptions of one cluster: each route must be a path in the graph, with its shares conserved.
+void expect_routes_are_paths(const Cluster& c) {
+    SCOPED_TRACE(c.name);
+    const Fabric f(c);
+    const ExplicitGraph g = f.graph();
+    ASSERT_GE(g.edges.size(), f.links().size());
+    for (std::size_t i = 0; i < f.links().size(); ++i) ASSERT_EQ(g.edges[i].bandwidth, f.links()[i].capacity);
+    // A PCIe switch, the NIC in it and (where PCIe is not modelled) the device are one point.
+    std::vector<int> same(g.vertices.size());
+    for (std::size_t v = 0; v < same.size(); ++v) same[v] = static_cast<int>(v);
+    for (std::size_t e = f.links().size(); e < g.edges.size(); ++e) {
+        const int from = same[static_cast<std::size_t>(g.edges[e].from)], to = same[static_cast<std::size_t>(g.edges[e].to)];
+        for (int& s : same)
+            if (s == from) s = to;
+    }
+    for (int a = 0; a < f.devices(); a += 1 + f.devices() / 13)
+        for (int b = 0; b < f.devices(); b += 1 + f.devices() / 17) {
+            std::map<int, double> balance;
+            for (const auto& [link, share] : f.route(a, b)) {
+                const auto& edge = g.edges[static_cast<std::size_t>(link)];
+                balance[same[static_cast<std::size_t>(edge.from)]] += share;
+                balance[same[static_cast<std::size_t>(edge.to)]] -= share;
+            }
+            if (same[static_cast<std::size_t>(a)] != same[static_cast<std::size_t>(b)]) {
+                balance[same[static_cast<std::size_t>(a)]] -= 1;
+                balance[same[static_cast<std::size_t>(b)]] += 1;
+            }
+            for (const auto& [vertex, left] : balance) EXPECT_NEAR(left, 0, 1e-12) << a << " to " << b << " at " << g.vertices[static_cast<std::size_t>(vertex)].name;
+        }
+}
+
+TEST(Fabric, RoutesArePathsOfTheGraph) {
+    for (const auto& name : cluster_names())
+        for (const int nodes : {1, 3, 8}) {
+            Cluster c = *find_cluster(name);
+            c.nodes = nodes;
+            if (c.devices() > 300) continue;
+            expect_routes_are_paths(c);
+        }
+    for (const bool hashed : {false, true})
+        for (const auto topology : {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::single_switch, InterTopology::torus}) {
+            Cluster c = dgx(24, topology, 2);
+            c.devices_per_node = 2;
+            c.inter.nics_per_node = 3;
+            c.inter.nodes_per_leaf = 5;
+            c.inter.hashed_routes = hashed;
+            expect_routes_are_paths(c);
+        }
+    Cluster deep = dgx(70, InterTopology::fat_tree);
+    deep.devices_per_node = 1;
+    deep.inter.nics_per_node = 1;
+    deep.inter.nodes_per_leaf = 1;
+    expect_routes_are_paths(deep);
+    deep.inter.hashed_routes = true;
+    deep.inter.oversubscription = 0.5;
+    expect_routes_are_paths(deep);
+}
+
+TEST(Fabric, ArithmeticAgreesWithSearchingTheGraph) {
+    for (const auto topology : {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::single_switch}) {
+        Cluster c = dgx(6, topology, 2);
+        c.devices_per_node = 2;
+        c.inter.nics_per_node = 2;
+        c.inter.nodes_per_leaf = 2;
+        c.host.memory_bandwidth = {};   // a search would take the way through the host
+        const Fabric built(c);
+        Cluster searched = c;
+        searched.graph = built.graph();
+        const Fabric graph(searched);
+        for (int a = 0; a < built.devices(); ++a)
+            for (int b = 0; b < built.devices(); ++b) {
+                if (a == b) continue;
+                EXPECT_DOUBLE_EQ(gb(graph.narrowest(a, b)), gb(built.narrowest(a, b)));
+                EXPECT_EQ(graph.latency(a, b), built.latency(a, b));
+            }
+        EXPECT_NEAR(gb(graph.bisection_bandwidth()), gb(built.bisection_bandwidth()), 1e-6) << name(topology);
+    }
+}
+
+TEST(Bisection, OfANodeIsHalfItsDevicesLinks) {
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(1, InterTopology::fat_tree)).bisection_bandwidth()), 4 * 450);
+    Cluster mesh = dgx(1, InterTopology::fat_tree);
+    mesh.intra.kind = IntraKind::nvlink_mesh;
+    EXPECT_NEAR(gb(Fabric(mesh).bisection_bandwidth()), 4 * 4 * 450 / 7.0, 1e-9);
+}
+
+TEST(Bisection, OfAFullFatTreeIsHalfTheNics) {
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(2, InterTopology::fat_tree)).bisection_bandwidth()), 8 * 50);
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(64, InterTopology::fat_tree)).bisection_bandwidth()), 32 * 8 * 50);
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(1024, InterTopology::fat_tree)).bisection_bandwidth()), 512 * 8 * 50);
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(100, InterTopology::single_switch)).bisection_bandwidth()), 50 * 8 * 50);
+}
+
+TEST(Bisection, OversubscriptionDividesIt) {
+    // 16 leaves of 4 nodes, 8 on each side, each with 4 x 8 x 50 / 4 GB/s up.
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(64, InterTopology::fat_tree, 4)).bisection_bandwidth()), 8 * 4 * 8 * 50 / 4.0);
+    // One leaf has no uplinks to be short of.
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(4, InterTopology::fat_tree, 4)).bisection_bandwidth()), 2 * 8 * 50);
+    // Two leaves: the cut between them costs one leaf's uplinks.
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(8, InterTopology::fat_tree, 4)).bisection_bandwidth()), 4 * 8 * 50 / 4.0);
+    // Three leaves of 4: a half takes one whole (400) and half of another, whose 2 nodes cost its 2 x 400 of NICs or its uplinks and more.
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(12, InterTopology::fat_tree, 4)).bisection_bandwidth()), 400 + 2 * 400);
+}
+
+TEST(Bisection, OfRailsIsThatOfTheSpine) {
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(64, InterTopology::rail_optimized)).bisection_bandwidth()), 32 * 8 * 50);
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(64, InterTopology::rail_optimized, 2)).bisection_bandwidth()), 32 * 8 * 50 / 2.0);
+    // One rail group: halves meet under the leaves.
+    EXPECT_DOUBLE_EQ(gb(Fabric(dgx(32, InterTopology::rail_optimized, 8)).bisection_bandwidth()), 16 * 8 * 50);
+}
+
+TEST(Torus, GoesTheShorterWayRound) {
+    Cluster c = *find_cluster("tpu-v4-pod");
+    c.nodes = 16;   // 64 chips: 4 x 4 x 4
+    const Fabric f(c);
+    EXPECT_EQ(f.route(0, 1).size(), 1u);
+    EXPECT_EQ(f.route(0, 3).size(), 1u) << "3 is one step back round the ring of four";
+    EXPECT_EQ(f.latency(0, 1), Time::microseconds(1));
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(0, 1)), 50);
+    // Two steps are as far one way as the other: half the bytes each.
+    EXPECT_EQ(f.route(0, 2).size(), 4u);
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(0, 2)), 100);
+    EXPECT_EQ(f.latency(0, 2), Time::microseconds(2));
+    EXPECT_EQ(f.latency(0, 63), Time::microseconds(3));
+    // Farthest: two steps in each dimension.
+    EXPECT_EQ(f.latency(0, 2 + 8 + 32), Time::microseconds(6));
+    // Two faces of 16 links.
+    EXPECT_DOUBLE_EQ(gb(f.bisection_bandwidth()), 2 * 16 * 50);
+    EXPECT_DOUBLE_EQ(gb(f.scale_up_bandwidth(0)), 300);
+}
+
+TEST(Torus, CutsAcrossItsLongestDimension) {
+    Cluster c = *find_cluster("tpu-v4-pod");
+    c.nodes = 32;   // 128 chips: 4 x 4 x 8
+    EXPECT_DOUBLE_EQ(gb(Fabric(c).bisection_bandwidth()), 2 * 16 * 50);
+    c.nodes = 1024; // 16 x 16 x 16
+    EXPECT_DOUBLE_EQ(gb(Fabric(c).bisection_bandwidth()), 2 * 256 * 50);
+}
+
+TEST(Fabric, WhatCannotBeIsRefusedInWords) {
+    Cluster c = dgx(2, InterTopology::fat_tree);
+    c.inter.kind = InterKind::none;
+    ASSERT_EQ(cluster_problems(c).size(), 1u);
+    EXPECT_NE(cluster_problems(c)[0].find("2 nodes need a network"), std::string::npos);
+    EXPECT_THROW(Fabric{c}, std::invalid_argument);
+    c.nodes = 1;
+    EXPECT_TRUE(cluster_problems(c).empty());
+    EXPECT_EQ(Fabric(c).nic_of(0), -1);
+    c.intra.kind = IntraKind::none;
+    EXPECT_EQ(cluster_problems(c).size(), 1u);
+}
+
+TEST(Fabric, IsQuickAtSixteenThousandDevices) {
+    const Cluster c = dgx(2048, InterTopology::fat_tree);
+    const auto begin = std::chrono::steady_clock::now();
+    const Fabric f(c);
+    const auto built = std::chrono::steady_clock::now();
+    std::vector<LinkShare> route;
+    std::size_t links = 0;
+    for (unsigned i = 0; i < 100'000; ++i) {
+        route.clear();
+        f.append_route(static_cast<int>(i * 7919 % 16384), static_cast<int>(i * 104729 % 16384), route);
+        links += route.size();
+    }
+    const auto routed = std::chrono::steady_clock::now();
+    EXPECT_GT(links, 0u);
+    const double build_ms = std::chrono::duration<double, std::milli>(built - begin).count();
+    const double route_us = std::chrono::duration<double, std::micro>(routed - built).count() / 100'000;
+    RecordProperty("build_ms", std::to_string(build_ms));
+    RecordProperty("route_us", std::to_string(route_us));
+    // Ten times what they take on an idle core: a loaded machine must not fail, a search in place of arithmetic must.
+    EXPECT_LT(build_ms, 400);
+    EXPECT_LT(route_us, 2);
+}
+
+} // namespace
+} // namespace orrery
