@@ -1,0 +1,90 @@
+// Do the plan's own buffers add up to the published activation formulas? (Korthikanti et al., arXiv:2205.05198, section 4.)
+// Each counts what one more layer leaves allocated behind the forward block; only the norms' statistics (8 bytes a token and
+// norm) are beyond the formulas, which leave them out.
+#include "tests/laws/scenarios.hpp"
+
+namespace orrery::laws {
+namespace {
+
+double bytes_of_one_layer(Gpt g) {
+    g.layers = 3;
+    const Plan more = lower(g.make());
+    g.layers = 2;
+    const Plan fewer = lower(g.make());
+    return static_cast<double>(left_allocated(more, block_named(more, "F0")) - left_allocated(fewer, block_named(fewer, "F0")));
+}
+
+struct Sizes { double s, b, h, a; };
+Sizes sizes(const Gpt& g) { return {double(g.sequence), double(g.micro_batch), double(g.hidden), double(g.heads)}; }
+
+TEST(ActivationLaws, OneLayerWithoutParallelism) {
+    const Gpt g;
+    const auto [s, b, h, a] = sizes(g);
+    EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), s * b * h * (34 + 5 * a * s / h) + 16 * s * b);
+}
+
+TEST(ActivationLaws, TensorParallelismDividesWhatIsInsideItsRegions) {
+    for (int t : {2, 4, 8}) {
+        Gpt g;
+        g.tp = t;
+        const auto [s, b, h, a] = sizes(g);
+        EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), s * b * h * (10 + 24.0 / t + 5 * a * s / (h * t)) + 16 * s * b) << "t = " << t;
+    }
+}
+
+TEST(ActivationLaws, SequenceParallelismDividesAllOfIt) {
+    for (int t : {2, 4, 8}) {
+        Gpt g;
+        g.tp = t;
+        g.sp = true;
+        const auto [s, b, h, a] = sizes(g);
+        EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), (s * b * h * (34 + 5 * a * s / h) + 16 * s * b) / t) << "t = " << t;
+    }
+}
+
+TEST(ActivationLaws, SelectiveRecomputationKeeps34) {
+    for (int t : {1, 4}) {
+        Gpt g;
+        g.tp = t;
+        g.sp = t > 1;
+        g.recompute = "selective";
+        const auto [s, b, h, a] = sizes(g);
+        EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), (34 * s * b * h + 16 * s * b) / t) << "t = " << t;
+    }
+}
+
+TEST(ActivationLaws, FullRecomputationKeepsTheInput) {
+    for (int t : {1, 4}) {
+        Gpt g;
+        g.tp = t;
+        g.sp = t > 1;
+        g.recompute = "full";
+        const auto [s, b, h, a] = sizes(g);
+        EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), 2 * s * b * h / t) << "t = " << t;
+    }
+}
+
+TEST(ActivationLaws, FlashAttentionStoresNoSquare) {
+    Gpt g;
+    g.flash = true;
+    const auto [s, b, h, a] = sizes(g);
+    EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), 34 * s * b * h + 4 * a * s * b + 16 * s * b);   // + the log-sum-exp
+    Gpt longer = g;
+    longer.sequence *= 4;
+    EXPECT_DOUBLE_EQ(bytes_of_one_layer(longer), 4 * bytes_of_one_layer(g)) << "linear in the sequence";
+}
+
+TEST(ActivationLaws, ForwardThenBackwardLeavesNothing) {
+    for (const char* recompute : {"none", "selective", "full"})
+        for (int t : {1, 2}) {
+            Gpt g;
+            g.tp = t;
+            g.sp = t > 1;
+            g.recompute = recompute;
+            const Plan plan = lower(g.make());
+            EXPECT_EQ(left_allocated(plan, block_named(plan, "F0")) + left_allocated(plan, block_named(plan, "B0")), 0) << recompute << " t = " << t;
+        }
+}
+
+} // namespace
+} // namespace orrery::laws

@@ -1,0 +1,89 @@
+// Does each ZeRO stage hold the bytes its paper says? (Rajbhandari et al., arXiv:1910.02054, figure 1: P = 7.5e9, N = 64.)
+#include "tests/laws/scenarios.hpp"
+
+namespace orrery::laws {
+namespace {
+
+Gpt model_of_7_5b(int dp, int zero) {
+    Gpt g;
+    g.layers = 36;
+    g.hidden = 4096;
+    g.heads = 32;
+    g.sequence = 2048;
+    g.micro_batch = 1;
+    g.microbatches = 1;
+    g.dp = dp;
+    g.zero = zero;
+    g.flash = true;
+    return g;
+}
+
+double parameters(const Plan& plan) {
+    double n = 0;
+    for (const Buffer& b : plan.buffers)
+        if (b.name.rfind("w.", 0) == 0 && b.name.rfind("w.shard", 0) != 0 && b.name.rfind("w.flat", 0) != 0) n += static_cast<double>(b.bytes.count) / 2;
+    return n;
+}
+
+double model_states(const Plan& plan) {
+    const auto sum = resident(plan, 0);
+    double total = 0;
+    for (MemoryKind k : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer_states})
+        if (sum.count(k)) total += sum.at(k);
+    return total;
+}
+
+TEST(ZeroLaws, BytesOfModelStates) {
+    constexpr double N = 64;
+    const double P = parameters(lower(model_of_7_5b(1, 0).make()));
+    EXPECT_NEAR(P, 7.5e9, 0.02 * 7.5e9);
+    const double expected[] = {16 * P, 4 * P + 12 * P / N, 2 * P + 14 * P / N, 16 * P / N};
+    const double published_gb[] = {120, 31.4, 16.6, 1.9};
+    for (int zero = 0; zero <= 3; ++zero) {
+        const double bytes = model_states(lower(model_of_7_5b(64, zero).make()));
+        EXPECT_NEAR(bytes, expected[zero], 1e-4 * expected[zero]) << "stage " << zero;   // padding of the shards
+        EXPECT_NEAR(bytes / P * 7.5e9 / 1e9, published_gb[zero], 0.06) << "stage " << zero;
+    }
+}
+
+// Payload of the data-parallel collectives of a step, as nccl-tests counts it, by kind.
+std::map<CollectiveKind, double> data_parallel_bytes(const Plan& plan) {
+    std::map<CollectiveKind, double> sum;
+    for (const Action& a : plan.programs[0].actions) {
+        const Block& b = plan.blocks[static_cast<std::size_t>(a.block)];
+        for (std::int32_t i = a.first; i < a.last; ++i)
+            if (const auto* c = std::get_if<Collective>(&b.ops[static_cast<std::size_t>(i)].work))
+                if (plan.communicators[static_cast<std::size_t>(c->comm)].name.rfind("dp.", 0) == 0) sum[c->kind] += static_cast<double>(c->bytes.count);
+    }
+    return sum;
+}
+
+TEST(ZeroLaws, VolumeOfAStep) {
+    const double gradients = 2 * parameters(lower(model_of_7_5b(1, 0).make()));
+    EXPECT_NEAR(data_parallel_bytes(lower(model_of_7_5b(64, 0).make()))[CollectiveKind::all_reduce], gradients, 1e-4 * gradients);
+    for (int zero : {1, 2}) {
+        auto bytes = data_parallel_bytes(lower(model_of_7_5b(64, zero).make()));
+        EXPECT_NEAR(bytes[CollectiveKind::reduce_scatter], gradients, 1e-4 * gradients);
+        EXPECT_NEAR(bytes[CollectiveKind::all_gather], gradients, 1e-4 * gradients);
+    }
+    // ZeRO-3 gathers once more, for the backward pass: 1.5 times the volume.
+    auto bytes = data_parallel_bytes(lower(model_of_7_5b(64, 3).make()));
+    EXPECT_NEAR(bytes[CollectiveKind::reduce_scatter], gradients, 1e-4 * gradients);
+    EXPECT_GT(bytes[CollectiveKind::all_gather], 1.9 * gradients);
+    EXPECT_LE(bytes[CollectiveKind::all_gather], 2.0001 * gradients);
+}
+
+TEST(ZeroLaws, AccumulationChangesTheVolumeOfShardedGradientsAlone) {
+    for (int zero = 0; zero <= 3; ++zero) {
+        Gpt g = model_of_7_5b(8, zero);
+        g.layers = 4;
+        const auto once = data_parallel_bytes(lower(g.make()));
+        g.microbatches = 4;
+        const auto accumulated = data_parallel_bytes(lower(g.make()));
+        const CollectiveKind kind = zero == 0 ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter;
+        EXPECT_DOUBLE_EQ(accumulated.at(kind), once.at(kind) * (zero >= 2 ? 4 : 1)) << "stage " << zero;
+    }
+}
+
+} // namespace
+} // namespace orrery::laws
