@@ -1,0 +1,134 @@
+// Writes a trace in the compact form described in README.md.
+#include "sim/trace/bytes.hpp"
+#include "sim/trace/format.hpp"
+#include "sim/trace/trace.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace orrery {
+namespace {
+
+void put_texts(ByteWriter& out, const std::vector<std::string>& texts) {
+    out.number(texts.size());
+    for (const std::string& t : texts) out.text(t);
+}
+
+void put_op(ByteWriter& out, const TraceOp& op) {
+    out.text(op.name);
+    out.text(op.kind);
+    out.text(op.phase);
+    out.integer(op.layer);
+    out.real(op.flops);
+    out.integer(op.bytes);
+}
+
+// Most spans begin where the one before on their queue ended, and last as long as the op did before: two bytes of zero.
+void put_spans(ByteWriter& out, const Trace& trace, const Lane& lane) {
+    ByteWriter ops, durations, gaps;
+    RunWriter queues;
+    std::array<RunWriter, 2> microbatches, states, peers;       // [0] of spans without an op, [1] of those with one
+    std::vector<std::int64_t> lasted(trace.ops.size() + 1, 0);
+    std::int32_t op = 0;
+    std::int64_t ended = trace.begin.ps;
+    std::int32_t queue = -1;
+    for (const Span& s : lane.spans) {
+        if (s.queue != queue) ended = trace.begin.ps;
+        queue = s.queue;
+        ops.number(s.op < 0 ? 0 : 1 + zigzag(std::int64_t{s.op} - op));
+        if (s.op >= 0) op = s.op;
+        std::int64_t& last = lasted[static_cast<std::size_t>(s.op + 1)];
+        const std::int64_t duration = difference(s.end.ps, s.begin.ps);
+        durations.integer(difference(duration, last));
+        last = duration;
+        gaps.integer(difference(s.begin.ps, ended));
+        ended = s.end.ps;
+        queues.add(s.queue);
+        const std::size_t which = s.op >= 0;
+        microbatches[which].add(s.microbatch);
+        states[which].add(static_cast<std::int64_t>(s.kind) * 16 + static_cast<std::int64_t>(s.cause));
+        peers[which].add(s.peer);
+    }
+    out.number(lane.spans.size());
+    for (const std::string& column : {ops.bytes, durations.bytes, gaps.bytes, queues.take()}) out.text(column);
+    for (std::size_t which : {0u, 1u})
+        for (const std::string& column : {microbatches[which].take(), states[which].take(), peers[which].take()}) out.text(column);
+}
+
+void put_memory(ByteWriter& out, const Trace& trace, const Lane& lane) {
+    out.number(lane.memory.size());
+    std::int64_t at = trace.begin.ps;
+    std::vector<std::int64_t> bytes(trace.memory_kinds.size(), 0);
+    for (const MemorySample& sample : lane.memory) {
+        out.integer(difference(sample.at.ps, at));
+        at = sample.at.ps;
+        for (std::size_t k = 0; k < bytes.size(); ++k) out.integer(difference(sample.bytes[k], bytes[k]));
+        bytes = sample.bytes;
+    }
+}
+
+void put_flows(ByteWriter& out, const std::vector<Flow>& flows) {
+    out.number(flows.size());
+    Flow before{0, 0, 0, 0};
+    for (const Flow& f : flows) {
+        out.integer(std::int64_t{f.from_lane} - before.from_lane);
+        out.integer(std::int64_t{f.from_span} - before.from_span);
+        out.integer(std::int64_t{f.to_lane} - before.to_lane);
+        out.integer(std::int64_t{f.to_span} - before.to_span);
+        before = f;
+    }
+}
+
+std::string payload(const Trace& trace) {
+    ByteWriter out;
+    out.text(trace.name);
+    out.text(trace.source);
+    out.fixed(trace.plan_hash, 8);
+    out.integer(trace.begin.ps);
+    out.integer(trace.end.ps);
+    put_texts(out, trace.queues);
+    put_texts(out, trace.memory_kinds);
+    out.number(trace.ops.size());
+    for (const TraceOp& op : trace.ops) put_op(out, op);
+    out.number(trace.lanes.size());
+    for (const Lane& lane : trace.lanes) {
+        out.integer(lane.rank);
+        out.integer(lane.ranks);
+        out.integer(lane.stage);
+        put_spans(out, trace, lane);
+        put_memory(out, trace, lane);
+    }
+    put_flows(out, trace.flows);
+    return std::move(out.bytes);
+}
+
+} // namespace
+
+void save(const Trace& trace, const std::string& path) {
+    if (const std::string p = trace_file::problem(trace); !p.empty()) {
+        std::fprintf(stderr, "orrery bug: a trace that cannot be saved: %s\n", p.c_str());
+        std::abort();
+    }
+    const std::string body = payload(trace);
+    ByteWriter header;
+    header.bytes = trace_file::magic;
+    header.fixed(trace_file::version, 4);
+    header.fixed(body.size(), 8);
+    header.fixed(trace_file::checksum(body), 8);
+
+    const auto fail = [&](const char* what) { throw std::runtime_error(path + ": cannot " + what + " the trace: " + std::strerror(errno)); };
+    std::FILE* file = std::fopen(path.c_str(), "wb");
+    if (!file) fail("create");
+    const bool written = std::fwrite(header.bytes.data(), 1, header.bytes.size(), file) == header.bytes.size() &&
+                         std::fwrite(body.data(), 1, body.size(), file) == body.size();
+    const int reason = errno;
+    const bool closed = std::fclose(file) == 0;
+    if (!written) errno = reason;
+    if (!written || !closed) fail("write");
+}
+
+} // namespace orrery
