@@ -1,0 +1,90 @@
+// Does each chunk hold the layers DESIGN says it holds?
+#include "sim/scenario/layers.hpp"
+#include "sim/scenario/parse.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+using namespace orrery;
+
+namespace {
+
+ParseResult pipeline(int layers, int stages, int chunks, const std::string& schedule, const std::string& split = "") {
+    const std::string text = R"({"model": {"layers": )" + std::to_string(layers) + R"(, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000},
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": )" + std::to_string(stages) + R"(},
+        "training": {"global_batch_size": 64, "sequence_length": 128},
+        "strategy": {"pipeline_parallel": )" + std::to_string(stages) + R"(, "virtual_pipeline": )" + std::to_string(chunks) + R"(, "schedule": ")" + schedule + "\"" +
+        (split.empty() ? "" : ", \"layer_split\": " + split) + "}}";
+    return parse_scenario(text);
+}
+
+std::vector<int> chunks_of(const ParseResult& result) {
+    EXPECT_TRUE(result.scenario) << to_text(result.problems);
+    return result.scenario ? result.scenario->strategy.layers_per_chunk : std::vector<int>{};
+}
+
+using List = std::vector<int>;
+
+} // namespace
+
+TEST(Layers, LlamasListPerStageShortensTheFirstAndTheLastChunk) {
+    const ParseResult read = load_scenario(ORRERY_SOURCE_DIR "/scenarios/llama3-405b-16k-h100.json");
+    const List chunks = chunks_of(read);
+    ASSERT_EQ(chunks.size(), 128u);
+    EXPECT_EQ(chunks.front(), 0);
+    EXPECT_EQ(chunks.back(), 0);
+    for (std::size_t c = 1; c + 1 < chunks.size(); ++c) EXPECT_EQ(chunks[c], 1) << c;
+}
+
+TEST(Layers, WithoutAListTheyAreEvenAndTheFirstThenTheLastGoShort) {
+    EXPECT_EQ(chunks_of(pipeline(16, 4, 1, "1f1b")), (List{4, 4, 4, 4}));
+    EXPECT_EQ(chunks_of(pipeline(15, 4, 1, "1f1b")), (List{3, 4, 4, 4}));
+    EXPECT_EQ(chunks_of(pipeline(14, 4, 1, "1f1b")), (List{3, 4, 4, 3}));
+    EXPECT_EQ(chunks_of(pipeline(13, 4, 1, "1f1b")), (List{3, 3, 4, 3}));
+    EXPECT_EQ(chunks_of(pipeline(6, 4, 2, "interleaved-1f1b")), (List{0, 1, 1, 1, 1, 1, 1, 0}));
+}
+
+TEST(Layers, AListPerChunkIsTakenAsItIs) {
+    EXPECT_EQ(chunks_of(pipeline(8, 2, 2, "interleaved-1f1b", "[1, 3, 2, 2]")), (List{1, 3, 2, 2}));
+}
+
+// Stage 0 holds chunks 0 and 2, stage 1 chunks 1 and 3; 3 = 1 + 2 where the first is short, 2 + 1 where the last is.
+TEST(Layers, AListPerStageIsSpreadOverItsChunksInModelOrder) {
+    EXPECT_EQ(chunks_of(pipeline(7, 2, 2, "interleaved-1f1b", "[3, 4]")), (List{1, 2, 2, 2}));
+    EXPECT_EQ(chunks_of(pipeline(7, 2, 2, "interleaved-1f1b", "[4, 3]")), (List{2, 2, 2, 1}));
+}
+
+// zb-v: stage 0 holds chunks 0 and 3, the first and the last of the model.
+TEST(Layers, ASchedulesThatFoldsBackPutsTheLastChunkOnTheFirstStage) {
+    EXPECT_EQ(stage_of_chunk("zb-v", 0, 2), 0);
+    EXPECT_EQ(stage_of_chunk("zb-v", 1, 2), 1);
+    EXPECT_EQ(stage_of_chunk("zb-v", 2, 2), 1);
+    EXPECT_EQ(stage_of_chunk("zb-v", 3, 2), 0);
+    EXPECT_EQ(chunks_of(pipeline(7, 2, 2, "zb-v", "[3, 4]")), (List{1, 2, 2, 2}));
+}
+
+TEST(Layers, EvenSplitsAddUpAndDifferByOne) {
+    for (int layers = 1; layers < 70; ++layers) {
+        for (int parts = 1; parts <= layers; ++parts) {
+            const List split = even_split(layers, parts);
+            EXPECT_EQ(std::accumulate(split.begin(), split.end(), 0), layers);
+            const auto [least, most] = std::minmax_element(split.begin(), split.end());
+            EXPECT_LE(*most - *least, 1);
+        }
+    }
+}
+
+TEST(Layers, RecomputeLayersBecomeOneCountAStage) {
+    ParseOptions options;
+    options.overrides = {"strategy.recompute=full", "strategy.recompute_layers=5", "strategy.pipeline_parallel=4"};
+    options.overrides.push_back("model.layers=18");
+    const ParseResult read = parse_scenario(R"({"model": {"layers": 1, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000},
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4}, "training": {"global_batch_size": 64, "sequence_length": 128}})", options);
+    ASSERT_TRUE(read.scenario) << to_text(read.problems);
+    EXPECT_EQ(read.scenario->strategy.layers_per_chunk, (List{4, 5, 5, 4}));
+    EXPECT_EQ(read.scenario->strategy.recompute_layers, (List{4, 5, 5, 4}));
+}

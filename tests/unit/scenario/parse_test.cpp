@@ -1,0 +1,237 @@
+// Does a scenario's text become the scenario it describes, defaults and all?
+#include "sim/scenario/parse.hpp"
+
+#include "sim/scenario/fields.hpp"
+#include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/schema.hpp"
+#include "sim/scenario/suggest.hpp"
+#include "sim/scenario/sweep.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+using namespace orrery;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string small = R"({"model": "gpt2-124m", "cluster": {"preset": "dgx-a100-80gb", "nodes": 2},
+    "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}})";
+
+Scenario with(const std::vector<std::string>& overrides, const std::string& text = small) {
+    ParseOptions options;
+    options.overrides = overrides;
+    const ParseResult read = parse_scenario(text, options);
+    EXPECT_TRUE(read.scenario) << to_text(read.problems);
+    return read.scenario.value_or(Scenario{});
+}
+
+std::vector<Problem> problems_with(const std::vector<std::string>& overrides) {
+    ParseOptions options;
+    options.overrides = overrides;
+    return parse_scenario(small, options).problems;
+}
+
+bool is_noted(const Scenario& s, const std::string& field) {
+    return std::any_of(s.notes.begin(), s.notes.end(), [&](const std::string& note) { return note.starts_with(field + " "); });
+}
+
+} // namespace
+
+TEST(Parse, TheDesignsExampleIsReadAsMetaRanIt) {
+    const ParseResult read = load_scenario(ORRERY_SOURCE_DIR "/scenarios/llama3-405b-16k-h100.json");
+    ASSERT_TRUE(read.scenario) << to_text(read.problems);
+    const Scenario& s = *read.scenario;
+    EXPECT_EQ(s.world_size(), 16384);
+    EXPECT_EQ(s.strategy.data_parallel, 128);
+    EXPECT_EQ(s.microbatches(), 16);
+    EXPECT_EQ(s.strategy.zero_stage, 2);
+    EXPECT_EQ(s.training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(s.runtime.attention_kernel, AttentionKernel::flash2);
+    EXPECT_TRUE(unsupported(s).empty());
+    EXPECT_TRUE(s.notes.empty()) << s.notes.front();
+}
+
+TEST(Parse, EveryExampleScenarioIsSound) {
+    int read = 0;
+    for (const auto& file : fs::directory_iterator(ORRERY_SOURCE_DIR "/scenarios")) {
+        if (file.path().extension() != ".json") continue;
+        SCOPED_TRACE(file.path().filename().string());
+        std::ifstream stream(file.path());
+        const std::string text((std::istreambuf_iterator<char>(stream)), {});
+        if (is_sweep(text)) {
+            const SweepResult sweep = load_sweep(file.path().string());
+            ASSERT_TRUE(sweep.document) << to_text(sweep.problems);
+            std::int64_t sound = 0;
+            for (std::int64_t i = 0; i < sweep.document->size(); ++i) sound += !sweep.document->point(i).rejected && parse_scenario(sweep.document->point(i).json).scenario;
+            EXPECT_GT(sound, sweep.document->size() / 4);
+        } else {
+            const ParseResult result = load_scenario(file.path().string());
+            EXPECT_TRUE(result.scenario) << to_text(result.problems);
+            EXPECT_EQ(result.scenario ? to_text(unsupported(*result.scenario)) : "", "");
+        }
+        ++read;
+    }
+    EXPECT_GE(read, 6);
+}
+
+TEST(Parse, EveryRowOfTheValidationDatasetsIsSound) {
+    const fs::path folder = ORRERY_SOURCE_DIR "/scenarios/validation";
+    int rows = 0;
+    if (fs::exists(folder))
+        for (const auto& file : fs::directory_iterator(folder)) {
+            if (file.path().extension() != ".json") continue;
+            std::ifstream stream(file.path());
+            for (const auto& row : nlohmann::json::parse(stream).value("rows", nlohmann::json::array())) {
+                if (!row.contains("scenario")) continue;
+                const ParseResult read = parse_scenario(row["scenario"].dump());
+                EXPECT_TRUE(read.scenario) << file.path().filename() << " " << row.value("name", "") << "\n" << to_text(read.problems);
+                ++rows;
+            }
+        }
+    if (rows == 0) GTEST_SKIP() << "no datasets in scenarios/validation";
+    EXPECT_GE(rows, 100);
+}
+
+TEST(Parse, OverridesTakeDotsPointersWordsAndLists) {
+    const Scenario s = with({"strategy.tensor_parallel=4", "/strategy/pipeline_parallel=2", "strategy.schedule=gpipe", "model.layers=8", "strategy.layer_split=[3, 5]", "name=mine"});
+    EXPECT_EQ(s.strategy.tensor_parallel, 4);
+    EXPECT_EQ(s.strategy.pipeline_parallel, 2);
+    EXPECT_EQ(s.strategy.schedule, "gpipe");
+    EXPECT_EQ(s.model.hidden_size, 768);
+    EXPECT_EQ(s.strategy.layers_per_chunk, (std::vector<int>{3, 5}));
+    EXPECT_EQ(s.name, "mine");
+}
+
+TEST(Parse, EveryProblemIsReportedAtOnce) {
+    const auto problems = problems_with({"strategy.tensor_paralel=2", "training.precision=bf61", "model.layers=-3", "cluster.nodes=many", "strategy.overlap.pipelin=true", "runtime.year=2101"});
+    ASSERT_EQ(problems.size(), 6u) << to_text(problems);
+    for (const char* where : {"/strategy/tensor_paralel", "/training/precision", "/model/layers", "/cluster/nodes", "/strategy/overlap/pipelin", "/runtime/year"})
+        EXPECT_TRUE(std::any_of(problems.begin(), problems.end(), [&](const Problem& p) { return p.where == where; })) << where << "\n" << to_text(problems);
+}
+
+// What is offered behind "try" must itself be accepted.
+TEST(Parse, TheWayOutOffered) {
+    const std::string text = R"({"model": "llama3-8b", "cluster": {"preset": "dgx-h100", "nodes": 3}, "training": {"global_batch_size": 48, "sequence_length": 8192}})";
+    ParseOptions options;
+    options.overrides = {"strategy.tensor_parallel=6"};
+    const ParseResult read = parse_scenario(text, options);
+    ASSERT_EQ(read.problems.size(), 1u) << to_text(read.problems);
+    EXPECT_EQ(read.problems[0].what, "strategy.tensor_parallel = 6 must divide attention_heads = 32: try 1, 2, 4, 8");
+    for (const char* tp : {"1", "2", "4", "8"}) {
+        const Scenario s = with({std::string("strategy.tensor_parallel=") + tp}, text);
+        EXPECT_EQ(s.world_size(), 24);
+    }
+}
+
+TEST(Defaults, EveryRowOfTheTableFitsItsField) {
+    for (const FrameworkDefault& row : framework_defaults()) {
+        SCOPED_TRACE(std::string(row.framework) + " " + row.field);
+        const Field* field = find_field(row.field);
+        ASSERT_NE(field, nullptr);
+        Reading reading;
+        EXPECT_TRUE(read_value(reading, nlohmann::json::parse(row.value), "", *field));
+        EXPECT_GT(std::string(row.source).size(), 5u);
+        EXPECT_TRUE(std::string(row.framework) == "*" || find_framework(row.framework) != nullptr);
+    }
+}
+
+TEST(Defaults, WhatIsGivenIsNeverCalledADefault) {
+    const Scenario s = with({"strategy.framework=fsdp", "strategy.zero_stage=2", "training.gradient_dtype=fp32", "runtime.launch_us=3"});
+    for (const char* pointer : {"/strategy/framework", "/strategy/zero_stage", "/training/gradient_dtype", "/runtime/launch_us"}) EXPECT_FALSE(s.defaults.contains(pointer)) << pointer;
+    EXPECT_TRUE(s.defaults.contains("/strategy/overlap/param_gather"));
+    EXPECT_DOUBLE_EQ(s.runtime.launch_us, 3);
+    for (const auto& [pointer, why] : s.defaults) EXPECT_NE(why.find(": "), std::string::npos) << pointer << " " << why;
+}
+
+// Narayanan 2021 had no asynchronous all-reduce, Megatron of March 2022 has, Megatron-DeepSpeed switches it off.
+TEST(Defaults, TensorParallelOverlapFollowsFrameworkAndYear) {
+    EXPECT_FALSE(with({"strategy.tensor_parallel=4", "runtime.year=2021"}).strategy.overlap.tensor_parallel);
+    EXPECT_TRUE(with({"strategy.tensor_parallel=4", "runtime.year=2022"}).strategy.overlap.tensor_parallel);
+    EXPECT_FALSE(with({"strategy.tensor_parallel=4", "runtime.year=2024", "strategy.framework=deepspeed"}).strategy.overlap.tensor_parallel);
+}
+
+TEST(Defaults, GradientsHaveTheFrameworksDtype) {
+    EXPECT_EQ(with({"training.precision=bf16"}).training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(with({"training.precision=fp16"}).training.gradient_dtype, DType::fp16);
+    EXPECT_EQ(with({"training.precision=fp32"}).training.gradient_dtype, DType::fp32);
+    EXPECT_FALSE(with({"training.precision=fp32"}).training.master_weights);
+    EXPECT_EQ(with({"strategy.framework=fsdp"}).training.gradient_dtype, DType::bf16);
+    EXPECT_EQ(with({"strategy.framework=fsdp", "training.precision=fp32"}).training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(with({"strategy.framework=ddp"}).training.gradient_dtype, DType::fp32);
+}
+
+TEST(Defaults, BucketsHaveTheFrameworksSize) {
+    EXPECT_EQ(with({"strategy.framework=ddp"}).strategy.bucket_bytes.count, 25 << 20);
+    EXPECT_EQ(with({}).strategy.bucket_bytes.count, 40'000'000ll * 4);
+    EXPECT_EQ(with({"cluster.nodes=16", "training.global_batch_size=128"}).strategy.bucket_bytes.count, 128'000'000ll * 4) << "1 M elements a data-parallel rank";
+    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=fp16"}).strategy.bucket_bytes.count, 1'000'000'000);
+    EXPECT_EQ(with({"strategy.bucket_bytes=\"8 MiB\""}).strategy.bucket_bytes.count, 8 << 20);
+}
+
+TEST(Defaults, AttentionKernelFollowsYearDeviceAndFlash) {
+    EXPECT_EQ(with({"runtime.year=2021"}).runtime.attention_kernel, AttentionKernel::unfused);
+    EXPECT_FALSE(with({"runtime.year=2021"}).strategy.flash_attention);
+    EXPECT_EQ(with({"runtime.year=2023"}).runtime.attention_kernel, AttentionKernel::flash1);
+    EXPECT_EQ(with({"runtime.year=2024"}).runtime.attention_kernel, AttentionKernel::flash2);
+    EXPECT_EQ(with({"cluster.preset=dgx-h100"}).runtime.attention_kernel, AttentionKernel::cudnn);
+    EXPECT_EQ(with({"cluster.preset=dgx-h100", "strategy.framework=fsdp"}).runtime.attention_kernel, AttentionKernel::flash2);
+    EXPECT_EQ(with({"cluster.preset=dgx-b200", "strategy.framework=fsdp"}).runtime.attention_kernel, AttentionKernel::cudnn);
+    EXPECT_EQ(with({"cluster.preset=dgx-v100", "training.precision=fp16"}).runtime.attention_kernel, AttentionKernel::unfused);
+    EXPECT_FALSE(with({"runtime.attention_kernel=unfused"}).strategy.flash_attention);
+    EXPECT_EQ(with({"strategy.flash_attention=false"}).runtime.attention_kernel, AttentionKernel::unfused);
+}
+
+TEST(Defaults, CudaGraphsLowerTheLaunchTime) {
+    EXPECT_DOUBLE_EQ(with({}).runtime.launch_us, 6);
+    EXPECT_DOUBLE_EQ(with({"runtime.cuda_graphs=true"}).runtime.launch_us, 1.5);
+}
+
+TEST(Defaults, ScheduleFollowsThePipeline) {
+    EXPECT_EQ(with({}).strategy.schedule, "none");
+    EXPECT_EQ(with({"strategy.pipeline_parallel=4"}).strategy.schedule, "1f1b");
+    const Scenario interleaved = with({"strategy.pipeline_parallel=4", "strategy.virtual_pipeline=3"});
+    EXPECT_EQ(interleaved.strategy.schedule, "interleaved-1f1b");
+    EXPECT_TRUE(interleaved.strategy.overlap.pipeline);
+    EXPECT_EQ(with({"strategy.pipeline_parallel=4", "strategy.schedule=zb-v"}).strategy.virtual_pipeline, 2);
+}
+
+TEST(Notes, FieldsWithoutEffectAreNamed) {
+    const Scenario s = with({"training.learning_rate=0.001", "strategy.sequence_parallel=true", "strategy.shard_group_size=8", "strategy.zero_stage=0", "runtime.token_dispatcher=deepep"});
+    for (const char* field : {"training.learning_rate", "strategy.sequence_parallel", "strategy.shard_group_size", "runtime.token_dispatcher"}) EXPECT_TRUE(is_noted(s, field)) << field;
+    EXPECT_TRUE(with({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true"}).notes.empty());
+}
+
+TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
+    const auto first = [](const std::vector<std::string>& overrides) {
+        const auto problems = unsupported(with(overrides));
+        return problems.size() == 1 ? to_text(problems) : std::to_string(problems.size()) + " problems";
+    };
+    EXPECT_EQ(first({"strategy.context_parallel=2"}), "/strategy/context_parallel: strategy.context_parallel = 2 is not modelled yet\n");
+    EXPECT_EQ(first({"strategy.offload.optimizer=cpu"}), "/strategy/offload/optimizer: strategy.offload.optimizer = cpu is not modelled yet\n");
+    EXPECT_EQ(first({"strategy.gradient_compression=int8"}), "/strategy/gradient_compression: strategy.gradient_compression = int8 is not modelled yet\n");
+    EXPECT_EQ(first({"strategy.schedule=dualpipe", "strategy.pipeline_parallel=4"}), "/strategy/schedule: strategy.schedule = dualpipe is not modelled yet\n");
+    EXPECT_EQ(first({"model.attention.sliding_window=256"}), "0 problems");
+    const Scenario moe = with({"model=mixtral-8x7b", "strategy.expert_parallel=8"});
+    EXPECT_EQ(unsupported(moe).size(), 2u);
+}
+
+TEST(RankOrder, ShorterOrdersAreFilledUp) {
+    EXPECT_EQ(with({"strategy.rank_order=tp-pp-dp", "strategy.tensor_parallel=2", "strategy.pipeline_parallel=2"}).strategy.rank_order, "tp-cp-ep-pp-dp");
+    EXPECT_EQ(problems_with({"strategy.rank_order=tp-pp", "strategy.tensor_parallel=2"}).size(), 1u);
+}
+
+TEST(Suggest, NearestIsWhatWasMeantOrNothing) {
+    const std::vector<std::string> known = {"tensor_parallel", "pipeline_parallel", "zero_stage", "recompute", "recompute_layers"};
+    EXPECT_EQ(nearest("tensor-parallel", known), "tensor_parallel");
+    EXPECT_EQ(nearest("zerostage", known), "zero_stage");
+    EXPECT_EQ(nearest("recomptue", known), "recompute");
+    EXPECT_EQ(nearest("tensor", known), "tensor_parallel");
+    EXPECT_EQ(nearest("quantum", known), std::nullopt);
+    EXPECT_EQ(edit_distance("ab", "ba"), 1);
+    EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+}

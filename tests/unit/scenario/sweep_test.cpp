@@ -1,0 +1,102 @@
+// Does a sweep expand to the combinations it says, in order, and reject those its constraints forbid?
+#include "sim/scenario/sweep.hpp"
+
+#include "sim/scenario/constraint.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+using namespace orrery;
+
+namespace {
+
+const std::string base = R"({"name": "s", "model": "gpt2-124m", "cluster": {"preset": "dgx-h100", "nodes": 1},
+    "training": {"global_batch_size": 64, "sequence_length": 1024}, )";
+
+SweepDocument sweep(const std::string& rest) {
+    SweepResult read = parse_sweep(base + rest + "}");
+    EXPECT_TRUE(read.document) << to_text(read.problems);
+    return std::move(read.document.value());
+}
+
+ConstraintAnswer ask(const std::string& text) {
+    return evaluate_constraint(text, [](const std::string& pointer) { return pointer == "/a/b" ? std::optional<double>(6) : pointer == "/c" ? std::optional<double>(4) : std::nullopt; });
+}
+
+} // namespace
+
+TEST(Sweep, EveryCombinationComesOnceTheLastAxisFastest) {
+    const SweepDocument s = sweep(R"("sweep": {"/strategy/tensor_parallel": [1, 2], "/strategy/recompute": ["none", "full", ["norm"]]})");
+    ASSERT_EQ(s.size(), 6);
+    EXPECT_EQ(s.point(0).label, "tensor_parallel=1 recompute=none");
+    EXPECT_EQ(s.point(1).label, "tensor_parallel=1 recompute=full");
+    EXPECT_EQ(s.point(5).label, "tensor_parallel=2 recompute=[\"norm\"]");
+    std::set<std::string> texts;
+    for (std::int64_t i = 0; i < s.size(); ++i) texts.insert(s.point(i).json);
+    EXPECT_EQ(texts.size(), 6u);
+    const nlohmann::json last = nlohmann::json::parse(s.point(4).json);
+    EXPECT_EQ(last["strategy"]["tensor_parallel"], 2);
+    EXPECT_EQ(last["strategy"]["recompute"], "full");
+    EXPECT_FALSE(last.contains("sweep"));
+}
+
+TEST(Sweep, APointIsAScenario) {
+    const SweepDocument s = sweep(R"("sweep": {"/model/layers": [6, 12], "/cluster/nodes": [1, 2]})");
+    for (std::int64_t i = 0; i < s.size(); ++i) {
+        const ParseResult read = parse_scenario(s.point(i).json);
+        ASSERT_TRUE(read.scenario) << s.point(i).json << to_text(read.problems);
+        EXPECT_EQ(read.scenario->model.layers, i < 2 ? 6 : 12);
+        EXPECT_EQ(read.scenario->cluster.nodes, 1 + i % 2);
+        EXPECT_EQ(read.scenario->model.hidden_size, 768) << "the preset is kept under the override";
+    }
+}
+
+TEST(Sweep, ConstraintsRejectAndSayWhich) {
+    const SweepDocument s = sweep(R"("sweep": {"/strategy/tensor_parallel": [1, 2, 4], "/strategy/pipeline_parallel": [1, 2]},
+        "constraints": ["/strategy/tensor_parallel * /strategy/pipeline_parallel <= 4"])");
+    int rejected = 0;
+    for (std::int64_t i = 0; i < s.size(); ++i) rejected += s.point(i).rejected.has_value();
+    EXPECT_EQ(rejected, 1);
+    EXPECT_EQ(s.point(5).rejected, "constraint: /strategy/tensor_parallel * /strategy/pipeline_parallel <= 4");
+}
+
+TEST(Sweep, ManyCombinationsCostNothingUntilAsked) {
+    std::string list = "[0";
+    for (int i = 1; i < 1000; ++i) list += ", " + std::to_string(i);
+    list += "]";
+    const SweepDocument s = sweep(R"("sweep": {"/training/seed": )" + list + R"(, "/training/warmup_steps": )" + list + R"(, "/training/learning_rate": )" + list + "}");
+    EXPECT_EQ(s.size(), 1'000'000'000);
+    EXPECT_EQ(s.point(999'999'999).label, "seed=999 warmup_steps=999 learning_rate=999");
+}
+
+TEST(Sweep, EveryProblemIsNamedAtOnce) {
+    const SweepResult read = parse_sweep(base + R"("sweep": {"/strategy/tensor_paralel": [1], "training": [2], "/strategy/zero_stage": 3}, "constraints": ["/strategy/tensor_parallel <"]})");
+    ASSERT_EQ(read.problems.size(), 4u) << to_text(read.problems);
+    EXPECT_NE(read.problems[0].what.find("did you mean \"/strategy/tensor_parallel\"?"), std::string::npos) << read.problems[0].what;
+}
+
+TEST(Constraint, ArithmeticAndComparisonsMeanWhatTheySay) {
+    EXPECT_TRUE(ask("/a/b * /c <= 24").holds);
+    EXPECT_FALSE(ask("/a/b * /c < 24").holds);
+    EXPECT_TRUE(ask("/a/b + 2 * /c == 14").holds);
+    EXPECT_TRUE(ask("(/a/b + 2) * /c == 32").holds);
+    EXPECT_TRUE(ask("/a/b / /c == 1.5").holds);
+    EXPECT_TRUE(ask("/a/b % /c == 2").holds);
+    EXPECT_TRUE(ask("-/c - 1 < -4").holds);
+    EXPECT_TRUE(ask("/a/b != /c").holds);
+    EXPECT_TRUE(ask("/a/b - 1 - 1 >= 4").holds);
+}
+
+TEST(Constraint, NonsenseIsSaidNotGuessed) {
+    EXPECT_TRUE(ask("").syntax);
+    EXPECT_TRUE(ask("1 <=").syntax);
+    EXPECT_TRUE(ask("1 = 1").syntax);
+    EXPECT_TRUE(ask("1 <= 2 <= 3").syntax);
+    EXPECT_TRUE(ask("(1 <= 2").syntax);
+    EXPECT_TRUE(ask(std::string(5000, '(')).syntax);
+    EXPECT_TRUE(ask(std::string(5000, '-') + "1 < 2").syntax);
+    EXPECT_FALSE(ask("/none <= 1").syntax);
+    EXPECT_EQ(ask("/none <= 1").error, "/none has no number here");
+}
