@@ -304,12 +304,13 @@ TrafficEntry entry_of(const Json& j) {
 
 void read_loss(PointwiseTable& t, const Json& j) {
     t.loss_phi = j["phi"].get<double>();
-    const char* modes[] = {"eager", "fused"};
-    for (std::size_t mode = 0; mode < 2; ++mode)
+    const char* modes[] = {"eager", "fused", "whole"};
+    for (std::size_t mode = 0; mode < 3; ++mode)
         for (std::size_t part = 0; part < 4; ++part) {
             t.loss_bytes[mode][part] = j[modes[mode]]["bytes"][part].get<double>();
             t.loss_kernels[mode][part] = j[modes[mode]]["kernels"][part].get<int>();
         }
+    for (const Json& f : j["whole_frameworks"]) t.whole_loss_frameworks.push_back(f.get<std::string>());
     t.loss_source = source_of(j);
 }
 

@@ -53,8 +53,9 @@ struct TrafficEntry { double bytes, phi; std::array<double, 2> traffic; std::arr
 struct PointwiseTable {
     std::map<std::string, std::array<TrafficEntry, 2>> ops;                 // [forward, backward]
     double loss_phi = 0.7;
-    std::array<std::array<double, 4>, 2> loss_bytes{};                       // [eager, fused][part]
-    std::array<std::array<int, 4>, 2> loss_kernels{};
+    std::array<std::array<double, 4>, 3> loss_bytes{};                       // [eager, fused, whole][part]
+    std::array<std::array<int, 4>, 3> loss_kernels{};
+    std::vector<std::string> whole_loss_frameworks;                          // whole: PyTorch's own eager loss, for an undivided vocabulary
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
     int optimizer_eager_kernels = 12;

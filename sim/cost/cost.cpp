@@ -79,6 +79,8 @@ const char* kernel_name(AttentionKernel k) {
     return "flash-2";
 }
 
+double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
+
 struct Rate { const GemmTable* table; double peak, clock; std::string name; };   // peak in flops/us
 
 } // namespace
@@ -104,6 +106,7 @@ struct CostModel::Data {
     double peak_of(const std::string& precision) const;
     Rate rate(DType t) const;
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate) const;
+    bool whole_loss = false;                                 // the framework's own loss over an undivided vocabulary
     double buffer_bytes(const Plan& plan, const Op& op) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
@@ -149,6 +152,7 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     return us;
 }
 
+
 double CostModel::Data::buffer_bytes(const Plan& plan, const Op& op) const {
     double sum = 0;
     for (const auto* list : {&op.in, &op.out})
@@ -190,16 +194,16 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
         [&](const Norm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
         [&](const Pointwise& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
         [&](const Embedding& w) {
-            const bool backward = w.direction != Direction::forward;
-            const bool wide = backward && !op.out.empty() && bytes_per_element(plan.buffers[static_cast<std::size_t>(op.out.front())].dtype) > 2;
-            return memory_time(pointwise, kernels, memory, w, training.precision == DType::fp32 || training.precision == DType::tf32 ? 4 : 2, wide);
+            const bool forward = w.direction == Direction::forward, wide = !forward && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
+            const double activation = forward && !op.out.empty() ? element_bytes(plan, op.out.front()) : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
+            return memory_time(pointwise, kernels, memory, w, activation, wide);
         },
-        [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w); },
+        [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, whole_loss); },
         [&](const OptimizerStep& w) -> KernelTime {
-            if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w) / host_memory, 1};
-            return memory_time(pointwise, kernels, memory, w);
+            if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
+            return memory_time(pointwise, kernels, memory, w, buffers());
         },
-        [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w); },
+        [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
         [&](const Copy& w) { return copy(w); },
         [&](const HostSync&) -> KernelTime { return {0, 0}; },
         [&](const HostWork& w) -> KernelTime { return {w.duration.seconds() * 1e6, 0}; },
@@ -251,6 +255,8 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.fabric = &fabric;
     d.kernels = kernel_tables(c.device);
     d.pointwise = pointwise_table();
+    const auto& whole = d.pointwise.whole_loss_frameworks;
+    d.whole_loss = scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
     d.links = link_table(c);
     d.domain = domain_of(c);
     if (d.nodes > 1) d.between = fabric_table(c);   // a torus has one, too: unused

@@ -57,8 +57,8 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes, op.fused);
 }
 
-KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op) {
-    const std::size_t mode = op.fused ? 1 : 0, part = static_cast<std::size_t>(op.part);
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, bool whole) {
+    const std::size_t mode = op.fused ? 1 : whole ? 2 : 0, part = static_cast<std::size_t>(op.part);
     const double per_token = 16;   // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);
@@ -73,20 +73,32 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     return timed(k, d, 3 * rows + dense, t.embedding_phi, true, wide_gradient ? 4 : 3);
 }
 
-KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const GradientNorm& op) {
-    const double elements = static_cast<double>(op.elements);
-    const int launches = 1 + static_cast<int>(elements / t.optimizer_kernel_elements);
-    return timed(k, d, elements * t.optimizer.at("gradient_norm")[op.fused ? 1 : 0], t.optimizer_phi, op.fused, launches * 2);
+namespace {
+
+// Bytes of a pass over parameters: the table's, or less where the buffers hold less; eager sequences in proportion.
+double parameter_bytes(const std::array<double, 2>& per_parameter, double elements, bool fused, double buffer_bytes) {
+    double bytes = elements * per_parameter[1];
+    if (buffer_bytes > 0) bytes = std::min(bytes, buffer_bytes);
+    return fused ? bytes : bytes * per_parameter[0] / per_parameter[1];
 }
 
-double optimizer_bytes(const PointwiseTable& t, const OptimizerStep& op) {
+int launches(const PointwiseTable& t, std::int64_t elements) { return 1 + static_cast<int>(static_cast<double>(elements) / t.optimizer_kernel_elements); }
+
+} // namespace
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const GradientNorm& op, double buffer_bytes) {
+    const double bytes = parameter_bytes(t.optimizer.at("gradient_norm"), static_cast<double>(op.elements), op.fused, buffer_bytes);
+    return timed(k, d, bytes, t.optimizer_phi, op.fused, launches(t, op.elements) + 1);
+}
+
+double optimizer_bytes(const PointwiseTable& t, const OptimizerStep& op, double buffer_bytes) {
     const char* names[] = {"sgd", "momentum", "adam", "lamb", "lars"};
-    return static_cast<double>(op.elements) * t.optimizer.at(names[static_cast<std::size_t>(op.kind)])[op.fused ? 1 : 0];
+    return parameter_bytes(t.optimizer.at(names[static_cast<std::size_t>(op.kind)]), static_cast<double>(op.elements), op.fused, buffer_bytes);
 }
 
-KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const OptimizerStep& op) {
-    const int launches = 1 + static_cast<int>(static_cast<double>(op.elements) / t.optimizer_kernel_elements);
-    return timed(k, d, optimizer_bytes(t, op), t.optimizer_phi, op.fused, op.fused ? launches : launches * t.optimizer_eager_kernels);
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const OptimizerStep& op, double buffer_bytes) {
+    const int kernels = launches(t, op.elements) * (op.fused ? 1 : t.optimizer_eager_kernels);
+    return timed(k, d, optimizer_bytes(t, op, buffer_bytes), t.optimizer_phi, op.fused, kernels);
 }
 
 } // namespace orrery

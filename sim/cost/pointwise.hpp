@@ -14,12 +14,15 @@ struct KernelTime { double us = 0; int kernels = 1; };
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op, double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Norm& op, double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op, double buffer_bytes);
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op);
+// whole: not split over ranks and left to PyTorch's own eager loss.
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op, bool whole);
 // element_bytes: of the activation; wide_gradient: the dense gradient is added into one of 4-byte elements.
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Embedding& op, double element_bytes,
                        bool wide_gradient);
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const GradientNorm& op);
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const OptimizerStep& op);
-double optimizer_bytes(const PointwiseTable& table, const OptimizerStep& op);
+// Both: at most the buffers' bytes (fewer without master weights, with 16-bit gradients), at most the table's per parameter (where a
+// buffer is bigger than the shard that is stepped).
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const GradientNorm& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const OptimizerStep& op, double buffer_bytes);
+double optimizer_bytes(const PointwiseTable& table, const OptimizerStep& op, double buffer_bytes);
 
 } // namespace orrery

@@ -109,6 +109,30 @@ TEST(PointwiseCost, OptimizerMovesItsStates) {
     EXPECT_LT(c.compute_us(OptimizerStep{OptimizerKind::sgd, 1000000000, true, false}), fused);
 }
 
+// PyTorch's own loss of an undivided vocabulary moves 36 bytes per logit; Megatron's sequence 52 (and any divided vocabulary uses that).
+TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
+    Scenario s = on_device("a100-sxm-80gb");
+    auto total = [](const Scenario& x) {
+        const Costs c(x);
+        return c.compute_us(CrossEntropy{CrossEntropy::Part::maximum, 16384, 65536, false}) + c.compute_us(CrossEntropy{CrossEntropy::Part::sums, 16384, 65536, false}) +
+               c.compute_us(CrossEntropy{CrossEntropy::Part::gradient, 16384, 65536, false});
+    };
+    const double megatron = total(s);
+    s.strategy.framework = "fsdp";
+    EXPECT_NEAR(total(s) / megatron, 36.0 / 52, 0.02);
+    s.strategy.tensor_parallel = 2;
+    EXPECT_EQ(total(s), megatron);
+}
+
+// States that are not there are not moved: without fp32 master weights the buffers hold less than the 30 bytes of the full recipe.
+TEST(PointwiseCost, OptimizerBuffersCountWhereTheyAreSmaller) {
+    const Costs c(on_device("h100-sxm-80gb"));
+    const OptimizerStep step{OptimizerKind::adam, 100000000, true, false};
+    const double full = c.compute_us(step);
+    EXPECT_LT(c.compute_us(step, 14.0 * 100000000), 0.55 * full);
+    EXPECT_EQ(c.compute_us(step, 60.0 * 100000000), full);   // a full-size parameter buffer of which a shard is stepped
+}
+
 TEST(LaunchCost, FollowsTheRuntime) {
     Scenario s = on_device("h100-sxm-80gb");
     const double eager = microseconds(Costs(s).model.launch());
