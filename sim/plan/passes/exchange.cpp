@@ -1,6 +1,7 @@
 #include "sim/plan/passes/exchange.hpp"
 
 #include "sim/plan/rendezvous.hpp"
+#include "sim/plan/schedules/support/clock.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -27,85 +28,36 @@ struct Pipeline {
     }
 };
 
-std::int64_t microbatches_of(const Schedule& schedule) {
-    std::int64_t microbatches = 0;
-    for (const auto& steps : schedule.ranks)
-        for (const ScheduleStep& step : steps) microbatches = std::max<std::int64_t>(microbatches, step.microbatch + 1);
-    return microbatches;
-}
-
 // The schedule by a clock in which links are free, forward, input and weight steps last one, and whole backward steps `backward`: what
 // is at work at the same time on different ranks.
 class Slots {
 public:
     Slots(const Schedule& schedule, const Pipeline& pipeline, int backward)
-        : schedule_(schedule), pipeline_(pipeline), backward_(backward), start_(schedule.ranks.size()) {
-        for (auto& end : end_) end.assign(std::size_t(microbatches_of(schedule) * pipeline.chunks), -1);
-        for (int rank = 0; rank < pipeline.stages; ++rank) {
-            start_[rank].reserve(schedule.ranks[rank].size());
-            runnable_.push_back(rank);
-        }
-        while (!runnable_.empty()) {
-            const int rank = runnable_.back();
-            runnable_.pop_back();
-            advance(rank);
-        }
-        for (int rank = 0; rank < pipeline.stages; ++rank)
+        : schedule_(schedule), lengths_{1, backward, 1, 1, 0}, start_(start_times(schedule, pipeline.stage_of, pipeline.chunks, lengths_)) {
+        for (std::size_t rank = 0; rank < start_.size(); ++rank)
             if (start_[rank].size() < schedule.ranks[rank].size()) give_up(rank);
     }
 
     // Gap g of a rank is the time between its steps g - 1 and g, in which it can exchange without holding anything up.
     std::int64_t opens(int rank, std::size_t gap) const {
-        return gap == 0 ? 0 : start_[rank][gap - 1] + length(schedule_.ranks[rank][gap - 1]);
+        return gap == 0 ? 0 : start_[rank][gap - 1] + lengths_.of(schedule_.ranks[rank][gap - 1].kind);
     }
     std::int64_t closes(int rank, std::size_t gap) const {
         return gap == start_[rank].size() ? std::numeric_limits<std::int64_t>::max() : start_[rank][gap];
     }
 
 private:
-    std::int64_t length(const ScheduleStep& step) const { return step.kind == StepKind::backward ? backward_ : 1; }
-
-    std::int64_t& end(bool gradient, int chunk, int microbatch) {
-        return end_[gradient][std::size_t(microbatch) * pipeline_.chunks + chunk];
-    }
-
-    // When the step's input is there; -1: not yet known.
-    std::int64_t ready(const ScheduleStep& step) {
-        if (step.kind == StepKind::weight) return end(true, step.chunk, step.microbatch);
-        if (step.kind == StepKind::forward) return step.chunk == 0 ? 0 : end(false, step.chunk - 1, step.microbatch);
-        const bool last = step.chunk == pipeline_.chunks - 1;
-        return last ? end(false, step.chunk, step.microbatch) : end(true, step.chunk + 1, step.microbatch);
-    }
-
-    void advance(int rank) {
-        const auto& steps = schedule_.ranks[rank];
-        while (start_[rank].size() < steps.size()) {
-            const ScheduleStep& step = steps[start_[rank].size()];
-            const std::int64_t since = ready(step);
-            if (since < 0) return;
-            start_[rank].push_back(std::max(since, opens(rank, start_[rank].size())));
-            if (step.kind == StepKind::weight) continue;
-            const bool gradient = step.kind != StepKind::forward;
-            end(gradient, step.chunk, step.microbatch) = start_[rank].back() + length(step);
-            const int next = gradient ? step.chunk - 1 : step.chunk + 1;
-            if (next >= 0 && next < pipeline_.chunks) runnable_.push_back(pipeline_.stage_of(next, pipeline_.stages));
-        }
-    }
-
     // Shapes that cannot run are refused by ScheduleInfo::check, so this is a schedule's bug.
-    [[noreturn]] void give_up(int rank) const {
+    [[noreturn]] void give_up(std::size_t rank) const {
         const ScheduleStep& step = schedule_.ranks[rank][start_[rank].size()];
-        std::fprintf(stderr, "exchange pass: the schedule stands still: rank %d, step %zu (chunk %d, microbatch %d) never gets its input\n",
-                     rank, start_[rank].size(), step.chunk, step.microbatch);
+        std::fprintf(stderr, "exchange pass: the schedule stands still: rank %zu, step %zu (chunk %d, microbatch %d) has no input\n", rank,
+                     start_[rank].size(), step.chunk, step.microbatch);
         std::abort();
     }
 
     const Schedule& schedule_;
-    const Pipeline& pipeline_;
-    int backward_;
+    StepLengths lengths_;
     std::vector<std::vector<std::int64_t>> start_; // by rank and step
-    std::vector<std::int64_t> end_[2];             // of forward and backward steps, by (microbatch, chunk)
-    std::vector<int> runnable_;
 };
 
 // The other end of a transfer: the sending step on its rank, and the step that needs it on the rank it goes to.
@@ -228,7 +180,8 @@ Blocking blocking(const Schedule& schedule, const Pipeline& pipeline, std::vecto
         program.reserve(2 * steps.size() + 1);
         for (std::size_t i = 0; i <= steps.size(); ++i) {
             auto& transfers = gaps[rank][i];
-            if (transfers.size() > 1) std::stable_partition(transfers.begin(), transfers.end(), [](const TransferStep& t) { return t.send; });
+            if (transfers.size() > 1)
+                std::stable_partition(transfers.begin(), transfers.end(), [](const TransferStep& transfer) { return transfer.send; });
             append_exchange(program, std::move(transfers));
             if (i < steps.size()) program.push_back({false, steps[i], {}});
         }
@@ -270,7 +223,8 @@ PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, 
     // A backward pass takes about two forwards. Where some ends do not meet by that clock and their waits close a circle, steps of one
     // length are the way out: between them all gaps are open at whole times, so that every end meets the other.
     Blocking result = blocking(schedule, pipeline, channels, 2);
-    if (!result.all_meet && !rendezvous(result.program, stage_of, chunks, false).empty()) result = blocking(schedule, pipeline, channels, 1);
+    if (!result.all_meet && !rendezvous(result.program, stage_of, chunks, false).empty())
+        result = blocking(schedule, pipeline, channels, 1);
     return std::move(result.program);
 }
 

@@ -13,15 +13,16 @@ static Schedule make_zb_v(const ScheduleShape& shape) {
     const int p = shape.stages;
     std::vector<ZeroBubblePolicy> policies;
     for (bool prompt : {true, false})
-        for (double patience : {1.0, 0.5, 0.0}) policies.push_back({2 * p, std::vector<int>(std::size_t(p), 2 * p), prompt, patience});
+        for (double patience : {1.0, 0.5, 0.0})
+            policies.push_back({2 * p, std::vector<int>(static_cast<std::size_t>(p), 2 * p), prompt, patience});
     return best_zero_bubble(shape, stage_in_v, policies);
 }
 
 extern constinit const ScheduleInfo schedule_zb_v = {
     .name = "zb-v",
     .title = "Zero bubble V",
-    .source = "Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 6, and Pipeline Parallelism with Controllable Memory, "
-              "arXiv:2405.15362 (V-ZB)",
+    .source = "Qi et al., Zero Bubble Pipeline Parallelism, arXiv:2401.10241, section 6, and "
+              "Pipeline Parallelism with Controllable Memory, arXiv:2405.15362 (V-ZB)",
     .summary = "two chunks a stage in a V: no bubble with post-validation, at most 2p half-size activations in flight",
     .splits_backward = true,
     .stage_of = stage_in_v,

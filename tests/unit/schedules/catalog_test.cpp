@@ -38,7 +38,8 @@ std::string faults(const ScheduleInfo& info, const ScheduleShape& shape, const S
     std::vector<int> done(std::size_t(chunks * shape.microbatches), 0); // 1: forward done, 2: input, 3: all
     for (int rank = 0; rank < shape.stages; ++rank)
         for (const ScheduleStep& step : schedule.ranks[rank]) {
-            if (step.chunk < 0 || step.chunk >= chunks || step.microbatch < 0 || step.microbatch >= shape.microbatches) return "out of range";
+            if (step.chunk < 0 || step.chunk >= chunks) return "no such chunk";
+            if (step.microbatch < 0 || step.microbatch >= shape.microbatches) return "no such microbatch";
             if (info.stage_of(step.chunk, shape.stages) != rank) return "chunk on the wrong rank";
             int& state = done[std::size_t(step.microbatch) * chunks + step.chunk];
             const bool split = step.kind == StepKind::input || step.kind == StepKind::weight;

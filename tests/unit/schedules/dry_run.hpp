@@ -120,7 +120,8 @@ inline std::vector<ScheduleShape> shapes() {
     std::vector<ScheduleShape> all;
     for (int p : {1, 2, 3, 4, 5, 8})
         for (int v : {1, 2, 3, 4})
-            for (std::int64_t m : {1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 40}) all.push_back({.stages = p, .chunks_per_stage = v, .microbatches = m});
+            for (std::int64_t m : {1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 40})
+                all.push_back({.stages = p, .chunks_per_stage = v, .microbatches = m});
     return all;
 }
 

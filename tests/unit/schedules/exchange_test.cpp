@@ -264,7 +264,8 @@ TEST(Exchange, DeliversInSendingOrderWhateverTheOrderOfUse) {
     const auto step = [](StepKind kind, int chunk, int microbatch) { return ScheduleStep{kind, std::int16_t(chunk), microbatch}; };
     constexpr auto F = StepKind::forward, B = StepKind::backward;
     Schedule schedule;
-    schedule.ranks = {{step(F, 0, 0), step(F, 0, 1), step(B, 0, 1), step(B, 0, 0)}, {step(F, 1, 1), step(B, 1, 1), step(F, 1, 0), step(B, 1, 0)}};
+    schedule.ranks = {{step(F, 0, 0), step(F, 0, 1), step(B, 0, 1), step(B, 0, 0)},
+                      {step(F, 1, 1), step(B, 1, 1), step(F, 1, 0), step(B, 1, 0)}};
     for (bool overlap : {false, true}) {
         const PipelineProgram program = insert_exchanges(schedule, stage_of, 2, 2, overlap);
         EXPECT_TRUE(rendezvous(program, stage_of, 2, overlap).empty()) << to_text(program);

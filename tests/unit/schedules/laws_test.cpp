@@ -135,12 +135,39 @@ TEST(Unequal, ZeroBubbleBeats1F1BAndKeepsItsLimits) {
             const Made h1 = make("zb-h1", p, 1, m, times), h2 = make("zb-h2", p, 1, m, times, true), v = make("zb-v", p, 2, m, times, true);
             EXPECT_LT(h1.makespan(times), plain) << p;
             EXPECT_LE(h2.period(times), h1.period(times) + tiny) << p;
+            // The V has twice the transfers. It stays below 1F1B with half of them all the same.
+            EXPECT_LT(v.period(times) - v.ideal(times), plain - h1.ideal(times)) << p;
             for (int rank = 0; rank < p; ++rank) {
                 EXPECT_LE(peak_in_flight(h1.schedule.ranks[rank]), p);
                 EXPECT_LE(peak_in_flight(h2.schedule.ranks[rank]), 2 * p - 1);
                 EXPECT_LE(peak_in_flight(v.schedule.ranks[rank]), 2 * p);
             }
         }
+}
+
+// A steady state that loses time at every microbatch is none: the bubble must not grow with their number, slow links or not.
+TEST(Unequal, BubblesDoNotGrowWithMicrobatches) {
+    for (const StepTimes& times : {StepTimes{1, 1.1, 0.8, 0}, StepTimes{1, 1, 1, 0.1}, StepTimes{2, 2.4, 1.5, 0.5}})
+        for (int p : {4, 8})
+            for (const char* name : {"zb-h1", "zb-h2", "zb-v"}) {
+                const int v = std::string(name) == "zb-v" ? 2 : 1;
+                const Made few = make(name, p, v, 8 * p, times, true), many = make(name, p, v, 40 * p, times, true);
+                EXPECT_NEAR(few.period(times) - few.ideal(times), many.period(times) - many.ideal(times), 1e-6) << name << " " << p;
+            }
+}
+
+// What is simulated once per period can be skipped: in the middle of a long step the order repeats with every microbatch.
+TEST(Unequal, OrdersRepeatWithEveryMicrobatch) {
+    for (const char* name : {"zb-h1", "zb-h2", "zb-v"}) {
+        const int v = std::string(name) == "zb-v" ? 2 : 1;
+        const Made made = make(name, 4, v, 100, {1, 1.17, 0.83, 0.03}, true);
+        for (const auto& steps : made.schedule.ranks)
+            for (std::size_t i = 40 * 3 * v; i < 60u * 3 * v; ++i) {
+                ScheduleStep next = steps[i];
+                ++next.microbatch;
+                ASSERT_EQ(steps[i + 3 * v], next) << name << " step " << i;
+            }
+    }
 }
 
 } // namespace

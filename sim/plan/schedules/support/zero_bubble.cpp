@@ -1,5 +1,6 @@
 #include "sim/plan/schedules/support/zero_bubble.hpp"
 
+#include "sim/plan/schedules/support/clock.hpp"
 #include "sim/plan/schedules/support/placement.hpp"
 
 #include <algorithm>
@@ -13,20 +14,15 @@ namespace {
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max() / 4;
 
 // Relative times in whole ticks, so that orders (and repetition) do not hang on rounding. A thousandth of the shortest part is enough.
-struct Ticks {
-    std::int64_t forward, input, weight, transfer;
-};
-
-Ticks ticks_of(const ScheduleShape& shape) {
+StepLengths ticks_of(const ScheduleShape& shape) {
     const double unit = std::min({shape.forward, shape.input, shape.weight}) / 1000;
     const auto ticks = [&](double time) { return std::int64_t(std::llround(std::min(time / unit, 1e9))); };
-    return {ticks(shape.forward), ticks(shape.input), ticks(shape.weight), ticks(shape.communication)};
+    return {ticks(shape.forward), ticks(shape.input + shape.weight), ticks(shape.input), ticks(shape.weight), ticks(shape.communication)};
 }
 
 struct Rank {
     std::vector<int> chunks;             // held here, in model order
     std::vector<int> forwards, inputs;   // steps done, per chunk held
-    std::vector<std::int64_t> start;
     std::vector<ScheduleStep> steps;
     std::vector<ScheduleStep> owed;      // weight steps in the order their input steps were done
     std::size_t paid = 0;
@@ -61,13 +57,12 @@ public:
             rank.inputs = rank.forwards;
             const std::size_t steps = rank.chunks.size() * shape.microbatches;
             rank.steps.reserve(3 * steps);
-            rank.start.reserve(3 * steps);
             rank.owed.reserve(steps);
         }
         ranks_[stage_[0]].wake = 0;
     }
 
-    TimedSchedule finish() {
+    Schedule finish() {
         while (true) {
             std::size_t next = 0;
             for (std::size_t r = 1; r < ranks_.size(); ++r)
@@ -75,16 +70,8 @@ public:
             if (ranks_[next].wake == never) break;
             act(next);
         }
-        TimedSchedule result;
-        std::int64_t first = never, last = 0;
-        for (Rank& rank : ranks_) {
-            first = std::min(first, rank.start.front());
-            last = std::max(last, rank.busy_until);
-            result.period = std::max(result.period, rank.busy_until - rank.start.front());
-            result.order.ranks.push_back(std::move(rank.steps));
-            result.start.push_back(std::move(rank.start));
-        }
-        result.makespan = last - first;
+        Schedule result;
+        for (Rank& rank : ranks_) result.ranks.push_back(std::move(rank.steps));
         return result;
     }
 
@@ -139,7 +126,6 @@ private:
 
     void record(Rank& rank, ScheduleStep what, std::int64_t length) {
         rank.steps.push_back(what);
-        rank.start.push_back(now_);
         rank.busy_until = rank.wake = now_ + length;
     }
 
@@ -170,7 +156,7 @@ private:
     void do_weight(Rank& rank) { record(rank, rank.owed[rank.paid++], ticks_.weight); }
 
     const ZeroBubblePolicy& policy_;
-    Ticks ticks_;
+    StepLengths ticks_;
     int microbatches_, chunks_;
     std::int64_t now_ = 0;
     std::vector<Rank> ranks_;
@@ -178,9 +164,33 @@ private:
     std::vector<std::int64_t> forward_ready_, input_ready_;  // by (chunk, microbatch)
 };
 
+// What a schedule costs: period and makespan, the one that counts first.
+std::pair<std::int64_t, std::int64_t> cost_of(const Schedule& schedule, int (*stage_of)(int, int), const ScheduleShape& shape) {
+    const StepLengths ticks = ticks_of(shape);
+    const auto starts = start_times(schedule, stage_of, shape.stages * shape.chunks_per_stage, ticks);
+    std::int64_t period = 0, makespan = 0;
+    for (std::size_t rank = 0; rank < starts.size(); ++rank) {
+        const std::int64_t end = starts[rank].back() + ticks.of(schedule.ranks[rank].back().kind);
+        period = std::max(period, end - starts[rank].front());
+        makespan = std::max(makespan, end);
+    }
+    return shape.post_validation ? std::pair(period, makespan) : std::pair(makespan, period);
+}
+
+// The shapes a policy may plan with: links as they are, their time as part of the steps, or free.
+std::vector<ScheduleShape> planning_shapes(const ScheduleShape& shape) {
+    std::vector<ScheduleShape> plans{shape};
+    if (shape.communication <= 0) return plans;
+    plans.resize(3, shape);
+    plans[1].forward += shape.communication;
+    plans[1].input += shape.communication;
+    plans[1].communication = plans[2].communication = 0;
+    return plans;
+}
+
 } // namespace
 
-TimedSchedule run_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int, int), const ZeroBubblePolicy& policy) {
+Schedule run_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int, int), const ZeroBubblePolicy& policy) {
     return Run(shape, stage_of, policy).finish();
 }
 
@@ -203,22 +213,26 @@ std::vector<ZeroBubblePolicy> one_chunk_policies(const ScheduleShape& shape, int
 
 Schedule best_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int, int), const std::vector<ZeroBubblePolicy>& policies) {
     // Warm-up and drain last about two microbatches a stage each: eight show the steady state as well.
-    ScheduleShape trial = shape;
-    trial.microbatches = std::min<std::int64_t>(shape.microbatches, 8 * std::int64_t(shape.stages));
-    std::size_t best = 0;
+    const std::int64_t trial = std::min<std::int64_t>(shape.microbatches, 8 * std::int64_t(shape.stages));
+    ScheduleShape real = shape;
+    real.microbatches = trial;
+    ScheduleShape best_plan = real;
+    const ZeroBubblePolicy* best_policy = &policies.front();
     std::pair<std::int64_t, std::int64_t> least{never, never};
-    TimedSchedule kept;
-    for (std::size_t i = 0; i < policies.size(); ++i) {
-        TimedSchedule run = run_zero_bubble(trial, stage_of, policies[i]);
-        std::pair cost{run.makespan, run.period};
-        if (shape.post_validation) std::swap(cost.first, cost.second);
-        if (cost >= least) continue;
-        least = cost;
-        best = i;
-        kept = std::move(run);
-    }
-    if (trial.microbatches == shape.microbatches) return std::move(kept.order);
-    return run_zero_bubble(shape, stage_of, policies[best]).order;
+    Schedule best;
+    for (const ScheduleShape& plan : planning_shapes(real))
+        for (const ZeroBubblePolicy& policy : policies) {
+            Schedule candidate = run_zero_bubble(plan, stage_of, policy);
+            const auto cost = cost_of(candidate, stage_of, real);
+            if (cost >= least) continue;
+            least = cost;
+            best_plan = plan;
+            best_policy = &policy;
+            best = std::move(candidate);
+        }
+    if (trial == shape.microbatches) return best;
+    best_plan.microbatches = shape.microbatches;
+    return run_zero_bubble(best_plan, stage_of, *best_policy);
 }
 
 } // namespace orrery

@@ -1,4 +1,4 @@
-// The scheduler behind the zero-bubble schedules: runs the pipeline once in integer ticks, each rank choosing what to do next by the
+// The scheduler behind the zero-bubble schedules: runs the pipeline in integer ticks, each rank choosing what to do next by the
 // rules of a policy, and keeps the order that came out. Cost is linear in the steps run; long schedules repeat their steady state.
 #pragma once
 
@@ -18,21 +18,16 @@ struct ZeroBubblePolicy {
     double patience = 1;         // the gap a waiting weight step needs, in its own length
 };
 
-struct TimedSchedule {
-    Schedule order;
-    std::vector<std::vector<std::int64_t>> start; // ticks, as order
-    std::int64_t makespan = 0;                    // first start to last end over all ranks
-    std::int64_t period = 0;                      // longest of any one rank: a step's length where no barrier ends it
-};
-
-TimedSchedule run_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int chunk, int stages), const ZeroBubblePolicy& policy);
+// One run of the pipeline by a policy, transfers at their given time.
+Schedule run_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int chunk, int stages), const ZeroBubblePolicy& policy);
 
 // Candidates for one chunk a stage: the last rank runs one forward ahead, each earlier rank `slope` more, within the limit. Slope 1 is
 // 1F1B; 2 fills the time until the first gradient is back where F = I. The slopes' order is their preference.
 std::vector<ZeroBubblePolicy> one_chunk_policies(const ScheduleShape& shape, int limit, std::initializer_list<double> slopes);
 
 // The order by the policy that does best on a few microbatches a stage; ties go to the earlier one. What counts is the period where
-// the optimizer needs no barrier, else the makespan.
+// the optimizer needs no barrier, else the makespan. With slow links each policy also plans as if a step lasted until its result has
+// arrived, and as if links were free: choosing by exact arrivals alone takes every late one as a gap and loses its rhythm.
 Schedule best_zero_bubble(const ScheduleShape& shape, int (*stage_of)(int chunk, int stages),
                           const std::vector<ZeroBubblePolicy>& policies);
 
