@@ -29,6 +29,7 @@ struct CommCost {
 // What slows what while communication runs beside computation on one device.
 struct Interference { double compute_slowdown = 0; double communication_slowdown = 0; };  // 0.2: takes 1.2 times as long
 
+// Remembers what it has worked out: one model for each thread.
 class CostModel {
   public:
     CostModel(const Scenario& scenario, const Fabric& fabric);

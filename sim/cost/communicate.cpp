@@ -1,0 +1,98 @@
+// Collectives and transfers as fluid bundles over the links of the fabric.
+#include "sim/cost/data.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+std::uint64_t hash_of(std::span<const int> ranks) {
+    std::uint64_t h = 1469598103934665603u;
+    for (int r : ranks) h = (h ^ static_cast<std::uint64_t>(r)) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
+    return h;
+}
+
+} // namespace
+
+const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
+    for (std::uint64_t key = hash_of(ranks);; ++key) {
+        const auto [at, fresh] = groups.try_emplace(key);
+        KnownGroup& g = at->second;
+        if (fresh) {
+            g.ranks.assign(ranks.begin(), ranks.end());
+            g.group = group_of(*fabric, domain, ranks);
+            return g;
+        }
+        if (std::equal(g.ranks.begin(), g.ranks.end(), ranks.begin(), ranks.end())) return g;
+    }
+}
+
+double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const {
+    double& rate = g.link_rate[static_cast<std::size_t>(kind)][static_cast<std::size_t>(a)];
+    if (rate > 0) return rate;
+    rate = 1e30;
+    for (const LoadShare& l : link_loads(*fabric, domain, g.group, kind, a))
+        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
+    return rate;
+}
+
+// latency + payload / cap is T where the links let the algorithm have its rate, and longer by what they hold back where not.
+CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double limit, std::string algorithm) const {
+    CommCost c;
+    c.latency = Time::microseconds(std::max(0.0, t.us - bytes / t.rate));
+    c.payload = bytes;
+    c.cap = {std::min(t.rate, limit) * 1e6};
+    c.algorithm = std::move(algorithm);
+    return c;
+}
+
+CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) const {
+    const Data& d = *data_;
+    if (ranks.size() < 2) return {Time{}, 0, {1e15}, "none", 0};
+    const KnownGroup& g = d.known(ranks);
+    const double bytes = static_cast<double>(c.bytes.count);
+    const bool one_byte = bytes_per_element(c.dtype) < 1.5;
+    const std::string& wish = d.strategy.collective_algorithm;
+    LinkTable scaled;
+    if (g.group.reach < 1) {
+        scaled = d.links;
+        scale_rates(scaled, g.group.reach);
+    }
+    const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
+    const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
+                                                : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
+    return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), name(t.algorithm, t.protocol));
+}
+
+std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const {
+    std::vector<LinkLoad> out;
+    if (ranks.size() < 2) return out;
+    const std::vector<LoadShare> shares = link_loads(*data_->fabric, data_->domain, group_of(*data_->fabric, data_->domain, ranks), c.kind, parse_algorithm(cost.algorithm));
+    out.reserve(shares.size());
+    for (const LoadShare& s : shares) out.push_back({s.link, s.load});
+    return out;
+}
+
+CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
+    const Data& d = *data_;
+    if (from == to) return {Time{}, 0, {1e15}, "none", 0};
+    const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
+    if (d.domain.spans_nodes || d.fabric->node_of(from) == d.fabric->node_of(to)) {
+        // A pair that has less than a device's whole bandwidth reaches the same share of it.
+        return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate), "p2p");
+    }
+    const FabricTable& f = d.between;
+    // One message uses one NIC, of the sender and of the receiver.
+    const double nic = std::min(d.fabric->nic_bandwidth(from).value, d.fabric->nic_bandwidth(to).value) * 1e-6 * d.fabric->devices_per_nic();
+    const double rate = f.p2p_eta * (nic > 0 ? nic : narrowest);
+    const double us = f.p2p_base + (size >= 65536 ? f.p2p_rendezvous : 0) + size / rate;
+    return d.bundle({us, rate, Algorithm::direct, Protocol::simple}, size, narrowest, "p2p");
+}
+
+std::vector<LinkLoad> CostModel::transfer_loads(int from, int to) const {
+    std::vector<LinkLoad> out;
+    for (const LinkShare& s : data_->fabric->route(from, to)) out.push_back({s.link, s.share});
+    return out;
+}
+
+} // namespace orrery

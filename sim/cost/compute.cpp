@@ -1,0 +1,147 @@
+// Which law and which table time a compute op on the scenario's device.
+#include "sim/cost/data.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace orrery {
+
+const char* kernel_name(AttentionKernel k) {
+    switch (k) {
+    case AttentionKernel::unfused:
+    case AttentionKernel::flash2: return "flash-2";
+    case AttentionKernel::flash1: return "flash-1";
+    case AttentionKernel::flash3: return "flash-3";
+    case AttentionKernel::cudnn: return "cudnn";
+    }
+    return "flash-2";
+}
+
+namespace {
+
+[[noreturn]] void impossible(std::string_view what) {
+    fmt::print(stderr, "orrery: cost: {}\n", what);
+    std::abort();
+}
+
+// What stands in where a device has no units for a precision: the next wider one that it has.
+std::vector<std::string> precisions_for(DType t, const std::string& recipe) {
+    switch (t) {
+    case DType::nvfp4: return {"nvfp4", "mxfp8", "fp8", "bf16", "fp16", "fp32"};
+    case DType::mxfp8: return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
+    case DType::fp8:
+        if (recipe == "blockwise") return {"fp8_block", "fp8", "bf16", "fp16", "fp32"};
+        if (recipe == "mxfp8") return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
+        return {"fp8", "bf16", "fp16", "fp32"};
+    case DType::bf16: return {"bf16", "fp32", "fp16"};
+    case DType::fp16: return {"fp16", "bf16", "fp32"};
+    case DType::tf32: return {"tf32", "fp32", "bf16", "fp16"};
+    default: return {"fp32", "tf32", "bf16", "fp16"};
+    }
+}
+
+double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
+
+template <class... F> struct Overloaded : F... { using F::operator()...; };
+template <class... F> Overloaded(F...) -> Overloaded<F...>;
+
+} // namespace
+
+double CostModel::Data::peak_of(const std::string& precision) const {
+    auto find = [&](const char* name) { const auto at = device.peak.find(name); return at == device.peak.end() ? 0.0 : at->second.value * 1e-6; };
+    if (precision == "fp8_block") return find("fp8");
+    if (precision == "fp32" && find("fp32") == 0 && find("bf16") > 0) return find("bf16") / 6;   // six 16-bit passes make one of 32 bits
+    return find(precision.c_str());
+}
+
+GemmRate CostModel::Data::rate(DType t) const {
+    for (const std::string& p : precisions_for(t, runtime.fp8_recipe)) {
+        const double peak = peak_of(p);
+        if (peak <= 0) continue;
+        const bool eight = p == "fp8" || p == "fp8_block" || p == "mxfp8" || p == "nvfp4", sixteen = p == "bf16" || p == "fp16";
+        const double clock = power * (eight ? kernels.sustained_8 : sixteen ? kernels.sustained_16 : kernels.sustained_other);
+        for (const std::string& table : {p, std::string(eight ? "fp8" : "bf16"), std::string("bf16"), std::string("fp32")})
+            if (const auto at = kernels.gemm.find(table); at != kernels.gemm.end()) return {&at->second, peak, clock, p};
+    }
+    impossible(fmt::format("device {} has no peak for any precision of {}", device.name, name(t)));
+}
+
+double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate) const {
+    const GemmKey key{shape.m, shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out), accumulate};
+    if (const auto at = gemms.find(key); at != gemms.end()) return at->second;
+    const GemmRate r = rate(dtype);
+    GemmDevice d;
+    d.processors = std::max(1, device.processors);
+    d.peak = r.peak;
+    d.peak_16 = peak_16;
+    d.bandwidth = bandwidth;
+    d.l2 = static_cast<double>(device.l2_cache.count);
+    d.clock = r.clock;
+    GemmProblem p{static_cast<double>(shape.m), static_cast<double>(shape.n), static_cast<double>(shape.k), static_cast<double>(batch),
+                  bytes_per_element(dtype), bytes_per_element(out), accumulate};
+    const double us = gemm_us(*r.table, d, p);
+    gemms.emplace(key, us);
+    return us;
+}
+
+
+double CostModel::Data::buffer_bytes(const Plan& plan, const Op& op) const {
+    double sum = 0;
+    for (const auto* list : {&op.in, &op.out})
+        for (BufferId b : *list) sum += static_cast<double>(plan.buffers[static_cast<std::size_t>(b)].bytes.count);
+    return sum;
+}
+
+KernelTime CostModel::Data::copy(const Copy& c) const {
+    const bool disk = c.kind == CopyKind::host_to_nvme || c.kind == CopyKind::nvme_to_host;
+    return {pointwise.copy_us + static_cast<double>(c.bytes.count) / (disk ? nvme : pcie), 1};
+}
+
+KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
+    const MemoryDevice memory{bandwidth};
+    auto buffers = [&] { return buffer_bytes(plan, op); };
+    return std::visit(Overloaded{
+        [&](const Linear& w) -> KernelTime { return {gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), 1}; },
+        [&](const Matmul& w) -> KernelTime {
+            // Forward is one product; backward has one for each operand, of the same size.
+            const GemmShape left{w.m, w.k, w.n}, right{w.k, w.n, w.m};
+            if (w.direction == Direction::forward) return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false), 1};
+            if (w.direction == Direction::input_gradient) return {gemm(w.dtype, w.dtype, left, w.batch, false), 1};
+            if (w.direction == Direction::weight_gradient) return {gemm(w.dtype, w.dtype, right, w.batch, false), 1};
+            return {gemm(w.dtype, w.dtype, left, w.batch, false) + gemm(w.dtype, w.dtype, right, w.batch, false), 2};
+        },
+        [&](const Attention& w) -> KernelTime {
+            const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
+            const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth, power * kernels.sustained_16};
+            return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
+        },
+        [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+        [&](const Norm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+        [&](const Pointwise& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+        [&](const Embedding& w) {
+            const bool forward = w.direction == Direction::forward, wide = !forward && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
+            const double activation = forward && !op.out.empty() ? element_bytes(plan, op.out.front()) : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
+            return memory_time(pointwise, kernels, memory, w, activation, wide);
+        },
+        [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, whole_loss); },
+        [&](const OptimizerStep& w) -> KernelTime {
+            if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
+            return memory_time(pointwise, kernels, memory, w, buffers());
+        },
+        [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+        [&](const Copy& w) { return copy(w); },
+        [&](const HostSync&) -> KernelTime { return {0, 0}; },
+        [&](const HostWork& w) -> KernelTime { return {w.duration.seconds() * 1e6, 0}; },
+        [&](const auto&) -> KernelTime { impossible(fmt::format("op {} is not one of compute, a copy or host work", op.name)); },
+    }, op.work);
+}
+
+ComputeCost CostModel::compute(const Plan& plan, const Op& op) const {
+    const KernelTime t = data_->time(plan, op);
+    return {Time::microseconds(t.us), t.kernels};
+}
+
+} // namespace orrery

@@ -1,0 +1,73 @@
+// What a CostModel holds, shared by its sources: compute.cpp times ops, communicate.cpp collectives and transfers, cost.cpp sets it up.
+#pragma once
+
+#include "sim/cost/attention.hpp"
+#include "sim/cost/collectives.hpp"
+#include "sim/cost/cost.hpp"
+#include "sim/cost/gemm.hpp"
+#include "sim/cost/pointwise.hpp"
+
+#include <unordered_map>
+
+namespace orrery {
+
+struct GemmKey {
+    std::int64_t m, n, k, batch;
+    std::uint8_t dtype, out;
+    bool accumulate;
+    bool operator==(const GemmKey&) const = default;
+};
+
+struct GemmKeyHash {
+    std::size_t operator()(const GemmKey& key) const {
+        std::uint64_t h = 0x9e3779b97f4a7c15u;
+        for (std::int64_t v : {key.m, key.n, key.k, key.batch, static_cast<std::int64_t>(key.dtype) * 512 + key.out * 2 + (key.accumulate ? 1 : 0)})
+            h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
+        return h;
+    }
+};
+
+// A group of ranks met before, and how much of S a second its links let pass, by kind and algorithm (0: not worked out yet).
+struct KnownGroup {
+    std::vector<int> ranks;
+    Group group;
+    mutable double link_rate[5][8] = {};
+};
+
+// The table, peak (flops/us) and clock that serve a precision, and the name of the one it is timed as.
+struct GemmRate { const GemmTable* table; double peak, clock; std::string name; };
+
+const char* kernel_name(AttentionKernel k);   // "flash-2"
+
+struct CostModel::Data {
+    Device device;
+    Strategy strategy;
+    Runtime runtime;
+    Training training;
+    int nodes = 1, devices_per_node = 1;
+    const Fabric* fabric = nullptr;
+    KernelTables kernels;
+    PointwiseTable pointwise;
+    LinkTable links;
+    FabricTable between;
+    Domain domain;
+    bool multicast = false;
+    double bandwidth = 1, peak_16 = 1, power = 1;            // bytes/us, flops/us; power: clock factor of a limit below the board's
+    double host_memory = 1, pcie = 1, nvme = 1;              // bytes/us, of one device
+    bool whole_loss = false;                                 // the framework's own loss over an undivided vocabulary
+    // What has been worked out; a model is used by one thread.
+    mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
+    mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
+
+    double peak_of(const std::string& precision) const;
+    GemmRate rate(DType t) const;
+    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate) const;
+    double buffer_bytes(const Plan& plan, const Op& op) const;
+    KernelTime time(const Plan& plan, const Op& op) const;
+    KernelTime copy(const Copy& c) const;
+    const KnownGroup& known(std::span<const int> ranks) const;
+    double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
+    CommCost bundle(const CollectiveTime& t, double bytes, double limit, std::string algorithm) const;
+};
+
+} // namespace orrery
