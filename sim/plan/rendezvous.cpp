@@ -10,18 +10,20 @@ using Kind = RendezvousFault::Kind;
 
 bool same_value(const TransferStep& a, const TransferStep& b) { return a.chunk == b.chunk && a.microbatch == b.microbatch; }
 
-// One direction and kind between two ranks. Ends are posted in program order; the first `met` of both have met.
+// One direction and kind between two ranks. Ends are posted in program order; of the first `met` both are posted, and the first `done`
+// are over.
 struct Channel {
     int from, to;
     bool gradient;
     std::vector<TransferStep> sends, receives;
-    std::size_t met = 0;
+    std::size_t met = 0, done = 0;
+    std::size_t begun[2] = {0, 0}; // by end (receives, sends): those whose exchange has begun
 };
 
 struct RankState {
     std::size_t at = 0;        // position in the program
     bool posted = false;       // the exchange at `at` is posted and waits
-    int open = 0;              // its transfers that have not met
+    int missing = 0, open = 0; // its transfers whose peer has not posted, and those that are not done
     bool failed = false;       // stopped at a fault of its own
     struct Port { int peer; bool gradient, send; int channel; };
     std::vector<Port> ports;   // a handful: neighbours x direction x kind
@@ -66,8 +68,9 @@ public:
                 else fault({Kind::waits, rank, rank, state.at, {}}); // a value its own rank makes later
                 continue;
             }
+            auto reason = state.missing > 0 ? &Channel::met : &Channel::done; // else for a peer whose own exchange cannot begin
             for (const TransferStep& transfer : action.transfers)
-                if (!has_met(rank, transfer)) fault({Kind::waits, rank, peer_of(transfer), state.at, transfer});
+                if (behind(rank, transfer, reason)) fault({Kind::waits, rank, peer_of(transfer), state.at, transfer});
         }
         if (overlap_)
             for (const Channel& channel : channels_) {
@@ -107,18 +110,19 @@ private:
         for (const RankState::Port& port : ranks_[rank].ports)
             if (port.peer == peer && port.gradient == transfer.gradient && port.send == transfer.send) return port.channel;
         const int index = static_cast<int>(channels_.size());
-        channels_.push_back({transfer.from_stage, transfer.to_stage, transfer.gradient, {}, {}, 0});
+        channels_.push_back({transfer.from_stage, transfer.to_stage, transfer.gradient, {}, {}});
         ranks_[transfer.from_stage].ports.push_back({transfer.to_stage, transfer.gradient, true, index});
         ranks_[transfer.to_stage].ports.push_back({transfer.from_stage, transfer.gradient, false, index});
         return index;
     }
 
-    bool has_met(int rank, const TransferStep& transfer) {
+    // Not among the first `count` of its channel.
+    bool behind(int rank, const TransferStep& transfer, std::size_t Channel::*count) {
         const Channel& channel = channels_[channel_of(rank, transfer)];
         const auto& ends = transfer.send ? channel.sends : channel.receives;
-        for (std::size_t k = channel.met; k < ends.size(); ++k)
-            if (same_value(ends[k], transfer)) return false;
-        return true;
+        for (std::size_t k = channel.*count; k < ends.size(); ++k)
+            if (same_value(ends[k], transfer)) return true;
+        return false;
     }
 
     void wake(int rank) {
@@ -134,12 +138,29 @@ private:
             const TransferStep& sent = channel.sends[channel.met];
             const TransferStep& wanted = channel.receives[channel.met++];
             if (!same_value(sent, wanted)) fault({Kind::mismatch, channel.to, channel.from, ranks_[channel.to].at, sent, wanted});
-            arrived_[sent.gradient][at(sent.chunk, sent.microbatch)] = present;
-            for (int end : {channel.from, channel.to}) {
-                if (!overlap_ && --ranks_[end].open > 0) continue;
-                wake(end);
+            if (overlap_) deliver(channel);
+            else for (int end : {channel.from, channel.to})
+                if (--ranks_[end].missing == 0) begin(end);
+        }
+    }
+
+    // All peers have posted (blocking only).
+    void begin(int rank) {
+        for (const TransferStep& transfer : program_[rank][ranks_[rank].at].transfers) {
+            Channel& channel = channels_[channel_of(rank, transfer)];
+            ++channel.begun[transfer.send];
+            while (channel.done < std::min(channel.begun[0], channel.begun[1])) {
+                for (int end : {channel.from, channel.to}) --ranks_[end].open;
+                deliver(channel);
             }
         }
+    }
+
+    void deliver(Channel& channel) {
+        const TransferStep& sent = channel.sends[channel.done++];
+        arrived_[sent.gradient][at(sent.chunk, sent.microbatch)] = present;
+        wake(channel.from);
+        wake(channel.to);
     }
 
     // Runs a rank as far as it goes. Values are on time or never: a step whose input was not even posted is a fault, not a wait.
@@ -158,7 +179,7 @@ private:
                 if (transfer.send && !made_[transfer.gradient][at(transfer.chunk, transfer.microbatch)])
                     fault({Kind::early_send, rank, transfer.to_stage, state.at, transfer});
             state.posted = true;
-            state.open = static_cast<int>(action.transfers.size());
+            state.missing = state.open = static_cast<int>(action.transfers.size());
             for (const TransferStep& transfer : action.transfers) post(rank, transfer);
         }
         if (!overlap_ && state.open > 0) return false;

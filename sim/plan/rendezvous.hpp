@@ -1,5 +1,6 @@
-// Runs a pipeline program without a clock, by rendezvous alone: a transfer is done once both ends have posted it, and no end is
-// buffered. Says who waits for whom where it stands still, and where orders or data do not agree. Linear in the program's steps.
+// Runs a pipeline program without a clock, by rendezvous alone: an exchange begins when the peers of all its transfers have posted their
+// ends, a transfer is done once the exchanges at both its ends have begun, and nothing is buffered. Says who waits for whom where it
+// stands still, and where orders or data do not agree. Linear in the program's steps.
 #pragma once
 
 #include "sim/plan/passes/exchange.hpp"

@@ -95,7 +95,13 @@ std::vector<ChannelOrder> channels_of(const Schedule& schedule, const Pipeline& 
     return channels;
 }
 
-using Gaps = std::vector<std::vector<std::vector<TransferStep>>>; // by rank and gap: what is exchanged there
+// An end of a transfer in a gap of its rank, and the time at which both ends are there.
+struct Appointment {
+    std::int64_t time;
+    TransferStep transfer;
+};
+
+using Gaps = std::vector<std::vector<std::vector<Appointment>>>; // by rank and gap
 
 Gaps empty_gaps(const Schedule& schedule) {
     Gaps gaps;
@@ -109,7 +115,8 @@ void settle_uses(ChannelOrder& channel) {
     for (std::size_t k = deliveries.size(); k-- > 1;) deliveries[k - 1].used = std::min(deliveries[k - 1].used, deliveries[k].used);
 }
 
-// Gaps of sender and receiver that are open at the same time, so that neither waits for the other. First choice: behind the step that
+// Gaps of sender and receiver that are open at the same time, so that neither waits for the other; what is at one time there is one
+// exchange, and all of it can begin at once. So nothing stands still: up to any time all exchanges before it are done. First choice: behind the step that
 // makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose next step is due),
 // or the sender gives it later; Megatron's interleaved schedule does both. Else the first choice stands, and one of them waits.
 class Meeting {
@@ -138,6 +145,8 @@ public:
         return false;
     }
 
+    std::int64_t time() const { return std::max(slots_.opens(from_, give), slots_.opens(to_, take)); }
+
     std::size_t give = 0, take = 0; // gaps of the sender and of the receiver
 
 private:
@@ -152,6 +161,19 @@ private:
 
 void append_exchange(std::vector<ProgramStep>& program, std::vector<TransferStep> transfers) {
     if (!transfers.empty()) program.push_back({true, {}, std::move(transfers)});
+}
+
+// One exchange for all that happens at one time: an exchange begins when all its transfers can. Sends first.
+void append_exchanges(std::vector<ProgramStep>& program, std::vector<Appointment>& gap) {
+    if (gap.size() > 1)
+        std::stable_sort(gap.begin(), gap.end(), [](const Appointment& a, const Appointment& b) {
+            return a.time != b.time ? a.time < b.time : a.transfer.send > b.transfer.send;
+        });
+    for (std::size_t i = 0; i < gap.size();) {
+        std::vector<TransferStep> together;
+        for (const std::int64_t time = gap[i].time; i < gap.size() && gap[i].time == time; ++i) together.push_back(gap[i].transfer);
+        append_exchange(program, std::move(together));
+    }
 }
 
 struct Blocking {
@@ -169,9 +191,9 @@ Blocking blocking(const Schedule& schedule, const Pipeline& pipeline, std::vecto
         for (Delivery& delivery : channel.deliveries) {
             result.all_meet = meeting.next(delivery) && result.all_meet;
             delivery.transfer.send = true;
-            gaps[from][meeting.give].push_back(delivery.transfer);
+            gaps[from][meeting.give].push_back({meeting.time(), delivery.transfer});
             delivery.transfer.send = false;
-            gaps[channel.to][meeting.take].push_back(delivery.transfer);
+            gaps[channel.to][meeting.take].push_back({meeting.time(), delivery.transfer});
         }
     }
     for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -179,10 +201,7 @@ Blocking blocking(const Schedule& schedule, const Pipeline& pipeline, std::vecto
         auto& program = result.program.emplace_back();
         program.reserve(2 * steps.size() + 1);
         for (std::size_t i = 0; i <= steps.size(); ++i) {
-            auto& transfers = gaps[rank][i];
-            if (transfers.size() > 1)
-                std::stable_partition(transfers.begin(), transfers.end(), [](const TransferStep& transfer) { return transfer.send; });
-            append_exchange(program, std::move(transfers));
+            append_exchanges(program, gaps[rank][i]);
             if (i < steps.size()) program.push_back({false, steps[i], {}});
         }
     }
@@ -194,14 +213,14 @@ PipelineProgram overlapped(const Schedule& schedule, const Pipeline& pipeline, c
     for (const ChannelOrder& channel : channels)
         for (Delivery delivery : channel.deliveries) {
             delivery.transfer.send = false;
-            receives[channel.to][delivery.used].push_back(delivery.transfer);
+            receives[channel.to][delivery.used].push_back({0, delivery.transfer});
         }
     PipelineProgram program(schedule.ranks.size());
     for (std::size_t rank = 0; rank < program.size(); ++rank) {
         const auto& steps = schedule.ranks[rank];
         program[rank].reserve(3 * steps.size() + 1);
         const auto post = [&](std::size_t i) {
-            for (const TransferStep& receive : receives[rank][i]) append_exchange(program[rank], {receive});
+            for (const Appointment& receive : receives[rank][i]) append_exchange(program[rank], {receive.transfer});
         };
         post(0);
         for (std::size_t i = 0; i < steps.size(); ++i) {

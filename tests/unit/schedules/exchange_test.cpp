@@ -78,19 +78,44 @@ TEST(Exchange, NeverStandsStill) {
     });
 }
 
-// Ends of exchanges and steps by the clock, links free: a transfer is done when both ends have posted it.
+// When a program ends by the clock, links free: an exchange begins when the peers of all its transfers have posted, a transfer is done
+// when the exchanges at both its ends have begun. Every end's times are looked up until nothing new is known.
 double makespan(const Case& c, const StepTimes& times) {
+    using End = std::tuple<int, int, bool, int, int, bool>;
     const int stages = c.shape.stages;
-    std::map<std::tuple<int, int, bool, int, int, bool>, double> posted; // by transfer and end
+    std::map<End, double> posted, begun;
     std::vector<std::size_t> at(stages, 0);
     std::vector<double> now(stages, 0);
-    std::vector<bool> waiting(stages, false);
-    const auto key = [](const TransferStep& t, bool send) {
-        return std::tuple(int(t.from_stage), int(t.to_stage), t.gradient, int(t.chunk), int(t.microbatch), send);
+    const auto end = [](const TransferStep& t, bool send) {
+        return End(int(t.from_stage), int(t.to_stage), t.gradient, int(t.chunk), int(t.microbatch), send);
+    };
+    const auto known = [](const std::map<End, double>& ends, const End& e) {
+        const auto found = ends.find(e);
+        return found == ends.end() ? -1.0 : found->second;
     };
     const auto done = [&](const TransferStep& t) {
-        const auto a = posted.find(key(t, true)), b = posted.find(key(t, false));
-        return a == posted.end() || b == posted.end() ? -1.0 : std::max(a->second, b->second);
+        const double a = known(begun, end(t, true)), b = known(begun, end(t, false));
+        return a < 0 || b < 0 ? -1.0 : std::max(a, b);
+    };
+    bool moved = true;
+    // Latest of a time over an exchange's transfers; -1 where one is not known.
+    const auto latest = [](const std::vector<TransferStep>& transfers, auto time) {
+        double most = 0;
+        for (const TransferStep& t : transfers) {
+            const double one = time(t);
+            if (one < 0) return -1.0;
+            most = std::max(most, one);
+        }
+        return most;
+    };
+    const auto post = [&](const std::vector<TransferStep>& transfers, double time) {
+        for (const TransferStep& t : transfers) moved = posted.try_emplace(end(t, t.send), time).second || moved;
+        const double start = latest(transfers, [&](const TransferStep& t) {
+            const double peer = known(posted, end(t, !t.send));
+            return peer < 0 ? peer : std::max(peer, known(posted, end(t, t.send)));
+        });
+        if (start < 0) return;
+        for (const TransferStep& t : transfers) moved = begun.try_emplace(end(t, t.send), start).second || moved;
     };
     const auto input = [&](int rank, const ScheduleStep& s) -> double {
         const bool gradient = s.kind != StepKind::forward;
@@ -100,33 +125,29 @@ double makespan(const Case& c, const StepTimes& times) {
         if (from == rank) return 0;
         return done({std::int16_t(from), std::int16_t(rank), gradient, std::int16_t(sender), s.microbatch, false});
     };
-    for (bool moved = true; moved;) {
+    std::vector<std::vector<const ProgramStep*>> left_behind(stages); // overlapped: posted, not yet begun
+    while (moved) {
         moved = false;
-        for (int rank = 0; rank < stages; ++rank)
+        for (int rank = 0; rank < stages; ++rank) {
+            for (const ProgramStep* action : left_behind[rank]) post(action->transfers, 0);
             while (at[rank] < c.program[rank].size()) {
                 const ProgramStep& action = c.program[rank][at[rank]];
-                double until = now[rank];
-                if (!action.is_exchange) {
+                if (action.is_exchange) {
+                    post(action.transfers, now[rank]);
+                    const double over = latest(action.transfers, done);
+                    if (!c.overlap && over < 0) break;
+                    if (c.overlap) left_behind[rank].push_back(&action);
+                    else now[rank] = std::max(now[rank], over);
+                } else {
                     const double ready = input(rank, action.step);
                     if (ready < 0) break;
-                    until = std::max(until, ready) + times.of(action.step.kind);
-                } else {
-                    for (const TransferStep& t : action.transfers)
-                        if (!waiting[rank]) posted[key(t, t.send)] = now[rank];
-                    moved = moved || !waiting[rank];
-                    waiting[rank] = true;
-                    bool met = true;
-                    for (const TransferStep& t : action.transfers) {
-                        met = met && (c.overlap || done(t) >= 0);
-                        if (!c.overlap) until = std::max(until, done(t));
-                    }
-                    if (!met) break;
-                    waiting[rank] = false;
+                    now[rank] = std::max(now[rank], ready) + times.of(action.step.kind);
                 }
-                now[rank] = until;
                 ++at[rank];
                 moved = true;
             }
+            std::erase_if(left_behind[rank], [&](const ProgramStep* action) { return latest(action->transfers, done) >= 0; });
+        }
     }
     for (int rank = 0; rank < stages; ++rank) EXPECT_EQ(at[rank], c.program[rank].size()) << c.where();
     return *std::max_element(now.begin(), now.end());
@@ -145,6 +166,17 @@ TEST(Exchange, CostsNoTimeOnFreeLinks) {
                 const bool may_wait = !overlap && !info.splits_backward && shape.chunks_per_stage > 1 && p % 3 == 2;
                 EXPECT_LE(makespan(c, {}), ideal * (may_wait ? 1.25 : 1) + 1e-9) << c.where();
             }
+}
+
+TEST(Exchange, HasAtMostFourTransfersOnDifferentChannels) {
+    for_every_case([](const Case& c) {
+        for (const auto& steps : c.program)
+            for (const ProgramStep& action : steps) {
+                ASSERT_LE(action.transfers.size(), 4u) << c.where();
+                std::map<Channel, int> on;
+                for (const TransferStep& t : action.transfers) ASSERT_EQ(++on[Channel(t.from_stage, t.to_stage, t.gradient)], 1) << c.where();
+            }
+    });
 }
 
 TEST(Exchange, GroupsAsMegatronDoes) {
