@@ -1,0 +1,268 @@
+// compile(): a plan and its costs as the flat arrays of machine.hpp.
+#include "sim/engine/compile.hpp"
+
+#include "sim/engine/fold.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <unordered_map>
+
+namespace orrery {
+
+void engine_bug(const char* what, std::int64_t a, std::int64_t b) {
+    std::fprintf(stderr, "orrery: engine: %s (%lld, %lld)\n", what, static_cast<long long>(a), static_cast<long long>(b));
+    std::abort();
+}
+
+Category communication_category(AxisMask axes, Phase phase) {
+    if (axes & mask(Axis::pp)) return phase == Phase::exchange ? Category::exposed_pp : Category::exposed_dp;
+    if (axes & (mask(Axis::dp) | mask(Axis::dpr))) return Category::exposed_dp;
+    if (axes & mask(Axis::ep)) return Category::exposed_ep;
+    if (axes & mask(Axis::cp)) return Category::exposed_cp;
+    return Category::exposed_tp;
+}
+
+namespace {
+
+constexpr int most_queues = 31;   // a slot's waiters are bits of a word, the host's is the last
+
+Category compute_category(Phase phase) {
+    switch (phase) {
+    case Phase::forward: case Phase::backward_input: case Phase::backward_weight: return Category::compute;
+    case Phase::recompute: return Category::recompute;
+    case Phase::optimizer: return Category::optimizer;
+    case Phase::offload: return Category::offload;
+    case Phase::exchange: case Phase::gradient_reduce: case Phase::param_gather: break;
+    }
+    return Category::other;
+}
+
+QueueId queue_served(const Op& op) {   // -1: none, or several
+    if (const auto* work = std::get_if<Collective>(&op.work)) return queue_of(work->comm);
+    return std::holds_alternative<Exchange>(op.work) || std::holds_alternative<HostSync>(op.work) ? QueueId{-1} : op.queue;
+}
+
+// One queue serves both: its order says already that the later waits.
+bool ordered(const Op& before, const Op& after) { return queue_served(before) >= 0 && queue_served(before) == queue_served(after); }
+
+// Compiles one program: segments are kept for the whole plan, queues are the program's own.
+struct ProgramCompiler {
+    Compilation& c;
+    const Program& source;
+    CompiledProgram out{};
+    std::vector<std::uint8_t> local = {};                            // plan queue -> local queue + 1
+    struct Known { std::int32_t first, last, segment; };
+    std::unordered_map<std::int32_t, std::vector<Known>> known = {}; // by block
+    std::vector<std::vector<std::int32_t>> position = {};            // by segment (from first_segment): op - first -> slot, -1 skipped
+    std::int32_t first_segment = 0;
+
+    std::uint8_t queue(QueueId q) {
+        if (at(q) >= local.size()) local.resize(at(q) + 1, 0);
+        if (!local[at(q)]) {
+            out.queues.push_back(q);
+            if (out.queues.size() > most_queues) engine_bug("a program uses too many queues", source.stage, q);
+            local[at(q)] = static_cast<std::uint8_t>(out.queues.size());
+        }
+        return static_cast<std::uint8_t>(local[at(q)] - 1);
+    }
+
+    std::int32_t pattern(CommId comm, const Pattern& p) {
+        auto& list = c.comms[at(comm)].patterns;
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            const Pattern& o = list[i];
+            if (o.transfer != p.transfer || o.bytes != p.bytes) continue;
+            if (p.transfer || (o.collective.kind == p.collective.kind && o.collective.dtype == p.collective.dtype)) return static_cast<std::int32_t>(i);
+        }
+        list.push_back(p);
+        return static_cast<std::int32_t>(list.size() - 1);
+    }
+
+    void add_collective(const Op& op, const Collective& work, CompiledOp o) {
+        CommUse& use = c.comms[at(work.comm)];
+        use.collects[at(source.stage)] = 1;
+        o.kind = OpClass::collective;
+        o.category = static_cast<std::uint8_t>(communication_category(c.plan.communicators[at(work.comm)].axes, op.phase));
+        o.queue = queue(queue_of(work.comm));
+        o.pattern = pattern(work.comm, {false, work, work.bytes});
+        o.host = c.costs.launch.ps;   // NCCL launches one kernel
+        c.machine.ops.push_back(o);
+    }
+
+    // Transfers the same way on one communicator become one. One slot a queue: the exchange itself, then shadows.
+    void add_exchange(const Op& op, const Exchange& work, CompiledOp o) {
+        std::vector<Transfer> merged;
+        for (const Transfer& t : work.transfers) {
+            auto same = std::find_if(merged.begin(), merged.end(), [&](const Transfer& m) { return m.comm == t.comm && m.send == t.send; });
+            if (same != merged.end()) same->bytes += t.bytes;
+            else merged.push_back(t);
+        }
+        std::vector<std::uint8_t> queues;
+        o.kind = OpClass::exchange;
+        o.pattern = static_cast<std::int32_t>(c.machine.transfers.size());
+        o.transfers = static_cast<std::int16_t>(merged.size());
+        o.category = static_cast<std::uint8_t>(Category::exposed_pp);
+        o.host = c.costs.launch.ps;
+        for (const Transfer& t : merged) {
+            CommUse& use = c.comms[at(t.comm)];
+            (t.send ? use.sends : use.receives)[at(source.stage)] = 1;
+            std::uint8_t q = queue(queue_of(t.comm));
+            if (std::find(queues.begin(), queues.end(), q) == queues.end()) queues.push_back(q);
+            c.machine.transfers.push_back({q, t.send, pattern(t.comm, {true, {}, t.bytes})});
+            o.category = static_cast<std::uint8_t>(communication_category(c.plan.communicators[at(t.comm)].axes, op.phase));
+        }
+        if (queues.empty()) { o.kind = OpClass::timed; o.duration = 0; o.queue = queue(op.queue); c.machine.ops.push_back(o); return; }
+        if (queues.size() > 16) engine_bug("an exchange occupies too many queues", source.stage, static_cast<std::int64_t>(queues.size()));
+        o.slots = static_cast<std::uint8_t>(queues.size());
+        o.queue = queues[0];
+        c.machine.ops.push_back(o);
+        for (std::size_t k = 1; k < queues.size(); ++k) {
+            CompiledOp shadow;
+            shadow.kind = OpClass::shadow;
+            shadow.queue = queues[k];
+            shadow.pattern = static_cast<std::int32_t>(k);
+            shadow.source = o.source;
+            shadow.category = o.category;
+            c.machine.ops.push_back(shadow);
+        }
+    }
+
+    void add_timed(const Op& op, CompiledOp o) {
+        ComputeCost cost = c.costs.compute(op);
+        o.duration = cost.duration.ps;
+        o.host = op.queue == host_queue ? 0 : c.costs.launch.ps * cost.kernels;
+        o.queue = queue(op.queue);
+        o.category = static_cast<std::uint8_t>(op.queue == compute_queue ? compute_category(op.phase)
+                                               : std::holds_alternative<Copy>(op.work) ? Category::offload : Category::other);
+        if (o.duration < 0) engine_bug("an op's duration is negative", source.stage, o.source);
+        c.machine.ops.push_back(o);
+    }
+
+    std::int32_t segment(const Action& a) {
+        auto& list = known[a.block];
+        for (const Known& k : list) if (k.first == a.first && k.last == a.last) return k.segment;
+        const Block& block = c.plan.blocks[at(a.block)];
+        Machine& m = c.machine;
+        auto id = static_cast<std::int32_t>(m.segments.size());
+        m.segments.push_back({static_cast<std::int32_t>(m.ops.size()), 0, a.block});
+        std::vector<std::int32_t> slot(at(a.last - a.first), -1);
+        for (std::int32_t i = a.first; i < a.last; ++i) {
+            const Op& op = block.ops[at(i)];
+            if (std::holds_alternative<Alloc>(op.work) || std::holds_alternative<Free>(op.work)) continue;
+            auto here = static_cast<std::int32_t>(m.ops.size()) - m.segments[at(id)].begin;
+            slot[at(i - a.first)] = here;
+            CompiledOp o;
+            o.source = i;
+            o.deps_begin = static_cast<std::int32_t>(m.deps.size());
+            for (std::int32_t d : op.deps) {
+                if (d < a.first || d >= i || slot[at(d - a.first)] < 0) continue;
+                std::int32_t distance = here - slot[at(d - a.first)];
+                if (!ordered(block.ops[at(d)], op) && distance < m.window) m.deps.push_back(distance);
+            }
+            o.deps_count = static_cast<std::int16_t>(static_cast<std::int32_t>(m.deps.size()) - o.deps_begin);
+            if (const auto* work = std::get_if<Collective>(&op.work)) add_collective(op, *work, o);
+            else if (const auto* exchange = std::get_if<Exchange>(&op.work)) add_exchange(op, *exchange, o);
+            else if (std::holds_alternative<HostSync>(op.work)) { o.kind = OpClass::sync; o.category = static_cast<std::uint8_t>(Category::other); m.ops.push_back(o); }
+            else add_timed(op, o);
+        }
+        m.segments[at(id)].end = static_cast<std::int32_t>(m.ops.size());
+        position.push_back(std::move(slot));
+        list.push_back({a.first, a.last, id});
+        return id;
+    }
+
+    // The slot of op `op` (index in its block) of action `a`, in the segment; -1: it takes no slot.
+    std::int32_t slot_of(std::int32_t a, std::int32_t op) const {
+        const Action& action = source.actions[at(a)];
+        if (op < action.first || op >= action.last) engine_bug("a dependency names an op outside its action", a, op);
+        return position[at(out.actions[at(a)].segment - first_segment)][at(op - action.first)];
+    }
+
+    void link_actions(const std::vector<std::int64_t>& base) {
+        Machine& m = c.machine;
+        auto count = static_cast<std::int32_t>(source.actions.size());
+        for (std::int32_t a = 0; a < count; ++a) {
+            CompiledAction& action = out.actions[at(a)];
+            action.deps_begin = static_cast<std::int32_t>(m.action_deps.size());
+            for (std::int32_t d = source.actions[at(a)].deps_begin; d < source.actions[at(a)].deps_end; ++d) {
+                const ActionDep& dep = source.deps[at(d)];
+                std::int32_t on = dep.on_action < 0 ? count + dep.on_action : dep.on_action;
+                std::int32_t here = slot_of(a, dep.op), there = slot_of(on, dep.on_op);
+                if (here < 0 || there < 0) continue;
+                std::int64_t distance = base[at(a)] + here - base[at(on)] - there + (dep.on_action < 0 ? out.step_slots : 0);
+                if (distance <= 0) engine_bug("an action depends on a later one", a, dep.on_action);
+                if (distance < m.window) m.action_deps.push_back({here, static_cast<std::int32_t>(distance)});   // farther back the host has waited for it
+            }
+            action.deps_end = static_cast<std::int32_t>(m.action_deps.size());
+            std::stable_sort(m.action_deps.begin() + action.deps_begin, m.action_deps.end(),
+                             [](const CompiledDep& x, const CompiledDep& y) { return x.position < y.position; });
+        }
+    }
+
+    // Actions with one segment and one list of dependencies get one signature.
+    void sign() {
+        const auto& deps = c.machine.action_deps;
+        std::unordered_map<std::uint64_t, std::int32_t> seen;
+        seen.reserve(out.actions.size());
+        auto same = [&](const CompiledAction& x, const CompiledAction& y) {
+            if (x.segment != y.segment || x.deps_end - x.deps_begin != y.deps_end - y.deps_begin) return false;
+            return std::equal(deps.begin() + x.deps_begin, deps.begin() + x.deps_end, deps.begin() + y.deps_begin,
+                              [](const CompiledDep& p, const CompiledDep& q) { return p.position == q.position && p.distance == q.distance; });
+        };
+        for (std::size_t a = 0; a < out.actions.size(); ++a) {
+            CompiledAction& action = out.actions[a];
+            std::uint64_t h = mix(static_cast<std::uint64_t>(action.segment));
+            for (std::int32_t d = action.deps_begin; d < action.deps_end; ++d)
+                h = mix(h, static_cast<std::uint64_t>(deps[at(d)].position) << 32 | static_cast<std::uint32_t>(deps[at(d)].distance));
+            auto [it, fresh] = seen.try_emplace(h, static_cast<std::int32_t>(a));
+            action.signature = fresh || same(out.actions[at(it->second)], action) ? it->second : static_cast<std::int32_t>(a);
+        }
+    }
+
+    CompiledProgram compile() {
+        out.stage = source.stage;
+        queue(compute_queue);
+        first_segment = static_cast<std::int32_t>(c.machine.segments.size());
+        std::vector<std::int64_t> base;
+        std::vector<double> segment_flops;
+        for (const Action& a : source.actions) {
+            std::int32_t s = segment(a);
+            if (at(s - first_segment) == segment_flops.size()) {
+                double sum = 0;
+                for (std::int32_t i = a.first; i < a.last; ++i) sum += flops(c.plan.blocks[at(a.block)].ops[at(i)].work).count;
+                segment_flops.push_back(sum);
+            }
+            CompiledAction action;
+            action.segment = s;
+            base.push_back(out.step_slots);
+            out.actions.push_back(action);
+            out.step_slots += c.machine.segments[at(s)].end - c.machine.segments[at(s)].begin;
+            out.flops += segment_flops[at(s - first_segment)];
+        }
+        link_actions(base);
+        sign();
+        return std::move(out);
+    }
+};
+
+} // namespace
+
+void compile_programs(Compilation& c, bool launch_blocking) {
+    if (launch_blocking) c.machine.window = 1;
+    c.comms.resize(c.plan.communicators.size());
+    for (CommUse& use : c.comms) use.collects = use.sends = use.receives = std::vector<char>(at(c.plan.stages), 0);
+    for (const Program& p : c.plan.programs) c.machine.programs.push_back(ProgramCompiler{c, p}.compile());
+}
+
+Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options) {
+    Compilation c{plan, costs, {}, {}};
+    c.machine.plan = &plan;
+    c.machine.interference = costs.interference;
+    c.machine.jitter = wires.jitter;
+    c.machine.seed = wires.seed;
+    compile_programs(c, options.launch_blocking);
+    compile_bundles(c, wires, options.fold);
+    return std::move(c.machine);
+}
+
+} // namespace orrery

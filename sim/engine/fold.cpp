@@ -1,0 +1,98 @@
+#include "sim/engine/fold.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+
+namespace orrery {
+
+namespace {
+
+std::size_t z(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Numbers the distinct colours of `colours` in order of first appearance; vertices with used[i] == 0 get none.
+Classes number(const std::vector<std::uint64_t>& colours, const std::vector<char>& used) {
+    Classes c;
+    c.of.assign(colours.size(), -1);
+    std::size_t buckets = std::bit_ceil(colours.size() * 2 + 2);
+    std::vector<std::int32_t> table(buckets, -1);   // class at each place, open addressing
+    for (std::size_t i = 0; i < colours.size(); ++i) {
+        if (!used.empty() && !used[i]) continue;
+        std::size_t at = colours[i] & (buckets - 1);
+        while (table[at] >= 0 && colours[z(c.first[z(table[at])])] != colours[i]) at = (at + 1) & (buckets - 1);
+        if (table[at] < 0) {
+            table[at] = c.count();
+            c.first.push_back(static_cast<std::int32_t>(i));
+            c.size.push_back(0);
+        }
+        c.of[i] = table[at];
+        ++c.size[z(table[at])];
+    }
+    return c;
+}
+
+std::vector<char> loaded_links(const FoldGraph& g) {
+    std::vector<char> used(g.link.size(), 0);
+    for (const auto& e : g.link_edges) used[z(e.link)] = 1;
+    return used;
+}
+
+std::uint64_t tag(const FoldGraph::LinkEdge& e) { return std::bit_cast<std::uint64_t>(e.load) * 31 + static_cast<std::uint64_t>(e.variant); }
+
+// One round: every vertex's colour becomes a hash of its own and of the multiset of its neighbours' (sums commute).
+void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Folding& f, std::vector<std::uint64_t>& rank,
+            std::vector<std::uint64_t>& bundle, std::vector<std::uint64_t>& link) {
+    std::vector<std::uint64_t> next_rank(rank.size()), next_link(link.size());
+    for (std::size_t i = 0; i < rank.size(); ++i) next_rank[i] = mix(rank[i]);
+    for (std::size_t i = 0; i < link.size(); ++i) next_link[i] = mix(link[i]);
+    for (std::size_t b = 0; b < bundle.size(); ++b) {
+        std::uint64_t sum = mix(bundle[b]), own = bundle[b];
+        for (auto e = z(g.rank_begin[b]); e < z(g.rank_begin[b + 1]); ++e) {
+            auto role = static_cast<std::uint64_t>(g.rank_edges[e].role);
+            sum += mix(rank[z(g.rank_edges[e].rank)] + role);
+            next_rank[z(g.rank_edges[e].rank)] += mix(own + role);
+        }
+        for (auto e = z(g.link_begin[b]); e < z(g.link_begin[b + 1]); ++e) {
+            sum += mix(link[z(g.link_edges[e].link)] ^ tags[e]);
+            next_link[z(g.link_edges[e].link)] += mix(own ^ tags[e]);
+        }
+        bundle[b] = sum;
+    }
+    rank = std::move(next_rank);
+    link = std::move(next_link);
+    ++f.rounds;
+}
+
+} // namespace
+
+Folding fold(const FoldGraph& g) {
+    Folding f;
+    std::vector<char> used = loaded_links(g);
+    std::vector<std::uint64_t> rank = g.rank, bundle = g.bundle, link = g.link, tags(g.link_edges.size());
+    for (std::size_t e = 0; e < tags.size(); ++e) tags[e] = mix(tag(g.link_edges[e]));
+    int before = -1;
+    for (;;) {
+        f.ranks = number(rank, {});
+        f.bundles = number(bundle, {});
+        f.links = number(link, used);
+        int now = f.ranks.count() + f.bundles.count() + f.links.count();
+        if (now == before) return f;   // a round only ever splits: the same count is the same partition
+        before = now;
+        refine(g, tags, f, rank, bundle, link);
+    }
+}
+
+Folding keep_apart(const FoldGraph& g) {
+    auto each = [](std::size_t n) {
+        std::vector<std::uint64_t> own(n);
+        for (std::size_t i = 0; i < n; ++i) own[i] = mix(i);
+        return own;
+    };
+    Folding f;
+    f.ranks = number(each(g.rank.size()), {});
+    f.bundles = number(each(g.bundle.size()), {});
+    f.links = number(each(g.link.size()), loaded_links(g));
+    return f;
+}
+
+} // namespace orrery

@@ -1,0 +1,42 @@
+// Which ranks, communicator instances and links are alike: the coarsest stable colouring of their graph, by colour refinement with
+// 64-bit hashes. Two ranks of one colour run the same program on devices alike and meet instances alike, and so on round the graph,
+// so that they do the same at the same time (DESIGN: folding).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace orrery {
+
+constexpr std::uint64_t mix(std::uint64_t x) {   // splitmix64's finaliser
+    x += 0x9e3779b97f4a7c15ull;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(a ^ (b * 0x9e3779b97f4a7c15ull + 0x7f4a7c15ull)); }
+
+// Bundles are the hubs: each names its ranks (with a role) and its links (with a tag that tells loads apart).
+struct FoldGraph {
+    std::vector<std::uint64_t> rank, bundle, link;               // first colours
+    struct RankEdge { std::int32_t rank; std::int32_t role; };
+    struct LinkEdge { std::int32_t link; std::int32_t variant; double load; };
+    std::vector<std::int32_t> rank_begin{0}, link_begin{0};      // by bundle, one more than bundles
+    std::vector<RankEdge> rank_edges;
+    std::vector<LinkEdge> link_edges;
+};
+
+// Classes numbered in order of their first member.
+struct Classes {
+    std::vector<std::int32_t> of;       // vertex -> class; -1: a link nothing loads
+    std::vector<std::int32_t> first;    // class -> its first vertex
+    std::vector<std::int32_t> size;
+    int count() const { return static_cast<int>(first.size()); }
+};
+
+struct Folding { Classes ranks, bundles, links; int rounds = 0; };
+
+Folding fold(const FoldGraph& graph);
+Folding keep_apart(const FoldGraph& graph);   // every vertex its own class: the unfolded run
+
+} // namespace orrery

@@ -1,0 +1,196 @@
+#include "sim/engine/record.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace orrery {
+
+namespace {
+
+// Which step (1: the first) the op in slot `index` belongs to.
+std::int32_t step_of(const LaneState& l, std::int64_t index) {
+    std::int32_t step = l.steps_done + 1;
+    for (std::int64_t end : l.step_ends) step += index >= end;
+    return step;
+}
+
+std::int32_t microbatch_of(const Run& run, std::int32_t lane, const Slot& s) {
+    const CompiledAction& a = run.program(lane).actions[at(s.action)];
+    const Block& block = run.m.plan->blocks[at(run.m.segments[at(a.segment)].block)];
+    const Op& op = block.ops[at(run.m.ops[at(s.op)].source)];
+    return run.m.plan->programs[at(run.m.lanes[at(lane)].program)].actions[at(s.action)].microbatch[op.port];
+}
+
+std::int32_t add(Recorder& r, const Run& run, std::int32_t lane, int q, std::int64_t index, std::int64_t begin, SpanKind kind) {
+    const Slot& s = run.slot(lane, index);
+    const CompiledOp& op = run.m.ops[at(s.op)];
+    Span span;
+    span.begin = {begin};
+    span.end = {run.now};
+    span.op = op.kind == OpClass::shadow ? s.op - op.pattern : s.op;
+    span.microbatch = microbatch_of(run, lane, s);
+    span.queue = run.program(lane).queues[at(q)];
+    span.kind = kind;
+    auto& list = r.lanes[at(lane)].spans;
+    list.push_back({span, step_of(run.lanes[at(lane)], index), static_cast<Category>(op.category)});
+    return static_cast<std::int32_t>(r.dropped[at(lane)] + static_cast<std::int64_t>(list.size()) - 1);
+}
+
+// A side of a communication: the wait since it was posted, then the data.
+std::int32_t add_side(Recorder& r, const Run& run, std::int32_t lane, int q, std::int32_t bundle) {
+    std::int64_t index = run.queue(lane, q).head;
+    const CompiledOp& op = run.m.ops[at(run.slot(lane, index).op)];
+    std::int64_t main = op.kind == OpClass::shadow ? index - op.pattern : index;
+    std::int64_t posted = run.queue(lane, run.m.ops[at(run.slot(lane, main).op)].queue).begin, started = r.started[at(bundle)];
+    if (posted < started) {
+        add(r, run, lane, q, index, posted, SpanKind::transfer_wait);
+        Span& wait = r.lanes[at(lane)].spans.back().span;
+        wait.end = {started};
+        wait.cause = run.m.bundles[at(bundle)].channel ? WaitCause::receive : WaitCause::collective;
+    }
+    return add(r, run, lane, q, index, started, SpanKind::op);
+}
+
+void close_wait(Recorder& r, const Run& run, std::int32_t lane) {
+    auto& record = r.lanes[at(lane)];
+    if (!record.idle || record.idle_since == run.now) return;
+    Span span;
+    span.begin = {record.idle_since};
+    span.end = {run.now};
+    span.kind = SpanKind::wait;
+    span.cause = record.why.cause;
+    span.peer = record.why.peer;
+    record.spans.push_back({span, static_cast<std::int32_t>(record.step_ends.size()) + 1, record.why.category});
+}
+
+} // namespace
+
+void record_end(Recorder& r, const Run& run, std::int32_t lane, int q) {
+    std::int64_t index = run.queue(lane, q).head;
+    if (run.m.ops[at(run.slot(lane, index).op)].kind == OpClass::timed) add(r, run, lane, q, index, run.queue(lane, q).begin, SpanKind::op);
+}
+
+void record_start(Recorder& r, const Run& run, std::int32_t bundle) { r.started[at(bundle)] = run.now; }
+
+void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle) {
+    const BundleClass& c = run.m.bundles[at(bundle)];
+    std::int32_t side[2] = {-1, -1};
+    for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
+        const BundleMember& who = run.m.members[at(i)];
+        std::int32_t id = add_side(r, run, who.lane, who.queue, bundle);
+        if (c.channel) side[i - c.members_begin] = id;
+    }
+    if (!c.channel) return;
+    const BundleMember *from = &run.m.members[at(c.members_begin)], *to = from + 1;
+    std::int32_t step = step_of(run.lanes[at(from->lane)], run.queue(from->lane, from->queue).head);
+    r.flows.push_back({from->lane, side[0], to->lane, side[1], step});
+}
+
+void record_wait(Recorder& r, const Run& run, std::int32_t lane, bool idle, const Why& why) {
+    auto& record = r.lanes[at(lane)];
+    if (idle == record.idle && (!idle || (why.category == record.why.category && why.cause == record.why.cause && why.peer == record.why.peer))) return;
+    close_wait(r, run, lane);
+    record.idle = idle;
+    record.why = why;
+    record.idle_since = run.now;
+}
+
+// Waits are cut at the end of a step; spans of the steps before the last are dropped.
+void record_step_end(Recorder& r, const Run& run, std::int32_t lane) {
+    auto& record = r.lanes[at(lane)];
+    close_wait(r, run, lane);
+    record.idle_since = run.now;
+    record.step_ends.push_back(run.now);
+    auto old = std::find_if(record.spans.begin(), record.spans.end(), [&](const Recorder::Raw& s) { return s.step >= run.lanes[at(lane)].steps_done; });
+    r.dropped[at(lane)] += old - record.spans.begin();
+    record.spans.erase(record.spans.begin(), old);
+}
+
+namespace {
+
+void name_ops(Trace& t, const Machine& m) {
+    for (const Segment& s : m.segments)
+        for (std::int32_t o = s.begin; o < s.end; ++o) {
+            TraceOp op;
+            if (m.ops[at(o)].kind != OpClass::shadow) {
+                const Op& source = m.plan->blocks[at(s.block)].ops[at(m.ops[at(o)].source)];
+                op.name = source.name;
+                op.kind = kind_name(source.work);
+                op.phase = name(source.phase);
+                op.layer = source.layer;
+                op.flops = flops(source.work).count;
+                if (const auto* c = std::get_if<Collective>(&source.work)) op.bytes = c->bytes.count;
+                if (const auto* x = std::get_if<Exchange>(&source.work)) for (const Transfer& part : x->transfers) op.bytes += part.send ? part.bytes.count : 0;
+            }
+            t.ops.push_back(std::move(op));
+        }
+}
+
+// A bubble before a stage's first forward or backward op of the step is its warm-up, behind its last its drain.
+void name_waits(std::vector<Span>& spans, const std::vector<Category>& categories) {
+    Time first = Time::never(), last{0};
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+        if (spans[i].kind != SpanKind::op || spans[i].queue != compute_queue) continue;
+        if (categories[i] != Category::compute && categories[i] != Category::recompute) continue;
+        first = std::min(first, spans[i].begin);
+        last = std::max(last, spans[i].end);
+    }
+    for (std::size_t i = 0; i < spans.size(); ++i) {
+        if (spans[i].kind != SpanKind::wait || categories[i] != Category::bubble) continue;
+        if (spans[i].end <= first) spans[i].cause = WaitCause::warm_up;
+        else if (spans[i].begin >= last) spans[i].cause = WaitCause::drain;
+    }
+}
+
+} // namespace
+
+Trace trace_of(const Recorder& r, const Run& run, std::int32_t step) {
+    const Machine& m = run.m;
+    Trace t;
+    t.name = m.plan->name;
+    t.source = "simulated";
+    t.queues = {"compute", "device to host", "host to device", "host"};
+    for (const Communicator& c : m.plan->communicators) t.queues.push_back(c.name);
+    name_ops(t, m);
+    std::int64_t origin = INT64_MAX;
+    for (const auto& record : r.lanes) origin = std::min(origin, step > 1 ? record.step_ends[at(step - 2)] : 0);
+    std::vector<std::vector<std::int32_t>> number(m.lanes.size());   // raw span -> its place in the trace
+    for (std::size_t l = 0; l < m.lanes.size(); ++l) {
+        const auto& record = r.lanes[l];
+        std::vector<std::int32_t> order;
+        for (std::size_t i = 0; i < record.spans.size(); ++i) if (record.spans[i].step == step) order.push_back(static_cast<std::int32_t>(i));
+        std::stable_sort(order.begin(), order.end(), [&](std::int32_t x, std::int32_t y) {
+            const Span &a = record.spans[at(x)].span, &b = record.spans[at(y)].span;
+            return std::tie(a.queue, a.begin.ps, a.end.ps) < std::tie(b.queue, b.begin.ps, b.end.ps);
+        });
+        Lane lane;
+        lane.rank = m.lanes[l].rank;
+        lane.ranks = m.lanes[l].ranks;
+        lane.stage = m.programs[at(m.lanes[l].program)].stage;
+        std::vector<Category> categories;
+        number[l].assign(record.spans.size(), -1);
+        for (std::int32_t i : order) {
+            Span s = record.spans[at(i)].span;
+            s.begin.ps -= origin;
+            s.end.ps -= origin;
+            number[l][at(i)] = static_cast<std::int32_t>(lane.spans.size());
+            lane.spans.push_back(s);
+            categories.push_back(record.spans[at(i)].category);
+        }
+        name_waits(lane.spans, categories);
+        t.end = std::max(t.end, Time{record.step_ends[at(step - 1)] - origin});
+        t.lanes.push_back(std::move(lane));
+    }
+    for (const auto& f : r.flows) {
+        auto place = [&](std::int32_t lane, std::int32_t raw) {
+            std::int64_t i = raw - r.dropped[at(lane)];
+            return i < 0 || at(i) >= number[at(lane)].size() ? -1 : number[at(lane)][at(i)];
+        };
+        std::int32_t from = place(f.from_lane, f.from), to = place(f.to_lane, f.to);
+        if (from >= 0 && to >= 0) t.flows.push_back({f.from_lane, from, f.to_lane, to});
+    }
+    return t;
+}
+
+} // namespace orrery

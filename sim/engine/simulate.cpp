@@ -1,0 +1,128 @@
+// simulate(): compile, then step after step until the state at a step's end repeats.
+#include "sim/engine/simulate.hpp"
+
+#include "sim/engine/machine.hpp"
+#include "sim/engine/record.hpp"
+#include "sim/engine/replay.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+const char* name(Category c) {
+    switch (c) {
+    case Category::compute: return "compute";
+    case Category::recompute: return "recompute";
+    case Category::exposed_tp: return "exposed_tp";
+    case Category::exposed_cp: return "exposed_cp";
+    case Category::exposed_ep: return "exposed_ep";
+    case Category::exposed_pp: return "exposed_pp";
+    case Category::exposed_dp: return "exposed_dp";
+    case Category::optimizer: return "optimizer";
+    case Category::offload: return "offload";
+    case Category::bubble: return "bubble";
+    case Category::other: return "other";
+    }
+    return "";
+}
+
+namespace {
+
+// Totals at the end of a step, and the state then.
+struct StepEnd {
+    std::int64_t time = 0;
+    std::vector<std::array<std::int64_t, account_count>> accounts;
+    std::vector<std::int64_t> completions;
+    std::vector<std::uint64_t> state;
+};
+
+StepEnd step_end(Run& run, std::int32_t step) {
+    StepEnd e;
+    e.time = run.now + run.skipped;
+    snapshot(run, e.state);
+    for (std::size_t l = 0; l < run.lanes.size(); ++l) {
+        run.charge(static_cast<std::int32_t>(l));
+        e.accounts.push_back(run.lanes[l].account);
+        e.state.push_back(static_cast<std::uint64_t>(run.lanes[l].step - step));
+        e.state.push_back(static_cast<std::uint64_t>(run.lanes[l].action));
+    }
+    e.completions = run.completions;
+    return e;
+}
+
+LaneResult lane_result(const Run& run, std::size_t l, const StepEnd& before, const StepEnd& after) {
+    LaneResult r;
+    const MachineLane& lane = run.m.lanes[l];
+    r.rank = lane.rank;
+    r.ranks = lane.ranks;
+    r.stage = run.program(static_cast<std::int64_t>(l)).stage;
+    r.hardware_flops = run.program(static_cast<std::int64_t>(l)).flops;
+    auto spent = [&](int k) { return after.accounts[l][at(k)] - (before.accounts.empty() ? 0 : before.accounts[l][at(k)]); };
+    for (int k = 0; k < category_count; ++k) r.breakdown[at(k)] = {spent(k)};
+    r.breakdown[at(static_cast<int>(Category::other))].ps += spent(busy_other);
+    for (Category c : {Category::compute, Category::recompute, Category::optimizer}) r.compute_busy += r.breakdown[at(static_cast<int>(c))];
+    r.compute_busy.ps += spent(busy_other);
+    return r;
+}
+
+std::vector<LinkUse> link_uses(const Run& run, const StepEnd& before, const StepEnd& after) {
+    std::vector<LinkUse> links;
+    for (const MachineLink& l : run.m.links) links.push_back({l.link, l.twins, 0, l.capacity});
+    for (std::size_t c = 0; c < run.m.bundle_costs.size(); ++c) {
+        const BundleCost& cost = run.m.bundle_costs[c];
+        auto times = static_cast<double>(after.completions[c] - (before.completions.empty() ? 0 : before.completions[c]));
+        for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) links[at(run.m.uses[at(u)].link)].bytes += times * cost.payload * run.m.uses[at(u)].weight;
+    }
+    return links;
+}
+
+} // namespace
+
+Simulation run(const Machine& machine, const SimulateOptions& options) {
+    Simulation out;
+    Run r(machine, options);
+    Recorder recorder(machine);
+    Replay replay;
+    if (options.trace) r.recorder = &recorder;
+    bool skip = options.replay && !options.trace && machine.jitter == 0;
+    StepEnd before, after;
+    int steps = 0;
+    while (steps < std::max(1, options.max_steps)) {
+        ++steps;
+        replay = {};
+        if (!r.run_steps(steps, skip ? &replay : nullptr, false)) { out.deadlock = deadlock(r); break; }
+        before = std::move(after);
+        after = step_end(r, steps);
+        if (after.state == before.state) break;
+    }
+    if (!out.deadlock) {
+        out.step_time = {after.time - before.time};
+        for (std::size_t l = 0; l < r.lanes.size(); ++l) out.lanes.push_back(lane_result(r, l, before, after));
+        out.links = link_uses(r, before, after);
+        if (options.trace && r.run_steps(steps, nullptr, true)) out.trace = trace_of(recorder, r, steps);
+    }
+    out.stats = r.stats;
+    out.stats.steps = steps;
+    return out;
+}
+
+Costs costs_of(const CostModel& cost, const Plan& plan) {
+    Costs c;
+    c.compute = [&](const Op& op) { return cost.compute(plan, op); };
+    c.collective = [&](const Collective& work, std::span<const int> ranks) { return cost.collective(work, ranks); };
+    c.loads = [&](const Collective& work, const CommCost& of, std::span<const int> ranks) { return cost.loads(work, of, ranks); };
+    c.transfer = [&](Bytes bytes, int from, int to) { return cost.transfer(bytes, from, to); };
+    c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
+    c.interference = cost.interference();
+    c.launch = cost.launch();
+    return c;
+}
+
+Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const SimulateOptions& options) {
+    Machine machine = compile(plan, costs_of(cost, plan), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking});
+    Simulation out = run(machine, options);
+    if (out.trace) out.trace->plan_hash = hash(plan);
+    return out;
+}
+
+} // namespace orrery
