@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 namespace orrery {
 namespace {
@@ -104,10 +105,11 @@ void apply(KernelTables& t, const Json& j) {
     }
 }
 
-const Json* by_device(const std::vector<Json>& files, const std::string& device) {
-    for (const Json& j : files)
-        if (j["device"] == device) return &j;
-    return nullptr;
+// The file of one device alone: parsing all of them would be most of what a cost model costs to set up.
+std::optional<Json> file_of_device(const std::string& device) {
+    for (const EmbeddedFile& f : calibration_files())
+        if (f.name == "kernels_" + device) return parse(f);
+    return std::nullopt;
 }
 
 // An inherited group belongs to another device: it is transferred by the ratio of datasheet figures, which is an assumption.
@@ -131,12 +133,12 @@ void rescale_attention(KernelTables& t, double to_tflops_16) {
                 for (AttentionPoint& p : *points) p.tflops *= f;
 }
 
-KernelTables resolve(const std::vector<Json>& files, const Json& j) {
+KernelTables resolve(const Json& j) {
     KernelTables t;
     if (j.contains("inherits")) {
-        const Json* base = by_device(files, j["inherits"].get<std::string>());
-        if (base == nullptr) broken(j["device"].get<std::string>(), "inherits from no file");
-        t = resolve(files, *base);
+        const std::optional<Json> base = file_of_device(j["inherits"].get<std::string>());
+        if (!base) broken(j["device"].get<std::string>(), "inherits from no file");
+        t = resolve(*base);
         rescale_attention(t, j["reference"]["tflops_16"].get<double>());
         mark_inherited(t, (*base)["device"].get<std::string>());
     }
@@ -220,10 +222,10 @@ const char* kind_text(InterKind k) {
 } // namespace
 
 KernelTables kernel_tables(const Device& device) {
+    if (const std::optional<Json> own = file_of_device(device.name)) return resolve(*own);
     const std::vector<Json> files = files_of("kernels");
-    if (const Json* own = by_device(files, device.name)) return resolve(files, *own);
     auto transferred = [&](const Json& j, std::string text) {
-        KernelTables t = resolve(files, j);
+        KernelTables t = resolve(j);
         for (auto& [name, g] : t.gemm) g.source = {"assumed", fmt::format("{} ({} for {})", text, g.source.kind, t.device)};
         for (auto& [name, a] : t.attention) a.source = {"assumed", fmt::format("{} ({} for {})", text, a.source.kind, t.device)};
         return t;
@@ -233,8 +235,8 @@ KernelTables kernel_tables(const Device& device) {
     for (const Json& j : files)
         if (j.contains("architecture") && j["architecture"] == device.architecture)
             return transferred(j, fmt::format("constants of {}, the same architecture, at this device's datasheet peaks", j["device"].get<std::string>()));
-    const Json* nearest = by_device(files, nearest_by_vendor(device.vendor));
-    if (nearest == nullptr) broken(device.vendor, "no kernels of this vendor");
+    const std::optional<Json> nearest = file_of_device(nearest_by_vendor(device.vendor));
+    if (!nearest) broken(device.vendor, "no kernels of this vendor");
     return transferred(*nearest, fmt::format("constants of {}, an unlike device, at this device's datasheet peaks: expect 15 %",
                                              (*nearest)["device"].get<std::string>()));
 }

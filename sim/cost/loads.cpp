@@ -2,10 +2,31 @@
 #include "sim/cost/collectives.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <utility>
 
 namespace orrery {
 namespace {
+
+// By digits of 11 bits where there are many: a large run asks for the loads of tens of thousands of communicators.
+void sort_by_link(std::vector<LoadShare>& v) {
+    if (v.size() < 256) {
+        std::sort(v.begin(), v.end(), [](const LoadShare& a, const LoadShare& b) { return a.link < b.link; });
+        return;
+    }
+    std::uint32_t most = 0;
+    for (const LoadShare& x : v) most = std::max(most, static_cast<std::uint32_t>(x.link));
+    std::vector<LoadShare> other(v.size());
+    for (unsigned shift = 0; shift < 32 && (most >> shift) != 0; shift += 11) {
+        std::array<std::uint32_t, 2048> at{};
+        const auto digit = [shift](const LoadShare& x) { return (static_cast<std::uint32_t>(x.link) >> shift) & 2047u; };
+        for (const LoadShare& x : v) ++at[digit(x)];
+        std::uint32_t sum = 0;
+        for (std::uint32_t& a : at) sum += std::exchange(a, sum);
+        for (const LoadShare& x : v) other[at[digit(x)]++] = x;
+        v.swap(other);
+    }
+}
 
 struct Loads {
     const Fabric& fabric;
@@ -20,12 +41,17 @@ struct Loads {
         for (const LinkShare& s : route) raw.push_back({s.link, s.share * weight});
     }
 
+    // One entry a link, in order of links. Equal links are added in order of their loads, so that twins get the same sum to the last bit.
     std::vector<LoadShare> merged() {
-        std::sort(raw.begin(), raw.end(), [](const LoadShare& a, const LoadShare& b) { return a.link < b.link || (a.link == b.link && a.load < b.load); });
+        sort_by_link(raw);
         std::size_t out = 0;
-        for (const LoadShare& s : raw) {
-            if (out > 0 && raw[out - 1].link == s.link) raw[out - 1].load += s.load;
-            else raw[out++] = s;
+        for (std::size_t i = 0; i < raw.size();) {
+            std::size_t end = i + 1;
+            while (end < raw.size() && raw[end].link == raw[i].link) ++end;
+            if (end - i > 1) std::sort(raw.begin() + static_cast<std::ptrdiff_t>(i), raw.begin() + static_cast<std::ptrdiff_t>(end), [](const LoadShare& x, const LoadShare& y) { return x.load < y.load; });
+            LoadShare sum = raw[i];
+            for (++i; i < end; ++i) sum.load += raw[i].load;
+            raw[out++] = sum;
         }
         raw.resize(out);
         return std::move(raw);

@@ -1,4 +1,6 @@
 // Every preset can be simulated: finite positive costs of every op kind, in every precision, on every device and cluster.
+#include "sim/cost/calibration.hpp"
+
 #include "fixture.hpp"
 
 #include <cmath>
@@ -87,6 +89,19 @@ TEST(EveryDevice, SaysWhatItsFiguresRestOn) {
     EXPECT_NE(gemm_line("h100-sxm-80gb").find("fitted"), std::string::npos);
     EXPECT_NE(gemm_line("h800-sxm-80gb").find("assumed"), std::string::npos);
     EXPECT_NE(gemm_line("v100-sxm2-32gb").find("assumed"), std::string::npos);
+}
+
+// A file is found by its name: one whose name and "device" differ would never be read.
+TEST(EveryDevice, FilesAreNamedForTheirDevice) {
+    int kernels = 0;
+    for (const EmbeddedFile& f : calibration_files()) {
+        if (f.name.substr(0, 8) != "kernels_") continue;
+        ++kernels;
+        Device d;
+        d.name = f.name.substr(8);
+        EXPECT_EQ(kernel_tables(d).device, d.name);
+    }
+    EXPECT_GE(kernels, 12);
 }
 
 // A device of nobody's catalogue: its architecture's tables, or its vendor's nearest, at its own datasheet figures.
