@@ -27,14 +27,17 @@ void check_world(Reading& reading) {
     const std::string product = "tensor_parallel x context_parallel x pipeline_parallel = " + std::to_string(s.tensor_parallel) + " x " + std::to_string(s.context_parallel) +
                                 " x " + std::to_string(s.pipeline_parallel) + " = " + std::to_string(model);
     const std::string have = "nodes x devices_per_node = " + std::to_string(devices);
+    if (model > devices) {
+        const std::int64_t nodes = (model + sc.cluster.devices_per_node - 1) / sc.cluster.devices_per_node;
+        return reading.problem("/strategy", "strategy." + product + " ranks are more than cluster." + have + ": lower a degree, or set nodes = " + std::to_string(nodes) + " or more");
+    }
     if (!reading.has("/strategy/data_parallel")) {
-        if (model <= devices && devices % model == 0) return;
-        reading.problem("/strategy", "strategy." + product + " must divide cluster." + have + (model > devices ? ": there are too few devices" : ": lower a degree or change nodes"));
+        if (devices % model != 0) reading.problem("/strategy", "strategy." + product + " must divide cluster." + have + ": change a degree or nodes");
         return;
     }
     if (model * s.data_parallel == devices) return;
     std::string way_out = "lower a degree or change nodes";
-    if (model <= devices && devices % model == 0) way_out = "try data_parallel = " + std::to_string(devices / model) + ", or leave it out";
+    if (devices % model == 0) way_out = "try data_parallel = " + std::to_string(devices / model) + ", or leave it out";
     else if ((model * s.data_parallel) % sc.cluster.devices_per_node == 0) way_out = "that many devices are nodes = " + std::to_string(model * s.data_parallel / sc.cluster.devices_per_node);
     reading.problem("/strategy/data_parallel", eq("strategy.data_parallel", s.data_parallel) + " x " + product + " makes " + std::to_string(model * s.data_parallel) +
                                                    " ranks, but cluster." + have + ": " + way_out);
@@ -104,7 +107,7 @@ void check_schedule(Reading& reading) {
         if (std::find(names.begin(), names.end(), s.schedule) != names.end()) return;     // the catalog's own check answers for it
         for (const ScheduleRule& r : schedule_rules) names.emplace_back(r.name);
         const auto near = nearest(s.schedule, names);
-        return reading.problem("/strategy/schedule", "strategy.schedule = \"" + s.schedule + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ":") + " It is one of " + join(names));
+        return reading.problem("/strategy/schedule", "strategy.schedule = \"" + s.schedule + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
     }
     const std::string is = "strategy.schedule = " + s.schedule;
     if (s.virtual_pipeline < rule->least_chunks)
@@ -196,7 +199,7 @@ void check_device(Reading& reading) {
     if (!d.peak.contains(name(sc.training.precision))) {
         std::vector<std::string> has;
         for (const auto& [precision, unused] : d.peak) has.push_back(precision);
-        reading.problem("/training/precision", std::string("training.precision = ") + name(sc.training.precision) + " is not one a " + d.name + " computes in: it has " + join(has));
+        reading.problem("/training/precision", std::string("training.precision = ") + name(sc.training.precision) + " is not one the " + d.name + " computes in: it has " + join(has));
     }
     if (!sound(reading, {"/strategy/flash_attention", "/runtime/attention_kernel", "/strategy/collective_algorithm"})) return;
     const AttentionKernel kernel = sc.runtime.attention_kernel;

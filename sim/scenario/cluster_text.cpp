@@ -13,7 +13,7 @@ namespace {
 
 void unknown_name(Reading& reading, const std::string& name, const std::string& where, const std::string& kind, const std::vector<std::string>& names) {
     const auto near = nearest(name, names);
-    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known " + kind + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
+    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known " + kind + (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list " + kind + "s` names them");
 }
 
 struct Latency { double us; const char* why; };
@@ -133,6 +133,8 @@ void read_cluster_object(Reading& reading, const Json& value, const std::string&
     read_object(reading, value, where, cluster_fields(), done);
     if (reading.problems.size() != before) return;
     const Cluster& cluster = reading.scenario.cluster;
+    if (const std::int64_t devices = static_cast<std::int64_t>(cluster.nodes) * cluster.devices_per_node; devices > 10'000'000)
+        return reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(devices) + " is too large: at most 10000000 devices");
     if (!cluster.graph) return fill_links(reading, where);
     const auto& vertices = cluster.graph->vertices;
     const auto devices = std::count_if(vertices.begin(), vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });

@@ -47,7 +47,7 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
             return;
         }
         const auto near = nearest(word, words);
-        reading.problem(where, dotted(where) + " = " + short_text(value) + " is not known" + (near ? ": did you mean \"" + *near + "\"?" : ":") +
+        reading.problem(where, dotted(where) + " = " + short_text(value) + " is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") +
                                    " It is none, selective, full, or a list of op kinds such as [\"norm\", \"activation\"]");
         return;
     }

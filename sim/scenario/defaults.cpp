@@ -150,7 +150,7 @@ void apply_framework_defaults(Reading& reading, const Json& document) {
         std::vector<std::string> names;
         for (const FrameworkInfo& f : frameworks()) names.emplace_back(f.name);
         const auto near = nearest(sc.strategy.framework, names);
-        reading.problem("/strategy/framework", "strategy.framework = \"" + sc.strategy.framework + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ":") + " It is one of " + join(names));
+        reading.problem("/strategy/framework", "strategy.framework = \"" + sc.strategy.framework + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
         sc.strategy.framework = "megatron";
     }
     Reading scratch;                     // the table's own fields must not count as given

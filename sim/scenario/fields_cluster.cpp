@@ -75,7 +75,7 @@ const Fields& cluster_fields() {
         Field{"name", TextSlot{[](Scenario& s) { return &s.cluster.name; }}, "a name for reports"},
         Field{"title", CustomSlot{ignore}, "its full name"}.like(R"({"type":"string"})"),
         Field{"device", CustomSlot{read_device}, "a device's name, {\"preset\": name, field: override} or the fields"},
-        Field{"nodes", IntSlot{[](Scenario& s) { return &s.cluster.nodes; }}, "nodes used"}.least(1).most(10'000'000),
+        Field{"nodes", IntSlot{[](Scenario& s) { return &s.cluster.nodes; }}, "nodes used"}.least(1).most(1'000'000),
         Field{"devices_per_node", IntSlot{[](Scenario& s) { return &s.cluster.devices_per_node; }}, "devices of a node"}.least(1).most(100'000),
         Field{"intra_node", SectionSlot{intra_fields, [](Scenario&) {}}, "links inside a node"},
         Field{"inter_node", SectionSlot{inter_fields, [](Scenario&) {}}, "the network between nodes"},

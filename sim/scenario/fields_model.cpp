@@ -11,11 +11,11 @@ const Fields& attention_fields() {
               "full: a query, key and value per head; mla: multi-head latent attention (DeepSeek)"}.one_of({"full", "mla"}),
         Field{"causal", BoolSlot{[](Scenario& s) { return &s.model.attention.causal; }}, "a token sees only those before it"},
         Field{"sliding_window", IntSlot{[](Scenario& s) { return &s.model.attention.sliding_window; }}, "tokens each token sees; 0: all"}.least(0).in("tokens"),
-        Field{"q_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.q_lora_rank; }}, "mla: width of the compressed query; 0: not compressed"}.least(0),
-        Field{"kv_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.kv_lora_rank; }}, "mla: width of the compressed key and value"}.least(0),
-        Field{"qk_nope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_nope_head_dim; }}, "mla: part of a head without position"}.least(0),
-        Field{"qk_rope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_rope_head_dim; }}, "mla: part of a head with rotary position"}.least(0),
-        Field{"v_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.v_head_dim; }}, "mla: width of a value head"}.least(0),
+        Field{"q_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.q_lora_rank; }}, "mla: width of the compressed query; 0: not compressed"}.least(0).most(1e6),
+        Field{"kv_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.kv_lora_rank; }}, "mla: width of the compressed key and value"}.least(0).most(1e6),
+        Field{"qk_nope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_nope_head_dim; }}, "mla: part of a head without position"}.least(0).most(1e6),
+        Field{"qk_rope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_rope_head_dim; }}, "mla: part of a head with rotary position"}.least(0).most(1e6),
+        Field{"v_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.v_head_dim; }}, "mla: width of a value head"}.least(0).most(1e6),
         Field{"qkv_bias", BoolSlot{[](Scenario& s) { return &s.model.attention.qkv_bias; }}, "a bias on queries, keys and values alone (Qwen 2)"},
         Field{"qk_norm", BoolSlot{[](Scenario& s) { return &s.model.attention.qk_norm; }}, "a norm on each head's query and key (Qwen 3)"},
     };
@@ -24,11 +24,11 @@ const Fields& attention_fields() {
 
 const Fields& moe_fields() {
     static const Fields fields = {
-        Field{"experts", IntSlot{[](Scenario& s) { return &s.model.moe->experts; }}, "routed experts of a layer"}.least(1).needed(),
-        Field{"top_k", IntSlot{[](Scenario& s) { return &s.model.moe->top_k; }}, "experts a token is sent to"}.least(1).needed(),
-        Field{"expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->expert_ffn_size; }}, "width of an expert; default: ffn_size"}.least(1),
-        Field{"shared_experts", IntSlot{[](Scenario& s) { return &s.model.moe->shared_experts; }}, "experts every token meets"}.least(0),
-        Field{"shared_expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->shared_expert_ffn_size; }}, "width of a shared expert; 0: as expert_ffn_size"}.least(0),
+        Field{"experts", IntSlot{[](Scenario& s) { return &s.model.moe->experts; }}, "routed experts of a layer"}.least(1).most(1e6).needed(),
+        Field{"top_k", IntSlot{[](Scenario& s) { return &s.model.moe->top_k; }}, "experts a token is sent to"}.least(1).most(1e6).needed(),
+        Field{"expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->expert_ffn_size; }}, "width of an expert; default: ffn_size"}.least(1).most(1e8),
+        Field{"shared_experts", IntSlot{[](Scenario& s) { return &s.model.moe->shared_experts; }}, "experts every token meets"}.least(0).most(1e6),
+        Field{"shared_expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->shared_expert_ffn_size; }}, "width of a shared expert; 0: as expert_ffn_size"}.least(0).most(1e8),
         Field{"first_dense_layers", IntSlot{[](Scenario& s) { return &s.model.moe->first_dense_layers; }}, "layers at the start that keep a dense MLP"}.least(0),
         Field{"layer_frequency", IntSlot{[](Scenario& s) { return &s.model.moe->layer_frequency; }}, "every n-th layer has experts"}.least(1),
         Field{"capacity_factor", NumberSlot{[](Scenario& s) { return &s.model.moe->capacity_factor; }}, "tokens an expert takes, as a multiple of the even share; 0: dropless"}.least(0),
@@ -59,7 +59,7 @@ const Fields& model_fields() {
         Field{"tied_embeddings", BoolSlot{[](Scenario& s) { return &s.model.tied_embeddings; }}, "the output layer is the embedding"},
         Field{"position", ChoiceSlot{[](Scenario& s, int i) { s.model.position = static_cast<PositionKind>(i); }}, "how positions enter"}
             .one_of({"learned", "rope", "alibi", "none"}),
-        Field{"max_positions", LongSlot{[](Scenario& s) { return &s.model.max_positions; }}, "rows of the learned position table; default: sequence_length"}.least(0),
+        Field{"max_positions", LongSlot{[](Scenario& s) { return &s.model.max_positions; }}, "rows of the learned position table; default: sequence_length"}.least(0).most(1e10),
         Field{"bias", BoolSlot{[](Scenario& s) { return &s.model.bias; }}, "biases on linear layers and layernorms"},
         Field{"final_norm", BoolSlot{[](Scenario& s) { return &s.model.final_norm; }}, "a norm before the output layer"},
         Field{"embedding_norm", BoolSlot{[](Scenario& s) { return &s.model.embedding_norm; }}, "a norm behind the embedding (BLOOM)"},
@@ -67,7 +67,7 @@ const Fields& model_fields() {
         Field{"dropout", NumberSlot{[](Scenario& s) { return &s.model.dropout; }}, "rate of dropout behind attention, MLP and embedding"}.least(0).most(0.999),
         Field{"attention", SectionSlot{attention_fields, [](Scenario&) {}}, "what the attention is"},
         Field{"moe", SectionSlot{moe_fields, [](Scenario& s) { if (!s.model.moe) s.model.moe.emplace(); }}, "mixture of experts in place of the MLP"},
-        Field{"mtp_layers", IntSlot{[](Scenario& s) { return &s.model.mtp_layers; }}, "multi-token-prediction layers behind the last"}.least(0),
+        Field{"mtp_layers", IntSlot{[](Scenario& s) { return &s.model.mtp_layers; }}, "multi-token-prediction layers behind the last"}.least(0).most(1000),
     };
     return fields;
 }

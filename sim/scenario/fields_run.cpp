@@ -6,7 +6,7 @@
 namespace orrery {
 namespace {
 
-constexpr int max_degree = 10'000'000;
+constexpr int max_degree = 1'000'000;       // products of three stay inside 64 bits
 
 Field tier(const char* key, ChoiceSlot slot, const char* help) { return Field{key, slot, help}.one_of({"none", "cpu", "nvme"}); }
 
@@ -17,8 +17,8 @@ Field degree(const char* key, IntSlot slot, const char* help) { return Field{key
 const Fields& training_fields() {
     static const std::vector<DType> precisions = {DType::fp32, DType::tf32, DType::fp16, DType::bf16, DType::fp8, DType::mxfp8, DType::nvfp4};
     static const Fields fields = {
-        Field{"global_batch_size", LongSlot{[](Scenario& s) { return &s.training.global_batch_size; }}, "sequences of one optimizer step"}.least(1).most(1e12).in("sequences").needed(),
-        Field{"micro_batch_size", LongSlot{[](Scenario& s) { return &s.training.micro_batch_size; }}, "sequences a rank takes at once"}.least(1).most(1e9).in("sequences"),
+        Field{"global_batch_size", LongSlot{[](Scenario& s) { return &s.training.global_batch_size; }}, "sequences of one optimizer step"}.least(1).most(1e10).in("sequences").needed(),
+        Field{"micro_batch_size", LongSlot{[](Scenario& s) { return &s.training.micro_batch_size; }}, "sequences a rank takes at once"}.least(1).most(1e6).in("sequences"),
         Field{"sequence_length", LongSlot{[](Scenario& s) { return &s.training.sequence_length; }}, "tokens of a sequence"}.least(1).most(1e10).in("tokens").needed(),
         Field{"precision", ChoiceSlot{[](Scenario& s, int i) { s.training.precision = precisions[static_cast<std::size_t>(i)]; }}, "what linear layers compute in"}
             .one_of({"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"}),
@@ -112,8 +112,8 @@ const Fields& runtime_fields() {
         Field{"cuda_graphs", BoolSlot{[](Scenario& s) { return &s.runtime.cuda_graphs; }}, "kernels are launched as captured graphs"},
         Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.runtime.launch_us; }}, "host time per kernel launch"}.least(0).most(1e6).in("us"),
         Field{"allocator", ChoiceSlot{[](Scenario& s, int i) { s.runtime.plan_allocator = i == 1; }}, "caching: as PyTorch's; plan: buffers placed ahead of time"}.one_of({"caching", "plan"}),
-        Field{"reserved_gb", NumberSlot{[](Scenario& s) { return &s.runtime.reserved_gb; }}, "memory the software takes beside tensors; default: an estimate"}.least(0).in("GB"),
-        Field{"dataloader_us", NumberSlot{[](Scenario& s) { return &s.runtime.dataloader_us; }}, "host time to load a microbatch"}.least(0).in("us"),
+        Field{"reserved_gb", NumberSlot{[](Scenario& s) { return &s.runtime.reserved_gb; }}, "memory the software takes beside tensors; default: an estimate"}.least(0).most(1e6).in("GB"),
+        Field{"dataloader_us", NumberSlot{[](Scenario& s) { return &s.runtime.dataloader_us; }}, "host time to load a microbatch"}.least(0).most(1e9).in("us"),
     };
     return fields;
 }

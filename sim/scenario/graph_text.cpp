@@ -38,7 +38,7 @@ void read_vertex(Reading& reading, const Json& item, const std::string& where, s
     const auto found = std::find(kinds.begin(), kinds.end(), kind);
     if (found == kinds.end()) {
         const auto near = nearest(kind, kinds);
-        return reading.problem(where + "/kind", dotted(where) + ".kind = \"" + kind + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ":") + " It is one of " + join(kinds));
+        return reading.problem(where + "/kind", dotted(where) + ".kind = \"" + kind + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(kinds));
     }
     vertex.kind = static_cast<Kind>(found - kinds.begin());
     if (item.contains("node")) {

@@ -194,7 +194,7 @@ Json model_from_hf(std::string_view text, std::vector<Problem>& problems, std::v
     for (const Architecture& a : architectures)
         if (type == a.model_type) return a.read(Config{config, problems, notes});
     const auto near = nearest(type, hf_architectures());
-    problems.push_back({"/model_type", "model_type = \"" + type + "\" is not one this reads" + (near ? ": did you mean \"" + *near + "\"?" : ":") + " It reads " + join(hf_architectures())});
+    problems.push_back({"/model_type", "model_type = \"" + type + "\" is not one this reads" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It reads " + join(hf_architectures())});
     return nullptr;
 }
 

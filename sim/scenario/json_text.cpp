@@ -24,20 +24,26 @@ std::string reason_of(const std::string& what) {
     std::string reason = what;
     if (const std::size_t dash = reason.find(" - "); dash != std::string::npos) reason = reason.substr(dash + 3);
     else if (const std::size_t colon = reason.find(": "); colon != std::string::npos) reason = reason.substr(colon + 2);
+    for (const char* close : {"expected '}'", "expected ']'"})
+        if (const std::size_t at = reason.find(close); at != std::string::npos) reason.insert(at + 9, "',' or ");
     return reason;
 }
 
 // Keeps the path while parsing, so that a key given twice can be named. The parser itself would keep the last value in silence.
 struct DuplicateWatch {
-    std::vector<std::set<std::string>> open;
-    std::vector<std::string> twice;
+    struct Level { std::set<std::string> keys; std::string at; };      // at: the key whose value is being read
+    std::vector<Level> open;
+    std::vector<std::string> twice;                                    // as pointers; lists on the way are left out
 
     bool operator()(int, Json::parse_event_t event, Json& value) {
         if (event == Json::parse_event_t::object_start) open.emplace_back();
         if (event == Json::parse_event_t::object_end) open.pop_back();
         if (event == Json::parse_event_t::key && !open.empty()) {
-            const std::string key = value.get<std::string>();
-            if (!open.back().insert(key).second) twice.push_back(key);
+            open.back().at = value.get<std::string>();
+            if (open.back().keys.insert(open.back().at).second) return true;
+            std::string pointer;
+            for (const Level& level : open) pointer += pointer_step(level.at);
+            twice.push_back(pointer);
         }
         return true;
     }
@@ -57,7 +63,7 @@ Json read_json(std::string_view text, std::vector<Problem>& problems) {
     DuplicateWatch watch;
     try {
         Json document = Json::parse(text, std::ref(watch), true, true);
-        for (const std::string& key : watch.twice) problems.push_back({"", "the key \"" + key + "\" is given twice in one object: keep one of them"});
+        for (const std::string& pointer : watch.twice) problems.push_back({pointer, "this key is given twice in one object: keep one of them"});
         return document;
     } catch (const Json::parse_error& error) {
         problems.push_back({"", "not JSON at " + line_and_column(text, error.byte) + ": " + reason_of(error.what())});
@@ -115,7 +121,7 @@ std::string pointer_step(std::string_view key) {
 std::string type_name(const Json& value) {
     switch (value.type()) {
         case Json::value_t::null: return "null";
-        case Json::value_t::boolean: return "true or false";
+        case Json::value_t::boolean: return "a boolean";
         case Json::value_t::string: return "a text";
         case Json::value_t::array: return "a list";
         case Json::value_t::object: return "an object";

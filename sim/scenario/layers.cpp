@@ -41,22 +41,23 @@ void check_chunks(Reading& reading, const std::string& where) {
 void resolve_split(Reading& reading) {
     Scenario& sc = reading.scenario;
     Strategy& s = sc.strategy;
-    const int layers = sc.model.layers, chunks = s.pipeline_parallel * s.virtual_pipeline;
+    const int layers = sc.model.layers;
+    const std::int64_t chunks = static_cast<std::int64_t>(s.pipeline_parallel) * s.virtual_pipeline;
     const std::vector<int>& split = reading.layer_split;
     const std::string where = "/strategy/layer_split";
+    if (layers + 2 < chunks) {
+        reading.problem("/strategy/pipeline_parallel", "strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
+            (s.virtual_pipeline > 1 ? " x virtual_pipeline = " + std::to_string(s.virtual_pipeline) : std::string()) + " makes " + std::to_string(chunks) +
+            " chunks of " + std::to_string(layers) + " layers: every chunk but the first and the last needs one");
+        return;
+    }
     if (split.empty()) {
-        if (layers + 2 < chunks) {
-            reading.problem("/strategy/pipeline_parallel", "strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
-                (s.virtual_pipeline > 1 ? " x virtual_pipeline = " + std::to_string(s.virtual_pipeline) : std::string()) + " makes " + std::to_string(chunks) +
-                " chunks of " + std::to_string(layers) + " layers: every chunk but the first and the last needs one");
-            return;
-        }
-        s.layers_per_chunk = even_split(layers, chunks);
+        s.layers_per_chunk = even_split(layers, static_cast<int>(chunks));
         check_chunks(reading, "/strategy/pipeline_parallel");
         return;
     }
-    const int sum = std::accumulate(split.begin(), split.end(), 0);
-    const int count = static_cast<int>(split.size());
+    const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
+    const auto count = static_cast<std::int64_t>(split.size());
     if (count != s.pipeline_parallel && count != chunks) {
         reading.problem(where, "strategy.layer_split has " + std::to_string(count) + " entries: it needs pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
             (chunks != s.pipeline_parallel ? ", or pipeline_parallel x virtual_pipeline = " + std::to_string(chunks) : std::string()));

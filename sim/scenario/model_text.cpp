@@ -35,9 +35,19 @@ void merge(Json& base, const Json& over) {
     }
 }
 
+// By the magnitude of its largest matrices, so that no exact count can leave 64 bits.
+bool too_large(const Model& m) {
+    const double h = static_cast<double>(m.hidden_size), width = std::max(m.head_dim, m.attention.v_head_dim + m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim);
+    double ffn = static_cast<double>(std::max(m.ffn_size, 4 * m.hidden_size));
+    if (m.moe) ffn += static_cast<double>(m.moe->experts + m.moe->shared_experts) * static_cast<double>(std::max({m.moe->expert_ffn_size, m.moe->shared_expert_ffn_size, m.ffn_size}));
+    const double attention = (h + m.attention.q_lora_rank + m.attention.kv_lora_rank) * m.attention_heads * (width + 1) * 4;
+    return m.layers * (attention + 3 * h * ffn) + 2 * h * static_cast<double>(m.vocab_size + m.max_positions) > 1e17;
+}
+
 // The usual defaults (DESIGN: ffn 4 x hidden, kv_heads = heads ..). The position table is resolved with the sequence length, in parse.cpp.
 void resolve_model(Reading& reading, const std::string& where) {
     Model& m = reading.scenario.model;
+    if (too_large(m)) return reading.problem(where, dotted(where) + " describes more than 1e17 parameters, which is more than can be counted here: lower its sizes");
     if (m.kv_heads == 0) m.kv_heads = m.attention_heads;
     if (m.ffn_size == 0) m.ffn_size = 4 * m.hidden_size;
     if (m.attention.kind == AttentionSpec::Kind::mla) {
@@ -78,8 +88,7 @@ void read_fields(Reading& reading, const Json& object, const std::string& where)
 void unknown_model(Reading& reading, const std::string& name, const std::string& where) {
     const std::vector<std::string> names = model_names();
     const auto near = nearest(name, names);
-    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known model" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " `simrun list models` names all " +
-        std::to_string(names.size()));
+    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known model" + (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list models` names them");
 }
 
 void read_preset(Reading& reading, const std::string& name, const Json& overrides, const std::string& where, const std::string& name_at) {

@@ -51,7 +51,7 @@ ParseResult parse_scenario(std::string_view json_text, const ParseOptions& optio
         read_sections(reading, document);
         resolve_derived(reading);
         check_combinations(reading);
-        note_without_effect(reading);
+        if (reading.problems.empty()) note_without_effect(reading);
     }
     drop_repeated(reading.problems);
     ParseResult result;

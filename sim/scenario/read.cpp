@@ -22,7 +22,7 @@ std::string plain_number(double value) {
 }
 
 std::string limits(const Field& field) {
-    const bool low = std::isfinite(field.minimum), high = std::isfinite(field.maximum);
+    const bool low = std::isfinite(field.minimum), high = field.maximum < 1e5;     // a limit of plausibility is not worth a word
     std::string text;
     if (low) text = std::string(field.above_minimum ? "above " : "at least ") + plain_number(field.minimum);
     if (high) text += (low ? " and " : "") + ("at most " + plain_number(field.maximum));
@@ -46,7 +46,8 @@ bool number(Reading& reading, const Json& value, const std::string& where, const
         return false;
     }
     if (!inside(out, field)) {
-        reading.problem(where, spoken(where) + " = " + short_text(value) + " must be " + limits(field));
+        const bool absurd = out > field.maximum && field.maximum >= 1e5;
+        reading.problem(where, spoken(where) + " = " + short_text(value) + (absurd ? " is too large: at most " + plain_number(field.maximum) : " must be " + limits(field)));
         return false;
     }
     return true;
@@ -60,7 +61,7 @@ bool text(Reading& reading, const Json& value, const std::string& where, const F
     out = value.get<std::string>();
     if (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(), out) != field.choices.end()) return true;
     const auto near = nearest(out, field.choices);
-    reading.problem(where, spoken(where) + " = " + short_text(value) + " is not known" + (near ? ": did you mean \"" + *near + "\"?" : ":") + " It is one of " + join(field.choices));
+    reading.problem(where, spoken(where) + " = " + short_text(value) + " is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(field.choices));
     return false;
 }
 
@@ -100,7 +101,7 @@ struct Put {
     bool operator()(ScaledSlot slot) const {
         double x = 0;
         if (!number(reading, value, where, field, false, x)) return false;
-        if (x > 1e12) return reading.problem(where, spoken(where) + " = " + short_text(value) + " is too large"), false;
+        if (x > 1e9) return reading.problem(where, spoken(where) + " = " + short_text(value) + " is too large"), false;
         slot(reading.scenario, x);
         return true;
     }
