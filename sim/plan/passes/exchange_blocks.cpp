@@ -1,5 +1,6 @@
 #include "sim/plan/passes/exchange_blocks.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace orrery {
@@ -30,10 +31,10 @@ std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<Trans
     block.kind = BlockKind::exchange;
     block.stage = static_cast<std::int16_t>(stage);
     block.name = "X";
-    Exchange exchange;
-    Op op;
-    op.phase = Phase::exchange;
     std::vector<Op> before, behind;
+    // A second transfer of one channel goes into a second exchange behind the first: transfers to one peer keep their order.
+    std::vector<Op> rounds;
+    std::vector<std::vector<CommId>> met;
     const bool scatter = scatters(l);
     for (std::size_t i = 0; i < transfers.size(); ++i) {
         const TransferStep& t = transfers[i];
@@ -57,8 +58,17 @@ std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<Trans
             p.placement.set(Axis::tp, PlacementKind::sharded, 0);
             part = l.add(std::move(p));
         }
-        exchange.transfers.push_back({comm, t.send, size, part, port});
-        (t.send ? op.in : op.out).push_back(part);
+        std::size_t round = 0;
+        while (round < met.size() && std::find(met[round].begin(), met[round].end(), comm) != met[round].end()) ++round;
+        if (round == rounds.size()) {
+            met.emplace_back();
+            rounds.emplace_back();
+            rounds.back().phase = Phase::exchange;
+            rounds.back().work = Exchange{};
+        }
+        met[round].push_back(comm);
+        std::get<Exchange>(rounds[round].work).transfers.push_back({comm, t.send, size, part, port});
+        (t.send ? rounds[round].in : rounds[round].out).push_back(part);
         block.name += fmt::format(".{}{}{}", t.send ? "s" : "r", t.gradient ? "B" : "F", t.send ? t.chunk : receiver);
         if (t.send) {
             if (l.buffer(root).freed_by_send) behind.push_back(memory_op(Free{root}, port));
@@ -79,11 +89,12 @@ std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<Trans
             }
         }
     }
-    op.name = block.name;
-    op.work = std::move(exchange);
-    op.queue = queue_of(std::get<Exchange>(op.work).transfers[0].comm);
     block.ops = std::move(before);
-    block.ops.push_back(std::move(op));
+    for (Op& op : rounds) {
+        op.name = block.name;
+        op.queue = queue_of(std::get<Exchange>(op.work).transfers[0].comm);
+        block.ops.push_back(std::move(op));
+    }
     for (Op& o : behind) block.ops.push_back(std::move(o));
     block.blocking = blocking;
     return l.add(std::move(block));

@@ -1,0 +1,109 @@
+// What the rules of verify.cpp share: facts about buffers, what each distinct range of a block does, and where findings go.
+// Internal to verification; a file verify_*.cpp for each group of rules.
+#pragma once
+
+#include "sim/plan/verify.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace orrery::verification {
+
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Violations, the first few of each rule: a broken plan breaks the same rule everywhere.
+class Findings {
+  public:
+    explicit Findings(const Plan& plan) : plan_(plan) {}
+    void add(const char* rule, std::string where, std::string what);
+    bool empty() const { return list_.empty(); }
+    std::vector<Violation> take();
+
+  private:
+    const Plan& plan_;
+    std::vector<Violation> list_;
+    std::map<std::string, int> count_;
+};
+
+std::string place(const Plan& plan, const Block& block, std::int32_t op);                                     // "F3, op l17.qkv"
+std::string place(const Plan& plan, const Program& program, std::int32_t action, std::int32_t op = -1);       // "stage 0, action 17 (F3 microbatch 4), op l17.qkv"
+
+// Facts of each buffer that many rules ask for.
+struct Facts {
+    std::vector<BufferId> root;               // the buffer whose storage it is
+    std::vector<std::int32_t> ids_begin;      // by root: where in `ids` its storage's names stand
+    std::vector<BufferId> ids;
+    std::vector<std::uint8_t> per_microbatch; // one instance per microbatch; else one per rank
+    std::vector<std::uint8_t> alive_at_start, written_at_start;
+    AxisMask wide = 0;                        // axes of more than one rank
+};
+Facts facts_of(const Plan& plan);
+
+// Buffers, communicators, queues, dependencies and ranges exist; every other rule relies on it.
+void check_structure(const Plan& plan, Findings& findings);
+
+// Each op's placements (verify_placements.cpp).
+void check_placements(const Plan& plan, const Facts& facts, Findings& findings);
+
+// Every buffer an op touches, reads before writes, with the port whose microbatch it is of: f(id, port, write). A send of a slice
+// reads what it is a slice of.
+template <class F> void each_access(const Plan& plan, const Op& op, F&& f) {
+    const auto* exchange = std::get_if<Exchange>(&op.work);
+    if (!exchange) {
+        for (BufferId b : op.in) f(b, op.port, false);
+        for (BufferId b : op.out) f(b, op.port, true);
+        return;
+    }
+    for (const Transfer& t : exchange->transfers) {
+        if (!t.send) continue;
+        const Buffer& b = plan.buffers[at(t.buffer)];
+        const bool slice = b.storage >= 0 && b.bytes < plan.buffers[at(b.storage)].bytes;
+        f(slice ? b.storage : t.buffer, t.port, false);
+    }
+    for (const Transfer& t : exchange->transfers)
+        if (!t.send) f(t.buffer, t.port, true);
+}
+
+// What a range does to one buffer, as seen from outside.
+enum EffectBits : std::uint8_t { needs_written = 1, needs_alive = 2, needs_dead = 4, ends_written = 8, ends_unwritten = 16, ends_alive = 32, ends_dead = 64 };
+struct Effect { BufferId id; std::uint8_t port, bits; };
+
+using QueueMask = std::uint64_t;   // of a stage's own numbering of queues
+
+// The accesses of one storage by one set of queues in a range: first and last op, and the queues that its ops have, by the range's
+// own dependencies, already waited for.
+struct Touch { std::int32_t storage; std::int32_t first, last; QueueMask queues, waited; std::uint8_t port; bool write; };
+
+struct Accumulation { BufferId gradient; std::int32_t op; };
+
+struct Range {
+    std::int32_t block = 0, first = 0, last = 0;
+    std::vector<Effect> effects;
+    std::vector<Touch> touches;                  // of storages met on several queues of the stage, in the order of `first`
+    std::vector<Accumulation> accumulations;     // into gradients
+};
+
+// A stage's program as ranges.
+struct Stage {
+    const Program* program = nullptr;
+    std::vector<Range> ranges;
+    std::vector<std::int32_t> range_of;          // by action
+    std::vector<std::int8_t> queue_index;        // by queue of the plan: the stage's own number, -1
+    int queues = 0;
+};
+
+// Distinct ranges of a stage, each checked once: hazards, reads of what is not there, allocations (verify_ranges.cpp).
+std::vector<Stage> check_ranges(const Plan& plan, const Facts& facts, Findings& findings);
+
+QueueMask queues_of(const Stage& stage, const Op& op);
+
+// The program as a whole.
+void check_lifetimes(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings);   // verify_lifetimes.cpp
+void check_order(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings);       // verify_order.cpp
+void check_gradients(const Plan& plan, const Facts& facts, const std::vector<Stage>& stages, Findings& findings);   // verify_gradients.cpp
+void check_transfers(const Plan& plan, Findings& findings);                                           // verify_transfers.cpp
+void check_meeting(const Plan& plan, const std::vector<Stage>& stages, Findings& findings);           // verify_meeting.cpp
+
+} // namespace orrery::verification
