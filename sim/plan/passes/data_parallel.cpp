@@ -115,7 +115,9 @@ struct Maker {
             out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype), grad_dtype, phase, {part}, {part}));
         }
         if (accumulates) {
+            // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
             out.ops.push_back(pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard}, {b.gradient_shard}));
+            out.ops.back().queue = queue_of(comm);
             out.ops.push_back(memory_op(Free{part}, phase));
         }
         b.reduce = l.add(std::move(out));

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <limits>
 #include <optional>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -115,10 +116,10 @@ void settle_uses(ChannelOrder& channel) {
     for (std::size_t k = deliveries.size(); k-- > 1;) deliveries[k - 1].used = std::min(deliveries[k - 1].used, deliveries[k].used);
 }
 
-// Gaps of sender and receiver that are open at the same time, so that neither waits for the other; what is at one time there is one
-// exchange, and all of it can begin at once. So nothing stands still: up to any time all exchanges before it are done. First choice: behind the step that
-// makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose next step is due),
-// or the sender gives it later; Megatron's interleaved schedule does both. Else the first choice stands, and one of them waits.
+// Gaps of sender and receiver that are open at the same time, so that neither waits for the other. What is at one time there is one
+// exchange, and all of it can begin at once: nothing stands still, since up to any time all exchanges before it are done. First choice:
+// behind the step that makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose
+// next step is due), or the sender gives it later; Megatron's interleaved schedule does both. Else the first choice stands, and one waits.
 class Meeting {
 public:
     Meeting(const Slots& slots, int from, int to) : slots_(slots), from_(from), to_(to) {}
@@ -163,17 +164,32 @@ void append_exchange(std::vector<ProgramStep>& program, std::vector<TransferStep
     if (!transfers.empty()) program.push_back({true, {}, std::move(transfers)});
 }
 
-// One exchange for all that happens at one time: an exchange begins when all its transfers can. Sends first.
-void append_exchanges(std::vector<ProgramStep>& program, std::vector<Appointment>& gap) {
+constexpr std::size_t most_together = 4; // the ports of an action
+
+bool same_channel(const TransferStep& a, const TransferStep& b) {
+    return a.from_stage == b.from_stage && a.to_stage == b.to_stage && a.gradient == b.gradient;
+}
+
+// One exchange for all that happens at one time: an exchange begins when all its transfers can. Sends first. False: it had to be cut.
+bool append_exchanges(std::vector<ProgramStep>& program, std::vector<Appointment>& gap) {
     if (gap.size() > 1)
         std::stable_sort(gap.begin(), gap.end(), [](const Appointment& a, const Appointment& b) {
             return a.time != b.time ? a.time < b.time : a.transfer.send > b.transfer.send;
         });
+    bool whole = true;
     for (std::size_t i = 0; i < gap.size();) {
         std::vector<TransferStep> together;
-        for (const std::int64_t time = gap[i].time; i < gap.size() && gap[i].time == time; ++i) together.push_back(gap[i].transfer);
+        const std::int64_t time = gap[i].time;
+        for (; i < gap.size() && gap[i].time == time; ++i) {
+            const auto on_channel = [&](const TransferStep& transfer) { return same_channel(transfer, gap[i].transfer); };
+            const bool cut = together.size() == most_together || std::any_of(together.begin(), together.end(), on_channel);
+            if (cut) append_exchange(program, std::exchange(together, {}));
+            whole = whole && !cut;
+            together.push_back(gap[i].transfer);
+        }
         append_exchange(program, std::move(together));
     }
+    return whole;
 }
 
 struct Blocking {
@@ -201,7 +217,7 @@ Blocking blocking(const Schedule& schedule, const Pipeline& pipeline, std::vecto
         auto& program = result.program.emplace_back();
         program.reserve(2 * steps.size() + 1);
         for (std::size_t i = 0; i <= steps.size(); ++i) {
-            append_exchanges(program, gaps[rank][i]);
+            result.all_meet = append_exchanges(program, gaps[rank][i]) && result.all_meet;
             if (i < steps.size()) program.push_back({false, steps[i], {}});
         }
     }
@@ -234,6 +250,12 @@ PipelineProgram overlapped(const Schedule& schedule, const Pipeline& pipeline, c
 
 } // namespace
 
+static void give_up(const std::vector<RendezvousFault>& faults) {
+    std::fprintf(stderr, "exchange pass: the program stands still:\n");
+    for (const RendezvousFault& fault : faults) std::fprintf(stderr, "  %s\n", to_text(fault).c_str());
+    std::abort();
+}
+
 PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, int), int stages, int chunks, bool overlap) {
     const Pipeline pipeline{stage_of, stages, chunks};
     std::vector<ChannelOrder> channels = channels_of(schedule, pipeline);
@@ -241,10 +263,12 @@ PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, 
     if (overlap) return overlapped(schedule, pipeline, channels);
     // A backward pass takes about two forwards. Where some ends do not meet by that clock and their waits close a circle, steps of one
     // length are the way out: between them all gaps are open at whole times, so that every end meets the other.
-    Blocking result = blocking(schedule, pipeline, channels, 2);
-    if (!result.all_meet && !rendezvous(result.program, stage_of, chunks, false).empty())
-        result = blocking(schedule, pipeline, channels, 1);
-    return std::move(result.program);
+    for (int backward : {2, 1}) {
+        Blocking result = blocking(schedule, pipeline, channels, backward);
+        if (result.all_meet || rendezvous(result.program, stage_of, chunks, false).empty()) return std::move(result.program);
+        if (backward == 1) give_up(rendezvous(result.program, stage_of, chunks, false));
+    }
+    return {};
 }
 
 std::string to_text(const PipelineProgram& program) {
