@@ -13,7 +13,7 @@
 namespace orrery {
 namespace {
 
-using Costs = std::vector<double>;   // by number of nodes in S
+using Costs = std::vector<double>; // by number of nodes in S
 constexpr double unreachable = std::numeric_limits<double>::infinity();
 
 Costs join(const Costs& a, const Costs& b) {
@@ -30,7 +30,9 @@ Costs under(const Costs& same_side, const Costs& other_side, double uplinks) {
     return out;
 }
 
-struct TwoSided { Costs in, out; };   // the switch in S, or not in S
+struct TwoSided {
+    Costs in, out;
+}; // the switch in S, or not in S
 
 TwoSided leaf_costs(int nodes, double node_links) {
     TwoSided c;
@@ -78,8 +80,9 @@ double across_leaves(const Layout& l) {
     }
     const auto half = static_cast<std::size_t>(l.nodes / 2);
     // A network of one level of leaves under one another has no spine to pay for: a single leaf is the root.
-    if (pods.size() == 1) return l.leaves <= together && !l.rails ? std::min(leaf_costs(l.nodes, links).in[half], leaf_costs(l.nodes, links).out[half])
-                                                                  : std::min(pods[0].in[half], pods[0].out[half]);
+    if (pods.size() == 1)
+        return l.leaves <= together && !l.rails ? std::min(leaf_costs(l.nodes, links).in[half], leaf_costs(l.nodes, links).out[half])
+                                                : std::min(pods[0].in[half], pods[0].out[half]);
     const TwoSided root = join_under(pods, l.pod_up().value);
     return std::min(root.in[half], root.out[half]);
 }
@@ -104,11 +107,16 @@ double torus_cut(const Layout& l) {
 double inside_cut(const Layout& l) {
     const int half = l.per_node / 2;
     switch (l.inside) {
-    case Inside::through_switch: return half * l.scale_up.value;
-    case Inside::mesh: return static_cast<double>(half) * (l.per_node - half) * l.scale_up.value;
-    case Inside::pcie: return half * l.pcie.value;
-    case Inside::torus: return torus_cut(l);
-    case Inside::nothing: return node_links(l) * half / l.per_node;
+    case Inside::through_switch:
+        return half * l.scale_up.value;
+    case Inside::mesh:
+        return static_cast<double>(half) * (l.per_node - half) * l.scale_up.value;
+    case Inside::pcie:
+        return half * l.pcie.value;
+    case Inside::torus:
+        return torus_cut(l);
+    case Inside::nothing:
+        return node_links(l) * half / l.per_node;
     }
     return 0;
 }

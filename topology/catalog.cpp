@@ -100,14 +100,13 @@ Cluster read_cluster(const Json& json) {
 }
 
 // Runs `read` on the file of this name. A JSON exception here is a fault of the file.
-template <class Read> auto load(std::span<const EmbeddedFile> files, std::string_view name, Read read) -> std::optional<decltype(read(Json{}))> {
+template <class Read>
+auto load(std::span<const EmbeddedFile> files, std::string_view name, Read read) -> std::optional<decltype(read(Json{}))> {
     const EmbeddedFile* file = find(files, name);
     if (!file) return std::nullopt;
     try {
         return read(parse(*file));
-    } catch (const Json::exception& e) {
-        broken(fmt::format("{}.json: {}", name, e.what()));
-    }
+    } catch (const Json::exception& e) { broken(fmt::format("{}.json: {}", name, e.what())); }
 }
 
 } // namespace

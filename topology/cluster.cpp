@@ -8,15 +8,26 @@
 namespace orrery {
 namespace {
 
-template <class Kind> struct Word { Kind kind; const char* text; };
+template <class Kind> struct Word {
+    Kind kind;
+    const char* text;
+};
 
-constexpr Word<IntraKind> intra_words[] = {{IntraKind::nvswitch, "nvswitch"}, {IntraKind::nvlink_mesh, "nvlink-mesh"}, {IntraKind::pcie, "pcie"},
-                                           {IntraKind::infinity_fabric, "infinity-fabric"}, {IntraKind::torus, "torus"},
-                                           {IntraKind::shared_memory, "shared-memory"}, {IntraKind::none, "none"}};
-constexpr Word<InterKind> inter_words[] = {{InterKind::infiniband, "infiniband"}, {InterKind::roce, "roce"}, {InterKind::ethernet, "ethernet"},
-                                           {InterKind::omni_path, "omni-path"}, {InterKind::efa, "efa"}, {InterKind::torus, "torus"}, {InterKind::none, "none"}};
-constexpr Word<InterTopology> topology_words[] = {{InterTopology::fat_tree, "fat-tree"}, {InterTopology::rail_optimized, "rail-optimized"},
-                                                  {InterTopology::single_switch, "single-switch"}, {InterTopology::torus, "torus"}};
+constexpr Word<IntraKind> intra_words[] = {{IntraKind::nvswitch, "nvswitch"}, {IntraKind::nvlink_mesh, "nvlink-mesh"},
+                                           {IntraKind::pcie, "pcie"},         {IntraKind::infinity_fabric, "infinity-fabric"},
+                                           {IntraKind::torus, "torus"},       {IntraKind::shared_memory, "shared-memory"},
+                                           {IntraKind::none, "none"}};
+constexpr Word<InterKind> inter_words[] = {{InterKind::infiniband, "infiniband"},
+                                           {InterKind::roce, "roce"},
+                                           {InterKind::ethernet, "ethernet"},
+                                           {InterKind::omni_path, "omni-path"},
+                                           {InterKind::efa, "efa"},
+                                           {InterKind::torus, "torus"},
+                                           {InterKind::none, "none"}};
+constexpr Word<InterTopology> topology_words[] = {{InterTopology::fat_tree, "fat-tree"},
+                                                  {InterTopology::rail_optimized, "rail-optimized"},
+                                                  {InterTopology::single_switch, "single-switch"},
+                                                  {InterTopology::torus, "torus"}};
 
 template <class Kind> const char* word(std::span<const Word<Kind>> words, Kind kind) {
     for (const auto& w : words)

@@ -34,7 +34,10 @@ std::vector<char> reachable(const ExplicitGraph& g, int from, bool forward) {
     seen[at(from)] = 1;
     for (; !queue.empty(); queue.pop_front())
         for (const int v : next[at(queue.front())])
-            if (!seen[at(v)]) { seen[at(v)] = 1; queue.push_back(v); }
+            if (!seen[at(v)]) {
+                seen[at(v)] = 1;
+                queue.push_back(v);
+            }
     return seen;
 }
 
@@ -46,8 +49,10 @@ std::vector<std::string> graph_problems(const ExplicitGraph& g) {
     for (std::size_t i = 0; i < g.edges.size(); ++i) {
         const auto& e = g.edges[i];
         if (e.from < 0 || e.from >= n || e.to < 0 || e.to >= n || e.from == e.to)
-            out.push_back(fmt::format("edge {} joins vertices {} and {}: it must join two different ones of the {} listed", i, e.from, e.to, n));
-        if (!(e.bandwidth.value > 0) || !std::isfinite(e.bandwidth.value)) out.push_back(fmt::format("edge {} has no bandwidth: give it more than zero", i));
+            out.push_back(
+                fmt::format("edge {} joins vertices {} and {}: it must join two different ones of the {} listed", i, e.from, e.to, n));
+        if (!(e.bandwidth.value > 0) || !std::isfinite(e.bandwidth.value))
+            out.push_back(fmt::format("edge {} has no bandwidth: give it more than zero", i));
         if (e.latency.ps < 0) out.push_back(fmt::format("edge {} has a latency below zero", i));
     }
     const auto device = std::find_if(g.vertices.begin(), g.vertices.end(), [](const auto& v) { return v.kind == VertexKind::device; });
@@ -59,7 +64,8 @@ std::vector<std::string> graph_problems(const ExplicitGraph& g) {
     for (int v = first + 1; v < n; ++v) {
         if (g.vertices[at(v)].kind != VertexKind::device) continue;
         const auto& name = g.vertices[at(v)].name;
-        if (!there[at(v)]) out.push_back(fmt::format("{} cannot be reached from {}: edges are one-way, add the edges towards it", name, device->name));
+        if (!there[at(v)])
+            out.push_back(fmt::format("{} cannot be reached from {}: edges are one-way, add the edges towards it", name, device->name));
         if (!back[at(v)]) out.push_back(fmt::format("{} cannot reach {}: edges are one-way, add the edges back", name, device->name));
     }
     return out;
@@ -83,12 +89,15 @@ std::shared_ptr<const GraphRoutes::Distances> GraphRoutes::distances_to(int devi
     boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Weight> turned(graph_.vertices.size());
     for (const auto& e : graph_.edges) boost::add_edge(at(e.to), at(e.from), Weight{Distance{e.latency.ps, 1}}, turned);
     auto found = std::make_shared<Distances>(graph_.vertices.size());
-    boost::dijkstra_shortest_paths(turned, at(devices_[at(device)]),
-                                   boost::distance_map(boost::make_iterator_property_map(found->begin(), boost::get(boost::vertex_index, turned)))
-                                       .distance_compare(std::less<Distance>{})
-                                       .distance_combine([](const Distance& a, const Distance& b) { return Distance{a.ps + b.ps, a.hops + b.hops}; })
-                                       .distance_inf(Distance{})
-                                       .distance_zero(Distance{0, 0}));
+    boost::dijkstra_shortest_paths(
+        turned, at(devices_[at(device)]),
+        boost::distance_map(boost::make_iterator_property_map(found->begin(), boost::get(boost::vertex_index, turned)))
+            .distance_compare(std::less<Distance>{})
+            .distance_combine([](const Distance& a, const Distance& b) {
+                return Distance{a.ps + b.ps, a.hops + b.hops};
+            })
+            .distance_inf(Distance{})
+            .distance_zero(Distance{0, 0}));
     slot = std::move(found);
     return slot;
 }
@@ -129,7 +138,8 @@ std::vector<LinkShare> GraphRoutes::copy_route(int device, bool to_host) const {
         const int v = queue.front();
         if (graph_.vertices[at(v)].kind == VertexKind::host) {
             std::vector<LinkShare> out;
-            for (int w = v; w != start; w = to_host ? graph_.edges[at(by[at(w)])].from : graph_.edges[at(by[at(w)])].to) out.push_back({by[at(w)], 1});
+            for (int w = v; w != start; w = to_host ? graph_.edges[at(by[at(w)])].from : graph_.edges[at(by[at(w)])].to)
+                out.push_back({by[at(w)], 1});
             if (to_host) std::reverse(out.begin(), out.end());
             return out;
         }
@@ -146,8 +156,9 @@ std::vector<LinkShare> GraphRoutes::copy_route(int device, bool to_host) const {
 // The largest flow from the half to the rest, which is the least cut between them; switches fall to either side as suits.
 double GraphRoutes::cut(const std::vector<char>& in_half) const {
     using Traits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
-    using Edge = boost::property<boost::edge_capacity_t, std::int64_t,
-                                 boost::property<boost::edge_residual_capacity_t, std::int64_t, boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>;
+    using Edge = boost::property<
+        boost::edge_capacity_t, std::int64_t,
+        boost::property<boost::edge_residual_capacity_t, std::int64_t, boost::property<boost::edge_reverse_t, Traits::edge_descriptor>>>;
     boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property, Edge> g(graph_.vertices.size() + 2);
     const auto capacity = boost::get(boost::edge_capacity, g);
     const auto reverse = boost::get(boost::edge_reverse, g);
@@ -168,8 +179,10 @@ double GraphRoutes::cut(const std::vector<char>& in_half) const {
     }
     // As much as a device could ever send or take; a larger figure would only risk overflow.
     for (std::size_t d = 0; d < devices_.size(); ++d) {
-        if (in_half[d]) add(source, at(devices_[d]), out_of[at(devices_[d])]);
-        else add(at(devices_[d]), sink, into[at(devices_[d])]);
+        if (in_half[d])
+            add(source, at(devices_[d]), out_of[at(devices_[d])]);
+        else
+            add(at(devices_[d]), sink, into[at(devices_[d])]);
     }
     return static_cast<double>(boost::push_relabel_max_flow(g, source, sink));
 }
@@ -200,7 +213,8 @@ BytesPerSecond GraphRoutes::bisection() const {
         const auto distances = distances_to(static_cast<int>(k * n / 16));
         std::vector<std::size_t> order(n);
         for (std::size_t d = 0; d < n; ++d) order[d] = d;
-        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return (*distances)[at(devices_[a])] < (*distances)[at(devices_[b])]; });
+        std::stable_sort(order.begin(), order.end(),
+                         [&](std::size_t a, std::size_t b) { return (*distances)[at(devices_[a])] < (*distances)[at(devices_[b])]; });
         std::vector<char> chosen(n, 0);
         for (std::size_t i = 0; i < half; ++i) chosen[order[i]] = 1;
         attempt(chosen);
@@ -220,7 +234,10 @@ int GraphRoutes::nearest_nic(int device) const {
                                                   [&](const auto& x) { return x.kind == VertexKind::nic && x.node == node; }));
         for (const int e : edges_from_[at(v)]) {
             const int to = graph_.edges[at(e)].to;
-            if (!seen[at(to)] && graph_.vertices[at(to)].node == node) { seen[at(to)] = 1; queue.push_back(to); }
+            if (!seen[at(to)] && graph_.vertices[at(to)].node == node) {
+                seen[at(to)] = 1;
+                queue.push_back(to);
+            }
         }
     }
     return -1;
@@ -245,7 +262,8 @@ BytesPerSecond GraphRoutes::out_of_node(int node) const {
 }
 
 int GraphRoutes::nics_of(int node) const {
-    return static_cast<int>(std::count_if(graph_.vertices.begin(), graph_.vertices.end(), [&](const auto& v) { return v.kind == VertexKind::nic && v.node == node; }));
+    return static_cast<int>(std::count_if(graph_.vertices.begin(), graph_.vertices.end(),
+                                          [&](const auto& v) { return v.kind == VertexKind::nic && v.node == node; }));
 }
 
 // What a link is follows from its ends: a host's is a copy link, a NIC's outward link the network's, its inward one PCIe.
@@ -254,7 +272,8 @@ LinkKind GraphRoutes::kind_of(int edge) const {
     const auto &from = graph_.vertices[at(e.from)], &to = graph_.vertices[at(e.to)];
     const auto either = [&](VertexKind kind) { return from.kind == kind || to.kind == kind; };
     if (either(VertexKind::host)) return LinkKind::copy;
-    if (either(VertexKind::nic)) return from.node == to.node && from.node >= 0 ? LinkKind::pcie : either(VertexKind::device) ? LinkKind::pcie : LinkKind::nic;
+    if (either(VertexKind::nic))
+        return from.node == to.node && from.node >= 0 ? LinkKind::pcie : either(VertexKind::device) ? LinkKind::pcie : LinkKind::nic;
     return either(VertexKind::device) ? LinkKind::scale_up : LinkKind::trunk;
 }
 

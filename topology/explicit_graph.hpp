@@ -17,7 +17,9 @@ class GraphRoutes {
 
     const ExplicitGraph& graph() const { return graph_; }
     int devices() const { return static_cast<int>(devices_.size()); }
-    const ExplicitGraph::Vertex& device(int d) const { return graph_.vertices[static_cast<std::size_t>(devices_[static_cast<std::size_t>(d)])]; }
+    const ExplicitGraph::Vertex& device(int d) const {
+        return graph_.vertices[static_cast<std::size_t>(devices_[static_cast<std::size_t>(d)])];
+    }
 
     // Shortest by latency, then by hops. At a vertex from which several edges lead on equally well, each takes an equal share; or, hashed,
     // the flow takes one of them.
@@ -31,8 +33,8 @@ class GraphRoutes {
 
     // The node's NICs in the order listed, and which is nearest to a device by hops; -1 where none can be reached inside the node.
     int nearest_nic(int device) const;
-    BytesPerSecond out_of_device(int device) const;    // to anything but a NIC or a host
-    BytesPerSecond out_of_node(int node) const;        // of the node's NICs, towards switches or other nodes
+    BytesPerSecond out_of_device(int device) const; // to anything but a NIC or a host
+    BytesPerSecond out_of_node(int node) const;     // of the node's NICs, towards switches or other nodes
     int nics_of(int node) const;
     LinkKind kind_of(int edge) const;
 
@@ -40,10 +42,10 @@ class GraphRoutes {
     struct Distance;
     using Distances = std::vector<Distance>;
     ExplicitGraph graph_;
-    std::vector<int> devices_;                         // vertex of each device
+    std::vector<int> devices_; // vertex of each device
     std::vector<std::vector<int>> edges_from_;
     mutable std::mutex mutex_;
-    mutable std::vector<std::shared_ptr<const Distances>> to_;   // by device: distances of every vertex to it, found when first asked
+    mutable std::vector<std::shared_ptr<const Distances>> to_; // by device: distances of every vertex to it, found when first asked
 
     std::shared_ptr<const Distances> distances_to(int device) const;
     double cut(const std::vector<char>& in_half) const;

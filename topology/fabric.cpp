@@ -22,20 +22,27 @@ std::string joined(const std::vector<std::string>& lines) {
 
 void check_graph(const Cluster& c, std::vector<std::string>& out) {
     for (auto& problem : graph_problems(*c.graph)) out.push_back("graph: " + std::move(problem));
-    const auto count = std::count_if(c.graph->vertices.begin(), c.graph->vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
+    const auto count = std::count_if(c.graph->vertices.begin(), c.graph->vertices.end(),
+                                     [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
     if (count != c.devices())
-        out.push_back(fmt::format("graph: it lists {} devices, but nodes x devices_per_node = {} x {} = {}", count, c.nodes, c.devices_per_node, c.devices()));
+        out.push_back(fmt::format("graph: it lists {} devices, but nodes x devices_per_node = {} x {} = {}", count, c.nodes,
+                                  c.devices_per_node, c.devices()));
 }
 
 void check_built(const Cluster& c, std::vector<std::string>& out) {
     const bool joined_inside = c.intra.kind != IntraKind::none;
     const bool network = c.inter.kind != InterKind::none && c.inter.nics_per_node > 0;
-    const bool torus_spans = c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
-    if (c.devices_per_node > 1 && joined_inside && !(c.intra.bandwidth.value > 0)) out.emplace_back("intra_node: gb_per_s must be more than 0");
+    const bool torus_spans =
+        c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
+    if (c.devices_per_node > 1 && joined_inside && !(c.intra.bandwidth.value > 0))
+        out.emplace_back("intra_node: gb_per_s must be more than 0");
     if (c.nodes > 1 && torus_spans && !(c.intra.bandwidth.value > 0)) out.emplace_back("intra_node: gb_per_s must be more than 0");
-    if (c.nodes > 1 && !torus_spans && !network) out.push_back(fmt::format("inter_node: {} nodes need a network: give it a kind and nics_per_node", c.nodes));
-    if (c.devices_per_node > 1 && !joined_inside && !network) out.emplace_back("intra_node: kind \"none\" leaves the devices of a node without any link: give the node NICs or another kind");
-    if (network && !torus_spans && (c.nodes > 1 || !joined_inside) && !(c.inter.nic_bandwidth.value > 0)) out.emplace_back("inter_node: gbit_per_s must be more than 0");
+    if (c.nodes > 1 && !torus_spans && !network)
+        out.push_back(fmt::format("inter_node: {} nodes need a network: give it a kind and nics_per_node", c.nodes));
+    if (c.devices_per_node > 1 && !joined_inside && !network)
+        out.emplace_back("intra_node: kind \"none\" leaves the devices of a node without any link: give the node NICs or another kind");
+    if (network && !torus_spans && (c.nodes > 1 || !joined_inside) && !(c.inter.nic_bandwidth.value > 0))
+        out.emplace_back("inter_node: gbit_per_s must be more than 0");
     if (!(c.inter.oversubscription > 0)) out.emplace_back("inter_node: oversubscription must be more than 0");
 }
 
@@ -46,18 +53,20 @@ std::vector<std::string> cluster_problems(const Cluster& c) {
     if (c.nodes < 1) out.emplace_back("nodes must be at least 1");
     if (c.devices_per_node < 1) out.emplace_back("devices_per_node must be at least 1");
     if (!out.empty()) return out;
-    if (c.graph) check_graph(c, out);
-    else check_built(c, out);
+    if (c.graph)
+        check_graph(c, out);
+    else
+        check_built(c, out);
     return out;
 }
 
 struct Fabric::Data {
-    Layout layout;                               // of a built cluster; of an explicit graph only the counts
+    Layout layout; // of a built cluster; of an explicit graph only the counts
     BytesPerSecond intra_bandwidth;
     std::vector<Link> links;
     bool hashed = false;
     std::unique_ptr<GraphRoutes> explicit_graph;
-    std::vector<int> node_of, local_index;       // of an explicit graph's devices
+    std::vector<int> node_of, local_index; // of an explicit graph's devices
     int nodes = 1;
 };
 
@@ -69,7 +78,8 @@ std::vector<Link> explicit_links(const GraphRoutes& routes) {
     for (std::size_t e = 0; e < g.edges.size(); ++e) {
         const auto& edge = g.edges[e];
         const auto &from = g.vertices[at(edge.from)], &to = g.vertices[at(edge.to)];
-        links.push_back({from.name + " > " + to.name, routes.kind_of(static_cast<int>(e)), edge.bandwidth, edge.latency, from.node >= 0 ? from.node : to.node});
+        links.push_back({from.name + " > " + to.name, routes.kind_of(static_cast<int>(e)), edge.bandwidth, edge.latency,
+                         from.node >= 0 ? from.node : to.node});
     }
     return links;
 }
@@ -77,7 +87,8 @@ std::vector<Link> explicit_links(const GraphRoutes& routes) {
 } // namespace
 
 Fabric::Fabric(const Cluster& cluster) : data_(std::make_unique<Data>()) {
-    if (const auto problems = cluster_problems(cluster); !problems.empty()) throw std::invalid_argument("cluster " + cluster.name + ": " + joined(problems));
+    if (const auto problems = cluster_problems(cluster); !problems.empty())
+        throw std::invalid_argument("cluster " + cluster.name + ": " + joined(problems));
     Data& d = *data_;
     d.intra_bandwidth = cluster.intra.bandwidth;
     d.hashed = cluster.inter.hashed_routes;
@@ -114,7 +125,9 @@ Fabric& Fabric::operator=(Fabric&&) noexcept = default;
 int Fabric::devices() const { return data_->layout.devices; }
 int Fabric::nodes() const { return data_->nodes; }
 int Fabric::node_of(int device) const { return data_->explicit_graph ? data_->node_of[at(device)] : device / data_->layout.per_node; }
-int Fabric::local_index(int device) const { return data_->explicit_graph ? data_->local_index[at(device)] : device % data_->layout.per_node; }
+int Fabric::local_index(int device) const {
+    return data_->explicit_graph ? data_->local_index[at(device)] : device % data_->layout.per_node;
+}
 std::span<const Link> Fabric::links() const { return data_->links; }
 
 int Fabric::nic_of(int device) const {
@@ -124,8 +137,10 @@ int Fabric::nic_of(int device) const {
 }
 
 void Fabric::append_route(int a, int b, std::vector<LinkShare>& out) const {
-    if (data_->explicit_graph) data_->explicit_graph->append_route(a, b, data_->hashed, out);
-    else orrery::append_route(data_->layout, a, b, out);
+    if (data_->explicit_graph)
+        data_->explicit_graph->append_route(a, b, data_->hashed, out);
+    else
+        orrery::append_route(data_->layout, a, b, out);
 }
 
 std::vector<LinkShare> Fabric::route(int a, int b) const {
@@ -141,7 +156,8 @@ std::vector<LinkShare> Fabric::copy_route(int device, bool to_host) const {
     if (!l.has_copy) return {};
     const int direction = to_host ? 0 : 1;
     const int group = static_cast<int>(static_cast<std::int64_t>(local_index(device)) * l.groups / l.per_node);
-    const LinkShare pcie{l.first_pcie + device * 2 + direction, 1}, memory{l.first_copy + (node_of(device) * l.groups + group) * 2 + direction, 1};
+    const LinkShare pcie{l.first_pcie + device * 2 + direction, 1},
+        memory{l.first_copy + (node_of(device) * l.groups + group) * 2 + direction, 1};
     return to_host ? std::vector{pcie, memory} : std::vector{memory, pcie};
 }
 
@@ -157,7 +173,9 @@ BytesPerSecond Fabric::narrowest(int a, int b) const {
     return {least};
 }
 
-BytesPerSecond Fabric::bisection_bandwidth() const { return data_->explicit_graph ? data_->explicit_graph->bisection() : bisection(data_->layout); }
+BytesPerSecond Fabric::bisection_bandwidth() const {
+    return data_->explicit_graph ? data_->explicit_graph->bisection() : bisection(data_->layout);
+}
 
 BytesPerSecond Fabric::scale_up_bandwidth(int device) const {
     if (data_->explicit_graph) return data_->explicit_graph->out_of_device(device);
@@ -178,7 +196,8 @@ BytesPerSecond Fabric::nic_bandwidth(int device) const {
 
 int Fabric::devices_per_nic() const {
     const int nics = data_->explicit_graph ? data_->explicit_graph->nics_of(node_of(0)) : data_->layout.nics;
-    const auto devices = data_->explicit_graph ? std::count(data_->node_of.begin(), data_->node_of.end(), node_of(0)) : data_->layout.per_node;
+    const auto devices =
+        data_->explicit_graph ? std::count(data_->node_of.begin(), data_->node_of.end(), node_of(0)) : data_->layout.per_node;
     return nics == 0 ? 1 : std::max(1, static_cast<int>((devices + nics - 1) / nics));
 }
 

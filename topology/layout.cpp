@@ -18,12 +18,17 @@ constexpr Time trunk_hop = Time::microseconds(0.2);
 Inside inside_of(IntraKind kind) {
     switch (kind) {
     case IntraKind::nvswitch:
-    case IntraKind::shared_memory: return Inside::through_switch;
+    case IntraKind::shared_memory:
+        return Inside::through_switch;
     case IntraKind::nvlink_mesh:
-    case IntraKind::infinity_fabric: return Inside::mesh;
-    case IntraKind::pcie: return Inside::pcie;
-    case IntraKind::torus: return Inside::torus;
-    case IntraKind::none: return Inside::nothing;
+    case IntraKind::infinity_fabric:
+        return Inside::mesh;
+    case IntraKind::pcie:
+        return Inside::pcie;
+    case IntraKind::torus:
+        return Inside::torus;
+    case IntraKind::none:
+        return Inside::nothing;
     }
     return Inside::nothing;
 }
@@ -68,7 +73,9 @@ void lay_network(Layout& l, const Cluster& c) {
     if (l.torus_of_nodes) return;
 
     const int usual = l.rails ? ports_down : std::max(1, ports_down / l.endpoints);
-    l.nodes_per_leaf = c.inter.topology == InterTopology::single_switch ? l.nodes : c.inter.nodes_per_leaf > 0 ? c.inter.nodes_per_leaf : usual;
+    l.nodes_per_leaf = c.inter.topology == InterTopology::single_switch ? l.nodes
+                       : c.inter.nodes_per_leaf > 0                     ? c.inter.nodes_per_leaf
+                                                                        : usual;
     const int leaf_groups = (l.nodes + l.nodes_per_leaf - 1) / l.nodes_per_leaf;
     const int leaves_per_group = l.rails ? l.endpoints : 1;
     l.leaves = leaf_groups * leaves_per_group;
@@ -87,7 +94,11 @@ void lay_network(Layout& l, const Cluster& c) {
 
 void number_links(Layout& l) {
     LinkId at = 0;
-    const auto block = [&at](std::int64_t count) { const LinkId first = at; at += static_cast<LinkId>(count); return first; };
+    const auto block = [&at](std::int64_t count) {
+        const LinkId first = at;
+        at += static_cast<LinkId>(count);
+        return first;
+    };
     const std::int64_t n = l.nodes, d = l.per_node;
     l.first_scale_up = block(l.inside == Inside::through_switch ? 2 * n * d : l.inside == Inside::mesh ? n * d * (d - 1) : 0);
     l.first_torus = block(static_cast<std::int64_t>(l.tori) * l.units * l.used_dims * 2);

@@ -27,37 +27,40 @@ struct Layout {
     Inside inside = Inside::through_switch;
     bool has_pcie = false, has_copy = false;
 
-    int nics = 0;                            // NICs of a node
-    int endpoints = 0;                       // of a node: min(nics, per_node); 0: no network
-    int groups = 1;                          // PCIe switches of a node: max(endpoints, 1)
-    bool rails = false;                      // endpoint e of a node goes to leaf e of its rail group; else all to one leaf
+    int nics = 0;       // NICs of a node
+    int endpoints = 0;  // of a node: min(nics, per_node); 0: no network
+    int groups = 1;     // PCIe switches of a node: max(endpoints, 1)
+    bool rails = false; // endpoint e of a node goes to leaf e of its rail group; else all to one leaf
 
     // A torus of devices (inside == torus) or of nodes (torus_of_nodes), `tori` of them with `units` each.
     bool torus_of_nodes = false, torus_spans = false;
     int tori = 0, units = 0;
-    std::array<int, 3> dims{1, 1, 1};        // ascending; their product is units
-    int used_dims = 0;                       // dimensions longer than 1, the last ones
+    std::array<int, 3> dims{1, 1, 1}; // ascending; their product is units
+    int used_dims = 0;                // dimensions longer than 1, the last ones
 
-    int nodes_per_leaf = 1, leaves = 0;      // leaves 0: no switches (torus, or no network)
-    int leaves_per_pod = 0, pods = 0;        // pods 0: two levels or one
-    int uplinks = 1, core_links = 1;         // parallel links kept apart (hashed routes); 1: merged into trunks
+    int nodes_per_leaf = 1, leaves = 0; // leaves 0: no switches (torus, or no network)
+    int leaves_per_pod = 0, pods = 0;   // pods 0: two levels or one
+    int uplinks = 1, core_links = 1;    // parallel links kept apart (hashed routes); 1: merged into trunks
     bool hashed = false;
 
-    BytesPerSecond scale_up, pcie, nic, torus_link;   // of one link; nic: of one NIC
+    BytesPerSecond scale_up, pcie, nic, torus_link; // of one link; nic: of one NIC
     double oversubscription = 1;
     BytesPerSecond copy_per_device;
-    Time scale_up_latency, torus_latency, pcie_latency, nic_latency, trunk_latency;   // of one link
+    Time scale_up_latency, torus_latency, pcie_latency, nic_latency, trunk_latency; // of one link
 
-    LinkId first_scale_up = 0, first_torus = 0, first_pcie = 0, first_nic = 0, first_copy = 0, first_leaf = 0, first_pod = 0, link_count = 0;
+    LinkId first_scale_up = 0, first_torus = 0, first_pcie = 0, first_nic = 0, first_copy = 0, first_leaf = 0, first_pod = 0,
+           link_count = 0;
 
     bool three_levels() const { return pods > 0; }
-    int endpoint_of(int local) const { return endpoints == 0 ? 0 : static_cast<int>(static_cast<std::int64_t>(local) * endpoints / per_node); }
-    int first_device(int group) const { return (group * per_node + groups - 1) / groups; }    // local index of the group's first device
+    int endpoint_of(int local) const {
+        return endpoints == 0 ? 0 : static_cast<int>(static_cast<std::int64_t>(local) * endpoints / per_node);
+    }
+    int first_device(int group) const { return (group * per_node + groups - 1) / groups; } // local index of the group's first device
     int devices_of(int group) const { return first_device(group + 1) - first_device(group); }
-    int nics_of(int endpoint) const;                                                          // NICs behind an endpoint
+    int nics_of(int endpoint) const; // NICs behind an endpoint
     BytesPerSecond endpoint_bandwidth(int endpoint) const { return nic * nics_of(endpoint); }
     int leaf_of(int node, int endpoint) const { return rails ? node / nodes_per_leaf * endpoints + endpoint : node / nodes_per_leaf; }
-    BytesPerSecond leaf_up(int leaf) const;                                                   // of all its uplinks together
+    BytesPerSecond leaf_up(int leaf) const; // of all its uplinks together
     BytesPerSecond pod_up() const;
 };
 

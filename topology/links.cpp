@@ -57,7 +57,8 @@ class Builder {
 
     void add_vertices() {
         const int spines = l.leaves > 1 ? l.uplinks * (l.three_levels() ? l.pods : 1) : 0;
-        g.vertices.reserve(static_cast<std::size_t>(l.nodes) * static_cast<std::size_t>(l.per_node + l.groups + l.endpoints + 3) + static_cast<std::size_t>(l.leaves + spines));
+        g.vertices.reserve(static_cast<std::size_t>(l.nodes) * static_cast<std::size_t>(l.per_node + l.groups + l.endpoints + 3) +
+                           static_cast<std::size_t>(l.leaves + spines));
         per_node(l.per_node, ".gpu", Kind::device, true);
         switch0 = next();
         if (l.inside == Inside::through_switch) per_node(1, ".nvswitch", Kind::switch_, false);
@@ -87,7 +88,8 @@ class Builder {
     void link(int from, int to, LinkKind kind, BytesPerSecond capacity, Time latency, int node) {
         const std::string& a = g.vertices[static_cast<std::size_t>(from)].name;
         std::string_view b = g.vertices[static_cast<std::size_t>(to)].name;
-        if (node >= 0 && g.vertices[static_cast<std::size_t>(to)].node == node && g.vertices[static_cast<std::size_t>(from)].node == node) b.remove_prefix(b.find('.') + 1);
+        if (node >= 0 && g.vertices[static_cast<std::size_t>(to)].node == node && g.vertices[static_cast<std::size_t>(from)].node == node)
+            b.remove_prefix(b.find('.') + 1);
         std::string name;
         name.reserve(a.size() + b.size() + 3);
         name.append(a).append(" > ").append(b);
@@ -101,7 +103,8 @@ class Builder {
 
     void add_inside() {
         if (l.inside == Inside::through_switch)
-            for (int d = 0; d < l.devices; ++d) pair(d, switch0 + d / l.per_node, LinkKind::scale_up, l.scale_up, l.scale_up_latency, d / l.per_node);
+            for (int d = 0; d < l.devices; ++d)
+                pair(d, switch0 + d / l.per_node, LinkKind::scale_up, l.scale_up, l.scale_up_latency, d / l.per_node);
         if (l.inside == Inside::mesh)
             for (int d = 0; d < l.devices; ++d)
                 for (int first = d / l.per_node * l.per_node, other = first; other < first + l.per_node; ++other)

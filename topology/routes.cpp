@@ -34,9 +34,14 @@ void append_torus(const Layout& l, int torus, int from, int to, std::vector<Link
                 p = direction == up ? (p + 1) % n : (p + n - 1) % n;
             }
         };
-        if (ahead * 2 < n) walk(ahead, up, 1);
-        else if (ahead * 2 > n) walk(n - ahead, down, 1);
-        else { walk(ahead, up, 0.5); walk(ahead, down, 0.5); }
+        if (ahead * 2 < n)
+            walk(ahead, up, 1);
+        else if (ahead * 2 > n)
+            walk(n - ahead, down, 1);
+        else {
+            walk(ahead, up, 0.5);
+            walk(ahead, down, 0.5);
+        }
         at += (target - x) * stride;
         stride *= n;
     }
@@ -45,7 +50,8 @@ void append_torus(const Layout& l, int torus, int from, int to, std::vector<Link
 // Between two leaves: over the merged trunks, or over the one spine (and core) the flow's hash picks.
 void append_trunks(const Layout& l, int leaf_a, int leaf_b, int a, int b, std::vector<LinkShare>& out) {
     if (leaf_a == leaf_b) return;
-    const std::uint64_t hash = l.hashed ? mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32) | static_cast<std::uint32_t>(b)) : 0;
+    const std::uint64_t hash =
+        l.hashed ? mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32) | static_cast<std::uint32_t>(b)) : 0;
     const int spine = static_cast<int>(hash % static_cast<std::uint64_t>(l.uplinks));
     const auto leaf = [&](int which, int direction) { out.push_back({l.first_leaf + (which * l.uplinks + spine) * 2 + direction, 1}); };
     leaf(leaf_a, up);
@@ -67,13 +73,18 @@ void append_inside(const Layout& l, int node, int i, int j, std::vector<LinkShar
         out.push_back({l.first_scale_up + (first + i) * 2 + up, 1});
         out.push_back({l.first_scale_up + (first + j) * 2 + down, 1});
         return;
-    case Inside::mesh: out.push_back({l.first_scale_up + (first + i) * (l.per_node - 1) + (j < i ? j : j - 1), 1}); return;
+    case Inside::mesh:
+        out.push_back({l.first_scale_up + (first + i) * (l.per_node - 1) + (j < i ? j : j - 1), 1});
+        return;
     case Inside::pcie:
         out.push_back({l.first_pcie + (first + i) * 2 + up, 1});
         out.push_back({l.first_pcie + (first + j) * 2 + down, 1});
         return;
-    case Inside::torus: append_torus(l, node, i, j, out); return;
-    case Inside::nothing: return;
+    case Inside::torus:
+        append_torus(l, node, i, j, out);
+        return;
+    case Inside::nothing:
+        return;
     }
 }
 
@@ -82,8 +93,10 @@ void append_between(const Layout& l, int a, int b, std::vector<LinkShare>& out) 
     const int end_a = l.endpoint_of(a % l.per_node), end_b = l.endpoint_of(b % l.per_node);
     if (l.has_pcie) out.push_back({l.first_pcie + a * 2 + up, 1});
     out.push_back({l.first_nic + (node_a * l.endpoints + end_a) * 2 + up, 1});
-    if (l.torus_of_nodes) append_torus(l, 0, node_a, node_b, out);
-    else append_trunks(l, l.leaf_of(node_a, end_a), l.leaf_of(node_b, end_b), a, b, out);
+    if (l.torus_of_nodes)
+        append_torus(l, 0, node_a, node_b, out);
+    else
+        append_trunks(l, l.leaf_of(node_a, end_a), l.leaf_of(node_b, end_b), a, b, out);
     out.push_back({l.first_nic + (node_b * l.endpoints + end_b) * 2 + down, 1});
     if (l.has_pcie) out.push_back({l.first_pcie + b * 2 + down, 1});
 }

@@ -10,19 +10,38 @@
 namespace orrery {
 namespace {
 
-struct Unit { std::string_view name; double factor; };
+struct Unit {
+    std::string_view name;
+    double factor;
+};
 
 constexpr double ki = 1024;
-constexpr Unit byte_units[] = {{"B", 1}, {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"PB", 1e15},
-                               {"KiB", ki}, {"MiB", ki * ki}, {"GiB", ki * ki * ki}, {"TiB", ki * ki * ki * ki}, {"PiB", ki * ki * ki * ki * ki}};
-constexpr Unit rate_units[] = {{"b/s", 0.125}, {"kb/s", 1e3 / 8}, {"Mb/s", 1e6 / 8}, {"Gb/s", 1e9 / 8}, {"Tb/s", 1e12 / 8},
-                               {"kbit/s", 1e3 / 8}, {"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8}, {"Tbit/s", 1e12 / 8},
-                               {"Mbps", 1e6 / 8}, {"Gbps", 1e9 / 8}, {"Tbps", 1e12 / 8},
-                               {"B/s", 1}, {"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12},
-                               {"KiB/s", ki}, {"MiB/s", ki * ki}, {"GiB/s", ki * ki * ki}, {"TiB/s", ki * ki * ki * ki}};
-constexpr Unit time_units[] = {{"ps", 1e-12}, {"ns", 1e-9}, {"us", 1e-6}, {"\u00b5s", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}};
+constexpr Unit byte_units[] = {{"B", 1},
+                               {"kB", 1e3},
+                               {"KB", 1e3},
+                               {"MB", 1e6},
+                               {"GB", 1e9},
+                               {"TB", 1e12},
+                               {"PB", 1e15},
+                               {"KiB", ki},
+                               {"MiB", ki* ki},
+                               {"GiB", ki* ki* ki},
+                               {"TiB", ki* ki* ki* ki},
+                               {"PiB", ki* ki* ki* ki* ki}};
+constexpr Unit rate_units[] = {{"b/s", 0.125},      {"kb/s", 1e3 / 8},     {"Mb/s", 1e6 / 8},
+                               {"Gb/s", 1e9 / 8},   {"Tb/s", 1e12 / 8},    {"kbit/s", 1e3 / 8},
+                               {"Mbit/s", 1e6 / 8}, {"Gbit/s", 1e9 / 8},   {"Tbit/s", 1e12 / 8},
+                               {"Mbps", 1e6 / 8},   {"Gbps", 1e9 / 8},     {"Tbps", 1e12 / 8},
+                               {"B/s", 1},          {"kB/s", 1e3},         {"MB/s", 1e6},
+                               {"GB/s", 1e9},       {"TB/s", 1e12},        {"KiB/s", ki},
+                               {"MiB/s", ki* ki},   {"GiB/s", ki* ki* ki}, {"TiB/s", ki* ki* ki* ki}};
+constexpr Unit time_units[] = {{"ps", 1e-12}, {"ns", 1e-9}, {"us", 1e-6}, {"\u00b5s", 1e-6},
+                               {"ms", 1e-3},  {"s", 1},     {"min", 60},  {"h", 3600}};
 
-struct Quantity { double number; std::string_view unit; };
+struct Quantity {
+    double number;
+    std::string_view unit;
+};
 
 std::string_view trim(std::string_view text) {
     while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
@@ -61,7 +80,10 @@ std::string scaled(double value, std::span<const char* const> names, double step
     double unit = smallest;
     std::size_t i = 0;
     // 999.5 would be printed with four digits: it belongs to the next unit.
-    while (i + 1 < names.size() && value / unit >= step - step * 0.0005) { unit *= step; ++i; }
+    while (i + 1 < names.size() && value / unit >= step - step * 0.0005) {
+        unit *= step;
+        ++i;
+    }
     const double x = value / unit;
     const int decimals = x < 9.995 ? 2 : x < 99.95 ? 1 : 0;
     return fmt::format("{}{:.{}f} {}", sign, x, decimals, names[i]);
@@ -69,7 +91,8 @@ std::string scaled(double value, std::span<const char* const> names, double step
 
 // Whole counts below `step` need no decimals: "512 B".
 std::string scaled_count(std::int64_t count, std::span<const char* const> names, double step) {
-    if (count > -static_cast<std::int64_t>(step) && count < static_cast<std::int64_t>(step)) return fmt::format("{} {}", count, names.front());
+    if (count > -static_cast<std::int64_t>(step) && count < static_cast<std::int64_t>(step))
+        return fmt::format("{} {}", count, names.front());
     return scaled(static_cast<double>(count), names, step, 1);
 }
 

@@ -46,8 +46,10 @@ std::vector<std::string> faults(const fs::path& path, std::istream& source) {
     for (const std::string& include : includes(source)) {
         const std::string first = include.substr(0, include.find('/'));
         if (include.rfind("../", 0) == 0) out.push_back(path.string() + " includes " + include + ": name it from the root");
-        if (may_include.count(first) && !folder->second.count(first)) out.push_back(path.string() + " includes " + include + ": " + folder->first + " must not know " + first);
-        if (path.extension() == ".hpp" && std::any_of(heavy.begin(), heavy.end(), [&](const std::string& h) { return include.rfind(h, 0) == 0; }))
+        if (may_include.count(first) && !folder->second.count(first))
+            out.push_back(path.string() + " includes " + include + ": " + folder->first + " must not know " + first);
+        if (path.extension() == ".hpp" &&
+            std::any_of(heavy.begin(), heavy.end(), [&](const std::string& h) { return include.rfind(h, 0) == 0; }))
             out.push_back(path.string() + " includes " + include + ": heavy headers belong in .cpp files");
     }
     return out;

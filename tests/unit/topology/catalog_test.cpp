@@ -31,13 +31,21 @@ void expect_sourced(const EmbeddedFile& file) {
     std::vector<std::string> paths;
     numbers(json, "", paths);
     EXPECT_FALSE(paths.empty());
-    for (const auto& path : paths) EXPECT_TRUE(sources.contains(path) || sources.contains(path.substr(0, path.find('.')))) << file.name << ": " << path << " has no source";
+    for (const auto& path : paths)
+        EXPECT_TRUE(sources.contains(path) || sources.contains(path.substr(0, path.find('.'))))
+            << file.name << ": " << path << " has no source";
     for (const auto& [path, text] : sources.items()) {
-        EXPECT_TRUE(json.contains(Json::json_pointer("/" + [&] { auto p = path; std::replace(p.begin(), p.end(), '.', '/'); return p; }())))
+        EXPECT_TRUE(json.contains(Json::json_pointer("/" +
+                                                     [&] {
+                                                         auto p = path;
+                                                         std::replace(p.begin(), p.end(), '.', '/');
+                                                         return p;
+                                                     }())))
             << file.name << ": a source for " << path << ", which is not there";
         const std::string said = text;
         const auto kind = said.substr(0, said.find(':'));
-        EXPECT_TRUE(kind == "datasheet" || kind == "driver" || kind == "published" || kind == "measured" || kind == "assumed" || kind == "convention")
+        EXPECT_TRUE(kind == "datasheet" || kind == "driver" || kind == "published" || kind == "measured" || kind == "assumed" ||
+                    kind == "convention")
             << file.name << ": " << path << ": \"" << said << "\" does not begin with what kind of source it is";
     }
 }
@@ -51,12 +59,13 @@ TEST(Catalog, EveryNumberOfEveryClusterHasASource) {
 }
 
 TEST(Catalog, AllPresetsAreThere) {
-    for (const char* name : {"v100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb", "a100-pcie-80gb", "h100-sxm-80gb", "h100-pcie-80gb",
-                             "h800-sxm-80gb", "h200-sxm-141gb", "b200-192gb", "b300-288gb", "gb200", "gb300", "l40s", "rtx-4090", "mi250x", "mi300x",
-                             "tpu-v4", "tpu-v5p", "cpu"})
+    for (const char* name : {"v100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb",  "a100-pcie-80gb",
+                             "h100-sxm-80gb",  "h100-pcie-80gb", "h800-sxm-80gb", "h200-sxm-141gb", "b200-192gb",
+                             "b300-288gb",     "gb200",          "gb300",         "l40s",           "rtx-4090",
+                             "mi250x",         "mi300x",         "tpu-v4",        "tpu-v5p",        "cpu"})
         EXPECT_TRUE(find_device(name)) << name;
-    for (const char* name : {"dgx-v100", "dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72", "gb300-nvl72", "aws-p4d",
-                             "aws-p5", "azure-ndv4", "azure-ndv5", "gcp-a3", "h800-deepseek", "tpu-v4-pod", "local-cpu"})
+    for (const char* name : {"dgx-v100", "dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72", "gb300-nvl72",
+                             "aws-p4d", "aws-p5", "azure-ndv4", "azure-ndv5", "gcp-a3", "h800-deepseek", "tpu-v4-pod", "local-cpu"})
         EXPECT_TRUE(find_cluster(name)) << name;
     EXPECT_FALSE(find_device("h100"));
     EXPECT_FALSE(find_cluster("dgx"));

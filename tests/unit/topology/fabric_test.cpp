@@ -47,7 +47,8 @@ TEST(Fabric, UnderOneLeafTheNicIsNarrowest) {
 TEST(Fabric, LeavesMeetOverTrunks) {
     // 8 NICs a node and 32 ports down: 4 nodes a leaf.
     const Fabric f(dgx(8, InterTopology::fat_tree, 4));
-    EXPECT_EQ(names(f, 0, 7 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > spines", "spines > leaf1", "leaf1 > node7.nic0", "node7.pcie0 > gpu0"}));
+    EXPECT_EQ(names(f, 0, 7 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > spines", "spines > leaf1",
+                                         "leaf1 > node7.nic0", "node7.pcie0 > gpu0"}));
     for (const Link& link : f.links())
         if (link.kind == LinkKind::trunk) { EXPECT_DOUBLE_EQ(gb(link.capacity), 4 * 8 * 50 / 4.0) << link.name; }
     EXPECT_GT(f.latency(0, 56), f.latency(0, 8));
@@ -56,9 +57,11 @@ TEST(Fabric, LeavesMeetOverTrunks) {
 TEST(Fabric, BeyondTwoLevelsPodsMeetInACore) {
     // 65 leaves are more than a 64-port spine can join: pods of 32 leaves.
     const Fabric f(dgx(65 * 4, InterTopology::fat_tree));
-    EXPECT_EQ(names(f, 0, 31 * 4 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > pod0.spines", "pod0.spines > leaf31", "leaf31 > node124.nic0", "node124.pcie0 > gpu0"}));
-    EXPECT_EQ(names(f, 0, 32 * 4 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > pod0.spines", "pod0.spines > core", "core > pod1.spines",
-                                              "pod1.spines > leaf32", "leaf32 > node128.nic0", "node128.pcie0 > gpu0"}));
+    EXPECT_EQ(names(f, 0, 31 * 4 * 8), (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > pod0.spines", "pod0.spines > leaf31",
+                                              "leaf31 > node124.nic0", "node124.pcie0 > gpu0"}));
+    EXPECT_EQ(names(f, 0, 32 * 4 * 8),
+              (Names{"node0.gpu0 > pcie0", "node0.nic0 > leaf0", "leaf0 > pod0.spines", "pod0.spines > core", "core > pod1.spines",
+                     "pod1.spines > leaf32", "leaf32 > node128.nic0", "node128.pcie0 > gpu0"}));
     const Fabric two(dgx(64 * 4, InterTopology::fat_tree));
     EXPECT_EQ(names(two, 0, 63 * 4 * 8)[2], "leaf0 > spines");
 }
@@ -207,7 +210,8 @@ void expect_routes_are_paths(const Cluster& c) {
                 balance[same[static_cast<std::size_t>(a)]] -= 1;
                 balance[same[static_cast<std::size_t>(b)]] += 1;
             }
-            for (const auto& [vertex, left] : balance) EXPECT_NEAR(left, 0, 1e-12) << a << " to " << b << " at " << g.vertices[static_cast<std::size_t>(vertex)].name;
+            for (const auto& [vertex, left] : balance)
+                EXPECT_NEAR(left, 0, 1e-12) << a << " to " << b << " at " << g.vertices[static_cast<std::size_t>(vertex)].name;
         }
 }
 
@@ -220,7 +224,8 @@ TEST(Fabric, RoutesArePathsOfTheGraph) {
             expect_routes_are_paths(c);
         }
     for (const bool hashed : {false, true})
-        for (const auto topology : {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::single_switch, InterTopology::torus}) {
+        for (const auto topology :
+             {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::single_switch, InterTopology::torus}) {
             Cluster c = dgx(24, topology, 2);
             c.devices_per_node = 2;
             c.inter.nics_per_node = 3;
@@ -244,7 +249,7 @@ TEST(Fabric, ArithmeticAgreesWithSearchingTheGraph) {
         c.devices_per_node = 2;
         c.inter.nics_per_node = 2;
         c.inter.nodes_per_leaf = 2;
-        c.host.memory_bandwidth = {};   // a search would take the way through the host
+        c.host.memory_bandwidth = {}; // a search would take the way through the host
         const Fabric built(c);
         Cluster searched = c;
         searched.graph = built.graph();
@@ -293,7 +298,7 @@ TEST(Bisection, OfRailsIsThatOfTheSpine) {
 
 TEST(Torus, GoesTheShorterWayRound) {
     Cluster c = *find_cluster("tpu-v4-pod");
-    c.nodes = 16;   // 64 chips: 4 x 4 x 4
+    c.nodes = 16; // 64 chips: 4 x 4 x 4
     const Fabric f(c);
     EXPECT_EQ(f.route(0, 1).size(), 1u);
     EXPECT_EQ(f.route(0, 3).size(), 1u) << "3 is one step back round the ring of four";
@@ -313,7 +318,7 @@ TEST(Torus, GoesTheShorterWayRound) {
 
 TEST(Torus, CutsAcrossItsLongestDimension) {
     Cluster c = *find_cluster("tpu-v4-pod");
-    c.nodes = 32;   // 128 chips: 4 x 4 x 8
+    c.nodes = 32; // 128 chips: 4 x 4 x 8
     EXPECT_DOUBLE_EQ(gb(Fabric(c).bisection_bandwidth()), 2 * 16 * 50);
     c.nodes = 1024; // 16 x 16 x 16
     EXPECT_DOUBLE_EQ(gb(Fabric(c).bisection_bandwidth()), 2 * 256 * 50);

@@ -18,7 +18,9 @@ Cluster custom(ExplicitGraph graph, int nodes, int per_node) {
     return c;
 }
 
-ExplicitGraph::Edge edge(int from, int to, double gb, double us) { return {from, to, BytesPerSecond::gigabytes(gb), Time::microseconds(us)}; }
+ExplicitGraph::Edge edge(int from, int to, double gb, double us) {
+    return {from, to, BytesPerSecond::gigabytes(gb), Time::microseconds(us)};
+}
 double gb(BytesPerSecond r) { return r.gigabytes(); }
 
 // Two devices on two switches; down from b to a is a quarter as wide as up.
@@ -36,9 +38,14 @@ TEST(Graph, DirectionsAreApart) {
 
 TEST(Graph, EqualPathsShareAndLongerOnesAreLeft) {
     // a to b by s1, s2 (equal) or s3 (as quick, but one hop more).
-    const ExplicitGraph g{{{"a", Kind::device}, {"b", Kind::device}, {"s1", Kind::switch_}, {"s2", Kind::switch_}, {"s3", Kind::switch_}, {"s4", Kind::switch_}},
-                          {edge(0, 2, 10, 1), edge(2, 1, 10, 1), edge(0, 3, 10, 1), edge(3, 1, 10, 1), edge(0, 4, 100, 1), edge(4, 5, 100, 0.5),
-                           edge(5, 1, 100, 0.5), edge(1, 0, 10, 1)}};
+    const ExplicitGraph g{{{"a", Kind::device},
+                           {"b", Kind::device},
+                           {"s1", Kind::switch_},
+                           {"s2", Kind::switch_},
+                           {"s3", Kind::switch_},
+                           {"s4", Kind::switch_}},
+                          {edge(0, 2, 10, 1), edge(2, 1, 10, 1), edge(0, 3, 10, 1), edge(3, 1, 10, 1), edge(0, 4, 100, 1),
+                           edge(4, 5, 100, 0.5), edge(5, 1, 100, 0.5), edge(1, 0, 10, 1)}};
     const Fabric f(custom(g, 1, 2));
     const auto route = f.route(0, 1);
     ASSERT_EQ(route.size(), 4u);
@@ -97,8 +104,15 @@ TEST(Graph, BisectionOfALargeGraphFindsItsTwoIslands) {
 
 TEST(Graph, NicsAndHostsAreKnownByTheirKind) {
     // A node: two devices, each with its NIC; a host behind the first device.
-    ExplicitGraph g{{{"d0", Kind::device, 0}, {"d1", Kind::device, 0}, {"n0", Kind::nic, 0}, {"n1", Kind::nic, 0}, {"h", Kind::host, 0}, {"net", Kind::switch_, -1}}, {}};
-    for (const auto& [x, y, width] : {std::tuple{0, 1, 300.0}, std::tuple{0, 3, 32.0}, std::tuple{1, 2, 32.0}, std::tuple{0, 4, 16.0}, std::tuple{2, 5, 25.0}, std::tuple{3, 5, 50.0}}) {
+    ExplicitGraph g{{{"d0", Kind::device, 0},
+                     {"d1", Kind::device, 0},
+                     {"n0", Kind::nic, 0},
+                     {"n1", Kind::nic, 0},
+                     {"h", Kind::host, 0},
+                     {"net", Kind::switch_, -1}},
+                    {}};
+    for (const auto& [x, y, width] : {std::tuple{0, 1, 300.0}, std::tuple{0, 3, 32.0}, std::tuple{1, 2, 32.0}, std::tuple{0, 4, 16.0},
+                                      std::tuple{2, 5, 25.0}, std::tuple{3, 5, 50.0}}) {
         g.edges.push_back(edge(x, y, width, 1));
         g.edges.push_back(edge(y, x, width, 1));
     }

@@ -30,7 +30,8 @@ TEST(Units, TimesParseToPicoseconds) {
 }
 
 TEST(Units, WhatIsNotAQuantityIsRefused) {
-    for (const char* text : {"", " ", "GB", "-1GB", "+1GB", "1.5", "80 gb", "80GBs", "80 GB/s", "nan", "inf", "1e30 GB", "0x10", "1 0 GB", "80G"})
+    for (const char* text :
+         {"", " ", "GB", "-1GB", "+1GB", "1.5", "80 gb", "80GBs", "80 GB/s", "nan", "inf", "1e30 GB", "0x10", "1 0 GB", "80G"})
         EXPECT_FALSE(parse_bytes(text)) << text;
     for (const char* text : {"", "400", "400G", "400GB", "400 Gb", "-1 GB/s", "400gb/s", "1 s"}) EXPECT_FALSE(parse_rate(text)) << text;
     for (const char* text : {"", "5", "5 seconds", "-5us", "1e20 s", "5 US"}) EXPECT_FALSE(parse_time(text)) << text;
