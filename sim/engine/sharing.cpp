@@ -23,13 +23,18 @@
 // is *presumed* at its old rate, or *free*: its old rate has lost its reason. Link l popped at key k: evaluate (1) with the bundles
 // below k fixed and all others rising. Result k: l is full at k, whoever is above comes down to k (settle). Result above k:
 // a lower bound of the level of l, its next key; and if l used to be full at k, the bundles it held there, and nothing else holds,
-// are free (release). Both make the other links of these bundles be looked at. A link whose bundles did not change is never read.
+// are free (release). Both make the other links of these bundles be looked at, each from a lower bound of its level that is known
+// without reading its bundles (at_least). A link whose bundles did not change is never read.
 //
 // Example. Links A, B, C = 12 each; p on A; q on A, B; s on B, C; t on C. Rates: all 6, every link full at 6. Remove p. A is looked at
 // from its old level, 6: only q is left, A could rise to 12; so A lets go, but B holds q at 6 too: q stays. Finished, s and t unread.
 // Remove s instead: B and C are looked at, at 6. B could rise to 12 and lets go of q, which A still holds; C lets go of t, which
 // nothing holds: t is free, and C is full next at 12: t = 12.
 #include "sim/engine/sharing.hpp"
+
+#include "sim/engine/sharing_agenda.hpp"
+#include "sim/engine/sharing_grid.hpp"
+#include "sim/engine/sharing_link.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -42,117 +47,16 @@
 namespace orrery {
 namespace {
 
-__extension__ using Wide = unsigned __int128;
+using sharing::Agenda, sharing::Bundle, sharing::Crossing, sharing::Event, sharing::Link, sharing::Member, sharing::Rate, sharing::Wide;
+using sharing::approximate, sharing::at_least, sharing::floor_to_grid, sharing::highest_rate, sharing::infinite, sharing::product;
+using sharing::rate_bits, sharing::weight_bits;
 
-constexpr double infinite = std::numeric_limits<double>::infinity();
-constexpr int rate_bits = 74;                         // the largest capacity is at most 2^74 grid units
-constexpr int weight_bits = 50;                       // binary digits of a weight behind the point
 constexpr double heaviest_use = 0x1p13;               // a heavier one is entered as several, so that a weight fits 64 bits
-constexpr double highest_rate = 0x1p103;              // in grid units; what needs more is as good as unlimited
-constexpr double split = 0x1p40;                      // a rate is high * 2^40 + low, so that w * r needs two plain multiplications
 
 [[noreturn]] void broken(const char* what, double a, double b) {
     std::fprintf(stderr, "orrery bug: sharing: %s (%.17g, %.17g)\n", what, a, b);
     std::abort();
 }
-
-// An integer, in grid units, that a double holds exactly; infinity marks a bundle that is free.
-struct alignas(32) Rate {
-    double value = 0;
-    std::uint64_t high = 0, low = 0;
-
-    static Rate of(double v) {
-        if (v == infinite) return {infinite, 0, 0};
-        const auto high = static_cast<std::uint64_t>(v * (1 / split));
-        return {v, high, static_cast<std::uint64_t>(v - static_cast<double>(high) * split)};
-    }
-};
-
-Wide product(std::uint64_t weight, const Rate& r) { return ((static_cast<Wide>(weight) * r.high) << 40) + static_cast<Wide>(weight) * r.low; }
-
-// The largest number of the grid that is not above numerator / denominator.
-double floor_to_grid(Wide numerator, Wide denominator) {
-    const Wide quotient = numerator / denominator;
-    const auto high = static_cast<std::uint64_t>(quotient >> 64);
-    const int bits = high ? 128 - std::countl_zero(high) : 64 - std::countl_zero(static_cast<std::uint64_t>(quotient));
-    if (bits <= 53) return static_cast<double>(static_cast<std::uint64_t>(quotient));
-    const double scale = std::bit_cast<double>(static_cast<std::uint64_t>(1023 + bits - 53) << 52);
-    return std::min(static_cast<double>(static_cast<std::uint64_t>(quotient >> (bits - 53))) * scale, highest_rate);
-}
-
-struct Member { std::uint64_t weight; std::int32_t bundle; std::int32_t use; };       // of a link: a bundle, and which of its uses this is
-struct Crossing { std::uint64_t weight; std::int32_t link; std::int32_t slot; };      // of a bundle: a link, and its place there
-
-struct alignas(64) Link {         // what settle() and release() touch lies in the first cache line
-    Wide capacity = 0;
-    Wide load = 0;                // sum of w r over its bundles that are not free
-    double level = infinite;      // L_l of (2), as far as known
-    double key = 0;               // where the sweep looks at it next, if queued
-    bool queued = false;
-    bool limits = true;           // false: infinite capacity
-    Wide free = 0;                // sum of w over its free bundles
-    Wide weight = 0;              // sum of w over all
-    std::vector<Member> members;
-
-    bool has_room() const { return free == 0 && load <= capacity; }       // as far as known: all its bundles have rates, and they fit
-};
-
-struct Bundle {
-    double cap = 0;               // as the caller gave it
-    double limit = 0;             // on the grid
-    double reported = 0;          // rate at the end of the last update
-    bool present = false, fresh = false, marked = false;
-    std::vector<Crossing> crossings;
-};
-
-// A lower bound of the level of a link: bundles that have a rate keep it or lose some of it, the free ones share what is left.
-double at_least(const Link& link) {
-    if (link.load >= link.capacity || link.free == 0) return 0;
-    return std::min(static_cast<double>(link.capacity - link.load) / static_cast<double>(link.free) * (1 - 0x1p-40), highest_rate);
-}
-
-struct Event { double key; std::int32_t what; };      // what >= 0: a link; else ~bundle, free, reaches its cap
-
-// A heap of four children a node, the lowest key on top.
-class Heap {
-  public:
-    bool empty() const { return events_.empty(); }
-    const Event& top() const { return events_.front(); }
-    double second() const {                           // the lowest key but one
-        double lowest = infinite;
-        for (std::size_t i = 1; i < std::min<std::size_t>(events_.size(), 5); ++i) lowest = std::min(lowest, events_[i].key);
-        return lowest;
-    }
-    void push(Event event) {
-        std::size_t hole = events_.size();
-        events_.push_back(event);
-        for (; hole > 0 && event.key < events_[(hole - 1) / 4].key; hole = (hole - 1) / 4) events_[hole] = events_[(hole - 1) / 4];
-        events_[hole] = event;
-    }
-    void pop() {
-        const Event last = events_.back();
-        events_.pop_back();
-        if (!events_.empty()) replace_top(last);
-    }
-    void replace_top(Event event) {
-        std::size_t hole = 0;
-        for (std::size_t child = 1; child < events_.size(); child = 4 * hole + 1) {
-            std::size_t least = child;
-            for (std::size_t i = child + 1; i < std::min(child + 4, events_.size()); ++i) least = events_[i].key < events_[least].key ? i : least;
-            if (!(events_[least].key < event.key)) break;
-            events_[hole] = events_[least];
-            hole = least;
-        }
-        events_[hole] = event;
-    }
-    void move_to(std::vector<Event>& other) {
-        other.insert(other.end(), events_.begin(), events_.end());
-        events_.clear();
-    }
-
-  private:
-    std::vector<Event> events_;
-};
 
 } // namespace
 
@@ -164,7 +68,9 @@ class Sharing::Solver {
     void remove(std::int32_t id);
     std::span<const std::int32_t> update();
     double rate(std::int32_t id) const { return bundles_[static_cast<std::size_t>(id)].reported; }
-    double load(std::int32_t link) const { return std::ldexp(static_cast<double>(links_[static_cast<std::size_t>(link)].load), -weight_bits) * unit_; }
+    double load(std::int32_t link) const {
+        return std::ldexp(static_cast<double>(links_[static_cast<std::size_t>(link)].load), -weight_bits) * unit_;
+    }
 
   private:
     struct Tally { Wide fixed = 0, rising = 0; };
@@ -181,7 +87,6 @@ class Sharing::Solver {
 
     void queue(std::int32_t index, Link& link, double key);
     double next_key() const { return std::min(agenda_.second(), waiting_key_); }
-    void look_from(std::int32_t index, Link& link, double sweep) { queue(index, link, std::min(std::max(sweep, at_least(link)), link.level)); }
     void mark(std::int32_t id, Bundle& bundle);
 
     bool finished();
@@ -189,10 +94,11 @@ class Sharing::Solver {
     bool stale(const Event& event);
     double visit(std::int32_t index, double sweep);
     Tally tally(const Link& link, double sweep) const;
-    void fill(const Link& link);
+    void fill(Link& link, const Tally& sums);
     void let_go(Link& link);
     void settle(std::int32_t id, double level);
     void release(std::int32_t id, double sweep);
+    void set_free(std::int32_t id, double sweep);
     bool held(const Bundle& bundle, double level);
     void collect();
 
@@ -201,7 +107,7 @@ class Sharing::Solver {
     std::vector<Bundle> bundles_;
     std::vector<Rate> rates_;                         // of bundles: presumed or final, infinite while free
     std::vector<std::int32_t> vacant_;                // ids to use again
-    Heap agenda_;                                     // entries overtaken by a lower key stay and are skipped
+    Agenda agenda_;                                     // entries overtaken by a lower key stay and are skipped
     std::vector<Event> waiting_;                      // links that had room, which rarely fill up: kept out of the heap until
     double waiting_key_ = infinite;                   // ... the sweep comes to the lowest of their keys
     std::int32_t free_ = 0;                           // free bundles
@@ -264,11 +170,13 @@ void Sharing::Solver::join(std::int32_t id, std::span<const Use> uses) {
     Bundle& bundle = bundle_at(id);
     bundle.crossings.clear();
     for (const Use& use : uses) {
+        if (use.link < 0 || static_cast<std::size_t>(use.link) >= links_.size()) broken("there is no such link", use.link, id);
         Link& link = link_at(use.link);
         if (!link.limits) continue;
         if (!(use.weight > 0) || use.weight > 0x1p20) broken("weight is not above 0 and at most 2^20", use.weight, use.link);
         for (double rest = use.weight; rest > 0; rest -= heaviest_use) {
-            const auto weight = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::min(rest, heaviest_use) * (1ull << weight_bits) + 0.5));
+            const double rounded = std::min(rest, heaviest_use) * (1ull << weight_bits) + 0.5;
+            const auto weight = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rounded));
             bundle.crossings.push_back({weight, use.link, static_cast<std::int32_t>(link.members.size())});
             link.members.push_back({weight, id, static_cast<std::int32_t>(bundle.crossings.size()) - 1});
             link.weight += weight;
@@ -294,9 +202,8 @@ void Sharing::Solver::enter(std::int32_t id) {
     bundle.limit = std::floor(std::min(bundle.cap / unit_, highest_rate));
     const Rate limit = Rate::of(bundle.limit);
     mark(id, bundle);
-    const bool fits = take(bundle, limit);
-    rate_at(id) = fits ? limit : Rate::of(0);
-    if (!fits) release(id, 0);
+    if (take(bundle, limit)) rate_at(id) = limit;
+    else set_free(id, 0);
 }
 
 void Sharing::Solver::leave(std::int32_t id) {
@@ -304,9 +211,8 @@ void Sharing::Solver::leave(std::int32_t id) {
     if (rate.value == infinite) --free_;
     for (const Crossing& c : bundle_at(id).crossings) {
         Link& link = link_at(c.link);
-        if (rate.value == infinite) link.free -= c.weight;
-        else link.load -= product(c.weight, rate);
-        if (link.level < infinite) queue(c.link, link, link.level);
+        link.discount(c.weight, rate);
+        if (link.full()) queue(c.link, link, link.level);
     }
 }
 
@@ -315,7 +221,7 @@ bool Sharing::Solver::take(const Bundle& bundle, const Rate& rate) {
     for (std::size_t i = 0; i < bundle.crossings.size(); ++i) {
         const Crossing& c = bundle.crossings[i];
         Link& link = link_at(c.link);
-        const bool idle = link.level == infinite && link.free == 0;
+        const bool idle = !link.full() && link.free == 0;
         const bool absurd = static_cast<double>(c.weight) * rate.value > 0x1p125;     // above any capacity, and product() would overflow
         if (idle && !absurd && link.load + product(c.weight, rate) <= link.capacity) {
             link.load += product(c.weight, rate);
@@ -329,11 +235,11 @@ bool Sharing::Solver::take(const Bundle& bundle, const Rate& rate) {
 
 void Sharing::Solver::queue(std::int32_t index, Link& link, double key) {
     if (link.queued && link.key <= key) return;
-    const bool full = link.level < infinite;
-    if (!link.queued && full) ++full_queued_;
+    if (!link.queued && link.full()) ++full_queued_;
     link.queued = true;
+    link.firm = false;
     link.key = key;
-    if (full) return agenda_.push({key, index});
+    if (link.full()) return agenda_.push({key, index});
     waiting_.push_back({key, index});
     waiting_key_ = std::min(waiting_key_, key);
 }
@@ -379,7 +285,7 @@ bool Sharing::Solver::finished() {
 void Sharing::Solver::recall() {
     for (const Event& event : waiting_) {
         if (stale(event)) continue;
-        if (event.what >= 0 && link_at(event.what).level == infinite && link_at(event.what).has_room()) link_at(event.what).queued = false;
+        if (event.what >= 0 && !link_at(event.what).full() && link_at(event.what).fits()) link_at(event.what).queued = false;
         else agenda_.push(event);
     }
     waiting_.clear();
@@ -389,29 +295,35 @@ void Sharing::Solver::recall() {
 // Looks at a link; returns where to look at it again, or infinity.
 double Sharing::Solver::visit(std::int32_t index, double sweep) {
     Link& link = link_at(index);
-    if (link.level < infinite) {
+    if (link.full()) {
         --full_queued_;
-    } else if (link.has_room()) {
+    } else if (link.fits()) {
         link.queued = false;
         return infinite;
     }
     for (;;) {
         link.key = sweep;                             // and still queued: what follows shall not queue it again
-        const Tally sums = tally(link, sweep);
-        if (sums.fixed > link.capacity) broken("a link is overfull below the sweep", static_cast<double>(sums.fixed), sweep);
-        const double level = sums.rising ? floor_to_grid(link.capacity - sums.fixed, sums.rising) : infinite;
-        if (level < sweep) broken("a level below the sweep", level, sweep);
-        if (level == sweep || level == infinite) {
-            link.queued = false;
-            link.level = level;
-            if (level == sweep) fill(link);
-            return infinite;
+        link.firm = true;
+        double level = at_least(link);
+        if (level <= sweep) {
+            const Tally sums = tally(link, sweep);
+            if (sums.fixed > link.capacity) broken("a link is overfull below the sweep", approximate(sums.fixed), sweep);
+            level = sums.rising ? floor_to_grid(link.capacity - sums.fixed, sums.rising) : infinite;
+            if (level < sweep) broken("a level below the sweep", level, sweep);
+            if (level == sweep || level == infinite) {
+                link.queued = false;
+                link.level = level;
+                if (level == sweep) fill(link, sums);
+                return infinite;
+            }
+        } else {
+            link.firm = link.level == sweep;          // then all that may still become free was counted as rising
         }
         if (link.level == sweep) let_go(link);
         sweep = std::min(level, link.level);
         if (next_key() >= sweep) continue;
         link.key = sweep;
-        if (link.level < infinite) ++full_queued_;
+        if (link.full()) ++full_queued_;
         return sweep;
     }
 }
@@ -428,7 +340,9 @@ Sharing::Solver::Tally Sharing::Solver::tally(const Link& link, double sweep) co
     return {(high << 40) + low, link.weight - fixed};
 }
 
-void Sharing::Solver::fill(const Link& link) {
+void Sharing::Solver::fill(Link& link, const Tally& sums) {
+    link.room = link.capacity - sums.fixed;
+    link.rising = sums.rising;
     for (const Member& member : link.members)
         if (rate_at(member.bundle).value > link.level) settle(member.bundle, link.level);
 }
@@ -456,31 +370,28 @@ void Sharing::Solver::settle(std::int32_t id, double level) {
     mark(id, bundle);
     for (const Crossing& c : bundle.crossings) {
         Link& link = link_at(c.link);
-        link.load += product(c.weight, after);
-        if (before.value == infinite) {
-            link.free -= c.weight;
-        } else {
-            link.load -= product(c.weight, before);
-            if (link.level > level && link.level < infinite) queue(c.link, link, link.level);
-        }
+        link.discount(c.weight, before);
+        link.count(c.weight, after);
+        if (before.value < infinite && link.full() && link.level > level) queue(c.link, link, link.level);
     }
 }
 
 void Sharing::Solver::release(std::int32_t id, double sweep) {
-    Bundle& bundle = bundle_at(id);
-    const Rate before = rate_at(id);
+    for (const Crossing& c : bundle_at(id).crossings) link_at(c.link).discount(c.weight, rate_at(id));
+    mark(id, bundle_at(id));
+    set_free(id, sweep);
+}
+
+void Sharing::Solver::set_free(std::int32_t id, double sweep) {
+    const Bundle& bundle = bundle_at(id);
     rate_at(id) = Rate::of(infinite);
     ++free_;
-    mark(id, bundle);
     for (const Crossing& c : bundle.crossings) {
         Link& link = link_at(c.link);
-        link.load -= product(c.weight, before);
-        link.free += c.weight;
-        look_from(c.link, link, sweep);
+        link.count(c.weight, rate_at(id));
+        if (!link.queued || !link.firm) queue(c.link, link, std::min(std::max(sweep, at_least(link)), link.level));
     }
-    if (bundle.limit < highest_rate || bundle.crossings.empty()) {
-        agenda_.push({bundle.limit, ~id});
-    }
+    if (bundle.limit < highest_rate || bundle.crossings.empty()) agenda_.push({bundle.limit, ~id});
 }
 
 void Sharing::Solver::collect() {

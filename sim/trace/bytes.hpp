@@ -13,8 +13,12 @@ namespace orrery {
 inline std::uint64_t zigzag(std::int64_t v) { return (static_cast<std::uint64_t>(v) << 1) ^ static_cast<std::uint64_t>(v >> 63); }
 inline std::int64_t unzigzag(std::uint64_t v) { return static_cast<std::int64_t>((v >> 1) ^ (0 - (v & 1))); }
 // Differences and sums that wrap, so that any two times have one.
-inline std::int64_t difference(std::int64_t a, std::int64_t b) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b)); }
-inline std::int64_t sum(std::int64_t a, std::int64_t b) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b)); }
+inline std::int64_t difference(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+}
+inline std::int64_t sum(std::int64_t a, std::int64_t b) {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
 
 struct ByteWriter {
     std::string bytes;
@@ -54,14 +58,15 @@ class ByteReader {
     // How many things follow, each of at least so many bytes.
     std::size_t count(const char* what, std::size_t bytes_each = 1) {
         const std::uint64_t n = number();
-        if (n > left() / bytes_each) throw std::runtime_error("claims " + std::to_string(n) + " " + what + " in " + std::to_string(left()) + " bytes");
+        if (n > left() / bytes_each)
+            throw std::runtime_error("claims " + std::to_string(n) + " " + what + " in " + std::to_string(left()) + " bytes");
         return static_cast<std::size_t>(n);
     }
     std::string_view text() { return take(count("characters")); }
     std::uint64_t fixed(int width) {
         const std::string_view b = take(static_cast<std::size_t>(width));
         std::uint64_t v = 0;
-        for (int i = 0; i < width; ++i) v |= static_cast<std::uint64_t>(static_cast<unsigned char>(b[static_cast<std::size_t>(i)])) << (8 * i);
+        for (std::size_t i = b.size(); i-- > 0;) v = v << 8 | static_cast<unsigned char>(b[i]);
         return v;
     }
     double real() { return std::bit_cast<double>(fixed(8)); }

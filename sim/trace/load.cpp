@@ -30,7 +30,8 @@ Header header(std::string_view bytes) {
     if (bytes.size() < trace_file::header_bytes) throw std::runtime_error("is truncated within its header");
     ByteReader in(bytes.substr(trace_file::magic.size()));
     if (const std::uint64_t v = in.fixed(4); v != trace_file::version)
-        throw std::runtime_error("has trace format version " + std::to_string(v) + "; this program reads version " + std::to_string(trace_file::version));
+        throw std::runtime_error("has trace format version " + std::to_string(v) + "; this program reads version " +
+                                 std::to_string(trace_file::version));
     Header h;
     h.size = in.fixed(8);
     h.sum = in.fixed(8);
@@ -129,7 +130,8 @@ std::vector<Span> spans(ByteReader& in, const Trace& trace) {
         const std::uint64_t code = columns.ops.number();
         if (code > 0) {
             op = sum(op, unzigzag(code - 1));
-            if (op < 0 || op >= static_cast<std::int64_t>(trace.ops.size())) throw std::runtime_error("op " + std::to_string(op) + " is out of range");
+            if (op < 0 || op >= static_cast<std::int64_t>(trace.ops.size()))
+                throw std::runtime_error("op " + std::to_string(op) + " is out of range");
             s.op = static_cast<std::int32_t>(op);
         }
         std::int64_t& last = lasted[static_cast<std::size_t>(s.op + 1)];
@@ -160,14 +162,13 @@ std::vector<MemorySample> memory(ByteReader& in, const Trace& trace) {
 
 std::vector<Flow> flows(ByteReader& in) {
     std::vector<Flow> result(in.count("flows", 4));
-    std::array<std::int64_t, 4> before{};
-    for (Flow& f : result) {
-        for (std::int64_t& v : before) {
-            v = sum(v, in.integer());
-            if (v < 0 || v > i32_max) throw std::runtime_error("an end of a flow, " + std::to_string(v) + ", is out of range");
-        }
-        f = {static_cast<std::int32_t>(before[0]), static_cast<std::int32_t>(before[1]), static_cast<std::int32_t>(before[2]), static_cast<std::int32_t>(before[3])};
-    }
+    const auto next = [&](std::int32_t before) {
+        const std::int64_t v = sum(before, in.integer());
+        if (v < 0 || v > i32_max) throw std::runtime_error("an end of a flow, " + std::to_string(v) + ", is out of range");
+        return static_cast<std::int32_t>(v);
+    };
+    Flow before{0, 0, 0, 0};
+    for (Flow& f : result) before = f = {next(before.from_lane), next(before.from_span), next(before.to_lane), next(before.to_span)};
     return result;
 }
 

@@ -26,8 +26,8 @@ std::size_t utf8_length(std::string_view s) {
     if (a < 0x80) return 1;
     if (a >= 0xc2 && a < 0xe0) return follows(1) ? 2 : 0;
     if (a >= 0xe0 && a < 0xf0) return follows(1) && follows(2) && !(a == 0xe0 && b < 0xa0) && !(a == 0xed && b >= 0xa0) ? 3 : 0;
-    if (a >= 0xf0 && a < 0xf5) return follows(1) && follows(2) && follows(3) && !(a == 0xf0 && b < 0x90) && !(a == 0xf4 && b >= 0x90) ? 4 : 0;
-    return 0;
+    if (a < 0xf0 || a >= 0xf5 || (a == 0xf0 && b < 0x90) || (a == 0xf4 && b >= 0x90)) return 0;
+    return follows(1) && follows(2) && follows(3) ? 4 : 0;
 }
 
 // As a JSON string, quotes included; what is not UTF-8 becomes U+FFFD.
@@ -46,12 +46,14 @@ std::string quoted(std::string_view s) {
 }
 
 std::string lane_name(const Lane& lane) {
-    return lane.ranks > 1 ? fmt::format("stage {}, rank {} (x{})", lane.stage, lane.rank, lane.ranks) : fmt::format("stage {}, rank {}", lane.stage, lane.rank);
+    const std::string twins = lane.ranks > 1 ? fmt::format(" (x{})", lane.ranks) : "";
+    return fmt::format("stage {}, rank {}{}", lane.stage, lane.rank, twins);
 }
 
 class PerfettoWriter {
   public:
-    PerfettoWriter(const Trace& trace, const std::string& path) : trace_(trace), path_(path), file_(std::fopen(path.c_str(), "wb"), std::fclose) {
+    PerfettoWriter(const Trace& trace, const std::string& path)
+        : trace_(trace), path_(path), file_(std::fopen(path.c_str(), "wb"), std::fclose) {
         if (!file_) fail("create");
         origin_ = trace.begin.ps;
         for (const Lane& lane : trace.lanes) {
@@ -62,8 +64,8 @@ class PerfettoWriter {
     }
 
     void write() {
-        add(R"({{"displayTimeUnit":"ms","otherData":{{"name":{},"source":{},"plan":"{:016x}"}},"traceEvents":[)", quoted(trace_.name), quoted(trace_.source),
-            trace_.plan_hash);
+        add(R"({{"displayTimeUnit":"ms","otherData":{{"name":{},"source":{},"plan":"{:016x}"}},"traceEvents":[)", quoted(trace_.name),
+            quoted(trace_.source), trace_.plan_hash);
         for (std::size_t l = 0; l < trace_.lanes.size(); ++l) {
             name_tracks(l);
             for (const Span& span : trace_.lanes[l].spans) put_span(l, span);
@@ -104,7 +106,9 @@ class PerfettoWriter {
 
     // A process's id is never one of its threads', or its track would be shown as the main thread.
     std::size_t pid(std::size_t lane) const { return lane + 1; }
-    std::size_t tid(std::size_t lane, std::int16_t queue) const { return (lane + 1) * std::max<std::size_t>(1000, trace_.queues.size() + 1) + static_cast<std::size_t>(queue); }
+    std::size_t tid(std::size_t lane, std::int16_t queue) const {
+        return pid(lane) * std::max<std::size_t>(1000, trace_.queues.size() + 1) + static_cast<std::size_t>(queue);
+    }
 
     struct Microseconds { std::uint64_t whole, fraction; };
     static Microseconds between(std::int64_t from, std::int64_t to) {     // unsigned: holds any difference there is
@@ -134,7 +138,8 @@ class PerfettoWriter {
         const auto [ts, ts_fraction] = instant(span.begin);
         const auto [dur, dur_fraction] = between(span.begin.ps, span.end.ps);
         next_event();
-        add(R"({{"ph":"X","pid":{},"tid":{},"ts":{}.{:06},"dur":{}.{:06},)", pid(l), tid(l, span.queue), ts, ts_fraction, dur, dur_fraction);
+        add(R"({{"ph":"X","pid":{},"tid":{},"ts":{}.{:06},"dur":{}.{:06},)", pid(l), tid(l, span.queue), ts, ts_fraction, dur,
+            dur_fraction);
         const OpText* op = span.op >= 0 ? &ops_[static_cast<std::size_t>(span.op)] : nullptr;
         if (span.kind == SpanKind::op) add(R"("name":{},"cat":{},"args":{{)", op ? op->name : "\"op\"", op ? op->category : "\"op\"");
         else if (span.kind == SpanKind::transfer_wait) add(R"("name":"transfer wait: {}","cat":"wait","args":{{)", name(span.cause));
@@ -163,7 +168,8 @@ class PerfettoWriter {
         const auto [ts, fraction] = instant(sample.at);
         next_event();
         add(R"({{"ph":"C","pid":{},"ts":{}.{:06},"name":"memory, bytes","args":{{)", pid(l), ts, fraction);
-        for (std::size_t k = 0; k < sample.bytes.size(); ++k) add(R"({}{}:{})", k ? "," : "", quoted(trace_.memory_kinds[k]), sample.bytes[k]);
+        for (std::size_t k = 0; k < sample.bytes.size(); ++k)
+            add(R"({}{}:{})", k ? "," : "", quoted(trace_.memory_kinds[k]), sample.bytes[k]);
         add("}}}}");
     }
 
@@ -176,8 +182,8 @@ class PerfettoWriter {
         const auto end = [&](const char* phase, std::int32_t lane, std::int16_t queue, Time at) {
             const auto [ts, fraction] = instant(at);
             next_event();
-            add(R"({{"ph":{},"id":{},"pid":{},"tid":{},"ts":{}.{:06},"name":"transfer","cat":"transfer"}})", phase, id + 1, pid(static_cast<std::size_t>(lane)),
-                tid(static_cast<std::size_t>(lane), queue), ts, fraction);
+            add(R"({{"ph":{},"id":{},"pid":{},"tid":{},"ts":{}.{:06},"name":"transfer","cat":"transfer"}})", phase, id + 1,
+                pid(static_cast<std::size_t>(lane)), tid(static_cast<std::size_t>(lane), queue), ts, fraction);
         };
         end("\"s\"", flow.from_lane, from.queue, from.begin);
         end("\"f\",\"bp\":\"e\"", flow.to_lane, to.queue, arrives);

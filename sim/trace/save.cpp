@@ -120,7 +120,9 @@ void save(const Trace& trace, const std::string& path) {
     header.fixed(body.size(), 8);
     header.fixed(trace_file::checksum(body), 8);
 
-    const auto fail = [&](const char* what) { throw std::runtime_error(path + ": cannot " + what + " the trace: " + std::strerror(errno)); };
+    const auto fail = [&](const char* what) {
+        throw std::runtime_error(path + ": cannot " + what + " the trace: " + std::strerror(errno));
+    };
     std::FILE* file = std::fopen(path.c_str(), "wb");
     if (!file) fail("create");
     const bool written = std::fwrite(header.bytes.data(), 1, header.bytes.size(), file) == header.bytes.size() &&

@@ -35,15 +35,18 @@ std::string lane_problem(const Trace& trace, std::size_t l) {
         const auto where = [&] { return fmt::format("lane {}, span {}", l, i); };
         if (!inside(s.queue, trace.queues.size())) return fmt::format("{}: there is no queue {}", where(), s.queue);
         if (s.op != -1 && !inside(s.op, trace.ops.size())) return fmt::format("{}: there is no op {}", where(), s.op);
-        if (s.peer != -1 && !inside(s.peer, trace.lanes.size())) return fmt::format("{}: there is no lane {} that could be late", where(), s.peer);
+        if (s.peer != -1 && !inside(s.peer, trace.lanes.size()))
+            return fmt::format("{}: there is no lane {} that could be late", where(), s.peer);
         if (s.end < s.begin) return fmt::format("{}: ends at {} ps, before it begins at {} ps", where(), s.end.ps, s.begin.ps);
         if (i == 0) continue;
         const Span& before = lane.spans[i - 1];
-        if (s.queue < before.queue || (s.queue == before.queue && s.begin < before.begin)) return where() + ": spans are not sorted by queue and begin";
+        if (s.queue < before.queue || (s.queue == before.queue && s.begin < before.begin))
+            return where() + ": spans are not sorted by queue and begin";
     }
     for (std::size_t i = 0; i < lane.memory.size(); ++i)
         if (lane.memory[i].bytes.size() != trace.memory_kinds.size())
-            return fmt::format("lane {}, memory sample {}: {} figures for {} kinds", l, i, lane.memory[i].bytes.size(), trace.memory_kinds.size());
+            return fmt::format("lane {}, memory sample {}: {} figures for {} kinds", l, i, lane.memory[i].bytes.size(),
+                               trace.memory_kinds.size());
     return {};
 }
 
@@ -59,26 +62,22 @@ std::string problem(const Trace& trace) {
             return inside(lane, trace.lanes.size()) && inside(span, trace.lanes[static_cast<std::size_t>(lane)].spans.size());
         };
         if (!exists(f.from_lane, f.from_span) || !exists(f.to_lane, f.to_span))
-            return fmt::format("flow {}: from lane {} span {} to lane {} span {}: there is no such span", i, f.from_lane, f.from_span, f.to_lane, f.to_span);
+            return fmt::format("flow {}: from lane {} span {} to lane {} span {}: there is no such span", i, f.from_lane, f.from_span,
+                               f.to_lane, f.to_span);
     }
     return {};
 }
 
 std::uint64_t checksum(std::string_view bytes) {
     std::uint64_t h = 0x9e3779b97f4a7c15u ^ bytes.size();
-    const auto mix = [&](std::uint64_t word) {
+    const auto mix = [&](std::string_view part) {      // as a little-endian number
+        std::uint64_t word = 0;
+        for (std::size_t i = part.size(); i-- > 0;) word = word << 8 | static_cast<unsigned char>(part[i]);
         h = (h ^ word) * 0xd6e8feb86659fd93u;
         h ^= h >> 32;
     };
-    std::size_t i = 0;
-    for (; i + 8 <= bytes.size(); i += 8) {
-        std::uint64_t word = 0;
-        for (std::size_t b = 0; b < 8; ++b) word |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i + b])) << (8 * b);
-        mix(word);
-    }
-    std::uint64_t rest = 0;
-    for (std::size_t b = 0; i + b < bytes.size(); ++b) rest |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i + b])) << (8 * b);
-    mix(rest);
+    for (; bytes.size() >= 8; bytes.remove_prefix(8)) mix(bytes.substr(0, 8));
+    mix(bytes);
     return h;
 }
 

@@ -66,7 +66,11 @@ class Random {
     Spec bundle(const Mix& mix) {
         Spec spec;
         std::map<int, double> uses;
-        for (int n = 1 + below(mix.uses); n > 0; --n) uses[below(mix.links)] = mix.weighted ? (mix.ties ? 1 + below(3) : std::pow(10.0, 4 * real() - 2)) : 1;
+        const auto draw = [&] { return !mix.weighted ? 1 : mix.ties ? 1 + below(3) : std::pow(10.0, 4 * real() - 2); };
+        for (int n = 1 + below(mix.uses); n > 0; --n) {
+            const int link = below(mix.links);
+            uses[link] = draw();
+        }
         for (auto [link, weight] : uses) spec.uses.push_back({link, weight});
         if (mix.capped && below(2)) spec.cap = mix.ties ? 0.25e9 * (1 + below(8)) : 1e7 * std::pow(1000.0, real());
         return spec;
@@ -283,7 +287,8 @@ TEST(Sharing, HistoryCannotBeSeen) {
                 if (step % 40 != 39) continue;
                 churn.sharing.update();
                 std::vector<std::pair<std::int32_t, Spec>> order(churn.present.begin(), churn.present.end());
-                for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[static_cast<std::size_t>(random.below(static_cast<int>(i)))]);
+                for (int i = static_cast<int>(order.size()); i > 1; --i)
+                    std::swap(order[static_cast<std::size_t>(i) - 1], order[static_cast<std::size_t>(random.below(i))]);
                 Sharing fresh(churn.capacities);
                 std::vector<std::int32_t> ids;
                 for (auto& [id, spec] : order) {
@@ -311,7 +316,8 @@ TEST_P(Recorded, CompletionsMatchTheOutsideJudge) {
     for (std::size_t i = 0; i < ends.size(); ++i) worst = std::max(worst, std::abs(ends[i] / recorded.ends[i] - 1));
     EXPECT_LT(worst, 1e-6);
 }
-INSTANTIATE_TEST_SUITE_P(FatTree, Recorded, testing::Values("burst_1k", "burst_10k", "poisson_1k", "poisson_10k"), [](const auto& i) { return std::string(i.param); });
+INSTANTIATE_TEST_SUITE_P(FatTree, Recorded, testing::Values("burst_1k", "burst_10k", "poisson_1k", "poisson_10k"),
+                         [](const auto& instance) { return std::string(instance.param); });
 
 } // namespace
 } // namespace orrery

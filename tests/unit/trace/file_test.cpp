@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <random>
@@ -68,7 +68,8 @@ void expect_equal(const Trace& a, const Trace& b) {
     ASSERT_EQ(a.ops.size(), b.ops.size());
     for (std::size_t i = 0; i < a.ops.size(); ++i) {
         const TraceOp &x = a.ops[i], &y = b.ops[i];
-        EXPECT_EQ(std::tie(x.name, x.kind, x.phase, x.layer, x.flops, x.bytes), std::tie(y.name, y.kind, y.phase, y.layer, y.flops, y.bytes));
+        EXPECT_EQ(std::tie(x.name, x.kind, x.phase, x.layer), std::tie(y.name, y.kind, y.phase, y.layer));
+        EXPECT_EQ(std::tie(x.flops, x.bytes), std::tie(y.flops, y.bytes));
     }
     ASSERT_EQ(a.lanes.size(), b.lanes.size());
     for (std::size_t l = 0; l < a.lanes.size(); ++l) {
@@ -82,7 +83,10 @@ void expect_equal(const Trace& a, const Trace& b) {
                 << "lane " << l << " span " << i;
         }
         ASSERT_EQ(x.memory.size(), y.memory.size());
-        for (std::size_t i = 0; i < x.memory.size(); ++i) EXPECT_EQ(std::tie(x.memory[i].at, x.memory[i].bytes), std::tie(y.memory[i].at, y.memory[i].bytes));
+        for (std::size_t i = 0; i < x.memory.size(); ++i) {
+            EXPECT_EQ(x.memory[i].at, y.memory[i].at);
+            EXPECT_EQ(x.memory[i].bytes, y.memory[i].bytes);
+        }
     }
     ASSERT_EQ(a.flows.size(), b.flows.size());
     for (std::size_t i = 0; i < a.flows.size(); ++i) {
@@ -109,7 +113,9 @@ TEST_F(TraceFile, ComesBackAtTheEdges) {
     trace.queues = {"", std::string("a\0b", 3)};
     trace.ops = {{"", "", "", -1, -0.0, low}, {"\xff", "k", "p", INT16_MAX, 1e308, high}};
     trace.lanes.resize(2);
-    trace.lanes[0] = {INT32_MAX, 0, -3, {{{low}, {high}, 1, INT32_MAX, 0, SpanKind::op, WaitCause::none, 1}, {{low}, {low}, 0, INT32_MIN, 1, SpanKind::wait, WaitCause::dependency, -1}}, {{{high}, {}}, {{low}, {}}}};
+    const Span longest{{low}, {high}, 1, INT32_MAX, 0, SpanKind::op, WaitCause::none, 1};
+    const Span shortest{{low}, {low}, 0, INT32_MIN, 1, SpanKind::wait, WaitCause::dependency, -1};
+    trace.lanes[0] = {INT32_MAX, 0, -3, {longest, shortest}, {{{high}, {}}, {{low}, {}}}};
     save(trace, path_);
     expect_equal(load_trace(path_), trace);
 }
@@ -200,20 +206,20 @@ TEST_F(TraceFile, NonsenseThatPassesTheChecksum) {
 }
 
 TEST_F(TraceFile, HugeCountsTakeNoMemory) {
-    const auto after_header = [&](const std::function<void(ByteWriter&)>& rest) {
+    const auto after_header = [&](std::initializer_list<std::uint64_t> numbers) {
         ByteWriter out;
         out.text("name");
         out.text("source");
         out.fixed(0, 8);
         out.integer(0);
         out.integer(0);
-        rest(out);
+        for (const std::uint64_t n : numbers) out.number(n);
         return complaint(sealed(out.bytes));
     };
     constexpr std::uint64_t huge = std::uint64_t{1} << 62;
-    EXPECT_NE(after_header([&](ByteWriter& out) { out.number(huge); }).find("claims"), std::string::npos);
-    EXPECT_NE(after_header([&](ByteWriter& out) { for (auto v : {std::uint64_t{0}, std::uint64_t{0}, huge}) out.number(v); }).find("ops"), std::string::npos);
-    EXPECT_NE(after_header([&](ByteWriter& out) { for (auto v : {std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{0}, huge}) out.number(v); }).find("lanes"), std::string::npos);
+    EXPECT_EQ(after_header({huge}), " is corrupt: claims 4611686018427387904 queues in 0 bytes");
+    EXPECT_EQ(after_header({0, 0, huge}), " is corrupt: claims 4611686018427387904 ops in 0 bytes");
+    EXPECT_EQ(after_header({0, 0, 0, huge}), " is corrupt: claims 4611686018427387904 lanes in 0 bytes");
 
     ByteWriter header;                                  // a file that claims an exabyte
     header.bytes = trace_file::magic;

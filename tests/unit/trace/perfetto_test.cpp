@@ -162,7 +162,8 @@ TEST(Perfetto, TextIsEscaped) {
     trace.queues[0] = "";
     const Exported e = exported(trace);
     const auto& spans = e.events.at("X");
-    const auto op = std::find_if(spans.begin(), spans.end(), [](const json& s) { return !s.at("name").get<std::string>().starts_with("wait"); });
+    const auto is_wait = [](const json& s) { return s.at("cat") == "wait"; };
+    const auto op = std::find_if_not(spans.begin(), spans.end(), is_wait);
     ASSERT_NE(op, spans.end());
     EXPECT_EQ(op->at("name"), trace.ops[0].name);
     const std::string bad = "\xef\xbf\xbd";

@@ -19,20 +19,23 @@ inline Trace sample_trace(int lanes, int microbatches, int ops_per_microbatch, b
     t.queues = {"compute", "tp", "pp.up"};
     t.memory_kinds = {"parameters", "activations"};
     for (int i = 0; i < ops_per_microbatch; ++i)
-        t.ops.push_back({"l" + std::to_string(i) + ".qkv.fwd", i % 3 ? "linear" : "all_gather", "forward", static_cast<std::int16_t>(i), 1.5e12 * i, std::int64_t{1} << i % 40});
+        t.ops.push_back({"l" + std::to_string(i) + ".qkv.fwd", i % 3 ? "linear" : "all_gather", "forward", static_cast<std::int16_t>(i),
+                         1.5e12 * i, std::int64_t{1} << i % 40});
     for (int l = 0; l < lanes; ++l) {
         Lane lane{48 * l, l % 2 ? 128 : 1, static_cast<std::int16_t>(l), {}, {}};
         for (std::int16_t q = 0; q < 3; ++q) {
             Time at = t.begin + Time{1000 * l};
             for (int m = 0; m < microbatches; ++m) {
-                Span wait{at, at + Time{static_cast<std::int64_t>(random() % 5'000'000'000)}, -1, -1, q, SpanKind::wait, m ? WaitCause::receive : WaitCause::warm_up, (l + 1) % lanes};
-                at = wait.end;
-                lane.spans.push_back(wait);
+                const Time waited{static_cast<std::int64_t>(random() % 5'000'000'000)};
+                const WaitCause cause = m ? WaitCause::receive : WaitCause::warm_up;
+                lane.spans.push_back({at, at + waited, -1, -1, q, SpanKind::wait, cause, (l + 1) % lanes});
+                at += waited;
                 for (int i = q; i < ops_per_microbatch; i += q + 1) {
                     const std::int64_t ps = 123'456'789 + 1'000'003 * i + (noise ? static_cast<std::int64_t>(random() % 2'000'000) : 0);
                     if (q > 0 && i % 5 == 0) {
-                        lane.spans.push_back({at, at + Time{ps / 3}, i, m, q, SpanKind::transfer_wait, WaitCause::collective, (l + 1) % lanes});
-                        at = lane.spans.back().end;
+                        const Time posted{ps / 3};
+                        lane.spans.push_back({at, at + posted, i, m, q, SpanKind::transfer_wait, WaitCause::collective, (l + 1) % lanes});
+                        at += posted;
                     }
                     lane.spans.push_back({at, at + Time{ps}, i, m, q, SpanKind::op, WaitCause::none, -1});
                     at = lane.spans.back().end;
