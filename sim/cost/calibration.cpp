@@ -166,6 +166,7 @@ LinkTable link_of(const Json& j) {
     t.name = j["class"].get<std::string>();
     t.link_rate = rate(j, "link_gb_per_s");
     t.nominal = rate(j, "nominal_gb_per_s");
+    t.hop = j["hop_us"].get<double>();
     const Json& ll = j["ll"];
     t.ll_base = ll["base_us"].get<double>(); t.ll_step = ll["step_us"].get<double>(); t.ll_rise = ll["rise"].get<double>();
     t.ll_rate = rate(ll, "gb_per_s");
@@ -288,6 +289,7 @@ FabricTable fabric_table(const Cluster& cluster) {
     t.name = j["class"].get<std::string>();
     t.base = j["base_us"].get<double>(); t.doubling = j["doubling_us"].get<double>(); t.small = j["small_us"].get<double>();
     t.large = j["large_us"].get<double>(); t.ring_hop = j["ring_hop_us"].get<double>();
+    t.hop = j["hop_us"].get<double>();
     const Json& e = j["eta"];
     t.eta_ring_all_reduce = e["ring_all_reduce"].get<double>(); t.eta_ring = e["ring"].get<double>(); t.eta_tree = e["tree"].get<double>();
     t.eta_all_to_all_2 = e["all_to_all_2"].get<double>(); t.eta_all_to_all = e["all_to_all"].get<double>(); t.ring_fall = e["ring_fall"].get<double>();

@@ -72,6 +72,7 @@ struct LinkTable {
     std::string name;
     double link_rate = 0;                               // datasheet, one direction: rates below scale with a cluster's own
     double nominal = 0;                                 // what NCCL takes the links for
+    double hop = 0;                                     // latency of a hop in the machines fitted; a cluster's own adds or saves the difference
     double ll_base = 0, ll_step = 0, ll_rise = 0, ll_rate = 0;
     bool has_ll128 = false;
     double ll128_base = 0, ll128_step = 0, ll128_rate = 0;
@@ -92,6 +93,7 @@ void scale_rates(LinkTable& t, double factor);          // all rates but a rank'
 struct FabricTable {
     std::string name;
     double base = 0, doubling = 0, small = 0, large = 0, ring_hop = 0;
+    double hop = 0;                                     // NIC to NIC, in the machines fitted
     double eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, ring_fall = 0;
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;
     Source source;

@@ -65,6 +65,20 @@ int ring_steps(CollectiveKind kind, int n) {
     return 1;
 }
 
+int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n) {
+    switch (algorithm) {
+    case Algorithm::ring:
+    case Algorithm::hierarchical: return kind == CollectiveKind::all_reduce ? 2 * (n - 1) : n - 1;
+    case Algorithm::tree:
+    case Algorithm::nvls_tree: return 2 * static_cast<int>(std::ceil(std::log2(static_cast<double>(n))));
+    case Algorithm::nvls:
+    case Algorithm::sharp: return 2;
+    case Algorithm::direct: return 1;
+    case Algorithm::none: return 0;
+    }
+    return 0;
+}
+
 CollectiveTime ring_time(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, Protocol protocol) {
     const bool broadcast = kind == CollectiveKind::broadcast;
     const double v = volume(kind, n), k = broadcast ? n - 1 : ring_steps(kind, n), own = broadcast ? 0 : 1.2 / n;

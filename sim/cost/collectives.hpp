@@ -45,6 +45,9 @@ Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool
 // The algorithm asked for ("auto": NCCL's choice), timed. multicast: the switch can reduce (NVLS).
 CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast, const std::string& wish);
 
+// Hops that follow one another before the first byte is through: over n ranks of a domain, or over n nodes.
+int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n);
+
 // How the devices of a node are wired to each other: all through a switch, each pair by its own link, or to neighbours in a torus.
 enum class Wiring : std::uint8_t { switched, mesh, torus };
 struct Domain {

@@ -21,6 +21,7 @@ const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
         if (fresh) {
             g.ranks.assign(ranks.begin(), ranks.end());
             g.group = group_of(*fabric, domain, ranks);
+            if (g.group.n > 1) g.hop = extra_hop(g.group.members[0], g.group.members[static_cast<std::size_t>(g.group.nodes > 1 ? g.group.begin[1] : 1)]);
             return g;
         }
         if (std::equal(g.ranks.begin(), g.ranks.end(), ranks.begin(), ranks.end())) return g;
@@ -36,10 +37,19 @@ double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algo
     return rate;
 }
 
+// What this cluster's hop between two devices takes longer than in the machines the tables were fitted on (less, where negative). The
+// fits' base latencies hold that hop; a custom graph's is the sum along its route.
+double CostModel::Data::extra_hop(int from, int to) const {
+    const bool inside = domain.spans_nodes || fabric->node_of(from) == fabric->node_of(to);
+    const Time own = custom_graph ? fabric->latency(from, to) : inside ? intra_latency : inter_latency;
+    return own.ps == 0 ? 0 : own.seconds() * 1e6 - (inside ? links.hop : between.hop);
+}
+
 // latency + payload / cap is T where the links let the algorithm have its rate, and longer by what they hold back where not.
-CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double limit, std::string algorithm) const {
+CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const {
     CommCost c;
-    c.latency = Time::microseconds(std::max(0.0, t.us - bytes / t.rate));
+    const double latency = std::max(0.0, t.us - bytes / t.rate);
+    c.latency = Time::microseconds(latency + std::max(extra_us, -0.8 * latency));   // most of a base latency is not the wire's
     c.payload = bytes;
     c.cap = {std::min(t.rate, limit) * 1e6};
     c.algorithm = std::move(algorithm);
@@ -61,7 +71,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
     const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                                 : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
-    return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), name(t.algorithm, t.protocol));
+    const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n);
+    return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
 }
 
 std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const {
@@ -79,14 +90,14 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
     if (d.domain.spans_nodes || d.fabric->node_of(from) == d.fabric->node_of(to)) {
         // A pair that has less than a device's whole bandwidth reaches the same share of it.
-        return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate), "p2p");
+        return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate), d.extra_hop(from, to), "p2p");
     }
     const FabricTable& f = d.between;
     // One message uses one NIC, of the sender and of the receiver.
     const double nic = std::min(d.fabric->nic_bandwidth(from).value, d.fabric->nic_bandwidth(to).value) * 1e-6 * d.fabric->devices_per_nic();
     const double rate = f.p2p_eta * (nic > 0 ? nic : narrowest);
     const double us = f.p2p_base + (size >= 65536 ? f.p2p_rendezvous : 0) + size / rate;
-    return d.bundle({us, rate, Algorithm::direct, Protocol::simple}, size, narrowest, "p2p");
+    return d.bundle({us, rate, Algorithm::direct, Protocol::simple}, size, narrowest, d.extra_hop(from, to), "p2p");
 }
 
 std::vector<LinkLoad> CostModel::transfer_loads(int from, int to) const {

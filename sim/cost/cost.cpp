@@ -22,7 +22,14 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.pointwise = pointwise_table();
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss = scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
-    d.links = link_table(c);
+    d.custom_graph = c.graph.has_value();
+    d.intra_latency = c.intra.latency;
+    d.inter_latency = c.inter.latency;
+    Cluster inside;                                                // a custom graph says with its edges what a device can send
+    inside.device = c.device;
+    inside.intra = c.intra;
+    if (d.custom_graph) inside.intra.bandwidth = fabric.scale_up_bandwidth(0);
+    d.links = link_table(inside);
     d.domain = domain_of(c);
     if (d.nodes > 1) d.between = fabric_table(c);   // a torus has one, too: unused
     d.multicast = d.links.has_nvls && c.intra.kind == IntraKind::nvswitch && (c.device.architecture == "hopper" || c.device.architecture == "blackwell");

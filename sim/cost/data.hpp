@@ -31,6 +31,7 @@ struct GemmKeyHash {
 struct KnownGroup {
     std::vector<int> ranks;
     Group group;
+    double hop = 0;                              // of its fabric, or of its domain's links where it is on one node: more than the fits' (us)
     mutable double link_rate[5][8] = {};
 };
 
@@ -51,6 +52,8 @@ struct CostModel::Data {
     LinkTable links;
     FabricTable between;
     Domain domain;
+    bool custom_graph = false;
+    Time intra_latency, inter_latency;                       // of the cluster, zero: not said
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1;            // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme = 1;              // bytes/us, of one device
@@ -67,7 +70,8 @@ struct CostModel::Data {
     KernelTime copy(const Copy& c) const;
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
-    CommCost bundle(const CollectiveTime& t, double bytes, double limit, std::string algorithm) const;
+    double extra_hop(int from, int to) const;
+    CommCost bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const;
 };
 
 } // namespace orrery

@@ -195,6 +195,34 @@ TEST(Transfers, InsideANodeAndAcross) {
     EXPECT_EQ(alone_us(c.model.transfer({1000}, 5, 5)), 0);
 }
 
+// A fabric whose hop takes 9 us more than the fitted ones' pays that for every hop that follows another: one for a message,
+// N - 1 for a ring's all-gather over N nodes, two up and down a tree.
+TEST(Collectives, AClustersOwnLatencyCounts) {
+    Scenario near = on_cluster("dgx-h100", 4), far = near;
+    far.cluster.inter.latency = near.cluster.inter.latency + Time::microseconds(9);
+    const Costs a(near), b(far);
+    const auto group = ranks(4, 0, 8);
+    auto longer = [&](CollectiveKind k) { return alone_us(b.collective(k, 1e6, group)) - alone_us(a.collective(k, 1e6, group)); };
+    EXPECT_NEAR(longer(CollectiveKind::all_gather), 3 * 9, 1e-3);
+    EXPECT_GE(longer(CollectiveKind::all_reduce), 2 * 9);
+    EXPECT_NEAR(alone_us(b.model.transfer({1000}, 0, 8)) - alone_us(a.model.transfer({1000}, 0, 8)), 9, 1e-3);
+    EXPECT_EQ(alone_us(b.model.transfer({1000}, 0, 1)), alone_us(a.model.transfer({1000}, 0, 1)));
+}
+
+// A custom graph of two devices and one slow cable: the cable is what a transfer gets, and no class's rate is invented on top.
+TEST(Collectives, ACustomGraphsOwnLinksBind) {
+    Scenario s = on_device("h100-sxm-80gb", 2);
+    ExplicitGraph g;
+    g.vertices = {{"gpu0", ExplicitGraph::VertexKind::device, 0}, {"gpu1", ExplicitGraph::VertexKind::device, 0}};
+    for (auto [from, to] : {std::pair{0, 1}, std::pair{1, 0}}) g.edges.push_back({from, to, BytesPerSecond::gigabytes(10), Time::microseconds(2)});
+    s.cluster.graph = g;
+    const Costs c(s);
+    const double us = alone_us(c.model.transfer(Bytes::gigabytes(1), 0, 1));
+    EXPECT_GT(us, 1e5);
+    EXPECT_LT(us, 1.6e5);
+    EXPECT_GT(alone_us(c.collective(CollectiveKind::all_gather, 1e9, ranks(2))), 0.5e5);
+}
+
 TEST(Collectives, OneRankCostsNothing) {
     const Costs c(on_device("h100-sxm-80gb"));
     const CommCost none = c.collective(CollectiveKind::all_reduce, 1e9, ranks(1));

@@ -27,7 +27,7 @@ inline Scenario on_device(std::string_view preset, int devices = 8) {
     EXPECT_TRUE(device) << preset;
     if (device) s.cluster.device = *device;
     s.cluster.devices_per_node = devices;
-    s.cluster.intra = {IntraKind::nvswitch, s.cluster.device.scale_up, Time::microseconds(1)};
+    s.cluster.intra = {IntraKind::nvswitch, s.cluster.device.scale_up, Time::microseconds(0.6)};
     s.cluster.inter.kind = InterKind::none;
     s.cluster.inter.nics_per_node = 0;
     return s;
