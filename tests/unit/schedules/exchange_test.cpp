@@ -174,7 +174,8 @@ TEST(Exchange, HasAtMostFourTransfersOnDifferentChannels) {
             for (const ProgramStep& action : steps) {
                 ASSERT_LE(action.transfers.size(), 4u) << c.where();
                 std::map<Channel, int> on;
-                for (const TransferStep& t : action.transfers) ASSERT_EQ(++on[Channel(t.from_stage, t.to_stage, t.gradient)], 1) << c.where();
+                for (const TransferStep& t : action.transfers)
+                    ASSERT_EQ(++on[Channel(t.from_stage, t.to_stage, t.gradient)], 1) << c.where();
             }
     });
 }
