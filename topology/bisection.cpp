@@ -79,10 +79,8 @@ double across_leaves(const Layout& l) {
         pods.push_back(join_under(leaves, uplinks));
     }
     const auto half = static_cast<std::size_t>(l.nodes / 2);
-    // A network of one level of leaves under one another has no spine to pay for: a single leaf is the root.
-    if (pods.size() == 1)
-        return l.leaves <= together && !l.rails ? std::min(leaf_costs(l.nodes, links).in[half], leaf_costs(l.nodes, links).out[half])
-                                                : std::min(pods[0].in[half], pods[0].out[half]);
+    // With one leaf the spine above it lies on its side and costs nothing; with one pod, so does the core.
+    if (pods.size() == 1) return std::min(pods[0].in[half], pods[0].out[half]);
     const TwoSided root = join_under(pods, l.pod_up().value);
     return std::min(root.in[half], root.out[half]);
 }

@@ -245,7 +245,7 @@ TEST(Fabric, RoutesArePathsOfTheGraph) {
 
 TEST(Fabric, ArithmeticAgreesWithSearchingTheGraph) {
     for (const auto topology : {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::single_switch}) {
-        Cluster c = dgx(6, topology, 2);
+        Cluster c = dgx(4, topology, 2);   // 8 devices: few enough to try every half
         c.devices_per_node = 2;
         c.inter.nics_per_node = 2;
         c.inter.nodes_per_leaf = 2;
@@ -355,7 +355,7 @@ TEST(Fabric, IsQuickAtSixteenThousandDevices) {
     const double route_us = std::chrono::duration<double, std::micro>(routed - built).count() / 100'000;
     RecordProperty("build_ms", std::to_string(build_ms));
     RecordProperty("route_us", std::to_string(route_us));
-    // Ten times what they take on an idle core: a loaded machine must not fail, a search in place of arithmetic must.
+    // Tens of times what they take: a loaded machine must not fail, a search in place of arithmetic must.
     EXPECT_LT(build_ms, 400);
     EXPECT_LT(route_us, 2);
 }
