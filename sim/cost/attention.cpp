@@ -28,7 +28,8 @@ double penalty(const AttentionWaves& w, double processors, double heads, double 
 }
 
 double bytes(const Attention& op) {
-    const double b = static_cast<double>(op.batch), q = static_cast<double>(op.seq_q * op.heads), kv = static_cast<double>(op.seq_kv * op.kv_heads);
+    const double b = static_cast<double>(op.batch), q = static_cast<double>(op.seq_q * op.heads),
+                 kv = static_cast<double>(op.seq_kv * op.kv_heads);
     const double once = b * (q + kv) * static_cast<double>(op.qk_dim + op.v_dim) * bytes_per_element(op.dtype);
     return op.direction == Direction::forward ? once : 2.5 * once;
 }
@@ -43,14 +44,16 @@ double attention_us(const KernelTables& tables, const AttentionTable& table, con
     const AttentionPoint point = at_dimension(causal ? series.causal : series.full, dim);
     const double rate = point.tflops * 1e6 * device.clock * device.tflops_16 / tables.reference_tflops_16;
 
-    const double heads = static_cast<double>(op.batch * op.heads), rows = static_cast<double>(op.seq_q), keys = static_cast<double>(op.seq_kv);
+    const double heads = static_cast<double>(op.batch * op.heads), rows = static_cast<double>(op.seq_q),
+                 keys = static_cast<double>(op.seq_kv);
     const double mean = std::max(1.0, op.share * keys), overhead = causal ? point.s0 / 2 : point.s0;
     const double work = 4 * dim * heads * rows * (mean + overhead) * (forward ? 1.0 : 2.5) / rate;
     const double readme_heads = 2048 / dim;
-    const double shape = penalty(tables.waves, device.processors, heads, rows) / penalty(tables.waves, device.processors, readme_heads, 16384);
+    const double shape =
+        penalty(tables.waves, device.processors, heads, rows) / penalty(tables.waves, device.processors, readme_heads, 16384);
     const double stream = bytes(op) / (0.8 * tables.memory_fused * device.bandwidth);
-    const double dropout = op.dropout > 0 ? 1.15 : 1.0;   // assumed: the generator's share of the inner loop
-    const double kernels = forward ? 1.0 : 2.0;           // backward: row sums of dO O and dQ's conversion around the main kernel
+    const double dropout = op.dropout > 0 ? 1.15 : 1.0; // assumed: the generator's share of the inner loop
+    const double kernels = forward ? 1.0 : 2.0;         // backward: row sums of dO O and dQ's conversion around the main kernel
     return tables.waves.start * kernels + std::max(work * std::max(shape, 1.0) * dropout, stream);
 }
 

@@ -11,7 +11,9 @@
 
 namespace orrery {
 
-struct AttentionDevice { double processors = 1, tflops_16 = 1, bandwidth = 1, clock = 1; };   // bandwidth: bytes/us
+struct AttentionDevice {
+    double processors = 1, tflops_16 = 1, bandwidth = 1, clock = 1;
+}; // bandwidth: bytes/us
 
 double attention_us(const KernelTables& tables, const AttentionTable& table, const AttentionDevice& device, const Attention& op);
 

@@ -15,7 +15,9 @@ namespace orrery {
 
 std::span<const EmbeddedFile> calibration_files();
 
-struct Source { std::string kind, text; };   // kind: measured, fitted, datasheet, assumed
+struct Source {
+    std::string kind, text;
+}; // kind: measured, fitted, datasheet, assumed
 
 // wide: the eight tiles of cuBLAS-like libraries, with split-K; wide_nosplit: without; block128: Hopper's block-scaled fp8;
 // systolic: 128 x 128 arrays, no waves; roofline: no tiles.
@@ -29,16 +31,25 @@ struct GemmTable {
 };
 
 // TFLOP/s at full length and the row length at which half of it is lost, by head dimension.
-struct AttentionPoint { double head_dim, tflops, s0; };
-struct AttentionSeries { std::vector<AttentionPoint> causal, full; };
-struct AttentionTable { AttentionSeries forward, backward; Source source; };
-struct AttentionWaves { double soft_waves = 0, rows = 128, critical = 0, start = 4; };
+struct AttentionPoint {
+    double head_dim, tflops, s0;
+};
+struct AttentionSeries {
+    std::vector<AttentionPoint> causal, full;
+};
+struct AttentionTable {
+    AttentionSeries forward, backward;
+    Source source;
+};
+struct AttentionWaves {
+    double soft_waves = 0, rows = 128, critical = 0, start = 4;
+};
 
 struct KernelTables {
-    std::string device;                                 // whose measurements these are
-    double reference_tflops_16 = 0;                     // the 16-bit peak that attention rates belong to
-    std::map<std::string, GemmTable> gemm;              // bf16 (fp16 too), fp8, fp8_block, mxfp8, nvfp4, tf32, fp32
-    std::map<std::string, AttentionTable> attention;    // flash-1, flash-2, flash-3, cudnn
+    std::string device;                              // whose measurements these are
+    double reference_tflops_16 = 0;                  // the 16-bit peak that attention rates belong to
+    std::map<std::string, GemmTable> gemm;           // bf16 (fp16 too), fp8, fp8_block, mxfp8, nvfp4, tf32, fp32
+    std::map<std::string, AttentionTable> attention; // flash-1, flash-2, flash-3, cudnn
     AttentionWaves waves;
     double sustained_16 = 1, sustained_8 = 1, sustained_other = 1;
     Source sustained_source;
@@ -49,18 +60,22 @@ struct KernelTables {
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
 KernelTables kernel_tables(const Device& device);
 
-struct TrafficEntry { double bytes, phi; std::array<double, 2> traffic; std::array<int, 2> kernels; };   // [eager, fused]
+struct TrafficEntry {
+    double bytes, phi;
+    std::array<double, 2> traffic;
+    std::array<int, 2> kernels;
+}; // [eager, fused]
 struct PointwiseTable {
-    std::map<std::string, std::array<TrafficEntry, 2>> ops;                 // [forward, backward]
+    std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
     double loss_phi = 0.7;
-    std::array<std::array<double, 4>, 3> loss_bytes{};                       // [eager, fused, whole][part]
+    std::array<std::array<double, 4>, 3> loss_bytes{}; // [eager, fused, whole][part]
     std::array<std::array<int, 4>, 3> loss_kernels{};
-    std::vector<std::string> whole_loss_frameworks;                          // whole: PyTorch's own eager loss, for an undivided vocabulary
+    std::vector<std::string> whole_loss_frameworks; // whole: PyTorch's own eager loss, for an undivided vocabulary
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
     int optimizer_eager_kernels = 12;
-    std::map<std::string, std::array<double, 2>> optimizer;                  // bytes per parameter [eager, fused]
-    double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10;   // rates in bytes/us
+    std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
+    double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40;
     double compute_slowdown = 0, communication_slowdown = 0;
     Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, interference_source;
@@ -70,9 +85,9 @@ PointwiseTable pointwise_table();
 // One generation of links inside a node; forms in collectives.hpp. Rates in bytes/us, at link_rate.
 struct LinkTable {
     std::string name;
-    double link_rate = 0;                               // datasheet, one direction: rates below scale with a cluster's own
-    double nominal = 0;                                 // what NCCL takes the links for
-    double hop = 0;                                     // latency of a hop in the machines fitted; a cluster's own adds or saves the difference
+    double link_rate = 0; // datasheet, one direction: rates below scale with a cluster's own
+    double nominal = 0;   // what NCCL takes the links for
+    double hop = 0;       // latency of a hop in the machines fitted; a cluster's own adds or saves the difference
     double ll_base = 0, ll_step = 0, ll_rise = 0, ll_rate = 0;
     bool has_ll128 = false;
     double ll128_base = 0, ll128_step = 0, ll128_rate = 0;
@@ -83,17 +98,17 @@ struct LinkTable {
     double nvls_base = 0, nvls_fill = 0, nvls_efficiency = 0;
     double choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
-    std::array<double, 3> choice_hop{};                 // LL, LL128, Simple
+    std::array<double, 3> choice_hop{}; // LL, LL128, Simple
     Source source;
 };
 LinkTable link_table(const Cluster& cluster);
-void scale_rates(LinkTable& t, double factor);          // all rates but a rank's copy to itself, which no link carries
+void scale_rates(LinkTable& t, double factor); // all rates but a rank's copy to itself, which no link carries
 
 // One kind of fabric between nodes.
 struct FabricTable {
     std::string name;
     double base = 0, doubling = 0, small = 0, large = 0, ring_hop = 0;
-    double hop = 0;                                     // NIC to NIC, in the machines fitted
+    double hop = 0; // NIC to NIC, in the machines fitted
     double eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, ring_fall = 0;
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;
     Source source;

@@ -6,7 +6,7 @@
 namespace orrery {
 namespace {
 
-constexpr double base_us[] = {6.6, 14.0, 8.4};   // LL, LL128, Simple (NCCL 2.30)
+constexpr double base_us[] = {6.6, 14.0, 8.4}; // LL, LL128, Simple (NCCL 2.30)
 constexpr double nvls_us = 25;
 
 // The fastest tabulated channel speed that n channels can have together; where even the slowest is too much (a rack), an even share.
@@ -18,9 +18,12 @@ double nvls_speed(const LinkTable& t, int n) {
 
 double ring_bandwidth(const LinkTable& t, Protocol p) {
     switch (p) {
-    case Protocol::ll: return std::min(t.choice_ll_max, t.choice_bus / 2);
-    case Protocol::ll128: return std::min(0.92 * t.choice_bus, t.choice_ll128_cap);
-    case Protocol::simple: return t.choice_bus;
+    case Protocol::ll:
+        return std::min(t.choice_ll_max, t.choice_bus / 2);
+    case Protocol::ll128:
+        return std::min(0.92 * t.choice_bus, t.choice_ll128_cap);
+    case Protocol::simple:
+        return t.choice_bus;
     }
     return t.choice_bus;
 }

@@ -23,21 +23,30 @@ bool reduces(CollectiveKind k) { return k == CollectiveKind::all_reduce || k == 
 std::string name(Algorithm a, Protocol p) {
     const char* protocols[] = {"LL", "LL128", "Simple"};
     switch (a) {
-    case Algorithm::none: return "none";
-    case Algorithm::ring: return std::string("ring/") + protocols[static_cast<std::size_t>(p)];
-    case Algorithm::tree: return "tree";
-    case Algorithm::nvls: return "nvls";
-    case Algorithm::nvls_tree: return "nvls-tree";
-    case Algorithm::sharp: return "sharp";
-    case Algorithm::hierarchical: return "hierarchical";
-    case Algorithm::direct: return "direct";
+    case Algorithm::none:
+        return "none";
+    case Algorithm::ring:
+        return std::string("ring/") + protocols[static_cast<std::size_t>(p)];
+    case Algorithm::tree:
+        return "tree";
+    case Algorithm::nvls:
+        return "nvls";
+    case Algorithm::nvls_tree:
+        return "nvls-tree";
+    case Algorithm::sharp:
+        return "sharp";
+    case Algorithm::hierarchical:
+        return "hierarchical";
+    case Algorithm::direct:
+        return "direct";
     }
     return "none";
 }
 
 Algorithm parse_algorithm(std::string_view text) {
     if (text.substr(0, 4) == "ring") return Algorithm::ring;
-    for (Algorithm a : {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical, Algorithm::direct})
+    for (Algorithm a :
+         {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical, Algorithm::direct})
         if (text == name(a, Protocol::simple)) return a;
     return Algorithm::none;
 }
@@ -45,22 +54,29 @@ Algorithm parse_algorithm(std::string_view text) {
 double volume(CollectiveKind kind, int n) {
     const double share = static_cast<double>(n - 1) / n;
     switch (kind) {
-    case CollectiveKind::all_reduce: return 2 * share;
+    case CollectiveKind::all_reduce:
+        return 2 * share;
     case CollectiveKind::all_gather:
     case CollectiveKind::reduce_scatter:
-    case CollectiveKind::all_to_all: return share;
-    case CollectiveKind::broadcast: return 1;
+    case CollectiveKind::all_to_all:
+        return share;
+    case CollectiveKind::broadcast:
+        return 1;
     }
     return 1;
 }
 
 int ring_steps(CollectiveKind kind, int n) {
     switch (kind) {
-    case CollectiveKind::all_reduce: return 2 * (n - 1);
+    case CollectiveKind::all_reduce:
+        return 2 * (n - 1);
     case CollectiveKind::all_gather:
-    case CollectiveKind::reduce_scatter: return n - 1;
-    case CollectiveKind::all_to_all: return 1;
-    case CollectiveKind::broadcast: return n;
+    case CollectiveKind::reduce_scatter:
+        return n - 1;
+    case CollectiveKind::all_to_all:
+        return 1;
+    case CollectiveKind::broadcast:
+        return n;
     }
     return 1;
 }
@@ -68,13 +84,18 @@ int ring_steps(CollectiveKind kind, int n) {
 int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n) {
     switch (algorithm) {
     case Algorithm::ring:
-    case Algorithm::hierarchical: return kind == CollectiveKind::all_reduce ? 2 * (n - 1) : n - 1;
+    case Algorithm::hierarchical:
+        return kind == CollectiveKind::all_reduce ? 2 * (n - 1) : n - 1;
     case Algorithm::tree:
-    case Algorithm::nvls_tree: return 2 * static_cast<int>(std::ceil(std::log2(static_cast<double>(n))));
+    case Algorithm::nvls_tree:
+        return 2 * static_cast<int>(std::ceil(std::log2(static_cast<double>(n))));
     case Algorithm::nvls:
-    case Algorithm::sharp: return 2;
-    case Algorithm::direct: return 1;
-    case Algorithm::none: return 0;
+    case Algorithm::sharp:
+        return 2;
+    case Algorithm::direct:
+        return 1;
+    case Algorithm::none:
+        return 0;
     }
     return 0;
 }
@@ -101,7 +122,8 @@ CollectiveTime ring_time(const LinkTable& t, CollectiveKind kind, int n, double 
 
 CollectiveTime nvls_time(const LinkTable& t, int n, double bytes) {
     const double rate = t.nvls_efficiency * t.nominal / (1 + 1.0 / n);
-    return {t.nvls_base + t.nvls_fill * std::max(1.0, n / 8.0) * ramp(bytes, 20 * mebi) + bytes / rate, rate, Algorithm::nvls, Protocol::simple};
+    return {t.nvls_base + t.nvls_fill * std::max(1.0, n / 8.0) * ramp(bytes, 20 * mebi) + bytes / rate, rate, Algorithm::nvls,
+            Protocol::simple};
 }
 
 CollectiveTime direct_time(const LinkTable& t, int n, double bytes) {
@@ -112,11 +134,13 @@ CollectiveTime direct_time(const LinkTable& t, int n, double bytes) {
 }
 
 CollectiveTime send_time(const LinkTable& t, double bytes) {
-    const double us = t.direct_base + std::min(bytes / t.direct_small_rate, t.direct_small) + bytes / t.direct_rate + t.direct_fill * ramp(bytes, 48 * mebi);
+    const double us = t.direct_base + std::min(bytes / t.direct_small_rate, t.direct_small) + bytes / t.direct_rate +
+                      t.direct_fill * ramp(bytes, 48 * mebi);
     return {us, t.direct_rate, Algorithm::direct, Protocol::simple};
 }
 
-CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast, const std::string& wish) {
+CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast,
+                           const std::string& wish) {
     if (kind == CollectiveKind::all_to_all) return direct_time(t, n, bytes);
     if (kind == CollectiveKind::broadcast) return ring_time(t, kind, n, bytes, one_byte, Protocol::simple);
     const bool may_nvls = kind == CollectiveKind::all_reduce && multicast && t.has_nvls && n > 2;
@@ -139,13 +163,14 @@ struct Level {
 
 // Latency of the fabric's pipelined flow: grows with the logarithm of the nodes, and has two ramps with size.
 double fabric_latency(const FabricTable& f, int nodes, double bytes) {
-    return f.base + f.doubling * (std::log2(static_cast<double>(nodes)) - 1) + f.small * ramp(bytes, 0.25 * mebi) + f.large * ramp(bytes, 16 * mebi);
+    return f.base + f.doubling * (std::log2(static_cast<double>(nodes)) - 1) + f.small * ramp(bytes, 0.25 * mebi) +
+           f.large * ramp(bytes, 16 * mebi);
 }
 
 // Rings of all-gather and reduce-scatter lose bandwidth as they grow (one published series, 4 to 128 nodes).
 double ring_eta(const FabricTable& f, CollectiveKind kind, const Group& g) {
     if (kind == CollectiveKind::all_reduce) return f.eta_ring_all_reduce;
-    const double eta = g.lanes == 1 ? f.eta_ring_all_reduce : f.eta_ring;   // one member a node: rails are disjoint
+    const double eta = g.lanes == 1 ? f.eta_ring_all_reduce : f.eta_ring; // one member a node: rails are disjoint
     return eta * std::max(0.5, 1 - f.ring_fall * std::max(0.0, std::log2(g.nodes / 4.0)));
 }
 
@@ -153,7 +178,8 @@ CollectiveTime ring_across(const Level& l) {
     const double v = volume(l.kind, l.g.n), inner = ring_time(l.t, l.kind, l.g.n, l.bytes, l.one_byte, Protocol::simple).rate;
     const double outer = ring_eta(l.f, l.kind, l.g) * l.g.nic_rate / v;
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
-    const double steps = ring_steps(l.kind, l.g.n) * l.f.ring_hop, log = l.f.base + l.f.doubling * (std::log2(static_cast<double>(l.g.nodes)) - 1);
+    const double steps = ring_steps(l.kind, l.g.n) * l.f.ring_hop,
+                 log = l.f.base + l.f.doubling * (std::log2(static_cast<double>(l.g.nodes)) - 1);
     return {fabric_latency(l.f, l.g.nodes, l.bytes) + std::max(0.0, steps - log) + l.bytes / rate, rate, Algorithm::ring, Protocol::simple};
 }
 
@@ -162,13 +188,15 @@ CollectiveTime tree_across(const Level& l, bool nvls) {
     double inner = 0.92 * l.t.nominal / 2;
     if (nvls) inner = 0.92 * l.t.nvls_efficiency * l.t.nominal / (1 + 1.0 / l.g.lanes);
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
-    return {fabric_latency(l.f, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree, Protocol::simple};
+    return {fabric_latency(l.f, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree,
+            Protocol::simple};
 }
 
 CollectiveTime sharp_across(const Level& l, bool multicast) {
     const double inner = multicast && l.g.lanes > 2 ? nvls_time(l.t, l.g.lanes, l.bytes).rate : 0.92 * l.t.nominal / 2;
     const double outer = l.f.eta_tree * l.g.nic_rate, rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
-    return {l.f.base + l.f.small * ramp(l.bytes, 0.25 * mebi) + l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate, rate, Algorithm::sharp, Protocol::simple};
+    return {l.f.base + l.f.small * ramp(l.bytes, 0.25 * mebi) + l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate, rate,
+            Algorithm::sharp, Protocol::simple};
 }
 
 // Reduce-scatter inside, one ring a lane across with 1/g of the bytes, all-gather inside: three phases, one after another.
@@ -193,7 +221,8 @@ CollectiveTime all_to_all_across(const Level& l) {
     const double per_device = l.g.nic_rate / g, off_node = static_cast<double>(n - g) / n;
     const double inner = g > 1 ? 1 / (static_cast<double>(g - 1) / n / l.t.direct_rate + 1 / (n * l.t.direct_copy)) : 1e30;
     const double rate = std::min(inner, eta * per_device / off_node);
-    const double us = l.f.base + 0.3 * (n - 1) + 0.4 * l.f.small * ramp(l.bytes, 0.25 * mebi) + 0.6 * l.f.large * ramp(l.bytes, 16 * mebi) + l.bytes / rate;
+    const double us = l.f.base + 0.3 * (n - 1) + 0.4 * l.f.small * ramp(l.bytes, 0.25 * mebi) + 0.6 * l.f.large * ramp(l.bytes, 16 * mebi) +
+                      l.bytes / rate;
     return {us, rate, Algorithm::direct, Protocol::simple};
 }
 
@@ -201,13 +230,13 @@ CollectiveTime least(const CollectiveTime& a, const CollectiveTime& b) { return 
 
 } // namespace
 
-CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte, bool multicast,
-                          const std::string& wish) {
+CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
+                          bool multicast, const std::string& wish) {
     const Level l{t, f, g, kind, bytes, one_byte};
     if (kind == CollectiveKind::all_to_all) return all_to_all_across(l);
     if (kind == CollectiveKind::broadcast) return ring_across(l);
     if (wish == "hierarchical") return hierarchical(l);
-    if (kind != CollectiveKind::all_reduce || wish == "ring") return ring_across(l);   // trees and multicast across nodes reduce only
+    if (kind != CollectiveKind::all_reduce || wish == "ring") return ring_across(l); // trees and multicast across nodes reduce only
     const bool nvls = multicast && t.has_nvls && g.lanes > 2 && !one_byte;
     if (wish == "sharp") return sharp_across(l, multicast && t.has_nvls);
     if (wish == "tree") return tree_across(l, false);

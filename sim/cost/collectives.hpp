@@ -23,11 +23,15 @@ namespace orrery {
 
 enum class Algorithm : std::uint8_t { none, ring, tree, nvls, nvls_tree, sharp, hierarchical, direct };
 enum class Protocol : std::uint8_t { ll, ll128, simple };
-std::string name(Algorithm a, Protocol p);          // "ring/LL128", "nvls"
-Algorithm parse_algorithm(std::string_view text);   // of a CommCost::algorithm
+std::string name(Algorithm a, Protocol p);        // "ring/LL128", "nvls"
+Algorithm parse_algorithm(std::string_view text); // of a CommCost::algorithm
 
 // T(S) at this size, and the rate of its bandwidth term: payload at most at `rate`, the rest of T is latency.
-struct CollectiveTime { double us = 0, rate = 0; Algorithm algorithm = Algorithm::ring; Protocol protocol = Protocol::simple; };
+struct CollectiveTime {
+    double us = 0, rate = 0;
+    Algorithm algorithm = Algorithm::ring;
+    Protocol protocol = Protocol::simple;
+};
 
 double volume(CollectiveKind kind, int n);
 int ring_steps(CollectiveKind kind, int n);
@@ -39,11 +43,15 @@ CollectiveTime direct_time(const LinkTable& t, int n, double bytes);
 CollectiveTime send_time(const LinkTable& t, double bytes);
 
 // What NCCL expects of a candidate: used to choose, never as a prediction.
-struct Choice { Algorithm algorithm; Protocol protocol; };
+struct Choice {
+    Algorithm algorithm;
+    Protocol protocol;
+};
 Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast);
 
 // The algorithm asked for ("auto": NCCL's choice), timed. multicast: the switch can reduce (NVLS).
-CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast, const std::string& wish);
+CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast,
+                           const std::string& wish);
 
 // Hops that follow one another before the first byte is through: over n ranks of a domain, or over n nodes.
 int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n);
@@ -52,17 +60,17 @@ int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n);
 enum class Wiring : std::uint8_t { switched, mesh, torus };
 struct Domain {
     Wiring wiring = Wiring::switched;
-    bool spans_nodes = false;                    // a torus that goes on from node to node: nodes do not matter
+    bool spans_nodes = false; // a torus that goes on from node to node: nodes do not matter
 };
 Domain domain_of(const Cluster& cluster);
 
 // How a communicator lies on the nodes.
 struct Group {
     int n = 1, nodes = 1;
-    double reach = 1;                            // share of a device's links that lead to other members (mesh and torus)
-    int lanes = 1;                               // fewest members on one node: what a ring's channels can use
-    double nic_rate = 0;                         // bytes/us through the NICs of a node's members, on the node with the least
-    std::vector<int> members, begin;             // members node by node, nodes in order of first appearance; begin has nodes + 1 entries
+    double reach = 1;                // share of a device's links that lead to other members (mesh and torus)
+    int lanes = 1;                   // fewest members on one node: what a ring's channels can use
+    double nic_rate = 0;             // bytes/us through the NICs of a node's members, on the node with the least
+    std::vector<int> members, begin; // members node by node, nodes in order of first appearance; begin has nodes + 1 entries
 
     std::span<const int> node(std::size_t k) const {
         return std::span<const int>(members).subspan(static_cast<std::size_t>(begin[k]), static_cast<std::size_t>(begin[k + 1] - begin[k]));
@@ -70,11 +78,14 @@ struct Group {
 };
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
-CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte, bool multicast,
-                          const std::string& wish);
+CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
+                          bool multicast, const std::string& wish);
 
 // Bytes on each directed link per byte of S, sorted by link.
-struct LoadShare { LinkId link; double load; };
+struct LoadShare {
+    LinkId link;
+    double load;
+};
 std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Group& g, CollectiveKind kind, Algorithm algorithm);
 
 } // namespace orrery

@@ -21,7 +21,8 @@ const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
         if (fresh) {
             g.ranks.assign(ranks.begin(), ranks.end());
             g.group = group_of(*fabric, domain, ranks);
-            if (g.group.n > 1) g.hop = extra_hop(g.group.members[0], g.group.members[static_cast<std::size_t>(g.group.nodes > 1 ? g.group.begin[1] : 1)]);
+            if (g.group.n > 1)
+                g.hop = extra_hop(g.group.members[0], g.group.members[static_cast<std::size_t>(g.group.nodes > 1 ? g.group.begin[1] : 1)]);
             return g;
         }
         if (std::equal(g.ranks.begin(), g.ranks.end(), ranks.begin(), ranks.end())) return g;
@@ -49,7 +50,7 @@ double CostModel::Data::extra_hop(int from, int to) const {
 CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const {
     CommCost c;
     const double latency = std::max(0.0, t.us - bytes / t.rate);
-    c.latency = Time::microseconds(latency + std::max(extra_us, -0.8 * latency));   // most of a base latency is not the wire's
+    c.latency = Time::microseconds(latency + std::max(extra_us, -0.8 * latency)); // most of a base latency is not the wire's
     c.payload = bytes;
     c.cap = {std::min(t.rate, limit) * 1e6};
     c.algorithm = std::move(algorithm);
@@ -78,7 +79,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
 std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const {
     std::vector<LinkLoad> out;
     if (ranks.size() < 2) return out;
-    const std::vector<LoadShare> shares = link_loads(*data_->fabric, data_->domain, group_of(*data_->fabric, data_->domain, ranks), c.kind, parse_algorithm(cost.algorithm));
+    const std::vector<LoadShare> shares =
+        link_loads(*data_->fabric, data_->domain, group_of(*data_->fabric, data_->domain, ranks), c.kind, parse_algorithm(cost.algorithm));
     out.reserve(shares.size());
     for (const LoadShare& s : shares) out.push_back({s.link, s.load});
     return out;
@@ -90,11 +92,13 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
     if (d.domain.spans_nodes || d.fabric->node_of(from) == d.fabric->node_of(to)) {
         // A pair that has less than a device's whole bandwidth reaches the same share of it.
-        return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate), d.extra_hop(from, to), "p2p");
+        return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate),
+                        d.extra_hop(from, to), "p2p");
     }
     const FabricTable& f = d.between;
     // One message uses one NIC, of the sender and of the receiver.
-    const double nic = std::min(d.fabric->nic_bandwidth(from).value, d.fabric->nic_bandwidth(to).value) * 1e-6 * d.fabric->devices_per_nic();
+    const double nic =
+        std::min(d.fabric->nic_bandwidth(from).value, d.fabric->nic_bandwidth(to).value) * 1e-6 * d.fabric->devices_per_nic();
     const double rate = f.p2p_eta * (nic > 0 ? nic : narrowest);
     const double us = f.p2p_base + (size >= 65536 ? f.p2p_rendezvous : 0) + size / rate;
     return d.bundle({us, rate, Algorithm::direct, Protocol::simple}, size, narrowest, d.extra_hop(from, to), "p2p");

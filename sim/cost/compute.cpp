@@ -12,10 +12,14 @@ namespace orrery {
 const char* kernel_name(AttentionKernel k) {
     switch (k) {
     case AttentionKernel::unfused:
-    case AttentionKernel::flash2: return "flash-2";
-    case AttentionKernel::flash1: return "flash-1";
-    case AttentionKernel::flash3: return "flash-3";
-    case AttentionKernel::cudnn: return "cudnn";
+    case AttentionKernel::flash2:
+        return "flash-2";
+    case AttentionKernel::flash1:
+        return "flash-1";
+    case AttentionKernel::flash3:
+        return "flash-3";
+    case AttentionKernel::cudnn:
+        return "cudnn";
     }
     return "flash-2";
 }
@@ -30,16 +34,22 @@ namespace {
 // What stands in where a device has no units for a precision: the next wider one that it has.
 std::vector<std::string> precisions_for(DType t, const std::string& recipe) {
     switch (t) {
-    case DType::nvfp4: return {"nvfp4", "mxfp8", "fp8", "bf16", "fp16", "fp32"};
-    case DType::mxfp8: return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
+    case DType::nvfp4:
+        return {"nvfp4", "mxfp8", "fp8", "bf16", "fp16", "fp32"};
+    case DType::mxfp8:
+        return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
     case DType::fp8:
         if (recipe == "blockwise") return {"fp8_block", "fp8", "bf16", "fp16", "fp32"};
         if (recipe == "mxfp8") return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
         return {"fp8", "bf16", "fp16", "fp32"};
-    case DType::bf16: return {"bf16", "fp32", "fp16"};
-    case DType::fp16: return {"fp16", "bf16", "fp32"};
-    case DType::tf32: return {"tf32", "fp32", "bf16", "fp16"};
-    default: return {"fp32", "tf32", "bf16", "fp16"};
+    case DType::bf16:
+        return {"bf16", "fp32", "fp16"};
+    case DType::fp16:
+        return {"fp16", "bf16", "fp32"};
+    case DType::tf32:
+        return {"tf32", "fp32", "bf16", "fp16"};
+    default:
+        return {"fp32", "tf32", "bf16", "fp16"};
     }
 }
 
@@ -51,9 +61,12 @@ template <class... F> Overloaded(F...) -> Overloaded<F...>;
 } // namespace
 
 double CostModel::Data::peak_of(const std::string& precision) const {
-    auto find = [&](const char* name) { const auto at = device.peak.find(name); return at == device.peak.end() ? 0.0 : at->second.value * 1e-6; };
+    auto find = [&](const char* name) {
+        const auto at = device.peak.find(name);
+        return at == device.peak.end() ? 0.0 : at->second.value * 1e-6;
+    };
     if (precision == "fp8_block") return find("fp8");
-    if (precision == "fp32" && find("fp32") == 0 && find("bf16") > 0) return find("bf16") / 6;   // six 16-bit passes make one of 32 bits
+    if (precision == "fp32" && find("fp32") == 0 && find("bf16") > 0) return find("bf16") / 6; // six 16-bit passes make one of 32 bits
     return find(precision.c_str());
 }
 
@@ -80,13 +93,17 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     d.bandwidth = bandwidth;
     d.l2 = static_cast<double>(device.l2_cache.count);
     d.clock = r.clock;
-    GemmProblem p{static_cast<double>(shape.m), static_cast<double>(shape.n), static_cast<double>(shape.k), static_cast<double>(batch),
-                  bytes_per_element(dtype), bytes_per_element(out), accumulate};
+    GemmProblem p{static_cast<double>(shape.m),
+                  static_cast<double>(shape.n),
+                  static_cast<double>(shape.k),
+                  static_cast<double>(batch),
+                  bytes_per_element(dtype),
+                  bytes_per_element(out),
+                  accumulate};
     const double us = gemm_us(*r.table, d, p);
     gemms.emplace(key, us);
     return us;
 }
-
 
 double CostModel::Data::buffer_bytes(const Plan& plan, const Op& op) const {
     double sum = 0;
@@ -103,40 +120,51 @@ KernelTime CostModel::Data::copy(const Copy& c) const {
 KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     const MemoryDevice memory{bandwidth};
     auto buffers = [&] { return buffer_bytes(plan, op); };
-    return std::visit(Overloaded{
-        [&](const Linear& w) -> KernelTime { return {gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), 1}; },
-        [&](const Matmul& w) -> KernelTime {
-            // Forward is one product; backward has one for each operand, of the same size.
-            const GemmShape left{w.m, w.k, w.n}, right{w.k, w.n, w.m};
-            if (w.direction == Direction::forward) return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false), 1};
-            if (w.direction == Direction::input_gradient) return {gemm(w.dtype, w.dtype, left, w.batch, false), 1};
-            if (w.direction == Direction::weight_gradient) return {gemm(w.dtype, w.dtype, right, w.batch, false), 1};
-            return {gemm(w.dtype, w.dtype, left, w.batch, false) + gemm(w.dtype, w.dtype, right, w.batch, false), 2};
+    return std::visit(
+        Overloaded{
+            [&](const Linear& w) -> KernelTime {
+                return {gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), 1};
+            },
+            [&](const Matmul& w) -> KernelTime {
+                // Forward is one product; backward has one for each operand, of the same size.
+                const GemmShape left{w.m, w.k, w.n}, right{w.k, w.n, w.m};
+                if (w.direction == Direction::forward) return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false), 1};
+                if (w.direction == Direction::input_gradient) return {gemm(w.dtype, w.dtype, left, w.batch, false), 1};
+                if (w.direction == Direction::weight_gradient) return {gemm(w.dtype, w.dtype, right, w.batch, false), 1};
+                return {gemm(w.dtype, w.dtype, left, w.batch, false) + gemm(w.dtype, w.dtype, right, w.batch, false), 2};
+            },
+            [&](const Attention& w) -> KernelTime {
+                const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
+                const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,
+                                        power * kernels.sustained_16};
+                return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
+            },
+            [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Norm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Pointwise& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Embedding& w) {
+                const bool forward = w.direction == Direction::forward,
+                           wide = !forward && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
+                const double activation = forward && !op.out.empty() ? element_bytes(plan, op.out.front())
+                                                                     : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
+                return memory_time(pointwise, kernels, memory, w, activation, wide);
+            },
+            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, whole_loss); },
+            [&](const OptimizerStep& w) -> KernelTime {
+                if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
+                return memory_time(pointwise, kernels, memory, w, buffers());
+            },
+            [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Copy& w) { return copy(w); },
+            [&](const HostSync&) -> KernelTime {
+                return {0, 0};
+            },
+            [&](const HostWork& w) -> KernelTime {
+                return {w.duration.seconds() * 1e6, 0};
+            },
+            [&](const auto&) -> KernelTime { impossible(fmt::format("op {} is not one of compute, a copy or host work", op.name)); },
         },
-        [&](const Attention& w) -> KernelTime {
-            const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
-            const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth, power * kernels.sustained_16};
-            return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
-        },
-        [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
-        [&](const Norm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
-        [&](const Pointwise& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
-        [&](const Embedding& w) {
-            const bool forward = w.direction == Direction::forward, wide = !forward && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
-            const double activation = forward && !op.out.empty() ? element_bytes(plan, op.out.front()) : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
-            return memory_time(pointwise, kernels, memory, w, activation, wide);
-        },
-        [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, whole_loss); },
-        [&](const OptimizerStep& w) -> KernelTime {
-            if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
-            return memory_time(pointwise, kernels, memory, w, buffers());
-        },
-        [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
-        [&](const Copy& w) { return copy(w); },
-        [&](const HostSync&) -> KernelTime { return {0, 0}; },
-        [&](const HostWork& w) -> KernelTime { return {w.duration.seconds() * 1e6, 0}; },
-        [&](const auto&) -> KernelTime { impossible(fmt::format("op {} is not one of compute, a copy or host work", op.name)); },
-    }, op.work);
+        op.work);
 }
 
 ComputeCost CostModel::compute(const Plan& plan, const Op& op) const {

@@ -21,22 +21,28 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.kernels = kernel_tables(c.device);
     d.pointwise = pointwise_table();
     const auto& whole = d.pointwise.whole_loss_frameworks;
-    d.whole_loss = scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
+    d.whole_loss =
+        scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
     d.custom_graph = c.graph.has_value();
     d.intra_latency = c.intra.latency;
     d.inter_latency = c.inter.latency;
-    Cluster inside;                                                // a custom graph says with its edges what a device can send
+    Cluster inside; // a custom graph says with its edges what a device can send
     inside.device = c.device;
     inside.intra = c.intra;
     if (d.custom_graph) inside.intra.bandwidth = fabric.scale_up_bandwidth(0);
     d.links = link_table(inside);
     d.domain = domain_of(c);
-    if (d.nodes > 1) d.between = fabric_table(c);   // a torus has one, too: unused
-    d.multicast = d.links.has_nvls && c.intra.kind == IntraKind::nvswitch && (c.device.architecture == "hopper" || c.device.architecture == "blackwell");
+    if (d.nodes > 1) d.between = fabric_table(c); // a torus has one, too: unused
+    d.multicast = d.links.has_nvls && c.intra.kind == IntraKind::nvswitch &&
+                  (c.device.architecture == "hopper" || c.device.architecture == "blackwell");
     d.bandwidth = c.device.memory_bandwidth.value * 1e-6;
     for (const char* p : {"bf16", "fp16", "fp32"})
-        if (d.peak_of(p) > 0) { d.peak_16 = d.peak_of(p); break; }
-    if (c.device.power_limit_w > 0 && c.device.power_limit_w < c.device.power_w) d.power = std::sqrt(c.device.power_limit_w / c.device.power_w);
+        if (d.peak_of(p) > 0) {
+            d.peak_16 = d.peak_of(p);
+            break;
+        }
+    if (c.device.power_limit_w > 0 && c.device.power_limit_w < c.device.power_w)
+        d.power = std::sqrt(c.device.power_limit_w / c.device.power_w);
     auto known = [](double mine, double otherwise) { return mine > 0 ? mine * 1e-6 : otherwise; };
     d.host_memory = known(c.host.memory_bandwidth.value, d.pointwise.host_memory) * d.pointwise.host_share / d.devices_per_node;
     d.pcie = known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share;
@@ -62,7 +68,8 @@ std::vector<std::string> CostModel::provenance() const {
     const GemmRate r = d.rate(d.training.precision);
     line("gemm " + r.name, r.table->source);
     if (r.name != name(d.training.precision))
-        out.push_back(fmt::format("gemm {}: assumed: {} has no units of its own for it, timed as {}", name(d.training.precision), d.device.name, r.name));
+        out.push_back(fmt::format("gemm {}: assumed: {} has no units of its own for it, timed as {}", name(d.training.precision),
+                                  d.device.name, r.name));
     if (d.strategy.flash_attention && d.runtime.attention_kernel != AttentionKernel::unfused) {
         const char* kernel = kernel_name(d.runtime.attention_kernel);
         line(std::string("attention ") + kernel, d.kernels.attention.at(kernel).source);

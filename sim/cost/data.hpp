@@ -21,7 +21,8 @@ struct GemmKey {
 struct GemmKeyHash {
     std::size_t operator()(const GemmKey& key) const {
         std::uint64_t h = 0x9e3779b97f4a7c15u;
-        for (std::int64_t v : {key.m, key.n, key.k, key.batch, static_cast<std::int64_t>(key.dtype) * 512 + key.out * 2 + (key.accumulate ? 1 : 0)})
+        for (std::int64_t v :
+             {key.m, key.n, key.k, key.batch, static_cast<std::int64_t>(key.dtype) * 512 + key.out * 2 + (key.accumulate ? 1 : 0)})
             h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
         return h;
     }
@@ -31,14 +32,18 @@ struct GemmKeyHash {
 struct KnownGroup {
     std::vector<int> ranks;
     Group group;
-    double hop = 0;                              // of its fabric, or of its domain's links where it is on one node: more than the fits' (us)
+    double hop = 0; // of its fabric, or of its domain's links where it is on one node: more than the fits' (us)
     mutable double link_rate[5][8] = {};
 };
 
 // The table, peak (flops/us) and clock that serve a precision, and the name of the one it is timed as.
-struct GemmRate { const GemmTable* table; double peak, clock; std::string name; };
+struct GemmRate {
+    const GemmTable* table;
+    double peak, clock;
+    std::string name;
+};
 
-const char* kernel_name(AttentionKernel k);   // "flash-2"
+const char* kernel_name(AttentionKernel k); // "flash-2"
 
 struct CostModel::Data {
     Device device;
@@ -53,11 +58,11 @@ struct CostModel::Data {
     FabricTable between;
     Domain domain;
     bool custom_graph = false;
-    Time intra_latency, inter_latency;                       // of the cluster, zero: not said
+    Time intra_latency, inter_latency; // of the cluster, zero: not said
     bool multicast = false;
-    double bandwidth = 1, peak_16 = 1, power = 1;            // bytes/us, flops/us; power: clock factor of a limit below the board's
-    double host_memory = 1, pcie = 1, nvme = 1;              // bytes/us, of one device
-    bool whole_loss = false;                                 // the framework's own loss over an undivided vocabulary
+    double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
+    double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
+    bool whole_loss = false;                      // the framework's own loss over an undivided vocabulary
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;

@@ -9,7 +9,9 @@
 namespace orrery {
 namespace {
 
-struct Tile { double m, n; };
+struct Tile {
+    double m, n;
+};
 
 constexpr Tile wide_tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {256, 64}, {128, 64}, {64, 128}, {64, 64}};
 constexpr Tile block_tiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64}, {128, 32}, {64, 32}};
@@ -25,7 +27,9 @@ double join8(double a, double b) {
     const double hi = std::max(a, b), lo = std::min(a, b);
     if (hi <= 0) return 0;
     double r = lo / hi;
-    r *= r; r *= r; r *= r;
+    r *= r;
+    r *= r;
+    r *= r;
     return hi * std::sqrt(std::sqrt(std::sqrt(1 + r)));
 }
 
@@ -43,7 +47,8 @@ double plain_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p) {
 }
 
 double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, double feed, double memory) {
-    const std::span<const Tile> tiles = t.menu == TileMenu::block128 ? std::span<const Tile>(block_tiles) : std::span<const Tile>(wide_tiles);
+    const std::span<const Tile> tiles =
+        t.menu == TileMenu::block128 ? std::span<const Tile>(block_tiles) : std::span<const Tile>(wide_tiles);
     const bool may_split = t.menu == TileMenu::wide && p.batch == 1;
     double best = std::numeric_limits<double>::infinity();
     for (const Tile& tile : tiles) {
@@ -56,7 +61,7 @@ double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, d
             const double one = (join8(mma, operands) + t.tile * std::sqrt(tile.m * tile.n / 32768)) / d.clock;
             const double waves = (1 - t.soft_waves) * std::ceil(count / d.processors) + t.soft_waves * std::max(1.0, count / d.processors);
             const double extra = s > 1 ? t.split + 4.0 * s * p.m * p.n / feed : 0;
-            if (waves * one + extra >= best) continue;   // the join below only adds
+            if (waves * one + extra >= best) continue; // the join below only adds
             best = std::min(best, join(waves * one, memory, 3) + extra);
         }
     }

@@ -5,7 +5,8 @@
 //   t_tile = N8(2 tm tn K S / (efficiency P), (tm+tn) K bytes S / F) + tile sqrt(tm tn / 32768)
 //   t_cta  = t_tile ((1-soft) ceil(T/S) + soft max(1, T/S))                         t_mem = V / (stream B)
 //   t      = N3(t_cta, t_mem) + [s>1] (split + 4 s m n / F),   t *= 1 + throttle t/(t+3000),   total = t0 + t
-// with N_p(a,b) = (a^p + b^p)^(1/p). Worked example: 8192^3 bf16 on A100 has 2048 tiles of 256x128 in 19 waves of 108: 4.26 ms, 258 TFLOP/s.
+// with N_p(a,b) = (a^p + b^p)^(1/p). Worked example: 8192^3 bf16 on A100 has 2048 tiles of 256x128 in 19 waves of 108: 4.26 ms, 258
+// TFLOP/s.
 #pragma once
 
 #include "sim/cost/calibration.hpp"
@@ -16,11 +17,14 @@ namespace orrery {
 struct GemmDevice {
     double processors = 1, peak = 1, peak_16 = 1, bandwidth = 1, l2 = 0;
     double clock = 1;
-    bool cold = true;     // operands come from HBM, as in training; false: as in repeated benchmarks
+    bool cold = true; // operands come from HBM, as in training; false: as in repeated benchmarks
 };
 
 // batch GEMMs of C[m,n] = A[m,k] B[n,k]^T. in_bytes, out_bytes: per element; accumulate: C is read, too.
-struct GemmProblem { double m, n, k, batch = 1, in_bytes = 2, out_bytes = 2; bool accumulate = false; };
+struct GemmProblem {
+    double m, n, k, batch = 1, in_bytes = 2, out_bytes = 2;
+    bool accumulate = false;
+};
 
 double gemm_us(const GemmTable& table, const GemmDevice& device, const GemmProblem& problem);
 

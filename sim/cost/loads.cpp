@@ -32,7 +32,7 @@ struct Loads {
     const Fabric& fabric;
     Wiring wiring;
     std::vector<LoadShare> raw;
-    std::vector<LinkShare> route;   // of the pair at hand
+    std::vector<LinkShare> route; // of the pair at hand
 
     void add(int from, int to, double weight) {
         if (from == to || weight <= 0) return;
@@ -48,7 +48,9 @@ struct Loads {
         for (std::size_t i = 0; i < raw.size();) {
             std::size_t end = i + 1;
             while (end < raw.size() && raw[end].link == raw[i].link) ++end;
-            if (end - i > 1) std::sort(raw.begin() + static_cast<std::ptrdiff_t>(i), raw.begin() + static_cast<std::ptrdiff_t>(end), [](const LoadShare& x, const LoadShare& y) { return x.load < y.load; });
+            if (end - i > 1)
+                std::sort(raw.begin() + static_cast<std::ptrdiff_t>(i), raw.begin() + static_cast<std::ptrdiff_t>(end),
+                          [](const LoadShare& x, const LoadShare& y) { return x.load < y.load; });
             LoadShare sum = raw[i];
             for (++i; i < end; ++i) sum.load += raw[i].load;
             raw[out++] = sum;
@@ -71,7 +73,7 @@ std::vector<std::vector<int>> neighbours(const Fabric& fabric, std::span<const i
     auto adjacent = [&](int a, int b) {
         route.clear();
         fabric.append_route(a, b, route);
-        return a != b && (route.size() == 1 || (route.size() == 2 && route[0].share < 1));   // a ring of two: both of its links
+        return a != b && (route.size() == 1 || (route.size() == 2 && route[0].share < 1)); // a ring of two: both of its links
     };
     // A torus looks alike from everywhere but at its seams: the distances seen from a few members are the ones to try from all.
     std::vector<int> offsets;
@@ -84,7 +86,8 @@ std::vector<std::vector<int>> neighbours(const Fabric& fabric, std::span<const i
     std::vector<std::vector<int>> out(node.size());
     for (std::size_t i = 0; i < node.size(); ++i)
         for (int o : offsets)
-            if (std::binary_search(sorted.begin(), sorted.end(), node[i] + o) && adjacent(node[i], node[i] + o)) out[i].push_back(node[i] + o);
+            if (std::binary_search(sorted.begin(), sorted.end(), node[i] + o) && adjacent(node[i], node[i] + o))
+                out[i].push_back(node[i] + o);
     return out;
 }
 
@@ -115,7 +118,10 @@ void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double 
 
 // One ring a lane through all nodes: inside a node a byte passes all but one of its members' links.
 void ring(Loads& l, const Group& g, double v) {
-    if (g.nodes == 1) { around_node(l, g.node(0), v); return; }
+    if (g.nodes == 1) {
+        around_node(l, g.node(0), v);
+        return;
+    }
     const std::size_t nodes = static_cast<std::size_t>(g.nodes);
     for (std::size_t k = 0; k < nodes; ++k) {
         const double size = static_cast<double>(g.node(k).size());
@@ -138,7 +144,8 @@ void tree(Loads& l, const Group& g) {
     const int n = g.nodes;
     for (int second = 0; second < 2; ++second)
         for (int i = 1; i < n; ++i) {
-            const auto child = static_cast<std::size_t>((i + second) % n), parent = static_cast<std::size_t>((tree_parent(i, n) + second) % n);
+            const auto child = static_cast<std::size_t>((i + second) % n),
+                       parent = static_cast<std::size_t>((tree_parent(i, n) + second) % n);
             between(l, g, child, parent, 0.5);
             between(l, g, parent, child, 0.5);
         }
@@ -207,9 +214,12 @@ Domain domain_of(const Cluster& c) {
     if (c.graph) return {};
     switch (c.intra.kind) {
     case IntraKind::nvlink_mesh:
-    case IntraKind::infinity_fabric: return {Wiring::mesh, false};
-    case IntraKind::torus: return {Wiring::torus, c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus};
-    default: return {};
+    case IntraKind::infinity_fabric:
+        return {Wiring::mesh, false};
+    case IntraKind::torus:
+        return {Wiring::torus, c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus};
+    default:
+        return {};
     }
 }
 
@@ -223,7 +233,7 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
         g.reach = reach_of(fabric, domain.wiring, ranks);
         return g;
     }
-    std::vector<std::pair<int, int>> seen;       // node, its index here; sorted by node
+    std::vector<std::pair<int, int>> seen; // node, its index here; sorted by node
     std::vector<int> index(ranks.size()), count;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
         const int node = fabric.node_of(ranks[i]);
@@ -244,7 +254,8 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
     for (std::size_t k = 0; k < count.size(); ++k) g.begin[k + 1] = g.begin[k] + count[k];
     std::vector<int> next(g.begin.begin(), g.begin.end() - 1);
     g.members.resize(ranks.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i) g.members[static_cast<std::size_t>(next[static_cast<std::size_t>(index[i])]++)] = ranks[i];
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+        g.members[static_cast<std::size_t>(next[static_cast<std::size_t>(index[i])]++)] = ranks[i];
     g.lanes = *std::min_element(count.begin(), count.end());
     if (g.nodes > 1) {
         g.nic_rate = nic_rate(fabric, g.node(0));
@@ -259,9 +270,14 @@ std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Gro
     Loads l{fabric, domain.wiring, {}, {}};
     const double v = volume(kind, g.n);
     switch (algorithm) {
-    case Algorithm::none: break;
-    case Algorithm::ring: ring(l, g, v); break;
-    case Algorithm::nvls: inside(l, g, 1 + 1.0 / g.lanes); break;
+    case Algorithm::none:
+        break;
+    case Algorithm::ring:
+        ring(l, g, v);
+        break;
+    case Algorithm::nvls:
+        inside(l, g, 1 + 1.0 / g.lanes);
+        break;
     case Algorithm::tree:
         inside(l, g, 2 * volume(CollectiveKind::all_gather, g.lanes));
         tree(l, g);
@@ -278,7 +294,9 @@ std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Gro
         inside(l, g, volume(kind, g.lanes));
         across(l, g, volume(kind, g.nodes));
         break;
-    case Algorithm::direct: all_to_all(l, g); break;
+    case Algorithm::direct:
+        all_to_all(l, g);
+        break;
     }
     return l.merged();
 }

@@ -9,20 +9,34 @@ namespace {
 
 const char* entry_name(PointwiseKind k) {
     switch (k) {
-    case PointwiseKind::gelu: return "gelu";
-    case PointwiseKind::relu: return "relu";
-    case PointwiseKind::swiglu: return "swiglu";
-    case PointwiseKind::geglu: return "geglu";
-    case PointwiseKind::bias: return "bias";
-    case PointwiseKind::dropout: return "dropout";
-    case PointwiseKind::add: return "add";
-    case PointwiseKind::bias_dropout_add: return "bias-dropout-add";
-    case PointwiseKind::rope: return "rope";
-    case PointwiseKind::scale: return "scale";
-    case PointwiseKind::cast: return "cast";
-    case PointwiseKind::copy: return "copy";
-    case PointwiseKind::zero: return "zero";
-    case PointwiseKind::alibi: return "alibi";
+    case PointwiseKind::gelu:
+        return "gelu";
+    case PointwiseKind::relu:
+        return "relu";
+    case PointwiseKind::swiglu:
+        return "swiglu";
+    case PointwiseKind::geglu:
+        return "geglu";
+    case PointwiseKind::bias:
+        return "bias";
+    case PointwiseKind::dropout:
+        return "dropout";
+    case PointwiseKind::add:
+        return "add";
+    case PointwiseKind::bias_dropout_add:
+        return "bias-dropout-add";
+    case PointwiseKind::rope:
+        return "rope";
+    case PointwiseKind::scale:
+        return "scale";
+    case PointwiseKind::cast:
+        return "cast";
+    case PointwiseKind::copy:
+        return "copy";
+    case PointwiseKind::zero:
+        return "zero";
+    case PointwiseKind::alibi:
+        return "alibi";
     }
     return "copy";
 }
@@ -54,18 +68,20 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Softmax& op, double buffer_bytes) {
-    return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes, op.fused);
+    return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes,
+                    op.fused);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, bool whole) {
     const std::size_t mode = op.fused ? 1 : whole ? 2 : 0, part = static_cast<std::size_t>(op.part);
-    const double per_token = 16;   // the target, its logit and the statistics
+    const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);
     return timed(k, d, bytes, t.loss_phi, op.fused, t.loss_kernels[mode][part]);
 }
 
-KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Embedding& op, double element_bytes, bool wide_gradient) {
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Embedding& op, double element_bytes,
+                       bool wide_gradient) {
     const double rows = static_cast<double>(op.tokens * op.hidden) * element_bytes;
     if (op.direction == Direction::forward) return timed(k, d, 2 * rows, t.embedding_phi, true, 1);
     const double table = static_cast<double>(op.vocab * op.hidden);
@@ -82,7 +98,9 @@ double parameter_bytes(const std::array<double, 2>& per_parameter, double elemen
     return fused ? bytes : bytes * per_parameter[0] / per_parameter[1];
 }
 
-int launches(const PointwiseTable& t, std::int64_t elements) { return 1 + static_cast<int>(static_cast<double>(elements) / t.optimizer_kernel_elements); }
+int launches(const PointwiseTable& t, std::int64_t elements) {
+    return 1 + static_cast<int>(static_cast<double>(elements) / t.optimizer_kernel_elements);
+}
 
 } // namespace
 
@@ -93,7 +111,8 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 
 double optimizer_bytes(const PointwiseTable& t, const OptimizerStep& op, double buffer_bytes) {
     const char* names[] = {"sgd", "momentum", "adam", "lamb", "lars"};
-    return parameter_bytes(t.optimizer.at(names[static_cast<std::size_t>(op.kind)]), static_cast<double>(op.elements), op.fused, buffer_bytes);
+    return parameter_bytes(t.optimizer.at(names[static_cast<std::size_t>(op.kind)]), static_cast<double>(op.elements), op.fused,
+                           buffer_bytes);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const OptimizerStep& op, double buffer_bytes) {

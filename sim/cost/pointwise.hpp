@@ -7,22 +7,31 @@
 
 namespace orrery {
 
-struct MemoryDevice { double bandwidth = 1; };          // bytes/us
-struct KernelTime { double us = 0; int kernels = 1; };
+struct MemoryDevice {
+    double bandwidth = 1;
+}; // bytes/us
+struct KernelTime {
+    double us = 0;
+    int kernels = 1;
+};
 
 // buffer_bytes: sum of the op's input and output buffers; 0: taken from the shape, for a 2-byte type.
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op,
+                       double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Norm& op, double buffer_bytes);
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op,
+                       double buffer_bytes);
 // whole: not split over ranks and left to PyTorch's own eager loss.
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op, bool whole);
 // element_bytes: of the activation; wide_gradient: the dense gradient is added into one of 4-byte elements.
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Embedding& op, double element_bytes,
-                       bool wide_gradient);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Embedding& op,
+                       double element_bytes, bool wide_gradient);
 // Both: at most the buffers' bytes (fewer without master weights, with 16-bit gradients), at most the table's per parameter (where a
 // buffer is bigger than the shard that is stepped).
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const GradientNorm& op, double buffer_bytes);
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const OptimizerStep& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const GradientNorm& op,
+                       double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const OptimizerStep& op,
+                       double buffer_bytes);
 double optimizer_bytes(const PointwiseTable& table, const OptimizerStep& op, double buffer_bytes);
 
 } // namespace orrery

@@ -43,9 +43,9 @@ TEST(Collectives, ChooseAsNcclDoes) {
     EXPECT_EQ(algorithm("h100-sxm-80gb", ar, 8, 2 * mib), "nvls");
     EXPECT_NE(algorithm("b200-192gb", ar, 8, 2 * mib), "nvls");
     EXPECT_EQ(algorithm("b200-192gb", ar, 8, 4 * mib), "nvls");
-    EXPECT_NE(algorithm("h100-sxm-80gb", ar, 4, 512 * mib), "nvls");              // from 5 on, on Hopper
+    EXPECT_NE(algorithm("h100-sxm-80gb", ar, 4, 512 * mib), "nvls"); // from 5 on, on Hopper
     EXPECT_EQ(algorithm("h100-sxm-80gb", ar, 5, 8192 * mib), "nvls");
-    EXPECT_NE(algorithm("h100-sxm-80gb", ar, 8, 64 * mib, DType::uint8), "nvls");  // multicast does not add bytes
+    EXPECT_NE(algorithm("h100-sxm-80gb", ar, 8, 64 * mib, DType::uint8), "nvls"); // multicast does not add bytes
     EXPECT_EQ(algorithm("h100-sxm-80gb", ag, 8, 512 * mib), "ring/Simple");
     EXPECT_EQ(algorithm("a100-sxm-80gb", ar, 8, 512 * mib), "ring/Simple");
 }
@@ -68,11 +68,12 @@ TEST(Collectives, TheScenarioCanForceAnAlgorithm) {
 TEST(Collectives, RingVolumesInsideANode) {
     const Costs c(on_device("a100-sxm-80gb", 8));
     for (int n : {2, 3, 8})
-        for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
+        for (auto kind :
+             {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
             const auto group = ranks(n);
             const double expected = (kind == CollectiveKind::all_reduce ? 2.0 : 1.0) * (n - 1) / n;
             const auto loads = c.loads(kind, 64 * mib, c.collective(kind, 64 * mib, group), group);
-            EXPECT_EQ(loads.size(), static_cast<std::size_t>(2 * n));   // out and in of each
+            EXPECT_EQ(loads.size(), static_cast<std::size_t>(2 * n)); // out and in of each
             for (const LinkLoad& l : loads) EXPECT_NEAR(l.load, expected, 1e-12) << orrery::name(kind) << " " << n;
         }
 }
@@ -83,7 +84,7 @@ double nic_bytes(const Costs& c, const std::vector<LinkLoad>& loads, int node) {
         const Link& link = c.fabric.links()[static_cast<std::size_t>(l.link)];
         if (link.kind == LinkKind::nic && link.node == node) out += l.load;
     }
-    return out / 2;   // out and in
+    return out / 2; // out and in
 }
 
 // Bytes through a node's NICs, each way, per byte of S: ring 2(n-1)/n; tree S with two nodes, at most 2 S with more; SHARP S;
@@ -103,8 +104,10 @@ TEST(Collectives, VolumesBetweenNodes) {
         EXPECT_NEAR(most["ring"], 2.0 * (n - 1) / n, 1e-9) << nodes;
         EXPECT_NEAR(most["hierarchical"], 2.0 * (nodes - 1) / nodes, 1e-9) << nodes;
         EXPECT_NEAR(most["sharp"], 1, 1e-9) << nodes;
-        if (nodes == 2) EXPECT_NEAR(most["tree"], 1, 1e-9);
-        else EXPECT_NEAR(most["tree"], 2, 0.51) << nodes;
+        if (nodes == 2)
+            EXPECT_NEAR(most["tree"], 1, 1e-9);
+        else
+            EXPECT_NEAR(most["tree"], 2, 0.51) << nodes;
         EXPECT_LE(most["tree"], 2 + 1e-9) << nodes;
     }
 }
@@ -146,11 +149,13 @@ TEST(Collectives, MoreBytesAreNeverFasterWithOneAlgorithm) {
         for (int nodes : {1, 2, 8}) {
             const Costs c(on_cluster(cluster, nodes));
             const auto group = ranks(8 * nodes);
-            for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
+            for (auto kind :
+                 {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
                 std::map<std::string, double> last;
                 for (double bytes = 1024; bytes < 4e9; bytes *= 1.5) {
                     const CommCost cost = c.collective(kind, bytes, group);
-                    EXPECT_GE(alone_us(cost), last[cost.algorithm]) << cluster << " x" << nodes << " " << orrery::name(kind) << " " << bytes << " " << cost.algorithm;
+                    EXPECT_GE(alone_us(cost), last[cost.algorithm])
+                        << cluster << " x" << nodes << " " << orrery::name(kind) << " " << bytes << " " << cost.algorithm;
                     last[cost.algorithm] = alone_us(cost);
                 }
             }
@@ -159,7 +164,8 @@ TEST(Collectives, MoreBytesAreNeverFasterWithOneAlgorithm) {
 
 TEST(Collectives, FasterLinksAreNeverSlower) {
     for (double bytes : {1e4, 1e6, 1e8, 4e9})
-        for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
+        for (auto kind :
+             {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
             Scenario slow = on_cluster("dgx-a100-80gb", 4), fast = slow, wide = slow;
             slow.strategy.collective_algorithm = fast.strategy.collective_algorithm = wide.strategy.collective_algorithm = "ring";
             fast.cluster.inter.nic_bandwidth = slow.cluster.inter.nic_bandwidth * 1.4;
@@ -172,7 +178,8 @@ TEST(Collectives, FasterLinksAreNeverSlower) {
 
 // H800's NVLink is cut to 200 of 450 GB/s: 1/2.25 of H100's rates but for a rank's own copy.
 TEST(Collectives, ANarrowerLinkScalesTheClass) {
-    const double h100 = single("h100-sxm-80gb", CollectiveKind::all_gather, 8, 4096 * mib), h800 = single("h800-sxm-80gb", CollectiveKind::all_gather, 8, 4096 * mib);
+    const double h100 = single("h100-sxm-80gb", CollectiveKind::all_gather, 8, 4096 * mib),
+                 h800 = single("h800-sxm-80gb", CollectiveKind::all_gather, 8, 4096 * mib);
     EXPECT_NEAR(h800 / h100, 2.2, 0.05);
 }
 
@@ -181,16 +188,19 @@ TEST(Collectives, AMeshHasTheLinksThatLeadToMembers) {
     Scenario s = on_device("mi300x", 8);
     s.cluster.intra.kind = IntraKind::infinity_fabric;
     const Costs c(s);
-    auto bus = [&](int n) { return 4e9 / alone_us(c.collective(CollectiveKind::all_reduce, 4e9, ranks(n))) * 1e-3 * volume(CollectiveKind::all_reduce, n); };
+    auto bus = [&](int n) {
+        return 4e9 / alone_us(c.collective(CollectiveKind::all_reduce, 4e9, ranks(n))) * 1e-3 * volume(CollectiveKind::all_reduce, n);
+    };
     EXPECT_NEAR(bus(2), 47.7, 6);
     EXPECT_NEAR(bus(8), 313, 30);
 }
 
 TEST(Transfers, InsideANodeAndAcross) {
     const Costs c(on_cluster("dgx-a100-80gb", 2));
-    const double inside = alone_us(c.model.transfer(Bytes::mebibytes(256), 0, 1)), across = alone_us(c.model.transfer(Bytes::mebibytes(256), 0, 8));
-    EXPECT_NEAR(256 * mib / inside * 1e-3, 195, 10);          // published: 197 GB/s between two A100
-    EXPECT_NEAR(256 * mib / across * 1e-3, 0.8 * 25, 0.5);    // one HDR NIC
+    const double inside = alone_us(c.model.transfer(Bytes::mebibytes(256), 0, 1)),
+                 across = alone_us(c.model.transfer(Bytes::mebibytes(256), 0, 8));
+    EXPECT_NEAR(256 * mib / inside * 1e-3, 195, 10);       // published: 197 GB/s between two A100
+    EXPECT_NEAR(256 * mib / across * 1e-3, 0.8 * 25, 0.5); // one HDR NIC
     EXPECT_GT(alone_us(c.model.transfer({8}, 0, 8)), 10);
     EXPECT_EQ(alone_us(c.model.transfer({1000}, 5, 5)), 0);
 }
@@ -214,7 +224,8 @@ TEST(Collectives, ACustomGraphsOwnLinksBind) {
     Scenario s = on_device("h100-sxm-80gb", 2);
     ExplicitGraph g;
     g.vertices = {{"gpu0", ExplicitGraph::VertexKind::device, 0}, {"gpu1", ExplicitGraph::VertexKind::device, 0}};
-    for (auto [from, to] : {std::pair{0, 1}, std::pair{1, 0}}) g.edges.push_back({from, to, BytesPerSecond::gigabytes(10), Time::microseconds(2)});
+    for (auto [from, to] : {std::pair{0, 1}, std::pair{1, 0}})
+        g.edges.push_back({from, to, BytesPerSecond::gigabytes(10), Time::microseconds(2)});
     s.cluster.graph = g;
     const Costs c(s);
     const double us = alone_us(c.model.transfer(Bytes::gigabytes(1), 0, 1));

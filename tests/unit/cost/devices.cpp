@@ -29,7 +29,8 @@ std::vector<Work> all_work(DType t) {
             out.push_back(Softmax{d, 4096, 2048, true, fused});
             out.push_back(Softmax{d, 4096, 2048, false, fused});
             for (NormKind k : {NormKind::layernorm, NormKind::rmsnorm}) out.push_back(Norm{d, k, 4096, 4096, fused});
-            for (int k = 0; k <= static_cast<int>(PointwiseKind::alibi); ++k) out.push_back(Pointwise{static_cast<PointwiseKind>(k), d, 1 << 20, fused});
+            for (int k = 0; k <= static_cast<int>(PointwiseKind::alibi); ++k)
+                out.push_back(Pointwise{static_cast<PointwiseKind>(k), d, 1 << 20, fused});
         }
         out.push_back(Embedding{d, 4096, 4096, 32000});
     }
@@ -50,7 +51,8 @@ TEST(EveryDevice, TimesEveryOpInEveryPrecision) {
         for (DType t : {DType::fp32, DType::tf32, DType::fp16, DType::bf16, DType::fp8, DType::mxfp8, DType::nvfp4})
             for (const Work& w : all_work(t)) {
                 const double us = c.compute_us(w);
-                EXPECT_TRUE(std::isfinite(us) && us > 0.1 && us < 1e8) << name << " " << kind_name(w) << " in " << orrery::name(t) << ": " << us;
+                EXPECT_TRUE(std::isfinite(us) && us > 0.1 && us < 1e8)
+                    << name << " " << kind_name(w) << " in " << orrery::name(t) << ": " << us;
             }
         EXPECT_EQ(c.compute_us(HostSync{}), 0);
         EXPECT_DOUBLE_EQ(c.compute_us(HostWork{Time::microseconds(250)}), 250);
@@ -129,17 +131,20 @@ TEST(EveryCluster, TimesEveryCollectiveWithinItsLinks) {
             if (n / nodes > 2) groups.push_back(ranks(n / nodes / 2));
             for (const auto& group : groups) {
                 if (group.size() < 2) continue;
-                for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all, CollectiveKind::broadcast})
+                for (auto kind : {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
+                                  CollectiveKind::all_to_all, CollectiveKind::broadcast})
                     for (double bytes : {0.0, 1000.0, 3e6, 5e8}) {
                         const CommCost cost = c.collective(kind, bytes, group);
-                        const std::string where = name + " x" + std::to_string(nodes) + " " + orrery::name(kind) + " of " + std::to_string(group.size());
+                        const std::string where =
+                            name + " x" + std::to_string(nodes) + " " + orrery::name(kind) + " of " + std::to_string(group.size());
                         EXPECT_GT(microseconds(cost.latency), 0) << where;
                         EXPECT_TRUE(cost.cap.value > 0 && std::isfinite(cost.cap.value)) << where;
                         const auto loads = c.loads(kind, bytes, cost, group);
                         EXPECT_FALSE(loads.empty()) << where;
                         for (const LinkLoad& l : loads) {
                             const Link& link = c.fabric.links()[static_cast<std::size_t>(l.link)];
-                            EXPECT_LE(l.load * cost.cap.value, link.capacity.value * (1 + 1e-9)) << where << " " << link.name << " " << cost.algorithm;
+                            EXPECT_LE(l.load * cost.cap.value, link.capacity.value * (1 + 1e-9))
+                                << where << " " << link.name << " " << cost.algorithm;
                         }
                     }
             }

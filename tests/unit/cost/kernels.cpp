@@ -14,7 +14,8 @@ Attention attention(Direction direction, std::int64_t seq, AttentionKernel kerne
 
 // TFLOP/s as the README of flash-attention counts them, the sustained clock (0.85) taken out.
 double readme_tflops(const Costs& c, const Attention& a) {
-    const double forward = 4.0 * 128 * 16 * static_cast<double>(a.batch) * static_cast<double>(a.seq_q) * static_cast<double>(a.seq_kv) * (a.causal ? 0.5 : 1);
+    const double forward =
+        4.0 * 128 * 16 * static_cast<double>(a.batch) * static_cast<double>(a.seq_q) * static_cast<double>(a.seq_kv) * (a.causal ? 0.5 : 1);
     return forward * (a.direction == Direction::forward ? 1 : 2.5) / c.compute_us(a) * 1e-6 / 0.85;
 }
 
@@ -32,7 +33,7 @@ TEST(AttentionCost, ShortRowsAndFewHeadsPay) {
     EXPECT_LT(readme_tflops(c, attention(Direction::forward, 512)), 0.65 * readme_tflops(c, attention(Direction::forward, 16384)));
     Attention lone = attention(Direction::forward, 4096);
     lone.batch = 1;
-    lone.heads = lone.kv_heads = 1;   // 32 blocks of rows for 132 processors
+    lone.heads = lone.kv_heads = 1; // 32 blocks of rows for 132 processors
     const double full = c.compute_us(attention(Direction::forward, 4096)), alone = c.compute_us(lone);
     EXPECT_LT(alone, full);
     EXPECT_GT(alone, full / 64);
@@ -50,7 +51,8 @@ TEST(AttentionCost, BackwardTakesTwoAndAHalfToFourTimesForward) {
     for (const char* name : {"a100-sxm-80gb", "h100-sxm-80gb", "b200-192gb"})
         for (AttentionKernel k : {AttentionKernel::flash2, AttentionKernel::flash3, AttentionKernel::cudnn}) {
             const Costs c(on_device(name));
-            const double ratio = c.compute_us(attention(Direction::backward, 8192, k)) / c.compute_us(attention(Direction::forward, 8192, k));
+            const double ratio =
+                c.compute_us(attention(Direction::backward, 8192, k)) / c.compute_us(attention(Direction::forward, 8192, k));
             EXPECT_GT(ratio, 2.4) << name;
             EXPECT_LT(ratio, 4.0) << name;
         }
@@ -59,7 +61,7 @@ TEST(AttentionCost, BackwardTakesTwoAndAHalfToFourTimesForward) {
 TEST(PointwiseCost, IsBytesOverBandwidth) {
     const Costs c(on_device("h100-sxm-80gb"));
     const double bytes = 4e9, us = c.compute_us(Pointwise{PointwiseKind::gelu, Direction::forward, 1000000000, true}, bytes);
-    EXPECT_GT(us, bytes / 3.35e6);             // never above HBM's peak
+    EXPECT_GT(us, bytes / 3.35e6); // never above HBM's peak
     EXPECT_LT(us, bytes / (0.7 * 3.35e6));
     // Without buffers the shape says the same: 4 bytes an element.
     EXPECT_DOUBLE_EQ(c.compute_us(Pointwise{PointwiseKind::gelu, Direction::forward, 1000000000, true}), us);
@@ -77,7 +79,8 @@ TEST(PointwiseCost, EagerIsNeverFasterThanFused) {
             EXPECT_GE(c.compute_us(Pointwise{k, d, 1 << 24, false}), c.compute_us(Pointwise{k, d, 1 << 24, true})) << kind;
         }
     for (Direction d : {Direction::forward, Direction::backward}) {
-        EXPECT_GT(c.compute_us(Norm{d, NormKind::rmsnorm, 8192, 8192, false}), 4 * c.compute_us(Norm{d, NormKind::rmsnorm, 8192, 8192, true}));
+        EXPECT_GT(c.compute_us(Norm{d, NormKind::rmsnorm, 8192, 8192, false}),
+                  4 * c.compute_us(Norm{d, NormKind::rmsnorm, 8192, 8192, true}));
         EXPECT_GT(c.compute_us(Softmax{d, 1 << 16, 4096, true, false}), c.compute_us(Softmax{d, 1 << 16, 4096, true, true}));
     }
 }
@@ -105,7 +108,7 @@ TEST(PointwiseCost, OptimizerMovesItsStates) {
     EXPECT_GT(fused, 30e9 / 3.35e6);
     EXPECT_LT(fused, 30e9 / (0.6 * 3.35e6));
     EXPECT_GT(c.compute_us(OptimizerStep{OptimizerKind::adam, 1000000000, false, false}), 1.8 * fused);
-    EXPECT_GT(c.compute_us(OptimizerStep{OptimizerKind::adam, 1000000000, true, true}), 10 * fused);   // on the host's memory
+    EXPECT_GT(c.compute_us(OptimizerStep{OptimizerKind::adam, 1000000000, true, true}), 10 * fused); // on the host's memory
     EXPECT_LT(c.compute_us(OptimizerStep{OptimizerKind::sgd, 1000000000, true, false}), fused);
 }
 
@@ -114,7 +117,8 @@ TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
     Scenario s = on_device("a100-sxm-80gb");
     auto total = [](const Scenario& x) {
         const Costs c(x);
-        return c.compute_us(CrossEntropy{CrossEntropy::Part::maximum, 16384, 65536, false}) + c.compute_us(CrossEntropy{CrossEntropy::Part::sums, 16384, 65536, false}) +
+        return c.compute_us(CrossEntropy{CrossEntropy::Part::maximum, 16384, 65536, false}) +
+               c.compute_us(CrossEntropy{CrossEntropy::Part::sums, 16384, 65536, false}) +
                c.compute_us(CrossEntropy{CrossEntropy::Part::gradient, 16384, 65536, false});
     };
     const double megatron = total(s);
@@ -130,7 +134,7 @@ TEST(PointwiseCost, OptimizerBuffersCountWhereTheyAreSmaller) {
     const OptimizerStep step{OptimizerKind::adam, 100000000, true, false};
     const double full = c.compute_us(step);
     EXPECT_LT(c.compute_us(step, 14.0 * 100000000), 0.55 * full);
-    EXPECT_EQ(c.compute_us(step, 60.0 * 100000000), full);   // a full-size parameter buffer of which a shard is stepped
+    EXPECT_EQ(c.compute_us(step, 60.0 * 100000000), full); // a full-size parameter buffer of which a shard is stepped
 }
 
 TEST(LaunchCost, FollowsTheRuntime) {

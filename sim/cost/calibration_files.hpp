@@ -1,0 +1,18 @@
+// Reading calibration files: shared by calibration.cpp and calibration_links.cpp, included by nobody else (it pulls in the JSON library).
+#pragma once
+
+#include "sim/cost/calibration.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace orrery::calibration {
+
+using Json = nlohmann::json;
+
+[[noreturn]] void broken(std::string_view file, std::string_view what); // a mistake in a file of ours: says so and aborts
+Json parse(const EmbeddedFile& file);
+std::vector<Json> files_of(std::string_view what); // those whose name begins so, in order of names
+Source source_of(const Json& j);
+double rate(const Json& j, const char* key); // GB/s to bytes/us
+
+} // namespace orrery::calibration
