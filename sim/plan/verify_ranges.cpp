@@ -27,7 +27,6 @@ struct Cell {
     std::uint32_t stamp = 0;
     State alive = State::unknown, written = State::unknown;
     std::uint8_t bits = 0;
-    bool listed = false;                   // an earlier read of what was not written has been reported
     std::int32_t writer = -1, readers = -1;   // of a storage: its last timed write, and the reads since (a list in readers_)
 };
 
@@ -208,6 +207,8 @@ void RangeCheck::run(const Stage& stage, const std::vector<QueueMask>& met_on, R
     summarise(range);
 }
 
+constexpr int most_queues = 48;   // of a stage: a mask of 64, and one exchange may bring several
+
 Stage split(const Plan& plan, const Program& program) {
     Stage s;
     s.program = &program;
@@ -224,13 +225,15 @@ Stage split(const Plan& plan, const Program& program) {
     const auto meet = [&](QueueId q) {
         if (s.queue_index[at(q)] < 0) s.queue_index[at(q)] = static_cast<std::int8_t>(s.queues++);
     };
-    for (const Range& r : s.ranges)
-        for (std::int32_t i = r.first; i < r.last && s.queues < 60; ++i) {
-            const Op& op = plan.blocks[at(r.block)].ops[at(i)];
+    for (std::size_t b = 0; b < of_block.size(); ++b) {
+        if (of_block[b].empty()) continue;
+        for (const Op& op : plan.blocks[b].ops) {
+            if (s.queues >= most_queues) return s;
             meet(op.queue);
             if (const auto* x = std::get_if<Exchange>(&op.work))
                 for (const Transfer& t : x->transfers) meet(queue_of(t.comm));
         }
+    }
     return s;
 }
 
@@ -279,8 +282,8 @@ std::vector<Stage> check_ranges(const Plan& plan, const Facts& facts, Findings& 
     std::vector<QueueMask> met_on(plan.buffers.size());
     for (const Program& program : plan.programs) {
         Stage stage = split(plan, program);
-        if (stage.queues >= 60) {
-            findings.add("structure", fmt::format("stage {}", program.stage), "uses more than 60 queues");
+        if (stage.queues >= most_queues) {
+            findings.add("structure", fmt::format("stage {}", program.stage), "uses more queues than can be followed");
             continue;
         }
         std::vector<std::int32_t> used;

@@ -1,0 +1,256 @@
+// Gradients, from the accumulation in backward blocks to the parameters' update: each weight a forward op reads gets its summand; what
+// ranks hold summands of is reduced over exactly those axes, after the last summand; every parameter is updated once, and its copies follow.
+#include "sim/plan/verify_parts.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <unordered_map>
+
+namespace orrery::verification {
+namespace {
+
+AxisMask partial_axes(const Plan& plan, const Facts& facts, BufferId b) {
+    AxisMask m = 0;
+    for (int a = 0; a < axis_count; ++a)
+        if (plan.buffers[at(b)].placement.kind[at(a)] == PlacementKind::partial) m = static_cast<AxisMask>(m | (1u << a));
+    return m & facts.wide;
+}
+
+std::string axes_text(AxisMask m) {
+    std::string text;
+    for (int a = 0; a < axis_count; ++a)
+        if (m >> a & 1) text += (text.empty() ? "" : ", ") + std::string(name(static_cast<Axis>(a)));
+    return text.empty() ? "nothing" : text;
+}
+
+// "w.l17.qkv.weight" and "g.l17.qkv.weight" are a parameter and its gradient.
+std::string_view tensor_of(const Buffer& b) { return std::string_view(b.name).substr(std::min<std::size_t>(2, b.name.size())); }
+bool is_parameter(const Buffer& b) { return b.kind == MemoryKind::parameters && b.name.starts_with("w.") && !b.name.starts_with("w.shard.") && !b.name.starts_with("w.flat."); }
+bool is_gradient(const Buffer& b) { return b.kind == MemoryKind::gradients && b.name.starts_with("g."); }
+
+struct Gradient {
+    AxisMask partial = 0;                     // over which axes each rank has a summand only
+    bool clean = false, summed = false;       // zeroed; something was added since
+    bool handed_on = false;                   // read by a reduction or by the update: no summand may follow
+};
+
+class StageGradients {
+  public:
+    StageGradients(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings)
+        : plan_(plan), facts_(facts), stage_(stage), findings_(findings), gradients_(plan.buffers.size()), updated_(plan.buffers.size(), 0), fed_by_(plan.buffers.size(), -1), follows_(plan.buffers.size(), 0), epoch_of_(stage.ranges.size(), -1) {}
+
+    void run();
+
+  private:
+    void fault(const char* rule, BufferId b, const std::string& what) { findings_.add(rule, place(plan_, *stage_.program, action_, op_), plan_.buffers[at(b)].name + " " + what); }
+    bool tracked(BufferId b) const {
+        const Buffer& x = plan_.buffers[at(b)];
+        return x.kind == MemoryKind::gradients || (x.kind == MemoryKind::communication && x.name.starts_with("g."));
+    }
+    void accumulate(BufferId b);
+    void visit(const Op& op);
+    void reduce(const Op& op, const Collective& c);
+    void consume(const Op& op, bool last);
+    void move(const Op& op);
+    void update(const Op& op);
+    void gather(const Op& op);
+    void finish();
+
+    const Plan& plan_;
+    const Facts& facts_;
+    const Stage& stage_;
+    Findings& findings_;
+    std::vector<Gradient> gradients_;
+    std::vector<int> updated_;                // by buffer of parameters: how often the optimizer wrote it in this step
+    std::vector<BufferId> fed_by_;            // by buffer of parameters: the shard it is gathered from
+    std::vector<char> follows_;               // gathered from it after its update
+    std::vector<std::int32_t> epoch_of_;      // by range: when it last ran; nothing that is not a compute block changed since: nothing new
+    std::int32_t epoch_ = 0, action_ = 0, op_ = 0;
+};
+
+void StageGradients::accumulate(BufferId b) {
+    Gradient& g = gradients_[at(b)];
+    if (g.handed_on) fault("gradient-late", b, "gets a summand after it was reduced or used");
+    g.summed = true;
+    g.clean = false;
+    g.partial = partial_axes(plan_, facts_, b);
+}
+
+void StageGradients::reduce(const Op& op, const Collective& c) {
+    const AxisMask axes = plan_.communicators[at(c.comm)].axes & facts_.wide;
+    AxisMask left = 0;
+    for (BufferId b : op.in) {
+        if (!tracked(b)) continue;
+        Gradient& g = gradients_[at(b)];
+        if ((axes & ~g.partial) != 0) {
+            // A shard shared by several parameters may be partial for some of them alone.
+            fault("reduced-twice", b, fmt::format("is reduced over {}, but is a summand over {} only", axes_text(axes), axes_text(g.partial)));
+        }
+        g.handed_on = true;
+        left = static_cast<AxisMask>(left | (g.partial & ~axes));
+    }
+    for (BufferId b : op.out) {
+        if (!tracked(b)) continue;
+        Gradient& g = gradients_[at(b)];
+        g.partial = std::find(op.in.begin(), op.in.end(), b) != op.in.end() ? static_cast<AxisMask>(g.partial & ~axes) : left;
+        g.summed = true;
+        g.handed_on = plan_.buffers[at(b)].kind == MemoryKind::gradients && std::find(op.in.begin(), op.in.end(), b) != op.in.end();
+    }
+}
+
+// The gradient norm, clipping and the optimizer want whole sums.
+void StageGradients::consume(const Op& op, bool last) {
+    for (BufferId b : op.in) {
+        if (plan_.buffers[at(b)].kind != MemoryKind::gradients) continue;
+        Gradient& g = gradients_[at(b)];
+        if (!g.summed) fault("gradient-missing", b, "is used without any summand");
+        if (g.partial != 0) fault("gradient-partial", b, fmt::format("is used while still a summand over {}", axes_text(g.partial)));
+        g.handed_on = true;
+    }
+    (void)last;
+}
+
+// Copies, casts and sums of gradients: what comes out is a summand over what went in.
+void StageGradients::move(const Op& op) {
+    AxisMask partial = 0;
+    bool from_gradients = false;
+    for (BufferId b : op.in) {
+        if (!tracked(b)) continue;
+        from_gradients = true;
+        if (!gradients_[at(b)].summed && std::find(op.out.begin(), op.out.end(), b) == op.out.end()) fault("gradient-missing", b, "is used without any summand");
+        partial = static_cast<AxisMask>(partial | gradients_[at(b)].partial);
+        if (std::find(op.out.begin(), op.out.end(), b) == op.out.end()) gradients_[at(b)].handed_on = true;
+    }
+    for (BufferId b : op.out) {
+        if (!tracked(b)) continue;
+        Gradient& g = gradients_[at(b)];
+        if (!from_gradients) { g = Gradient{0, true, false, false}; continue; }
+        if (g.handed_on && std::find(op.in.begin(), op.in.end(), b) != op.in.end()) fault("gradient-late", b, "gets a summand after it was reduced or used");
+        g.partial = partial;
+        g.summed = true;
+    }
+}
+
+void StageGradients::update(const Op& op) {
+    consume(op, true);
+    for (BufferId b : op.out)
+        if (plan_.buffers[at(b)].kind == MemoryKind::parameters) ++updated_[at(b)];
+}
+
+// Whole parameters from shards, perhaps by way of a flat copy.
+void StageGradients::gather(const Op& op) {
+    BufferId source = -1;
+    for (BufferId b : op.in) {
+        const Buffer& x = plan_.buffers[at(b)];
+        if (x.kind == MemoryKind::parameters) source = b;
+        else if (fed_by_[at(b)] >= 0) source = fed_by_[at(b)];
+    }
+    if (source < 0) return;
+    for (BufferId b : op.out) {
+        fed_by_[at(b)] = source;
+        follows_[at(b)] = updated_[at(source)] > 0;
+    }
+}
+
+void StageGradients::visit(const Op& op) {
+    if (const auto* a = std::get_if<Alloc>(&op.work)) {
+        if (tracked(a->buffer)) gradients_[at(a->buffer)] = Gradient{0, true, false, false};
+    } else if (const auto* f = std::get_if<Free>(&op.work)) {
+        const Gradient& g = gradients_[at(f->buffer)];
+        if (tracked(f->buffer) && g.summed && !g.handed_on) fault("gradient-lost", f->buffer, "is freed and its sum went nowhere");
+    } else if (const auto* c = std::get_if<Collective>(&op.work)) {
+        if (c->kind == CollectiveKind::all_gather) gather(op);
+        else reduce(op, *c);
+    } else if (std::holds_alternative<OptimizerStep>(op.work)) {
+        update(op);
+    } else if (std::holds_alternative<GradientNorm>(op.work)) {
+        consume(op, false);
+    } else if (const auto* p = std::get_if<Pointwise>(&op.work)) {
+        if (p->kind == PointwiseKind::scale) consume(op, false);
+        else if (p->kind == PointwiseKind::copy) gather(op);
+        else move(op);
+    }
+}
+
+void StageGradients::run() {
+    const Program& program = *stage_.program;
+    for (std::size_t b = 0; b < plan_.buffers.size(); ++b) gradients_[b] = Gradient{};
+    for (action_ = 0; action_ < static_cast<std::int32_t>(program.actions.size()); ++action_) {
+        const std::int32_t r = stage_.range_of[at(action_)];
+        const Range& range = stage_.ranges[at(r)];
+        const Block& block = plan_.blocks[at(range.block)];
+        if (block.kind == BlockKind::forward || block.kind == BlockKind::exchange) continue;
+        if (block.kind == BlockKind::backward || block.kind == BlockKind::weight) {
+            if (epoch_of_[at(r)] == epoch_) continue;
+            epoch_of_[at(r)] = epoch_;
+            for (const Accumulation& a : range.accumulations) { op_ = a.op; accumulate(a.gradient); }
+            continue;
+        }
+        ++epoch_;
+        for (op_ = range.first; op_ < range.last; ++op_) visit(block.ops[at(op_)]);
+    }
+    finish();
+}
+
+void StageGradients::finish() {
+    const std::string where = fmt::format("stage {}", stage_.program->stage);
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+        const Buffer& b = plan_.buffers[i];
+        if (b.stage != stage_.program->stage || b.kind != MemoryKind::parameters) continue;
+        if (updated_[i] > 1) findings_.add("parameter-updated-twice", where, fmt::format("{} is updated {} times", b.name, updated_[i]));
+        if (updated_[i] > 0) continue;
+        const BufferId shard = fed_by_[i];
+        if (shard < 0 || updated_[at(shard)] == 0) findings_.add("parameter-not-updated", where, b.name + " is updated by no optimizer step");
+        else if (b.scope == Scope::run && !follows_[i]) findings_.add("parameter-stale", where, b.name + " is not gathered again after its shard was updated");
+    }
+}
+
+// Every forward op that reads a weight has its counterpart that adds to the weight's gradient, chunk by chunk.
+void check_counts(const Plan& plan, Findings& findings) {
+    std::vector<std::unordered_map<std::string_view, BufferId>> gradient_of(plan.programs.size());
+    std::unordered_map<std::string_view, int> stages_of;
+    for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+        const Buffer& b = plan.buffers[i];
+        if (is_gradient(b) && b.storage < 0) gradient_of[at(b.stage)].emplace(tensor_of(b), static_cast<BufferId>(i));
+        if (is_parameter(b)) ++stages_of[tensor_of(b)];
+    }
+    struct Count { std::int32_t chunk = -1; int reads = 0, sums = 0; };
+    std::vector<std::vector<Count>> counts(plan.buffers.size());   // by parameter or gradient
+    const auto count = [&](BufferId b, std::int32_t chunk) -> Count& {
+        for (Count& c : counts[at(b)])
+            if (c.chunk == chunk) return c;
+        return counts[at(b)].emplace_back(Count{chunk, 0, 0});
+    };
+    for (const Block& block : plan.blocks) {
+        const bool backward = block.kind == BlockKind::backward || block.kind == BlockKind::weight;
+        if (block.kind != BlockKind::forward && !backward) continue;
+        for (const Op& op : block.ops)
+            for (BufferId b : backward ? op.out : op.in) {
+                const MemoryKind k = plan.buffers[at(b)].kind;
+                if (backward && k == MemoryKind::gradients) ++count(b, block.chunk).sums;
+                if (!backward && k == MemoryKind::parameters) ++count(b, block.chunk).reads;
+            }
+    }
+    for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
+        const Buffer& w = plan.buffers[i];
+        if (!is_parameter(w)) continue;
+        const auto it = gradient_of[at(w.stage)].find(tensor_of(w));
+        const std::string where = fmt::format("stage {}, {}", w.stage, w.name);
+        if (it == gradient_of[at(w.stage)].end()) { findings.add("gradient-missing", where, "has no gradient"); continue; }
+        for (const Count& c : counts[i])
+            if (const int sums = count(it->second, c.chunk).sums; sums != c.reads)
+                findings.add("gradient-missing", where, fmt::format("is read by {} forward ops of chunk {}, and gets {} summands of its gradient", c.reads, c.chunk, sums));
+        const bool tied = stages_of[tensor_of(w)] > 1;
+        if (tied && plan.buffers[at(it->second)].placement.on(Axis::pp) != PlacementKind::partial)
+            findings.add("gradient-partial", where, "lives on several stages, and its gradient is not a sum over them");
+    }
+}
+
+} // namespace
+
+void check_gradients(const Plan& plan, const Facts& facts, const std::vector<Stage>& stages, Findings& findings) {
+    check_counts(plan, findings);
+    for (const Stage& stage : stages) StageGradients(plan, facts, stage, findings).run();
+}
+
+} // namespace orrery::verification
