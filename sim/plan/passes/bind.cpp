@@ -76,7 +76,20 @@ void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
     for (BufferId b : touched) history[static_cast<std::size_t>(b)] = {};
 }
 
-struct Touch { std::int32_t op; std::int32_t tracked; bool write; };
+struct Touch { std::int32_t op; std::int32_t tracked; bool write; std::uint8_t port; };
+
+// One instance per microbatch. Parameters and gradients that come and go are still the rank's only ones, whatever microbatch uses them.
+bool per_microbatch(const Buffer& b) {
+    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters && b.kind != MemoryKind::gradients;
+}
+
+// The port whose microbatch an access is of: an exchange has one for each transfer.
+std::uint8_t port_of(const Op& op, BufferId b, bool write) {
+    if (const auto* x = std::get_if<Exchange>(&op.work))
+        for (const Transfer& t : x->transfers)
+            if (t.buffer == b && t.send != write) return t.port;
+    return op.port;
+}
 
 // One stage's buffers whose hazards can lie between actions: met on more than one queue, in more than one place.
 struct StageTracker {
@@ -102,27 +115,29 @@ StageTracker track(const Plan& plan, const Program& program) {
             const Block& block = plan.blocks[b];
             for (std::size_t i = 0; i < block.ops.size(); ++i) {
                 if (is_memory_op(block.ops[i].work)) continue;
-                for (BufferId x : block.ops[i].in) f(b, i, storage(plan, x), false);
-                for (BufferId x : block.ops[i].out) f(b, i, storage(plan, x), true);
+                for (BufferId x : block.ops[i].in) f(b, i, x, false);
+                for (BufferId x : block.ops[i].out) f(b, i, x, true);
             }
         }
     };
-    each([&](std::size_t b, std::size_t i, BufferId x, bool) {
+    each([&](std::size_t b, std::size_t i, BufferId id, bool) {
         const Op& op = plan.blocks[b].ops[i];
-        Seen& s = seen[static_cast<std::size_t>(x)];
+        Seen& s = seen[static_cast<std::size_t>(storage(plan, id))];
         const std::int64_t place = static_cast<std::int64_t>(b) * 4096 + (cut[b] ? op.unit + 1 : 0);
         if (s.queue < 0) { s.queue = op.queue; s.place = place; }
         if (s.queue != op.queue) s.queues = true;
         if (s.place != place) s.places = true;
     });
-    each([&](std::size_t b, std::size_t i, BufferId x, bool write) {
+    each([&](std::size_t b, std::size_t i, BufferId id, bool write) {
+        const BufferId x = storage(plan, id);
         const Seen& s = seen[static_cast<std::size_t>(x)];
-        if (!s.queues || !s.places) return;
+        // What lives longer than a step meets itself in the next one.
+        if (!s.queues || (!s.places && per_microbatch(plan.buffers[static_cast<std::size_t>(x)]))) return;
         if (t.tracked[static_cast<std::size_t>(x)] < 0) {
             t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.buffer_of.size());
             t.buffer_of.push_back(x);
         }
-        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], write});
+        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], write, port_of(plan.blocks[b].ops[i], id, write)});
     });
     return t;
 }
@@ -143,13 +158,9 @@ struct ProgramBinder {
         found.resize(program.actions.size());
     }
 
-    bool per_microbatch(BufferId b) const {
-        const Scope s = plan.buffers[static_cast<std::size_t>(b)].scope;
-        return s == Scope::microbatch || s == Scope::action;
-    }
-    History& at(std::int32_t tracked, const Op& op, const Action& a) {
-        const std::int32_t mb = a.microbatch[op.port];
-        const bool many = per_microbatch(tracker.buffer_of[static_cast<std::size_t>(tracked)]) && mb >= 0;
+    History& at(const Touch& t, const Action& a) {
+        const std::int32_t mb = a.microbatch[t.port], tracked = t.tracked;
+        const bool many = per_microbatch(plan.buffers[static_cast<std::size_t>(tracker.buffer_of[static_cast<std::size_t>(tracked)])]) && mb >= 0;
         return history[static_cast<std::size_t>(tracked) * static_cast<std::size_t>(instances) + static_cast<std::size_t>(many ? mb : 0)];
     }
 
@@ -198,7 +209,7 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
             const Spot here{self, i, op.queue};
             waits.clear();
             for (; touch != touches.end() && touch->op == i; ++touch) {
-                History& h = at(touch->tracked, op, a);
+                History& h = at(*touch, a);
                 if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) merge(waits, h.writer);
                 if (!touch->write) { merge(h.readers, here); continue; }
                 for (const Spot& r : h.readers)
@@ -217,7 +228,7 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
     }
     // A microbatch's buffers are new in the next step: only what lives all step carries over.
     for (std::size_t t = 0; t < tracker.buffer_of.size(); ++t)
-        if (per_microbatch(tracker.buffer_of[t]) && plan.buffers[static_cast<std::size_t>(tracker.buffer_of[t])].kind == MemoryKind::activations)
+        if (per_microbatch(plan.buffers[static_cast<std::size_t>(tracker.buffer_of[t])]))
             for (std::int64_t i = 0; i < instances; ++i) history[t * static_cast<std::size_t>(instances) + static_cast<std::size_t>(i)] = {};
 }
 
