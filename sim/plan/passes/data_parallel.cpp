@@ -84,12 +84,14 @@ struct Maker {
     void make_reduce(Bucket& b, int runs) {
         Block out = block(b, BlockKind::reduce, "reduce");
         const Phase phase = Phase::gradient_reduce;
-        const CommId comm = l.add_communicator(dp.fsdp && dp.sharded() ? "dp.shard" : "dp.reduce", mask(Axis::dp));
+        // Unsharded, replicas of a shard group are ranks like the others.
+        const AxisMask axes = dp.sharded() ? mask(Axis::dp) : mask(Axis::dp) | mask(Axis::dpr);
+        const CommId comm = l.add_communicator(dp.fsdp && dp.sharded() ? "dp.shard" : "dp.reduce", axes);
         std::vector<BufferId> whole = gradients(b);
         const Bytes full = bytes({dp.sharded() ? b.shard_elements * dp.shards : b.elements}, grad_dtype);
         const std::string name = bucket_name(b);
         if (!dp.sharded()) {
-            if (dp.shards > 1) out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
+            out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
             b.reduce = l.add(std::move(out));
             return;
         }

@@ -53,7 +53,7 @@ std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<Trans
             p.name += t.send ? ".part" : ".received";
             p.bytes = size;
             p.shape[0] = p.shape[0] / l.tp() + (p.shape[0] % l.tp() != 0);
-            p.storage = t.send ? root : -1;
+            p.storage = t.send ? whole : -1;
             p.kind = t.send ? p.kind : MemoryKind::communication;
             p.placement.set(Axis::tp, PlacementKind::sharded, 0);
             part = l.add(std::move(p));
