@@ -173,7 +173,7 @@ void Sharing::Solver::join(std::int32_t id, std::span<const Use> uses) {
         if (use.link < 0 || static_cast<std::size_t>(use.link) >= links_.size()) broken("there is no such link", use.link, id);
         Link& link = link_at(use.link);
         if (!link.limits) continue;
-        if (!(use.weight > 0) || use.weight > 0x1p20) broken("weight is not above 0 and at most 2^20", use.weight, use.link);
+        if (!(use.weight > 0) || use.weight > 0x1p24) broken("weight is not above 0 and at most 2^24", use.weight, use.link);
         for (double rest = use.weight; rest > 0; rest -= heaviest_use) {
             const double rounded = std::min(rest, heaviest_use) * (1ull << weight_bits) + 0.5;
             const auto weight = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rounded));

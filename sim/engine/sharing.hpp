@@ -24,7 +24,7 @@ class Sharing {
 
     // Adds a bundle; uses may be empty (then its rate is its cap), caps may be infinite. Returns its id; ids of removed bundles are
     // used again, last removed first. Rates are those of the last update() until the next one; a new bundle's is 0.
-    // Weights are kept to 4e-16, absolutely, and go up to 2^20.
+    // Weights are kept to 4e-16, absolutely, and go up to 2^24.
     std::int32_t add(std::span<const Use> uses, double cap);
     void set_cap(std::int32_t bundle, double cap);
     void remove(std::int32_t bundle);
