@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 namespace orrery {
 
@@ -41,7 +40,8 @@ struct Range {
 
 class StageWalk {
   public:
-    StageWalk(const Plan& plan, const Program& program) : plan_(plan), program_(program), ranges_(plan.blocks.size()) {}
+    StageWalk(const Plan& plan, const Program& program)
+        : plan_(plan), program_(program), ranges_(plan.blocks.size()), met_(plan.buffers.size()), alive_at_start_(plan.buffers.size()) {}
 
     StageMemory measure() {
         find_initial();
@@ -74,7 +74,7 @@ class StageWalk {
             if (s.sign == 0) continue;
             const Buffer& b = plan_.buffers[static_cast<std::size_t>(s.buffer)];
             if (s.sign < 0) freed_first(s.buffer, b);
-            met_.insert(s.buffer);
+            met_[static_cast<std::size_t>(s.buffer)] = true;
             if (b.space != Space::device) continue;
             level += s.sign * b.bytes.count;
             r.change[index(b)] += s.sign * b.bytes.count;
@@ -85,9 +85,9 @@ class StageWalk {
 
     // A buffer whose first op in a steady step is its Free was alive when the step began.
     void freed_first(BufferId id, const Buffer& b) {
-        if (met_.contains(id) || b.space != Space::device) return;
+        if (met_[static_cast<std::size_t>(id)] || b.space != Space::device) return;
         initial_[index(b)] += b.bytes.count;
-        alive_at_start_.insert(id);
+        alive_at_start_[static_cast<std::size_t>(id)] = true;
     }
 
     void find_initial() {
@@ -95,9 +95,9 @@ class StageWalk {
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
             const Buffer& b = plan_.buffers[i];
             const bool whole_step = b.scope == Scope::run || b.scope == Scope::step;
-            if (b.stage != program_.stage || b.space != Space::device || !whole_step || met_.contains(static_cast<BufferId>(i))) continue;
+            if (b.stage != program_.stage || b.space != Space::device || !whole_step || met_[i]) continue;
             held_[index(b)] += b.bytes.count;
-            alive_at_start_.insert(static_cast<BufferId>(i));
+            alive_at_start_[i] = true;
         }
         for (std::size_t k = 0; k < initial_.size(); ++k) initial_[k] += held_[k];
     }
@@ -118,8 +118,7 @@ class StageWalk {
 
     // Counts every buffer alive at the peak: those alive at the start, and what each executed range left of them.
     void describe_peak(StageMemory& m) {
-        std::map<BufferId, std::int64_t> alive;
-        for (BufferId id : alive_at_start_) alive[id] = 1;
+        std::vector<std::int64_t> alive(alive_at_start_.begin(), alive_at_start_.end());   // instances, by buffer
         if (m.peak_action >= 0) {
             const Action& peak = program_.actions[static_cast<std::size_t>(m.peak_action)];
             for (int i = 0; i < m.peak_action; ++i) ++range_of(program_.actions[static_cast<std::size_t>(i)]).executed;
@@ -131,19 +130,18 @@ class StageWalk {
             count(block, peak.first, reached + 1, 1, alive);
             name_peak_op(m, block, peak, reached);
         }
-        for (const auto& [id, n] : alive) {
-            const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
-            m.by_kind[index(b)] += b.bytes * n;
+        for (std::size_t i = 0; i < alive.size(); ++i) {
+            if (alive[i] != 0) m.by_kind[index(plan_.buffers[i])] += plan_.buffers[i].bytes * alive[i];
         }
         m.largest = largest_groups(alive);
     }
 
-    void count(const Block& block, std::int32_t first, std::int32_t last, std::int64_t times, std::map<BufferId, std::int64_t>& alive) const {
+    void count(const Block& block, std::int32_t first, std::int32_t last, std::int64_t times, std::vector<std::int64_t>& alive) const {
         if (times == 0) return;
         for (std::int32_t i = first; i < last; ++i) {
             const MemoryStep s = memory_step(block.ops[static_cast<std::size_t>(i)]);
             if (s.sign == 0 || plan_.buffers[static_cast<std::size_t>(s.buffer)].space != Space::device) continue;
-            alive[s.buffer] += s.sign * times;
+            alive[static_cast<std::size_t>(s.buffer)] += s.sign * times;
         }
     }
 
@@ -174,17 +172,17 @@ class StageWalk {
         return out;
     }
 
-    std::vector<LiveBuffer> largest_groups(const std::map<BufferId, std::int64_t>& alive) const {
+    std::vector<LiveBuffer> largest_groups(const std::vector<std::int64_t>& alive) const {
         std::map<std::string, LiveBuffer> groups;
-        for (const auto& [id, n] : alive) {
-            if (n <= 0) continue;
-            const Buffer& b = plan_.buffers[static_cast<std::size_t>(id)];
-            LiveBuffer& g = groups.try_emplace(group_name(b.name), LiveBuffer{group_name(b.name), {}, 0}).first->second;
-            g.bytes += b.bytes * n;
-            g.count += static_cast<std::int32_t>(n);
+        for (std::size_t i = 0; i < alive.size(); ++i) {
+            if (alive[i] <= 0) continue;
+            const Buffer& b = plan_.buffers[i];
+            LiveBuffer& g = groups[group_name(b.name)];
+            g.bytes += b.bytes * alive[i];
+            g.count += static_cast<std::int32_t>(alive[i]);
         }
         std::vector<LiveBuffer> sorted;
-        for (auto& [key, g] : groups) sorted.push_back(std::move(g));
+        for (const auto& [name, g] : groups) sorted.push_back({name, g.bytes, g.count});
         std::stable_sort(sorted.begin(), sorted.end(), [](const LiveBuffer& a, const LiveBuffer& b) { return a.bytes > b.bytes; });
         if (sorted.size() > 12) sorted.resize(12);
         return sorted;
@@ -193,7 +191,7 @@ class StageWalk {
     const Plan& plan_;
     const Program& program_;
     std::vector<std::vector<Range>> ranges_;    // by block
-    std::set<BufferId> met_, alive_at_start_;
+    std::vector<char> met_, alive_at_start_;    // by buffer
     Kinds initial_{}, held_{};
 };
 

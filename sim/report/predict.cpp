@@ -10,8 +10,10 @@ namespace orrery {
 Prediction predict(const Scenario& scenario, const PredictOptions& options) {
     const Plan plan = lower(scenario);
     if (options.verify) {
-        const std::vector<Violation> violations = verify(plan);
-        if (!violations.empty()) throw std::logic_error("the lowered plan breaks " + to_text(violations));
+        std::vector<Violation> violations = verify(plan);
+        const std::size_t n = violations.size();
+        if (n > 5) violations.resize(5);   // the first ones; `simrun plan` prints them all
+        if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
     }
     const MemoryReport bytes = memory(plan, scenario);
     const Fabric fabric(scenario.cluster);

@@ -67,13 +67,14 @@ std::string grouped(std::int64_t n) {
     return n < 0 ? "-" + digits : digits;
 }
 
-std::string metric(double value, int digits) {
+std::string metric(double value, int digits, std::string_view unit) {
     static constexpr std::array<const char*, 7> prefixes{"", "k", "M", "G", "T", "P", "E"};
     std::size_t i = 0;
     while (std::abs(value) >= 999.5 && i + 1 < prefixes.size()) value /= 1000, ++i;
     const double size = std::abs(value);
     const int decimals = i == 0 && value == std::floor(value) ? 0 : size >= 100 ? std::max(0, digits - 3) : size >= 10 ? std::max(0, digits - 2) : digits - 1;
-    return fmt::format("{:.{}f} {}", value, decimals, prefixes[i]);
+    const std::string suffix = prefixes[i] + std::string(unit);
+    return fmt::format("{:.{}f}{}{}", value, decimals, suffix.empty() ? "" : " ", suffix);
 }
 
 std::string seconds_text(double s) {

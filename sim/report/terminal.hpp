@@ -26,7 +26,7 @@ std::string pad_right(std::string_view text, int width);
 std::string clip(std::string_view text, int width);
 
 std::string grouped(std::int64_t n);             // "16,384"
-std::string metric(double value, int digits);    // three significant digits or `digits`, with k, M, G, T: "405.9 G"
+std::string metric(double value, int digits, std::string_view unit = "");   // `digits` significant digits: "11.79 PFLOP", "384 k", "16"
 std::string seconds_text(double s);              // "12.56 s", "3.21 ms"
 
 // A table: first row is the header; numeric columns to the right.

@@ -42,6 +42,22 @@ std::string heading(const std::string& text, const std::string& aside, const Tex
     return "\n" + paint(text, Ink::bold, style) + (aside.empty() ? "" : "  " + paint(aside, Ink::dim, style)) + "\n";
 }
 
+// Words of a long line over as many lines as they need, the later ones indented.
+std::string wrapped(const std::string& text, int width, const std::string& first, const std::string& rest) {
+    std::string out, line = first;
+    std::size_t at = 0;
+    bool fresh = true;
+    while (at < text.size()) {
+        const std::size_t space = std::min(text.find(' ', at), text.size());
+        const std::string word = text.substr(at, space - at);
+        if (!fresh && columns(line) + 1 + columns(word) > width) out += line + "\n", line = rest, fresh = true;
+        line += (fresh ? "" : " ") + word;
+        fresh = false;
+        at = space + 1;
+    }
+    return out + line + "\n";
+}
+
 // "tensor 8 x pipeline 16 x data 128": the degrees above one.
 std::string degrees(const Strategy& s) {
     std::string text;
@@ -68,36 +84,44 @@ std::string strategy_line(const Scenario& s) {
     return text + recompute[static_cast<std::size_t>(g.recompute)];
 }
 
+// "405.9 billion".
+std::string count_text(double n) {
+    if (n >= 1e12) return fmt::format("{:.2f} trillion", n * 1e-12);
+    if (n >= 1e9) return fmt::format("{:.1f} billion", n * 1e-9);
+    return n >= 1e6 ? fmt::format("{:.1f} million", n * 1e-6) : grouped(static_cast<std::int64_t>(n));
+}
+
 std::string headline(const Report& r, const Scenario& s, const TextStyle& style) {
     const Cluster& c = s.cluster;
     const std::string fits = r.memory.fits ? paint("fits", Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
     std::string text = paint(r.name, Ink::bold, style) + ": " + fits + "\n";
     const int nodes = (r.world_size + c.devices_per_node - 1) / std::max(1, c.devices_per_node);
-    text += fmt::format("  {} ({}parameters), {} on {} x {}, {} node{}\n", s.model.name.empty() ? "model" : s.model.name, metric(r.parameters, 4),
-                        name(s.training.precision), grouped(r.world_size), c.device.title.empty() ? c.device.name : c.device.title, grouped(nodes),
+    text += fmt::format("  {}, {} parameters, {}\n", s.model.name.empty() ? "a model of its own" : s.model.name, count_text(r.parameters),
+                        name(s.training.precision));
+    text += fmt::format("  {} x {} on {} node{}\n", grouped(r.world_size), c.device.title.empty() ? c.device.name : c.device.title, grouped(nodes),
                         nodes == 1 ? "" : "s");
-    text += "  " + strategy_line(s) + "\n";
+    text += wrapped(strategy_line(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
-    if (!r.memory.fits) text += "  " + paint(why_not(r.memory), Ink::red, style) + "\n";
+    if (!r.memory.fits) text += paint(wrapped(why_not(r.memory), style.width, "  ", "    "), Ink::red, style);
     return text;
 }
 
 std::string figures(const Report& r, const TextStyle& style) {
     using Row = std::array<std::string, 4>;
     std::vector<Row> rows;
-    rows.push_back({"step time", seconds_text(r.step_time_s), "tokens/s", fmt::format("{}({} a device)", metric(r.tokens_per_s, 3), metric(r.tokens_per_s_per_gpu, 4))});
+    rows.push_back({"step time", seconds_text(r.step_time_s), "tokens/s", fmt::format("{} ({} a device)", metric(r.tokens_per_s, 3), metric(r.tokens_per_s_per_gpu, 4))});
     rows.push_back({"MFU", fmt::format("{:.1f} %", r.mfu * 100), "model TFLOP/s",
-                    fmt::format("{:.1f} a device, of {:.0f} {} dense peak", r.model_tflops_per_gpu, r.peak_tflops_per_gpu, r.peak_dtype)});
+                    fmt::format("{:.1f} a device, {} peak {:.0f}", r.model_tflops_per_gpu, r.peak_dtype, r.peak_tflops_per_gpu)});
     rows.push_back({"HFU", fmt::format("{:.1f} %", r.hfu * 100), "samples/s", fmt::format("{:.4g}", r.samples_per_s)});
-    rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs", metric(r.flops_per_step, 4) + "FLOP a step"});
+    rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs", metric(r.flops_per_step, 4, "FLOP") + " a step"});
     if (r.energy_j > 0 || r.cost_usd > 0) {
         rows.push_back({"energy", r.energy_j > 0 ? fmt::format("{:.2f} kWh a step", r.energy_j / 3.6e6) : "not known", "cost",
                         r.cost_usd > 0 ? fmt::format("{:.2f} USD a step", r.cost_usd) : "not known"});
     }
     std::string text = "\n";
     for (const Row& row : rows) {
-        text += "  " + pad_right(row[0], 11) + paint(pad_right(row[1], 20), Ink::bold, style) + pad_right(row[2], 15) + row[3] + "\n";
+        text += "  " + pad_right(row[0], 11) + paint(pad_right(row[1], 19), Ink::bold, style) + pad_right(row[2], 15) + row[3] + "\n";
     }
     return text;
 }
@@ -140,11 +164,13 @@ std::string stacked(const StageMemory& s, Bytes scale, int width, const TextStyl
 
 std::string legend(const StageMemory& s, const TextStyle& style) {
     const auto p = parts(s);
-    std::string text = fmt::format("  stage {} at its peak: ", s.stage), line;
+    std::string text, line = fmt::format("  stage {} at its peak:", s.stage);
     for (std::size_t k = 0; k < p.size(); ++k) {
         if (p[k].count == 0) continue;
         const std::string mark = style.unicode && style.colour ? std::string("\u2588") : std::string(1, kinds[k].letter);
-        line += (line.empty() ? "" : ", ") + paint(mark, kinds[k].ink, style) + fmt::format(" {} {}", kinds[k].text, gb(p[k]));
+        const std::string item = "  " + paint(mark, kinds[k].ink, style) + fmt::format(" {} {}", kinds[k].text, gb(p[k]));
+        if (columns(line) + columns(item) > style.width) text += line + "\n", line = "  ";
+        line += item;
     }
     return text + line + "\n";
 }
@@ -157,10 +183,9 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     const MemoryReport& m = r.memory;
     if (m.stages.empty()) return {};
     const StageMemory& full = fullest(m);
-    std::string text = heading("Memory of a device", fmt::format("capacity {} ({:.1f} GiB, {} MiB as the driver shows it)", gb(m.capacity), gib(m.capacity),
-                                                                 grouped(m.capacity.count / 1048576)), style);
+    std::string text = heading("Memory of a device", fmt::format("capacity {} = {:.1f} GiB, as its driver shows it", gb(m.capacity), gib(m.capacity)), style);
     const Bytes scale = std::max(full.peak, m.capacity);
-    const int width = std::clamp(style.width - 60, 16, 40);
+    const int width = std::clamp(style.width - 66, 16, 48);
     for (std::size_t i = 0; i < m.stages.size();) {
         std::size_t end = i + 1;
         while (end < m.stages.size() && alike(m.stages[i], m.stages[end])) ++end;
@@ -179,22 +204,6 @@ std::string memory_text(const Report& r, const TextStyle& style) {
                 paint(clip(item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
     }
     return text;
-}
-
-// Words of a long line over as many lines as they need, the later ones indented.
-std::string wrapped(const std::string& text, int width, const std::string& first, const std::string& rest) {
-    std::string out, line = first;
-    std::size_t at = 0;
-    bool fresh = true;
-    while (at < text.size()) {
-        const std::size_t space = std::min(text.find(' ', at), text.size());
-        const std::string word = text.substr(at, space - at);
-        if (!fresh && columns(line) + 1 + columns(word) > width) out += line + "\n", line = rest, fresh = true;
-        line += (fresh ? "" : " ") + word;
-        fresh = false;
-        at = space + 1;
-    }
-    return out + line + "\n";
 }
 
 std::string list(const std::string& title, const std::vector<std::string>& lines, const TextStyle& style) {

@@ -1,0 +1,171 @@
+// Do the figures of a report follow from what was simulated, and is report.json the contract?
+#include "sim/report/report.hpp"
+
+#include "sim/plan/lower.hpp"
+#include "sim/report/model_flops.hpp"
+#include "sim/report/terminal.hpp"
+#include "sim/scenario/parse.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <numeric>
+
+namespace orrery {
+namespace {
+
+Scenario parsed(const std::string& text) {
+    const ParseResult r = parse_scenario(text);
+    EXPECT_TRUE(r.problems.empty()) << to_text(r.problems);
+    return r.scenario.value();
+}
+
+Scenario small(const std::string& strategy = R"({"tensor_parallel": 2, "pipeline_parallel": 2})") {
+    return parsed(R"({"name": "small", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-80gb"}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024, "precision": "bf16"},
+        "strategy": )" + strategy + "}");
+}
+
+Model gpt(int layers, std::int64_t h, std::int64_t vocabulary) {
+    Model m;
+    m.layers = layers;
+    m.hidden_size = h;
+    m.attention_heads = m.kv_heads = 16;
+    m.head_dim = static_cast<int>(h / 16);
+    m.ffn_size = 4 * h;
+    m.vocab_size = vocabulary;
+    return m;
+}
+
+TEST(ModelFlops, OfADenseGptAreMegatronsFormula) {
+    const double l = 24, h = 2304, s = 2048, v = 51200;
+    const double formula = 72 * s * l * h * h * (1 + s / (6 * h) + v / (12 * l * h));
+    EXPECT_NEAR(model_flops_per_sequence(gpt(24, 2304, 51200), s), formula, formula * 1e-12);
+}
+
+TEST(ModelFlops, CountGroupedHeadsAndGatesAsTheyAre) {
+    // Llama 3 405B at 8,192 tokens: PaLM's 6 N + 12 L s h per token, N without the input embedding, norms aside.
+    Model m = gpt(126, 16384, 128256);
+    m.attention_heads = 128, m.kv_heads = 8, m.head_dim = 128, m.ffn_size = 53248;
+    m.activation = ActivationKind::swiglu;
+    const double n = 126.0 * (2 * 16384.0 * 16384 + 2 * 16384.0 * 1024 + 3 * 16384.0 * 53248) + 16384.0 * 128256;
+    const double per_token = 6 * n + 12 * 126.0 * 8192 * 16384;
+    EXPECT_NEAR(model_flops_per_sequence(m, 8192), per_token * 8192, per_token * 8192 * 1e-12);
+}
+
+TEST(ModelFlops, OfExpertsCountOnlyThoseATokenMeets) {
+    Model dense = gpt(4, 1024, 32000), sparse = dense;
+    sparse.moe.emplace();
+    sparse.moe->experts = 8;
+    sparse.moe->top_k = 1;
+    sparse.moe->expert_ffn_size = dense.ffn_size;
+    const double router = 6.0 * 1024 * 4 * 1024 * 8;   // six a parameter and token: 4 layers, h x 8
+    EXPECT_NEAR(model_flops_per_sequence(sparse, 1024) - model_flops_per_sequence(dense, 1024), router, router * 1e-9);
+}
+
+TEST(Report, FiguresAgreeWithEachOther) {
+    const Report r = predict(small()).report;
+    EXPECT_EQ(r.world_size, 8);
+    EXPECT_EQ(r.data_parallel, 2);
+    EXPECT_EQ(r.microbatches, 16);
+    EXPECT_GT(r.step_time_s, 0);
+    EXPECT_NEAR(r.tokens_per_s * r.step_time_s, 32 * 1024, 1e-6);
+    EXPECT_NEAR(r.samples_per_s * r.step_time_s, 32, 1e-9);
+    EXPECT_NEAR(r.tokens_per_s_per_gpu * 8, r.tokens_per_s, 1e-6);
+    EXPECT_NEAR(r.mfu, r.flops_per_step / r.step_time_s / 8 / 312e12, 1e-12);
+    EXPECT_GT(r.mfu, 0);
+    EXPECT_LT(r.mfu, 1);
+    EXPECT_NEAR(r.bubble_fraction, r.breakdown_s[static_cast<std::size_t>(Category::bubble)] / r.step_time_s, 1e-12);
+}
+
+TEST(Report, BreakdownAddsUpToTheStep) {
+    for (const char* strategy : {R"({})", R"({"tensor_parallel": 8})", R"({"pipeline_parallel": 4})", R"({"tensor_parallel": 2, "pipeline_parallel": 2, "zero_stage": 2})"}) {
+        const Report r = predict(small(strategy)).report;
+        EXPECT_NEAR(std::accumulate(r.breakdown_s.begin(), r.breakdown_s.end(), 0.0), r.step_time_s, 1e-9 * r.step_time_s + 1e-11) << strategy;
+    }
+}
+
+TEST(Report, FullRecomputeRaisesHardwareFlopsButNotModelFlops) {
+    const Report none = predict(small(R"({"recompute": "none"})")).report, full = predict(small(R"({"recompute": "full"})")).report;
+    EXPECT_EQ(none.flops_per_step, full.flops_per_step);
+    EXPECT_GT(full.hfu * full.step_time_s, 1.15 * none.hfu * none.step_time_s);
+    EXPECT_LT(full.mfu, none.mfu);
+}
+
+TEST(Report, JsonHasTheContractsKeysInItsOrder) {
+    const Report r = predict(small()).report;
+    const auto j = nlohmann::ordered_json::parse(to_json(r));
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : j.items()) keys.push_back(key);
+    const std::vector<std::string> expected{"name", "world_size", "data_parallel", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s",
+                                            "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown_s", "memory", "parameters", "flops_per_step"};
+    ASSERT_GE(keys.size(), expected.size());
+    EXPECT_EQ(std::vector<std::string>(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(expected.size())), expected);
+    keys.clear();
+    for (const auto& [key, value] : j.at("breakdown_s").items()) keys.push_back(key);
+    EXPECT_EQ(keys, (std::vector<std::string>{"compute", "recompute", "exposed_tp", "exposed_cp", "exposed_ep", "exposed_pp", "exposed_dp", "optimizer",
+                                              "offload", "bubble", "other"}));
+    keys.clear();
+    for (const auto& [key, value] : j.at("memory").items()) keys.push_back(key);
+    EXPECT_EQ(keys, (std::vector<std::string>{"peak_bytes", "capacity_bytes", "fits", "by_kind_bytes", "per_stage"}));
+    keys.clear();
+    for (const auto& [key, value] : j.at("memory").at("by_kind_bytes").items()) keys.push_back(key);
+    EXPECT_EQ(keys, (std::vector<std::string>{"parameters", "gradients", "optimizer_states", "activations", "communication", "workspace", "reserved"}));
+    EXPECT_EQ(j.at("step_time_s").get<double>(), r.step_time_s) << "numbers are printed so that they read back exactly";
+    EXPECT_EQ(j.at("memory").at("per_stage").size(), 2u);
+}
+
+TEST(Report, KindsOfMemoryAddUpToThePeak) {
+    const auto j = nlohmann::json::parse(to_json(predict(small()).report));
+    std::int64_t sum = 0;
+    for (const auto& [kind, bytes] : j.at("memory").at("by_kind_bytes").items()) sum += bytes.get<std::int64_t>();
+    EXPECT_EQ(sum, j.at("memory").at("peak_bytes").get<std::int64_t>());
+}
+
+TEST(Report, SameScenarioSameBytes) { EXPECT_EQ(to_json(predict(small()).report), to_json(predict(small()).report)); }
+
+TEST(Report, SaysWhichStageDoesNotFitByHowMuchAndWhere) {
+    MemoryReport m;
+    m.capacity = Bytes::gigabytes(80);
+    m.fits = false;
+    m.stages.resize(2);
+    m.stages[1].stage = 1;
+    m.stages[1].peak = Bytes::gigabytes(92.5);
+    m.stages[1].peak_op_name = "l3.fc1.fwd (microbatch 5)";
+    const std::string why = why_not(m);
+    EXPECT_NE(why.find("stage 1 needs 92.5 GB (86.1 GiB), 12.5 GB more than the device's 80.0 GB"), std::string::npos) << why;
+    EXPECT_NE(why.find("at l3.fc1.fwd (microbatch 5)"), std::string::npos) << why;
+    m.fits = true;
+    EXPECT_EQ(why_not(m), "");
+}
+
+TEST(ReportText, IsPlainAsciiWhereNothingElseIsAskedFor) {
+    const Scenario s = small();
+    for (char c : to_text(predict(s).report, s)) ASSERT_TRUE(c == '\n' || (c >= ' ' && c <= '~')) << static_cast<int>(c);
+}
+
+TEST(ReportText, SaysTheMainFiguresWithTheirUnits) {
+    const Scenario s = small();
+    const std::string text = to_text(predict(s).report, s);
+    for (const char* word : {"small: fits", "step time", "tokens/s", "MFU", "bubble", "compute", "stage 0", "stage 1", "GB", "GiB", "tensor 2 x pipeline 2 x data 2"}) {
+        EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
+    }
+}
+
+TEST(ReportText, LinesKeepToTheWidthInEveryStyle) {
+    const Scenario s = small();
+    const Report r = predict(s).report;
+    for (int width : {80, 100, 120}) {
+        for (const bool colour : {false, true}) {
+            const std::string text = to_text(r, s, {colour, width, colour});
+            for (std::size_t at = 0; at < text.size();) {
+                const std::size_t end = text.find('\n', at);
+                EXPECT_LE(columns(text.substr(at, end - at)), width) << text.substr(at, end - at);
+                at = end + 1;
+            }
+        }
+    }
+}
+
+} // namespace
+} // namespace orrery

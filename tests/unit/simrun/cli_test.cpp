@@ -1,0 +1,225 @@
+// Does the program say and return what its help promises? Runs the built binary.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace orrery {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string slurp(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+struct Ran { int code; std::string out, err; };
+
+class Simrun : public testing::Test {
+  protected:
+    fs::path binary = fs::path(ORRERY_BINARY_DIR) / "bin" / "simrun";
+    fs::path folder = fs::temp_directory_path() / ("orrery-cli-" + std::to_string(getpid()));
+
+    void SetUp() override {
+        if (!fs::exists(binary)) GTEST_SKIP() << binary << " is not built";
+        fs::create_directories(folder);
+    }
+    void TearDown() override { fs::remove_all(folder); }
+
+    std::string write(const std::string& name, const std::string& text) const {
+        std::ofstream(folder / name) << text;
+        return (folder / name).string();
+    }
+
+    std::string scenario(const std::string& name = "small.json", const std::string& extra = "") const {
+        return write(name, R"({"name": ")" + name + R"(", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+            "cluster": {"preset": "dgx-a100-80gb"}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024},
+            "strategy": {"tensor_parallel": 2, "pipeline_parallel": 2})" + extra + "}");
+    }
+
+    // Runs in the temporary folder; `arguments` as a shell takes them.
+    Ran run(const std::string& arguments) const {
+        const std::string command = "cd '" + folder.string() + "' && '" + binary.string() + "' " + arguments + " >out.txt 2>err.txt </dev/null";
+        const int status = std::system(command.c_str());
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder / "out.txt"), slurp(folder / "err.txt")};
+    }
+};
+
+TEST_F(Simrun, PrintsAReportAndReturnsZero) {
+    const Ran r = run(scenario());
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.out.find("small.json: fits"), std::string::npos) << r.out;
+    EXPECT_EQ(r.err, "");
+    EXPECT_EQ(r.out.find('\x1b'), std::string::npos) << "no colour in a pipe";
+}
+
+TEST_F(Simrun, PrintsTheReportAsJson) {
+    const Ran r = run(scenario() + " --json");
+    EXPECT_EQ(r.code, 0);
+    const auto j = nlohmann::json::parse(r.out);
+    EXPECT_EQ(j.at("world_size"), 8);
+    EXPECT_GT(j.at("step_time_s").get<double>(), 0);
+    const Ran to_file = run(scenario() + " -o report.json");
+    EXPECT_EQ(to_file.out, "");
+    EXPECT_EQ(slurp(folder / "report.json"), r.out);
+}
+
+TEST_F(Simrun, ReturnsTwoAndTheReasonWhereItDoesNotFit) {
+    const Ran r = run(scenario() + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'");
+    EXPECT_EQ(r.code, 2) << r.err << r.out;
+    for (const char* word : {"does not fit", "stage", "GB more than the device's", " at "}) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
+    EXPECT_NE(r.out.find("DOES NOT FIT"), std::string::npos);
+}
+
+TEST_F(Simrun, ReturnsOneAndEveryProblemOfBadInput) {
+    const std::string file = write("bad.json", R"({"model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-80gb"}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024},
+        "strategy": {"tensor_paralel": 2, "pipeline_parallel": "two"}})");
+    const Ran r = run(file);
+    EXPECT_EQ(r.code, 1);
+    EXPECT_EQ(r.out, "");
+    for (const char* word : {"tensor_paralel", "tensor_parallel", "/strategy/pipeline_parallel", "2 problems"}) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
+}
+
+TEST_F(Simrun, MeansAFileItCannotFind) {
+    scenario("llama.json");
+    const Ran r = run("lama.json");
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("no file lama.json: did you mean llama.json?"), std::string::npos) << r.err;
+}
+
+TEST_F(Simrun, OverridesFields) {
+    const auto one = nlohmann::json::parse(run(scenario() + " --json").out);
+    const auto two = nlohmann::json::parse(run(scenario() + " --json --set training.global_batch_size=64 --set strategy.tensor_parallel=4").out);
+    EXPECT_EQ(one.at("data_parallel"), 2);
+    EXPECT_EQ(two.at("data_parallel"), 1);
+    EXPECT_GT(two.at("flops_per_step").get<double>(), 1.9 * one.at("flops_per_step").get<double>());
+    EXPECT_EQ(run(scenario() + " --set strategy.tensor_paralel=4").code, 1);
+}
+
+TEST_F(Simrun, IsQuietWhenAsked) {
+    const Ran r = run(scenario() + " -q");
+    EXPECT_EQ(r.code, 0);
+    EXPECT_EQ(r.out + r.err, "");
+}
+
+TEST_F(Simrun, SaysMoreWhenAsked) {
+    const Ran r = run(scenario() + " -v");
+    for (const char* word : {"Largest buffers", "Defaults", "events"}) EXPECT_NE(r.out.find(word), std::string::npos) << word;
+}
+
+TEST_F(Simrun, ComparesSeveralScenarios) {
+    const Ran r = run(scenario("a.json") + " " + scenario("b.json"));
+    EXPECT_EQ(r.code, 0) << r.err;
+    for (const char* word : {"a.json", "b.json", "tokens/s", "yes"}) EXPECT_NE(r.out.find(word), std::string::npos) << r.out;
+    EXPECT_EQ(nlohmann::json::parse(run(scenario("a.json") + " " + scenario("b.json") + " --json").out).size(), 2u);
+}
+
+TEST_F(Simrun, FoldingAndReplayChangeNothing) {
+    const auto folded = nlohmann::json::parse(run(scenario() + " --json").out), whole = nlohmann::json::parse(run(scenario() + " --json --no-fold --no-replay").out);
+    const double a = folded.at("step_time_s").get<double>(), b = whole.at("step_time_s").get<double>();
+    EXPECT_NEAR(a, b, 1e-9 * b);
+}
+
+TEST_F(Simrun, WritesTraces) {
+    EXPECT_EQ(run(scenario() + " -q --trace step.json").code, 0);
+    EXPECT_FALSE(nlohmann::json::parse(slurp(folder / "step.json")).at("traceEvents").empty());
+    EXPECT_EQ(run(scenario() + " -q --trace step.trace").code, 0);
+    EXPECT_GT(fs::file_size(folder / "step.trace"), 100u);
+    EXPECT_LT(fs::file_size(folder / "step.trace"), fs::file_size(folder / "step.json") / 2);
+    EXPECT_EQ(run("export " + scenario() + " --to perfetto -o same.json").code, 0);
+    EXPECT_EQ(slurp(folder / "same.json"), slurp(folder / "step.json"));
+}
+
+TEST_F(Simrun, PrintsAndVerifiesPlans) {
+    const Ran r = run("plan " + scenario());
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.err.find("verified"), std::string::npos) << r.err;
+    EXPECT_NE(r.out.find("F0"), std::string::npos);
+    const auto passes = nlohmann::json::parse(run("list passes --json").out);
+    ASSERT_GT(passes.size(), 3u);
+    for (const auto& pass : passes) {
+        const Ran after = run("plan " + scenario() + " --after " + pass.begin().value().get<std::string>());
+        EXPECT_EQ(after.code, 0) << after.err;
+        EXPECT_FALSE(after.out.empty()) << pass;
+    }
+    const Ran wrong = run("plan " + scenario() + " --after tensor-paralel");
+    EXPECT_EQ(wrong.code, 1);
+    EXPECT_NE(wrong.err.find("did you mean tensor-parallel?"), std::string::npos) << wrong.err;
+}
+
+TEST_F(Simrun, ListsWhatCanBeNamed) {
+    for (const char* topic : {"models", "clusters", "devices", "schedules", "strategies", "frameworks", "passes"}) {
+        const Ran r = run(std::string("list ") + topic);
+        EXPECT_EQ(r.code, 0) << topic << r.err;
+        EXPECT_GT(std::count(r.out.begin(), r.out.end(), '\n'), 5) << topic;
+    }
+    for (const char* name : {"llama3-405b", "gpt3-175b"}) EXPECT_NE(run("list models").out.find(name), std::string::npos) << name;
+    EXPECT_NE(run("list schedules").out.find("interleaved-1f1b"), std::string::npos);
+    const Ran wrong = run("list model");
+    EXPECT_EQ(wrong.code, 1);
+    EXPECT_NE(wrong.err.find("did you mean models?"), std::string::npos) << wrong.err;
+}
+
+TEST_F(Simrun, PrintsTheSchema) {
+    const Ran r = run("schema");
+    EXPECT_EQ(r.code, 0);
+    EXPECT_TRUE(nlohmann::json::parse(r.out).contains("properties"));
+}
+
+TEST_F(Simrun, ExportsThePlanAsDot) {
+    const Ran r = run("export " + scenario() + " --to dot");
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(r.out.rfind("digraph", 0), 0u);
+    EXPECT_EQ(run("export " + scenario() + " --to megatron").code, 1);
+}
+
+TEST_F(Simrun, ValidatesADataset) {
+    nlohmann::json set{{"name", "one"}, {"source", "here"}, {"rows", nlohmann::json::array()}};
+    set["rows"].push_back({{"name", "r"}, {"scenario", nlohmann::json::parse(slurp(scenario()))}, {"measured", {{"step_time_s", 0.1}}}});
+    const std::string file = write("set.json", set.dump());
+    const Ran r = run("validate " + file);
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.out.find("mean error"), std::string::npos) << r.out;
+    EXPECT_EQ(nlohmann::json::parse(run("validate --json " + file).out).at("rows").size(), 1u);
+    const Ran csv = run("validate --csv " + file);
+    EXPECT_EQ(std::count(csv.out.begin(), csv.out.end(), '\n'), 2);
+    EXPECT_EQ(run("validate " + scenario()).code, 1);
+}
+
+TEST_F(Simrun, RunsSweepsAndGoesOn) {
+    const std::string file = scenario("sweep.json", R"(, "sweep": {"/training/micro_batch_size": [1, 2, 3, 4]})");
+    const Ran first = run(file + " --csv all.csv --top 2");
+    EXPECT_EQ(first.code, 0) << first.err;
+    EXPECT_NE(first.out.find("4 combinations, 3 fits, 1 impossible"), std::string::npos) << first.out;
+    EXPECT_TRUE(fs::exists(folder / "sweep.sqlite"));
+    const std::string csv = slurp(folder / "all.csv");
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 5);
+    const Ran again = run(file);
+    EXPECT_NE(again.out.find("4 were known from before"), std::string::npos) << again.out;
+}
+
+TEST_F(Simrun, HelpsWithExamplesAndAVersion) {
+    const Ran help = run("--help");
+    EXPECT_EQ(help.code, 0);
+    for (const char* word : {"Examples:", "--set", "validate", "GiB 2^30"}) EXPECT_NE(help.out.find(word), std::string::npos) << word;
+    const Ran version = run("--version");
+    EXPECT_EQ(version.code, 0);
+    EXPECT_EQ(version.out.rfind("simrun ", 0), 0u);
+    for (const char* sub : {"plan", "list", "schema", "validate", "export"}) EXPECT_EQ(run(std::string(sub) + " --help").code, 0) << sub;
+    EXPECT_EQ(run("").code, 1);
+    EXPECT_EQ(run("--no-such-flag").code, 1);
+    EXPECT_EQ(run("search x.json").code, 1) << "what is not built is absent";
+}
+
+} // namespace
+} // namespace orrery

@@ -1,0 +1,151 @@
+// Does a sweep keep every result, survive kill -9, and rank what fits?
+#include "sim/sweep/sweep.hpp"
+
+#include "sim/sweep/store.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace orrery {
+namespace {
+
+struct TemporaryFolder {
+    std::filesystem::path path = std::filesystem::temp_directory_path() / ("orrery-sweep-" + std::to_string(getpid()) + "-" + std::to_string(count()));
+    TemporaryFolder() { std::filesystem::create_directories(path); }
+    ~TemporaryFolder() { std::filesystem::remove_all(path); }
+    std::string file(const std::string& name) const { return (path / name).string(); }
+
+  private:
+    static long count() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+};
+
+// Microbatch sizes and tensor widths of a small GPT on one node; 3 does not divide anything, and some of it cannot fit.
+SweepDocument document(const std::string& batches = "[1, 2, 4, 8]") {
+    SweepResult r = parse_sweep(R"({"name": "small sweep", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-40gb"}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {},
+        "sweep": {"/strategy/tensor_parallel": [1, 2, 3, 4, 8], "/strategy/pipeline_parallel": [1, 2, 4], "/training/micro_batch_size": )" + batches + R"(},
+        "constraints": ["/strategy/tensor_parallel * /strategy/pipeline_parallel <= 8"]})");
+    EXPECT_TRUE(r.problems.empty()) << to_text(r.problems);
+    return std::move(r.document.value());
+}
+
+TEST(Sweep, KeepsEveryCombinationWithItsReason) {
+    const TemporaryFolder folder;
+    const SweepDocument d = document();
+    const SweepRun run = run_sweep(d, folder.file("a.sqlite"));
+    ASSERT_EQ(run.rows.size(), 60u);
+    int fits = 0, impossible = 0;
+    for (std::size_t i = 0; i < run.rows.size(); ++i) {
+        const SweepRow& r = run.rows[i];
+        EXPECT_EQ(r.index, static_cast<std::int64_t>(i));
+        EXPECT_EQ(r.status == PointStatus::fits, r.reason.empty()) << r.label;
+        EXPECT_NE(r.status, PointStatus::failed) << r.label << ": " << r.reason;
+        EXPECT_EQ(r.step_time_s > 0, r.status == PointStatus::fits) << r.label;
+        fits += r.status == PointStatus::fits;
+        impossible += r.status == PointStatus::impossible;
+    }
+    EXPECT_GT(fits, 10);
+    EXPECT_GE(impossible, 12) << "tensor_parallel = 3 divides nothing";
+}
+
+TEST(Sweep, GoesOnWhereItWas) {
+    const TemporaryFolder folder;
+    const std::string file = folder.file("a.sqlite");
+    const SweepRun first = run_sweep(document("[1, 2]"), file);
+    EXPECT_EQ(first.reused, 0);
+    const SweepRun more = run_sweep(document("[1, 2, 4]"), file);
+    EXPECT_EQ(more.reused, 30) << "a value more computes only what is new";
+    const SweepRun again = run_sweep(document("[1, 2, 4]"), file);
+    EXPECT_EQ(again.reused, 45);
+    EXPECT_EQ(again.rows, more.rows);
+}
+
+TEST(Sweep, DoesNotDependOnTheNumberOfThreads) {
+    const TemporaryFolder folder;
+    SweepRunOptions one, three;
+    one.jobs = 1;
+    three.jobs = 3;
+    EXPECT_EQ(run_sweep(document(), folder.file("1.sqlite"), one).rows, run_sweep(document(), folder.file("3.sqlite"), three).rows);
+}
+
+TEST(Sweep, LosesNothingWhenItIsKilled) {
+    const TemporaryFolder folder;
+    const std::string file = folder.file("killed.sqlite");
+    const SweepDocument d = document();
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        SweepRunOptions slow;   // one thread, a little sleep a point, so that the kill comes in the middle
+        slow.jobs = 1;
+        slow.progress = [](std::size_t, std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
+        run_sweep(d, file, slow);
+        _exit(0);
+    }
+    std::size_t stored = 0;
+    for (int tries = 0; tries < 400 && stored < 8; ++tries) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        if (std::filesystem::exists(file)) {
+            try {
+                stored = SweepStore(file).rows().size();
+            } catch (const std::runtime_error&) { }   // the child is making the table
+        }
+    }
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child was to be killed in the middle";
+    const SweepRun resumed = run_sweep(d, file);
+    EXPECT_GE(resumed.reused, static_cast<std::int64_t>(stored)) << "what was seen in the file is still there";
+    EXPECT_LT(resumed.reused, 60) << "and there was something left to do";
+    EXPECT_EQ(resumed.rows, run_sweep(d, folder.file("whole.sqlite")).rows);
+}
+
+TEST(Sweep, RanksOnlyWhatFitsBestFirst) {
+    const TemporaryFolder folder;
+    const SweepRun run = run_sweep(document(), folder.file("a.sqlite"));
+    const std::vector<std::size_t> order = ranked(run, RankBy::tokens_per_s);
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        EXPECT_EQ(run.rows[order[i]].status, PointStatus::fits);
+        if (i > 0) EXPECT_GE(run.rows[order[i - 1]].tokens_per_s, run.rows[order[i]].tokens_per_s);
+    }
+    const std::vector<std::size_t> by_memory = ranked(run, RankBy::peak_bytes);
+    EXPECT_LE(run.rows[by_memory.front()].peak_bytes, run.rows[by_memory.back()].peak_bytes);
+}
+
+TEST(Sweep, CsvHasALinePerCombination) {
+    const TemporaryFolder folder;
+    const SweepDocument d = document("[1]");
+    const std::string csv = to_csv(d, run_sweep(d, folder.file("a.sqlite")));
+    EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 16);
+    EXPECT_EQ(csv.rfind("/strategy/tensor_parallel,/strategy/pipeline_parallel,/training/micro_batch_size,status,reason", 0), 0u) << csv.substr(0, 120);
+}
+
+TEST(SweepStore, TellsAFileThatIsNotItsOwn) {
+    const TemporaryFolder folder;
+    const std::string file = folder.file("text.sqlite");
+    std::FILE* f = std::fopen(file.c_str(), "w");
+    std::fputs("this is no database, but long enough to be read as one: ........................................................\n", f);
+    std::fclose(f);
+    EXPECT_THROW(SweepStore{file}, std::runtime_error);
+    EXPECT_THROW(SweepStore{folder.file("no/such/folder.sqlite")}, std::runtime_error);
+}
+
+TEST(SweepStore, GivesBackWhatItWasGiven) {
+    const TemporaryFolder folder;
+    SweepRow r;
+    r.hash = "0123456789abcdef", r.label = "a=1 'quoted'", r.status = PointStatus::too_big, r.reason = "stage 0 \"needs\" more";
+    r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984;
+    SweepStore(folder.file("a.sqlite")).commit(std::span(&r, 1));
+    const auto rows = SweepStore(folder.file("a.sqlite")).rows();
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows.at(r.hash), r);
+}
+
+} // namespace
+} // namespace orrery

@@ -1,0 +1,142 @@
+// Are errors, their summaries and failures counted as the datasets' contract says?
+#include "sim/validate/statistics.hpp"
+#include "sim/validate/validate.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace orrery {
+namespace {
+
+TEST(Statistics, MeanAndMedian) {
+    EXPECT_DOUBLE_EQ(mean(std::vector<double>{1, 2, 6}), 3);
+    EXPECT_DOUBLE_EQ(median({5, 1, 3}), 3);
+    EXPECT_DOUBLE_EQ(median({4, 1, 3, 2}), 2.5);
+    EXPECT_DOUBLE_EQ(median({}), 0);
+}
+
+TEST(Statistics, KendallsTau) {
+    const std::vector<double> up{1, 2, 3, 4}, down{4, 3, 2, 1}, one_swap{1, 3, 2, 4};
+    EXPECT_DOUBLE_EQ(kendall_tau(up, up), 1);
+    EXPECT_DOUBLE_EQ(kendall_tau(up, down), -1);
+    EXPECT_NEAR(kendall_tau(up, one_swap), 4.0 / 6, 1e-12);
+    // Tau-b with a tie: 5 pairs apart in x of 6, all concordant: 5 / sqrt(6 x 5).
+    EXPECT_NEAR(kendall_tau(std::vector<double>{1, 1, 2, 3}, up), 5 / std::sqrt(30.0), 1e-12);
+    EXPECT_DOUBLE_EQ(kendall_tau(std::vector<double>{1}, std::vector<double>{1}), 0);
+}
+
+ValidationRow row(const std::string& name, double predicted, double measured) {
+    ValidationRow r;
+    r.dataset = "d";
+    r.name = name;
+    r.predicted.step_time_s = predicted;
+    r.measured.step_time_s = measured;
+    return r;
+}
+
+TEST(Validate, ErrorsAreSignedFractions) {
+    EXPECT_NEAR(row("a", 1.1, 1).step_time_error().value(), 0.1, 1e-12);
+    EXPECT_NEAR(row("a", 0.9, 1).step_time_error().value(), -0.1, 1e-12);
+    EXPECT_FALSE(row("a", 0.9, 1).memory_error().has_value());
+}
+
+TEST(Validate, AFailedRowCountsAsAllWrong) {
+    ValidationRow failed = row("b", 0, 2);
+    failed.predicted = {};
+    failed.failure = "not modelled";
+    failed.measured.fits = true;
+    const Validation v = summarise({row("a", 1.1, 1), failed});
+    EXPECT_EQ(v.overall.step_time.n, 2);
+    EXPECT_NEAR(v.overall.step_time.mean_abs_error, 0.55, 1e-12);
+    EXPECT_NEAR(v.overall.step_time.bias, -0.45, 1e-12);
+    EXPECT_EQ(v.overall.step_time.worst, "b");
+    EXPECT_EQ(v.overall.failed, 1);
+    EXPECT_EQ(v.overall.fits.n, 1);
+    EXPECT_EQ(v.overall.fits.accuracy, 0);
+    const auto j = nlohmann::json::parse(to_json(v));
+    EXPECT_EQ(j.at("failed").at(0).at("reason"), "not modelled");
+    EXPECT_EQ(j.at("rows").at(1).at("error").at("step_time"), -1.0);
+}
+
+TEST(Validate, JsonIsTheContract) {
+    ValidationRow r = row("a", 1.1, 1);
+    r.predicted.memory_gb = 50, r.measured.memory_gb = 40, r.predicted.fits = true;
+    const auto j = nlohmann::json::parse(to_json(summarise({r})));
+    const auto& one = j.at("rows").at(0);
+    EXPECT_EQ(one.at("dataset"), "d");
+    EXPECT_EQ(one.at("predicted").at("memory_gb"), 50.0);
+    EXPECT_EQ(one.at("predicted").at("fits"), true);
+    EXPECT_EQ(one.at("measured").at("step_time_s"), 1.0);
+    EXPECT_NEAR(one.at("error").at("memory").get<double>(), 0.25, 1e-12);
+    for (const char* key : {"n", "mean_abs_error", "median_abs_error", "bias", "kendall_tau"}) {
+        EXPECT_TRUE(j.at("summary").at("step_time").contains(key)) << key;
+        EXPECT_TRUE(j.at("summary").at("memory").contains(key)) << key;
+    }
+    EXPECT_TRUE(j.at("summary").at("fits").contains("accuracy"));
+}
+
+TEST(Validate, TextNamesTheWorstRowAndTheErrors) {
+    const std::string text = to_text(summarise({row("good", 1.01, 1), row("bad one", 1.5, 1), row("other", 2.1, 2)}));
+    EXPECT_NE(text.find("+50.0 % bad one"), std::string::npos) << text;
+    EXPECT_NE(text.find("mean error"), std::string::npos);
+    EXPECT_NE(text.find("rank corr."), std::string::npos);
+}
+
+struct TemporaryFile {
+    std::string path = std::filesystem::temp_directory_path() / ("orrery-validate-" + std::to_string(getpid()) + ".json");
+    explicit TemporaryFile(const std::string& text) { std::ofstream(path) << text; }
+    ~TemporaryFile() { std::remove(path.c_str()); }
+};
+
+constexpr const char* dataset = R"({"name": "d", "source": "s", "note": "peaks by nvidia-smi", "rows": [
+  {"name": "runs", "scenario": {"model": {"layers": 2, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1000}, "cluster": {"preset": "dgx-a100-80gb"},
+     "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 256}}, "measured": {"step_time_s": 0.01, "memory_gb": 2, "fits": true}},
+  {"name": "does not", "scenario": {"model": {"layers": 2, "hidden_size": 512, "attention_heads": 7, "vocab_size": 1000}, "cluster": {"preset": "no-such"},
+     "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 256}}, "measured": {"step_time_s": 0.01}, "memory_measure": "reserved"},
+  {"name": "no scenario"}]})";
+
+TEST(Validate, PredictsRowsAndKeepsTheReasonOfThoseThatFail) {
+    const TemporaryFile file(dataset);
+    const DatasetResult set = load_dataset(file.path);
+    ASSERT_EQ(set.rows.size(), 2u);
+    EXPECT_TRUE(set.is_dataset);
+    EXPECT_EQ(set.problems.size(), 1u) << "the row without a scenario is named";
+    EXPECT_EQ(set.rows[0].memory_measure, MemoryMeasure::device);
+    EXPECT_EQ(set.rows[1].memory_measure, MemoryMeasure::reserved);
+    std::size_t last = 0;
+    const Validation one = validate(set.rows, 1), two = validate(set.rows, 2, [&](std::size_t done, std::size_t) { last = done; });
+    EXPECT_EQ(last, 2u);
+    EXPECT_EQ(to_json(one), to_json(two)) << "the number of threads does not show";
+    EXPECT_GT(one.rows[0].predicted.step_time_s.value(), 0);
+    EXPECT_TRUE(one.rows[0].predicted.fits.value());
+    EXPECT_TRUE(one.rows[0].failure.empty()) << one.rows[0].failure;
+    EXPECT_NE(one.rows[1].failure.find("no-such"), std::string::npos) << one.rows[1].failure;
+}
+
+TEST(Validate, TellsAFileThatIsNoDataset) {
+    const TemporaryFile file("{\"rows\": 3}");
+    EXPECT_FALSE(load_dataset(file.path).is_dataset);
+    EXPECT_FALSE(load_dataset("/no/such/file.json").is_dataset);
+}
+
+TEST(Validate, EveryDatasetOfTheProjectIsReadWhole) {
+    int rows = 0, sets = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(std::string(ORRERY_SOURCE_DIR) + "/scenarios/validation")) {
+        if (entry.path().extension() != ".json" || entry.path().stem() == "layer_times") continue;
+        const DatasetResult set = load_dataset(entry.path().string());
+        EXPECT_TRUE(set.problems.empty()) << entry.path() << ": " << (set.problems.empty() ? "" : set.problems.front());
+        for (const ValidationRow& r : set.rows) EXPECT_FALSE(r.name.empty() || r.source.empty()) << entry.path();
+        rows += static_cast<int>(set.rows.size());
+        ++sets;
+    }
+    EXPECT_GE(sets, 28);
+    EXPECT_GE(rows, 602);
+}
+
+} // namespace
+} // namespace orrery
