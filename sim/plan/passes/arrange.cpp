@@ -184,6 +184,31 @@ void Weaver::run() {
     }
 }
 
+double block_flops(const Plan& plan, std::int32_t block) {
+    double sum = 0;
+    if (block >= 0)
+        for (const Op& op : plan.blocks[static_cast<std::size_t>(block)].ops) sum += flops(op.work).count;
+    return sum;
+}
+
+// Schedules that plan with times get them from the middle chunk's FLOPs, and a transfer's from the NIC: rough, as the real
+// planner's profile would be better, but the same for every cost model, so that the plan does not depend on it.
+void set_relative_times(const Lowering& l, ScheduleShape& shape) {
+    if (!l.schedule->splits_backward) return;
+    const ChunkBlocks& middle = l.chunks[l.chunks.size() / 2];
+    const double forward = block_flops(l.plan, middle.forward);
+    if (forward <= 0) return;
+    shape.input = block_flops(l.plan, middle.backward) / forward;
+    shape.weight = std::max(1e-3, block_flops(l.plan, middle.weight) / forward);
+    const Cluster& cluster = l.scenario.cluster;
+    const auto peak = cluster.device.peak.find(name(activation_dtype(l.scenario)));
+    const double rate = cluster.nodes > 1 && cluster.inter.nic_bandwidth.value > 0 ? cluster.inter.nic_bandwidth.value : cluster.intra.bandwidth.value;
+    if (peak == cluster.device.peak.end() || peak->second.value <= 0 || rate <= 0 || middle.input < 0) return;
+    constexpr double usual_efficiency = 0.5;   // of the peak: what dense training reaches
+    const double seconds = forward / (usual_efficiency * peak->second.value);
+    shape.communication = static_cast<double>(l.plan.buffers[static_cast<std::size_t>(middle.input)].bytes.count) / rate / seconds;
+}
+
 } // namespace
 
 void arrange(Lowering& l) {
@@ -193,6 +218,7 @@ void arrange(Lowering& l) {
     shape.chunks_per_stage = l.plan.chunks_per_stage;
     shape.microbatches = l.plan.microbatches;
     shape.post_validation = l.scenario.strategy.post_validation;
+    set_relative_times(l, shape);
     const Schedule schedule = info.make(shape);
     const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()), l.scenario.strategy.overlap.pipeline);
     const DataParallel dp = data_parallel(l);
