@@ -76,9 +76,17 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
 }
 
+namespace {
+
+// A gradient norm's few bytes take no part of a link's bandwidth worth a share: such collectives are latency alone. (Their trees would
+// else tell apart ranks that are alike in everything that takes time.)
+bool latency_bound(const CommCost& cost) { return cost.payload <= 0.001 * cost.latency.seconds() * cost.cap.value; }
+
+} // namespace
+
 std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const {
     std::vector<LinkLoad> out;
-    if (ranks.size() < 2) return out;
+    if (ranks.size() < 2 || latency_bound(cost)) return out;
     const std::vector<LoadShare> shares =
         link_loads(*data_->fabric, data_->domain, group_of(*data_->fabric, data_->domain, ranks), c.kind, parse_algorithm(cost.algorithm));
     out.reserve(shares.size());
