@@ -35,7 +35,7 @@ constexpr std::array<Kind, memory_kind_count + 1> kinds{{{'P', "parameters", Ink
                                                          {'W', "workspace", Ink::dim},
                                                          {'R', "reserve", Ink::red}}};
 
-std::string gb(Bytes b) { return fmt::format("{:.1f} GB", b.gigabytes()); }
+std::string gb(Bytes b) { return b.count >= 100000000 ? fmt::format("{:.1f} GB", b.gigabytes()) : fmt::format("{:.1f} MB", b.gigabytes() * 1e3); }
 double gib(Bytes b) { return static_cast<double>(b.count) / 1073741824.0; }
 
 std::string heading(const std::string& text, const std::string& aside, const TextStyle& style) {
@@ -107,6 +107,10 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     return text;
 }
 
+std::string energy_text(double joules) {
+    return joules >= 3.6e5 ? fmt::format("{:.2f} kWh a step", joules / 3.6e6) : metric(joules, 3, "J") + " a step";
+}
+
 std::string figures(const Report& r, const TextStyle& style) {
     using Row = std::array<std::string, 4>;
     std::vector<Row> rows;
@@ -116,8 +120,8 @@ std::string figures(const Report& r, const TextStyle& style) {
     rows.push_back({"HFU", fmt::format("{:.1f} %", r.hfu * 100), "samples/s", fmt::format("{:.4g}", r.samples_per_s)});
     rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs", metric(r.flops_per_step, 4, "FLOP") + " a step"});
     if (r.energy_j > 0 || r.cost_usd > 0) {
-        rows.push_back({"energy", r.energy_j > 0 ? fmt::format("{:.2f} kWh a step", r.energy_j / 3.6e6) : "not known", "cost",
-                        r.cost_usd > 0 ? fmt::format("{:.2f} USD a step", r.cost_usd) : "not known"});
+        rows.push_back({"energy", r.energy_j > 0 ? energy_text(r.energy_j) : "not known", "cost",
+                        r.cost_usd > 0 ? fmt::format("{:.3g} USD a step", r.cost_usd) : "not known"});
     }
     std::string text = "\n";
     for (const Row& row : rows) {
@@ -200,7 +204,7 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     }
     text += legend(full, style);
     for (const ReserveItem& item : full.reserve) {
-        text += "    " + pad_right(item.name, 24) + fmt::format("{:>9}  ", fmt::format("{:.2f} GB", item.bytes.gigabytes())) +
+        text += "    " + pad_right(item.name, 24) + fmt::format("{:>9}  ", gb(item.bytes)) +
                 paint(clip(item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
     }
     return text;
