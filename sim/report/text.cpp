@@ -127,6 +127,8 @@ std::string figures(const Report& r, const TextStyle& style) {
     for (const Row& row : rows) {
         text += "  " + pad_right(row[0], 11) + paint(pad_right(row[1], 19), Ink::bold, style) + pad_right(row[2], 15) + row[3] + "\n";
     }
+    text += "  " + paint("MFU: model FLOPs, attention in full, no recompute; HFU: those executed, masked", Ink::dim, style) + "\n";
+    text += "  " + paint("halves of causal attention left out", Ink::dim, style) + "\n";
     return text;
 }
 
@@ -170,7 +172,7 @@ std::string legend(const StageMemory& s, const TextStyle& style) {
     const auto p = parts(s);
     std::string text, line = fmt::format("  stage {} at its peak:", s.stage);
     for (std::size_t k = 0; k < p.size(); ++k) {
-        if (p[k].count == 0) continue;
+        if (p[k].count < 50000) continue;   // would read 0.0 MB
         const std::string mark = style.unicode && style.colour ? std::string("\u2588") : std::string(1, kinds[k].letter);
         const std::string item = "  " + paint(mark, kinds[k].ink, style) + fmt::format(" {} {}", kinds[k].text, gb(p[k]));
         if (columns(line) + columns(item) > style.width) text += line + "\n", line = "  ";
