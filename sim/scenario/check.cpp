@@ -15,32 +15,41 @@ std::string eq(const char* field, std::int64_t value) { return std::string(field
 // "A = 6 must divide B = 64: try 1, 2, 4, 8". `also`: the other numbers the degree must divide too, so that what is offered works.
 void must_divide(Reading& reading, const char* pointer, std::int64_t degree, const char* what, std::int64_t number, std::int64_t also) {
     if (degree > 0 && number % degree == 0) return;
-    reading.problem(pointer, eq(dotted(pointer).c_str(), degree) + " must divide " + eq(what, number) + ": try " + join(common_divisors(number, also)));
+    reading.problem(pointer, eq(dotted(pointer).c_str(), degree) + " must divide " + eq(what, number) + ": try " +
+                                 join(common_divisors(number, also)));
 }
 
 void check_world(Reading& reading) {
-    if (!sound(reading, {"/cluster", "/strategy/tensor_parallel", "/strategy/pipeline_parallel", "/strategy/context_parallel", "/strategy/data_parallel"})) return;
+    if (!sound(reading, {"/cluster", "/strategy/tensor_parallel", "/strategy/pipeline_parallel", "/strategy/context_parallel",
+                         "/strategy/data_parallel"}))
+        return;
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
     const std::int64_t devices = static_cast<std::int64_t>(sc.cluster.nodes) * sc.cluster.devices_per_node;
     const std::int64_t model = static_cast<std::int64_t>(s.tensor_parallel) * s.context_parallel * s.pipeline_parallel;
-    const std::string product = "tensor_parallel x context_parallel x pipeline_parallel = " + std::to_string(s.tensor_parallel) + " x " + std::to_string(s.context_parallel) +
-                                " x " + std::to_string(s.pipeline_parallel) + " = " + std::to_string(model);
+    const std::string product = "tensor_parallel x context_parallel x pipeline_parallel = " + std::to_string(s.tensor_parallel) + " x " +
+                                std::to_string(s.context_parallel) + " x " + std::to_string(s.pipeline_parallel) + " = " +
+                                std::to_string(model);
     const std::string have = "nodes x devices_per_node = " + std::to_string(devices);
     if (model > devices) {
         const std::int64_t nodes = (model + sc.cluster.devices_per_node - 1) / sc.cluster.devices_per_node;
-        return reading.problem("/strategy", "strategy." + product + " ranks are more than cluster." + have + ": lower a degree, or set nodes = " + std::to_string(nodes) + " or more");
+        return reading.problem("/strategy", "strategy." + product + " ranks are more than cluster." + have +
+                                                ": lower a degree, or set nodes = " + std::to_string(nodes) + " or more");
     }
     if (!reading.has("/strategy/data_parallel")) {
-        if (devices % model != 0) reading.problem("/strategy", "strategy." + product + " must divide cluster." + have + ": change a degree or nodes");
+        if (devices % model != 0)
+            reading.problem("/strategy", "strategy." + product + " must divide cluster." + have + ": change a degree or nodes");
         return;
     }
     if (model * s.data_parallel == devices) return;
     std::string way_out = "lower a degree or change nodes";
-    if (devices % model == 0) way_out = "try data_parallel = " + std::to_string(devices / model) + ", or leave it out";
-    else if ((model * s.data_parallel) % sc.cluster.devices_per_node == 0) way_out = "that many devices are nodes = " + std::to_string(model * s.data_parallel / sc.cluster.devices_per_node);
-    reading.problem("/strategy/data_parallel", eq("strategy.data_parallel", s.data_parallel) + " x " + product + " makes " + std::to_string(model * s.data_parallel) +
-                                                   " ranks, but cluster." + have + ": " + way_out);
+    if (devices % model == 0)
+        way_out = "try data_parallel = " + std::to_string(devices / model) + ", or leave it out";
+    else if ((model * s.data_parallel) % sc.cluster.devices_per_node == 0)
+        way_out = "that many devices are nodes = " + std::to_string(model * s.data_parallel / sc.cluster.devices_per_node);
+    reading.problem("/strategy/data_parallel", eq("strategy.data_parallel", s.data_parallel) + " x " + product + " makes " +
+                                                   std::to_string(model * s.data_parallel) + " ranks, but cluster." + have + ": " +
+                                                   way_out);
 }
 
 void check_tensor_parallel(Reading& reading) {
@@ -49,101 +58,142 @@ void check_tensor_parallel(Reading& reading) {
     const std::int64_t tp = reading.scenario.strategy.tensor_parallel;
     const std::int64_t all = std::gcd(std::gcd<std::int64_t>(m.attention_heads, m.kv_heads), m.ffn_size);
     // One message: the first rule broken, with degrees that satisfy all of them.
-    if (m.attention_heads % tp != 0) must_divide(reading, "/strategy/tensor_parallel", tp, "attention_heads", m.attention_heads, all);
-    else if (m.kv_heads % tp != 0 && m.attention.kind == AttentionSpec::Kind::full) must_divide(reading, "/strategy/tensor_parallel", tp, "kv_heads", m.kv_heads, all);
-    else if (m.ffn_size % tp != 0) must_divide(reading, "/strategy/tensor_parallel", tp, "ffn_size", m.ffn_size, all);
+    if (m.attention_heads % tp != 0)
+        must_divide(reading, "/strategy/tensor_parallel", tp, "attention_heads", m.attention_heads, all);
+    else if (m.kv_heads % tp != 0 && m.attention.kind == AttentionSpec::Kind::full)
+        must_divide(reading, "/strategy/tensor_parallel", tp, "kv_heads", m.kv_heads, all);
+    else if (m.ffn_size % tp != 0)
+        must_divide(reading, "/strategy/tensor_parallel", tp, "ffn_size", m.ffn_size, all);
 }
 
 void check_sequence(Reading& reading) {
-    if (!sound(reading, {"/training/sequence_length", "/strategy/tensor_parallel", "/strategy/context_parallel", "/strategy/sequence_parallel", "/model"})) return;
+    if (!sound(reading, {"/training/sequence_length", "/strategy/tensor_parallel", "/strategy/context_parallel",
+                         "/strategy/sequence_parallel", "/model"}))
+        return;
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
     const std::int64_t seq = sc.training.sequence_length;
     const bool halves = s.context_parallel > 1 && s.context_parallel_kind != ContextKind::ulysses;
-    const std::int64_t parts = static_cast<std::int64_t>(s.context_parallel) * (halves ? 2 : 1) * (s.sequence_parallel ? s.tensor_parallel : 1);
+    const std::int64_t parts =
+        static_cast<std::int64_t>(s.context_parallel) * (halves ? 2 : 1) * (s.sequence_parallel ? s.tensor_parallel : 1);
     if (seq % parts != 0) {
-        std::string factors = halves ? "2 x context_parallel = " + std::to_string(2 * s.context_parallel) : s.context_parallel > 1 ? "context_parallel = " + std::to_string(s.context_parallel) : "";
-        if (s.sequence_parallel && s.tensor_parallel > 1) factors += (factors.empty() ? "" : " x ") + std::string("tensor_parallel = ") + std::to_string(s.tensor_parallel);
-        reading.problem("/training/sequence_length", eq("training.sequence_length", seq) + " must be a multiple of " + factors + ": try " + std::to_string((seq / parts + 1) * parts));
+        std::string factors = halves                   ? "2 x context_parallel = " + std::to_string(2 * s.context_parallel)
+                              : s.context_parallel > 1 ? "context_parallel = " + std::to_string(s.context_parallel)
+                                                       : "";
+        if (s.sequence_parallel && s.tensor_parallel > 1)
+            factors += (factors.empty() ? "" : " x ") + std::string("tensor_parallel = ") + std::to_string(s.tensor_parallel);
+        reading.problem("/training/sequence_length", eq("training.sequence_length", seq) + " must be a multiple of " + factors + ": try " +
+                                                         std::to_string((seq / parts + 1) * parts));
     }
     if (s.context_parallel > 1 && s.context_parallel_kind == ContextKind::ulysses) {
         const std::int64_t heads = sc.model.attention_heads / s.tensor_parallel;
         if (heads % s.context_parallel != 0)
-            reading.problem("/strategy/context_parallel", eq("strategy.context_parallel", s.context_parallel) + " must divide attention_heads / tensor_parallel = " + std::to_string(heads) +
-                                                              " (ulysses splits heads): try " + join(common_divisors(heads)) + ", or context_parallel_kind = ring");
+            reading.problem("/strategy/context_parallel", eq("strategy.context_parallel", s.context_parallel) +
+                                                              " must divide attention_heads / tensor_parallel = " + std::to_string(heads) +
+                                                              " (ulysses splits heads): try " + join(common_divisors(heads)) +
+                                                              ", or context_parallel_kind = ring");
     }
     if (sc.model.position == PositionKind::learned && sc.model.max_positions < seq)
-        reading.problem("/training/sequence_length", eq("training.sequence_length", seq) + " is longer than the table of learned positions, " + eq("model.max_positions", sc.model.max_positions) +
-                                                         ": shorten it or set model.max_positions");
+        reading.problem("/training/sequence_length",
+                        eq("training.sequence_length", seq) + " is longer than the table of learned positions, " +
+                            eq("model.max_positions", sc.model.max_positions) + ": shorten it or set model.max_positions");
 }
 
 void check_batch(Reading& reading) {
-    if (!sound(reading, {"/training/global_batch_size", "/training/micro_batch_size", "/strategy/data_parallel", "/strategy", "/cluster"})) return;
+    if (!sound(reading, {"/training/global_batch_size", "/training/micro_batch_size", "/strategy/data_parallel", "/strategy", "/cluster"}))
+        return;
     const Scenario& sc = reading.scenario;
     const Training& t = sc.training;
     const std::int64_t ranks_batch = t.micro_batch_size * sc.strategy.data_parallel;
     if (t.global_batch_size % ranks_batch == 0) return;
     const std::int64_t below = t.global_batch_size / ranks_batch * ranks_batch, above = below + ranks_batch;
-    reading.problem("/training/global_batch_size", eq("training.global_batch_size", t.global_batch_size) + " must be a multiple of data_parallel x micro_batch_size = " +
-        std::to_string(sc.strategy.data_parallel) + " x " + std::to_string(t.micro_batch_size) + " = " + std::to_string(ranks_batch) + ": try " +
-        (below > 0 ? std::to_string(below) + " or " : std::string()) + std::to_string(above));
+    reading.problem("/training/global_batch_size",
+                    eq("training.global_batch_size", t.global_batch_size) +
+                        " must be a multiple of data_parallel x micro_batch_size = " + std::to_string(sc.strategy.data_parallel) + " x " +
+                        std::to_string(t.micro_batch_size) + " = " + std::to_string(ranks_batch) + ": try " +
+                        (below > 0 ? std::to_string(below) + " or " : std::string()) + std::to_string(above));
 }
 
 // What a schedule of the format wants of stages, virtual stages and microbatches.
-struct ScheduleRule { const char* name; int least_chunks, most_chunks; bool whole_rounds; int microbatches_per_stage; bool even_stages; };
+struct ScheduleRule {
+    const char* name;
+    int least_chunks, most_chunks;
+    bool whole_rounds;
+    int microbatches_per_stage;
+    bool even_stages;
+};
 constexpr int any_number = 1'000'000;
 constexpr ScheduleRule schedule_rules[] = {
-    {"none", 1, 1, false, 0, false}, {"gpipe", 1, 1, false, 0, false}, {"1f1b", 1, 1, false, 0, false}, {"interleaved-1f1b", 2, any_number, true, 0, false},
-    {"zb-h1", 1, 1, false, 0, false}, {"zb-h2", 1, 1, false, 0, false}, {"zb-v", 2, 2, false, 0, false}, {"dualpipe", 1, 1, false, 2, true},
+    {"none", 1, 1, false, 0, false},       {"gpipe", 1, 1, false, 0, false},
+    {"1f1b", 1, 1, false, 0, false},       {"interleaved-1f1b", 2, any_number, true, 0, false},
+    {"zb-h1", 1, 1, false, 0, false},      {"zb-h2", 1, 1, false, 0, false},
+    {"zb-v", 2, 2, false, 0, false},       {"dualpipe", 1, 1, false, 2, true},
     {"dualpipe-v", 2, 2, false, 2, false}, {"pipedream-async", 1, 1, false, 0, false},
 };
 
 void check_schedule(Reading& reading) {
     if (!sound(reading, {"/strategy/schedule", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline"})) return;
     const Strategy& s = reading.scenario.strategy;
-    const auto* rule = std::find_if(std::begin(schedule_rules), std::end(schedule_rules), [&](const ScheduleRule& r) { return s.schedule == r.name; });
+    const auto* rule =
+        std::find_if(std::begin(schedule_rules), std::end(schedule_rules), [&](const ScheduleRule& r) { return s.schedule == r.name; });
     if (rule == std::end(schedule_rules)) {
         std::vector<std::string> names = reading.options.schedules;
-        if (std::find(names.begin(), names.end(), s.schedule) != names.end()) return;     // the catalog's own check answers for it
+        if (std::find(names.begin(), names.end(), s.schedule) != names.end()) return; // the catalog's own check answers for it
         for (const ScheduleRule& r : schedule_rules) names.emplace_back(r.name);
         const auto near = nearest(s.schedule, names);
-        return reading.problem("/strategy/schedule", "strategy.schedule = \"" + s.schedule + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
+        return reading.problem("/strategy/schedule", "strategy.schedule = \"" + s.schedule + "\" is not known" +
+                                                         (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " +
+                                                         join(names));
     }
     const std::string is = "strategy.schedule = " + s.schedule;
     if (s.virtual_pipeline < rule->least_chunks)
-        reading.problem("/strategy/virtual_pipeline", eq("strategy.virtual_pipeline", s.virtual_pipeline) + " is too few chunks for schedule = " + s.schedule + ": it needs " +
-            std::to_string(rule->least_chunks) + (rule->most_chunks > rule->least_chunks ? " or more" : ""));
+        reading.problem("/strategy/virtual_pipeline", eq("strategy.virtual_pipeline", s.virtual_pipeline) +
+                                                          " is too few chunks for schedule = " + s.schedule + ": it needs " +
+                                                          std::to_string(rule->least_chunks) +
+                                                          (rule->most_chunks > rule->least_chunks ? " or more" : ""));
     if (s.virtual_pipeline > rule->most_chunks)
-        reading.problem("/strategy/virtual_pipeline", eq("strategy.virtual_pipeline", s.virtual_pipeline) + " needs a schedule with that many chunks, " + is + " has " +
-            std::to_string(rule->most_chunks) + ": try schedule = interleaved-1f1b");
+        reading.problem("/strategy/virtual_pipeline", eq("strategy.virtual_pipeline", s.virtual_pipeline) +
+                                                          " needs a schedule with that many chunks, " + is + " has " +
+                                                          std::to_string(rule->most_chunks) + ": try schedule = interleaved-1f1b");
     if (s.pipeline_parallel == 1 && rule->least_chunks > 1 && s.schedule == "interleaved-1f1b")
-        reading.problem("/strategy/pipeline_parallel", "strategy.pipeline_parallel = 1 has nothing to interleave: schedule = interleaved-1f1b needs 2 or more stages");
+        reading.problem("/strategy/pipeline_parallel",
+                        "strategy.pipeline_parallel = 1 has nothing to interleave: schedule = interleaved-1f1b needs 2 or more stages");
     if (rule->even_stages && s.pipeline_parallel % 2 != 0)
-        reading.problem("/strategy/pipeline_parallel", eq("strategy.pipeline_parallel", s.pipeline_parallel) + " must be even: " + is + " runs both directions in pairs of stages");
+        reading.problem("/strategy/pipeline_parallel", eq("strategy.pipeline_parallel", s.pipeline_parallel) + " must be even: " + is +
+                                                           " runs both directions in pairs of stages");
     if (!sound(reading, {"/strategy", "/training", "/cluster"}) || s.data_parallel == 0) return;
     const std::int64_t m = reading.scenario.microbatches();
     const std::int64_t per = static_cast<std::int64_t>(s.data_parallel) * reading.scenario.training.micro_batch_size;
     if (rule->whole_rounds && m % s.pipeline_parallel != 0)
-        reading.problem("/training/global_batch_size", "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) + " must be a multiple of pipeline_parallel = " +
-            std::to_string(s.pipeline_parallel) + " for " + is + ": try global_batch_size = " + std::to_string((m / s.pipeline_parallel + 1) * s.pipeline_parallel * per));
+        reading.problem("/training/global_batch_size",
+                        "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) +
+                            " must be a multiple of pipeline_parallel = " + std::to_string(s.pipeline_parallel) + " for " + is +
+                            ": try global_batch_size = " + std::to_string((m / s.pipeline_parallel + 1) * s.pipeline_parallel * per));
     if (rule->microbatches_per_stage > 0 && m < static_cast<std::int64_t>(rule->microbatches_per_stage) * s.pipeline_parallel)
-        reading.problem("/training/global_batch_size", "microbatches = " + std::to_string(m) + " are too few for " + is + ": it needs at least 2 x pipeline_parallel = " +
-            std::to_string(2 * s.pipeline_parallel) + ", global_batch_size = " + std::to_string(2 * s.pipeline_parallel * per));
+        reading.problem("/training/global_batch_size",
+                        "microbatches = " + std::to_string(m) + " are too few for " + is +
+                            ": it needs at least 2 x pipeline_parallel = " + std::to_string(2 * s.pipeline_parallel) +
+                            ", global_batch_size = " + std::to_string(2 * s.pipeline_parallel * per));
 }
 
 void check_sharding(Reading& reading) {
     const Strategy& s = reading.scenario.strategy;
     if (sound(reading, {"/strategy/zero_stage", "/strategy/framework", "/strategy/pipeline_parallel"})) {
         const std::string is = eq("strategy.zero_stage", s.zero_stage);
-        if (s.framework == "horovod" && s.zero_stage > 0) reading.problem("/strategy/zero_stage", is + " is not what framework = horovod does: try 0, or framework = deepspeed");
+        if (s.framework == "horovod" && s.zero_stage > 0)
+            reading.problem("/strategy/zero_stage", is + " is not what framework = horovod does: try 0, or framework = deepspeed");
         if (s.framework == "ddp" && s.zero_stage > 1)
-            reading.problem("/strategy/zero_stage", is + " is not what framework = ddp does: try 0, 1 (ZeroRedundancyOptimizer), or framework = fsdp");
+            reading.problem("/strategy/zero_stage",
+                            is + " is not what framework = ddp does: try 0, 1 (ZeroRedundancyOptimizer), or framework = fsdp");
         if (s.framework == "deepspeed" && s.zero_stage > 1 && s.pipeline_parallel > 1)
-            reading.problem("/strategy/zero_stage", is + " with pipeline_parallel = " + std::to_string(s.pipeline_parallel) + " is refused by DeepSpeed's pipeline engine: try zero_stage = 1, or framework = fsdp");
+            reading.problem("/strategy/zero_stage",
+                            is + " with pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
+                                " is refused by DeepSpeed's pipeline engine: try zero_stage = 1, or framework = fsdp");
     }
     if (s.shard_group_size > 0 && sound(reading, {"/strategy", "/cluster"})) {
         const std::int64_t group = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
-        if (group % s.shard_group_size != 0) must_divide(reading, "/strategy/shard_group_size", s.shard_group_size, "data_parallel x context_parallel", group, 0);
+        if (group % s.shard_group_size != 0)
+            must_divide(reading, "/strategy/shard_group_size", s.shard_group_size, "data_parallel x context_parallel", group, 0);
     }
 }
 
@@ -153,7 +203,9 @@ void check_experts(Reading& reading) {
     if (!sound(reading, {"/model", "/strategy/expert_parallel", "/strategy/expert_tensor_parallel"})) return;
     if (!sc.model.moe) {
         if (s.expert_parallel > 1)
-            reading.problem("/strategy/expert_parallel", eq("strategy.expert_parallel", s.expert_parallel) + " needs experts: the model has no moe. Leave it out, or choose a mixture of experts");
+            reading.problem("/strategy/expert_parallel",
+                            eq("strategy.expert_parallel", s.expert_parallel) +
+                                " needs experts: the model has no moe. Leave it out, or choose a mixture of experts");
         return;
     }
     const MoeSpec& e = *sc.model.moe;
@@ -163,8 +215,11 @@ void check_experts(Reading& reading) {
     const std::int64_t ranks = static_cast<std::int64_t>(s.tensor_parallel) * s.context_parallel * s.data_parallel;
     const std::int64_t experts = static_cast<std::int64_t>(s.expert_parallel) * s.expert_tensor_parallel;
     if (ranks % experts != 0)
-        reading.problem("/strategy/expert_parallel", "strategy.expert_parallel x expert_tensor_parallel = " + std::to_string(s.expert_parallel) + " x " + std::to_string(s.expert_tensor_parallel) + " = " +
-            std::to_string(experts) + " must divide tensor_parallel x context_parallel x data_parallel = " + std::to_string(ranks) + ": experts lie inside a pipeline stage");
+        reading.problem("/strategy/expert_parallel",
+                        "strategy.expert_parallel x expert_tensor_parallel = " + std::to_string(s.expert_parallel) + " x " +
+                            std::to_string(s.expert_tensor_parallel) + " = " + std::to_string(experts) +
+                            " must divide tensor_parallel x context_parallel x data_parallel = " + std::to_string(ranks) +
+                            ": experts lie inside a pipeline stage");
 }
 
 // A shorter order ("tp-pp-dp") is filled up with the axes it leaves out, behind tp, if they are 1 wide.
@@ -180,12 +235,19 @@ void resolve_rank_order(Reading& reading) {
     const std::string is = "strategy.rank_order = \"" + s.rank_order + "\"";
     for (const std::string& word : words) {
         if (word != "tp" && word != "cp" && word != "ep" && word != "dp" && word != "pp")
-            return reading.problem("/strategy/rank_order", is + " has \"" + word + "\": it is tp, cp, ep, dp, pp in some order, joined by '-'");
-        if (std::count(words.begin(), words.end(), word) > 1) return reading.problem("/strategy/rank_order", is + " names " + word + " twice");
+            return reading.problem("/strategy/rank_order",
+                                   is + " has \"" + word + "\": it is tp, cp, ep, dp, pp in some order, joined by '-'");
+        if (std::count(words.begin(), words.end(), word) > 1)
+            return reading.problem("/strategy/rank_order", is + " names " + word + " twice");
     }
-    for (const auto& [axis, degree] : {std::pair{"pp", s.pipeline_parallel}, {"dp", s.data_parallel}, {"ep", s.expert_parallel}, {"cp", s.context_parallel}, {"tp", s.tensor_parallel}}) {
+    for (const auto& [axis, degree] : {std::pair{"pp", s.pipeline_parallel},
+                                       {"dp", s.data_parallel},
+                                       {"ep", s.expert_parallel},
+                                       {"cp", s.context_parallel},
+                                       {"tp", s.tensor_parallel}}) {
         if (std::find(words.begin(), words.end(), axis) != words.end()) continue;
-        if (degree > 1) return reading.problem("/strategy/rank_order", is + " leaves out " + axis + ", which is " + std::to_string(degree) + " wide");
+        if (degree > 1)
+            return reading.problem("/strategy/rank_order", is + " leaves out " + axis + ", which is " + std::to_string(degree) + " wide");
         const auto tp = std::find(words.begin(), words.end(), "tp");
         words.insert(tp == words.end() ? words.begin() : tp + 1, axis);
     }
@@ -199,19 +261,25 @@ void check_device(Reading& reading) {
     if (!d.peak.contains(name(sc.training.precision))) {
         std::vector<std::string> has;
         for (const auto& [precision, unused] : d.peak) has.push_back(precision);
-        reading.problem("/training/precision", std::string("training.precision = ") + name(sc.training.precision) + " is not one the " + d.name + " computes in: it has " + join(has));
+        reading.problem("/training/precision", std::string("training.precision = ") + name(sc.training.precision) + " is not one the " +
+                                                   d.name + " computes in: it has " + join(has));
     }
     if (!sound(reading, {"/strategy/flash_attention", "/runtime/attention_kernel", "/strategy/collective_algorithm"})) return;
     const AttentionKernel kernel = sc.runtime.attention_kernel;
     if (sc.strategy.flash_attention != (kernel != AttentionKernel::unfused))
-        reading.problem("/runtime/attention_kernel", std::string("runtime.attention_kernel = ") + (kernel == AttentionKernel::unfused ? "unfused" : "a fused one") +
-            " contradicts strategy.flash_attention = " + (sc.strategy.flash_attention ? "true" : "false") + ": give one of the two");
+        reading.problem("/runtime/attention_kernel",
+                        std::string("runtime.attention_kernel = ") + (kernel == AttentionKernel::unfused ? "unfused" : "a fused one") +
+                            " contradicts strategy.flash_attention = " + (sc.strategy.flash_attention ? "true" : "false") +
+                            ": give one of the two");
     if (kernel == AttentionKernel::flash3 && d.architecture != "hopper")
-        reading.problem("/runtime/attention_kernel", "runtime.attention_kernel = flash-3 runs on Hopper alone, not on " + d.name + ": try flash-2 or cudnn");
+        reading.problem("/runtime/attention_kernel",
+                        "runtime.attention_kernel = flash-3 runs on Hopper alone, not on " + d.name + ": try flash-2 or cudnn");
     if (kernel != AttentionKernel::unfused && d.architecture == "volta")
         reading.problem("/strategy/flash_attention", "strategy.flash_attention has no kernels for " + d.name + ": set it to false");
-    if (sc.strategy.collective_algorithm == "nvls" && (sc.cluster.intra.kind != IntraKind::nvswitch || (d.architecture != "hopper" && d.architecture != "blackwell")))
-        reading.problem("/strategy/collective_algorithm", "strategy.collective_algorithm = nvls needs NVSwitch and Hopper or later, not " + d.name + ": try auto or ring");
+    if (sc.strategy.collective_algorithm == "nvls" &&
+        (sc.cluster.intra.kind != IntraKind::nvswitch || (d.architecture != "hopper" && d.architecture != "blackwell")))
+        reading.problem("/strategy/collective_algorithm",
+                        "strategy.collective_algorithm = nvls needs NVSwitch and Hopper or later, not " + d.name + ": try auto or ring");
 }
 
 void check_perturbations(Reading& reading) {

@@ -1,4 +1,5 @@
-// "cluster" and its device: presets of the topology catalog with fields overridden, files, inline objects; latencies by kind where left out.
+// "cluster" and its device: presets of the topology catalog with fields overridden, files, inline objects; latencies by kind where left
+// out.
 #include "sim/scenario/fields.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "topology/catalog.hpp"
@@ -11,34 +12,53 @@
 namespace orrery {
 namespace {
 
-void unknown_name(Reading& reading, const std::string& name, const std::string& where, const std::string& kind, const std::vector<std::string>& names) {
+void unknown_name(Reading& reading, const std::string& name, const std::string& where, const std::string& kind,
+                  const std::vector<std::string>& names) {
     const auto near = nearest(name, names);
-    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known " + kind + (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list " + kind + "s` names them");
+    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known " + kind +
+                               (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list " + kind + "s` names them");
 }
 
-struct Latency { double us; const char* why; };
+struct Latency {
+    double us;
+    const char* why;
+};
 
 Latency intra_latency(IntraKind kind) {
     switch (kind) {
-        case IntraKind::nvswitch: case IntraKind::nvlink_mesh: return {0.6, "assumed: one hop of NVLink, the LL latency of NCCL's tuning table"};
-        case IntraKind::infinity_fabric: return {0.8, "assumed: a hop of Infinity Fabric, a little over NVLink's"};
-        case IntraKind::torus: return {1.0, "assumed: a hop of a chip-to-chip torus"};
-        case IntraKind::pcie: return {1.0, "assumed: the PCIe latency of NCCL's tuning table"};
-        case IntraKind::shared_memory: return {0.5, "assumed: a hand-over through shared memory"};
-        case IntraKind::none: break;
+    case IntraKind::nvswitch:
+    case IntraKind::nvlink_mesh:
+        return {0.6, "assumed: one hop of NVLink, the LL latency of NCCL's tuning table"};
+    case IntraKind::infinity_fabric:
+        return {0.8, "assumed: a hop of Infinity Fabric, a little over NVLink's"};
+    case IntraKind::torus:
+        return {1.0, "assumed: a hop of a chip-to-chip torus"};
+    case IntraKind::pcie:
+        return {1.0, "assumed: the PCIe latency of NCCL's tuning table"};
+    case IntraKind::shared_memory:
+        return {0.5, "assumed: a hand-over through shared memory"};
+    case IntraKind::none:
+        break;
     }
     return {0, "no link"};
 }
 
 Latency inter_latency(InterKind kind) {
     switch (kind) {
-        case InterKind::infiniband: return {1.0, "assumed: NIC to NIC over one InfiniBand switch"};
-        case InterKind::omni_path: return {1.0, "assumed: NIC to NIC over one Omni-Path switch, as InfiniBand"};
-        case InterKind::roce: return {3.0, "assumed: RoCE, the middle of 2 to 5 us"};
-        case InterKind::efa: return {12.0, "assumed: EFA's SRD transport"};
-        case InterKind::ethernet: return {30.0, "assumed: the kernel's TCP"};
-        case InterKind::torus: return {1.0, "assumed: a hop of a chip-to-chip torus"};
-        case InterKind::none: break;
+    case InterKind::infiniband:
+        return {1.0, "assumed: NIC to NIC over one InfiniBand switch"};
+    case InterKind::omni_path:
+        return {1.0, "assumed: NIC to NIC over one Omni-Path switch, as InfiniBand"};
+    case InterKind::roce:
+        return {3.0, "assumed: RoCE, the middle of 2 to 5 us"};
+    case InterKind::efa:
+        return {12.0, "assumed: EFA's SRD transport"};
+    case InterKind::ethernet:
+        return {30.0, "assumed: the kernel's TCP"};
+    case InterKind::torus:
+        return {1.0, "assumed: a hop of a chip-to-chip torus"};
+    case InterKind::none:
+        break;
     }
     return {0, "no link"};
 }
@@ -48,9 +68,12 @@ void fill_links(Reading& reading, const std::string& where) {
     Cluster& c = s.cluster;
     if (c.intra.bandwidth.value == 0) {
         c.intra.bandwidth = c.device.scale_up;
-        if (c.devices_per_node == 1) c.intra.kind = IntraKind::none;
+        if (c.devices_per_node == 1)
+            c.intra.kind = IntraKind::none;
         else if (c.device.scale_up.value == 0)
-            reading.problem(where + "/intra_node", dotted(where) + ".intra_node is missing: the device has no scale-up links of its own, so say its kind and gb_per_s");
+            reading.problem(where + "/intra_node",
+                            dotted(where) +
+                                ".intra_node is missing: the device has no scale-up links of its own, so say its kind and gb_per_s");
         s.defaults[where + "/intra_node/gb_per_s"] = "the device's scale-up bandwidth";
     }
     if (c.intra.latency.ps == 0 && c.intra.kind != IntraKind::none) {
@@ -60,13 +83,18 @@ void fill_links(Reading& reading, const std::string& where) {
     }
     if (c.inter.kind != InterKind::none && c.inter.nic_bandwidth.value == 0) {
         if (reading.has(where + "/inter_node"))
-            reading.problem(where + "/inter_node/gbit_per_s", dotted(where) + ".inter_node.gbit_per_s is missing: the rate of one NIC, as in 400");
+            reading.problem(where + "/inter_node/gbit_per_s",
+                            dotted(where) + ".inter_node.gbit_per_s is missing: the rate of one NIC, as in 400");
         else if (c.nodes > 1)
-            reading.problem(where + "/inter_node", dotted(where) + ".inter_node is missing: " + std::to_string(c.nodes) + " nodes need a network, as in {\"kind\": \"infiniband\", \"nics_per_node\": 8, \"gbit_per_s\": 400}");
-        else c.inter.kind = InterKind::none;
+            reading.problem(where + "/inter_node",
+                            dotted(where) + ".inter_node is missing: " + std::to_string(c.nodes) +
+                                " nodes need a network, as in {\"kind\": \"infiniband\", \"nics_per_node\": 8, \"gbit_per_s\": 400}");
+        else
+            c.inter.kind = InterKind::none;
     }
     if (c.nodes > 1 && c.inter.kind == InterKind::none)
-        reading.problem(where + "/inter_node/kind", dotted(where) + ".inter_node.kind = none leaves " + std::to_string(c.nodes) + " nodes without a link: name the network, or set nodes = 1");
+        reading.problem(where + "/inter_node/kind", dotted(where) + ".inter_node.kind = none leaves " + std::to_string(c.nodes) +
+                                                        " nodes without a link: name the network, or set nodes = 1");
     if (c.inter.latency.ps == 0 && c.inter.kind != InterKind::none) {
         const Latency latency = inter_latency(c.inter.kind);
         c.inter.latency = Time::microseconds(latency.us);
@@ -78,7 +106,8 @@ void fill_links(Reading& reading, const std::string& where) {
 void check_inline_device(Reading& reading, const std::string& where) {
     const Device& d = reading.scenario.cluster.device;
     const auto missing = [&](const char* key, const char* what) {
-        reading.problem(where + "/" + key, dotted(where) + "." + key + " is missing: " + what + ", or start from a preset: {\"preset\": \"h100-sxm-80gb\", ..}");
+        reading.problem(where + "/" + key, dotted(where) + "." + key + " is missing: " + what +
+                                               ", or start from a preset: {\"preset\": \"h100-sxm-80gb\", ..}");
     };
     if (d.memory.count == 0) missing("memory_gb", "a device without a preset needs its memory");
     if (d.memory_bandwidth.value == 0) missing("memory_gb_per_s", "a device without a preset needs its memory bandwidth");
@@ -114,14 +143,17 @@ void read_cluster_object(Reading& reading, const Json& value, const std::string&
         if (!preset->is_string()) return reading.problem(at, dotted(at) + " = " + short_text(*preset) + " must be a cluster's name");
         if (!open_preset(reading, preset->get<std::string>(), at)) return;
     } else if (!value.contains("device")) {
-        reading.problem(where + "/device", dotted(where) + ".device is missing: a device's name, {\"preset\": name, field: override} or its fields");
+        reading.problem(where + "/device",
+                        dotted(where) + ".device is missing: a device's name, {\"preset\": name, field: override} or its fields");
     }
     // Another kind of link has another latency, unless one is given.
     for (const char* links : {"intra_node", "inter_node"}) {
         const auto part = value.find(links);
         if (part == value.end() || !part->is_object() || !part->contains("kind")) continue;
-        if (links == std::string_view("intra_node")) reading.scenario.cluster.intra.latency = {};
-        else reading.scenario.cluster.inter.latency = {};
+        if (links == std::string_view("intra_node"))
+            reading.scenario.cluster.intra.latency = {};
+        else
+            reading.scenario.cluster.inter.latency = {};
     }
     const std::size_t before = reading.problems.size();
     // The device first: a file lists fields in any order, and the graph and links fall back on it.
@@ -134,12 +166,15 @@ void read_cluster_object(Reading& reading, const Json& value, const std::string&
     if (reading.problems.size() != before) return;
     const Cluster& cluster = reading.scenario.cluster;
     if (const std::int64_t devices = static_cast<std::int64_t>(cluster.nodes) * cluster.devices_per_node; devices > 10'000'000)
-        return reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(devices) + " is too large: at most 10000000 devices");
+        return reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(devices) +
+                                                     " is too large: at most 10000000 devices");
     if (!cluster.graph) return fill_links(reading, where);
     const auto& vertices = cluster.graph->vertices;
-    const auto devices = std::count_if(vertices.begin(), vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
+    const auto devices =
+        std::count_if(vertices.begin(), vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
     if (devices != cluster.devices())
-        reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(cluster.devices()) + ", but the graph has " + std::to_string(devices) + " devices: leave both out");
+        reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(cluster.devices()) +
+                                              ", but the graph has " + std::to_string(devices) + " devices: leave both out");
 }
 
 } // namespace
@@ -154,7 +189,8 @@ void read_device(Reading& reading, const Json& value, const std::string& where) 
     };
     if (value.is_string()) return static_cast<void>(open(value.get<std::string>(), where));
     if (!value.is_object()) {
-        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) + ": expected a device's name, {\"preset\": name, field: override} or its fields");
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
+                                          ": expected a device's name, {\"preset\": name, field: override} or its fields");
     }
     static constexpr const char* preset_key[] = {"preset"};
     const auto preset = value.find("preset");
@@ -181,7 +217,8 @@ void read_cluster(Reading& reading, const Json& value, const std::string& where)
         return;
     }
     if (!value.is_object()) {
-        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) + ": expected a preset's name, {\"preset\": name, \"nodes\": n}, a path or the cluster's fields");
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
+                                          ": expected a preset's name, {\"preset\": name, \"nodes\": n}, a path or the cluster's fields");
     }
     read_cluster_object(reading, value, where);
 }

@@ -33,9 +33,12 @@ struct Reader {
 
     double pointer() {
         const std::size_t start = at;
-        while (at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_' || text[at] == '/' || text[at] == '~')) ++at;
+        while (at < text.size() &&
+               (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_' || text[at] == '/' || text[at] == '~'))
+            ++at;
         const std::string name(text.substr(start, at - start));
-        if (name.size() < 2 || name.ends_with('/')) return fail("a JSON pointer such as /strategy/tensor_parallel is due at \"" + name + "\"");
+        if (name.size() < 2 || name.ends_with('/'))
+            return fail("a JSON pointer such as /strategy/tensor_parallel is due at \"" + name + "\"");
         const auto value = lookup(name);
         if (!value && error.empty()) error = name + " has no number here";
         return value.value_or(0);
@@ -44,15 +47,19 @@ struct Reader {
         skip();
         if (++depth > 100) return fail("too many parentheses");
         double value = 0;
-        if (take("-")) value = -factor();
+        if (take("-"))
+            value = -factor();
         else if (take("(")) {
             value = sum();
             if (!take(")")) value = fail("a ')' is due at " + here());
-        } else if (at < text.size() && text[at] == '/') value = pointer();
+        } else if (at < text.size() && text[at] == '/')
+            value = pointer();
         else {
             const auto [end, code] = std::from_chars(text.data() + at, text.data() + text.size(), value);
-            if (code != std::errc{}) value = fail("a number or a JSON pointer such as /strategy/tensor_parallel is due at " + here());
-            else at = static_cast<std::size_t>(end - text.data());
+            if (code != std::errc{})
+                value = fail("a number or a JSON pointer such as /strategy/tensor_parallel is due at " + here());
+            else
+                at = static_cast<std::size_t>(end - text.data());
         }
         --depth;
         return value;
@@ -60,19 +67,26 @@ struct Reader {
     double product() {
         double value = factor();
         while (error.empty()) {
-            if (take("*")) value *= factor();
-            else if (take("/")) value /= factor();
-            else if (take("%")) value = std::fmod(value, factor());
-            else break;
+            if (take("*"))
+                value *= factor();
+            else if (take("/"))
+                value /= factor();
+            else if (take("%"))
+                value = std::fmod(value, factor());
+            else
+                break;
         }
         return value;
     }
     double sum() {
         double value = product();
         while (error.empty()) {
-            if (take("+")) value += product();
-            else if (take("-")) value -= product();
-            else break;
+            if (take("+"))
+                value += product();
+            else if (take("-"))
+                value -= product();
+            else
+                break;
         }
         return value;
     }
@@ -85,14 +99,25 @@ ConstraintAnswer evaluate_constraint(std::string_view text, const Lookup& lookup
     const double left = reader.sum();
     enum { le, lt, ge, gt, eq, ne, none } op = none;
     if (reader.error.empty()) {
-        op = reader.take("<=") ? le : reader.take(">=") ? ge : reader.take("==") ? eq : reader.take("!=") ? ne : reader.take("<") ? lt : reader.take(">") ? gt : none;
+        op = reader.take("<=")   ? le
+             : reader.take(">=") ? ge
+             : reader.take("==") ? eq
+             : reader.take("!=") ? ne
+             : reader.take("<")  ? lt
+             : reader.take(">")  ? gt
+                                 : none;
         if (op == none) reader.fail("one of <=, <, >=, >, ==, != is due at " + reader.here());
     }
     const double right = reader.error.empty() ? reader.sum() : 0;
     reader.skip();
     if (reader.error.empty() && reader.at < reader.text.size()) reader.fail("nothing more is due at " + reader.here());
     if (!reader.error.empty()) return {false, reader.error, reader.syntax};
-    const bool holds = op == le ? left <= right : op == lt ? left < right : op == ge ? left >= right : op == gt ? left > right : op == eq ? left == right : left != right;
+    const bool holds = op == le   ? left <= right
+                       : op == lt ? left < right
+                       : op == ge ? left >= right
+                       : op == gt ? left > right
+                       : op == eq ? left == right
+                                  : left != right;
     return {holds, "", false};
 }
 

@@ -23,7 +23,7 @@ using Lookup = std::function<std::optional<double>(const std::string& pointer)>;
 struct ConstraintAnswer {
     bool holds = false;
     std::string error;
-    bool syntax = false;               // the error is in the text, whatever the fields are
+    bool syntax = false; // the error is in the text, whatever the fields are
 };
 ConstraintAnswer evaluate_constraint(std::string_view text, const Lookup& lookup);
 

@@ -14,7 +14,8 @@ namespace {
 bool whole_numbers(Reading& reading, const Json& value, const std::string& where, int least, std::vector<int>& out) {
     for (const Json& item : value) {
         if (!item.is_number_integer() || item.get<double>() < least || item.get<double>() > 1e9) {
-            reading.problem(where, dotted(where) + " holds " + short_text(item) + ": its items are whole numbers of at least " + std::to_string(least));
+            reading.problem(where, dotted(where) + " holds " + short_text(item) + ": its items are whole numbers of at least " +
+                                       std::to_string(least));
             return false;
         }
         out.push_back(item.get<int>());
@@ -28,7 +29,8 @@ void ignore(Reading&, const Json&, const std::string&) {}
 
 void read_layer_split(Reading& reading, const Json& value, const std::string& where) {
     if (!value.is_array() || value.empty()) {
-        reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a list: layers per pipeline stage, or per chunk in model order");
+        reading.problem(where, dotted(where) + " = " + short_text(value) +
+                                   " must be a list: layers per pipeline stage, or per chunk in model order");
         return;
     }
     std::vector<int> split;
@@ -37,7 +39,9 @@ void read_layer_split(Reading& reading, const Json& value, const std::string& wh
 
 void read_recompute(Reading& reading, const Json& value, const std::string& where) {
     static const std::vector<std::string> words = {"none", "selective", "full"};
-    static const std::vector<std::string> kinds = {"attention", "norm", "activation", "linear", "softmax", "dropout", "rope", "add", "router", "permute"};
+    // What sim/plan/passes/recompute.cpp knows: a word it does not know would be ignored. linear is all of qkv, proj, fc1, fc2.
+    static const std::vector<std::string> kinds = {"attention", "norm", "activation", "rope", "residual", "cast",
+                                                   "linear",    "qkv",  "proj",       "fc1",  "fc2"};
     Strategy& strategy = reading.scenario.strategy;
     if (value.is_string()) {
         const std::string word = value.get<std::string>();
@@ -47,12 +51,14 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
             return;
         }
         const auto near = nearest(word, words);
-        reading.problem(where, dotted(where) + " = " + short_text(value) + " is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") +
+        reading.problem(where, dotted(where) + " = " + short_text(value) + " is not known" +
+                                   (near ? ": did you mean \"" + *near + "\"?" : ".") +
                                    " It is none, selective, full, or a list of op kinds such as [\"norm\", \"activation\"]");
         return;
     }
     if (!value.is_array()) {
-        reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) + ": expected none, selective, full, or a list of op kinds");
+        reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
+                                   ": expected none, selective, full, or a list of op kinds");
         return;
     }
     strategy.recompute = value.empty() ? RecomputeKind::none : RecomputeKind::list;
@@ -70,18 +76,20 @@ void read_recompute_layers(Reading& reading, const Json& value, const std::strin
     Strategy& strategy = reading.scenario.strategy;
     if (value.is_object()) {
         const auto every = value.find("every");
-        if (value.size() == 1 && every != value.end() && every->is_number_integer() && every->get<double>() >= 1 && every->get<double>() < 1e6) {
+        if (value.size() == 1 && every != value.end() && every->is_number_integer() && every->get<double>() >= 1 &&
+            every->get<double>() < 1e6) {
             strategy.recompute_every = every->get<int>();
             return;
         }
     } else if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 1e6) {
-        strategy.recompute_layers = {value.get<int>()};     // made one a stage in layers.cpp
+        strategy.recompute_layers = {value.get<int>()}; // made one a stage in layers.cpp
         return;
     } else if (value.is_array() && !value.empty()) {
         whole_numbers(reading, value, where, 0, strategy.recompute_layers);
         return;
     }
-    reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a count of layers per stage, a list with one a stage, or {\"every\": n}");
+    reading.problem(where, dotted(where) + " = " + short_text(value) +
+                               " must be a count of layers per stage, a list with one a stage, or {\"every\": n}");
 }
 
 void read_imbalance(Reading& reading, const Json& value, const std::string& where) {
@@ -95,33 +103,42 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
             moe.imbalance = word;
             return;
         }
-    } else if (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const Json& x) { return x.is_number() && x.get<double>() >= 0; })) {
+    } else if (value.is_array() && !value.empty() &&
+               std::all_of(value.begin(), value.end(), [](const Json& x) { return x.is_number() && x.get<double>() >= 0; })) {
         moe.imbalance = "list";
         moe.imbalance_list = value.get<std::vector<double>>();
         return;
     }
-    reading.problem(where, dotted(where) + " = " + short_text(value) + " must be \"none\", \"zipf:1.2\" (any exponent), or a list of shares, one an expert");
+    reading.problem(where, dotted(where) + " = " + short_text(value) +
+                               " must be \"none\", \"zipf:1.2\" (any exponent), or a list of shares, one an expert");
 }
 
 void read_bucket_bytes(Reading& reading, const Json& value, const std::string& where) {
     std::optional<Bytes> size;
-    if (value.is_number() && value.get<double>() < 9e15) size = Bytes{static_cast<std::int64_t>(value.get<double>())};
-    else if (value.is_string()) size = parse_bytes(value.get<std::string>());
-    if (size && size->count > 0) reading.scenario.strategy.bucket_bytes = *size;
-    else reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a size above zero: bytes, or a text such as \"25 MiB\"");
+    if (value.is_number() && value.get<double>() < 9e15)
+        size = Bytes{static_cast<std::int64_t>(value.get<double>())};
+    else if (value.is_string())
+        size = parse_bytes(value.get<std::string>());
+    if (size && size->count > 0)
+        reading.scenario.strategy.bucket_bytes = *size;
+    else
+        reading.problem(where,
+                        dotted(where) + " = " + short_text(value) + " must be a size above zero: bytes, or a text such as \"25 MiB\"");
 }
 
 void read_peak(Reading& reading, const Json& value, const std::string& where) {
     static const std::vector<std::string> precisions = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8"};
     if (!value.is_object()) {
-        reading.problem(where, dotted(where) + " = " + short_text(value) + " must be an object: TFLOP/s by precision, as in {\"bf16\": 989}");
+        reading.problem(where,
+                        dotted(where) + " = " + short_text(value) + " must be an object: TFLOP/s by precision, as in {\"bf16\": 989}");
         return;
     }
     for (const auto& [precision, rate] : value.items()) {
         const std::string at = where + pointer_step(precision);
         if (std::find(precisions.begin(), precisions.end(), precision) == precisions.end()) {
             const auto near = nearest(precision, precisions);
-            reading.problem(at, dotted(at) + " is not a precision" + (near ? ": did you mean \"" + *near + "\"?" : ": one of " + join(precisions)));
+            reading.problem(at, dotted(at) + " is not a precision" +
+                                    (near ? ": did you mean \"" + *near + "\"?" : ": one of " + join(precisions)));
         } else if (!rate.is_number() || !(rate.get<double>() > 0) || rate.get<double>() > 1e9) {
             reading.problem(at, dotted(at) + " = " + short_text(rate) + " must be a number above 0 TFLOP/s");
         } else {
@@ -149,14 +166,20 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
         ++targets;
         p.kind = key == std::string_view("rank") ? Perturbation::Kind::slow_rank : Perturbation::Kind::slow_node;
         const Json& value = item.at(key);
-        if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 2e9) p.index = value.get<int>();
-        else reading.problem(where + pointer_step(key), dotted(where + pointer_step(key)) + " = " + short_text(value) + " must be a whole number, 0 the first");
+        if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 2e9)
+            p.index = value.get<int>();
+        else
+            reading.problem(where + pointer_step(key),
+                            dotted(where + pointer_step(key)) + " = " + short_text(value) + " must be a whole number, 0 the first");
     }
     if (item.contains("link")) {
         ++targets;
         p.kind = Perturbation::Kind::slow_link;
-        if (item.at("link").is_string()) p.link = item.at("link").get<std::string>();
-        else reading.problem(where + "/link", dotted(where) + ".link = " + short_text(item.at("link")) + " must be a text: a link's name, or nic, scale_up, trunk");
+        if (item.at("link").is_string())
+            p.link = item.at("link").get<std::string>();
+        else
+            reading.problem(where + "/link", dotted(where) + ".link = " + short_text(item.at("link")) +
+                                                 " must be a text: a link's name, or nic, scale_up, trunk");
     }
     if (targets != 1) reading.problem(where, dotted(where) + " must say what is slow: one of \"rank\", \"node\", \"link\"");
 }
@@ -164,35 +187,44 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
 void read_background(Reading& reading, const Json& item, const std::string& where, Perturbation& p) {
     p.kind = Perturbation::Kind::background;
     if (positive(reading, item, "background", where, 0, p.factor) && p.factor >= 1)
-        reading.problem(where + "/background", dotted(where) + ".background = " + short_text(item.at("background")) + " is a share of the links' capacity: below 1");
-    if (item.contains("link") && item.at("link").is_string()) p.link = item.at("link").get<std::string>();
-    else reading.problem(where + "/link", dotted(where) + ".link must be a class of links: nic, scale_up or trunk");
+        reading.problem(where + "/background", dotted(where) + ".background = " + short_text(item.at("background")) +
+                                                   " is a share of the links' capacity: below 1");
+    if (item.contains("link") && item.at("link").is_string())
+        p.link = item.at("link").get<std::string>();
+    else
+        reading.problem(where + "/link", dotted(where) + ".link must be a class of links: nic, scale_up or trunk");
 }
 
 } // namespace
 
 void read_perturbations(Reading& reading, const Json& value, const std::string& where) {
     if (!value.is_array()) {
-        reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a list, as in [{\"slow\": 1.2, \"rank\": 3}, {\"jitter\": 0.01}]");
+        reading.problem(where, dotted(where) + " = " + short_text(value) +
+                                   " must be a list, as in [{\"slow\": 1.2, \"rank\": 3}, {\"jitter\": 0.01}]");
         return;
     }
     for (std::size_t i = 0; i < value.size(); ++i) {
         const std::string at = where + "/" + std::to_string(i);
         const Json& item = value[i];
         Perturbation p;
-        const int kinds = item.is_object() ? int(item.contains("slow")) + int(item.contains("jitter")) + int(item.contains("background")) : 0;
+        const int kinds =
+            item.is_object() ? int(item.contains("slow")) + int(item.contains("jitter")) + int(item.contains("background")) : 0;
         if (kinds != 1) {
-            reading.problem(at, dotted(at) + " = " + short_text(item) + " must be an object with one of \"slow\", \"jitter\", \"background\"");
+            reading.problem(at,
+                            dotted(at) + " = " + short_text(item) + " must be an object with one of \"slow\", \"jitter\", \"background\"");
             continue;
         }
         static const std::vector<std::string> keys = {"slow", "jitter", "background", "rank", "node", "link"};
         for (const auto& [key, unused] : item.items()) {
             if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
             const auto near = nearest(key, keys);
-            reading.problem(at + pointer_step(key), dotted(at + pointer_step(key)) + " is not a field" + (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(keys)));
+            reading.problem(at + pointer_step(key), dotted(at + pointer_step(key)) + " is not a field" +
+                                                        (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(keys)));
         }
-        if (item.contains("slow")) read_slow(reading, item, at, p);
-        else if (item.contains("background")) read_background(reading, item, at, p);
+        if (item.contains("slow"))
+            read_slow(reading, item, at, p);
+        else if (item.contains("background"))
+            read_background(reading, item, at, p);
         else {
             p.kind = Perturbation::Kind::jitter;
             positive(reading, item, "jitter", at, 0, p.factor);

@@ -29,9 +29,11 @@ void resolve_training(Reading& reading) {
     const bool table = reading.scenario.defaults.contains("/training/gradient_dtype");
     if (!reading.has("/training/gradient_dtype") && !(table && sixteen_bits_or_less(t.precision))) {
         t.gradient_dtype = t.precision == DType::fp16 && (megatron_core(framework) || framework == "deepspeed") ? DType::fp16 : DType::fp32;
-        const char* source = !sixteen_bits_or_less(t.precision) ? "parameters are fp32, so are gradients"
-            : t.gradient_dtype == DType::fp16 ? "fp16 training accumulates and reduces in fp16 (Megatron-LM, DeepSpeed)"
-                                              : "16-bit gradients are accumulated and reduced in fp32 (Megatron-LM with bf16, DeepSpeed's BF16_Optimizer)";
+        const char* source =
+            !sixteen_bits_or_less(t.precision) ? "parameters are fp32, so are gradients"
+            : t.gradient_dtype == DType::fp16
+                ? "fp16 training accumulates and reduces in fp16 (Megatron-LM, DeepSpeed)"
+                : "16-bit gradients are accumulated and reduced in fp32 (Megatron-LM with bf16, DeepSpeed's BF16_Optimizer)";
         note_default(reading, "/training/gradient_dtype", name(t.gradient_dtype), source);
     }
     if (!sixteen_bits_or_less(t.precision)) {
@@ -44,7 +46,8 @@ void resolve_schedule(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
     if (!reading.has("/strategy/schedule")) {
         s.schedule = s.pipeline_parallel == 1 ? "none" : s.virtual_pipeline > 1 ? "interleaved-1f1b" : "1f1b";
-        note_default(reading, "/strategy/schedule", s.schedule, s.pipeline_parallel == 1 ? "there is one stage" : "Megatron-LM's, by virtual_pipeline");
+        note_default(reading, "/strategy/schedule", s.schedule,
+                     s.pipeline_parallel == 1 ? "there is one stage" : "Megatron-LM's, by virtual_pipeline");
     }
     if (folds_back(s.schedule) && !reading.has("/strategy/virtual_pipeline")) {
         s.virtual_pipeline = 2;
@@ -75,9 +78,12 @@ void resolve_overlap(Reading& reading) {
     }
     if (reading.has("/strategy/overlap/pipeline") || s.pipeline_parallel == 1) return;
     const char* source = nullptr;
-    if (s.schedule.starts_with("zb-") || s.schedule.starts_with("dualpipe")) source = "zero-bubble schedules send and receive asynchronously";
-    else if (megatron_core(s.framework) && s.schedule == "interleaved-1f1b" && year >= 2023) source = "Megatron-LM 2023: overlap_p2p_comm is on with virtual stages";
-    else if (torch_sharding(s.framework)) source = "torch.distributed.pipelining posts sends and receives asynchronously";
+    if (s.schedule.starts_with("zb-") || s.schedule.starts_with("dualpipe"))
+        source = "zero-bubble schedules send and receive asynchronously";
+    else if (megatron_core(s.framework) && s.schedule == "interleaved-1f1b" && year >= 2023)
+        source = "Megatron-LM 2023: overlap_p2p_comm is on with virtual stages";
+    else if (torch_sharding(s.framework))
+        source = "torch.distributed.pipelining posts sends and receives asynchronously";
     if (source == nullptr) return;
     s.overlap.pipeline = true;
     note_default(reading, "/strategy/overlap/pipeline", "true", source);
@@ -101,7 +107,8 @@ void resolve_buckets(Reading& reading) {
     } else {
         if (s.bucket_bytes.count == 0) {
             s.bucket_bytes = Bytes{25 << 20};
-            note_default(reading, "/strategy/bucket_bytes", std::to_string(s.bucket_bytes.count), "25 MiB, as PyTorch's DistributedDataParallel");
+            note_default(reading, "/strategy/bucket_bytes", std::to_string(s.bucket_bytes.count),
+                         "25 MiB, as PyTorch's DistributedDataParallel");
         }
         return;
     }
@@ -114,7 +121,8 @@ void resolve_kernels(Reading& reading) {
     const bool flash_given = reading.has("/strategy/flash_attention"), kernel_given = reading.has("/runtime/attention_kernel");
     if (kernel_given && !flash_given) {
         sc.strategy.flash_attention = sc.runtime.attention_kernel != AttentionKernel::unfused;
-        note_default(reading, "/strategy/flash_attention", sc.strategy.flash_attention ? "true" : "false", "follows from runtime.attention_kernel");
+        note_default(reading, "/strategy/flash_attention", sc.strategy.flash_attention ? "true" : "false",
+                     "follows from runtime.attention_kernel");
     } else if (!kernel_given && !sc.strategy.flash_attention) {
         sc.runtime.attention_kernel = AttentionKernel::unfused;
         note_default(reading, "/runtime/attention_kernel", "unfused", "strategy.flash_attention is false");
@@ -138,22 +146,28 @@ void note_default(Reading& reading, const std::string& pointer, const std::strin
 
 void apply_framework_defaults(Reading& reading, const Json& document) {
     Scenario& sc = reading.scenario;
-    const auto section = [&](const char* key) { return document.contains(key) && document[key].is_object() ? document[key] : Json::object(); };
+    const auto section = [&](const char* key) {
+        return document.contains(key) && document[key].is_object() ? document[key] : Json::object();
+    };
     const Json strategy = section("strategy"), runtime = section("runtime");
     sc.runtime.year = sc.cluster.device.architecture == "blackwell" ? 2025 : 2024;
     sc.defaults["/runtime/year"] = std::to_string(sc.runtime.year) + ": the software of that year, 2025 on Blackwell";
-    if (strategy.contains("framework") && strategy["framework"].is_string()) sc.strategy.framework = strategy["framework"].get<std::string>();
-    else sc.defaults["/strategy/framework"] = "megatron: the usual one for tensor and pipeline parallelism";
-    if (runtime.contains("year") && runtime["year"].is_number_integer() && runtime["year"].get<double>() > 2000 && runtime["year"].get<double>() < 3000)
+    if (strategy.contains("framework") && strategy["framework"].is_string())
+        sc.strategy.framework = strategy["framework"].get<std::string>();
+    else
+        sc.defaults["/strategy/framework"] = "megatron: the usual one for tensor and pipeline parallelism";
+    if (runtime.contains("year") && runtime["year"].is_number_integer() && runtime["year"].get<double>() > 2000 &&
+        runtime["year"].get<double>() < 3000)
         sc.runtime.year = runtime["year"].get<int>();
     if (find_framework(sc.strategy.framework) == nullptr) {
         std::vector<std::string> names;
         for (const FrameworkInfo& f : frameworks()) names.emplace_back(f.name);
         const auto near = nearest(sc.strategy.framework, names);
-        reading.problem("/strategy/framework", "strategy.framework = \"" + sc.strategy.framework + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
+        reading.problem("/strategy/framework", "strategy.framework = \"" + sc.strategy.framework + "\" is not known" +
+                                                   (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
         sc.strategy.framework = "megatron";
     }
-    Reading scratch;                     // the table's own fields must not count as given
+    Reading scratch; // the table's own fields must not count as given
     scratch.scenario = sc;
     for (const FrameworkDefault& row : defaults_of(sc.strategy.framework, sc.runtime.year, sc.cluster.device.architecture)) {
         const std::string pointer = pointer_of(row.field);
@@ -171,14 +185,16 @@ void resolve_derived(Reading& reading) {
     resolve_data_parallel(reading);
     if (sc.model.moe && !reading.has("/strategy/expert_tensor_parallel")) {
         sc.strategy.expert_tensor_parallel = sc.strategy.tensor_parallel;
-        note_default(reading, "/strategy/expert_tensor_parallel", std::to_string(sc.strategy.tensor_parallel), "tensor_parallel, as Megatron-Core");
+        note_default(reading, "/strategy/expert_tensor_parallel", std::to_string(sc.strategy.tensor_parallel),
+                     "tensor_parallel, as Megatron-Core");
     }
     resolve_overlap(reading);
     resolve_buckets(reading);
     resolve_kernels(reading);
     // What the user gave is no default, whatever the table said.
     std::erase_if(sc.defaults, [&](const auto& entry) { return reading.has(entry.first); });
-    if (sound(reading, {"/model", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline", "/strategy/layer_split", "/strategy/schedule", "/strategy/recompute_layers"}))
+    if (sound(reading, {"/model", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline", "/strategy/layer_split",
+                        "/strategy/schedule", "/strategy/recompute_layers"}))
         resolve_layers(reading);
 }
 

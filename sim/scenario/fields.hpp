@@ -22,7 +22,7 @@ struct Reading {
     std::vector<Problem> problems;
     std::set<std::string> given;
     ParseOptions options;
-    std::vector<int> layer_split;                 // as written; resolved in layers.cpp
+    std::vector<int> layer_split; // as written; resolved in layers.cpp
 
     bool has(const std::string& pointer) const { return given.contains(pointer); }
     void problem(std::string where, std::string what) { problems.push_back({std::move(where), std::move(what)}); }
@@ -37,9 +37,12 @@ using SeedSlot = std::uint64_t* (*)(Scenario&);
 using NumberSlot = double* (*)(Scenario&);
 using BoolSlot = bool* (*)(Scenario&);
 using TextSlot = std::string* (*)(Scenario&);
-using ChoiceSlot = void (*)(Scenario&, int index);              // index into Field::choices
-using ScaledSlot = void (*)(Scenario&, double value);           // a number with a unit that goes into a strong type
-struct SectionSlot { const Fields& (*fields)(); void (*open)(Scenario&); };
+using ChoiceSlot = void (*)(Scenario&, int index);    // index into Field::choices
+using ScaledSlot = void (*)(Scenario&, double value); // a number with a unit that goes into a strong type
+struct SectionSlot {
+    const Fields& (*fields)();
+    void (*open)(Scenario&);
+};
 using CustomSlot = void (*)(Reading&, const Json&, const std::string& where);
 using Slot = std::variant<IntSlot, LongSlot, SeedSlot, NumberSlot, BoolSlot, TextSlot, ChoiceSlot, ScaledSlot, SectionSlot, CustomSlot>;
 
@@ -47,21 +50,43 @@ struct Field {
     const char* key;
     Slot slot;
     const char* help;
-    std::vector<std::string> choices{};           // texts allowed (for ChoiceSlot and TextSlot)
+    std::vector<std::string> choices{}; // texts allowed (for ChoiceSlot and TextSlot)
     double minimum = -std::numeric_limits<double>::infinity();
     double maximum = std::numeric_limits<double>::infinity();
-    bool above_minimum = false;                   // the minimum itself is not allowed
+    bool above_minimum = false; // the minimum itself is not allowed
     const char* unit = "";
     bool required = false;
-    const char* schema = "";                      // for CustomSlot: its JSON Schema
+    const char* schema = ""; // for CustomSlot: its JSON Schema
 
-    Field&& least(double m) && { minimum = m; return std::move(*this); }
-    Field&& most(double m) && { maximum = m; return std::move(*this); }
-    Field&& over(double m) && { minimum = m; above_minimum = true; return std::move(*this); }
-    Field&& in(const char* u) && { unit = u; return std::move(*this); }
-    Field&& needed() && { required = true; return std::move(*this); }
-    Field&& like(const char* s) && { schema = s; return std::move(*this); }
-    Field&& one_of(std::vector<std::string> c) && { choices = std::move(c); return std::move(*this); }
+    Field&& least(double m) && {
+        minimum = m;
+        return std::move(*this);
+    }
+    Field&& most(double m) && {
+        maximum = m;
+        return std::move(*this);
+    }
+    Field&& over(double m) && {
+        minimum = m;
+        above_minimum = true;
+        return std::move(*this);
+    }
+    Field&& in(const char* u) && {
+        unit = u;
+        return std::move(*this);
+    }
+    Field&& needed() && {
+        required = true;
+        return std::move(*this);
+    }
+    Field&& like(const char* s) && {
+        schema = s;
+        return std::move(*this);
+    }
+    Field&& one_of(std::vector<std::string> c) && {
+        choices = std::move(c);
+        return std::move(*this);
+    }
 };
 
 const Fields& scenario_fields();
@@ -79,16 +104,17 @@ const Fields& intra_fields();
 const Fields& inter_fields();
 const Fields& host_fields();
 
-// Reads every key of `object` by the table; unknown keys, wrong types and values out of limits become problems. `where` is the object's pointer.
-// Keys in `skip` belong to someone else (preset, nodes of a graph ..).
-void read_object(Reading& reading, const Json& object, const std::string& where, const Fields& fields, std::span<const char* const> skip = {});
+// Reads every key of `object` by the table; unknown keys, wrong types and values out of limits become problems. `where` is the object's
+// pointer. Keys in `skip` belong to someone else (preset, nodes of a graph ..).
+void read_object(Reading& reading, const Json& object, const std::string& where, const Fields& fields,
+                 std::span<const char* const> skip = {});
 
 // One value by its field; false where it was a problem.
 bool read_value(Reading& reading, const Json& value, const std::string& where, const Field& field);
 
 // The field "strategy.overlap.pipeline" of the scenario's tables, or nullptr.
 const Field* find_field(std::string_view dotted);
-std::string dotted(std::string_view pointer);     // "/strategy/overlap/pipeline" -> "strategy.overlap.pipeline"
+std::string dotted(std::string_view pointer); // "/strategy/overlap/pipeline" -> "strategy.overlap.pipeline"
 
 // Fields with a form of their own (custom.cpp).
 void read_layer_split(Reading&, const Json&, const std::string& where);
@@ -97,10 +123,10 @@ void read_recompute_layers(Reading&, const Json&, const std::string& where);
 void read_imbalance(Reading&, const Json&, const std::string& where);
 void read_bucket_bytes(Reading&, const Json&, const std::string& where);
 void read_perturbations(Reading&, const Json&, const std::string& where);
-void read_model(Reading&, const Json&, const std::string& where);             // model_text.cpp
-void read_cluster(Reading&, const Json&, const std::string& where);           // cluster_text.cpp
+void read_model(Reading&, const Json&, const std::string& where);   // model_text.cpp
+void read_cluster(Reading&, const Json&, const std::string& where); // cluster_text.cpp
 void read_device(Reading&, const Json&, const std::string& where);
-void read_graph(Reading&, const Json&, const std::string& where);             // graph_text.cpp
+void read_graph(Reading&, const Json&, const std::string& where); // graph_text.cpp
 void read_peak(Reading&, const Json&, const std::string& where);
 void ignore(Reading&, const Json&, const std::string& where);
 

@@ -6,7 +6,9 @@
 namespace orrery {
 namespace {
 
-Field device_number(const char* key, ScaledSlot slot, const char* help, const char* unit) { return Field{key, slot, help}.over(0).in(unit); }
+Field device_number(const char* key, ScaledSlot slot, const char* help, const char* unit) {
+    return Field{key, slot, help}.over(0).in(unit);
+}
 
 constexpr const char* sources_schema = R"({"type":"object","additionalProperties":{"type":"string"}})";
 
@@ -16,17 +18,32 @@ const Fields& device_fields() {
     static const Fields fields = {
         Field{"name", TextSlot{[](Scenario& s) { return &s.cluster.device.name; }}, "a name for reports"},
         Field{"title", TextSlot{[](Scenario& s) { return &s.cluster.device.title; }}, "its full name"},
-        Field{"vendor", TextSlot{[](Scenario& s) { return &s.cluster.device.vendor; }}, "who makes it"}.one_of({"nvidia", "amd", "google", "cpu"}),
+        Field{"vendor", TextSlot{[](Scenario& s) { return &s.cluster.device.vendor; }}, "who makes it"}.one_of(
+            {"nvidia", "amd", "google", "cpu"}),
         Field{"architecture", TextSlot{[](Scenario& s) { return &s.cluster.device.architecture; }}, "chooses kernels' calibration"},
         Field{"processors", IntSlot{[](Scenario& s) { return &s.cluster.device.processors; }}, "SMs, CUs or cores"}.least(1),
-        device_number("memory_gb", [](Scenario& s, double v) { s.cluster.device.memory = Bytes::gigabytes(v); }, "memory as the driver shows it", "GB"),
-        device_number("memory_mib", [](Scenario& s, double v) { s.cluster.device.memory = Bytes::mebibytes(v); }, "memory as the driver shows it", "MiB"),
-        device_number("memory_gb_per_s", [](Scenario& s, double v) { s.cluster.device.memory_bandwidth = BytesPerSecond::gigabytes(v); }, "memory bandwidth, datasheet peak", "GB/s"),
-        device_number("l2_mib", [](Scenario& s, double v) { s.cluster.device.l2_cache = Bytes::mebibytes(v); }, "last-level cache", "MiB"),
-        Field{"peak_tflops", CustomSlot{read_peak}, "dense peak by precision"}.in("TFLOP/s").like(R"({"type":"object","additionalProperties":{"type":"number","exclusiveMinimum":0}})"),
-        device_number("scale_up_gb_per_s", [](Scenario& s, double v) { s.cluster.device.scale_up = BytesPerSecond::gigabytes(v); }, "NVLink or its like, one direction", "GB/s"),
-        device_number("power_w", [](Scenario& s, double v) { s.cluster.device.power_limit_w = v; }, "power limit it runs at; below the board's own, clocks fall", "W"),
-        Field{"price_usd_per_hour", NumberSlot{[](Scenario& s) { return &s.cluster.device.price_usd_per_hour; }}, "price of one device"}.least(0).in("USD/h"),
+        device_number(
+            "memory_gb", [](Scenario& s, double v) { s.cluster.device.memory = Bytes::gigabytes(v); }, "memory as the driver shows it",
+            "GB"),
+        device_number(
+            "memory_mib", [](Scenario& s, double v) { s.cluster.device.memory = Bytes::mebibytes(v); }, "memory as the driver shows it",
+            "MiB"),
+        device_number(
+            "memory_gb_per_s", [](Scenario& s, double v) { s.cluster.device.memory_bandwidth = BytesPerSecond::gigabytes(v); },
+            "memory bandwidth, datasheet peak", "GB/s"),
+        device_number(
+            "l2_mib", [](Scenario& s, double v) { s.cluster.device.l2_cache = Bytes::mebibytes(v); }, "last-level cache", "MiB"),
+        Field{"peak_tflops", CustomSlot{read_peak}, "dense peak by precision"}.in("TFLOP/s").like(
+            R"({"type":"object","additionalProperties":{"type":"number","exclusiveMinimum":0}})"),
+        device_number(
+            "scale_up_gb_per_s", [](Scenario& s, double v) { s.cluster.device.scale_up = BytesPerSecond::gigabytes(v); },
+            "NVLink or its like, one direction", "GB/s"),
+        device_number(
+            "power_w", [](Scenario& s, double v) { s.cluster.device.power_limit_w = v; },
+            "power limit it runs at; below the board's own, clocks fall", "W"),
+        Field{"price_usd_per_hour", NumberSlot{[](Scenario& s) { return &s.cluster.device.price_usd_per_hour; }}, "price of one device"}
+            .least(0)
+            .in("USD/h"),
         Field{"sources", CustomSlot{ignore}, "where each figure is from"}.like(sources_schema),
     };
     return fields;
@@ -34,10 +51,15 @@ const Fields& device_fields() {
 
 const Fields& intra_fields() {
     static const Fields fields = {
-        Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.intra.kind = static_cast<IntraKind>(i); }}, "what joins the devices of a node"}
+        Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.intra.kind = static_cast<IntraKind>(i); }},
+              "what joins the devices of a node"}
             .one_of({"nvswitch", "nvlink-mesh", "pcie", "infinity-fabric", "torus", "shared-memory", "none"}),
-        device_number("gb_per_s", [](Scenario& s, double v) { s.cluster.intra.bandwidth = BytesPerSecond::gigabytes(v); }, "per device, each direction", "GB/s"),
-        device_number("latency_us", [](Scenario& s, double v) { s.cluster.intra.latency = Time::microseconds(v); }, "device to device; default: by kind", "us"),
+        device_number(
+            "gb_per_s", [](Scenario& s, double v) { s.cluster.intra.bandwidth = BytesPerSecond::gigabytes(v); },
+            "per device, each direction", "GB/s"),
+        device_number(
+            "latency_us", [](Scenario& s, double v) { s.cluster.intra.latency = Time::microseconds(v); },
+            "device to device; default: by kind", "us"),
     };
     return fields;
 }
@@ -46,25 +68,45 @@ const Fields& inter_fields() {
     static const Fields fields = {
         Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.kind = static_cast<InterKind>(i); }}, "the network between nodes"}
             .one_of({"infiniband", "roce", "ethernet", "omni-path", "efa", "torus", "none"}),
-        Field{"nics_per_node", IntSlot{[](Scenario& s) { return &s.cluster.inter.nics_per_node; }}, "network ports of a node"}.least(1).most(10000),
-        device_number("gbit_per_s", [](Scenario& s, double v) { s.cluster.inter.nic_bandwidth = BytesPerSecond::gigabits(v); }, "per NIC, each direction", "Gb/s"),
-        device_number("latency_us", [](Scenario& s, double v) { s.cluster.inter.latency = Time::microseconds(v); }, "NIC to NIC through one switch; default: by kind", "us"),
-        Field{"topology", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.topology = static_cast<InterTopology>(i); }}, "how switches are joined"}
+        Field{"nics_per_node", IntSlot{[](Scenario& s) { return &s.cluster.inter.nics_per_node; }}, "network ports of a node"}
+            .least(1)
+            .most(10000),
+        device_number(
+            "gbit_per_s", [](Scenario& s, double v) { s.cluster.inter.nic_bandwidth = BytesPerSecond::gigabits(v); },
+            "per NIC, each direction", "Gb/s"),
+        device_number(
+            "latency_us", [](Scenario& s, double v) { s.cluster.inter.latency = Time::microseconds(v); },
+            "NIC to NIC through one switch; default: by kind", "us"),
+        Field{"topology", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.topology = static_cast<InterTopology>(i); }},
+              "how switches are joined"}
             .one_of({"fat-tree", "rail-optimized", "single-switch", "torus"}),
-        Field{"oversubscription", NumberSlot{[](Scenario& s) { return &s.cluster.inter.oversubscription; }}, "a leaf's capacity down / up"}.least(1).most(1000),
-        Field{"nodes_per_leaf", IntSlot{[](Scenario& s) { return &s.cluster.inter.nodes_per_leaf; }}, "nodes under one leaf switch; 0: the topology's default"}.least(0),
-        Field{"hashed_routes", BoolSlot{[](Scenario& s) { return &s.cluster.inter.hashed_routes; }}, "a flow takes one of the equal-cost paths instead of all"},
+        Field{"oversubscription", NumberSlot{[](Scenario& s) { return &s.cluster.inter.oversubscription; }}, "a leaf's capacity down / up"}
+            .least(1)
+            .most(1000),
+        Field{"nodes_per_leaf", IntSlot{[](Scenario& s) { return &s.cluster.inter.nodes_per_leaf; }},
+              "nodes under one leaf switch; 0: the topology's default"}
+            .least(0),
+        Field{"hashed_routes", BoolSlot{[](Scenario& s) { return &s.cluster.inter.hashed_routes; }},
+              "a flow takes one of the equal-cost paths instead of all"},
     };
     return fields;
 }
 
 const Fields& host_fields() {
     static const Fields fields = {
-        device_number("memory_gb", [](Scenario& s, double v) { s.cluster.host.memory = Bytes::gigabytes(v); }, "of a node", "GB"),
-        device_number("memory_gb_per_s", [](Scenario& s, double v) { s.cluster.host.memory_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node", "GB/s"),
-        device_number("pcie_gb_per_s", [](Scenario& s, double v) { s.cluster.host.pcie_bandwidth = BytesPerSecond::gigabytes(v); }, "per device, each direction", "GB/s"),
-        device_number("nvme_gb", [](Scenario& s, double v) { s.cluster.host.nvme = Bytes::gigabytes(v); }, "of a node", "GB"),
-        device_number("nvme_gb_per_s", [](Scenario& s, double v) { s.cluster.host.nvme_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node", "GB/s"),
+        device_number(
+            "memory_gb", [](Scenario& s, double v) { s.cluster.host.memory = Bytes::gigabytes(v); }, "of a node", "GB"),
+        device_number(
+            "memory_gb_per_s", [](Scenario& s, double v) { s.cluster.host.memory_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node",
+            "GB/s"),
+        device_number(
+            "pcie_gb_per_s", [](Scenario& s, double v) { s.cluster.host.pcie_bandwidth = BytesPerSecond::gigabytes(v); },
+            "per device, each direction", "GB/s"),
+        device_number(
+            "nvme_gb", [](Scenario& s, double v) { s.cluster.host.nvme = Bytes::gigabytes(v); }, "of a node", "GB"),
+        device_number(
+            "nvme_gb_per_s", [](Scenario& s, double v) { s.cluster.host.nvme_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node",
+            "GB/s"),
     };
     return fields;
 }
@@ -76,13 +118,19 @@ const Fields& cluster_fields() {
         Field{"title", CustomSlot{ignore}, "its full name"}.like(R"({"type":"string"})"),
         Field{"device", CustomSlot{read_device}, "a device's name, {\"preset\": name, field: override} or the fields"},
         Field{"nodes", IntSlot{[](Scenario& s) { return &s.cluster.nodes; }}, "nodes used"}.least(1).most(1'000'000),
-        Field{"devices_per_node", IntSlot{[](Scenario& s) { return &s.cluster.devices_per_node; }}, "devices of a node"}.least(1).most(100'000),
+        Field{"devices_per_node", IntSlot{[](Scenario& s) { return &s.cluster.devices_per_node; }}, "devices of a node"}.least(1).most(
+            100'000),
         Field{"intra_node", SectionSlot{intra_fields, [](Scenario&) {}}, "links inside a node"},
         Field{"inter_node", SectionSlot{inter_fields, [](Scenario&) {}}, "the network between nodes"},
         Field{"host", SectionSlot{host_fields, [](Scenario&) {}}, "the node's processor, memory and disks"},
         Field{"graph", CustomSlot{read_graph}, "an explicit graph in place of intra_node and inter_node: vertices and links"},
-        Field{"power_w_per_node", NumberSlot{[](Scenario& s) { return &s.cluster.power_w_per_node; }}, "host, fans and NICs of a node"}.least(0).in("W"),
-        Field{"price_usd_per_device_hour", NumberSlot{[](Scenario& s) { return &s.cluster.price_usd_per_device_hour; }}, "price of a device here"}.least(0).in("USD/h"),
+        Field{"power_w_per_node", NumberSlot{[](Scenario& s) { return &s.cluster.power_w_per_node; }}, "host, fans and NICs of a node"}
+            .least(0)
+            .in("W"),
+        Field{"price_usd_per_device_hour", NumberSlot{[](Scenario& s) { return &s.cluster.price_usd_per_device_hour; }},
+              "price of a device here"}
+            .least(0)
+            .in("USD/h"),
         Field{"sources", CustomSlot{ignore}, "where each figure is from"}.like(sources_schema),
     };
     return fields;

@@ -8,15 +8,32 @@ namespace orrery {
 const Fields& attention_fields() {
     static const Fields fields = {
         Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.model.attention.kind = static_cast<AttentionSpec::Kind>(i); }},
-              "full: a query, key and value per head; mla: multi-head latent attention (DeepSeek)"}.one_of({"full", "mla"}),
+              "full: a query, key and value per head; mla: multi-head latent attention (DeepSeek)"}
+            .one_of({"full", "mla"}),
         Field{"causal", BoolSlot{[](Scenario& s) { return &s.model.attention.causal; }}, "a token sees only those before it"},
-        Field{"sliding_window", IntSlot{[](Scenario& s) { return &s.model.attention.sliding_window; }}, "tokens each token sees; 0: all"}.least(0).in("tokens"),
-        Field{"q_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.q_lora_rank; }}, "mla: width of the compressed query; 0: not compressed"}.least(0).most(1e6),
-        Field{"kv_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.kv_lora_rank; }}, "mla: width of the compressed key and value"}.least(0).most(1e6),
-        Field{"qk_nope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_nope_head_dim; }}, "mla: part of a head without position"}.least(0).most(1e6),
-        Field{"qk_rope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_rope_head_dim; }}, "mla: part of a head with rotary position"}.least(0).most(1e6),
-        Field{"v_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.v_head_dim; }}, "mla: width of a value head"}.least(0).most(1e6),
-        Field{"qkv_bias", BoolSlot{[](Scenario& s) { return &s.model.attention.qkv_bias; }}, "a bias on queries, keys and values alone (Qwen 2)"},
+        Field{"sliding_window", IntSlot{[](Scenario& s) { return &s.model.attention.sliding_window; }}, "tokens each token sees; 0: all"}
+            .least(0)
+            .in("tokens"),
+        Field{"q_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.q_lora_rank; }},
+              "mla: width of the compressed query; 0: not compressed"}
+            .least(0)
+            .most(1e6),
+        Field{"kv_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.kv_lora_rank; }},
+              "mla: width of the compressed key and value"}
+            .least(0)
+            .most(1e6),
+        Field{"qk_nope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_nope_head_dim; }},
+              "mla: part of a head without position"}
+            .least(0)
+            .most(1e6),
+        Field{"qk_rope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_rope_head_dim; }},
+              "mla: part of a head with rotary position"}
+            .least(0)
+            .most(1e6),
+        Field{"v_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.v_head_dim; }}, "mla: width of a value head"}.least(0).most(
+            1e6),
+        Field{"qkv_bias", BoolSlot{[](Scenario& s) { return &s.model.attention.qkv_bias; }},
+              "a bias on queries, keys and values alone (Qwen 2)"},
         Field{"qk_norm", BoolSlot{[](Scenario& s) { return &s.model.attention.qk_norm; }}, "a norm on each head's query and key (Qwen 3)"},
     };
     return fields;
@@ -24,18 +41,37 @@ const Fields& attention_fields() {
 
 const Fields& moe_fields() {
     static const Fields fields = {
-        Field{"experts", IntSlot{[](Scenario& s) { return &s.model.moe->experts; }}, "routed experts of a layer"}.least(1).most(1e6).needed(),
+        Field{"experts", IntSlot{[](Scenario& s) { return &s.model.moe->experts; }}, "routed experts of a layer"}
+            .least(1)
+            .most(1e6)
+            .needed(),
         Field{"top_k", IntSlot{[](Scenario& s) { return &s.model.moe->top_k; }}, "experts a token is sent to"}.least(1).most(1e6).needed(),
-        Field{"expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->expert_ffn_size; }}, "width of an expert; default: ffn_size"}.least(1).most(1e8),
-        Field{"shared_experts", IntSlot{[](Scenario& s) { return &s.model.moe->shared_experts; }}, "experts every token meets"}.least(0).most(1e6),
-        Field{"shared_expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->shared_expert_ffn_size; }}, "width of a shared expert; 0: as expert_ffn_size"}.least(0).most(1e8),
-        Field{"first_dense_layers", IntSlot{[](Scenario& s) { return &s.model.moe->first_dense_layers; }}, "layers at the start that keep a dense MLP"}.least(0),
-        Field{"layer_frequency", IntSlot{[](Scenario& s) { return &s.model.moe->layer_frequency; }}, "every n-th layer has experts"}.least(1),
-        Field{"capacity_factor", NumberSlot{[](Scenario& s) { return &s.model.moe->capacity_factor; }}, "tokens an expert takes, as a multiple of the even share; 0: dropless"}.least(0),
+        Field{"expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->expert_ffn_size; }},
+              "width of an expert; default: ffn_size"}
+            .least(1)
+            .most(1e8),
+        Field{"shared_experts", IntSlot{[](Scenario& s) { return &s.model.moe->shared_experts; }}, "experts every token meets"}
+            .least(0)
+            .most(1e6),
+        Field{"shared_expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->shared_expert_ffn_size; }},
+              "width of a shared expert; 0: as expert_ffn_size"}
+            .least(0)
+            .most(1e8),
+        Field{"first_dense_layers", IntSlot{[](Scenario& s) { return &s.model.moe->first_dense_layers; }},
+              "layers at the start that keep a dense MLP"}
+            .least(0),
+        Field{"layer_frequency", IntSlot{[](Scenario& s) { return &s.model.moe->layer_frequency; }}, "every n-th layer has experts"}.least(
+            1),
+        Field{"capacity_factor", NumberSlot{[](Scenario& s) { return &s.model.moe->capacity_factor; }},
+              "tokens an expert takes, as a multiple of the even share; 0: dropless"}
+            .least(0),
         Field{"imbalance", CustomSlot{read_imbalance}, "load of the experts: none, zipf:<exponent>, or a list of shares, one an expert"}
-            .like(R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}}]})"),
-        Field{"scoring", TextSlot{[](Scenario& s) { return &s.model.moe->scoring; }}, "how the router turns logits to weights"}.one_of({"softmax", "sigmoid"}),
-        Field{"groups", IntSlot{[](Scenario& s) { return &s.model.moe->groups; }}, "groups of experts, for routing limited to some of them"}.least(1),
+            .like(
+                R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}}]})"),
+        Field{"scoring", TextSlot{[](Scenario& s) { return &s.model.moe->scoring; }}, "how the router turns logits to weights"}.one_of(
+            {"softmax", "sigmoid"}),
+        Field{"groups", IntSlot{[](Scenario& s) { return &s.model.moe->groups; }}, "groups of experts, for routing limited to some of them"}
+            .least(1),
         Field{"group_limit", IntSlot{[](Scenario& s) { return &s.model.moe->group_limit; }}, "groups a token may use"}.least(1),
         Field{"auxiliary_loss", BoolSlot{[](Scenario& s) { return &s.model.moe->auxiliary_loss; }}, "a load-balancing loss"},
         Field{"router_bias", BoolSlot{[](Scenario& s) { return &s.model.moe->router_bias; }}, "a correction bias per expert (DeepSeek-V3)"},
@@ -47,27 +83,53 @@ const Fields& model_fields() {
     static const Fields fields = {
         Field{"name", TextSlot{[](Scenario& s) { return &s.model.name; }}, "a name for reports"},
         Field{"layers", IntSlot{[](Scenario& s) { return &s.model.layers; }}, "transformer layers"}.least(1).most(100000).needed(),
-        Field{"hidden_size", LongSlot{[](Scenario& s) { return &s.model.hidden_size; }}, "width of the residual stream"}.least(1).most(1e7).needed(),
+        Field{"hidden_size", LongSlot{[](Scenario& s) { return &s.model.hidden_size; }}, "width of the residual stream"}
+            .least(1)
+            .most(1e7)
+            .needed(),
         Field{"attention_heads", IntSlot{[](Scenario& s) { return &s.model.attention_heads; }}, "query heads"}.least(1).most(1e6).needed(),
-        Field{"kv_heads", IntSlot{[](Scenario& s) { return &s.model.kv_heads; }}, "key and value heads; default: attention_heads"}.least(1).most(1e6),
-        Field{"head_dim", IntSlot{[](Scenario& s) { return &s.model.head_dim; }}, "width of a head; default: hidden_size / attention_heads"}.least(1).most(1e6),
-        Field{"ffn_size", LongSlot{[](Scenario& s) { return &s.model.ffn_size; }}, "width of the MLP; default: 4 x hidden_size"}.least(1).most(1e8),
-        Field{"activation", ChoiceSlot{[](Scenario& s, int i) { s.model.activation = static_cast<ActivationKind>(i); }}, "of the MLP; swiglu and geglu have a gate matrix"}
+        Field{"kv_heads", IntSlot{[](Scenario& s) { return &s.model.kv_heads; }}, "key and value heads; default: attention_heads"}
+            .least(1)
+            .most(1e6),
+        Field{"head_dim", IntSlot{[](Scenario& s) { return &s.model.head_dim; }}, "width of a head; default: hidden_size / attention_heads"}
+            .least(1)
+            .most(1e6),
+        Field{"ffn_size", LongSlot{[](Scenario& s) { return &s.model.ffn_size; }}, "width of the MLP; default: 4 x hidden_size"}
+            .least(1)
+            .most(1e8),
+        Field{"activation", ChoiceSlot{[](Scenario& s, int i) { s.model.activation = static_cast<ActivationKind>(i); }},
+              "of the MLP; swiglu and geglu have a gate matrix"}
             .one_of({"gelu", "relu", "swiglu", "geglu"}),
-        Field{"norm", ChoiceSlot{[](Scenario& s, int i) { s.model.norm = static_cast<NormKind>(i); }}, "kind of the norms"}.one_of({"layernorm", "rmsnorm"}),
-        Field{"vocab_size", LongSlot{[](Scenario& s) { return &s.model.vocab_size; }}, "rows of the embedding, before padding"}.least(1).most(1e9).needed(),
+        Field{"norm", ChoiceSlot{[](Scenario& s, int i) { s.model.norm = static_cast<NormKind>(i); }}, "kind of the norms"}.one_of(
+            {"layernorm", "rmsnorm"}),
+        Field{"vocab_size", LongSlot{[](Scenario& s) { return &s.model.vocab_size; }}, "rows of the embedding, before padding"}
+            .least(1)
+            .most(1e9)
+            .needed(),
         Field{"tied_embeddings", BoolSlot{[](Scenario& s) { return &s.model.tied_embeddings; }}, "the output layer is the embedding"},
         Field{"position", ChoiceSlot{[](Scenario& s, int i) { s.model.position = static_cast<PositionKind>(i); }}, "how positions enter"}
             .one_of({"learned", "rope", "alibi", "none"}),
-        Field{"max_positions", LongSlot{[](Scenario& s) { return &s.model.max_positions; }}, "rows of the learned position table; default: sequence_length"}.least(0).most(1e10),
+        Field{"max_positions", LongSlot{[](Scenario& s) { return &s.model.max_positions; }},
+              "rows of the learned position table; default: sequence_length"}
+            .least(0)
+            .most(1e10),
         Field{"bias", BoolSlot{[](Scenario& s) { return &s.model.bias; }}, "biases on linear layers and layernorms"},
         Field{"final_norm", BoolSlot{[](Scenario& s) { return &s.model.final_norm; }}, "a norm before the output layer"},
         Field{"embedding_norm", BoolSlot{[](Scenario& s) { return &s.model.embedding_norm; }}, "a norm behind the embedding (BLOOM)"},
         Field{"parallel_block", BoolSlot{[](Scenario& s) { return &s.model.parallel_block; }}, "attention and MLP read one norm (PaLM)"},
-        Field{"dropout", NumberSlot{[](Scenario& s) { return &s.model.dropout; }}, "rate of dropout behind attention, MLP and embedding"}.least(0).most(0.999),
+        Field{"dropout", NumberSlot{[](Scenario& s) { return &s.model.dropout; }}, "rate of dropout behind attention, MLP and embedding"}
+            .least(0)
+            .most(0.999),
         Field{"attention", SectionSlot{attention_fields, [](Scenario&) {}}, "what the attention is"},
-        Field{"moe", SectionSlot{moe_fields, [](Scenario& s) { if (!s.model.moe) s.model.moe.emplace(); }}, "mixture of experts in place of the MLP"},
-        Field{"mtp_layers", IntSlot{[](Scenario& s) { return &s.model.mtp_layers; }}, "multi-token-prediction layers behind the last"}.least(0).most(1000),
+        Field{"moe",
+              SectionSlot{moe_fields,
+                          [](Scenario& s) {
+                              if (!s.model.moe) s.model.moe.emplace();
+                          }},
+              "mixture of experts in place of the MLP"},
+        Field{"mtp_layers", IntSlot{[](Scenario& s) { return &s.model.mtp_layers; }}, "multi-token-prediction layers behind the last"}
+            .least(0)
+            .most(1000),
     };
     return fields;
 }

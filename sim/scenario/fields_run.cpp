@@ -6,7 +6,7 @@
 namespace orrery {
 namespace {
 
-constexpr int max_degree = 1'000'000;       // products of three stay inside 64 bits
+constexpr int max_degree = 1'000'000; // products of three stay inside 64 bits
 
 Field tier(const char* key, ChoiceSlot slot, const char* help) { return Field{key, slot, help}.one_of({"none", "cpu", "nvme"}); }
 
@@ -15,18 +15,36 @@ Field degree(const char* key, IntSlot slot, const char* help) { return Field{key
 } // namespace
 
 const Fields& training_fields() {
-    static const std::vector<DType> precisions = {DType::fp32, DType::tf32, DType::fp16, DType::bf16, DType::fp8, DType::mxfp8, DType::nvfp4};
+    static const std::vector<DType> precisions = {DType::fp32, DType::tf32,  DType::fp16, DType::bf16,
+                                                  DType::fp8,  DType::mxfp8, DType::nvfp4};
     static const Fields fields = {
-        Field{"global_batch_size", LongSlot{[](Scenario& s) { return &s.training.global_batch_size; }}, "sequences of one optimizer step"}.least(1).most(1e10).in("sequences").needed(),
-        Field{"micro_batch_size", LongSlot{[](Scenario& s) { return &s.training.micro_batch_size; }}, "sequences a rank takes at once"}.least(1).most(1e6).in("sequences"),
-        Field{"sequence_length", LongSlot{[](Scenario& s) { return &s.training.sequence_length; }}, "tokens of a sequence"}.least(1).most(1e10).in("tokens").needed(),
-        Field{"precision", ChoiceSlot{[](Scenario& s, int i) { s.training.precision = precisions[static_cast<std::size_t>(i)]; }}, "what linear layers compute in"}
+        Field{"global_batch_size", LongSlot{[](Scenario& s) { return &s.training.global_batch_size; }}, "sequences of one optimizer step"}
+            .least(1)
+            .most(1e10)
+            .in("sequences")
+            .needed(),
+        Field{"micro_batch_size", LongSlot{[](Scenario& s) { return &s.training.micro_batch_size; }}, "sequences a rank takes at once"}
+            .least(1)
+            .most(1e6)
+            .in("sequences"),
+        Field{"sequence_length", LongSlot{[](Scenario& s) { return &s.training.sequence_length; }}, "tokens of a sequence"}
+            .least(1)
+            .most(1e10)
+            .in("tokens")
+            .needed(),
+        Field{"precision", ChoiceSlot{[](Scenario& s, int i) { s.training.precision = precisions[static_cast<std::size_t>(i)]; }},
+              "what linear layers compute in"}
             .one_of({"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"}),
-        Field{"optimizer", TextSlot{[](Scenario& s) { return &s.training.optimizer; }}, "the update rule"}.one_of({"sgd", "momentum", "adam", "adamw", "lamb", "lars"}),
-        Field{"gradient_dtype", ChoiceSlot{[](Scenario& s, int i) { s.training.gradient_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : DType::bf16; }},
-              "what gradients are accumulated and reduced in"}.one_of({"fp32", "fp16", "bf16"}),
+        Field{"optimizer", TextSlot{[](Scenario& s) { return &s.training.optimizer; }}, "the update rule"}.one_of(
+            {"sgd", "momentum", "adam", "adamw", "lamb", "lars"}),
+        Field{"gradient_dtype", ChoiceSlot{[](Scenario& s, int i) {
+                  s.training.gradient_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : DType::bf16;
+              }},
+              "what gradients are accumulated and reduced in"}
+            .one_of({"fp32", "fp16", "bf16"}),
         Field{"master_weights", BoolSlot{[](Scenario& s) { return &s.training.master_weights; }}, "an fp32 copy of 16-bit parameters"},
-        Field{"gradient_clipping", NumberSlot{[](Scenario& s) { return &s.training.gradient_clipping; }}, "largest gradient norm; 0: none"}.least(0),
+        Field{"gradient_clipping", NumberSlot{[](Scenario& s) { return &s.training.gradient_clipping; }}, "largest gradient norm; 0: none"}
+            .least(0),
         Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0),
         Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }}, "of jitter, hashed routes and initial weights"}.least(0),
@@ -36,11 +54,16 @@ const Fields& training_fields() {
 
 const Fields& overlap_fields() {
     static const Fields fields = {
-        Field{"grad_reduce", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.grad_reduce; }}, "gradients are reduced while the backward pass goes on"},
-        Field{"param_gather", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.param_gather; }}, "parameters are gathered while the layer before computes"},
-        Field{"tensor_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.tensor_parallel; }}, "tensor-parallel collectives run under weight gradients"},
-        Field{"pipeline", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.pipeline; }}, "transfers between stages run beside computation"},
-        Field{"expert_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.expert_parallel; }}, "the experts' all-to-all runs beside computation"},
+        Field{"grad_reduce", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.grad_reduce; }},
+              "gradients are reduced while the backward pass goes on"},
+        Field{"param_gather", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.param_gather; }},
+              "parameters are gathered while the layer before computes"},
+        Field{"tensor_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.tensor_parallel; }},
+              "tensor-parallel collectives run under weight gradients"},
+        Field{"pipeline", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.pipeline; }},
+              "transfers between stages run beside computation"},
+        Field{"expert_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.expert_parallel; }},
+              "the experts' all-to-all runs beside computation"},
         Field{"offload", BoolSlot{[](Scenario& s) { return &s.strategy.overlap.offload; }}, "copies to the host run beside computation"},
     };
     return fields;
@@ -48,47 +71,81 @@ const Fields& overlap_fields() {
 
 const Fields& offload_fields() {
     static const Fields fields = {
-        tier("optimizer", [](Scenario& s, int i) { s.strategy.offload.optimizer = static_cast<Tier>(i); }, "where optimizer states live"),
-        tier("parameters", [](Scenario& s, int i) { s.strategy.offload.parameters = static_cast<Tier>(i); }, "where parameters live"),
-        tier("gradients", [](Scenario& s, int i) { s.strategy.offload.gradients = static_cast<Tier>(i); }, "where gradients live"),
-        tier("activations", [](Scenario& s, int i) { s.strategy.offload.activations = static_cast<Tier>(i); }, "where saved activations live"),
+        tier(
+            "optimizer", [](Scenario& s, int i) { s.strategy.offload.optimizer = static_cast<Tier>(i); }, "where optimizer states live"),
+        tier(
+            "parameters", [](Scenario& s, int i) { s.strategy.offload.parameters = static_cast<Tier>(i); }, "where parameters live"),
+        tier(
+            "gradients", [](Scenario& s, int i) { s.strategy.offload.gradients = static_cast<Tier>(i); }, "where gradients live"),
+        tier(
+            "activations", [](Scenario& s, int i) { s.strategy.offload.activations = static_cast<Tier>(i); },
+            "where saved activations live"),
     };
     return fields;
 }
 
 const Fields& strategy_fields() {
     static const Fields fields = {
-        Field{"framework", TextSlot{[](Scenario& s) { return &s.strategy.framework; }}, "whose defaults fill what is left out (simrun list frameworks)"},
-        degree("data_parallel", [](Scenario& s) { return &s.strategy.data_parallel; }, "replicas; derived where left out"),
-        degree("tensor_parallel", [](Scenario& s) { return &s.strategy.tensor_parallel; }, "ranks that share each matrix"),
-        Field{"sequence_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.sequence_parallel; }}, "norms and dropout split along the sequence over the tensor-parallel ranks"},
-        degree("pipeline_parallel", [](Scenario& s) { return &s.strategy.pipeline_parallel; }, "stages the layers are cut into"),
-        degree("virtual_pipeline", [](Scenario& s) { return &s.strategy.virtual_pipeline; }, "chunks per pipeline rank"),
-        Field{"schedule", TextSlot{[](Scenario& s) { return &s.strategy.schedule; }}, "order of forward and backward passes (simrun list schedules); default: 1f1b, interleaved-1f1b with virtual stages, none without a pipeline"},
-        Field{"layer_split", CustomSlot{read_layer_split}, "layers per pipeline stage, or per chunk in model order"}.like(R"({"type":"array","items":{"type":"integer","minimum":0}})"),
-        degree("context_parallel", [](Scenario& s) { return &s.strategy.context_parallel; }, "ranks that share each sequence"),
-        Field{"context_parallel_kind", ChoiceSlot{[](Scenario& s, int i) { s.strategy.context_parallel_kind = static_cast<ContextKind>(i); }}, "how attention meets keys of other ranks"}
+        Field{"framework", TextSlot{[](Scenario& s) { return &s.strategy.framework; }},
+              "whose defaults fill what is left out (simrun list frameworks)"},
+        degree(
+            "data_parallel", [](Scenario& s) { return &s.strategy.data_parallel; }, "replicas; derived where left out"),
+        degree(
+            "tensor_parallel", [](Scenario& s) { return &s.strategy.tensor_parallel; }, "ranks that share each matrix"),
+        Field{"sequence_parallel", BoolSlot{[](Scenario& s) { return &s.strategy.sequence_parallel; }},
+              "norms and dropout split along the sequence over the tensor-parallel ranks"},
+        degree(
+            "pipeline_parallel", [](Scenario& s) { return &s.strategy.pipeline_parallel; }, "stages the layers are cut into"),
+        degree(
+            "virtual_pipeline", [](Scenario& s) { return &s.strategy.virtual_pipeline; }, "chunks per pipeline rank"),
+        Field{"schedule", TextSlot{[](Scenario& s) { return &s.strategy.schedule; }},
+              "order of forward and backward passes (simrun list schedules); default: 1f1b, interleaved-1f1b with virtual stages, none "
+              "without a pipeline"},
+        Field{"layer_split", CustomSlot{read_layer_split}, "layers per pipeline stage, or per chunk in model order"}.like(
+            R"({"type":"array","items":{"type":"integer","minimum":0}})"),
+        degree(
+            "context_parallel", [](Scenario& s) { return &s.strategy.context_parallel; }, "ranks that share each sequence"),
+        Field{"context_parallel_kind",
+              ChoiceSlot{[](Scenario& s, int i) { s.strategy.context_parallel_kind = static_cast<ContextKind>(i); }},
+              "how attention meets keys of other ranks"}
             .one_of({"ring", "allgather", "ulysses"}),
-        degree("expert_parallel", [](Scenario& s) { return &s.strategy.expert_parallel; }, "ranks that share the experts"),
-        degree("expert_tensor_parallel", [](Scenario& s) { return &s.strategy.expert_tensor_parallel; }, "ranks that share each expert's matrices; default: tensor_parallel"),
-        Field{"zero_stage", IntSlot{[](Scenario& s) { return &s.strategy.zero_stage; }}, "0: replicas; 1: optimizer states sharded; 2: and gradients; 3: and parameters"}.least(0).most(3),
-        Field{"shard_group_size", IntSlot{[](Scenario& s) { return &s.strategy.shard_group_size; }}, "ranks that shard among themselves, replicated outside (HSDP); 0: all"}.least(0),
-        Field{"recompute", CustomSlot{read_recompute}, "activations made again in the backward pass: none, selective (attention), full, or a list of op kinds"}
+        degree(
+            "expert_parallel", [](Scenario& s) { return &s.strategy.expert_parallel; }, "ranks that share the experts"),
+        degree(
+            "expert_tensor_parallel", [](Scenario& s) { return &s.strategy.expert_tensor_parallel; },
+            "ranks that share each expert's matrices; default: tensor_parallel"),
+        Field{"zero_stage", IntSlot{[](Scenario& s) { return &s.strategy.zero_stage; }},
+              "0: replicas; 1: optimizer states sharded; 2: and gradients; 3: and parameters"}
+            .least(0)
+            .most(3),
+        Field{"shard_group_size", IntSlot{[](Scenario& s) { return &s.strategy.shard_group_size; }},
+              "ranks that shard among themselves, replicated outside (HSDP); 0: all"}
+            .least(0),
+        Field{"recompute", CustomSlot{read_recompute},
+              "activations made again in the backward pass: none, selective (attention), full, or a list of op kinds"}
             .like(R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}}]})"),
-        Field{"recompute_layers", CustomSlot{read_recompute_layers}, "how many layers are recomputed: a count per stage, a list with one a stage, or {\"every\": n}"}
-            .like(R"({"oneOf":[{"type":"integer","minimum":0},{"type":"array","items":{"type":"integer","minimum":0}},{"type":"object","properties":{"every":{"type":"integer","minimum":1}},"required":["every"],"additionalProperties":false}]})"),
-        Field{"flash_attention", BoolSlot{[](Scenario& s) { return &s.strategy.flash_attention; }}, "attention that never stores the scores"},
+        Field{"recompute_layers", CustomSlot{read_recompute_layers},
+              "how many layers are recomputed: a count per stage, a list with one a stage, or {\"every\": n}"}
+            .like(
+                R"({"oneOf":[{"type":"integer","minimum":0},{"type":"array","items":{"type":"integer","minimum":0}},{"type":"object","properties":{"every":{"type":"integer","minimum":1}},"required":["every"],"additionalProperties":false}]})"),
+        Field{"flash_attention", BoolSlot{[](Scenario& s) { return &s.strategy.flash_attention; }},
+              "attention that never stores the scores"},
         Field{"fused", BoolSlot{[](Scenario& s) { return &s.strategy.fused; }}, "element-wise kernels fused (torch.compile or by hand)"},
-        Field{"bucket_bytes", CustomSlot{read_bucket_bytes}, "size of a gradient bucket: bytes, or a text such as \"25 MiB\""}.in("bytes")
+        Field{"bucket_bytes", CustomSlot{read_bucket_bytes}, "size of a gradient bucket: bytes, or a text such as \"25 MiB\""}
+            .in("bytes")
             .like(R"({"oneOf":[{"type":"number","exclusiveMinimum":0},{"type":"string"}]})"),
         Field{"overlap", SectionSlot{overlap_fields, [](Scenario&) {}}, "what communication runs beside computation"},
         Field{"offload", SectionSlot{offload_fields, [](Scenario&) {}}, "what lives outside the device"},
-        Field{"gradient_compression", TextSlot{[](Scenario& s) { return &s.strategy.gradient_compression; }}, "of the data-parallel reduction"}
+        Field{"gradient_compression", TextSlot{[](Scenario& s) { return &s.strategy.gradient_compression; }},
+              "of the data-parallel reduction"}
             .one_of({"none", "fp16", "bf16", "int8", "top-k", "powersgd"}),
         Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
-              "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}.one_of({"global", "post-validation"}),
-        Field{"rank_order", TextSlot{[](Scenario& s) { return &s.strategy.rank_order; }}, "axes of the rank grid, fastest-varying first: tp, cp, ep, dp, pp"},
-        Field{"collective_algorithm", TextSlot{[](Scenario& s) { return &s.strategy.collective_algorithm; }}, "of collectives; auto: as NCCL chooses"}
+              "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}
+            .one_of({"global", "post-validation"}),
+        Field{"rank_order", TextSlot{[](Scenario& s) { return &s.strategy.rank_order; }},
+              "axes of the rank grid, fastest-varying first: tp, cp, ep, dp, pp"},
+        Field{"collective_algorithm", TextSlot{[](Scenario& s) { return &s.strategy.collective_algorithm; }},
+              "of collectives; auto: as NCCL chooses"}
             .one_of({"auto", "ring", "tree", "hierarchical", "nvls", "sharp"}),
     };
     return fields;
@@ -96,24 +153,46 @@ const Fields& strategy_fields() {
 
 const Fields& runtime_fields() {
     static const Fields fields = {
-        Field{"year", IntSlot{[](Scenario& s) { return &s.runtime.year; }}, "of the software; chooses the framework's defaults"}.least(2017).most(2035),
-        Field{"attention_kernel", ChoiceSlot{[](Scenario& s, int i) { s.runtime.attention_kernel = static_cast<AttentionKernel>(i); }}, "what computes attention"}
+        Field{"year", IntSlot{[](Scenario& s) { return &s.runtime.year; }}, "of the software; chooses the framework's defaults"}
+            .least(2017)
+            .most(2035),
+        Field{"attention_kernel", ChoiceSlot{[](Scenario& s, int i) { s.runtime.attention_kernel = static_cast<AttentionKernel>(i); }},
+              "what computes attention"}
             .one_of({"unfused", "flash-1", "flash-2", "flash-3", "cudnn"}),
-        Field{"fused_softmax", BoolSlot{[](Scenario& s) { return &s.runtime.fused_softmax; }}, "unfused attention: scale, mask and softmax in one kernel"},
-        Field{"fused_loss", BoolSlot{[](Scenario& s) { return &s.runtime.fused_loss; }}, "the loss in one kernel, logits not copied to fp32"},
+        Field{"fused_softmax", BoolSlot{[](Scenario& s) { return &s.runtime.fused_softmax; }},
+              "unfused attention: scale, mask and softmax in one kernel"},
+        Field{"fused_loss", BoolSlot{[](Scenario& s) { return &s.runtime.fused_loss; }},
+              "the loss in one kernel, logits not copied to fp32"},
         Field{"fused_norm", BoolSlot{[](Scenario& s) { return &s.runtime.fused_norm; }}, "a norm is one kernel"},
         Field{"fused_optimizer", BoolSlot{[](Scenario& s) { return &s.runtime.fused_optimizer; }}, "one kernel updates many parameters"},
-        Field{"fused_weight_gradient_accumulation", BoolSlot{[](Scenario& s) { return &s.runtime.fused_weight_gradient_accumulation; }}, "weight gradients are added to the main gradient inside the GEMM"},
-        Field{"launch_blocking", BoolSlot{[](Scenario& s) { return &s.runtime.launch_blocking; }}, "the host waits for every kernel (CUDA_LAUNCH_BLOCKING)"},
-        Field{"recompute_early_stop", BoolSlot{[](Scenario& s) { return &s.runtime.recompute_early_stop; }}, "the last op of a checkpointed layer is not recomputed"},
-        Field{"fp8_recipe", TextSlot{[](Scenario& s) { return &s.runtime.fp8_recipe; }}, "how 8-bit and 4-bit scales are found"}.one_of({"delayed", "current", "blockwise", "mxfp8", "nvfp4"}),
-        Field{"token_dispatcher", TextSlot{[](Scenario& s) { return &s.runtime.token_dispatcher; }}, "how tokens reach experts"}.one_of({"alltoall", "allgather", "deepep", "hybridep"}),
+        Field{"fused_weight_gradient_accumulation", BoolSlot{[](Scenario& s) { return &s.runtime.fused_weight_gradient_accumulation; }},
+              "weight gradients are added to the main gradient inside the GEMM"},
+        Field{"launch_blocking", BoolSlot{[](Scenario& s) { return &s.runtime.launch_blocking; }},
+              "the host waits for every kernel (CUDA_LAUNCH_BLOCKING)"},
+        Field{"recompute_early_stop", BoolSlot{[](Scenario& s) { return &s.runtime.recompute_early_stop; }},
+              "the last op of a checkpointed layer is not recomputed"},
+        Field{"fp8_recipe", TextSlot{[](Scenario& s) { return &s.runtime.fp8_recipe; }}, "how 8-bit and 4-bit scales are found"}.one_of(
+            {"delayed", "current", "blockwise", "mxfp8", "nvfp4"}),
+        Field{"token_dispatcher", TextSlot{[](Scenario& s) { return &s.runtime.token_dispatcher; }}, "how tokens reach experts"}.one_of(
+            {"alltoall", "allgather", "deepep", "hybridep"}),
         Field{"permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }}, "tokens are permuted in one kernel"},
         Field{"cuda_graphs", BoolSlot{[](Scenario& s) { return &s.runtime.cuda_graphs; }}, "kernels are launched as captured graphs"},
-        Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.runtime.launch_us; }}, "host time per kernel launch"}.least(0).most(1e6).in("us"),
-        Field{"allocator", ChoiceSlot{[](Scenario& s, int i) { s.runtime.plan_allocator = i == 1; }}, "caching: as PyTorch's; plan: buffers placed ahead of time"}.one_of({"caching", "plan"}),
-        Field{"reserved_gb", NumberSlot{[](Scenario& s) { return &s.runtime.reserved_gb; }}, "memory the software takes beside tensors; default: an estimate"}.least(0).most(1e6).in("GB"),
-        Field{"dataloader_us", NumberSlot{[](Scenario& s) { return &s.runtime.dataloader_us; }}, "host time to load a microbatch"}.least(0).most(1e9).in("us"),
+        Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.runtime.launch_us; }}, "host time per kernel launch"}
+            .least(0)
+            .most(1e6)
+            .in("us"),
+        Field{"allocator", ChoiceSlot{[](Scenario& s, int i) { s.runtime.plan_allocator = i == 1; }},
+              "caching: as PyTorch's; plan: buffers placed ahead of time"}
+            .one_of({"caching", "plan"}),
+        Field{"reserved_gb", NumberSlot{[](Scenario& s) { return &s.runtime.reserved_gb; }},
+              "memory the software takes beside tensors; default: an estimate"}
+            .least(0)
+            .most(1e6)
+            .in("GB"),
+        Field{"dataloader_us", NumberSlot{[](Scenario& s) { return &s.runtime.dataloader_us; }}, "host time to load a microbatch"}
+            .least(0)
+            .most(1e9)
+            .in("us"),
     };
     return fields;
 }
@@ -123,8 +202,11 @@ const Fields& scenario_fields() {
         Field{"name", TextSlot{[](Scenario& s) { return &s.name; }}, "a name for reports"},
         Field{"description", CustomSlot{ignore}, "free text"}.like(R"({"type":"string"})"),
         Field{"$schema", CustomSlot{ignore}, "for editors"}.like(R"({"type":"string"})"),
-        Field{"model", CustomSlot{read_model}, "a preset's name, {\"preset\": name, field: override}, {\"hf_config\": path} or the fields"}.needed(),
-        Field{"cluster", CustomSlot{read_cluster}, "a preset's name, {\"preset\": name, \"nodes\": n, field: override}, a path or the fields"}.needed(),
+        Field{"model", CustomSlot{read_model}, "a preset's name, {\"preset\": name, field: override}, {\"hf_config\": path} or the fields"}
+            .needed(),
+        Field{"cluster", CustomSlot{read_cluster},
+              "a preset's name, {\"preset\": name, \"nodes\": n, field: override}, a path or the fields"}
+            .needed(),
         Field{"training", SectionSlot{training_fields, [](Scenario&) {}}, "batch, sequence, precision, optimizer"}.needed(),
         Field{"strategy", SectionSlot{strategy_fields, [](Scenario&) {}}, "how the work is distributed"},
         Field{"runtime", SectionSlot{runtime_fields, [](Scenario&) {}}, "what software does the work"},

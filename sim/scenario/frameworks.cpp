@@ -27,9 +27,12 @@ constexpr FrameworkDefault rows[] = {
     {"*", 0, "", "strategy.flash_attention", "false", "FlashAttention's paper is of May 2022; frameworks took it up in 2023"},
     {"*", 2023, "", "strategy.flash_attention", "true", "FlashAttention in Megatron-LM, DeepSpeed, PyTorch 2.0 and LLM Foundry from 2023"},
     {"*", 0, "volta", "strategy.flash_attention", "false", "FlashAttention has no Volta kernels"},
-    {"*", 0, "", "runtime.attention_kernel", "\"flash-1\"", "FlashAttention of the first generation, and Triton's version of it, until 2023"},
-    {"*", 2024, "", "runtime.attention_kernel", "\"flash-2\"", "PyTorch 2.2 (January 2024): scaled_dot_product_attention is FlashAttention 2"},
-    {"*", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"", "FlashAttention 2 has no Blackwell kernels; PyTorch 2.5 and later choose cuDNN there"},
+    {"*", 0, "", "runtime.attention_kernel", "\"flash-1\"",
+     "FlashAttention of the first generation, and Triton's version of it, until 2023"},
+    {"*", 2024, "", "runtime.attention_kernel", "\"flash-2\"",
+     "PyTorch 2.2 (January 2024): scaled_dot_product_attention is FlashAttention 2"},
+    {"*", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"",
+     "FlashAttention 2 has no Blackwell kernels; PyTorch 2.5 and later choose cuDNN there"},
     {"*", 0, "", "strategy.fused", "false", "eager PyTorch: a kernel an operation"},
     {"*", 0, "", "strategy.zero_stage", "0", "replicas unless asked otherwise"},
     {"*", 0, "", "strategy.overlap.grad_reduce", "true", "gradients reduced in buckets under the backward pass"},
@@ -50,22 +53,28 @@ constexpr FrameworkDefault rows[] = {
     {"*", 0, "", "runtime.token_dispatcher", "\"alltoall\"", "all-to-all of the permuted tokens"},
     {"*", 0, "", "runtime.permute_fusion", "false", "index_select and scatter_add"},
     {"*", 0, "", "runtime.cuda_graphs", "false", "kernels are launched one by one"},
-    {"*", 0, "", "runtime.launch_us", "6.0", "assumed: eager PyTorch issues a kernel in 5 to 7 us (Python, dispatcher, autograd, cudaLaunchKernel)"},
+    {"*", 0, "", "runtime.launch_us", "6.0",
+     "assumed: eager PyTorch issues a kernel in 5 to 7 us (Python, dispatcher, autograd, cudaLaunchKernel)"},
     {"*", 0, "", "runtime.allocator", "\"caching\"", "PyTorch's caching allocator"},
 
     // Megatron-LM and Megatron-Core.
-    {"megatron", 0, "", "strategy.fused", "true", "Megatron-LM fuses bias-GELU and bias-dropout-add (Narayanan et al., SC'21, section 4.2)"},
+    {"megatron", 0, "", "strategy.fused", "true",
+     "Megatron-LM fuses bias-GELU and bias-dropout-add (Narayanan et al., SC'21, section 4.2)"},
     {"megatron", 0, "", "runtime.fused_softmax", "true", "Megatron-LM's fused scale-mask-softmax (SC'21, section 4.2)"},
     {"megatron", 0, "", "runtime.fused_norm", "true", "Apex's or Transformer Engine's layernorm"},
     {"megatron", 0, "", "runtime.fused_optimizer", "true", "Apex's FusedAdam"},
-    {"megatron", 0, "", "strategy.overlap.grad_reduce", "false", "Megatron-LM's local DDP reduces behind the last backward pass; --overlap-grad-reduce is of 2023 and off by default"},
+    {"megatron", 0, "", "strategy.overlap.grad_reduce", "false",
+     "Megatron-LM's local DDP reduces behind the last backward pass; --overlap-grad-reduce is of 2023 and off by default"},
     {"megatron", 2024, "", "strategy.overlap.grad_reduce", "true", "NVIDIA's recipes of 2024 set --overlap-grad-reduce"},
     {"megatron", 2024, "", "strategy.overlap.param_gather", "true", "NVIDIA's recipes of 2024 set --overlap-param-gather"},
-    {"megatron", 2022, "", "strategy.overlap.tensor_parallel", "true", "Megatron-LM, March 2022: asynchronous all-reduce of the input gradient under the weight gradient"},
-    {"megatron", 2022, "", "runtime.fused_weight_gradient_accumulation", "true", "Megatron-LM, 2022: gradient accumulation fused into the GEMM (Apex), on by default"},
+    {"megatron", 2022, "", "strategy.overlap.tensor_parallel", "true",
+     "Megatron-LM, March 2022: asynchronous all-reduce of the input gradient under the weight gradient"},
+    {"megatron", 2022, "", "runtime.fused_weight_gradient_accumulation", "true",
+     "Megatron-LM, 2022: gradient accumulation fused into the GEMM (Apex), on by default"},
     {"megatron", 2024, "", "strategy.zero_stage", "1", "--use-distributed-optimizer, set by NVIDIA's recipes"},
     {"megatron", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Hopper"},
-    {"megatron", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Blackwell"},
+    {"megatron", 2025, "blackwell", "runtime.attention_kernel", "\"cudnn\"",
+     "Transformer Engine prefers cuDNN's fused attention on Blackwell"},
     {"megatron", 2025, "", "runtime.fused_loss", "true", "Megatron-Core's --cross-entropy-loss-fusion, set by recipes of 2025"},
     {"megatron", 2025, "", "runtime.permute_fusion", "true", "Megatron-Core 0.11: --moe-permute-fusion, set by recipes of 2025"},
     {"megatron", 2025, "", "strategy.overlap.expert_parallel", "false", "--overlap-moe-expert-parallel-comm is off by default"},
@@ -117,7 +126,8 @@ constexpr FrameworkDefault rows[] = {
     {"deepspeed", 0, "", "runtime.fused_softmax", "true", "Megatron-DeepSpeed keeps Megatron's fused softmax"},
     {"deepspeed", 0, "", "runtime.fused_optimizer", "true", "DeepSpeed's FusedAdam"},
     {"deepspeed", 0, "", "strategy.zero_stage", "1", "assumed: Megatron-DeepSpeed's scripts train with ZeRO-1"},
-    {"deepspeed", 0, "", "strategy.overlap.grad_reduce", "false", "DeepSpeed's overlap_comm is off by default (DeepSpeed's configuration page), and off in its pipeline engine"},
+    {"deepspeed", 0, "", "strategy.overlap.grad_reduce", "false",
+     "DeepSpeed's overlap_comm is off by default (DeepSpeed's configuration page), and off in its pipeline engine"},
     {"deepspeed", 0, "", "strategy.overlap.tensor_parallel", "false", "Megatron-DeepSpeed switches the asynchronous all-reduce off"},
     {"deepspeed", 2024, "hopper", "runtime.attention_kernel", "\"flash-2\"", "--use-flash-attn-v2"},
 
@@ -159,9 +169,12 @@ std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, 
     for (const std::string_view owner : {std::string_view("*"), framework}) {
         for (const FrameworkDefault& row : rows) {
             if (owner != row.framework || row.year > year || (*row.architecture != 0 && architecture != row.architecture)) continue;
-            const auto same = std::find_if(chosen.begin(), chosen.end(), [&](const FrameworkDefault& d) { return std::string_view(d.field) == row.field; });
-            if (same == chosen.end()) chosen.push_back(row);
-            else *same = row;
+            const auto same = std::find_if(chosen.begin(), chosen.end(),
+                                           [&](const FrameworkDefault& d) { return std::string_view(d.field) == row.field; });
+            if (same == chosen.end())
+                chosen.push_back(row);
+            else
+                *same = row;
         }
     }
     return chosen;

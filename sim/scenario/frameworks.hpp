@@ -10,13 +10,24 @@
 
 namespace orrery {
 
-struct FrameworkInfo { const char* name; const char* title; const char* summary; };
-std::span<const FrameworkInfo> frameworks();      // sorted by name
+struct FrameworkInfo {
+    const char* name;
+    const char* title;
+    const char* summary;
+};
+std::span<const FrameworkInfo> frameworks(); // sorted by name
 const FrameworkInfo* find_framework(std::string_view name);
 
 // A row of the table: from `year` on, `field` ("strategy.overlap.pipeline") is `value` (JSON) because of `source`. A later row of the same
 // field wins. architecture: only on devices of that one ("" any).
-struct FrameworkDefault { const char* framework; int year; const char* architecture; const char* field; const char* value; const char* source; };
+struct FrameworkDefault {
+    const char* framework;
+    int year;
+    const char* architecture;
+    const char* field;
+    const char* value;
+    const char* source;
+};
 std::span<const FrameworkDefault> framework_defaults();
 
 // The rows that hold for this framework, year and device, one a field, the framework's own before the general ones ("*").

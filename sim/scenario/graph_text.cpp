@@ -21,7 +21,8 @@ bool only(Reading& reading, const Json& item, const std::string& where, const st
     for (const auto& [key, unused] : item.items()) {
         if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
         const auto near = nearest(key, keys);
-        reading.problem(where + pointer_step(key), dotted(where + pointer_step(key)) + " is not a field" + (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(keys)));
+        reading.problem(where + pointer_step(key), dotted(where + pointer_step(key)) + " is not a field" +
+                                                       (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(keys)));
         clean = false;
     }
     return clean;
@@ -30,7 +31,8 @@ bool only(Reading& reading, const Json& item, const std::string& where, const st
 void read_vertex(Reading& reading, const Json& item, const std::string& where, std::map<std::string, int>& index, ExplicitGraph& graph) {
     static const std::vector<std::string> kinds = {"device", "nic", "switch", "host"};
     if (!item.is_object() || !item.contains("name") || !item["name"].is_string() || !item.contains("kind") || !item["kind"].is_string())
-        return reading.problem(where, dotted(where) + " = " + short_text(item) + " must be a vertex: {\"name\": \"gpu0\", \"kind\": \"device\", \"node\": 0}");
+        return reading.problem(where, dotted(where) + " = " + short_text(item) +
+                                          " must be a vertex: {\"name\": \"gpu0\", \"kind\": \"device\", \"node\": 0}");
     if (!only(reading, item, where, {"name", "kind", "node"})) return;
     ExplicitGraph::Vertex vertex;
     vertex.name = item["name"].get<std::string>();
@@ -38,16 +40,19 @@ void read_vertex(Reading& reading, const Json& item, const std::string& where, s
     const auto found = std::find(kinds.begin(), kinds.end(), kind);
     if (found == kinds.end()) {
         const auto near = nearest(kind, kinds);
-        return reading.problem(where + "/kind", dotted(where) + ".kind = \"" + kind + "\" is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(kinds));
+        return reading.problem(where + "/kind", dotted(where) + ".kind = \"" + kind + "\" is not known" +
+                                                    (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(kinds));
     }
     vertex.kind = static_cast<Kind>(found - kinds.begin());
     if (item.contains("node")) {
         if (!item["node"].is_number_integer() || item["node"].get<double>() < 0 || item["node"].get<double>() > 1e7)
-            return reading.problem(where + "/node", dotted(where) + ".node = " + short_text(item["node"]) + " must be a whole number, 0 the first");
+            return reading.problem(where + "/node",
+                                   dotted(where) + ".node = " + short_text(item["node"]) + " must be a whole number, 0 the first");
         vertex.node = item["node"].get<int>();
     }
     if (!index.emplace(vertex.name, static_cast<int>(graph.vertices.size())).second)
-        return reading.problem(where + "/name", dotted(where) + ".name = \"" + vertex.name + "\" is another vertex's too: names must differ");
+        return reading.problem(where + "/name",
+                               dotted(where) + ".name = \"" + vertex.name + "\" is another vertex's too: names must differ");
     graph.vertices.push_back(std::move(vertex));
 }
 
@@ -63,27 +68,35 @@ int end_of(Reading& reading, const Json& item, const char* key, const std::strin
     return -1;
 }
 
-void read_link(Reading& reading, const Json& item, const std::string& where, const std::map<std::string, int>& index, ExplicitGraph& graph) {
-    if (!item.is_object()) return reading.problem(where, dotted(where) + " = " + short_text(item) + " must be a link: {\"from\": \"gpu0\", \"to\": \"sw0\", \"gb_per_s\": 450, \"latency_us\": 0.6}");
+void read_link(Reading& reading, const Json& item, const std::string& where, const std::map<std::string, int>& index,
+               ExplicitGraph& graph) {
+    if (!item.is_object())
+        return reading.problem(where, dotted(where) + " = " + short_text(item) +
+                                          " must be a link: {\"from\": \"gpu0\", \"to\": \"sw0\", \"gb_per_s\": 450, \"latency_us\": 0.6}");
     if (!only(reading, item, where, {"from", "to", "gb_per_s", "gbit_per_s", "latency_us", "duplex"})) return;
     ExplicitGraph::Edge edge;
     edge.from = end_of(reading, item, "from", where, index);
     edge.to = end_of(reading, item, "to", where, index);
     const auto number = [&](const char* key, double least, bool open) {
         const Json& value = item[key];
-        if (value.is_number() && (open ? value.get<double>() > least : value.get<double>() >= least) && value.get<double>() < 1e9) return value.get<double>();
-        reading.problem(where + "/" + key, dotted(where) + "." + key + " = " + short_text(value) + " must be a number " + (open ? "above 0" : "of at least 0"));
+        if (value.is_number() && (open ? value.get<double>() > least : value.get<double>() >= least) && value.get<double>() < 1e9)
+            return value.get<double>();
+        reading.problem(where + "/" + key, dotted(where) + "." + key + " = " + short_text(value) + " must be a number " +
+                                               (open ? "above 0" : "of at least 0"));
         return 1.0;
     };
     if (item.contains("gb_per_s") == item.contains("gbit_per_s"))
         reading.problem(where, dotted(where) + " needs one rate: gb_per_s (bytes) or gbit_per_s (bits)");
-    else edge.bandwidth = item.contains("gb_per_s") ? BytesPerSecond::gigabytes(number("gb_per_s", 0, true)) : BytesPerSecond::gigabits(number("gbit_per_s", 0, true));
+    else
+        edge.bandwidth = item.contains("gb_per_s") ? BytesPerSecond::gigabytes(number("gb_per_s", 0, true))
+                                                   : BytesPerSecond::gigabits(number("gbit_per_s", 0, true));
     edge.latency = Time::microseconds(item.contains("latency_us") ? number("latency_us", 0, false) : 1.0);
     if (item.contains("duplex") && !item["duplex"].is_boolean())
         reading.problem(where + "/duplex", dotted(where) + ".duplex = " + short_text(item["duplex"]) + " must be true or false");
     const bool duplex = !item.contains("duplex") || !item["duplex"].is_boolean() || item["duplex"].get<bool>();
     if (edge.from < 0 || edge.to < 0) return;
-    if (edge.from == edge.to) return reading.problem(where, dotted(where) + " joins " + graph.vertices[static_cast<std::size_t>(edge.from)].name + " to itself");
+    if (edge.from == edge.to)
+        return reading.problem(where, dotted(where) + " joins " + graph.vertices[static_cast<std::size_t>(edge.from)].name + " to itself");
     graph.edges.push_back(edge);
     if (duplex) graph.edges.push_back({edge.to, edge.from, edge.bandwidth, edge.latency});
 }
@@ -105,7 +118,8 @@ void check_reach(Reading& reading, const std::string& where, const ExplicitGraph
         }
         for (std::size_t v = 0; v < graph.vertices.size(); ++v) {
             if (graph.vertices[v].kind != Kind::device || seen[v]) continue;
-            reading.problem(where + "/links", dotted(where) + ".links leave no way " + (forwards ? "from " : "back to ") + first->name + (forwards ? " to " : " from ") + graph.vertices[v].name);
+            reading.problem(where + "/links", dotted(where) + ".links leave no way " + (forwards ? "from " : "back to ") + first->name +
+                                                  (forwards ? " to " : " from ") + graph.vertices[v].name);
             return;
         }
     }
@@ -114,15 +128,19 @@ void check_reach(Reading& reading, const std::string& where, const ExplicitGraph
 } // namespace
 
 void read_graph(Reading& reading, const Json& value, const std::string& where) {
-    if (!value.is_object() || !value.contains("vertices") || !value["vertices"].is_array() || !value.contains("links") || !value["links"].is_array())
-        return reading.problem(where, dotted(where) + " = " + short_text(value) + " must be an object with the lists \"vertices\" and \"links\"");
+    if (!value.is_object() || !value.contains("vertices") || !value["vertices"].is_array() || !value.contains("links") ||
+        !value["links"].is_array())
+        return reading.problem(where,
+                               dotted(where) + " = " + short_text(value) + " must be an object with the lists \"vertices\" and \"links\"");
     const std::size_t before = reading.problems.size();
     only(reading, value, where, {"vertices", "links"});
     ExplicitGraph graph;
     std::map<std::string, int> index;
-    for (std::size_t i = 0; i < value["vertices"].size(); ++i) read_vertex(reading, value["vertices"][i], where + "/vertices/" + std::to_string(i), index, graph);
+    for (std::size_t i = 0; i < value["vertices"].size(); ++i)
+        read_vertex(reading, value["vertices"][i], where + "/vertices/" + std::to_string(i), index, graph);
     if (reading.problems.size() != before) return;
-    for (std::size_t i = 0; i < value["links"].size(); ++i) read_link(reading, value["links"][i], where + "/links/" + std::to_string(i), index, graph);
+    for (std::size_t i = 0; i < value["links"].size(); ++i)
+        read_link(reading, value["links"][i], where + "/links/" + std::to_string(i), index, graph);
     if (reading.problems.size() != before) return;
 
     std::map<int, int> per_node;
@@ -133,7 +151,8 @@ void read_graph(Reading& reading, const Json& value, const std::string& where) {
         ++per_node[vertex.node];
         ++devices;
     }
-    if (devices == 0) return reading.problem(where + "/vertices", dotted(where) + ".vertices hold no device: at least one vertex has kind = device");
+    if (devices == 0)
+        return reading.problem(where + "/vertices", dotted(where) + ".vertices hold no device: at least one vertex has kind = device");
     check_reach(reading, where, graph);
     // Nodes that hold unlike numbers of devices count as one: the graph's own vertices still say which node each is on.
     Cluster& cluster = reading.scenario.cluster;

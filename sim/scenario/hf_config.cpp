@@ -19,8 +19,10 @@ struct Config {
     std::int64_t number(const char* key, std::int64_t fallback = -1) const {
         const auto value = json.find(key);
         if (value != json.end() && value->is_number_integer()) return value->get<std::int64_t>();
-        if (value != json.end() && !value->is_null()) problems.push_back({pointer_step(key), std::string(key) + " = " + short_text(*value) + " must be a whole number"});
-        else if (fallback < 0) problems.push_back({pointer_step(key), std::string(key) + " is missing"});
+        if (value != json.end() && !value->is_null())
+            problems.push_back({pointer_step(key), std::string(key) + " = " + short_text(*value) + " must be a whole number"});
+        else if (fallback < 0)
+            problems.push_back({pointer_step(key), std::string(key) + " is missing"});
         return std::max<std::int64_t>(fallback, 0);
     }
     bool flag(const char* key, bool fallback) const {
@@ -49,37 +51,69 @@ std::string activation(const Config& c, const char* key, const char* fallback, b
 
 Json gpt2(const Config& c) {
     const std::int64_t h = c.number("n_embd", 768);
-    return {{"layers", c.number("n_layer", 12)}, {"hidden_size", h}, {"attention_heads", c.number("n_head", 12)}, {"ffn_size", c.number("n_inner", 4 * h)},
-            {"vocab_size", c.number("vocab_size", 50257)}, {"position", "learned"}, {"max_positions", c.number("n_positions", 1024)},
-            {"activation", activation(c, "activation_function", "gelu_new", false)}, {"norm", "layernorm"}, {"tied_embeddings", c.flag("tie_word_embeddings", true)},
+    return {{"layers", c.number("n_layer", 12)},
+            {"hidden_size", h},
+            {"attention_heads", c.number("n_head", 12)},
+            {"ffn_size", c.number("n_inner", 4 * h)},
+            {"vocab_size", c.number("vocab_size", 50257)},
+            {"position", "learned"},
+            {"max_positions", c.number("n_positions", 1024)},
+            {"activation", activation(c, "activation_function", "gelu_new", false)},
+            {"norm", "layernorm"},
+            {"tied_embeddings", c.flag("tie_word_embeddings", true)},
             {"dropout", c.rate("resid_pdrop", 0.1)}};
 }
 
 Json gpt_neox(const Config& c) {
-    if (c.flag("use_parallel_residual", true)) c.notes.push_back("use_parallel_residual of the config.json: attention and MLP have a norm each and are computed one after the other here; the work is the same");
-    return {{"layers", c.number("num_hidden_layers", 44)}, {"hidden_size", c.number("hidden_size", 6144)}, {"attention_heads", c.number("num_attention_heads", 64)},
-            {"ffn_size", c.number("intermediate_size", 24576)}, {"vocab_size", c.number("vocab_size", 50432)}, {"position", "rope"},
-            {"activation", activation(c, "hidden_act", "gelu", false)}, {"norm", "layernorm"}, {"bias", c.flag("attention_bias", true)},
-            {"tied_embeddings", c.flag("tie_word_embeddings", false)}, {"dropout", c.rate("hidden_dropout", 0.0)}};
+    if (c.flag("use_parallel_residual", true))
+        c.notes.push_back("use_parallel_residual of the config.json: attention and MLP have a norm each and are computed one after the "
+                          "other here; the work is the same");
+    return {{"layers", c.number("num_hidden_layers", 44)},
+            {"hidden_size", c.number("hidden_size", 6144)},
+            {"attention_heads", c.number("num_attention_heads", 64)},
+            {"ffn_size", c.number("intermediate_size", 24576)},
+            {"vocab_size", c.number("vocab_size", 50432)},
+            {"position", "rope"},
+            {"activation", activation(c, "hidden_act", "gelu", false)},
+            {"norm", "layernorm"},
+            {"bias", c.flag("attention_bias", true)},
+            {"tied_embeddings", c.flag("tie_word_embeddings", false)},
+            {"dropout", c.rate("hidden_dropout", 0.0)}};
 }
 
 Json opt(const Config& c) {
     const std::int64_t h = c.number("hidden_size", 768);
-    if (c.number("word_embed_proj_dim", h) != h) c.problems.push_back({"/word_embed_proj_dim", "word_embed_proj_dim other than hidden_size (OPT-350M) is not modelled"});
-    if (!c.flag("do_layer_norm_before", true)) c.problems.push_back({"/do_layer_norm_before", "do_layer_norm_before = false (OPT-350M) is not modelled"});
-    return {{"layers", c.number("num_hidden_layers", 12)}, {"hidden_size", h}, {"attention_heads", c.number("num_attention_heads", 12)},
-            {"ffn_size", c.number("ffn_dim", 3072)}, {"vocab_size", c.number("vocab_size", 50272)}, {"position", "learned"},
-            {"max_positions", c.number("max_position_embeddings", 2048) + 2},     // OPT's table starts at position 2
-            {"activation", activation(c, "activation_function", "relu", false)}, {"norm", "layernorm"}, {"bias", c.flag("enable_bias", true)},
-            {"tied_embeddings", c.flag("tie_word_embeddings", true)}, {"dropout", c.rate("dropout", 0.1)}};
+    if (c.number("word_embed_proj_dim", h) != h)
+        c.problems.push_back({"/word_embed_proj_dim", "word_embed_proj_dim other than hidden_size (OPT-350M) is not modelled"});
+    if (!c.flag("do_layer_norm_before", true))
+        c.problems.push_back({"/do_layer_norm_before", "do_layer_norm_before = false (OPT-350M) is not modelled"});
+    return {{"layers", c.number("num_hidden_layers", 12)},
+            {"hidden_size", h},
+            {"attention_heads", c.number("num_attention_heads", 12)},
+            {"ffn_size", c.number("ffn_dim", 3072)},
+            {"vocab_size", c.number("vocab_size", 50272)},
+            {"position", "learned"},
+            {"max_positions", c.number("max_position_embeddings", 2048) + 2}, // OPT's table starts at position 2
+            {"activation", activation(c, "activation_function", "relu", false)},
+            {"norm", "layernorm"},
+            {"bias", c.flag("enable_bias", true)},
+            {"tied_embeddings", c.flag("tie_word_embeddings", true)},
+            {"dropout", c.rate("dropout", 0.1)}};
 }
 
 Json bloom(const Config& c) {
     const std::int64_t h = c.json.contains("n_embed") ? c.number("n_embed") : c.number("hidden_size", 64);
     const std::int64_t heads = c.json.contains("num_attention_heads") ? c.number("num_attention_heads") : c.number("n_head", 8);
-    return {{"layers", c.json.contains("num_hidden_layers") ? c.number("num_hidden_layers") : c.number("n_layer", 2)}, {"hidden_size", h}, {"attention_heads", heads},
-            {"vocab_size", c.number("vocab_size", 250880)}, {"position", "alibi"}, {"activation", "gelu"}, {"norm", "layernorm"}, {"embedding_norm", true},
-            {"tied_embeddings", c.flag("tie_word_embeddings", true)}, {"dropout", c.rate("hidden_dropout", 0.0)}};
+    return {{"layers", c.json.contains("num_hidden_layers") ? c.number("num_hidden_layers") : c.number("n_layer", 2)},
+            {"hidden_size", h},
+            {"attention_heads", heads},
+            {"vocab_size", c.number("vocab_size", 250880)},
+            {"position", "alibi"},
+            {"activation", "gelu"},
+            {"norm", "layernorm"},
+            {"embedding_norm", true},
+            {"tied_embeddings", c.flag("tie_word_embeddings", true)},
+            {"dropout", c.rate("hidden_dropout", 0.0)}};
 }
 
 Json mpt(const Config& c) {
@@ -87,9 +121,17 @@ Json mpt(const Config& c) {
     const Json attention = c.json.value("attn_config", Json::object());
     const Config a{attention, c.problems, c.notes};
     const bool alibi = a.flag("alibi", true);
-    Json model = {{"layers", c.number("n_layers", 24)}, {"hidden_size", h}, {"attention_heads", c.number("n_heads", 16)}, {"ffn_size", h * c.number("expansion_ratio", 4)},
-                  {"vocab_size", c.number("vocab_size", 50368)}, {"position", alibi ? "alibi" : "learned"}, {"activation", "gelu"}, {"norm", "layernorm"},
-                  {"bias", !c.flag("no_bias", true)}, {"tied_embeddings", true}, {"dropout", c.rate("resid_pdrop", 0.0)}};
+    Json model = {{"layers", c.number("n_layers", 24)},
+                  {"hidden_size", h},
+                  {"attention_heads", c.number("n_heads", 16)},
+                  {"ffn_size", h * c.number("expansion_ratio", 4)},
+                  {"vocab_size", c.number("vocab_size", 50368)},
+                  {"position", alibi ? "alibi" : "learned"},
+                  {"activation", "gelu"},
+                  {"norm", "layernorm"},
+                  {"bias", !c.flag("no_bias", true)},
+                  {"tied_embeddings", true},
+                  {"dropout", c.rate("resid_pdrop", 0.0)}};
     if (!alibi) model["max_positions"] = c.number("max_seq_len", 2048);
     if (a.text("attn_type", "multihead_attention") == "multiquery_attention") model["kv_heads"] = 1;
     if (const std::int64_t kv = a.number("kv_n_heads", 0); kv > 0) model["kv_heads"] = kv;
@@ -100,23 +142,32 @@ Json mpt(const Config& c) {
 // Llama and the models built like it.
 Json llama(const Config& c) {
     const std::int64_t h = c.number("hidden_size"), heads = c.number("num_attention_heads");
-    Json model = {{"layers", c.number("num_hidden_layers")}, {"hidden_size", h}, {"attention_heads", heads}, {"kv_heads", c.number("num_key_value_heads", heads)},
-                  {"ffn_size", c.number("intermediate_size")}, {"vocab_size", c.number("vocab_size")}, {"position", "rope"},
-                  {"activation", activation(c, "hidden_act", "silu", true)}, {"norm", "rmsnorm"}, {"bias", false},
-                  {"tied_embeddings", c.flag("tie_word_embeddings", false)}, {"dropout", 0.0}};
+    Json model = {{"layers", c.number("num_hidden_layers")},
+                  {"hidden_size", h},
+                  {"attention_heads", heads},
+                  {"kv_heads", c.number("num_key_value_heads", heads)},
+                  {"ffn_size", c.number("intermediate_size")},
+                  {"vocab_size", c.number("vocab_size")},
+                  {"position", "rope"},
+                  {"activation", activation(c, "hidden_act", "silu", true)},
+                  {"norm", "rmsnorm"},
+                  {"bias", false},
+                  {"tied_embeddings", c.flag("tie_word_embeddings", false)},
+                  {"dropout", 0.0}};
     if (const std::int64_t d = c.number("head_dim", 0); d > 0) model["head_dim"] = d;
     if (c.flag("mlp_bias", false)) c.problems.push_back({"/mlp_bias", "mlp_bias = true beside attention without biases is not modelled"});
     return model;
 }
 
 Json llama_own(const Config& c) {
-    if (c.flag("attention_bias", false)) c.problems.push_back({"/attention_bias", "attention_bias = true (a bias on the output projection too) is not modelled"});
+    if (c.flag("attention_bias", false))
+        c.problems.push_back({"/attention_bias", "attention_bias = true (a bias on the output projection too) is not modelled"});
     return llama(c);
 }
 
 Json mistral(const Config& c) {
     Json model = llama(c);
-    if (!c.json.contains("num_key_value_heads")) model["kv_heads"] = 8;      // MistralConfig's default
+    if (!c.json.contains("num_key_value_heads")) model["kv_heads"] = 8; // MistralConfig's default
     if (const std::int64_t window = c.number("sliding_window", 0); window > 0) model["attention"]["sliding_window"] = window;
     return model;
 }
@@ -130,7 +181,7 @@ Json qwen2(const Config& c) {
 
 Json qwen3(const Config& c) {
     Json model = llama_own(c);
-    if (!model.contains("head_dim")) model["head_dim"] = 128;                // Qwen3Config's default
+    if (!model.contains("head_dim")) model["head_dim"] = 128; // Qwen3Config's default
     model["attention"]["qk_norm"] = true;
     if (c.flag("use_sliding_window", false)) model["attention"]["sliding_window"] = c.number("sliding_window", 4096);
     return model;
@@ -138,16 +189,21 @@ Json qwen3(const Config& c) {
 
 Json mixtral(const Config& c) {
     Json model = mistral(c);
-    model["moe"] = {{"experts", c.number("num_local_experts", 8)}, {"top_k", c.number("num_experts_per_tok", 2)}, {"expert_ffn_size", model["ffn_size"]}};
+    model["moe"] = {{"experts", c.number("num_local_experts", 8)},
+                    {"top_k", c.number("num_experts_per_tok", 2)},
+                    {"expert_ffn_size", model["ffn_size"]}};
     return model;
 }
 
 Json qwen3_moe(const Config& c) {
     Json model = qwen3(c);
-    model["moe"] = {{"experts", c.number("num_experts", 128)}, {"top_k", c.number("num_experts_per_tok", 8)}, {"expert_ffn_size", c.number("moe_intermediate_size", 768)},
+    model["moe"] = {{"experts", c.number("num_experts", 128)},
+                    {"top_k", c.number("num_experts_per_tok", 8)},
+                    {"expert_ffn_size", c.number("moe_intermediate_size", 768)},
                     {"layer_frequency", c.number("decoder_sparse_step", 1)}};
     if (const auto dense = c.json.find("mlp_only_layers"); dense != c.json.end() && dense->is_array() && !dense->empty())
-        c.problems.push_back({"/mlp_only_layers", "mlp_only_layers is not modelled: give moe.first_dense_layers or moe.layer_frequency by hand"});
+        c.problems.push_back(
+            {"/mlp_only_layers", "mlp_only_layers is not modelled: give moe.first_dense_layers or moe.layer_frequency by hand"});
     return model;
 }
 
@@ -155,24 +211,37 @@ Json deepseek(const Config& c) {
     Json model = llama_own(c);
     model.erase("head_dim");
     model["kv_heads"] = model["attention_heads"];
-    model["attention"] = {{"kind", "mla"}, {"q_lora_rank", c.number("q_lora_rank", 0)}, {"kv_lora_rank", c.number("kv_lora_rank", 512)},
-                          {"qk_nope_head_dim", c.number("qk_nope_head_dim", 128)}, {"qk_rope_head_dim", c.number("qk_rope_head_dim", 64)},
+    model["attention"] = {{"kind", "mla"},
+                          {"q_lora_rank", c.number("q_lora_rank", 0)},
+                          {"kv_lora_rank", c.number("kv_lora_rank", 512)},
+                          {"qk_nope_head_dim", c.number("qk_nope_head_dim", 128)},
+                          {"qk_rope_head_dim", c.number("qk_rope_head_dim", 64)},
                           {"v_head_dim", c.number("v_head_dim", 128)}};
     const bool sigmoid = c.text("scoring_func", "softmax") == "sigmoid";
-    model["moe"] = {{"experts", c.number("n_routed_experts")}, {"top_k", c.number("num_experts_per_tok")}, {"expert_ffn_size", c.number("moe_intermediate_size")},
-                    {"shared_experts", c.number("n_shared_experts", 0)}, {"first_dense_layers", c.number("first_k_dense_replace", 0)},
-                    {"layer_frequency", c.number("moe_layer_freq", 1)}, {"groups", std::max<std::int64_t>(1, c.number("n_group", 1))},
-                    {"group_limit", std::max<std::int64_t>(1, c.number("topk_group", 1))}, {"scoring", sigmoid ? "sigmoid" : "softmax"},
-                    {"router_bias", c.text("topk_method", "") == "noaux_tc"}, {"auxiliary_loss", c.text("topk_method", "") != "noaux_tc"}};
+    model["moe"] = {{"experts", c.number("n_routed_experts")},
+                    {"top_k", c.number("num_experts_per_tok")},
+                    {"expert_ffn_size", c.number("moe_intermediate_size")},
+                    {"shared_experts", c.number("n_shared_experts", 0)},
+                    {"first_dense_layers", c.number("first_k_dense_replace", 0)},
+                    {"layer_frequency", c.number("moe_layer_freq", 1)},
+                    {"groups", std::max<std::int64_t>(1, c.number("n_group", 1))},
+                    {"group_limit", std::max<std::int64_t>(1, c.number("topk_group", 1))},
+                    {"scoring", sigmoid ? "sigmoid" : "softmax"},
+                    {"router_bias", c.text("topk_method", "") == "noaux_tc"},
+                    {"auxiliary_loss", c.text("topk_method", "") != "noaux_tc"}};
     model["mtp_layers"] = c.number("num_nextn_predict_layers", 0);
     return model;
 }
 
-struct Architecture { const char* model_type; Json (*read)(const Config&); };
+struct Architecture {
+    const char* model_type;
+    Json (*read)(const Config&);
+};
 
 constexpr Architecture architectures[] = {
-    {"bloom", bloom}, {"deepseek_v2", deepseek}, {"deepseek_v3", deepseek}, {"gpt2", gpt2}, {"gpt_neox", gpt_neox}, {"llama", llama_own}, {"mistral", mistral},
-    {"mixtral", mixtral}, {"mpt", mpt}, {"opt", opt}, {"qwen2", qwen2}, {"qwen3", qwen3}, {"qwen3_moe", qwen3_moe},
+    {"bloom", bloom},     {"deepseek_v2", deepseek}, {"deepseek_v3", deepseek}, {"gpt2", gpt2}, {"gpt_neox", gpt_neox},
+    {"llama", llama_own}, {"mistral", mistral},      {"mixtral", mixtral},      {"mpt", mpt},   {"opt", opt},
+    {"qwen2", qwen2},     {"qwen3", qwen3},          {"qwen3_moe", qwen3_moe},
 };
 
 } // namespace
@@ -194,7 +263,8 @@ Json model_from_hf(std::string_view text, std::vector<Problem>& problems, std::v
     for (const Architecture& a : architectures)
         if (type == a.model_type) return a.read(Config{config, problems, notes});
     const auto near = nearest(type, hf_architectures());
-    problems.push_back({"/model_type", "model_type = \"" + type + "\" is not one this reads" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It reads " + join(hf_architectures())});
+    problems.push_back({"/model_type", "model_type = \"" + type + "\" is not one this reads" +
+                                           (near ? ": did you mean \"" + *near + "\"?" : ".") + " It reads " + join(hf_architectures())});
     return nullptr;
 }
 

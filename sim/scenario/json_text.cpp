@@ -22,8 +22,10 @@ std::string line_and_column(std::string_view text, std::size_t byte) {
 // nlohmann's "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while .. - reason": the reason alone.
 std::string reason_of(const std::string& what) {
     std::string reason = what;
-    if (const std::size_t dash = reason.find(" - "); dash != std::string::npos) reason = reason.substr(dash + 3);
-    else if (const std::size_t colon = reason.find(": "); colon != std::string::npos) reason = reason.substr(colon + 2);
+    if (const std::size_t dash = reason.find(" - "); dash != std::string::npos)
+        reason = reason.substr(dash + 3);
+    else if (const std::size_t colon = reason.find(": "); colon != std::string::npos)
+        reason = reason.substr(colon + 2);
     for (const char* close : {"expected '}'", "expected ']'"})
         if (const std::size_t at = reason.find(close); at != std::string::npos) reason.insert(at + 9, "',' or ");
     return reason;
@@ -31,9 +33,12 @@ std::string reason_of(const std::string& what) {
 
 // Keeps the path while parsing, so that a key given twice can be named. The parser itself would keep the last value in silence.
 struct DuplicateWatch {
-    struct Level { std::set<std::string> keys; std::string at; };      // at: the key whose value is being read
+    struct Level {
+        std::set<std::string> keys;
+        std::string at;
+    }; // at: the key whose value is being read
     std::vector<Level> open;
-    std::vector<std::string> twice;                                    // as pointers; lists on the way are left out
+    std::vector<std::string> twice; // as pointers; lists on the way are left out
 
     bool operator()(int, Json::parse_event_t event, Json& value) {
         if (event == Json::parse_event_t::object_start) open.emplace_back();
@@ -63,7 +68,8 @@ Json read_json(std::string_view text, std::vector<Problem>& problems) {
     DuplicateWatch watch;
     try {
         Json document = Json::parse(text, std::ref(watch), true, true);
-        for (const std::string& pointer : watch.twice) problems.push_back({pointer, "this key is given twice in one object: keep one of them"});
+        for (const std::string& pointer : watch.twice)
+            problems.push_back({pointer, "this key is given twice in one object: keep one of them"});
         return document;
     } catch (const Json::parse_error& error) {
         problems.push_back({"", "not JSON at " + line_and_column(text, error.byte) + ": " + reason_of(error.what())});
@@ -85,7 +91,8 @@ void apply_override(Json& document, const std::string& text, std::vector<Problem
     for (const std::string& step : steps) {
         if (at->is_string()) *at = Json{{"preset", *at}};
         if (at->is_array()) {
-            const bool digits = !step.empty() && std::all_of(step.begin(), step.end(), [](unsigned char c) { return c >= '0' && c <= '9'; });
+            const bool digits =
+                !step.empty() && std::all_of(step.begin(), step.end(), [](unsigned char c) { return c >= '0' && c <= '9'; });
             if (!digits || step.size() > 6 || std::stoul(step) >= at->size()) {
                 problems.push_back({"", "--set " + text + ": there is no item " + step + " in that list"});
                 return;
@@ -102,8 +109,10 @@ void apply_override(Json& document, const std::string& text, std::vector<Problem
 std::string plain_step(std::string_view step) {
     std::string key;
     for (std::size_t i = 0; i < step.size(); ++i) {
-        if (step[i] == '~' && i + 1 < step.size()) key += step[++i] == '1' ? '/' : '~';
-        else key += step[i];
+        if (step[i] == '~' && i + 1 < step.size())
+            key += step[++i] == '1' ? '/' : '~';
+        else
+            key += step[i];
     }
     return key;
 }
@@ -111,21 +120,30 @@ std::string plain_step(std::string_view step) {
 std::string pointer_step(std::string_view key) {
     std::string text = "/";
     for (const char c : key) {
-        if (c == '~') text += "~0";
-        else if (c == '/') text += "~1";
-        else text += c;
+        if (c == '~')
+            text += "~0";
+        else if (c == '/')
+            text += "~1";
+        else
+            text += c;
     }
     return text;
 }
 
 std::string type_name(const Json& value) {
     switch (value.type()) {
-        case Json::value_t::null: return "null";
-        case Json::value_t::boolean: return "a boolean";
-        case Json::value_t::string: return "a text";
-        case Json::value_t::array: return "a list";
-        case Json::value_t::object: return "an object";
-        default: return "a number";
+    case Json::value_t::null:
+        return "null";
+    case Json::value_t::boolean:
+        return "a boolean";
+    case Json::value_t::string:
+        return "a text";
+    case Json::value_t::array:
+        return "a list";
+    case Json::value_t::object:
+        return "an object";
+    default:
+        return "a number";
     }
 }
 

@@ -21,10 +21,10 @@ void apply_override(Json& document, const std::string& text, std::vector<Problem
 
 // One step of a JSON pointer, escaped as RFC 6901 says.
 std::string pointer_step(std::string_view key);
-std::string plain_step(std::string_view step);     // and back, without the slash
+std::string plain_step(std::string_view step); // and back, without the slash
 
-std::string type_name(const Json& value);     // "a text", "a number", ...
-std::string short_text(const Json& value);    // the value as JSON, cut after 40 characters
+std::string type_name(const Json& value);  // "a text", "a number", ...
+std::string short_text(const Json& value); // the value as JSON, cut after 40 characters
 
 // The text of a file, or nothing.
 bool read_file(const std::string& path, std::string& text);

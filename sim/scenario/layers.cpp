@@ -32,8 +32,9 @@ void check_chunks(Reading& reading, const std::string& where) {
     const std::vector<int>& chunks = reading.scenario.strategy.layers_per_chunk;
     for (std::size_t c = 1; c + 1 < chunks.size(); ++c) {
         if (chunks[c] > 0) continue;
-        reading.problem(where, dotted(where) + " leaves chunk " + std::to_string(c) + " of " + std::to_string(chunks.size()) +
-                                   " without a layer: only the first, beside the embedding, and the last, beside the output layer, may have none");
+        reading.problem(where,
+                        dotted(where) + " leaves chunk " + std::to_string(c) + " of " + std::to_string(chunks.size()) +
+                            " without a layer: only the first, beside the embedding, and the last, beside the output layer, may have none");
         return;
     }
 }
@@ -46,9 +47,11 @@ void resolve_split(Reading& reading) {
     const std::vector<int>& split = reading.layer_split;
     const std::string where = "/strategy/layer_split";
     if (layers + 2 < chunks) {
-        reading.problem("/strategy/pipeline_parallel", "strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
-            (s.virtual_pipeline > 1 ? " x virtual_pipeline = " + std::to_string(s.virtual_pipeline) : std::string()) + " makes " + std::to_string(chunks) +
-            " chunks of " + std::to_string(layers) + " layers: every chunk but the first and the last needs one");
+        reading.problem("/strategy/pipeline_parallel",
+                        "strategy.pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
+                            (s.virtual_pipeline > 1 ? " x virtual_pipeline = " + std::to_string(s.virtual_pipeline) : std::string()) +
+                            " makes " + std::to_string(chunks) + " chunks of " + std::to_string(layers) +
+                            " layers: every chunk but the first and the last needs one");
         return;
     }
     if (split.empty()) {
@@ -59,12 +62,15 @@ void resolve_split(Reading& reading) {
     const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
     const auto count = static_cast<std::int64_t>(split.size());
     if (count != s.pipeline_parallel && count != chunks) {
-        reading.problem(where, "strategy.layer_split has " + std::to_string(count) + " entries: it needs pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
-            (chunks != s.pipeline_parallel ? ", or pipeline_parallel x virtual_pipeline = " + std::to_string(chunks) : std::string()));
+        reading.problem(where, "strategy.layer_split has " + std::to_string(count) +
+                                   " entries: it needs pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
+                                   (chunks != s.pipeline_parallel ? ", or pipeline_parallel x virtual_pipeline = " + std::to_string(chunks)
+                                                                  : std::string()));
         return;
     }
     if (sum != layers) {
-        reading.problem(where, "strategy.layer_split = " + list_text(split) + " adds up to " + std::to_string(sum) + ": it must be layers = " + std::to_string(layers));
+        reading.problem(where, "strategy.layer_split = " + list_text(split) + " adds up to " + std::to_string(sum) +
+                                   ": it must be layers = " + std::to_string(layers));
         return;
     }
     s.layers_per_chunk = count == chunks ? split : spread_stages(split, s);
@@ -77,23 +83,28 @@ void resolve_recompute_layers(Reading& reading) {
     const std::string where = "/strategy/recompute_layers";
     std::vector<int> held(static_cast<std::size_t>(s.pipeline_parallel));
     for (int chunk = 0; chunk < static_cast<int>(s.layers_per_chunk.size()); ++chunk)
-        held[static_cast<std::size_t>(stage_of_chunk(s.schedule, chunk, s.pipeline_parallel))] += s.layers_per_chunk[static_cast<std::size_t>(chunk)];
+        held[static_cast<std::size_t>(stage_of_chunk(s.schedule, chunk, s.pipeline_parallel))] +=
+            s.layers_per_chunk[static_cast<std::size_t>(chunk)];
     if (s.recompute_layers.size() == 1) {
         const int count = s.recompute_layers[0];
         const int most = *std::max_element(held.begin(), held.end());
-        if (count > most) reading.problem(where, "strategy.recompute_layers = " + std::to_string(count) + " is more than a stage holds: at most " + std::to_string(most));
+        if (count > most)
+            reading.problem(where, "strategy.recompute_layers = " + std::to_string(count) + " is more than a stage holds: at most " +
+                                       std::to_string(most));
         s.recompute_layers.assign(held.size(), 0);
         for (std::size_t i = 0; i < held.size(); ++i) s.recompute_layers[i] = std::min(count, held[i]);
         return;
     }
     if (s.recompute_layers.size() != held.size()) {
-        reading.problem(where, "strategy.recompute_layers has " + std::to_string(s.recompute_layers.size()) + " entries: it needs one a stage, pipeline_parallel = " + std::to_string(s.pipeline_parallel));
+        reading.problem(where, "strategy.recompute_layers has " + std::to_string(s.recompute_layers.size()) +
+                                   " entries: it needs one a stage, pipeline_parallel = " + std::to_string(s.pipeline_parallel));
         return;
     }
     for (std::size_t i = 0; i < held.size(); ++i)
         if (s.recompute_layers[i] > held[i])
-            reading.problem(where + "/" + std::to_string(i), "strategy.recompute_layers." + std::to_string(i) + " = " + std::to_string(s.recompute_layers[i]) +
-                                                                " is more than that stage holds: " + std::to_string(held[i]) + " layers");
+            reading.problem(where + "/" + std::to_string(i), "strategy.recompute_layers." + std::to_string(i) + " = " +
+                                                                 std::to_string(s.recompute_layers[i]) +
+                                                                 " is more than that stage holds: " + std::to_string(held[i]) + " layers");
 }
 
 } // namespace

@@ -17,7 +17,8 @@ std::vector<int> split_stage(int layers, int chunks, bool first_stage);
 bool folds_back(std::string_view schedule);
 int stage_of_chunk(std::string_view schedule, int chunk, int stages);
 
-// Fills strategy.layers_per_chunk from layer_split (or evenly) and makes recompute_layers one count a stage. Needs p, v, layers and schedule.
+// Fills strategy.layers_per_chunk from layer_split (or evenly) and makes recompute_layers one count a stage. Needs p, v, layers and
+// schedule.
 void resolve_layers(Reading& reading);
 
 } // namespace orrery

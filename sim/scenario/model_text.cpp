@@ -29,17 +29,23 @@ Json preset_text(std::string_view name) {
 // Objects merge, everything else is replaced; null takes a field away ("moe": null makes a model dense).
 void merge(Json& base, const Json& over) {
     for (const auto& [key, value] : over.items()) {
-        if (value.is_null()) base.erase(key);
-        else if (value.is_object() && base.contains(key) && base[key].is_object()) merge(base[key], value);
-        else base[key] = value;
+        if (value.is_null())
+            base.erase(key);
+        else if (value.is_object() && base.contains(key) && base[key].is_object())
+            merge(base[key], value);
+        else
+            base[key] = value;
     }
 }
 
 // By the magnitude of its largest matrices, so that no exact count can leave 64 bits.
 bool too_large(const Model& m) {
-    const double h = static_cast<double>(m.hidden_size), width = std::max(m.head_dim, m.attention.v_head_dim + m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim);
+    const double h = static_cast<double>(m.hidden_size),
+                 width = std::max(m.head_dim, m.attention.v_head_dim + m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim);
     double ffn = static_cast<double>(std::max(m.ffn_size, 4 * m.hidden_size));
-    if (m.moe) ffn += static_cast<double>(m.moe->experts + m.moe->shared_experts) * static_cast<double>(std::max({m.moe->expert_ffn_size, m.moe->shared_expert_ffn_size, m.ffn_size}));
+    if (m.moe)
+        ffn += static_cast<double>(m.moe->experts + m.moe->shared_experts) *
+               static_cast<double>(std::max({m.moe->expert_ffn_size, m.moe->shared_expert_ffn_size, m.ffn_size}));
     const double attention = (h + m.attention.q_lora_rank + m.attention.kv_lora_rank) * m.attention_heads * (width + 1) * 4;
     return m.layers * (attention + 3 * h * ffn) + 2 * h * static_cast<double>(m.vocab_size + m.max_positions) > 1e17;
 }
@@ -47,36 +53,50 @@ bool too_large(const Model& m) {
 // The usual defaults (DESIGN: ffn 4 x hidden, kv_heads = heads ..). The position table is resolved with the sequence length, in parse.cpp.
 void resolve_model(Reading& reading, const std::string& where) {
     Model& m = reading.scenario.model;
-    if (too_large(m)) return reading.problem(where, dotted(where) + " describes more than 1e17 parameters, which is more than can be counted here: lower its sizes");
+    if (too_large(m))
+        return reading.problem(where, dotted(where) +
+                                          " describes more than 1e17 parameters, which is more than can be counted here: lower its sizes");
     if (m.kv_heads == 0) m.kv_heads = m.attention_heads;
     if (m.ffn_size == 0) m.ffn_size = 4 * m.hidden_size;
     if (m.attention.kind == AttentionSpec::Kind::mla) {
-        for (const auto& [key, value] : {std::pair{"kv_lora_rank", m.attention.kv_lora_rank}, {"qk_nope_head_dim", m.attention.qk_nope_head_dim},
-                                         {"qk_rope_head_dim", m.attention.qk_rope_head_dim}, {"v_head_dim", m.attention.v_head_dim}})
-            if (value == 0) reading.problem(where + "/attention/" + key, dotted(where) + ".attention." + key + " is missing: attention.kind = mla needs it above 0");
+        for (const auto& [key, value] : {std::pair{"kv_lora_rank", m.attention.kv_lora_rank},
+                                         {"qk_nope_head_dim", m.attention.qk_nope_head_dim},
+                                         {"qk_rope_head_dim", m.attention.qk_rope_head_dim},
+                                         {"v_head_dim", m.attention.v_head_dim}})
+            if (value == 0)
+                reading.problem(where + "/attention/" + key,
+                                dotted(where) + ".attention." + key + " is missing: attention.kind = mla needs it above 0");
         if (m.head_dim == 0) m.head_dim = m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim;
     } else if (m.head_dim == 0 && m.attention_heads > 0) {
         if (m.hidden_size % m.attention_heads != 0)
-            reading.problem(where + "/attention_heads", dotted(where) + ".attention_heads = " + std::to_string(m.attention_heads) + " must divide hidden_size = " +
-                std::to_string(m.hidden_size) + ", or head_dim be given: try " + join(common_divisors(m.hidden_size, 0, 64)));
+            reading.problem(where + "/attention_heads", dotted(where) + ".attention_heads = " + std::to_string(m.attention_heads) +
+                                                            " must divide hidden_size = " + std::to_string(m.hidden_size) +
+                                                            ", or head_dim be given: try " + join(common_divisors(m.hidden_size, 0, 64)));
         m.head_dim = static_cast<int>(m.hidden_size / m.attention_heads);
     }
     if (m.kv_heads > 0 && m.attention_heads % m.kv_heads != 0)
-        reading.problem(where + "/kv_heads", dotted(where) + ".kv_heads = " + std::to_string(m.kv_heads) + " must divide attention_heads = " +
-            std::to_string(m.attention_heads) + ": try " + join(common_divisors(m.attention_heads)));
+        reading.problem(where + "/kv_heads", dotted(where) + ".kv_heads = " + std::to_string(m.kv_heads) +
+                                                 " must divide attention_heads = " + std::to_string(m.attention_heads) + ": try " +
+                                                 join(common_divisors(m.attention_heads)));
     if (!m.moe) return;
     MoeSpec& e = *m.moe;
     if (e.expert_ffn_size == 0) e.expert_ffn_size = m.ffn_size;
     if (e.top_k > e.experts)
-        reading.problem(where + "/moe/top_k", dotted(where) + ".moe.top_k = " + std::to_string(e.top_k) + " must be at most experts = " + std::to_string(e.experts));
+        reading.problem(where + "/moe/top_k", dotted(where) + ".moe.top_k = " + std::to_string(e.top_k) +
+                                                  " must be at most experts = " + std::to_string(e.experts));
     if (e.first_dense_layers >= m.layers)
-        reading.problem(where + "/moe/first_dense_layers", dotted(where) + ".moe.first_dense_layers = " + std::to_string(e.first_dense_layers) + " must be below layers = " + std::to_string(m.layers));
+        reading.problem(where + "/moe/first_dense_layers", dotted(where) +
+                                                               ".moe.first_dense_layers = " + std::to_string(e.first_dense_layers) +
+                                                               " must be below layers = " + std::to_string(m.layers));
     if (e.experts % e.groups != 0)
-        reading.problem(where + "/moe/groups", dotted(where) + ".moe.groups = " + std::to_string(e.groups) + " must divide experts = " + std::to_string(e.experts) + ": try " + join(common_divisors(e.experts)));
+        reading.problem(where + "/moe/groups", dotted(where) + ".moe.groups = " + std::to_string(e.groups) + " must divide experts = " +
+                                                   std::to_string(e.experts) + ": try " + join(common_divisors(e.experts)));
     if (e.group_limit > e.groups)
-        reading.problem(where + "/moe/group_limit", dotted(where) + ".moe.group_limit = " + std::to_string(e.group_limit) + " must be at most groups = " + std::to_string(e.groups));
+        reading.problem(where + "/moe/group_limit", dotted(where) + ".moe.group_limit = " + std::to_string(e.group_limit) +
+                                                        " must be at most groups = " + std::to_string(e.groups));
     if (!e.imbalance_list.empty() && static_cast<int>(e.imbalance_list.size()) != e.experts)
-        reading.problem(where + "/moe/imbalance", dotted(where) + ".moe.imbalance has " + std::to_string(e.imbalance_list.size()) + " entries: it needs one an expert, experts = " + std::to_string(e.experts));
+        reading.problem(where + "/moe/imbalance", dotted(where) + ".moe.imbalance has " + std::to_string(e.imbalance_list.size()) +
+                                                      " entries: it needs one an expert, experts = " + std::to_string(e.experts));
 }
 
 void read_fields(Reading& reading, const Json& object, const std::string& where) {
@@ -88,7 +108,8 @@ void read_fields(Reading& reading, const Json& object, const std::string& where)
 void unknown_model(Reading& reading, const std::string& name, const std::string& where) {
     const std::vector<std::string> names = model_names();
     const auto near = nearest(name, names);
-    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known model" + (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list models` names them");
+    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known model" +
+                               (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list models` names them");
 }
 
 void read_preset(Reading& reading, const std::string& name, const Json& overrides, const std::string& where, const std::string& name_at) {
@@ -107,7 +128,9 @@ void read_preset(Reading& reading, const std::string& name, const Json& override
 void read_hf(Reading& reading, const Json& object, const std::string& where) {
     const std::string at = where + "/hf_config";
     const Json& path = object.at("hf_config");
-    if (!path.is_string()) return reading.problem(at, dotted(at) + " = " + short_text(path) + " is " + type_name(path) + ": expected the path of a config.json");
+    if (!path.is_string())
+        return reading.problem(at,
+                               dotted(at) + " = " + short_text(path) + " is " + type_name(path) + ": expected the path of a config.json");
     const std::filesystem::path file = std::filesystem::path(reading.options.base_dir) / path.get<std::string>();
     std::string text;
     if (!read_file(file.string(), text)) return reading.problem(at, dotted(at) + ": cannot read " + file.string());
@@ -118,7 +141,8 @@ void read_hf(Reading& reading, const Json& object, const std::string& where) {
     Json overrides = object;
     overrides.erase("hf_config");
     merge(model, overrides);
-    if (!model.contains("name")) model["name"] = file.parent_path().filename().string().empty() ? file.stem().string() : file.parent_path().filename().string();
+    if (!model.contains("name"))
+        model["name"] = file.parent_path().filename().string().empty() ? file.stem().string() : file.parent_path().filename().string();
     read_fields(reading, model, where);
 }
 
@@ -128,16 +152,20 @@ void read_model(Reading& reading, const Json& value, const std::string& where) {
     reading.scenario.model.layers = 0;
     if (value.is_string()) return read_preset(reading, value.get<std::string>(), Json::object(), where, where);
     if (!value.is_object()) {
-        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) + ": expected a preset's name, {\"preset\": name}, {\"hf_config\": path} or the model's fields");
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
+                                          ": expected a preset's name, {\"preset\": name}, {\"hf_config\": path} or the model's fields");
     }
     if (value.contains("hf_config")) {
-        if (value.contains("preset")) reading.problem(where, dotted(where) + " has both \"preset\" and \"hf_config\": keep one of them");
-        else read_hf(reading, value, where);
+        if (value.contains("preset"))
+            reading.problem(where, dotted(where) + " has both \"preset\" and \"hf_config\": keep one of them");
+        else
+            read_hf(reading, value, where);
         return;
     }
     if (!value.contains("preset")) return read_fields(reading, value, where);
     const std::string at = where + "/preset";
-    if (!value.at("preset").is_string()) return reading.problem(at, dotted(at) + " = " + short_text(value.at("preset")) + " must be a model's name");
+    if (!value.at("preset").is_string())
+        return reading.problem(at, dotted(at) + " = " + short_text(value.at("preset")) + " must be a model's name");
     Json overrides = value;
     overrides.erase("preset");
     read_preset(reading, value.at("preset").get<std::string>(), overrides, where, at);
@@ -154,7 +182,7 @@ std::optional<ModelPreset> find_model(std::string_view name) {
     if (text.is_null()) return std::nullopt;
     Reading reading;
     read_model(reading, Json(std::string(name)), "/model");
-    if (!reading.problems.empty()) return std::nullopt;     // the models' test names what is wrong with the file
+    if (!reading.problems.empty()) return std::nullopt; // the models' test names what is wrong with the file
     ModelPreset preset;
     preset.name = name;
     preset.model = reading.scenario.model;

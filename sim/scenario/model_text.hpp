@@ -16,8 +16,8 @@ struct ModelPreset {
     std::string name;
     Model model;
     std::string title;
-    std::string source;                   // where the architecture's figures are from
-    double published_parameters = 0;      // 0: none given
+    std::string source;              // where the architecture's figures are from
+    double published_parameters = 0; // 0: none given
     double rounded_to = 0;
     std::string published_source;
     std::string note;

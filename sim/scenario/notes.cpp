@@ -1,6 +1,8 @@
 // Fields the user gave that change nothing here: the report names them, so that nobody reads a result into them.
 #include "sim/scenario/resolve.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 
 void note_without_effect(Reading& reading) {
@@ -14,24 +16,37 @@ void note_without_effect(Reading& reading) {
     note("/strategy/sequence_parallel", s.sequence_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/tensor_parallel", s.overlap.tensor_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/pipeline", s.overlap.pipeline && s.pipeline_parallel == 1, "pipeline_parallel is 1");
-    note("/strategy/overlap/grad_reduce", s.overlap.grad_reduce && s.data_parallel * s.context_parallel == 1, "there is one data-parallel rank");
-    note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1), "no parameters are gathered");
+    note("/strategy/overlap/grad_reduce", s.overlap.grad_reduce && s.data_parallel * s.context_parallel == 1,
+         "there is one data-parallel rank");
+    note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1),
+         "no parameters are gathered");
     note("/strategy/overlap/expert_parallel", s.overlap.expert_parallel && s.expert_parallel == 1, "expert_parallel is 1");
-    note("/strategy/overlap/offload", s.overlap.offload && s.offload.optimizer == Tier::none && s.offload.parameters == Tier::none &&
-         s.offload.gradients == Tier::none && s.offload.activations == Tier::none, "nothing is offloaded");
-    note("/strategy/context_parallel_kind", s.context_parallel == 1 && s.context_parallel_kind != ContextKind::ring, "context_parallel is 1");
+    note("/strategy/overlap/offload",
+         s.overlap.offload && s.offload.optimizer == Tier::none && s.offload.parameters == Tier::none &&
+             s.offload.gradients == Tier::none && s.offload.activations == Tier::none,
+         "nothing is offloaded");
+    note("/strategy/context_parallel_kind", s.context_parallel == 1 && s.context_parallel_kind != ContextKind::ring,
+         "context_parallel is 1");
     note("/strategy/expert_tensor_parallel", !sc.model.moe && s.expert_tensor_parallel > 1, "the model has no experts");
     note("/strategy/shard_group_size", s.shard_group_size > 0 && s.zero_stage == 0, "zero_stage is 0, nothing is sharded");
     note("/strategy/recompute_layers", s.recompute == RecomputeKind::none, "recompute is none");
+    if (s.recompute == RecomputeKind::list && sc.model.position != PositionKind::rope &&
+        std::count(s.recompute_ops.begin(), s.recompute_ops.end(), "rope") > 0)
+        sc.notes.push_back("strategy.recompute: \"rope\" has no effect: the model has no rotary positions");
     note("/strategy/bucket_bytes", s.data_parallel * s.context_parallel == 1, "there is one data-parallel rank");
-    note("/runtime/fp8_recipe", sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4, "precision has 16 bits or more");
+    note("/runtime/fp8_recipe",
+         sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4,
+         "precision has 16 bits or more");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
-    note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32, "parameters are fp32 themselves");
+    note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,
+         "parameters are fp32 themselves");
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
-    if (sc.training.gradient_clipping > 0 && s.post_validation) sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked behind the step, as in the zero-bubble paper; simulated only");
+    if (sc.training.gradient_clipping > 0 && s.post_validation)
+        sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked behind the step, as in the zero-bubble "
+                           "paper; simulated only");
 }
 
 } // namespace orrery

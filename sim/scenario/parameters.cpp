@@ -4,9 +4,7 @@
 namespace orrery {
 namespace {
 
-std::int64_t norm_parameters(const Model& m, std::int64_t width) {
-    return m.norm == NormKind::layernorm && m.bias ? 2 * width : width;
-}
+std::int64_t norm_parameters(const Model& m, std::int64_t width) { return m.norm == NormKind::layernorm && m.bias ? 2 * width : width; }
 
 std::int64_t mlp(const Model& m, std::int64_t f, bool bias) {
     const std::int64_t matrices = m.gated() ? 3 : 2;
@@ -59,8 +57,8 @@ std::int64_t dense_mlp_parameters(const Model& m) { return mlp(m, m.ffn_size, m.
 std::int64_t moe_parameters(const Model& m, bool active) {
     const MoeSpec& e = *m.moe;
     const std::int64_t shared = e.shared_expert_ffn_size > 0 ? e.shared_expert_ffn_size : e.expert_ffn_size;
-    return m.hidden_size * e.experts + (e.router_bias ? e.experts : 0) + (active ? e.top_k : e.experts) * mlp(m, e.expert_ffn_size, m.bias) +
-           e.shared_experts * mlp(m, shared, m.bias);
+    return m.hidden_size * e.experts + (e.router_bias ? e.experts : 0) +
+           (active ? e.top_k : e.experts) * mlp(m, e.expert_ffn_size, m.bias) + e.shared_experts * mlp(m, shared, m.bias);
 }
 
 std::int64_t layer_parameters(const Model& m, int layer) { return one_layer(m, layer, false); }

@@ -43,8 +43,11 @@ ParseResult parse_scenario(std::string_view json_text, const ParseOptions& optio
     Reading reading;
     reading.options = options;
     Json document = read_json(json_text, reading.problems);
-    if (reading.problems.empty() && !document.is_object()) reading.problem("", "the file holds " + type_name(document) + ": a scenario is an object, {\"model\": .., \"cluster\": .., \"training\": ..}");
-    if (reading.problems.empty() && document.contains("sweep")) reading.problem("/sweep", "this is a sweep, not one scenario: it is run as a whole, or leave \"sweep\" out");
+    if (reading.problems.empty() && !document.is_object())
+        reading.problem("", "the file holds " + type_name(document) +
+                                ": a scenario is an object, {\"model\": .., \"cluster\": .., \"training\": ..}");
+    if (reading.problems.empty() && document.contains("sweep"))
+        reading.problem("/sweep", "this is a sweep, not one scenario: it is run as a whole, or leave \"sweep\" out");
     if (reading.problems.empty())
         for (const std::string& text : options.overrides) apply_override(document, text, reading.problems);
     if (reading.problems.empty()) {
@@ -57,7 +60,9 @@ ParseResult parse_scenario(std::string_view json_text, const ParseOptions& optio
     ParseResult result;
     result.problems = std::move(reading.problems);
     if (!result.problems.empty()) return result;
-    if (reading.scenario.name.empty()) reading.scenario.name = reading.scenario.model.name + " on " + std::to_string(reading.scenario.world_size()) + " x " + reading.scenario.cluster.device.name;
+    if (reading.scenario.name.empty())
+        reading.scenario.name = reading.scenario.model.name + " on " + std::to_string(reading.scenario.world_size()) + " x " +
+                                reading.scenario.cluster.device.name;
     result.scenario = std::move(reading.scenario);
     return result;
 }

@@ -22,7 +22,7 @@ std::string plain_number(double value) {
 }
 
 std::string limits(const Field& field) {
-    const bool low = std::isfinite(field.minimum), high = field.maximum < 1e5;     // a limit of plausibility is not worth a word
+    const bool low = std::isfinite(field.minimum), high = field.maximum < 1e5; // a limit of plausibility is not worth a word
     std::string text;
     if (low) text = std::string(field.above_minimum ? "above " : "at least ") + plain_number(field.minimum);
     if (high) text += (low ? " and " : "") + ("at most " + plain_number(field.maximum));
@@ -47,7 +47,8 @@ bool number(Reading& reading, const Json& value, const std::string& where, const
     }
     if (!inside(out, field)) {
         const bool absurd = out > field.maximum && field.maximum >= 1e5;
-        reading.problem(where, spoken(where) + " = " + short_text(value) + (absurd ? " is too large: at most " + plain_number(field.maximum) : " must be " + limits(field)));
+        reading.problem(where, spoken(where) + " = " + short_text(value) +
+                                   (absurd ? " is too large: at most " + plain_number(field.maximum) : " must be " + limits(field)));
         return false;
     }
     return true;
@@ -61,7 +62,8 @@ bool text(Reading& reading, const Json& value, const std::string& where, const F
     out = value.get<std::string>();
     if (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(), out) != field.choices.end()) return true;
     const auto near = nearest(out, field.choices);
-    reading.problem(where, spoken(where) + " = " + short_text(value) + " is not known" + (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(field.choices));
+    reading.problem(where, spoken(where) + " = " + short_text(value) + " is not known" +
+                               (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(field.choices));
     return false;
 }
 
@@ -75,7 +77,8 @@ struct Put {
     bool operator()(IntSlot slot) const {
         double x = 0;
         if (!number(reading, value, where, field, true, x)) return false;
-        if (std::abs(x) > 2'000'000'000.0) return reading.problem(where, spoken(where) + " = " + short_text(value) + " is too large"), false;
+        if (std::abs(x) > 2'000'000'000.0)
+            return reading.problem(where, spoken(where) + " = " + short_text(value) + " is too large"), false;
         *slot(reading.scenario) = static_cast<int>(x);
         return true;
     }
@@ -136,7 +139,8 @@ struct Put {
     }
 };
 
-void unknown_key(Reading& reading, const std::string& key, const std::string& where, const Fields& fields, std::span<const char* const> skip) {
+void unknown_key(Reading& reading, const std::string& key, const std::string& where, const Fields& fields,
+                 std::span<const char* const> skip) {
     std::vector<std::string> known;
     for (const Field& field : fields) known.emplace_back(field.key);
     for (const char* extra : skip) known.emplace_back(extra);
@@ -151,8 +155,10 @@ std::string dotted(std::string_view pointer) {
     std::string out;
     for (std::size_t i = 0; i < pointer.size(); ++i) {
         if (pointer[i] == '/' && i == 0) continue;
-        if (pointer[i] == '~' && i + 1 < pointer.size()) out += pointer[++i] == '1' ? '/' : '~';
-        else out += pointer[i] == '/' ? '.' : pointer[i];
+        if (pointer[i] == '~' && i + 1 < pointer.size())
+            out += pointer[++i] == '1' ? '/' : '~';
+        else
+            out += pointer[i] == '/' ? '.' : pointer[i];
     }
     return out;
 }
@@ -184,8 +190,10 @@ const Field* find_field(std::string_view path) {
     while (true) {
         const std::size_t dot = path.find('.');
         const std::string_view key = path.substr(0, dot);
-        if (key == "model" && dot != std::string_view::npos) fields = &model_fields();
-        else if (key == "cluster" && dot != std::string_view::npos) fields = &cluster_fields();
+        if (key == "model" && dot != std::string_view::npos)
+            fields = &model_fields();
+        else if (key == "cluster" && dot != std::string_view::npos)
+            fields = &cluster_fields();
         else {
             const auto found = std::find_if(fields->begin(), fields->end(), [&](const Field& f) { return key == f.key; });
             if (found == fields->end()) return nullptr;

@@ -8,7 +8,8 @@
 
 namespace orrery {
 
-// Before training, strategy and runtime are read: puts the table's defaults of the framework and year the text names (or the usual ones) in place.
+// Before training, strategy and runtime are read: puts the table's defaults of the framework and year the text names (or the usual ones) in
+// place.
 void apply_framework_defaults(Reading& reading, const Json& document);
 
 // After reading: what follows from other fields. Bucket sizes, gradient dtype, schedule, data_parallel, kernels, layers of chunks.

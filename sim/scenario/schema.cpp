@@ -34,7 +34,8 @@ struct TypeOf {
 Ordered field_schema(const Field& field) {
     Ordered schema = std::visit(TypeOf{field}, field.slot);
     if (std::isfinite(field.minimum) && schema.contains("type")) {
-        Ordered bound = field.minimum == std::floor(field.minimum) ? Ordered(static_cast<std::int64_t>(field.minimum)) : Ordered(field.minimum);
+        Ordered bound =
+            field.minimum == std::floor(field.minimum) ? Ordered(static_cast<std::int64_t>(field.minimum)) : Ordered(field.minimum);
         schema[field.above_minimum ? "exclusiveMinimum" : "minimum"] = std::move(bound);
     }
     std::string help = field.help;
@@ -104,7 +105,8 @@ Ordered perturb_schema() {
 } // namespace
 
 std::string scenario_schema() {
-    Ordered schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "Orrery scenario"},
+    Ordered schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                      {"title", "Orrery scenario"},
                       {"description", "A model, a cluster, a training run and a strategy; with \"sweep\", many of them"}};
     Ordered body = object_schema(scenario_fields(), true);
     auto& properties = body["properties"];
@@ -114,9 +116,12 @@ std::string scenario_schema() {
     std::vector<std::string> names;
     for (const FrameworkInfo& f : frameworks()) names.emplace_back(f.name);
     properties["strategy"]["properties"]["framework"]["enum"] = names;
-    properties["sweep"] = {{"type", "object"}, {"description", "JSON pointer -> list of values: every combination is one scenario"},
-                           {"propertyNames", {{"pattern", "^/"}}}, {"additionalProperties", {{"type", "array"}, {"minItems", 1}}}};
-    properties["constraints"] = {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "combinations that break one are kept with their reason"}};
+    properties["sweep"] = {{"type", "object"},
+                           {"description", "JSON pointer -> list of values: every combination is one scenario"},
+                           {"propertyNames", {{"pattern", "^/"}}},
+                           {"additionalProperties", {{"type", "array"}, {"minItems", 1}}}};
+    properties["constraints"] = {
+        {"type", "array"}, {"items", {{"type", "string"}}}, {"description", "combinations that break one are kept with their reason"}};
     schema.update(body);
     return schema.dump(2);
 }

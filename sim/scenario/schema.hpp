@@ -5,6 +5,6 @@
 
 namespace orrery {
 
-std::string scenario_schema();     // draft 2020-12, indented
+std::string scenario_schema(); // draft 2020-12, indented
 
 } // namespace orrery

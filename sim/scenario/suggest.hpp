@@ -12,7 +12,8 @@ namespace orrery {
 // Edits (insert, delete, replace, swap of neighbours) from a to b; letters' case and the kind of '-', '_' do not count.
 int edit_distance(std::string_view a, std::string_view b);
 
-// The nearest of `known`, where it is near enough to be what was meant: at most a third of the word's length of edits, or one word begins the other.
+// The nearest of `known`, where it is near enough to be what was meant: at most a third of the word's length of edits, or one word begins
+// the other.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
 
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");

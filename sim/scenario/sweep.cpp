@@ -31,7 +31,8 @@ void put(Json& document, const std::vector<std::string>& steps, const Json& valu
     Json* at = &document;
     for (const std::string& step : steps) {
         if (at->is_string()) *at = Json{{"preset", *at}};
-        const bool digits = !step.empty() && step.size() < 7 && std::all_of(step.begin(), step.end(), [](char c) { return c >= '0' && c <= '9'; });
+        const bool digits =
+            !step.empty() && step.size() < 7 && std::all_of(step.begin(), step.end(), [](char c) { return c >= '0' && c <= '9'; });
         if (at->is_array() && digits && std::stoul(step) < at->size()) {
             at = &(*at)[std::stoul(step)];
             continue;
@@ -48,7 +49,8 @@ std::optional<double> number_at(const Json& document, const std::string& pointer
         if (!at->is_object() || !at->contains(step)) {
             // A degree that is left out is 1; data_parallel is derived, so it must be given to be compared.
             const Field* field = find_field(dotted(pointer));
-            const bool degree = field != nullptr && field->minimum == 1 && (pointer.ends_with("_parallel") || pointer.ends_with("/virtual_pipeline"));
+            const bool degree =
+                field != nullptr && field->minimum == 1 && (pointer.ends_with("_parallel") || pointer.ends_with("/virtual_pipeline"));
             return degree && pointer != "/strategy/data_parallel" ? std::optional<double>(1) : std::nullopt;
         }
         at = &(*at)[step];
@@ -69,7 +71,7 @@ struct SweepDocument::Data {
     std::vector<SweepAxis> axes;
     std::vector<std::vector<Json>> values;
     std::vector<std::vector<std::string>> steps;
-    std::vector<std::string> words;            // what an axis is called in labels
+    std::vector<std::string> words; // what an axis is called in labels
     std::vector<std::string> constraints;
     std::int64_t size = 1;
 };
@@ -107,7 +109,8 @@ SweepPoint SweepDocument::point(std::int64_t index) const {
         point.rejected = answer.error.empty() ? "constraint: " + constraint : "constraint: " + constraint + ": " + answer.error;
         break;
     }
-    if (!point.label.empty() && document.contains("name") && document["name"].is_string()) document["name"] = document["name"].get<std::string>() + ", " + point.label;
+    if (!point.label.empty() && document.contains("name") && document["name"].is_string())
+        document["name"] = document["name"].get<std::string>() + ", " + point.label;
     point.json = document.dump();
     return point;
 }
@@ -147,11 +150,16 @@ struct SweepReader {
     // A misspelt pointer would be a problem of every point: say it once. Fields below a preset or a list are left to the points.
     void check_field(const std::string& pointer, const std::string& where) {
         const std::string path = dotted(pointer);
-        if (find_field(path) != nullptr || path.find("device.") != std::string::npos || path.starts_with("perturb") || path.starts_with("cluster.graph") || path == "model.preset") return;
+        if (find_field(path) != nullptr || path.find("device.") != std::string::npos || path.starts_with("perturb") ||
+            path.starts_with("cluster.graph") || path == "model.preset")
+            return;
         std::vector<std::string> known;
         const std::size_t dot = path.rfind('.');
         const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
-        const Fields* fields = section.empty() ? &scenario_fields() : section == "model" ? &model_fields() : section == "cluster" ? &cluster_fields() : nullptr;
+        const Fields* fields = section.empty()        ? &scenario_fields()
+                               : section == "model"   ? &model_fields()
+                               : section == "cluster" ? &cluster_fields()
+                                                      : nullptr;
         if (fields == nullptr)
             if (const Field* f = find_field(section))
                 if (const auto* s = std::get_if<SectionSlot>(&f->slot)) fields = &s->fields();
@@ -159,12 +167,15 @@ struct SweepReader {
             for (const Field& f : *fields) known.emplace_back("/" + (section.empty() ? "" : section + "/") + f.key);
         for (std::string& k : known) std::replace(k.begin(), k.end(), '.', '/');
         const auto near = nearest(pointer, known);
-        problems.push_back({where, "sweep names " + pointer + ", which is not a field" + (near ? ": did you mean \"" + *near + "\"?" : "")});
+        problems.push_back(
+            {where, "sweep names " + pointer + ", which is not a field" + (near ? ": did you mean \"" + *near + "\"?" : "")});
     }
 
     void read_constraints(const Ordered& list) {
         if (!list.is_array()) {
-            problems.push_back({"/constraints", "constraints must be a list of texts, as in [\"/strategy/tensor_parallel * /strategy/pipeline_parallel <= 64\"]"});
+            problems.push_back(
+                {"/constraints",
+                 "constraints must be a list of texts, as in [\"/strategy/tensor_parallel * /strategy/pipeline_parallel <= 64\"]"});
             return;
         }
         for (std::size_t i = 0; i < list.size(); ++i) {
@@ -183,7 +194,8 @@ struct SweepReader {
     void name_axes() {
         for (const SweepAxis& axis : data.axes) {
             const std::string last = axis.pointer.substr(axis.pointer.rfind('/') + 1);
-            const bool alone = std::count_if(data.axes.begin(), data.axes.end(), [&](const SweepAxis& a) { return a.pointer.ends_with("/" + last); }) == 1;
+            const bool alone =
+                std::count_if(data.axes.begin(), data.axes.end(), [&](const SweepAxis& a) { return a.pointer.ends_with("/" + last); }) == 1;
             data.words.push_back(alone ? last : axis.pointer.substr(1));
         }
     }
@@ -209,9 +221,11 @@ SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options)
     reader.data.base_dir = options.base_dir;
     reader.data.base = read_json(json_text, reader.problems);
     if (!reader.problems.empty()) return {std::nullopt, reader.problems};
-    const Ordered document = Ordered::parse(json_text, nullptr, false, true);     // keeps the axes in the file's order
+    const Ordered document = Ordered::parse(json_text, nullptr, false, true); // keeps the axes in the file's order
     if (!document.is_object() || !document.contains("sweep") || !document["sweep"].is_object() || document["sweep"].empty())
-        return {std::nullopt, {{"/sweep", "a sweep needs \"sweep\": an object of JSON pointers and lists, as in {\"/strategy/tensor_parallel\": [1, 2, 4, 8]}"}}};
+        return {std::nullopt,
+                {{"/sweep",
+                  "a sweep needs \"sweep\": an object of JSON pointers and lists, as in {\"/strategy/tensor_parallel\": [1, 2, 4, 8]}"}}};
     reader.data.base.erase("sweep");
     reader.data.base.erase("constraints");
     for (const std::string& text : options.overrides) apply_override(reader.data.base, text, reader.problems);

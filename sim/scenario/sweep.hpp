@@ -14,15 +14,15 @@
 namespace orrery {
 
 struct SweepAxis {
-    std::string pointer;                     // "/strategy/tensor_parallel"
-    std::vector<std::string> values;         // each as JSON text: "8", "\"1f1b\""
+    std::string pointer;             // "/strategy/tensor_parallel"
+    std::vector<std::string> values; // each as JSON text: "8", "\"1f1b\""
 };
 
 struct SweepPoint {
-    std::string label;                       // "tensor_parallel=8 schedule=1f1b": only what varies
-    std::vector<std::string> values;         // JSON text, one an axis, in the axes' order
-    std::string json;                        // the whole scenario's text, without "sweep" and "constraints"
-    std::optional<std::string> rejected;     // the constraint it breaks; the scenario itself is not parsed here
+    std::string label;                   // "tensor_parallel=8 schedule=1f1b": only what varies
+    std::vector<std::string> values;     // JSON text, one an axis, in the axes' order
+    std::string json;                    // the whole scenario's text, without "sweep" and "constraints"
+    std::optional<std::string> rejected; // the constraint it breaks; the scenario itself is not parsed here
 };
 
 class SweepDocument {
@@ -32,12 +32,12 @@ class SweepDocument {
     SweepDocument& operator=(SweepDocument&&) noexcept;
 
     const std::string& name() const;
-    const std::string& base_json() const;    // the scenario's text without "sweep" and "constraints"
-    const std::string& base_dir() const;     // for ParseOptions of the points
+    const std::string& base_json() const; // the scenario's text without "sweep" and "constraints"
+    const std::string& base_dir() const;  // for ParseOptions of the points
     const std::vector<SweepAxis>& axes() const;
     const std::vector<std::string>& constraints() const;
-    std::int64_t size() const;               // how many combinations
-    SweepPoint point(std::int64_t index) const;   // const and without hidden state: threads may ask side by side
+    std::int64_t size() const;                  // how many combinations
+    SweepPoint point(std::int64_t index) const; // const and without hidden state: threads may ask side by side
 
   private:
     struct Data;

@@ -11,12 +11,20 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     };
     refuse(scenario.model.moe.has_value(), "/model/moe", "model.moe (a mixture of experts)");
     refuse(scenario.model.attention.kind == AttentionSpec::Kind::mla, "/model/attention/kind", "model.attention.kind = mla");
-    refuse(s.context_parallel > 1, "/strategy/context_parallel", "strategy.context_parallel = " + std::to_string(s.context_parallel));
+    refuse(s.context_parallel > 1 && s.context_parallel_kind != ContextKind::allgather, "/strategy/context_parallel_kind",
+           "strategy.context_parallel_kind other than allgather");
+    refuse(s.context_parallel > 1 && scenario.runtime.attention_kernel == AttentionKernel::unfused, "/runtime/attention_kernel",
+           "runtime.attention_kernel = unfused with context parallelism (nothing merges its parts)");
     refuse(s.expert_parallel > 1, "/strategy/expert_parallel", "strategy.expert_parallel = " + std::to_string(s.expert_parallel));
-    for (const char* schedule : {"dualpipe", "dualpipe-v", "pipedream-async"}) refuse(s.schedule == schedule, "/strategy/schedule", "strategy.schedule = " + s.schedule);
-    for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer}, {"parameters", s.offload.parameters}, {"gradients", s.offload.gradients}, {"activations", s.offload.activations}}) {
+    for (const char* schedule : {"dualpipe", "dualpipe-v", "pipedream-async"})
+        refuse(s.schedule == schedule, "/strategy/schedule", "strategy.schedule = " + s.schedule);
+    for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer},
+                                    {"parameters", s.offload.parameters},
+                                    {"gradients", s.offload.gradients},
+                                    {"activations", s.offload.activations}}) {
         const std::string field = std::string("offload/") + key;
-        refuse(tier != Tier::none, ("/strategy/" + field).c_str(), std::string("strategy.offload.") + key + " = " + (tier == Tier::cpu ? "cpu" : "nvme"));
+        refuse(tier != Tier::none, ("/strategy/" + field).c_str(),
+               std::string("strategy.offload.") + key + " = " + (tier == Tier::cpu ? "cpu" : "nvme"));
     }
     refuse(s.gradient_compression != "none", "/strategy/gradient_compression", "strategy.gradient_compression = " + s.gradient_compression);
     return problems;

@@ -1,4 +1,5 @@
-// Is the message good? Every *.json of this folder must fail, with exactly the text beside it. UPDATE_GOLDEN=1 rewrites the texts for review.
+// Is the message good? Every *.json of this folder must fail, with exactly the text beside it. UPDATE_GOLDEN=1 rewrites the texts for
+// review.
 #include "sim/scenario/parse.hpp"
 #include "sim/scenario/sweep.hpp"
 

@@ -12,7 +12,8 @@ using namespace orrery;
 namespace {
 
 ParseResult on(const std::string& cluster, const ParseOptions& options = {}) {
-    return parse_scenario(R"({"model": "gpt2-124m", "training": {"global_batch_size": 64, "sequence_length": 1024}, "cluster": )" + cluster + "}", options);
+    return parse_scenario(
+        R"({"model": "gpt2-124m", "training": {"global_batch_size": 64, "sequence_length": 1024}, "cluster": )" + cluster + "}", options);
 }
 
 Cluster cluster_of(const ParseResult& read) {
@@ -23,7 +24,8 @@ Cluster cluster_of(const ParseResult& read) {
 } // namespace
 
 TEST(ClusterText, APresetTakesOverrides) {
-    const Cluster c = cluster_of(on(R"({"preset": "dgx-h100", "nodes": 2, "inter_node": {"gbit_per_s": 200}, "device": {"preset": "h100-sxm-80gb", "power_w": 500}})"));
+    const Cluster c = cluster_of(on(
+        R"({"preset": "dgx-h100", "nodes": 2, "inter_node": {"gbit_per_s": 200}, "device": {"preset": "h100-sxm-80gb", "power_w": 500}})"));
     EXPECT_EQ(c.name, "dgx-h100");
     EXPECT_EQ(c.devices(), 16);
     EXPECT_DOUBLE_EQ(c.inter.nic_bandwidth.gigabytes(), 25);
@@ -37,7 +39,8 @@ TEST(ClusterText, APresetTakesOverrides) {
 TEST(ClusterText, ANamedPresetIsOneNode) { EXPECT_EQ(cluster_of(on("\"dgx-a100-80gb\"")).devices(), 8); }
 
 TEST(ClusterText, AnInlineClusterGetsItsDevicesLinksAndTheLatencyOfTheKind) {
-    const ParseResult read = on(R"({"device": "a100-sxm-80gb", "nodes": 2, "inter_node": {"kind": "roce", "gbit_per_s": 100, "nics_per_node": 4}})");
+    const ParseResult read =
+        on(R"({"device": "a100-sxm-80gb", "nodes": 2, "inter_node": {"kind": "roce", "gbit_per_s": 100, "nics_per_node": 4}})");
     const Cluster c = cluster_of(read);
     EXPECT_DOUBLE_EQ(c.intra.bandwidth.gigabytes(), 300);
     EXPECT_EQ(c.inter.latency, Time::microseconds(3));
@@ -46,7 +49,8 @@ TEST(ClusterText, AnInlineClusterGetsItsDevicesLinksAndTheLatencyOfTheKind) {
 }
 
 TEST(ClusterText, AnotherKindOfNetworkHasAnotherLatencyThanThePreset) {
-    EXPECT_EQ(cluster_of(on(R"({"preset": "dgx-h100", "nodes": 2, "inter_node": {"kind": "ethernet"}})")).inter.latency, Time::microseconds(30));
+    EXPECT_EQ(cluster_of(on(R"({"preset": "dgx-h100", "nodes": 2, "inter_node": {"kind": "ethernet"}})")).inter.latency,
+              Time::microseconds(30));
 }
 
 TEST(ClusterText, APathHoldsWhatWouldStandHere) {
@@ -62,7 +66,8 @@ TEST(ClusterText, APathHoldsWhatWouldStandHere) {
 }
 
 TEST(ClusterText, ADeviceOfOnesOwnNeedsNoPreset) {
-    const Cluster c = cluster_of(on(R"({"nodes": 1, "devices_per_node": 2, "device": {"name": "x1", "processors": 64, "memory_gb": 32, "memory_gb_per_s": 1000,
+    const Cluster c = cluster_of(
+        on(R"({"nodes": 1, "devices_per_node": 2, "device": {"name": "x1", "processors": 64, "memory_gb": 32, "memory_gb_per_s": 1000,
         "peak_tflops": {"bf16": 200}, "scale_up_gb_per_s": 100, "power_w": 300}})"));
     EXPECT_EQ(c.device.name, "x1");
     EXPECT_EQ(c.device.memory.count, 32'000'000'000);
@@ -72,7 +77,8 @@ TEST(ClusterText, ADeviceOfOnesOwnNeedsNoPreset) {
 
 // Three devices on one switch, one of them by a slower link, and one link of one direction only.
 TEST(ClusterText, AnExplicitGraphIsReadAsItIs) {
-    const ParseResult read = parse_scenario(R"({"model": "gpt2-124m", "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024},
+    const ParseResult read =
+        parse_scenario(R"({"model": "gpt2-124m", "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024},
         "cluster": {"device": "h100-sxm-80gb", "graph": {
             "vertices": [{"name": "a", "kind": "device", "node": 0}, {"name": "b", "kind": "device", "node": 1}, {"name": "s", "kind": "switch"}],
             "links": [{"from": "a", "to": "s", "gb_per_s": 100, "latency_us": 1}, {"from": "b", "to": "s", "gbit_per_s": 400, "latency_us": 2},

@@ -14,7 +14,9 @@ namespace {
 
 const std::string folder = ORRERY_SOURCE_DIR "/tests/unit/scenario/hf";
 
-ModelResult import(const std::string& path, const std::string& more = "") { return parse_model("{\"hf_config\": \"" + path + "\"" + more + "}"); }
+ModelResult import(const std::string& path, const std::string& more = "") {
+    return parse_model("{\"hf_config\": \"" + path + "\"" + more + "}");
+}
 
 } // namespace
 

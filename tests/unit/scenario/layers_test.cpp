@@ -14,11 +14,14 @@ using namespace orrery;
 namespace {
 
 ParseResult pipeline(int layers, int stages, int chunks, const std::string& schedule, const std::string& split = "") {
-    const std::string text = R"({"model": {"layers": )" + std::to_string(layers) + R"(, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000},
-        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": )" + std::to_string(stages) + R"(},
+    const std::string text = R"({"model": {"layers": )" + std::to_string(layers) +
+                             R"(, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000},
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": )" +
+                             std::to_string(stages) + R"(},
         "training": {"global_batch_size": 64, "sequence_length": 128},
-        "strategy": {"pipeline_parallel": )" + std::to_string(stages) + R"(, "virtual_pipeline": )" + std::to_string(chunks) + R"(, "schedule": ")" + schedule + "\"" +
-        (split.empty() ? "" : ", \"layer_split\": " + split) + "}}";
+        "strategy": {"pipeline_parallel": )" +
+                             std::to_string(stages) + R"(, "virtual_pipeline": )" + std::to_string(chunks) + R"(, "schedule": ")" +
+                             schedule + "\"" + (split.empty() ? "" : ", \"layer_split\": " + split) + "}}";
     return parse_scenario(text);
 }
 
@@ -83,7 +86,8 @@ TEST(Layers, RecomputeLayersBecomeOneCountAStage) {
     options.overrides = {"strategy.recompute=full", "strategy.recompute_layers=5", "strategy.pipeline_parallel=4"};
     options.overrides.push_back("model.layers=18");
     const ParseResult read = parse_scenario(R"({"model": {"layers": 1, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1000},
-        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4}, "training": {"global_batch_size": 64, "sequence_length": 128}})", options);
+        "cluster": {"device": "a100-sxm-80gb", "nodes": 1, "devices_per_node": 4}, "training": {"global_batch_size": 64, "sequence_length": 128}})",
+                                            options);
     ASSERT_TRUE(read.scenario) << to_text(read.problems);
     EXPECT_EQ(read.scenario->strategy.layers_per_chunk, (List{4, 5, 5, 4}));
     EXPECT_EQ(read.scenario->strategy.recompute_layers, (List{4, 5, 5, 4}));

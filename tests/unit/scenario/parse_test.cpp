@@ -67,7 +67,8 @@ TEST(Parse, EveryExampleScenarioIsSound) {
             const SweepResult sweep = load_sweep(file.path().string());
             ASSERT_TRUE(sweep.document) << to_text(sweep.problems);
             std::int64_t sound = 0;
-            for (std::int64_t i = 0; i < sweep.document->size(); ++i) sound += !sweep.document->point(i).rejected && parse_scenario(sweep.document->point(i).json).scenario;
+            for (std::int64_t i = 0; i < sweep.document->size(); ++i)
+                sound += !sweep.document->point(i).rejected && parse_scenario(sweep.document->point(i).json).scenario;
             EXPECT_GT(sound, sweep.document->size() / 4);
         } else {
             const ParseResult result = load_scenario(file.path().string());
@@ -98,7 +99,8 @@ TEST(Parse, EveryRowOfTheValidationDatasetsIsSound) {
 }
 
 TEST(Parse, OverridesTakeDotsPointersWordsAndLists) {
-    const Scenario s = with({"strategy.tensor_parallel=4", "/strategy/pipeline_parallel=2", "strategy.schedule=gpipe", "model.layers=8", "strategy.layer_split=[3, 5]", "name=mine"});
+    const Scenario s = with({"strategy.tensor_parallel=4", "/strategy/pipeline_parallel=2", "strategy.schedule=gpipe", "model.layers=8",
+                             "strategy.layer_split=[3, 5]", "name=mine"});
     EXPECT_EQ(s.strategy.tensor_parallel, 4);
     EXPECT_EQ(s.strategy.pipeline_parallel, 2);
     EXPECT_EQ(s.strategy.schedule, "gpipe");
@@ -108,15 +110,19 @@ TEST(Parse, OverridesTakeDotsPointersWordsAndLists) {
 }
 
 TEST(Parse, EveryProblemIsReportedAtOnce) {
-    const auto problems = problems_with({"strategy.tensor_paralel=2", "training.precision=bf61", "model.layers=-3", "cluster.nodes=many", "strategy.overlap.pipelin=true", "runtime.year=2101"});
+    const auto problems = problems_with({"strategy.tensor_paralel=2", "training.precision=bf61", "model.layers=-3", "cluster.nodes=many",
+                                         "strategy.overlap.pipelin=true", "runtime.year=2101"});
     ASSERT_EQ(problems.size(), 6u) << to_text(problems);
-    for (const char* where : {"/strategy/tensor_paralel", "/training/precision", "/model/layers", "/cluster/nodes", "/strategy/overlap/pipelin", "/runtime/year"})
-        EXPECT_TRUE(std::any_of(problems.begin(), problems.end(), [&](const Problem& p) { return p.where == where; })) << where << "\n" << to_text(problems);
+    for (const char* where : {"/strategy/tensor_paralel", "/training/precision", "/model/layers", "/cluster/nodes",
+                              "/strategy/overlap/pipelin", "/runtime/year"})
+        EXPECT_TRUE(std::any_of(problems.begin(), problems.end(), [&](const Problem& p) { return p.where == where; })) << where << "\n"
+                                                                                                                       << to_text(problems);
 }
 
 // What is offered behind "try" must itself be accepted.
 TEST(Parse, TheWayOutOffered) {
-    const std::string text = R"({"model": "llama3-8b", "cluster": {"preset": "dgx-h100", "nodes": 3}, "training": {"global_batch_size": 48, "sequence_length": 8192}})";
+    const std::string text =
+        R"({"model": "llama3-8b", "cluster": {"preset": "dgx-h100", "nodes": 3}, "training": {"global_batch_size": 48, "sequence_length": 8192}})";
     ParseOptions options;
     options.overrides = {"strategy.tensor_parallel=6"};
     const ParseResult read = parse_scenario(text, options);
@@ -142,7 +148,8 @@ TEST(Defaults, EveryRowOfTheTableFitsItsField) {
 
 TEST(Defaults, WhatIsGivenIsNeverCalledADefault) {
     const Scenario s = with({"strategy.framework=fsdp", "strategy.zero_stage=2", "training.gradient_dtype=fp32", "runtime.launch_us=3"});
-    for (const char* pointer : {"/strategy/framework", "/strategy/zero_stage", "/training/gradient_dtype", "/runtime/launch_us"}) EXPECT_FALSE(s.defaults.contains(pointer)) << pointer;
+    for (const char* pointer : {"/strategy/framework", "/strategy/zero_stage", "/training/gradient_dtype", "/runtime/launch_us"})
+        EXPECT_FALSE(s.defaults.contains(pointer)) << pointer;
     EXPECT_TRUE(s.defaults.contains("/strategy/overlap/param_gather"));
     EXPECT_DOUBLE_EQ(s.runtime.launch_us, 3);
     for (const auto& [pointer, why] : s.defaults) EXPECT_NE(why.find(": "), std::string::npos) << pointer << " " << why;
@@ -152,7 +159,8 @@ TEST(Defaults, WhatIsGivenIsNeverCalledADefault) {
 TEST(Defaults, TensorParallelOverlapFollowsFrameworkAndYear) {
     EXPECT_FALSE(with({"strategy.tensor_parallel=4", "runtime.year=2021"}).strategy.overlap.tensor_parallel);
     EXPECT_TRUE(with({"strategy.tensor_parallel=4", "runtime.year=2022"}).strategy.overlap.tensor_parallel);
-    EXPECT_FALSE(with({"strategy.tensor_parallel=4", "runtime.year=2024", "strategy.framework=deepspeed"}).strategy.overlap.tensor_parallel);
+    EXPECT_FALSE(
+        with({"strategy.tensor_parallel=4", "runtime.year=2024", "strategy.framework=deepspeed"}).strategy.overlap.tensor_parallel);
 }
 
 TEST(Defaults, GradientsHaveTheFrameworksDtype) {
@@ -168,7 +176,8 @@ TEST(Defaults, GradientsHaveTheFrameworksDtype) {
 TEST(Defaults, BucketsHaveTheFrameworksSize) {
     EXPECT_EQ(with({"strategy.framework=ddp"}).strategy.bucket_bytes.count, 25 << 20);
     EXPECT_EQ(with({}).strategy.bucket_bytes.count, 40'000'000ll * 4);
-    EXPECT_EQ(with({"cluster.nodes=16", "training.global_batch_size=128"}).strategy.bucket_bytes.count, 128'000'000ll * 4) << "1 M elements a data-parallel rank";
+    EXPECT_EQ(with({"cluster.nodes=16", "training.global_batch_size=128"}).strategy.bucket_bytes.count, 128'000'000ll * 4)
+        << "1 M elements a data-parallel rank";
     EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=fp16"}).strategy.bucket_bytes.count, 1'000'000'000);
     EXPECT_EQ(with({"strategy.bucket_bytes=\"8 MiB\""}).strategy.bucket_bytes.count, 8 << 20);
 }
@@ -201,8 +210,11 @@ TEST(Defaults, ScheduleFollowsThePipeline) {
 }
 
 TEST(Notes, FieldsWithoutEffectAreNamed) {
-    const Scenario s = with({"training.learning_rate=0.001", "strategy.sequence_parallel=true", "strategy.shard_group_size=8", "strategy.zero_stage=0", "runtime.token_dispatcher=deepep"});
-    for (const char* field : {"training.learning_rate", "strategy.sequence_parallel", "strategy.shard_group_size", "runtime.token_dispatcher"}) EXPECT_TRUE(is_noted(s, field)) << field;
+    const Scenario s = with({"training.learning_rate=0.001", "strategy.sequence_parallel=true", "strategy.shard_group_size=8",
+                             "strategy.zero_stage=0", "runtime.token_dispatcher=deepep"});
+    for (const char* field :
+         {"training.learning_rate", "strategy.sequence_parallel", "strategy.shard_group_size", "runtime.token_dispatcher"})
+        EXPECT_TRUE(is_noted(s, field)) << field;
     EXPECT_TRUE(with({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true"}).notes.empty());
 }
 
@@ -212,16 +224,20 @@ TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
         return problems.size() == 1 ? to_text(problems) : std::to_string(problems.size()) + " problems";
     };
     EXPECT_EQ(first({"strategy.context_parallel=2"}), "/strategy/context_parallel: strategy.context_parallel = 2 is not modelled yet\n");
-    EXPECT_EQ(first({"strategy.offload.optimizer=cpu"}), "/strategy/offload/optimizer: strategy.offload.optimizer = cpu is not modelled yet\n");
-    EXPECT_EQ(first({"strategy.gradient_compression=int8"}), "/strategy/gradient_compression: strategy.gradient_compression = int8 is not modelled yet\n");
-    EXPECT_EQ(first({"strategy.schedule=dualpipe", "strategy.pipeline_parallel=4"}), "/strategy/schedule: strategy.schedule = dualpipe is not modelled yet\n");
+    EXPECT_EQ(first({"strategy.offload.optimizer=cpu"}),
+              "/strategy/offload/optimizer: strategy.offload.optimizer = cpu is not modelled yet\n");
+    EXPECT_EQ(first({"strategy.gradient_compression=int8"}),
+              "/strategy/gradient_compression: strategy.gradient_compression = int8 is not modelled yet\n");
+    EXPECT_EQ(first({"strategy.schedule=dualpipe", "strategy.pipeline_parallel=4"}),
+              "/strategy/schedule: strategy.schedule = dualpipe is not modelled yet\n");
     EXPECT_EQ(first({"model.attention.sliding_window=256"}), "0 problems");
     const Scenario moe = with({"model=mixtral-8x7b", "strategy.expert_parallel=8"});
     EXPECT_EQ(unsupported(moe).size(), 2u);
 }
 
 TEST(RankOrder, ShorterOrdersAreFilledUp) {
-    EXPECT_EQ(with({"strategy.rank_order=tp-pp-dp", "strategy.tensor_parallel=2", "strategy.pipeline_parallel=2"}).strategy.rank_order, "tp-cp-ep-pp-dp");
+    EXPECT_EQ(with({"strategy.rank_order=tp-pp-dp", "strategy.tensor_parallel=2", "strategy.pipeline_parallel=2"}).strategy.rank_order,
+              "tp-cp-ep-pp-dp");
     EXPECT_EQ(problems_with({"strategy.rank_order=tp-pp", "strategy.tensor_parallel=2"}).size(), 1u);
 }
 

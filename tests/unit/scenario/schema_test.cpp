@@ -44,16 +44,20 @@ bool valid_object(const json& schema, const json& value) {
 }
 
 bool valid(const json& schema, const json& value) {
-    const auto any = [&](const char* key) { return std::count_if(schema[key].begin(), schema[key].end(), [&](const json& s) { return valid(s, value); }); };
+    const auto any = [&](const char* key) {
+        return std::count_if(schema[key].begin(), schema[key].end(), [&](const json& s) { return valid(s, value); });
+    };
     if (schema.contains("anyOf") && any("anyOf") == 0) return false;
     if (schema.contains("oneOf") && any("oneOf") != 1) return false;
     if (schema.contains("type") && !has_type(value, schema["type"])) return false;
     if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end()) return false;
-    if (schema.contains("pattern") && !std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>()))) return false;
+    if (schema.contains("pattern") && !std::regex_search(value.get<std::string>(), std::regex(schema["pattern"].get<std::string>())))
+        return false;
     if (schema.contains("minimum") && value.get<double>() < schema["minimum"].get<double>()) return false;
     if (schema.contains("exclusiveMinimum") && value.get<double>() <= schema["exclusiveMinimum"].get<double>()) return false;
     if (value.is_object()) return valid_object(schema, value);
-    if (value.is_array() && schema.contains("items")) return std::all_of(value.begin(), value.end(), [&](const json& item) { return valid(schema["items"], item); });
+    if (value.is_array() && schema.contains("items"))
+        return std::all_of(value.begin(), value.end(), [&](const json& item) { return valid(schema["items"], item); });
     return true;
 }
 
@@ -89,8 +93,17 @@ TEST(Schema, RefusesWhatTheParserRefusesForFormAlone) {
     const json good = read(ORRERY_SOURCE_DIR "/scenarios/llama3-405b-16k-h100.json");
     ASSERT_TRUE(valid(schema, good));
     const std::pair<const char*, json> wrong[] = {
-        {"/strategy/tensor_paralel", 8}, {"/strategy/tensor_parallel", "8"}, {"/strategy/zero_stage", -1}, {"/strategy/recompute", "some"}, {"/training/precision", "bf61"},
-        {"/training/global_batch_size", 1.5}, {"/strategy/overlap", true}, {"/cluster/nodes", 0}, {"/model", 7}, {"/strategy/framework", "megatrn"}, {"/perturb", {{{"slo", 2}}}},
+        {"/strategy/tensor_paralel", 8},
+        {"/strategy/tensor_parallel", "8"},
+        {"/strategy/zero_stage", -1},
+        {"/strategy/recompute", "some"},
+        {"/training/precision", "bf61"},
+        {"/training/global_batch_size", 1.5},
+        {"/strategy/overlap", true},
+        {"/cluster/nodes", 0},
+        {"/model", 7},
+        {"/strategy/framework", "megatrn"},
+        {"/perturb", {{{"slo", 2}}}},
     };
     for (const auto& [pointer, value] : wrong) {
         json bad = good;

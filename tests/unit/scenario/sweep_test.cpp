@@ -22,7 +22,9 @@ SweepDocument sweep(const std::string& rest) {
 }
 
 ConstraintAnswer ask(const std::string& text) {
-    return evaluate_constraint(text, [](const std::string& pointer) { return pointer == "/a/b" ? std::optional<double>(6) : pointer == "/c" ? std::optional<double>(4) : std::nullopt; });
+    return evaluate_constraint(text, [](const std::string& pointer) {
+        return pointer == "/a/b" ? std::optional<double>(6) : pointer == "/c" ? std::optional<double>(4) : std::nullopt;
+    });
 }
 
 } // namespace
@@ -66,13 +68,16 @@ TEST(Sweep, ManyCombinationsCostNothingUntilAsked) {
     std::string list = "[0";
     for (int i = 1; i < 1000; ++i) list += ", " + std::to_string(i);
     list += "]";
-    const SweepDocument s = sweep(R"("sweep": {"/training/seed": )" + list + R"(, "/training/warmup_steps": )" + list + R"(, "/training/learning_rate": )" + list + "}");
+    const SweepDocument s = sweep(R"("sweep": {"/training/seed": )" + list + R"(, "/training/warmup_steps": )" + list +
+                                  R"(, "/training/learning_rate": )" + list + "}");
     EXPECT_EQ(s.size(), 1'000'000'000);
     EXPECT_EQ(s.point(999'999'999).label, "seed=999 warmup_steps=999 learning_rate=999");
 }
 
 TEST(Sweep, EveryProblemIsNamedAtOnce) {
-    const SweepResult read = parse_sweep(base + R"("sweep": {"/strategy/tensor_paralel": [1], "training": [2], "/strategy/zero_stage": 3}, "constraints": ["/strategy/tensor_parallel <"]})");
+    const SweepResult read = parse_sweep(
+        base +
+        R"("sweep": {"/strategy/tensor_paralel": [1], "training": [2], "/strategy/zero_stage": 3}, "constraints": ["/strategy/tensor_parallel <"]})");
     ASSERT_EQ(read.problems.size(), 4u) << to_text(read.problems);
     EXPECT_NE(read.problems[0].what.find("did you mean \"/strategy/tensor_parallel\"?"), std::string::npos) << read.problems[0].what;
 }
