@@ -74,7 +74,7 @@ void Run::start_bundle(std::int32_t id) {
     std::int64_t after = cost.latency;
     if (simple(*this, cost)) {   // nothing can change its rate: one event
         b.phase = BundlePhase::fluid;
-        if (cost.payload > 0) after += time_for(cost.payload, cost.cap);
+        if (cost.payload > 0) after += time_for(cost.payload, cost.limit);
     }
     heap.set(bundle_entity(id), now + after);
 }
@@ -160,7 +160,7 @@ void Run::settle_bundles() {
         b.dirty = false;
         if (b.phase != BundlePhase::fluid) continue;
         const BundleCost& cost = m.bundle_costs[at(b.cost)];
-        double cap = b.busy > 0 ? cost.cap / (1 + m.interference.communication_slowdown) : cost.cap;
+        double cap = std::min(b.busy > 0 ? cost.cap / (1 + m.interference.communication_slowdown) : cost.cap, cost.limit);
         if (cap == b.cap) continue;
         b.cap = cap;
         if (cost.shared_begin == cost.shared_end) { set_rate(*this, id, cap); continue; }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -15,35 +16,22 @@ namespace {
 
 constexpr std::uint8_t transfer_kind = 255;
 
-std::array<std::int64_t, axis_count> strides(const Mesh& mesh) {
-    std::array<std::int64_t, axis_count> s{};
-    std::int64_t step = 1;
-    for (Axis a : mesh.order) { s[at(static_cast<int>(a))] = step; step *= mesh.extent(a); }
-    return s;
-}
-
 bool along(AxisMask m, Axis a) { return (m & mask(a)) != 0; }
 
 // Where a communicator's instances stand: members are base + offset, in its order.
 struct Layout { std::vector<std::int32_t> bases, offsets; };
 
 // Adds `counts` steps along each axis (fastest first) to a list of rank numbers.
-void spread(std::vector<std::int32_t>& ranks, const std::vector<std::int64_t>& steps) {
+void spread(std::vector<std::int32_t>& ranks, const std::vector<int>& steps) {
     std::vector<std::int32_t> wider;
     wider.reserve(ranks.size() * steps.size());
-    for (std::int64_t s : steps) for (std::int32_t r : ranks) wider.push_back(static_cast<std::int32_t>(r + s));
+    for (int s : steps) for (std::int32_t r : ranks) wider.push_back(r + s);
     ranks = std::move(wider);
 }
 
 Layout layout(const Plan& plan, const Communicator& comm) {
-    auto stride = strides(plan.mesh);
     Layout l{{0}, {0}};
-    for (Axis a : plan.mesh.order) {
-        std::vector<std::int64_t> steps;
-        if (a == Axis::pp && !comm.stages.empty()) for (std::int16_t s : comm.stages) steps.push_back(s * stride[at(static_cast<int>(a))]);
-        else for (int i = 0; i < plan.mesh.extent(a); ++i) steps.push_back(i * stride[at(static_cast<int>(a))]);
-        spread(along(comm.axes, a) ? l.offsets : l.bases, steps);
-    }
+    for (Axis a : mesh_of(plan, comm).order) spread(along(comm.axes, a) ? l.offsets : l.bases, steps_along(plan, comm, a));
     return l;
 }
 
@@ -63,6 +51,7 @@ struct BundleCompiler {
     Unfolded all = {};
     std::map<std::pair<int, std::string>, std::int32_t> variant_ids = {};
     std::vector<int> ranks = {};
+    std::vector<LinkLoad> own_loads = {};
     std::vector<std::int16_t> stage_of = {};   // by rank
 
     std::int32_t variant(int kind, const std::string& algorithm) {
@@ -226,6 +215,22 @@ struct BundleCompiler {
             c.machine.links.push_back({f.links.first[at(k)], f.links.size[at(k)], wires.capacity[at(f.links.first[at(k)])]});
     }
 
+    // Rate at which one instance alone fills one of its links.
+    double own_limit(std::int32_t bundle, std::int32_t variant) {
+        own_loads.clear();
+        for (auto e = all.graph.link_begin[at(bundle)]; e < all.graph.link_begin[at(bundle) + 1]; ++e)
+            if (const auto& edge = all.graph.link_edges[at(e)]; edge.variant == variant) own_loads.push_back({edge.link, edge.load});
+        std::sort(own_loads.begin(), own_loads.end(), [](const LinkLoad& x, const LinkLoad& y) { return x.link < y.link; });
+        double limit = std::numeric_limits<double>::infinity();
+        for (std::size_t i = 0; i < own_loads.size();) {
+            double sum = 0;
+            LinkId link = own_loads[i].link;
+            for (; i < own_loads.size() && own_loads[i].link == link; ++i) sum += own_loads[i].load;
+            limit = std::min(limit, wires.capacity[at(link)] / sum);
+        }
+        return limit;
+    }
+
     // Costs of each bundle class: one cap that its own links allow, and the uses of each variant.
     void make_costs(const std::vector<Weight>& w, const Folding& f) {
         Machine& m = c.machine;
@@ -250,9 +255,11 @@ struct BundleCompiler {
                 out.kind = patterns[p].transfer ? transfer_kind : static_cast<std::uint8_t>(patterns[p].collective.kind);
                 auto range = uses.find(all.variants[at(b.costs) + p]);
                 if (range != uses.end()) std::tie(out.uses_begin, out.uses_end) = range->second;
+                out.cap = std::min(out.cap, own_limit(f.bundles.first[k], all.variants[at(b.costs) + p]));
+                out.limit = out.cap;
                 for (std::int32_t u = out.uses_begin; u < out.uses_end; ++u)
-                    out.cap = std::min(out.cap, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
-                if (all.variants[at(b.costs) + p] >= 0 && out.payload > 0 && !(out.cap > 0)) engine_bug("a communication has no bandwidth", b.comm, static_cast<std::int64_t>(p));
+                    out.limit = std::min(out.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
+                if (all.variants[at(b.costs) + p] >= 0 && out.payload > 0 && !(out.limit > 0)) engine_bug("a communication has no bandwidth", b.comm, static_cast<std::int64_t>(p));
                 m.bundle_costs.push_back(out);
             }
         }
@@ -269,7 +276,7 @@ struct BundleCompiler {
             for_costs(b, [&](const BundleCost& cost) {
                 for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) {
                     double& high = of_bundle[at(m.uses[at(u)].link)];
-                    high = std::max(high, m.uses[at(u)].weight * cost.cap);
+                    high = std::max(high, m.uses[at(u)].weight * cost.limit);
                 }
             });
             for_costs(b, [&](const BundleCost& cost) {
@@ -298,7 +305,7 @@ void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks) {
     for (const Communicator& comm : c.plan.communicators) b.layouts.push_back(layout(c.plan, comm));
     std::int64_t ranks = 1;
     for (int n : c.plan.mesh.size) ranks *= n;
-    std::int64_t pp_stride = strides(c.plan.mesh)[at(static_cast<int>(Axis::pp))];
+    std::int64_t pp_stride = c.plan.mesh.stride(Axis::pp);
     for (std::int64_t r = 0; r < ranks; ++r) b.stage_of.push_back(static_cast<std::int16_t>(r / pp_stride % c.plan.mesh.extent(Axis::pp)));
     b.colour_ranks_and_links();
     for (std::size_t i = 0; i < c.plan.communicators.size(); ++i) b.add_instances(static_cast<CommId>(i));

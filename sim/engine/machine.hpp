@@ -86,7 +86,9 @@ struct LinkWeight { std::int32_t link; double weight; };   // link class; bytes 
 
 struct BundleCost {
     std::int64_t latency = 0;
-    double payload = 0, cap = 0;                  // cap: what protocol and links allow it alone
+    double payload = 0;
+    double cap = 0;                               // of its protocol, and of its links for one instance: what interference slows
+    double limit = 0;                             // what its links leave for each of its twins
     std::int32_t uses_begin = 0, uses_end = 0;    // in Machine::uses: every link class it loads
     std::int32_t shared_begin = 0, shared_end = 0;// in Machine::shared: those that others can saturate with it
     std::uint8_t kind = 0;                        // members must agree: collective kind, or 255 for a transfer

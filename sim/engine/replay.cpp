@@ -78,8 +78,7 @@ void consider_skip(Replay& r, Run& run) {
             r.seen.clear();
             return;
         }
-        r.rest_until = r.anchors + r.rest;
-        r.rest *= 2;
+        r.rest_until = r.anchors + 8;   // a snapshot costs about as much as running to the next anchor or two
     }
     std::uint64_t print = fingerprint(run);
     auto [it, fresh] = r.seen.try_emplace(print, r.anchors);

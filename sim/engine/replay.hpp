@@ -13,7 +13,7 @@ namespace orrery {
 struct Replay {
     std::unordered_map<std::uint64_t, std::int64_t> seen;   // fingerprint -> anchor
     std::int64_t anchors = 0;
-    std::int64_t rest_until = 0, rest = 8;                   // anchors to let pass after a candidate that failed
+    std::int64_t rest_until = 0;                             // anchors to let pass after a candidate that failed
     // The candidate: its state, to be met again at anchor `target`.
     std::int64_t target = -1, time = 0;
     std::uint64_t events = 0;

@@ -87,6 +87,8 @@ std::uint64_t fingerprint(const Run& run) {
             h = mix(h, word);
         }
     }
+    for (std::size_t b = 0; b < run.bundles.size(); ++b)
+        if (run.bundles[b].phase != BundlePhase::idle) h = mix(h, event_in(run, run.bundle_entity(static_cast<std::int32_t>(b))) ^ b << 48);
     return h;
 }
 

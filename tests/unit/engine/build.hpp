@@ -185,6 +185,7 @@ inline Simulation simulate(const Plan& plan, const Network& net, SimulateOptions
 struct PipelineShape {
     int tp = 1, dp = 1, pp = 2;
     std::int64_t microbatches = 4, forward = 1000, backward = 2000, bytes = 0, tp_bytes = 0, grad_bytes = 0, optimizer = 0;
+    int layers = 1, ops = 2;      // TP > 1: layers of a block, and compute ops of each around its all-reduce; forward and backward time are a layer's
     bool overlap_grads = false;   // the all-reduce of each microbatch's gradients runs behind its backward
 };
 
@@ -202,8 +203,16 @@ inline Plan pipeline(const PipelineShape& shape) {
     }
     auto half = [&](std::int64_t length, Phase phase) {
         if (shape.tp == 1) { b.compute(length, {}, phase); return; }
-        std::int32_t first = b.compute(length / 2, {}, phase);
-        b.compute(length - length / 2, {b.collective(tp, shape.tp_bytes, {first}, phase)}, phase);
+        for (int layer = 0; layer < shape.layers; ++layer) {
+            std::int32_t last = -1;
+            for (int k = 0; k < shape.ops / 2; ++k) last = b.compute(length / shape.ops, {}, phase);
+            last = b.collective(tp, shape.tp_bytes, {last}, phase);
+            for (int k = shape.ops / 2; k < shape.ops; ++k) {
+                std::int64_t share = k + 1 < shape.ops ? length / shape.ops : length - length / shape.ops * (shape.ops - 1);
+                b.compute(share, last < 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{last}, phase);
+                last = -1;
+            }
+        }
     };
     for (int s = 0; s < shape.pp; ++s) {
         bool first = s == 0, last = s + 1 == shape.pp;

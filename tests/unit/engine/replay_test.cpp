@@ -1,0 +1,90 @@
+// Is a run that skips periods the run that does not, to the picosecond?
+#include "build.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::engine_test {
+
+namespace {
+
+void expect_identical(const Simulation& a, const Simulation& b) {
+    ASSERT_FALSE(a.deadlock);
+    ASSERT_FALSE(b.deadlock);
+    EXPECT_EQ(a.step_time, b.step_time);
+    EXPECT_EQ(a.stats.steps, b.stats.steps);
+    ASSERT_EQ(a.lanes.size(), b.lanes.size());
+    for (std::size_t l = 0; l < a.lanes.size(); ++l) {
+        EXPECT_EQ(a.lanes[l].breakdown, b.lanes[l].breakdown) << "lane " << l;
+        EXPECT_EQ(a.lanes[l].compute_busy, b.lanes[l].compute_busy);
+    }
+    for (std::size_t l = 0; l < a.links.size(); ++l) EXPECT_EQ(a.links[l].bytes, b.links[l].bytes);
+    EXPECT_EQ(a.stats.events + a.stats.replayed_ops, b.stats.events + b.stats.replayed_ops);
+}
+
+std::vector<std::pair<PipelineShape, Network>> settings() {
+    std::vector<std::pair<PipelineShape, Network>> list;
+    PipelineShape s{.tp = 1, .dp = 1, .pp = 4, .microbatches = 900};
+    list.push_back({s, {.ranks = 4}});
+    s = {.tp = 2, .dp = 2, .pp = 4, .microbatches = 600, .forward = 1001, .backward = 2003, .bytes = 777, .tp_bytes = 501, .grad_bytes = 20000, .optimizer = 700};
+    list.push_back({s, {.ranks = 16, .devices_per_node = 4, .nics = 4, .port = 2e10}});
+    list.push_back({s, {.ranks = 16, .devices_per_node = 4, .nics = 4, .port = 2e10, .launch_ns = 90}});
+    return list;
+}
+
+// Contention and interference pull stages past each other: their state may settle slowly or never.
+std::vector<std::pair<PipelineShape, Network>> restless() {
+    auto [shape, net] = settings()[1];
+    std::vector<std::pair<PipelineShape, Network>> list;
+    net.nics = 1;
+    list.push_back({shape, net});
+    net.nics = 4;
+    net.compute_slowdown = 0.2;
+    net.communication_slowdown = 0.15;
+    list.push_back({shape, net});
+    shape.overlap_grads = true;
+    shape.grad_bytes = 900;
+    list.push_back({shape, net});
+    return list;
+}
+
+TEST(Replay, what_never_repeats_is_run_in_full) {
+    for (const auto& [shape, net] : restless()) {
+        Plan plan = pipeline(shape);
+        expect_identical(simulate(plan, net), simulate(plan, net, {.replay = false}));
+    }
+}
+
+TEST(Replay, skipping_periods_changes_nothing) {
+    int which = 0;
+    for (const auto& [shape, net] : settings()) {
+        SCOPED_TRACE(which++);
+        Plan plan = pipeline(shape);
+        Simulation skipped = simulate(plan, net), full = simulate(plan, net, {.replay = false});
+        expect_identical(skipped, full);
+        EXPECT_GT(skipped.stats.replayed_ops, 0u);
+        EXPECT_EQ(full.stats.replayed_ops, 0u);
+    }
+}
+
+TEST(Replay, cost_does_not_grow_with_accumulation) {
+    int which = 0;
+    for (auto [shape, net] : settings()) {
+        SCOPED_TRACE(which++);
+        std::uint64_t before = simulate(pipeline(shape), net).stats.events;
+        shape.microbatches *= 10;
+        std::uint64_t after = simulate(pipeline(shape), net).stats.events;
+        EXPECT_LT(after, before * 3 / 2);
+    }
+}
+
+TEST(Replay, unfolded_runs_skip_too) {
+    auto [shape, net] = settings()[1];
+    Plan plan = pipeline(shape);
+    Simulation skipped = simulate(plan, net, {.fold = false});
+    expect_identical(skipped, simulate(plan, net, {.fold = false, .replay = false}));
+    EXPECT_GT(skipped.stats.replayed_ops, 0u);
+}
+
+} // namespace
+
+} // namespace orrery::engine_test
