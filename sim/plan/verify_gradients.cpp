@@ -50,7 +50,7 @@ class StageGradients {
     void accumulate(BufferId b);
     void visit(const Op& op);
     void reduce(const Op& op, const Collective& c);
-    void consume(const Op& op, bool last);
+    void consume(const Op& op);
     void move(const Op& op);
     void update(const Op& op);
     void gather(const Op& op);
@@ -79,16 +79,18 @@ void StageGradients::accumulate(BufferId b) {
 void StageGradients::reduce(const Op& op, const Collective& c) {
     const AxisMask axes = plan_.communicators[at(c.comm)].axes & facts_.wide;
     AxisMask left = 0;
+    int gradients = 0, summed = 0;
     for (BufferId b : op.in) {
         if (!tracked(b)) continue;
         Gradient& g = gradients_[at(b)];
-        if ((axes & ~g.partial) != 0) {
-            // A shard shared by several parameters may be partial for some of them alone.
-            fault("reduced-twice", b, fmt::format("is reduced over {}, but is a summand over {} only", axes_text(axes), axes_text(g.partial)));
-        }
+        ++gradients;
+        summed += g.summed;
+        if (!g.summed) g.partial = partial_axes(plan_, facts_, b);   // zeros: in a bucket with others, a summand like any
+        if ((axes & ~g.partial) != 0) fault("reduced-twice", b, fmt::format("is reduced over {}, but is a summand over {} only", axes_text(axes), axes_text(g.partial)));
         g.handed_on = true;
         left = static_cast<AxisMask>(left | (g.partial & ~axes));
     }
+    if (gradients > 0 && summed == 0) fault("gradient-missing", op.in[0], "is reduced without any summand");
     for (BufferId b : op.out) {
         if (!tracked(b)) continue;
         Gradient& g = gradients_[at(b)];
@@ -99,7 +101,7 @@ void StageGradients::reduce(const Op& op, const Collective& c) {
 }
 
 // The gradient norm, clipping and the optimizer want whole sums.
-void StageGradients::consume(const Op& op, bool last) {
+void StageGradients::consume(const Op& op) {
     for (BufferId b : op.in) {
         if (plan_.buffers[at(b)].kind != MemoryKind::gradients) continue;
         Gradient& g = gradients_[at(b)];
@@ -107,7 +109,6 @@ void StageGradients::consume(const Op& op, bool last) {
         if (g.partial != 0) fault("gradient-partial", b, fmt::format("is used while still a summand over {}", axes_text(g.partial)));
         g.handed_on = true;
     }
-    (void)last;
 }
 
 // Copies, casts and sums of gradients: what comes out is a summand over what went in.
@@ -117,7 +118,7 @@ void StageGradients::move(const Op& op) {
     for (BufferId b : op.in) {
         if (!tracked(b)) continue;
         from_gradients = true;
-        if (!gradients_[at(b)].summed && std::find(op.out.begin(), op.out.end(), b) == op.out.end()) fault("gradient-missing", b, "is used without any summand");
+        if (!gradients_[at(b)].summed && std::find(op.out.begin(), op.out.end(), b) == op.out.end()) gradients_[at(b)].partial = partial_axes(plan_, facts_, b);
         partial = static_cast<AxisMask>(partial | gradients_[at(b)].partial);
         if (std::find(op.out.begin(), op.out.end(), b) == op.out.end()) gradients_[at(b)].handed_on = true;
     }
@@ -132,7 +133,7 @@ void StageGradients::move(const Op& op) {
 }
 
 void StageGradients::update(const Op& op) {
-    consume(op, true);
+    consume(op);
     for (BufferId b : op.out)
         if (plan_.buffers[at(b)].kind == MemoryKind::parameters) ++updated_[at(b)];
 }
@@ -164,9 +165,9 @@ void StageGradients::visit(const Op& op) {
     } else if (std::holds_alternative<OptimizerStep>(op.work)) {
         update(op);
     } else if (std::holds_alternative<GradientNorm>(op.work)) {
-        consume(op, false);
+        consume(op);
     } else if (const auto* p = std::get_if<Pointwise>(&op.work)) {
-        if (p->kind == PointwiseKind::scale) consume(op, false);
+        if (p->kind == PointwiseKind::scale) consume(op);
         else if (p->kind == PointwiseKind::copy) gather(op);
         else move(op);
     }

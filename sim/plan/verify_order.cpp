@@ -25,8 +25,8 @@ std::uint64_t mix(std::uint64_t x) {
     return x ^ (x >> 31);
 }
 
-// The access of a family in a range.
-struct FamilyTouch { std::int32_t family, first, last; QueueMask queues, waited; std::uint8_t port; bool write; };
+// The accesses of a family in a range: the earliest op of its entries or the latest of its exits.
+struct FamilyTouch { std::int32_t family, op; QueueMask queues, waited; std::uint8_t port; bool write; };
 
 struct Access { QueueMask queues = 0; Spot spot; bool write = false; };
 constexpr int most_accesses = 6;
@@ -40,23 +40,21 @@ class QuickOrder {
         find_families();
         const std::size_t queues = at(stage_.queues);
         waited_.assign(queues * queues, {});
-        const std::size_t instances = at(plan_.microbatches);
         history_.resize(history_size_);
-        (void)instances;
         return walk(0) && walk(1);
     }
 
   private:
     void find_families();
     bool walk(std::int32_t step);
-    void wait(const Block& block, const ActionDep& d, std::int32_t self_step);
+    void wait(const Block& block, const ActionDep& d, std::int32_t step);
     bool ordered(const FamilyTouch& t, const Access& earlier) const;
     History& history(const FamilyTouch& t, const Action& a) { return history_[at(start_[at(t.family)]) + (per_microbatch_[at(t.family)] ? at(std::max(0, a.microbatch[t.port])) : 0)]; }
 
     const Plan& plan_;
     const Facts& facts_;
     const Stage& stage_;
-    std::vector<std::vector<FamilyTouch>> touches_;   // by range, in the order of `first`
+    std::vector<std::vector<FamilyTouch>> entries_, exits_;   // by range; entries in the order of their ops
     std::vector<char> per_microbatch_;                // by family
     std::vector<std::int64_t> start_;                 // by family: where its instances begin in history_
     std::size_t history_size_ = 0;
@@ -64,44 +62,57 @@ class QuickOrder {
     std::vector<Spot> waited_;                        // [to][from]
 };
 
+std::vector<FamilyTouch> merged(std::vector<FamilyTouch> list, bool earliest) {
+    const auto key = [](const FamilyTouch& t) { return std::tuple(t.family, t.port, t.queues, t.write); };
+    std::sort(list.begin(), list.end(), [&](const FamilyTouch& a, const FamilyTouch& b) { return key(a) < key(b); });
+    std::size_t kept = 0;
+    for (const FamilyTouch& t : list) {
+        if (kept == 0 || key(list[kept - 1]) != key(t)) { list[kept++] = t; continue; }
+        FamilyTouch& into = list[kept - 1];
+        into.op = earliest ? std::min(into.op, t.op) : std::max(into.op, t.op);
+        into.waited &= t.waited;
+    }
+    list.resize(kept);
+    if (earliest) std::stable_sort(list.begin(), list.end(), [](const FamilyTouch& a, const FamilyTouch& b) { return a.op < b.op; });
+    return list;
+}
+
 void QuickOrder::find_families() {
-    std::unordered_map<std::int32_t, std::uint64_t> signature;
-    for (std::size_t r = 0; r < stage_.ranges.size(); ++r)
-        for (const Touch& t : stage_.ranges[r].touches) signature[t.storage] += mix(mix((r << 8) ^ (static_cast<std::uint64_t>(t.port) << 1) ^ (t.write ? 1u : 0u)) ^ t.queues);
+    std::vector<std::uint64_t> signature(plan_.buffers.size(), 0);
+    const auto sign = [&](std::size_t range, const Touch& t, bool exit) {
+        signature[at(t.storage)] += mix(mix((range << 8) ^ (static_cast<std::uint64_t>(t.port) << 2) ^ (exit ? 2u : 0u) ^ (t.write ? 1u : 0u)) ^ t.queues);
+    };
+    for (std::size_t r = 0; r < stage_.ranges.size(); ++r) {
+        for (const Touch& t : stage_.ranges[r].entries) sign(r, t, false);
+        for (const Touch& t : stage_.ranges[r].exits) sign(r, t, true);
+    }
     std::unordered_map<std::uint64_t, std::int32_t> known;
+    std::vector<std::int32_t> family_of(plan_.buffers.size(), -1);
+    const auto family = [&](BufferId b) {
+        if (family_of[at(b)] >= 0) return family_of[at(b)];
+        const bool many = facts_.per_microbatch[at(b)] != 0;
+        const auto [it, fresh] = known.try_emplace(mix(signature[at(b)] ^ (many ? 1u : 0u)), static_cast<std::int32_t>(per_microbatch_.size()));
+        if (fresh) {
+            per_microbatch_.push_back(many);
+            start_.push_back(static_cast<std::int64_t>(history_size_));
+            history_size_ += many ? at(plan_.microbatches) : 1;
+        }
+        return family_of[at(b)] = it->second;
+    };
+    const auto of_family = [&](const std::vector<Touch>& touches) {
+        std::vector<FamilyTouch> list;
+        for (const Touch& t : touches) list.push_back({family(t.storage), t.op, t.queues, t.waited, t.port, t.write});
+        return list;
+    };
     for (const Range& range : stage_.ranges) {
-        auto& list = touches_.emplace_back();
-        for (const Touch& t : range.touches) {
-            const bool many = facts_.per_microbatch[at(t.storage)] != 0;
-            const auto [it, fresh] = known.try_emplace(signature[t.storage] ^ (many ? 1u : 0u), static_cast<std::int32_t>(per_microbatch_.size()));
-            if (fresh) {
-                per_microbatch_.push_back(many);
-                start_.push_back(static_cast<std::int64_t>(history_size_));
-                history_size_ += many ? at(plan_.microbatches) : 1;
-            }
-            list.push_back({it->second, t.first, t.last, t.queues, t.waited, t.port, t.write});
-        }
-        const auto key = [](const FamilyTouch& t) { return std::tuple(t.family, t.port, t.queues, t.write); };
-        std::sort(list.begin(), list.end(), [&](const FamilyTouch& a, const FamilyTouch& b) { return key(a) < key(b); });
-        std::size_t kept = 0;
-        for (std::size_t k = 0; k < list.size(); ++k) {
-            if (kept > 0 && key(list[kept - 1]) == key(list[k])) {
-                FamilyTouch& into = list[kept - 1];
-                into.first = std::min(into.first, list[k].first);
-                into.last = std::max(into.last, list[k].last);
-                into.waited &= list[k].waited;
-            } else {
-                list[kept++] = list[k];
-            }
-        }
-        list.resize(kept);
-        std::stable_sort(list.begin(), list.end(), [](const FamilyTouch& a, const FamilyTouch& b) { return a.first < b.first; });
+        entries_.push_back(merged(of_family(range.entries), true));
+        exits_.push_back(merged(of_family(range.exits), false));
     }
 }
 
-void QuickOrder::wait(const Block& block, const ActionDep& d, std::int32_t self_step) {
+void QuickOrder::wait(const Block& block, const ActionDep& d, std::int32_t step) {
     const std::int32_t count = static_cast<std::int32_t>(stage_.program->actions.size());
-    const std::int32_t on = d.on_action < 0 ? (self_step - 1) * count + count + d.on_action : self_step * count + d.on_action;
+    const std::int32_t on = step * count + d.on_action;   // negative in the first step: before it all
     if (on < 0) return;
     const Action& other = stage_.program->actions[at(on % count)];
     const Spot spot{on, d.on_op};
@@ -128,29 +139,27 @@ bool QuickOrder::walk(std::int32_t step) {
         const Action& a = program.actions[at(index)];
         const Block& block = plan_.blocks[at(a.block)];
         const std::int32_t self = step * count + index;
-        const auto& touches = touches_[at(stage_.range_of[at(index)])];
+        const std::size_t range = at(stage_.range_of[at(index)]);
         std::int32_t d = a.deps_begin;
-        for (const FamilyTouch& t : touches) {
-            if (step == 1 && per_microbatch_[at(t.family)]) continue;
-            for (; d < a.deps_end && program.deps[at(d)].op <= t.first; ++d) wait(block, program.deps[at(d)], step);
+        for (const FamilyTouch& t : entries_[range]) {
+            if (step == 1 && per_microbatch_[at(t.family)]) continue;   // new ones each step
+            for (; d < a.deps_end && program.deps[at(d)].op <= t.op; ++d) wait(block, program.deps[at(d)], step);
             const History& h = history(t, a);
             for (std::int32_t k = 0; k < h.count; ++k)
-                if (const Access& e = h.list[at(k)]; e.spot.action != self && (t.write || e.write) && !ordered(t, e)) return false;
+                if (const Access& e = h.list[at(k)]; (t.write || e.write) && !ordered(t, e)) return false;
         }
         for (; d < a.deps_end; ++d) wait(block, program.deps[at(d)], step);
-        for (const FamilyTouch& t : touches) {   // a write supersedes what was there before this action
-            if (!t.write || (step == 1 && per_microbatch_[at(t.family)])) continue;
-            History& h = history(t, a);
-            h.count = static_cast<std::int32_t>(std::remove_if(h.list.begin(), h.list.begin() + h.count, [&](const Access& e) { return e.spot.action != self; }) - h.list.begin());
-        }
-        for (const FamilyTouch& t : touches) {
+        for (const Wait& w : stage_.ranges[range].waits) waited_[at(w.to) * at(stage_.queues) + at(w.from)] = {self, w.op};
+        for (const FamilyTouch& t : exits_[range])
+            if (t.write && !(step == 1 && per_microbatch_[at(t.family)])) history(t, a).count = 0;   // supersedes what was there before
+        for (const FamilyTouch& t : exits_[range]) {
             if (step == 1 && per_microbatch_[at(t.family)]) continue;
             History& h = history(t, a);
             std::int32_t k = 0;
             while (k < h.count && !(h.list[at(k)].queues == t.queues && h.list[at(k)].write == t.write)) ++k;
             if (k == most_accesses) return false;
             if (k == h.count) ++h.count;
-            h.list[at(k)] = {t.queues, {self, t.last}, t.write};
+            h.list[at(k)] = {t.queues, {self, t.op}, t.write};
         }
     }
     return true;
@@ -171,8 +180,9 @@ class ExactOrder {
             }
         clock_.assign(at(n) * width_, 0);
         last_.assign(width_, -1);
+        tracked_.assign(plan_.buffers.size(), 0);
         for (const Range& r : stage_.ranges)
-            for (const Touch& t : r.touches) tracked_.emplace(t.storage, static_cast<std::int32_t>(tracked_.size()));
+            for (const Touch& t : r.entries) tracked_[at(t.storage)] = 1;
         for (std::int32_t step = 0; step < 2; ++step) {
             // A microbatch's buffers are new ones in the next step.
             for (auto& [key, state] : states_)
@@ -201,7 +211,7 @@ class ExactOrder {
     std::size_t width_;
     std::vector<std::int64_t> base_;                  // by action over two steps: number of its first op
     std::vector<std::int64_t> clock_, row_, last_;
-    std::unordered_map<std::int32_t, std::int32_t> tracked_;
+    std::vector<char> tracked_;                       // by buffer: storages met on several queues
     std::unordered_map<std::int64_t, StorageState> states_;   // by storage and instance
 };
 
@@ -227,11 +237,9 @@ void ExactOrder::action(std::int32_t step, std::int32_t index) {
         for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) {
             const ActionDep& dep = program.deps[at(d)];
             if (dep.op != i) continue;
-            const std::int32_t on = dep.on_action < 0 ? step * count + dep.on_action : step * count + dep.on_action;
-            const std::int32_t absolute = dep.on_action < 0 ? on : on;
-            if (absolute < 0) continue;
-            const Action& other = program.actions[at(absolute % count)];
-            join(base_[at(absolute)] + dep.on_op - other.first);
+            const std::int32_t on = step * count + dep.on_action;   // negative in the first step: before it all
+            if (on < 0) continue;
+            join(base_[at(on)] + dep.on_op - program.actions[at(on % count)].first);
         }
         each_access(plan_, op, [&](BufferId b, int port, bool write) { touch(op, step, index, i, b, port, write, queues); });
         for (std::size_t q = 0; q < width_; ++q) {
@@ -243,7 +251,7 @@ void ExactOrder::action(std::int32_t step, std::int32_t index) {
 
 void ExactOrder::touch(const Op&, std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write, QueueMask queues) {
     const BufferId root = facts_.root[at(b)];
-    if (!tracked_.contains(root)) return;
+    if (!tracked_[at(root)]) return;
     const Program& program = *stage_.program;
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
     const std::int64_t mb = facts_.per_microbatch[at(root)] ? std::max(0, program.actions[at(index)].microbatch[at(port)]) : 0;

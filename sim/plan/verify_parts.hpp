@@ -72,16 +72,21 @@ struct Effect { BufferId id; std::uint8_t port, bits; };
 
 using QueueMask = std::uint64_t;   // of a stage's own numbering of queues
 
-// The accesses of one storage by one set of queues in a range: first and last op, and the queues that its ops have, by the range's
-// own dependencies, already waited for.
-struct Touch { std::int32_t storage; std::int32_t first, last; QueueMask queues, waited; std::uint8_t port; bool write; };
+// An access of a storage: `waited` are the queues that its op has waited for within the range.
+struct Touch { std::int32_t storage; std::int32_t op; QueueMask queues, waited; std::uint8_t port; bool write; };
+
+// At the end of a range, queue `to` has waited for op `op` of queue `from`.
+struct Wait { std::int8_t to, from; std::int32_t op; };
 
 struct Accumulation { BufferId gradient; std::int32_t op; };
 
 struct Range {
     std::int32_t block = 0, first = 0, last = 0;
     std::vector<Effect> effects;
-    std::vector<Touch> touches;                  // of storages met on several queues of the stage, in the order of `first`
+    // Of storages met on several queues of the stage. What comes before the range meets the entries: all up to a storage's first
+    // write. What comes behind it meets the exits: its last write and the reads since.
+    std::vector<Touch> entries, exits;
+    std::vector<Wait> waits;
     std::vector<Accumulation> accumulations;     // into gradients
 };
 

@@ -27,6 +27,7 @@ struct Cell {
     std::uint32_t stamp = 0;
     State alive = State::unknown, written = State::unknown;
     std::uint8_t bits = 0;
+    bool tracked = false, entered = false;    // of a storage: it meets several queues; the range has written it
     std::int32_t writer = -1, readers = -1;   // of a storage: its last timed write, and the reads since (a list in readers_)
 };
 
@@ -77,7 +78,8 @@ class RangeCheck {
     int width_ = 0;
     std::vector<std::int32_t> rows_, row_, last_;   // row_: of the op at hand; last_: by queue, its last op, -1
     std::vector<QueueMask> masks_;
-    std::vector<Touch> touches_;
+    QueueMask waited_ = 0;                           // of the op at hand
+    std::vector<Touch> entries_;
 };
 
 void RangeCheck::begin_op(const Stage& stage, const Op& op) {
@@ -93,7 +95,9 @@ void RangeCheck::begin_op(const Stage& stage, const Op& op) {
     for (std::int32_t d : op.deps)
         if (d >= first_) join(d);
     std::int32_t* mine = &rows_[at(op_ - first_) * w];
+    waited_ = 0;
     for (std::size_t q = 0; q < w; ++q) {
+        if (row_[q] > 0) waited_ |= QueueMask{1} << q;
         mine[q] = row_[q];
         if (mask >> q & 1) mine[q] = op_ + 1, last_[q] = op_;
     }
@@ -157,10 +161,10 @@ void RangeCheck::access(const Op& op, BufferId b, int port, bool write, QueueMas
         c.written = State::yes;
     }
     if (!tracked) return;
-    QueueMask waited = 0;
-    for (std::size_t q = 0; q < at(width_); ++q)
-        if (row_[q] > 0) waited |= QueueMask{1} << q;
-    touches_.push_back({root, op_, op_, queues, waited, static_cast<std::uint8_t>(port), write});
+    r.tracked = true;
+    if (r.entered) return;
+    r.entered = write;
+    entries_.push_back({root, op_, queues, waited_, static_cast<std::uint8_t>(port), write});
 }
 
 void RangeCheck::summarise(Range& range) {
@@ -170,14 +174,22 @@ void RangeCheck::summarise(Range& range) {
         const Cell& c = cells_[at(touched_[k])];
         if (c.bits != 0 && !closed(id, port)) range.effects.push_back({id, static_cast<std::uint8_t>(port), c.bits});
     }
-    std::erase_if(touches_, [&](const Touch& t) { return closed(t.storage, t.port); });
-    const auto key = [](const Touch& t) { return std::tuple(t.storage, t.port, t.queues, t.write); };
-    std::stable_sort(touches_.begin(), touches_.end(), [&](const Touch& a, const Touch& b) { return key(a) < key(b); });
-    for (const Touch& t : touches_) {
-        if (range.touches.empty() || key(range.touches.back()) != key(t)) { range.touches.push_back(t); continue; }
-        range.touches.back().last = t.last;
-        range.touches.back().waited &= t.waited;
+    for (const Touch& t : entries_)
+        if (!closed(t.storage, t.port)) range.entries.push_back(t);
+    for (std::int32_t i : touched_) {
+        const BufferId id = i / max_ports;
+        const int port = i % max_ports;
+        const Cell& c = cells_[at(i)];
+        if (!c.tracked || closed(id, port)) continue;
+        const auto leave = [&](std::int32_t op, bool write) { range.exits.push_back({id, op, masks_[at(op - first_)], 0, static_cast<std::uint8_t>(port), write}); };
+        if (c.writer >= 0) leave(c.writer, true);
+        for (std::int32_t k = c.readers; k >= 0; k = readers_[at(k)].next) leave(readers_[at(k)].op, false);
     }
+    for (int to = 0; to < width_; ++to)
+        for (int from = 0; from < width_ && last_[at(to)] >= 0; ++from) {
+            const std::int32_t ended = rows_[at(last_[at(to)] - first_) * at(width_) + at(from)];
+            if (from != to && ended > 0) range.waits.push_back({static_cast<std::int8_t>(to), static_cast<std::int8_t>(from), ended - 1});
+        }
 }
 
 void RangeCheck::run(const Stage& stage, const std::vector<QueueMask>& met_on, Range& range) {
@@ -187,7 +199,7 @@ void RangeCheck::run(const Stage& stage, const std::vector<QueueMask>& met_on, R
     ++stamp_;
     touched_.clear();
     readers_.clear();
-    touches_.clear();
+    entries_.clear();
     last_.assign(at(width_), -1);
     rows_.resize(at(range.last - range.first) * at(width_));
     masks_.resize(at(range.last - range.first));
@@ -219,7 +231,7 @@ Stage split(const Plan& plan, const Program& program) {
         if (it != known.end()) { s.range_of.push_back(*it); continue; }
         known.push_back(static_cast<std::int32_t>(s.ranges.size()));
         s.range_of.push_back(known.back());
-        s.ranges.push_back({a.block, a.first, a.last, {}, {}, {}});
+        s.ranges.push_back({a.block, a.first, a.last, {}, {}, {}, {}, {}});
     }
     s.queue_index.assign(at(first_comm_queue) + plan.communicators.size(), -1);
     const auto meet = [&](QueueId q) {
