@@ -62,6 +62,18 @@ struct Weaver {
     std::pair<std::int64_t, bool> run_position(std::size_t index) const;
     bool last_of_chunk(std::size_t index) const;
     std::vector<std::size_t> position_in_kind;   // of each compute step among those of its kind and chunk
+
+    // How many runs use a bucket's gathered weights now, and how many will still add to its gradients: runs of different chunks and
+    // directions overlap, and tied embeddings belong to a bucket of one chunk and are used by another.
+    struct Use { int weights = 0, gradients = 0; };
+    std::map<const Bucket*, Use> uses;
+    std::map<BufferId, const Bucket*> bucket_of_buffer;   // of parameters and gradients
+    void find_buckets();
+
+    // Pieces of a block, one a unit, in its own order (backward blocks run their units last to first), and the buckets each touches.
+    struct Piece { std::int32_t first, last; int unit; std::vector<const Bucket*> buckets; };
+    std::map<std::int32_t, std::vector<Piece>> pieces_of_block;
+    const std::vector<Piece>& pieces_of(std::int32_t block, int chunk);
 };
 
 bool completes_gradients(const ScheduleInfo& info, StepKind k) { return info.splits_backward ? k == StepKind::weight : k == StepKind::backward; }
@@ -98,7 +110,7 @@ void Weaver::compute(std::size_t index) {
     const bool first_gradient = !forward && (l.schedule->splits_backward ? step.kind == StepKind::input : true);
     const bool reduce_now = dp.active() && completes && (dp.reduces_each_run() ? ends_run(index) : last_of_chunk(index) && l.scenario.strategy.overlap.grad_reduce);
     const bool gather_now = dp.gathers_in_step && starts_run(index) && (forward || (!dp.keeps_until_backward && first_gradient));
-    const bool release_now = dp.gathers_in_step && ends_run(index) && (forward ? !dp.keeps_until_backward : completes || l.schedule->splits_backward);
+    const bool release_now = dp.gathers_in_step && ends_run(index) && (forward ? !dp.keeps_until_backward : first_gradient);
     const bool acquire_now = dp.reduces_each_run() && first_gradient && starts_run(index);
     const bool whole_root = l.plan.stages == 1;   // FSDP's root unit (embedding and head) stays gathered through forward and backward
 
@@ -106,58 +118,106 @@ void Weaver::compute(std::size_t index) {
         push(id, 0, size, mb);
         return;
     }
-    const Block& block = l.plan.blocks[static_cast<std::size_t>(id)];
+    const std::vector<Piece>& pieces = pieces_of(id, step.chunk);
     const Graph& g = l.graphs[static_cast<std::size_t>(step.chunk)];
-    const auto unit_of = [&](std::int32_t op) { return block.ops[static_cast<std::size_t>(op)].unit; };
     const auto root = [&](int unit) { return whole_root && (g.unit_names[static_cast<std::size_t>(unit)] == "embedding" || g.unit_names[static_cast<std::size_t>(unit)] == "head"); };
-    const auto bucket_of = [&](int unit) -> const Bucket* {
-        for (const Bucket& b : buckets)
-            if (std::find(b.units.begin(), b.units.end(), unit) != b.units.end()) return &b;
-        return nullptr;
-    };
-    // Pieces of the block, one a unit, in its own order (backward blocks run their units last to first).
-    struct Piece { std::int32_t first, last; int unit; };
-    std::vector<Piece> pieces;
-    for (std::size_t u = 0; u < block.unit_begin.size(); ++u) {
-        const std::int32_t begin = block.unit_begin[u], end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : size;
-        if (begin < end) pieces.push_back({begin, end, unit_of(begin)});
-    }
+    // Gathered in the forward pass and kept until the backward pass is through.
+    const auto kept = [&](const Bucket& b) { return dp.keeps_until_backward || std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); }); };
     std::vector<std::int32_t> piece_action(pieces.size(), -1);
-    std::size_t gathered = 0;
+    std::vector<const Bucket*> gathered, acquired;
+    const auto once = [](std::vector<const Bucket*>& list, const Bucket* b) {
+        if (std::find(list.begin(), list.end(), b) != list.end()) return false;
+        list.push_back(b);
+        return true;
+    };
+    const auto last_piece_of = [&](const Bucket* b) {
+        std::size_t last = 0;
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+            if (std::find(pieces[i].buckets.begin(), pieces[i].buckets.end(), b) != pieces[i].buckets.end()) last = i;
+        return last;
+    };
     const auto gather = [&](std::size_t i) {   // the parameters of piece i, kept at most two units ahead of the computation
         if (!gather_now || i >= pieces.size()) return;
-        const Bucket* b = bucket_of(pieces[i].unit);
-        if (!b || b->gather < 0 || (root(pieces[i].unit) && !forward)) return;
-        const std::int32_t a = push_block(b->gather);
-        if (i >= 2 && piece_action[i - 2] >= 0) wait_for_action(a, first_timed_op(b->gather), piece_action[i - 2]);
+        for (const Bucket* b : pieces[i].buckets) {
+            if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || uses[b].weights++ > 0) continue;
+            const std::int32_t a = push_block(b->gather);
+            if (i >= 2 && piece_action[i - 2] >= 0) wait_for_action(a, first_timed_op(b->gather), piece_action[i - 2]);
+        }
+    };
+    const auto release = [&](const Bucket* b) {
+        if (b->release >= 0 && uses[b].weights > 0 && --uses[b].weights == 0) push_block(b->release);
+    };
+    const auto reduce = [&](const Bucket* b) {
+        if (b->reduce >= 0 && uses[b].gradients > 0 && --uses[b].gradients == 0) push_block(b->reduce);
     };
     const std::size_t ahead = l.scenario.strategy.overlap.param_gather ? 2 : 1;
-    if (gather_now && forward && whole_root)
+    if (forward && whole_root)
         for (std::size_t i = 0; i < pieces.size(); ++i)
             if (root(pieces[i].unit)) gather(i);
-    std::vector<char> reduced(buckets.size(), 0);
+    std::size_t next = 0;
     for (std::size_t i = 0; i < pieces.size(); ++i) {
-        for (; gathered < pieces.size() && gathered < i + ahead; ++gathered)
-            if (!(forward && root(pieces[gathered].unit))) gather(gathered);
+        for (; next < pieces.size() && next < i + ahead; ++next) gather(next);
         if (acquire_now)
-            if (const Bucket* b = bucket_of(pieces[i].unit); b && b->acquire >= 0) push_block(b->acquire);
+            for (const Bucket* b : pieces[i].buckets)
+                if (b->acquire >= 0 && once(acquired, b) && uses[b].gradients++ == 0) push_block(b->acquire);
         piece_action[i] = push(id, pieces[i].first, pieces[i].last, mb);
-        if (release_now && !(forward && root(pieces[i].unit)))
-            if (const Bucket* b = bucket_of(pieces[i].unit); b && b->release >= 0) push_block(b->release);
-        if (!reduce_now) continue;
-        for (std::size_t k = 0; k < buckets.size(); ++k) {
-            const bool done = std::all_of(buckets[k].units.begin(), buckets[k].units.end(), [&](int u) {
-                return std::any_of(pieces.begin(), pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, [&](const Piece& p) { return p.unit == u; });
-            });
-            if (done && !reduced[k]) { reduced[k] = 1; if (buckets[k].reduce >= 0) push_block(buckets[k].reduce); }
+        for (const Bucket* b : pieces[i].buckets) {
+            if (last_piece_of(b) != i) continue;
+            if (release_now && !(forward && kept(*b))) release(b);
+            if (reduce_now) reduce(b);
         }
     }
-    if (release_now && whole_root && !forward)
-        for (const Bucket& b : buckets)   // a root unit without ops of its own in this block
-            if (b.release >= 0 && std::none_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end(); })) push_block(b.release);
-    if (reduce_now)
-        for (std::size_t k = 0; k < buckets.size(); ++k)
-            if (!reduced[k] && buckets[k].reduce >= 0) push_block(buckets[k].reduce);
+    // Buckets of the chunk without a piece of their own in this block.
+    for (const Bucket& b : buckets) {
+        if (std::any_of(pieces.begin(), pieces.end(), [&](const Piece& p) { return std::find(p.buckets.begin(), p.buckets.end(), &b) != p.buckets.end(); })) continue;
+        if (release_now && !forward && kept(b)) release(&b);
+        if (reduce_now) reduce(&b);
+    }
+}
+
+void Weaver::find_buckets() {
+    for (const auto& of_chunk : dp.buckets)
+        for (const Bucket& b : of_chunk)
+            for (std::int32_t i : b.parameters) {
+                if (b.stage != stage) continue;
+                const Parameter& p = l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)];
+                bucket_of_buffer[p.weight] = bucket_of_buffer[p.gradient] = &b;
+            }
+    if (!dp.active() || dp.reduces_each_run()) return;
+    // Reduced once a step: when every chunk that adds to it has done so.
+    for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
+        if (l.graphs[static_cast<std::size_t>(c)].stage != stage) continue;
+        const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(c)];
+        std::vector<const Bucket*> met;
+        for (const Piece& p : pieces_of(l.schedule->splits_backward ? ends.weight : ends.backward, c)) met.insert(met.end(), p.buckets.begin(), p.buckets.end());
+        for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)]) met.push_back(&b);
+        std::sort(met.begin(), met.end());
+        met.erase(std::unique(met.begin(), met.end()), met.end());
+        for (const Bucket* b : met) ++uses[b].gradients;
+    }
+}
+
+const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) {
+    const auto [it, fresh] = pieces_of_block.try_emplace(id);
+    std::vector<Piece>& pieces = it->second;
+    if (!fresh) return pieces;
+    const Block& block = l.plan.blocks[static_cast<std::size_t>(id)];
+    const auto add = [](Piece& p, const Bucket* b) {
+        if (std::find(p.buckets.begin(), p.buckets.end(), b) == p.buckets.end()) p.buckets.push_back(b);
+    };
+    for (std::size_t u = 0; u < block.unit_begin.size(); ++u) {
+        const std::int32_t begin = block.unit_begin[u], end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : static_cast<std::int32_t>(block.ops.size());
+        if (begin == end) continue;
+        Piece p{begin, end, block.ops[static_cast<std::size_t>(begin)].unit, {}};
+        for (const Bucket& b : dp.buckets[static_cast<std::size_t>(chunk)])
+            if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) add(p, &b);
+        for (std::int32_t i = begin; i < end; ++i)
+            for (const auto* list : {&block.ops[static_cast<std::size_t>(i)].in, &block.ops[static_cast<std::size_t>(i)].out})
+                for (BufferId b : *list)
+                    if (const auto found = bucket_of_buffer.find(b); found != bucket_of_buffer.end()) add(p, found->second);
+        pieces.push_back(std::move(p));
+    }
+    return pieces;
 }
 
 void Weaver::run() {
@@ -167,6 +227,7 @@ void Weaver::run() {
     for (std::size_t i = 0; i < steps.size(); ++i)
         if (!steps[i].is_exchange) position_in_kind[i] = counts[{static_cast<int>(steps[i].step.kind), steps[i].step.chunk}]++;
     program.stage = static_cast<std::int16_t>(stage);
+    find_buckets();
     push_block(make_begin_block(l, dp, stage));
     for (std::size_t i = 0; i < steps.size(); ++i) {
         if (steps[i].is_exchange) exchange(steps[i]);
@@ -224,7 +285,7 @@ void arrange(Lowering& l) {
     const DataParallel dp = data_parallel(l);
     std::map<std::string, std::int32_t> exchange_blocks;
     for (int stage = 0; stage < l.plan.stages; ++stage) {
-        Weaver w{l, dp, stage, steps[static_cast<std::size_t>(stage)], {}, exchange_blocks, {}, {}};
+        Weaver w{l, dp, stage, steps[static_cast<std::size_t>(stage)], {}, exchange_blocks, {}, {}, {}, {}, {}};
         w.run();
         l.explicit_deps.push_back(std::move(w.explicit_deps));
         l.plan.programs.push_back(std::move(w.program));
