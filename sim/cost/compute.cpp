@@ -123,7 +123,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     return std::visit(
         Overloaded{
             [&](const Linear& w) -> KernelTime {
-                return {gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), 1};
+                // A framework's grouped linear is a kernel an expert, on a few streams side by side.
+                return {gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), static_cast<int>(w.groups)};
             },
             [&](const Matmul& w) -> KernelTime {
                 // Forward is one product; backward has one for each operand, of the same size.
@@ -150,6 +151,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 return memory_time(pointwise, kernels, memory, w, activation, wide);
             },
             [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, whole_loss); },
+            [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Permute& w) { return memory_time(pointwise, kernels, memory, w); },
             [&](const OptimizerStep& w) -> KernelTime {
                 if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
                 return memory_time(pointwise, kernels, memory, w, buffers());

@@ -22,6 +22,7 @@ const char* entry_name(PointwiseKind k) {
     case PointwiseKind::dropout:
         return "dropout";
     case PointwiseKind::add:
+    case PointwiseKind::merge:
         return "add";
     case PointwiseKind::bias_dropout_add:
         return "bias-dropout-add";
@@ -70,6 +71,15 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Softmax& op, double buffer_bytes) {
     return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes,
                     op.fused);
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Router& op, double buffer_bytes) {
+    return by_entry(t, k, d, "router", op.direction, static_cast<double>(op.tokens * op.experts), buffer_bytes, op.fused);
+}
+
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Permute& op) {
+    const char* name = op.part == Permute::Part::gather ? "permute" : op.part == Permute::Part::scatter ? "unpermute" : "sort-rows";
+    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0, op.fused);   // a token is read once for each of its rows
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, bool whole) {

@@ -21,6 +21,8 @@ KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels,
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Norm& op, double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op,
                        double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Router& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Permute& op);
 // whole: not split over ranks and left to PyTorch's own eager loss.
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op, bool whole);
 // element_bytes: of the activation; wide_gradient: the dense gradient is added into one of 4-byte elements.

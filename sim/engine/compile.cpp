@@ -72,7 +72,7 @@ struct ProgramCompiler {
         for (std::size_t i = 0; i < list.size(); ++i) {
             const Pattern& o = list[i];
             if (o.transfer != p.transfer || o.bytes != p.bytes) continue;
-            if (p.transfer || (o.collective.kind == p.collective.kind && o.collective.dtype == p.collective.dtype)) return static_cast<std::int32_t>(i);
+            if (p.transfer || (o.collective.kind == p.collective.kind && o.collective.dtype == p.collective.dtype && o.collective.copies == p.collective.copies)) return static_cast<std::int32_t>(i);
         }
         list.push_back(p);
         return static_cast<std::int32_t>(list.size() - 1);

@@ -1,231 +1,149 @@
-#include "sim/model/forward.hpp"
+#include "sim/model/builder.hpp"
 
-#include <fmt/format.h>
+#include "sim/scenario/parameters.hpp"
 
 namespace orrery {
-namespace {
 
-struct Builder {
-    const Scenario& s;
-    Graph g;
-    std::int64_t tokens, h, d;
-    std::int16_t layer = -1, unit = -1;
-    DType act;                                    // dtype of activations and parameters
+AttentionShape Builder::attention_shape() const {
+    AttentionShape a;
+    a.batch = s.training.micro_batch_size;
+    a.seq_q = a.seq_kv = s.training.sequence_length;
+    a.heads = s.model.attention_heads;
+    a.kv_heads = s.model.kv_heads;
+    a.qk_dim = a.v_dim = d;
+    if (const AttentionSpec& latent = s.model.attention; latent.kind == AttentionSpec::Kind::mla) {
+        a.kv_heads = a.heads;
+        a.qk_dim = latent.qk_nope_head_dim + latent.qk_rope_head_dim;
+        a.v_dim = latent.v_head_dim;
+    }
+    a.causal = s.model.attention.causal;
+    a.window = s.model.attention.sliding_window;
+    return a;
+}
 
-    Builder(const Scenario& scenario, int chunk)
-        : s(scenario), tokens(s.training.micro_batch_size * s.training.sequence_length), h(s.model.hidden_size), d(s.model.head_dim) {
-        g.chunk = chunk;
-        switch (s.training.precision) {
-        case DType::fp32:
-        case DType::tf32: act = DType::fp32; break;
-        case DType::fp16: act = DType::fp16; break;
-        default: act = DType::bf16;
-        }
-    }
+ValueId Builder::fused_attention(ValueId qkv) {
+    const AttentionShape a = attention_shape();
+    const ValueId o = rows("attention", a.heads * a.v_dim, DimKind::parallel, act);
+    const ValueId lse = value("attention.lse", {tokens, a.heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
+    Node& n = node(NodeKind::attention, "attention", {qkv}, {o, lse});
+    n.attention = a;
+    n.dropout = s.model.dropout;
+    return o;
+}
 
-    void begin_unit(std::string title, int layer_index) {
-        unit = static_cast<std::int16_t>(g.units++);
-        layer = static_cast<std::int16_t>(layer_index);
-        g.unit_names.push_back(std::move(title));
-    }
-    std::string prefix() const { return layer >= 0 ? fmt::format("l{}.", layer) : std::string{}; }
-
-    // Activations are split over the data-parallel ranks by whole sequences, along their first dimension.
-    ValueId value(const std::string& what, std::vector<std::int64_t> shape, std::vector<DimKind> dims, DType dtype) {
-        Value v;
-        v.name = prefix() + what;
-        v.shape = std::move(shape);
-        v.dims = std::move(dims);
-        v.dtype = dtype;
-        v.placement.set(Axis::dp, PlacementKind::sharded, 0);
-        v.placement.set(Axis::dpr, PlacementKind::sharded, 0);
-        return g.add(std::move(v));
-    }
-    ValueId rows(const std::string& what, std::int64_t cols, DimKind kind, DType dtype) { return value(what, {tokens, cols}, {DimKind::seq, kind}, dtype); }
-    ValueId parameter(const std::string& tensor, std::vector<std::int64_t> shape, std::vector<DimKind> dims) {
-        Value v;
-        v.name = tensor;
-        v.shape = std::move(shape);
-        v.dims = std::move(dims);
-        v.dtype = act;
-        v.parameter = true;
-        return g.add(std::move(v));
-    }
-    Node& node(NodeKind kind, const std::string& what, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<ValueId> params = {}) {
-        Node n;
-        n.kind = kind;
-        n.name = prefix() + what;
-        n.layer = layer;
-        n.unit = unit;
-        n.in = std::move(in);
-        n.out = std::move(out);
-        n.params = std::move(params);
-        n.gemm_dtype = s.training.precision == DType::tf32 ? DType::tf32 : act;
-        n.fused = s.strategy.fused;
-        g.nodes.push_back(std::move(n));
-        return g.nodes.back();
-    }
-
-    ValueId norm(const std::string& what, ValueId x) {
-        const bool layernorm = s.model.norm == NormKind::layernorm;
-        const ValueId out = rows(what, h, DimKind::hidden, act);
-        const ValueId statistics = value(what + ".stats", {tokens, layernorm ? 2 : 1}, {DimKind::seq, DimKind::other}, DType::fp32);
-        std::vector<ValueId> params{parameter(prefix() + what + ".weight", {h}, {DimKind::hidden})};
-        if (layernorm) params.push_back(parameter(prefix() + what + ".bias", {h}, {DimKind::hidden}));
-        node(NodeKind::norm, what, {x}, {out, statistics}, params).fused = s.runtime.fused_norm;
-        return out;
-    }
-
-    // y[tokens, n] = x[tokens, k] W[n, k]^T (+ b). Column: the output's columns are what tensor parallelism divides; row: the input's.
-    ValueId linear(const std::string& what, ValueId x, std::int64_t n, std::int64_t k, bool column, bool bias) {
-        const DimKind out_kind = column ? DimKind::parallel : DimKind::hidden, in_kind = column ? DimKind::hidden : DimKind::parallel;
-        const ValueId y = rows(what, n, out_kind, act);
-        std::vector<ValueId> params{parameter(prefix() + what + ".weight", {n, k}, {out_kind, in_kind})};
-        if (bias) params.push_back(parameter(prefix() + what + ".bias", {n}, {out_kind}));
-        node(NodeKind::linear, what, {x}, {y}, params);
-        return y;
-    }
-
-    // The bias of a row-parallel linear is added behind its reduction, with the dropout.
-    ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias) {
-        const ValueId y = rows(what, h, DimKind::hidden, act);
-        std::vector<ValueId> out{y}, params;
-        if (s.model.dropout > 0) out.push_back(rows(what + ".mask", h, DimKind::hidden, DType::boolean));
-        if (bias) params.push_back(parameter(prefix() + bias_of + ".bias", {h}, {DimKind::hidden}));
-        Node& n = node(NodeKind::residual, what, {branch, x}, out, params);
-        n.dropout = s.model.dropout;
-        return y;
-    }
-
-    AttentionShape attention_shape() const {
-        AttentionShape a;
-        a.batch = s.training.micro_batch_size;
-        a.seq_q = a.seq_kv = s.training.sequence_length;
-        a.heads = s.model.attention_heads;
-        a.kv_heads = s.model.kv_heads;
-        a.qk_dim = a.v_dim = d;
-        a.causal = s.model.attention.causal;
-        a.window = s.model.attention.sliding_window;
-        return a;
-    }
-
-    ValueId fused_attention(ValueId qkv) {
-        const AttentionShape a = attention_shape();
-        const ValueId o = rows("attention", a.heads * a.v_dim, DimKind::parallel, act);
-        const ValueId lse = value("attention.lse", {tokens, a.heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
-        Node& n = node(NodeKind::attention, "attention", {qkv}, {o, lse});
+ValueId Builder::unfused_attention(ValueId qkv) {
+    const AttentionShape a = attention_shape();
+    // [heads, batch x seq_q x seq_kv]: heads are what tensor parallelism divides.
+    const auto square = [&](const std::string& what, DType t) {
+        return value(what, {a.batch * a.seq_q * a.seq_kv, a.heads}, {DimKind::other, DimKind::parallel}, t);
+    };
+    const auto add = [&](NodeKind k, const std::string& what, std::vector<ValueId> in, std::vector<ValueId> out) {
+        Node& n = node(k, what, std::move(in), std::move(out));
         n.attention = a;
         n.dropout = s.model.dropout;
-        return o;
+        n.fused = k == NodeKind::softmax ? s.runtime.fused_softmax : s.strategy.fused;
+    };
+    const ValueId scores = square("scores", act);
+    add(NodeKind::scores, "scores", {qkv}, {scores});
+    ValueId p = square("softmax", act);
+    add(NodeKind::softmax, "softmax", {scores}, {p});
+    if (s.model.dropout > 0) {
+        const ValueId dropped = square("attention_dropout", act), mask = square("attention_dropout.mask", DType::boolean);
+        add(NodeKind::attention_dropout, "attention_dropout", {p}, {dropped, mask});
+        p = dropped;
     }
+    const ValueId o = rows("attention", a.heads * a.v_dim, DimKind::parallel, act);
+    add(NodeKind::context, "context", {p, qkv}, {o});
+    return o;
+}
 
-    ValueId unfused_attention(ValueId qkv) {
-        const AttentionShape a = attention_shape();
-        // [heads, batch x seq_q x seq_kv]: heads are what tensor parallelism divides.
-        const auto square = [&](const std::string& what, DType t) {
-            return value(what, {a.batch * a.seq_q * a.seq_kv, a.heads}, {DimKind::other, DimKind::parallel}, t);
-        };
-        const auto add = [&](NodeKind k, const std::string& what, std::vector<ValueId> in, std::vector<ValueId> out) {
-            Node& n = node(k, what, std::move(in), std::move(out));
-            n.attention = a;
-            n.dropout = s.model.dropout;
-            n.fused = k == NodeKind::softmax ? s.runtime.fused_softmax : s.strategy.fused;
-        };
-        const ValueId scores = square("scores", act);
-        add(NodeKind::scores, "scores", {qkv}, {scores});
-        ValueId p = square("softmax", act);
-        add(NodeKind::softmax, "softmax", {scores}, {p});
-        if (s.model.dropout > 0) {
-            const ValueId dropped = square("attention_dropout", act), mask = square("attention_dropout.mask", DType::boolean);
-            add(NodeKind::attention_dropout, "attention_dropout", {p}, {dropped, mask});
-            p = dropped;
-        }
-        const ValueId o = rows("attention", a.heads * a.v_dim, DimKind::parallel, act);
-        add(NodeKind::context, "context", {p, qkv}, {o});
-        return o;
+ValueId Builder::attention_branch(ValueId n1) {
+    const Model& m = s.model;
+    if (m.attention.kind == AttentionSpec::Kind::mla) return latent_attention_branch(n1);
+    const std::int64_t width = (m.attention_heads + 2 * static_cast<std::int64_t>(m.kv_heads)) * d;
+    ValueId qkv = linear("qkv", n1, width, h, true, m.bias || m.attention.qkv_bias);
+    if (m.attention.qk_norm) {
+        const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
+        const ValueId stats = value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
+        Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, {out, stats},
+                       {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}), parameter(prefix() + "k_norm.weight", {d}, {DimKind::other})});
+        n.attention = attention_shape();
+        n.fused = s.runtime.fused_norm;
+        qkv = out;
     }
-
-    ValueId attention_branch(ValueId n1) {
-        const Model& m = s.model;
-        const std::int64_t width = (m.attention_heads + 2 * static_cast<std::int64_t>(m.kv_heads)) * d;
-        ValueId qkv = linear("qkv", n1, width, h, true, m.bias || m.attention.qkv_bias);
-        if (m.attention.qk_norm) {
-            const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
-            const ValueId stats = value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
-            Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, {out, stats},
-                           {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}), parameter(prefix() + "k_norm.weight", {d}, {DimKind::other})});
-            n.attention = attention_shape();
-            n.fused = s.runtime.fused_norm;
-            qkv = out;
-        }
-        if (m.position == PositionKind::rope) {
-            const ValueId out = rows("rope", width, DimKind::parallel, act);
-            node(NodeKind::rope, "rope", {qkv}, {out}).attention = attention_shape();
-            qkv = out;
-        }
-        const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
-        return linear("proj", o, h, m.attention_heads * d, false, false);
+    if (m.position == PositionKind::rope) {
+        const ValueId out = rows("rope", width, DimKind::parallel, act);
+        node(NodeKind::rope, "rope", {qkv}, {out}).attention = attention_shape();
+        qkv = out;
     }
+    const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
+    return linear("proj", o, h, m.attention_heads * d, false, false);
+}
 
-    ValueId mlp_branch(ValueId n2) {
-        const Model& m = s.model;
-        const ValueId f = linear("fc1", n2, m.ffn_size * (m.gated() ? 2 : 1), h, true, m.bias);
-        const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act);
-        node(NodeKind::activation, "act", {f}, {a});
-        return linear("fc2", a, h, m.ffn_size, false, false);
-    }
+ValueId Builder::mlp_branch(ValueId n2) {
+    const Model& m = s.model;
+    const ValueId f = linear("fc1", n2, m.ffn_size * (m.gated() ? 2 : 1), h, true, m.bias);
+    const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act);
+    node(NodeKind::activation, "act", {f}, {a});
+    return linear("fc2", a, h, m.ffn_size, false, false);
+}
 
-    ValueId transformer_layer(ValueId x) {
-        const Model& m = s.model;
-        const ValueId n1 = norm("norm1", x);
-        const ValueId attended = attention_branch(n1);
-        if (m.parallel_block) {   // attention and MLP both read norm1; two residual adds
-            const ValueId y = residual("residual1", attended, x, "proj", m.bias);
-            return residual("residual2", mlp_branch(n1), y, "fc2", m.bias);
-        }
+ValueId Builder::transformer_layer(ValueId x) {
+    const Model& m = s.model;
+    const ValueId n1 = norm("norm1", x);
+    const ValueId attended = attention_branch(n1);
+    if (m.parallel_block) {   // attention and MLP both read norm1; two residual adds
         const ValueId y = residual("residual1", attended, x, "proj", m.bias);
-        return residual("residual2", mlp_branch(norm("norm2", y)), y, "fc2", m.bias);
+        if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n1), y, "", false);
+        return residual("residual2", mlp_branch(n1), y, "fc2", m.bias);
     }
+    const ValueId y = residual("residual1", attended, x, "proj", m.bias);
+    const ValueId n2 = norm("norm2", y);
+    if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n2), y, "", false);
+    return residual("residual2", mlp_branch(n2), y, "fc2", m.bias);
+}
 
-    ValueId embedding() {
-        const Model& m = s.model;
-        begin_unit("embedding", -1);
-        const std::int64_t vocab = padded_vocabulary(s);
-        ValueId x = rows("embedding", h, DimKind::hidden, act);
-        node(NodeKind::embedding, "embedding", {}, {x}, {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden})});
-        if (m.position == PositionKind::learned) {
-            const ValueId y = rows("positions", h, DimKind::hidden, act);
-            const std::int64_t positions = m.max_positions > 0 ? m.max_positions : s.training.sequence_length;
-            node(NodeKind::positions, "positions", {x}, {y}, {parameter("positions.weight", {positions, h}, {DimKind::other, DimKind::hidden})});
-            x = y;
-        }
-        if (m.embedding_norm) x = norm("embedding_norm", x);
-        if (m.dropout > 0) {
-            const ValueId y = rows("embedding_dropout", h, DimKind::hidden, act), mask = rows("embedding_dropout.mask", h, DimKind::hidden, DType::boolean);
-            node(NodeKind::dropout, "embedding_dropout", {x}, {y, mask}).dropout = m.dropout;
-            x = y;
-        }
-        return x;
+ValueId Builder::embedding() {
+    const Model& m = s.model;
+    begin_unit("embedding", -1);
+    const std::int64_t vocab = padded_vocabulary(s);
+    ValueId x = rows("embedding", h, DimKind::hidden, act);
+    node(NodeKind::embedding, "embedding", {}, {x}, {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden})});
+    if (m.position == PositionKind::learned) {
+        const ValueId y = rows("positions", h, DimKind::hidden, act);
+        const std::int64_t positions = m.max_positions > 0 ? m.max_positions : s.training.sequence_length;
+        node(NodeKind::positions, "positions", {x}, {y}, {parameter("positions.weight", {positions, h}, {DimKind::other, DimKind::hidden})});
+        x = y;
     }
-
-    void head(ValueId x) {
-        begin_unit("head", -1);
-        if (s.model.final_norm) x = norm("final_norm", x);
-        const std::int64_t vocab = padded_vocabulary(s);
-        const ValueId logits = rows("logits", vocab, DimKind::parallel, act);
-        const std::string tensor = s.model.tied_embeddings ? "embedding.weight" : "head.weight";
-        node(NodeKind::linear, "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
-        const ValueId loss = rows("loss", 1, DimKind::other, DType::fp32);
-        const ValueId softmax = rows("loss.softmax", vocab, DimKind::parallel, DType::fp32);
-        const ValueId stats = rows("loss.stats", 2, DimKind::other, DType::fp32);
-        std::vector<ValueId> out{loss, softmax, stats};
-        // Eager cross-entropy keeps the log-softmax beside the fp32 copy of the logits.
-        if (!s.runtime.fused_loss) out.push_back(rows("loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
-        node(NodeKind::cross_entropy, "loss", {logits}, out).fused = s.runtime.fused_loss;
+    if (m.embedding_norm) x = norm("embedding_norm", x);
+    if (m.dropout > 0) {
+        const ValueId y = rows("embedding_dropout", h, DimKind::hidden, act), mask = rows("embedding_dropout.mask", h, DimKind::hidden, DType::boolean);
+        node(NodeKind::dropout, "embedding_dropout", {x}, {y, mask}).dropout = m.dropout;
+        x = y;
     }
-};
+    return x;
+}
 
-} // namespace
+// Logits of the shared head and the loss of them; `what` comes before their names.
+void Builder::loss(const std::string& what, ValueId x) {
+    const std::int64_t vocab = padded_vocabulary(s);
+    const ValueId logits = rows(what + "logits", vocab, DimKind::parallel, act);
+    const std::string tensor = s.model.tied_embeddings ? "embedding.weight" : "head.weight";
+    node(NodeKind::linear, what + "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
+    g.nodes.back().keeps_precision = true;
+    const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
+    const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, DType::fp32);
+    const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
+    std::vector<ValueId> out{loss, softmax, stats};
+    // Eager cross-entropy keeps the log-softmax beside the fp32 copy of the logits.
+    if (!s.runtime.fused_loss) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
+    node(NodeKind::cross_entropy, what + "loss", {logits}, out).fused = s.runtime.fused_loss;
+}
+
+void Builder::head(ValueId x) {
+    begin_unit("head", -1);
+    loss("", s.model.final_norm ? norm("final_norm", x) : x);
+}
 
 std::int64_t padded_vocabulary(const Scenario& s) {
     const std::int64_t t = s.strategy.tensor_parallel;
@@ -249,8 +167,13 @@ std::vector<Graph> forward_graphs(const Scenario& s) {
             x = b.transformer_layer(x);
         }
         b.layer = -1;
-        if (c + 1 == split.size()) b.head(x);
-        else b.g.output = x;
+        if (c + 1 == split.size()) {
+            b.predict_further_tokens(x);
+            b.layer = -1;
+            b.head(x);
+        } else {
+            b.g.output = x;
+        }
         if (b.g.units == 0) b.begin_unit("empty", -1);
         graphs.push_back(std::move(b.g));
     }

@@ -20,6 +20,7 @@ BufferId Emitter::need(ValueId v) {
         emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard, whole);
         return whole;
     }
+    if (n.kind == NodeKind::gather_context) return gather_context(n, need(n.in[0]), make(value(v).name + ".gathered", value(v), value(v).dtype), ".gather");
     if (n.kind == NodeKind::enter) return need(n.in[0]);
     if (!n.recompute || value(v).saved) return forward_buffer[static_cast<std::size_t>(v)];
     if (recomputed[static_cast<std::size_t>(v)] < 0) recompute_run(p);
@@ -80,8 +81,6 @@ void Emitter::flush_weight_ops() {
     pending.clear();
 }
 
-namespace {
-
 Placement gradient_placement(const Placement& p) {
     Placement g = p;
     for (PlacementKind& k : g.kind) {
@@ -90,8 +89,6 @@ Placement gradient_placement(const Placement& p) {
     }
     return g;
 }
-
-} // namespace
 
 // dW += dy^T x, into the main gradient, or by way of a temporary where the framework does not fuse the accumulation.
 void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
@@ -116,7 +113,8 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     } else {
         input = need(x);
     }
-    const Linear work{Direction::weight_gradient, rows(n.out[0]), w.shape[0], w.shape[1], 1, n.gemm_dtype, s().runtime.fused_weight_gradient_accumulation ? grad : act, s().runtime.fused_weight_gradient_accumulation};
+    Linear work = linear_work(n, Direction::weight_gradient, s().runtime.fused_weight_gradient_accumulation ? grad : act);
+    work.accumulate = s().runtime.fused_weight_gradient_accumulation;
     if (s().runtime.fused_weight_gradient_accumulation) {
         ops.push_back(make_op(n.name + ".wgrad", work, {dy, input, main}, {main}));
     } else {
@@ -135,7 +133,6 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
 
 void Emitter::backward_linear(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
-    const Value& w = value(n.params[0]);
     if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4) {
         const BufferId quantised = make(n.name + ".dy.cast", value(n.out[0]), n.gemm_dtype);
         l.buffer(quantised).placement = l.buffer(dy).placement;
@@ -149,7 +146,7 @@ void Emitter::backward_linear(const Node& n, BufferId dy) {
     const DType act = activation_dtype(s());
     const BufferId dx = make(value(x).name + ".grad", value(x), act);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
-    Op& op = emit(n.name + ".dgrad", Linear{Direction::input_gradient, rows(n.out[0]), w.shape[0], w.shape[1], 1, n.gemm_dtype, act}, {dy, weight(n.params[0])}, {dx});
+    Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), {dy, weight(n.params[0])}, {dx});
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
     add_gradient(x, dx, true);
 }
@@ -185,10 +182,12 @@ void Emitter::backward_attention(const Node& n, BufferId dy) {
     const std::int64_t batch = a.batch * a.heads;
     switch (n.kind) {
     case NodeKind::attention: {
-        const BufferId dqkv = fresh(n.in[0]);
-        const BufferId qkv = need(n.in[0]), o = need(n.out[0]), lse = need(n.out[1]);
-        emit(n.name + ".bwd", attention_work(n, Direction::backward, act), {dy, qkv, o, lse}, {dqkv});
-        add_gradient(n.in[0], dqkv, true);
+        std::vector<BufferId> in{dy}, out;   // packed, or in parts
+        for (ValueId v : n.in) in.push_back(need(v));
+        for (ValueId v : n.out) in.push_back(need(v));
+        for (ValueId v : n.in) out.push_back(fresh(v));
+        emit(n.name + ".bwd", attention_work(n, Direction::backward, act), in, out);
+        for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
         break;
     }
     case NodeKind::context: {   // dP = dO V^T;  dV = P^T dO, the V part of dqkv
@@ -221,7 +220,9 @@ void Emitter::backward(const Node& n) {
     phase = Phase::backward_input;
     const DType act = activation_dtype(s());
     const BufferId dy = n.kind == NodeKind::cross_entropy ? -1 : gradient[static_cast<std::size_t>(n.out[0])];
-    if (n.kind != NodeKind::enter) flush_weight_ops();
+    // An exchange is issued before the weight gradients it can hide.
+    const bool exchange = (n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) && s().strategy.overlap.expert_parallel;
+    if (n.kind != NodeKind::enter && !exchange) flush_weight_ops();
     // A parameter all tensor-parallel ranks hold, used on their different parts of the activations: each has a summand of its gradient.
     for (ValueId p : n.params)
         if (value(p).placement.on(Axis::tp) == PlacementKind::invariant && value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
@@ -235,6 +236,7 @@ void Emitter::backward(const Node& n) {
         for (ValueId p : n.params) list.push_back(weight_gradient(p));
         return list;
     };
+    if (backward_experts(n, dy) || backward_latent(n, dy)) return;
     switch (n.kind) {
     case NodeKind::embedding: {
         const BufferId grad = weight_gradient(n.params[0]);
@@ -267,10 +269,17 @@ void Emitter::backward(const Node& n) {
     case NodeKind::linear: backward_linear(n, dy); break;
     case NodeKind::rope: {
         const BufferId dx = fresh(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::rope, Direction::backward, rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused}, {dy}, {dx});
+        std::vector<BufferId> parts;
+        for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::rope, Direction::backward, rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused}, parts, {dx});
         add_gradient(n.in[0], dx, true);
         break;
     }
+    case NodeKind::split:
+    case NodeKind::gather_context:
+    case NodeKind::to_heads:
+    case NodeKind::from_heads:
+    case NodeKind::ring_attention: backward_context(n, dy); break;
     case NodeKind::attention:
     case NodeKind::context:
     case NodeKind::scores:
@@ -316,7 +325,14 @@ void Emitter::backward(const Node& n) {
             add_gradient(n.in[0], whole, true);
         }
         break;
+    default: break;   // the rules of emit_moe.cpp and emit_latent.cpp
     }
+}
+
+BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) {
+    const BufferId b = make(value(v).name + suffix, value(v), activation_dtype(s()));
+    l.buffer(b).placement = gradient_placement(value(v).placement);
+    return b;
 }
 
 namespace {

@@ -24,6 +24,12 @@ CommId Lowering::add_communicator(std::string name, AxisMask axes, std::vector<s
     return id;
 }
 
+CommId Lowering::add_expert_communicator(std::string name, AxisMask axes) {
+    const CommId id = add_communicator(std::move(name), axes);
+    plan.communicators[static_cast<std::size_t>(id)].expert = true;
+    return id;
+}
+
 Emitter::Emitter(Lowering& lowering, const Graph& graph) : l(lowering), g(graph) {
     const std::size_t n = g.values.size();
     forward_buffer.assign(n, -1);
@@ -46,6 +52,7 @@ BufferId Emitter::make(const std::string& name, const Value& like, DType dtype) 
     b.stage = static_cast<std::int16_t>(g.stage);
     b.chunk = static_cast<std::int16_t>(g.chunk);
     b.placement = like.placement;
+    b.expert = like.expert;
     return l.add(std::move(b));
 }
 
@@ -74,9 +81,9 @@ Op& Emitter::push(Op op) {
     return block->ops.back();
 }
 
-Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out) {
-    Op op = make_op(name, Collective{kind, l.comm("tp"), bytes, dtype}, {in}, {out});
-    op.queue = queue_of(l.comm("tp"));
+Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out, const char* comm) {
+    Op op = make_op(name, Collective{kind, l.comm(comm), bytes, dtype}, {in}, {out});
+    op.queue = queue_of(l.comm(comm));
     return push(std::move(op));
 }
 
@@ -91,7 +98,8 @@ std::int32_t Emitter::parameter_index(ValueId v) {
     p.chunk = g.chunk;
     p.unit = unit;
     p.elements = elements(value);
-    p.matrix = value.shape.size() == 2;
+    p.matrix = value.shape.size() >= 2;
+    p.expert = value.expert;
     Buffer w;
     w.name = "w." + value.name;
     w.shape = value.shape;
@@ -102,6 +110,7 @@ std::int32_t Emitter::parameter_index(ValueId v) {
     w.stage = static_cast<std::int16_t>(g.stage);
     w.chunk = static_cast<std::int16_t>(g.chunk);
     w.placement = value.placement;
+    w.expert = value.expert;
     Buffer grad = w;
     grad.name = "g." + value.name;
     grad.dtype = l.scenario.training.gradient_dtype;
@@ -110,6 +119,7 @@ std::int32_t Emitter::parameter_index(ValueId v) {
     grad.scope = Scope::step;
     grad.placement.set(Axis::dp, PlacementKind::partial);
     grad.placement.set(Axis::dpr, PlacementKind::partial);
+    grad.placement.set(Axis::cp, PlacementKind::partial);   // each context rank has its own tokens
     p.weight = l.add(std::move(w));
     p.gradient = l.add(std::move(grad));
     parameters.push_back(std::move(p));
@@ -121,7 +131,7 @@ BufferId Emitter::tokens_buffer(const char* what) {
         if (l.plan.buffers[i].stage == g.stage && l.plan.buffers[i].name == what) return static_cast<BufferId>(i);
     Buffer b;
     b.name = what;
-    b.shape = {s().training.micro_batch_size * s().training.sequence_length};
+    b.shape = {s().training.micro_batch_size * s().training.sequence_length / s().strategy.context_parallel};
     b.dtype = DType::int64;
     b.bytes = bytes(b.shape, b.dtype) * l.plan.microbatches;   // the rank's whole batch of a step
     b.kind = MemoryKind::workspace;
@@ -129,6 +139,7 @@ BufferId Emitter::tokens_buffer(const char* what) {
     b.stage = static_cast<std::int16_t>(g.stage);
     b.placement.set(Axis::dp, PlacementKind::sharded);
     b.placement.set(Axis::dpr, PlacementKind::sharded);
+    b.placement.set(Axis::cp, PlacementKind::sharded);
     return l.add(std::move(b));
 }
 
@@ -150,6 +161,7 @@ BufferId Emitter::output_for(ValueId v, std::vector<BufferId>& out, bool recompu
 namespace {
 
 double computed_share(const AttentionShape& a) {
+    if (a.share > 0) return a.share;
     const double s = static_cast<double>(a.seq_kv);
     if (a.window > 0 && a.window < a.seq_kv) {
         const double w = a.window;
@@ -176,6 +188,13 @@ Attention Emitter::attention_work(const Node& n, Direction direction, DType dtyp
     return {direction, a.batch, a.seq_q, a.seq_kv, a.heads, a.kv_heads, a.qk_dim, a.v_dim, a.causal, computed_share(a), dtype, kernel, n.dropout};
 }
 
+// A weight of three dimensions is one matrix for each expert of this rank; they share the rows.
+Linear Emitter::linear_work(const Node& n, Direction direction, DType out) const {
+    const auto& w = value(n.params[0]).shape;
+    if (w.size() == 2) return {direction, rows(n.out[0]), w[0], w[1], 1, n.gemm_dtype, out};
+    return {direction, (rows(n.out[0]) + w[0] - 1) / w[0], w[1], w[2], w[0], n.gemm_dtype, out};
+}
+
 PointwiseKind Emitter::activation_work() const { return pointwise_of(s().model.activation); }
 
 void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputing) {
@@ -190,6 +209,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     };
     const DType dtype = n.out.empty() ? DType::bf16 : value(n.out[0]).dtype;
     const AttentionShape& a = n.attention;
+    if (forward_experts(n, in, out, recomputing) || forward_latent(n, in, out, recomputing)) return;
     switch (n.kind) {
     case NodeKind::embedding:
         emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({tokens_buffer("tokens")}), {output(0)});
@@ -208,11 +228,14 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused}, with_weights(in), {output(0), output(1)});
         break;
     case NodeKind::linear:
-        emit(name, Linear{Direction::forward, rows(n.out[0]), value(n.params[0]).shape[0], value(n.params[0]).shape[1], 1, n.gemm_dtype, dtype}, with_weights(in), {output(0)});
+        emit(name, linear_work(n, Direction::forward, dtype), with_weights(in), {output(0)});
         break;
-    case NodeKind::rope:
-        emit(name, Pointwise{PointwiseKind::rope, Direction::forward, rows(n.out[0]) * (a.heads + a.kv_heads) * a.qk_dim, n.fused}, in, {output(0)});
+    case NodeKind::rope: {   // one packed result, or queries, keys and values apart
+        std::vector<BufferId> outs;
+        for (std::size_t i = 0; i < n.out.size(); ++i) outs.push_back(output(i));
+        emit(name, Pointwise{PointwiseKind::rope, Direction::forward, rows(n.out[0]) * (a.heads + a.kv_heads) * a.qk_dim, n.fused}, in, outs);
         break;
+    }
     case NodeKind::attention:
         emit(name, attention_work(n, Direction::forward, dtype), in, {output(0), output(1)});
         break;
@@ -249,6 +272,11 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit_collective(name, kind, bytes(value(n.in[0]).shape, dtype), dtype, in[0], result);
         break;
     }
+    case NodeKind::split:
+    case NodeKind::gather_context:
+    case NodeKind::to_heads:
+    case NodeKind::from_heads:
+    case NodeKind::ring_attention: forward_context(n, in, out, recomputing); break;
     case NodeKind::cross_entropy: {
         const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
         const BufferId loss = output(0), softmax = output(1);
@@ -275,6 +303,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
         break;
     }
+    default: break;   // the rules of emit_moe.cpp and emit_latent.cpp
     }
 }
 

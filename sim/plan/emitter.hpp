@@ -31,7 +31,7 @@ struct Emitter {
     Op make_op(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) const;
     Op& push(Op op);
     Op& emit(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) { return push(make_op(name, std::move(work), std::move(in), std::move(out))); }
-    Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out);
+    Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out, const char* comm = "tp");
     void set_place(const Node& n) { layer = n.layer; unit = n.unit; }
 
     BufferId tokens_buffer(const char* what);   // "tokens" or "labels" of this stage's ranks
@@ -49,9 +49,23 @@ struct Emitter {
     void flush_weight_ops();
     void hold_weight_op(Op op);
 
+    // Context parallelism's composites (emit_context.cpp).
+    BufferId gather_context(const Node& n, BufferId shard, BufferId whole, const char* suffix);
+    void forward_context(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
+    void backward_context(const Node& n, BufferId dy);
+
   private:
     Attention attention_work(const Node& n, Direction direction, DType dtype) const;
     PointwiseKind activation_work() const;
+    Linear linear_work(const Node& n, Direction direction, DType out) const;
+    // Mixtures of experts (emit_moe.cpp) and latent attention (emit_latent.cpp).
+    bool forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
+    bool backward_experts(const Node& n, BufferId dy);
+    void know_counts(const Node& n, BufferId counts, const std::string& suffix);
+    void move_rows(const Node& n, BufferId from, BufferId to, bool to_experts, const std::string& name);
+    bool forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
+    bool backward_latent(const Node& n, BufferId dy);
+    BufferId fresh_gradient(ValueId v, const char* suffix = ".grad");
     BufferId input_of(ValueId v, bool recomputing);
     BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
     void backward_linear(const Node& n, BufferId dy);
@@ -60,5 +74,8 @@ struct Emitter {
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);
     std::int32_t parameter_index(ValueId parameter);
 };
+
+// Of the gradient of a value placed so.
+Placement gradient_placement(const Placement& p);
 
 } // namespace orrery

@@ -25,6 +25,19 @@ const char* name(NodeKind k) {
     case NodeKind::enter: return "enter";
     case NodeKind::exit: return "exit";
     case NodeKind::cast: return "cast";
+    case NodeKind::narrow: return "narrow";
+    case NodeKind::concat: return "concat";
+    case NodeKind::latent_join: return "latent-join";
+    case NodeKind::route: return "route";
+    case NodeKind::permute: return "permute";
+    case NodeKind::dispatch: return "dispatch";
+    case NodeKind::combine: return "combine";
+    case NodeKind::unpermute: return "unpermute";
+    case NodeKind::split: return "split";
+    case NodeKind::gather_context: return "gather-context";
+    case NodeKind::to_heads: return "to-heads";
+    case NodeKind::from_heads: return "from-heads";
+    case NodeKind::ring_attention: return "ring-attention";
     }
     return "?";
 }

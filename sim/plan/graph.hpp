@@ -12,8 +12,8 @@ namespace orrery {
 using ValueId = std::int32_t;
 
 // What a dimension counts, for the passes that shard it. seq: tokens (batch x sequence). parallel: heads, ffn columns or vocabulary,
-// what tensor parallelism divides.
-enum class DimKind : std::uint8_t { seq, hidden, parallel, other };
+// what tensor parallelism divides. routed: rows sent to experts. expert: which expert. expert_parallel: an expert's ffn columns.
+enum class DimKind : std::uint8_t { seq, hidden, parallel, other, routed, expert, expert_parallel };
 
 struct Value {
     std::string name;                       // of an activation: inside its chunk; of a parameter: the logical tensor, global
@@ -22,6 +22,7 @@ struct Value {
     DType dtype = DType::bf16;
     Placement placement;
     bool parameter = false;
+    bool expert = false;                    // its placement is over the experts' mesh
     bool saved = false;                     // kept for the backward pass though its node is recomputed (a checkpoint)
 };
 
@@ -44,10 +45,27 @@ enum class NodeKind : std::uint8_t {
     enter,              // x -> x                                into a tensor-parallel region: invariant to varying, or gathered along seq
     exit,               // x -> x                                out of it: partial to invariant, or scattered along seq
     cast,               // x -> x                                to the GEMM's dtype
+    narrow,             // x -> y                                the last columns of x
+    concat,             // a, b -> y                             side by side
+    latent_join,        // q, kv, key's rope part -> qkv         rope, and that part of the key for every head
+    route,              // logits[, bias] -> probabilities, map, counts   which experts a token goes to
+    permute,            // x, map -> rows                        a row per token and expert, those of an expert together
+    dispatch,           // rows -> rows                          to the ranks of their experts
+    combine,            // rows -> rows                          and back
+    unpermute,          // rows, probabilities, map -> y         the weighted sum of a token's rows
+    split,              // packed -> parts                       queries, keys and values apart, for context parallelism
+    gather_context,     // k/v -> k/v of all tokens              along the context ranks
+    to_heads,           // q, k, v -> q, k, v                    all tokens of some heads for some tokens of all heads
+    from_heads,         // o -> o                                and back
+    ring_attention,     // q, k/v -> o, log-sum-exp, last k/v    k/v of the other context ranks as they come round
 };
 const char* name(NodeKind k);
 
-struct AttentionShape { std::int64_t batch = 1, seq_q = 1, seq_kv = 1, heads = 1, kv_heads = 1, qk_dim = 1, v_dim = 1; bool causal = true; int window = 0; };
+// share: the part of seq_q x seq_kv that is computed; 0: as causal and window say, of a square.
+struct AttentionShape { std::int64_t batch = 1, seq_q = 1, seq_kv = 1, heads = 1, kv_heads = 1, qk_dim = 1, v_dim = 1; bool causal = true; int window = 0; double share = 0; };
+
+// One step of ring attention: the keys that count of the block at hand, and the part of queries x these keys computed.
+struct RingStep { std::int64_t seq_kv; bool causal; double share; };
 
 struct Node {
     NodeKind kind;
@@ -56,11 +74,14 @@ struct Node {
     std::int16_t unit = 0;
     std::vector<ValueId> in, out, params;
     AttentionShape attention;               // attention, scores, softmax, attention_dropout, context, rope
+    std::vector<RingStep> ring;             // ring_attention: step i meets the block from i ranks before
     DType gemm_dtype = DType::bf16;         // linear
     bool fused = true;                      // one kernel, else the framework's eager sequence
     bool recompute = false;                 // its outputs are not saved for the backward pass
     bool along_seq = false;                 // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
     double dropout = 0;
+    bool keeps_precision = false;           // linear: stays in 16 bits where the others go lower (a router)
+    bool dispatches_tokens = false;         // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive
 };
 
 struct Graph {

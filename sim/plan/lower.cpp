@@ -19,7 +19,8 @@ void build_forward(Lowering& l) {
     plan.stages = s.pipeline_parallel;
     plan.chunks_per_stage = s.virtual_pipeline;
     plan.microbatches = l.scenario.microbatches();
-    const int shard = s.shard_group_size > 0 ? s.shard_group_size : s.data_parallel;
+    // Gradients are summed over data and context ranks alike, so that a shard group spans both.
+    const int shard = s.shard_group_size > 0 ? std::max(1, s.shard_group_size / s.context_parallel) : s.data_parallel;
     plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, s.data_parallel / shard, s.pipeline_parallel};
     plan.mesh.order = parse_rank_order(s.rank_order);
     l.add_communicator("tp", mask(Axis::tp));
@@ -40,6 +41,8 @@ constexpr Pass recipe[] = {
     {"forward", build_forward, "the model, whole, a graph per chunk"},
     {"tensor-parallel", tensor_parallel, "first of the sharding passes: it sets the regions the others look at"},
     {"sequence-parallel", sequence_parallel, "needs the regions' ends"},
+    {"context-parallel", context_parallel, "behind tensor and sequence parallelism: its gathers and exchanges move what these left of K and V"},
+    {"expert-parallel", expert_parallel, "rows are counted from what the passes before left of the tokens"},
     {"precision", precision, "casts go inside the regions, so that gathers move the small type"},
     {"recompute", mark_recompute, "marks nodes; needs all of them"},
     {"adjoint", emit_blocks, "graphs become forward, backward and weight blocks"},

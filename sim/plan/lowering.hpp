@@ -18,6 +18,7 @@ struct Parameter {
     std::int64_t elements = 0;      // local to a rank, data parallelism aside
     int stage = 0, chunk = 0, unit = 0;
     bool matrix = false;            // a GEMM's operand (cast to fp8 where that is the precision)
+    bool expert = false;            // of the experts: divided and reduced over their own mesh
 };
 
 // The blocks of a chunk and the buffers at its ends.
@@ -48,6 +49,7 @@ struct Lowering {
     BufferId add(Buffer b) { plan.buffers.push_back(std::move(b)); return static_cast<BufferId>(plan.buffers.size()) - 1; }
     std::int32_t add(Block b) { plan.blocks.push_back(std::move(b)); return static_cast<std::int32_t>(plan.blocks.size()) - 1; }
     CommId add_communicator(std::string name, AxisMask axes, std::vector<std::int16_t> stages = {});
+    CommId add_expert_communicator(std::string name, AxisMask axes);   // axes of the experts' mesh
 };
 
 DType activation_dtype(const Scenario& scenario);

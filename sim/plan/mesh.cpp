@@ -32,6 +32,24 @@ int Mesh::rank_of(const Coordinates& c) const {
     return rank;
 }
 
+int Mesh::stride(Axis axis) const {
+    int step = 1;
+    for (Axis a : order) {
+        if (a == axis) break;
+        step *= extent(a);
+    }
+    return step;
+}
+
+int Mesh::stride_in_stage(Axis axis) const {
+    int step = 1;
+    for (Axis a : order) {
+        if (a == axis) break;
+        if (a != Axis::pp) step *= extent(a);
+    }
+    return step;
+}
+
 Coordinates Mesh::coordinates(int rank) const {
     Coordinates c{};
     for (Axis a : order) {

@@ -27,6 +27,8 @@ struct Mesh {
     int ranks() const;
     int rank_of(const Coordinates& c) const;
     Coordinates coordinates(int rank) const;
+    int stride(Axis a) const;            // between neighbours along it
+    int stride_in_stage(Axis a) const;   // the same, counting one stage's ranks alone
 };
 
 // "tp-cp-ep-dp-pp" as axes, fastest first; dpr follows dp. Throws std::invalid_argument naming the first bad word.

@@ -41,6 +41,7 @@ struct Buffer {
     Space space = Space::device;
     Scope scope = Scope::action;
     bool freed_by_send = false;         // its Free stands behind the transfer that sends it
+    bool expert = false;                // its placement is over the experts' mesh
     std::int16_t stage = 0;
     std::int16_t chunk = -1;
     Placement placement;
@@ -104,11 +105,13 @@ struct Communicator {
     std::string name;                   // "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "world"
     AxisMask axes = 0;
     std::vector<std::int16_t> stages;   // empty: each stage has its own instances
+    bool expert = false;                // its axes are the experts' mesh's
 };
 
 struct Plan {
     std::string name;
     Mesh mesh;
+    Mesh expert_mesh;                   // the same ranks as experts see them: tp is expert-tensor, dp expert-data parallelism; pp is common
     int stages = 1, chunks_per_stage = 1;
     std::int64_t microbatches = 1;
     std::vector<Communicator> communicators;
@@ -121,6 +124,10 @@ struct Plan {
 BufferId storage(const Plan& plan, BufferId b);   // the buffer whose bytes b names: b itself but for views
 
 std::vector<int> members(const Plan& plan, CommId c, int rank);
+const Mesh& mesh_of(const Plan& plan, const Communicator& comm);
+// How far apart in rank numbers the members of `comm` along one axis are: the i-th from the 0-th, for each i. Of experts, whose axes
+// fold over the ranks of a stage, in the order these ranks have.
+std::vector<int> steps_along(const Plan& plan, const Communicator& comm, Axis axis);
 int size(const Plan& plan, CommId c);   // members of each instance
 
 // Short stable text: one line an op (what `simrun plan` prints, and golden tests compare).

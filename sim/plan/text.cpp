@@ -31,7 +31,7 @@ std::string queue_text(const Plan& plan, QueueId q) {
 
 std::string shape_text(const Plan& plan, const Work& work) {
     return std::visit(Overloaded{
-                          [](const Linear& l) { return fmt::format("{} m{} n{} k{} {}", arrow(l.direction), l.m, l.n, l.k, name(l.dtype)); },
+                          [](const Linear& l) { return fmt::format("{} {}m{} n{} k{} {}", arrow(l.direction), l.groups > 1 ? fmt::format("{}x ", l.groups) : "", l.m, l.n, l.k, name(l.dtype)); },
                           [](const Matmul& m) { return fmt::format("{} {}x m{} n{} k{}", arrow(m.direction), m.batch, m.m, m.n, m.k); },
                           [](const Attention& a) { return fmt::format("{} b{} q{} kv{} h{}/{} d{}/{} share {:.4g}", arrow(a.direction), a.batch, a.seq_q, a.seq_kv, a.heads, a.kv_heads, a.qk_dim, a.v_dim, a.share); },
                           [](const Softmax& s) { return fmt::format("{} {}x{}", arrow(s.direction), s.rows, s.cols); },
@@ -39,6 +39,8 @@ std::string shape_text(const Plan& plan, const Work& work) {
                           [](const Pointwise& p) { return fmt::format("{} {}", arrow(p.direction), p.elements); },
                           [](const Embedding& e) { return fmt::format("{} {}x{} of {}", arrow(e.direction), e.tokens, e.hidden, e.vocab); },
                           [](const CrossEntropy& c) { return fmt::format("{}x{}", c.tokens, c.vocab); },
+                          [](const Router& r) { return fmt::format("{} {}x{} top {}", arrow(r.direction), r.tokens, r.experts, r.top_k); },
+                          [](const Permute& p) { return fmt::format("{} {} tokens {} rows x{}", arrow(p.direction), p.tokens, p.rows, p.cols); },
                           [](const OptimizerStep& o) { return fmt::format("{}", o.elements); },
                           [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
                           [&](const Collective& c) { return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count, plan.communicators[static_cast<std::size_t>(c.comm)].name); },
@@ -98,6 +100,10 @@ std::string to_text(const Plan& plan) {
     std::string text = fmt::format("plan {}: {} ranks, {} stages x {} chunks, {} microbatches\n", plan.name, plan.mesh.ranks(), plan.stages, plan.chunks_per_stage, plan.microbatches);
     text += "mesh, fastest first:";
     for (Axis a : plan.mesh.order) text += fmt::format(" {}={}", name(a), plan.mesh.extent(a));
+    if (!plan.expert_mesh.order.empty()) {
+        text += "\nexperts' mesh:";
+        for (Axis a : plan.expert_mesh.order) text += fmt::format(" {}={}", name(a), plan.expert_mesh.extent(a));
+    }
     text += "\ncommunicators:";
     for (std::size_t c = 0; c < plan.communicators.size(); ++c) text += fmt::format(" {}({})", plan.communicators[c].name, size(plan, static_cast<CommId>(c)));
     text += "\n\nblocks\n";

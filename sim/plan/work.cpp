@@ -28,6 +28,7 @@ const char* pointwise_name(PointwiseKind k) {
     case PointwiseKind::copy: return "copy";
     case PointwiseKind::zero: return "zero";
     case PointwiseKind::alibi: return "alibi";
+    case PointwiseKind::merge: return "merge";
     }
     return "?";
 }
@@ -49,6 +50,8 @@ const char* name(CollectiveKind k) {
     case CollectiveKind::reduce_scatter: return "reduce-scatter";
     case CollectiveKind::all_to_all: return "all-to-all";
     case CollectiveKind::broadcast: return "broadcast";
+    case CollectiveKind::shift: return "shift";
+    case CollectiveKind::shift_back: return "shift-back";
     }
     return "?";
 }
@@ -78,6 +81,8 @@ const char* kind_name(const Work& work) {
                           [](const Pointwise& p) { return pointwise_name(p.kind); },
                           [](const Embedding&) { return "embedding"; },
                           [](const CrossEntropy&) { return "cross-entropy"; },
+                          [](const Router&) { return "router"; },
+                          [](const Permute& p) { return p.part == Permute::Part::gather ? "permute" : p.part == Permute::Part::scatter ? "unpermute" : "sort-rows"; },
                           [](const OptimizerStep&) { return "optimizer"; },
                           [](const GradientNorm&) { return "gradient-norm"; },
                           [](const Collective& c) { return name(c.kind); },

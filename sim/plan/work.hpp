@@ -33,8 +33,8 @@ struct Attention { Direction direction; std::int64_t batch, seq_q, seq_kv, heads
 struct Softmax { Direction direction; std::int64_t rows, cols; bool causal; bool fused; };
 struct Norm { Direction direction; NormKind kind; std::int64_t rows, cols; bool fused; };
 
-enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, alibi };
-// elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
+enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, alibi, merge };
+// merge: two partial results of attention into one, by their log-sum-exps. elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; };
 
 struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };
@@ -43,15 +43,23 @@ struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };
 // gradient: softmax minus one-hot, in place where fused.
 struct CrossEntropy { enum class Part : std::uint8_t { maximum, sums, loss, gradient } part; std::int64_t tokens, vocab; bool fused; };
 
+// Of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their counts.
+struct Router { Direction direction; std::int64_t tokens, experts, top_k; bool sigmoid; int groups; bool fused; };
+// gather: rows of tokens in the order of their experts. scatter: the (weighted) sum of each token's rows. sort: rows that came from
+// several ranks, by expert. rows: on the experts' side; tokens: on the other.
+struct Permute { enum class Part : std::uint8_t { gather, scatter, sort } part; Direction direction; std::int64_t tokens, rows, cols; bool weighted, fused; };
+
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
 struct OptimizerStep { OptimizerKind kind; std::int64_t elements; bool fused; bool on_host; };
 struct GradientNorm { std::int64_t elements; bool fused; };
 
-enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast };
+enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, shift, shift_back };
 const char* name(CollectiveKind k);
 // bytes as nccl-tests counts them: all_reduce the buffer, all_gather the total received, reduce_scatter the total sent,
-// all_to_all a rank's whole send buffer, broadcast the message.
-struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; };
+// all_to_all a rank's whole send buffer, broadcast the message, shift what each member sends to the next one (shift_back: the one before), the
+// last to the first. copies > 0: an all_to_all of tokens each of which goes to that many
+// members, by one crossing to each node it goes to (at most node_limit of them; 0: any), and on inside (DeepEP).
+struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; std::int16_t copies = 0, node_limit = 0; };
 
 // One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.
 struct Transfer { CommId comm; bool send; Bytes bytes; BufferId buffer; std::uint8_t port; };
@@ -65,7 +73,7 @@ struct HostWork { Time duration; };       // data loading and the like, on the h
 struct Alloc { BufferId buffer; };
 struct Free { BufferId buffer; };
 
-using Work = std::variant<Linear, Matmul, Attention, Softmax, Norm, Pointwise, Embedding, CrossEntropy, OptimizerStep, GradientNorm,
+using Work = std::variant<Linear, Matmul, Attention, Softmax, Norm, Pointwise, Embedding, CrossEntropy, Router, Permute, OptimizerStep, GradientNorm,
                           Collective, Exchange, Copy, HostSync, HostWork, Alloc, Free>;
 
 Flops flops(const Work& work);

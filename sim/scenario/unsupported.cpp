@@ -9,13 +9,12 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     const auto refuse = [&](bool asked, const char* pointer, const std::string& what) {
         if (asked) problems.push_back({pointer, what + " is not modelled yet"});
     };
-    refuse(scenario.model.moe.has_value(), "/model/moe", "model.moe (a mixture of experts)");
-    refuse(scenario.model.attention.kind == AttentionSpec::Kind::mla, "/model/attention/kind", "model.attention.kind = mla");
+    refuse(scenario.model.moe && s.tensor_parallel > 1 && !s.sequence_parallel, "/strategy/sequence_parallel",
+           "a mixture of experts under tensor parallelism without strategy.sequence_parallel (Megatron refuses it too: each rank routes tokens of its own)");
     refuse(s.context_parallel > 1 && s.context_parallel_kind != ContextKind::allgather, "/strategy/context_parallel_kind",
            "strategy.context_parallel_kind other than allgather");
     refuse(s.context_parallel > 1 && scenario.runtime.attention_kernel == AttentionKernel::unfused, "/runtime/attention_kernel",
            "runtime.attention_kernel = unfused with context parallelism (nothing merges its parts)");
-    refuse(s.expert_parallel > 1, "/strategy/expert_parallel", "strategy.expert_parallel = " + std::to_string(s.expert_parallel));
     for (const char* schedule : {"dualpipe", "dualpipe-v", "pipedream-async"})
         refuse(s.schedule == schedule, "/strategy/schedule", "strategy.schedule = " + s.schedule);
     for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer},

@@ -39,13 +39,19 @@ Op memory_op(Work work, Phase phase) {
     return op;
 }
 
+// A bucket's shards lie on data and context ranks alike: both have gradients of tokens of their own.
+constexpr AxisMask shard_axes = mask(Axis::dp) | mask(Axis::cp);
+
 struct Maker {
     Lowering& l;
     DataParallel& dp;
     DType grad_dtype, act;
 
     std::string bucket_name(const Bucket& b) const {
-        return fmt::format("c{}.u{}", b.chunk, b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()));
+        return fmt::format("c{}.u{}{}", b.chunk, b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()), b.expert ? ".experts" : "");
+    }
+    CommId communicator(const Bucket& b, const char* name, AxisMask axes) const {
+        return b.expert ? l.add_expert_communicator(std::string("e") + name, axes) : l.add_communicator(name, axes);
     }
     const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)]; }
     std::vector<BufferId> gradients(const Bucket& b) const {
@@ -76,7 +82,8 @@ struct Maker {
         f.scope = scope;
         f.stage = static_cast<std::int16_t>(b.stage);
         f.chunk = static_cast<std::int16_t>(b.chunk);
-        f.placement.set(Axis::dp, over_shards);
+        f.expert = b.expert;
+        for (Axis a : {Axis::dp, Axis::cp}) f.placement.set(a, over_shards);
         if (over_shards == PlacementKind::partial) f.placement.set(Axis::dpr, over_shards);
         return l.add(std::move(f));
     }
@@ -85,19 +92,19 @@ struct Maker {
         Block out = block(b, BlockKind::reduce, "reduce");
         const Phase phase = Phase::gradient_reduce;
         // Unsharded, replicas of a shard group are ranks like the others.
-        const AxisMask axes = dp.sharded() ? mask(Axis::dp) : mask(Axis::dp) | mask(Axis::dpr);
-        const CommId comm = l.add_communicator(dp.fsdp && dp.sharded() ? "dp.shard" : "dp.reduce", axes);
+        const AxisMask axes = dp.sharded(b) ? shard_axes : shard_axes | mask(Axis::dpr);
+        const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
         std::vector<BufferId> whole = gradients(b);
-        const Bytes full = bytes({dp.sharded() ? b.shard_elements * dp.shards : b.elements}, grad_dtype);
+        const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, grad_dtype);
         const std::string name = bucket_name(b);
-        if (!dp.sharded()) {
+        if (!dp.sharded(b)) {
             out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
             b.reduce = l.add(std::move(out));
             return;
         }
         BufferId flat_copy = -1;
         if (dp.fsdp && dp.zero >= 2) {   // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
-            flat_copy = flat(b, "g.flat", b.shard_elements * dp.shards, grad_dtype, MemoryKind::communication, Scope::action, PlacementKind::partial);
+            flat_copy = flat(b, "g.flat", b.shard_elements * b.shards, grad_dtype, MemoryKind::communication, Scope::action, PlacementKind::partial);
             out.ops.push_back(memory_op(Alloc{flat_copy}, phase));
             out.ops.push_back(pointwise_op("flatten." + name, PointwiseKind::cast, b.elements, phase, whole, {flat_copy}));
             for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
@@ -112,8 +119,8 @@ struct Maker {
         out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
         if (flat_copy >= 0) out.ops.push_back(memory_op(Free{flat_copy}, phase));
         else if (dp.zero >= 2) for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
-        if (dp.replicas > 1) {
-            const CommId replica = l.add_communicator("dp.replica", mask(Axis::dpr));
+        if (b.replicas > 1) {
+            const CommId replica = communicator(b, "dp.replica", mask(Axis::dpr));
             out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype), grad_dtype, phase, {part}, {part}));
         }
         if (accumulates) {
@@ -128,14 +135,14 @@ struct Maker {
     void make_gather(Bucket& b) {
         Block out = block(b, BlockKind::gather, "gather");
         const Phase phase = Phase::param_gather;
-        const CommId comm = l.add_communicator(dp.fsdp ? "dp.shard" : "dp.gather", mask(Axis::dp));
-        const Bytes full = bytes({b.shard_elements * dp.shards}, act);
+        const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
+        const Bytes full = bytes({b.shard_elements * b.shards}, act);
         const std::string name = bucket_name(b);
         if (dp.gathers_in_step) for (BufferId w : weights(b)) out.ops.push_back(memory_op(Alloc{w}, phase));
         BufferId target = -1;
         const bool copies_out = l.scenario.strategy.framework == "fsdp2" && dp.gathers_in_step;   // per-parameter sharding
         if (copies_out) {
-            target = flat(b, "w.flat", b.shard_elements * dp.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant);
+            target = flat(b, "w.flat", b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant);
             out.ops.push_back(memory_op(Alloc{target}, phase));
         }
         out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, copies_out ? std::vector<BufferId>{target} : weights(b)));
@@ -162,8 +169,8 @@ struct Maker {
 
     void make_shards(Bucket& b) {
         // Megatron pads a bucket so that every rank's part is whole; 128 elements keep parts aligned.
-        const std::int64_t granule = static_cast<std::int64_t>(dp.shards) * (dp.fsdp ? 1 : 128);
-        b.shard_elements = (b.elements + granule - 1) / granule * granule / dp.shards;
+        const std::int64_t granule = static_cast<std::int64_t>(b.shards) * (dp.fsdp ? 1 : 128);
+        b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
         const bool own_storage = dp.zero >= 2;
         b.gradient_shard = flat(b, "g.shard", b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
         if (!own_storage) l.buffer(b.gradient_shard).storage = gradients(b)[0];   // in place, in the bucket's own memory
@@ -178,25 +185,28 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
     const auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
     std::vector<Bucket> buckets;
-    Bucket open;
-    const auto close = [&] {
-        if (!open.parameters.empty()) buckets.push_back(open);
-        open = Bucket{};
+    Bucket open[2];   // of what all share, of the experts
+    const auto close = [&](Bucket& b) {
+        if (!b.parameters.empty()) buckets.push_back(b);
+        b = Bucket{};
     };
-    for (int unit = g.units; unit-- > 0;) {
-        open.stage = g.stage;
-        open.chunk = chunk;
-        bool any = false;
-        for (std::size_t i = 0; i < parameters.size(); ++i) {
-            if (parameters[i].chunk != chunk || parameters[i].unit != unit) continue;
-            open.parameters.push_back(static_cast<std::int32_t>(i));
-            open.elements += parameters[i].elements;
-            any = true;
+    for (int unit = g.units; unit-- > 0;)
+        for (const bool expert : {false, true}) {
+            Bucket& b = open[expert];
+            b.stage = g.stage;
+            b.chunk = chunk;
+            b.expert = expert;
+            bool any = false;
+            for (std::size_t i = 0; i < parameters.size(); ++i) {
+                if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
+                b.parameters.push_back(static_cast<std::int32_t>(i));
+                b.elements += parameters[i].elements;
+                any = true;
+            }
+            if (any) b.units.push_back(unit);
+            if (any && (one_unit_each || bytes({b.elements}, grad_dtype) >= limit)) close(b);
         }
-        if (any) open.units.push_back(unit);
-        if (any && (one_unit_each || bytes({open.elements}, grad_dtype) >= limit)) close();
-    }
-    close();
+    for (Bucket& b : open) close(b);
     return buckets;
 }
 
@@ -206,11 +216,15 @@ DataParallel data_parallel(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
     DataParallel dp;
     dp.strategy = &st;
-    dp.shards = l.plan.mesh.extent(Axis::dp);
+    dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp);
     dp.replicas = l.plan.mesh.extent(Axis::dpr);
+    if (l.scenario.model.moe) {
+        dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp);
+        dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);
+    }
     dp.zero = st.zero_stage;
     dp.fsdp = st.framework == "fsdp" || st.framework == "fsdp2";
-    dp.gathers_in_step = dp.shards > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
+    dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
@@ -219,8 +233,10 @@ DataParallel data_parallel(Lowering& l) {
         const std::int64_t run = dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, l.plan.microbatches) : 1;
         const int runs = dp.reduces_each_run() ? static_cast<int>((l.plan.microbatches + run - 1) / run) : 1;
         for (Bucket& b : buckets) {
-            if (!dp.active()) continue;
-            if (dp.sharded()) maker.make_shards(b);
+            b.shards = b.expert ? dp.expert_shards : dp.shards;
+            b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
+            if (!dp.active(b)) continue;
+            if (dp.sharded(b)) maker.make_shards(b);
             // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
             if (dp.fsdp && dp.reduces_each_run() && run == 1)
                 for (BufferId g : maker.gradients(b)) {
@@ -228,7 +244,7 @@ DataParallel data_parallel(Lowering& l) {
                     l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
                 }
             maker.make_reduce(b, runs);
-            if (dp.sharded()) maker.make_gather(b);
+            if (dp.sharded(b)) maker.make_gather(b);
             if (dp.reduces_each_run()) maker.make_acquire(b);
         }
         dp.buckets.push_back(std::move(buckets));

@@ -10,6 +10,8 @@ namespace orrery {
 // Parameters reduced (and, sharded, gathered) together: those of neighbouring units of one chunk.
 struct Bucket {
     int stage = 0, chunk = 0;
+    bool expert = false;                      // of experts' parameters: their shards and sums are over expert-data ranks
+    int shards = 1, replicas = 1;             // ranks it is sharded over, and copies of that
     std::vector<int> units;                   // in backward order
     std::vector<std::int32_t> parameters;     // indices in Lowering::parameters[stage]
     std::int64_t elements = 0;                // local, tensor parallelism counted, data parallelism not
@@ -21,15 +23,19 @@ struct Bucket {
 
 struct DataParallel {
     const Strategy* strategy = nullptr;
-    int shards = 1, replicas = 1;             // ranks a bucket is sharded over, and copies of that
+    int shards = 1, replicas = 1;             // of what is not an expert's
+    int expert_shards = 1, expert_replicas = 1;
     int zero = 0;
     bool fsdp = false;                        // PyTorch FSDP's copies and its one communicator
     bool gathers_in_step = false;             // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
     bool keeps_until_backward = false;        // gathered in the forward pass, released behind the backward pass (FSDP's ZeRO-2)
     std::vector<std::vector<Bucket>> buckets; // by chunk, in backward order
 
-    bool active() const { return shards * replicas > 1; }
-    bool sharded() const { return shards > 1 && zero >= 1; }
+    bool active() const { return shards * replicas * expert_shards * expert_replicas > 1; }
+    bool sharded() const { return (shards > 1 || expert_shards > 1) && zero >= 1; }
+    bool shares_sharded() const { return shards > 1 && zero >= 1; }   // of what is not an expert's
+    bool active(const Bucket& b) const { return b.shards * b.replicas > 1; }
+    bool sharded(const Bucket& b) const { return b.shards > 1 && zero >= 1; }
     // Gradients are reduced at the end of each run of backward steps of a chunk, not once a step.
     bool reduces_each_run() const { return zero >= 2 && active(); }
 };

@@ -54,6 +54,14 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     for (const auto& buckets : dp.buckets)
         for (const Bucket& b : buckets) {
             if (b.stage != stage) continue;
+            if (!dp.sharded(b)) {   // experts that no other rank has
+                for (std::int32_t i : b.parameters) {
+                    p.gradients.push_back(parameters[static_cast<std::size_t>(i)].gradient);
+                    p.weights.push_back(parameters[static_cast<std::size_t>(i)].weight);
+                }
+                p.elements += b.elements;
+                continue;
+            }
             p.gradients.push_back(b.gradient_shard);
             p.weights.push_back(b.weight_shard);
             p.elements += b.shard_elements;
@@ -70,7 +78,7 @@ Buffer state(const char* what, int stage, std::int64_t elements, DType dtype) {
     b.kind = MemoryKind::optimizer_states;
     b.scope = Scope::run;
     b.stage = static_cast<std::int16_t>(stage);
-    b.placement.set(Axis::dp, PlacementKind::sharded);
+    for (Axis a : {Axis::dp, Axis::cp}) b.placement.set(a, PlacementKind::sharded);
     return b;
 }
 
@@ -80,16 +88,16 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
     std::vector<BufferId> partial;
     std::int64_t elements = 0;
     for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
-        if (l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
+        if (p.expert || l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
         partial.push_back(p.gradient);
         elements += p.elements;
     }
     if (partial.empty()) return;
-    if (dp.sharded()) {   // on this rank's part of them, wherever in the shards they lie
+    if (dp.shares_sharded()) {   // on this rank's part of them, wherever in the shards they lie
         partial.clear();
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
-                if (b.stage == stage && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
+                if (b.stage == stage && !b.expert && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
                         return l.buffer(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient).placement.on(Axis::tp) == PlacementKind::partial;
                     })) partial.push_back(b.gradient_shard);
         elements = (elements + dp.shards - 1) / dp.shards;
@@ -98,9 +106,9 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
     out.ops.push_back(step_op("finalize.tp", Collective{CollectiveKind::all_reduce, l.comm("tp"), bytes({elements}, dtype), dtype}, partial, partial, queue_of(l.comm("tp")), Phase::gradient_reduce));
 }
 
-// Tied embeddings whose ends are on different stages: both hold the tensor, each has a summand of its gradient.
+// An embedding that both ends use (tied to the head, or read again to predict further tokens), on different stages: both hold the tensor, each has a summand of its gradient.
 void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block& out) {
-    if (!l.scenario.model.tied_embeddings || l.graphs.front().stage == l.graphs.back().stage) return;
+    if ((!l.scenario.model.tied_embeddings && l.scenario.model.mtp_layers == 0) || l.graphs.front().stage == l.graphs.back().stage) return;
     if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
     for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
         if (p.tensor != "embedding.weight") continue;
@@ -108,7 +116,7 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
         const CommId comm = l.add_communicator("embedding", mask(Axis::pp), {static_cast<std::int16_t>(l.graphs.front().stage), static_cast<std::int16_t>(l.graphs.back().stage)});
         BufferId g = p.gradient;
         std::int64_t elements = p.elements;
-        if (dp.sharded()) {
+        if (dp.shares_sharded()) {
             elements = (elements + dp.shards - 1) / dp.shards;
             for (const auto& buckets : dp.buckets)
                 for (const Bucket& b : buckets)
@@ -137,6 +145,11 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
                 if (b.stage == stage && b.gradient_shard >= 0) { zeroed.push_back(b.gradient_shard); elements += b.shard_elements; }
+                else if (b.stage == stage && !dp.active(b))
+                    for (std::int32_t i : b.parameters) {
+                        zeroed.push_back(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient);
+                        elements += l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].elements;
+                    }
     } else {
         for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) { zeroed.push_back(p.gradient); elements += p.elements; }
     }
@@ -161,7 +174,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         norm.kind = MemoryKind::workspace;
         norm.scope = Scope::step;
         norm.placement = {};
-        for (Axis a : {Axis::tp, Axis::dp, Axis::pp}) norm.placement.set(a, PlacementKind::partial);
+        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) norm.placement.set(a, PlacementKind::partial);
         BufferId total = l.add(norm);
         out.ops.push_back(step_op("gradient_norm", GradientNorm{part.elements, fused}, part.gradients, {total}));
         if (l.plan.mesh.ranks() > 1) {

@@ -9,6 +9,8 @@ namespace orrery {
 // On the chunks' forward graphs.
 void tensor_parallel(Lowering& l);      // passes/tensor_parallel.cpp
 void sequence_parallel(Lowering& l);    // passes/sequence_parallel.cpp
+void context_parallel(Lowering& l);     // passes/context_parallel.cpp
+void expert_parallel(Lowering& l);      // passes/expert_parallel.cpp
 void precision(Lowering& l);            // passes/precision.cpp
 void mark_recompute(Lowering& l);       // passes/recompute.cpp
 

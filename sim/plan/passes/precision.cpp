@@ -14,6 +14,14 @@ std::int32_t producer_of(const std::vector<Node>& nodes, ValueId v) {
     return -1;
 }
 
+// Whether all that reads v works on the low type, so that its norm may write that alone.
+bool read_low_only(const Graph& g, ValueId v) {
+    for (const Node& n : g.nodes)
+        for (ValueId u : n.in)
+            if (u == v && n.kind != NodeKind::enter && (n.kind != NodeKind::linear || n.keeps_precision)) return false;
+    return true;
+}
+
 } // namespace
 
 void precision(Lowering& l) {
@@ -22,7 +30,7 @@ void precision(Lowering& l) {
     for (Graph& g : l.graphs) {
         std::vector<Node> nodes;
         for (Node& n : g.nodes) {
-            if (n.kind != NodeKind::linear || n.layer < 0) { nodes.push_back(n); continue; }
+            if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision) { nodes.push_back(n); continue; }
             n.gemm_dtype = low;
             ValueId x = n.in[0];
             const std::int32_t enter = producer_of(nodes, x);
@@ -30,7 +38,7 @@ void precision(Lowering& l) {
             const ValueId source = entered ? nodes[static_cast<std::size_t>(enter)].in[0] : x;
             const std::int32_t norm = producer_of(nodes, source);
             if (g.value(x).dtype == low) { nodes.push_back(n); continue; }
-            if (norm >= 0 && nodes[static_cast<std::size_t>(norm)].kind == NodeKind::norm && nodes[static_cast<std::size_t>(norm)].fused) {
+            if (norm >= 0 && nodes[static_cast<std::size_t>(norm)].kind == NodeKind::norm && nodes[static_cast<std::size_t>(norm)].fused && read_low_only(g, source)) {
                 g.value(source).dtype = low;
                 g.value(x).dtype = low;
                 nodes.push_back(n);

@@ -11,7 +11,7 @@ namespace orrery {
 namespace {
 
 bool attention_core(NodeKind k) {
-    return k == NodeKind::attention || k == NodeKind::scores || k == NodeKind::softmax || k == NodeKind::attention_dropout || k == NodeKind::context;
+    return k == NodeKind::attention || k == NodeKind::ring_attention || k == NodeKind::scores || k == NodeKind::softmax || k == NodeKind::attention_dropout || k == NodeKind::context;
 }
 
 // The words a recompute list may use, and the nodes each means.
@@ -63,7 +63,7 @@ void mark_recompute(Lowering& l) {
     if (st.recompute != RecomputeKind::full)
         for (Graph& g : l.graphs)
             for (Node& n : g.nodes)
-                if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention)) g.value(n.out[0]).saved = true;
+                if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention)) g.value(n.out[0]).saved = true;
 }
 
 } // namespace orrery

@@ -65,6 +65,17 @@ void tensor_parallel(Lowering& l) {
                 }
                 n.in[0] = entered[static_cast<std::size_t>(n.in[0])];
             }
+            if (n.kind == NodeKind::latent_join && !sharded(g.value(n.in[2]))) {   // each rank takes the key's common part for its heads
+                Value v = g.value(n.in[2]);
+                const std::string name = v.name;
+                v.name += ".entered";
+                v.placement.set(Axis::tp, PlacementKind::varying);
+                const ValueId inside = g.add(std::move(v));
+                entered.push_back(-1);
+                replaced.push_back(-1);
+                nodes.push_back(boundary(NodeKind::enter, n, name, n.in[2], inside));
+                n.in[2] = inside;
+            }
             if (n.kind == NodeKind::cross_entropy)
                 for (ValueId v : n.out)
                     if (!sharded(g.value(v))) g.value(v).placement.set(Axis::tp, PlacementKind::varying);

@@ -1,0 +1,127 @@
+// What builds a chunk's forward graph: values, parameters and nodes of one layer after another. Internal to the model;
+// forward.cpp has the dense transformer, latent.cpp multi-head latent attention, moe.cpp mixtures of experts.
+#pragma once
+
+#include "sim/model/forward.hpp"
+
+#include <fmt/format.h>
+
+namespace orrery {
+
+struct Builder {
+    const Scenario& s;
+    Graph g;
+    std::int64_t tokens, h, d;
+    std::int16_t layer = -1, unit = -1;
+    DType act;                                    // dtype of activations and parameters
+
+    Builder(const Scenario& scenario, int chunk)
+        : s(scenario), tokens(s.training.micro_batch_size * s.training.sequence_length), h(s.model.hidden_size), d(s.model.head_dim) {
+        g.chunk = chunk;
+        switch (s.training.precision) {
+        case DType::fp32:
+        case DType::tf32: act = DType::fp32; break;
+        case DType::fp16: act = DType::fp16; break;
+        default: act = DType::bf16;
+        }
+    }
+
+    void begin_unit(std::string title, int layer_index) {
+        unit = static_cast<std::int16_t>(g.units++);
+        layer = static_cast<std::int16_t>(layer_index);
+        g.unit_names.push_back(std::move(title));
+    }
+    std::string prefix() const { return layer >= 0 ? fmt::format("l{}.", layer) : std::string{}; }
+
+    // Activations are split over the data-parallel ranks by whole sequences, along their first dimension.
+    ValueId value(const std::string& what, std::vector<std::int64_t> shape, std::vector<DimKind> dims, DType dtype) {
+        Value v;
+        v.name = prefix() + what;
+        v.shape = std::move(shape);
+        v.dims = std::move(dims);
+        v.dtype = dtype;
+        v.placement.set(Axis::dp, PlacementKind::sharded, 0);
+        v.placement.set(Axis::dpr, PlacementKind::sharded, 0);
+        return g.add(std::move(v));
+    }
+    ValueId rows(const std::string& what, std::int64_t cols, DimKind kind, DType dtype) { return value(what, {tokens, cols}, {DimKind::seq, kind}, dtype); }
+    ValueId parameter(const std::string& tensor, std::vector<std::int64_t> shape, std::vector<DimKind> dims) {
+        Value v;
+        v.name = tensor;
+        v.shape = std::move(shape);
+        v.dims = std::move(dims);
+        v.dtype = act;
+        v.parameter = true;
+        return g.add(std::move(v));
+    }
+    Node& node(NodeKind kind, const std::string& what, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<ValueId> params = {}) {
+        Node n;
+        n.kind = kind;
+        n.name = prefix() + what;
+        n.layer = layer;
+        n.unit = unit;
+        n.in = std::move(in);
+        n.out = std::move(out);
+        n.params = std::move(params);
+        n.gemm_dtype = s.training.precision == DType::tf32 ? DType::tf32 : act;
+        n.fused = s.strategy.fused;
+        g.nodes.push_back(std::move(n));
+        return g.nodes.back();
+    }
+
+    ValueId norm(const std::string& what, ValueId x) { return norm(what, x, h); }
+    // width: of the columns it normalises, the first of x's.
+    ValueId norm(const std::string& what, ValueId x, std::int64_t width) {
+        const bool layernorm = s.model.norm == NormKind::layernorm;
+        const ValueId out = rows(what, width, DimKind::hidden, act);
+        const ValueId statistics = value(what + ".stats", {tokens, layernorm ? 2 : 1}, {DimKind::seq, DimKind::other}, DType::fp32);
+        std::vector<ValueId> params{parameter(prefix() + what + ".weight", {width}, {DimKind::hidden})};
+        if (layernorm) params.push_back(parameter(prefix() + what + ".bias", {width}, {DimKind::hidden}));
+        node(NodeKind::norm, what, {x}, {out, statistics}, params).fused = s.runtime.fused_norm;
+        return out;
+    }
+
+    // y[tokens, n] = x[tokens, k] W[n, k]^T (+ b). Column: the output's columns are what tensor parallelism divides; row: the input's.
+    ValueId linear(const std::string& what, ValueId x, std::int64_t n, std::int64_t k, bool column, bool bias) {
+        const DimKind out_kind = column ? DimKind::parallel : DimKind::hidden, in_kind = column ? DimKind::hidden : DimKind::parallel;
+        const ValueId y = rows(what, n, out_kind, act);
+        std::vector<ValueId> params{parameter(prefix() + what + ".weight", {n, k}, {out_kind, in_kind})};
+        if (bias) params.push_back(parameter(prefix() + what + ".bias", {n}, {out_kind}));
+        node(NodeKind::linear, what, {x}, {y}, params);
+        return y;
+    }
+
+    // The same with a whole weight on every rank: what is too narrow to divide.
+    ValueId whole_linear(const std::string& what, ValueId x, std::int64_t n, std::int64_t k, DType out) {
+        const ValueId y = rows(what, n, DimKind::hidden, out);
+        node(NodeKind::linear, what, {x}, {y}, {parameter(prefix() + what + ".weight", {n, k}, {DimKind::hidden, DimKind::hidden})});
+        return y;
+    }
+
+    // The bias of a row-parallel linear is added behind its reduction, with the dropout.
+    ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias) {
+        const ValueId y = rows(what, h, DimKind::hidden, act);
+        std::vector<ValueId> out{y}, params;
+        if (s.model.dropout > 0) out.push_back(rows(what + ".mask", h, DimKind::hidden, DType::boolean));
+        if (bias) params.push_back(parameter(prefix() + bias_of + ".bias", {h}, {DimKind::hidden}));
+        Node& n = node(NodeKind::residual, what, {branch, x}, out, params);
+        n.dropout = s.model.dropout;
+        return y;
+    }
+
+    AttentionShape attention_shape() const;
+    ValueId fused_attention(ValueId qkv);
+    ValueId unfused_attention(ValueId qkv);
+    ValueId attention_branch(ValueId n1);
+    ValueId mlp_branch(ValueId n2);
+    ValueId transformer_layer(ValueId x);
+    ValueId embedding();
+    void head(ValueId x);
+
+    ValueId latent_attention_branch(ValueId n1);
+    ValueId expert_branch(ValueId n2);
+    void predict_further_tokens(ValueId x);
+    void loss(const std::string& what, ValueId x);
+};
+
+} // namespace orrery

@@ -1,0 +1,63 @@
+#include "sim/model/expert_load.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace orrery {
+namespace {
+
+std::vector<double> wished(const MoeSpec& moe) {
+    std::vector<double> w(static_cast<std::size_t>(moe.experts), 1.0);
+    if (!moe.imbalance_list.empty()) w = moe.imbalance_list;
+    else if (moe.imbalance.starts_with("zipf:")) {
+        const double exponent = std::stod(moe.imbalance.substr(5));
+        for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::pow(static_cast<double>(i + 1), -exponent);
+    }
+    return w;
+}
+
+} // namespace
+
+std::vector<double> expert_shares(const MoeSpec& moe) {
+    std::vector<double> w = wished(moe);
+    const double most = 1.0 / moe.top_k;
+    std::vector<char> full(w.size(), 0);
+    // What is beyond a full expert goes to the others in their proportions, until none is beyond.
+    for (bool again = true; again;) {
+        again = false;
+        double open = 0, left = 1;
+        for (std::size_t i = 0; i < w.size(); ++i) (full[i] ? left : open) += full[i] ? -most : w[i];
+        for (std::size_t i = 0; i < w.size(); ++i) {
+            if (full[i] || open <= 0) continue;
+            if (w[i] / open * left > most * (1 + 1e-12)) { full[i] = 1; again = true; }
+        }
+        if (again) continue;
+        for (std::size_t i = 0; i < w.size(); ++i) w[i] = full[i] ? most : open > 0 ? w[i] / open * left : 0;
+    }
+    return w;
+}
+
+std::int64_t expert_capacity(const MoeSpec& moe, std::int64_t tokens) {
+    return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens * moe.top_k) / moe.experts * moe.capacity_factor - 1e-9));
+}
+
+double fullest_share(const MoeSpec& moe, int ranks) {
+    if (moe.capacity_factor > 0 || ranks <= 1) return 1;
+    const std::vector<double> shares = expert_shares(moe);
+    const std::size_t each = shares.size() / static_cast<std::size_t>(ranks);
+    double most = 0;
+    for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r)
+        most = std::max(most, std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(r * each), shares.begin() + static_cast<std::ptrdiff_t>((r + 1) * each), 0.0));
+    return std::max(1.0, most * ranks);
+}
+
+double dropped_share(const MoeSpec& moe, std::int64_t tokens) {
+    if (moe.capacity_factor <= 0 || tokens <= 0) return 0;
+    const double rows = static_cast<double>(tokens * moe.top_k), capacity = static_cast<double>(expert_capacity(moe, tokens));
+    double dropped = 0;
+    for (double share : expert_shares(moe)) dropped += std::max(0.0, share * rows - capacity);
+    return dropped / rows;
+}
+
+} // namespace orrery

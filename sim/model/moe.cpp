@@ -1,0 +1,64 @@
+// A mixture of experts in an MLP's place (Shazeer et al., arXiv:1701.06538): a router, rows of tokens in the order of their experts, one
+// grouped linear for all experts, and the weighted sum of each token's rows; beside it, shared experts that every token passes.
+#include "sim/model/builder.hpp"
+
+namespace orrery {
+namespace {
+
+ValueId routed_rows(Builder& b, const std::string& what, std::int64_t cols, DimKind kind, DType dtype) {
+    return b.value(what, {b.tokens * b.s.model.moe->top_k, cols}, {DimKind::routed, kind}, dtype);
+}
+
+// rows[.., n] = rows[.., k] W[e, n, k]^T for each row's expert e.
+ValueId expert_linear(Builder& b, const std::string& what, ValueId x, std::int64_t n, std::int64_t k, bool column) {
+    const DimKind out = column ? DimKind::expert_parallel : DimKind::hidden, in = column ? DimKind::hidden : DimKind::expert_parallel;
+    const std::int64_t experts = b.s.model.moe->experts;
+    const ValueId y = routed_rows(b, what, n, out, b.act);
+    std::vector<ValueId> params{b.parameter(b.prefix() + what + ".weight", {experts, n, k}, {DimKind::expert, out, in})};
+    if (b.s.model.bias) params.push_back(b.parameter(b.prefix() + what + ".bias", {experts, n}, {DimKind::expert, out}));
+    b.node(NodeKind::linear, what, {x}, {y}, params);
+    return y;
+}
+
+} // namespace
+
+ValueId Builder::expert_branch(ValueId n2) {
+    const Model& m = s.model;
+    const MoeSpec& e = *m.moe;
+    const ValueId logits = whole_linear("router", n2, e.experts, h, act);
+    g.nodes.back().keeps_precision = true;
+    const ValueId probabilities = value("route", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::fp32);
+    const ValueId map = value("route.map", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::boolean);
+    const ValueId counts = value("route.counts", {e.experts}, {DimKind::other}, DType::int64);
+    std::vector<ValueId> bias;
+    if (e.router_bias) bias.push_back(parameter(prefix() + "router.bias", {e.experts}, {DimKind::other}));
+    node(NodeKind::route, "route", {logits}, {probabilities, map, counts}, bias);
+
+    // Shared experts: before the routed ones, or under their dispatch and combine (Megatron's moe-shared-expert-overlap).
+    const bool under = s.strategy.overlap.expert_parallel;
+    const std::int64_t width = e.shared_experts * (e.shared_expert_ffn_size > 0 ? e.shared_expert_ffn_size : e.expert_ffn_size);
+    ValueId shared = n2;
+    const auto shared_first = [&] {
+        const ValueId f = linear("shared_fc1", n2, width * (m.gated() ? 2 : 1), h, true, m.bias);
+        shared = rows("shared_act", width, DimKind::parallel, act);
+        node(NodeKind::activation, "shared_act", {f}, {shared});
+    };
+    const auto shared_second = [&] { shared = linear("shared_fc2", shared, h, width, false, m.bias); };
+    if (width > 0 && !under) { shared_first(); shared_second(); }
+    const ValueId sent = routed_rows(*this, "permuted", h, DimKind::hidden, act);
+    node(NodeKind::permute, "permute", {n2, map, counts}, {sent});
+    if (width > 0 && under) shared_first();
+    const ValueId f = expert_linear(*this, "expert_fc1", sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
+    const ValueId a = routed_rows(*this, "expert_act", e.expert_ffn_size, DimKind::expert_parallel, act);
+    node(NodeKind::activation, "expert_act", {f}, {a});
+    const ValueId back = expert_linear(*this, "expert_fc2", a, h, e.expert_ffn_size, false);
+    if (width > 0 && under) shared_second();
+    ValueId y = rows("unpermuted", h, DimKind::hidden, act);
+    node(NodeKind::unpermute, "unpermute", {back, probabilities, map}, {y});
+    if (width == 0) return y;
+    const ValueId sum = rows("experts", h, DimKind::hidden, act);
+    node(NodeKind::residual, "experts", {y, shared}, {sum});
+    return sum;
+}
+
+} // namespace orrery

@@ -1,0 +1,183 @@
+// Expert parallelism (Lepikhin et al., arXiv:2006.16668) with parallel folding (Liu et al., arXiv:2504.14960): experts have a mesh of
+// their own over the ranks of a stage, expert-tensor x expert x expert-data, whatever attention's tensor x context x data is. Experts
+// are divided over ep, their columns over expert-tensor ranks; rows go to their experts by a dispatch and come back by a combine.
+// Tokens enter as sequence parallelism left them: every rank sends its own.
+//
+// After it: values between dispatch and combine are placed over the experts' mesh and have as many rows as the fullest rank gets;
+// experts' parameters lie on that mesh too, so that their gradients are partial over expert-data ranks alone.
+#include "sim/plan/passes/passes.hpp"
+
+#include "sim/model/expert_load.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+struct Folding {
+    Lowering& l;
+    const MoeSpec& moe;
+    std::int64_t ep, etp;
+    bool gathers, tokens_travel;
+
+    bool moves() const { return ep > 1 || etp > 1; }
+
+    // Rows a rank sends: one for each of its tokens' experts, or every expert's capacity.
+    std::int64_t rows_sent(std::int64_t tokens) const {
+        if (moe.capacity_factor <= 0) return tokens * moe.top_k;
+        return moe.experts * expert_capacity(moe, tokens);
+    }
+    // Rows the experts of the fullest rank work on.
+    std::int64_t rows_of_experts(std::int64_t tokens) const {
+        return static_cast<std::int64_t>(std::ceil(static_cast<double>(rows_sent(tokens)) * fullest_share(moe, static_cast<int>(ep)) - 1e-9)) * etp;
+    }
+    // Tokens at the experts' side where tokens travel: all of the group's, or those with an expert here.
+    std::int64_t tokens_arrived(std::int64_t tokens) const {
+        if (gathers) return tokens * ep * etp;
+        const double touched = static_cast<double>(ep) * (1 - std::pow(1 - 1 / static_cast<double>(ep), moe.top_k));
+        return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens) * touched * fullest_share(moe, static_cast<int>(ep)) - 1e-9)) * etp;
+    }
+
+    void place(Value& v, PlacementKind over_tp, int tp_dim) const {
+        v.expert = true;
+        v.placement = {};
+        for (Axis a : {Axis::ep, Axis::dp, Axis::dpr}) v.placement.set(a, PlacementKind::sharded, 0);
+        v.placement.set(Axis::tp, over_tp, tp_dim);
+    }
+    void shard_parameter(Value& v) const {
+        v.expert = true;
+        v.placement = {};
+        v.shape[0] /= ep;
+        v.placement.set(Axis::ep, PlacementKind::sharded, 0);
+        for (std::size_t d = 0; d < v.dims.size(); ++d)
+            if (v.dims[d] == DimKind::expert_parallel) {
+                v.shape[d] /= etp;
+                v.placement.set(Axis::tp, PlacementKind::sharded, static_cast<int>(d));
+            }
+    }
+    // A value of the experts' region: its rows, its columns, and how expert-tensor ranks hold it.
+    void shard_rows(Value& v, std::int64_t rows) const {
+        v.shape[0] = rows;
+        const bool columns = v.dims[1] == DimKind::expert_parallel;
+        if (columns) v.shape[1] /= etp;
+        place(v, etp == 1 ? PlacementKind::invariant : columns ? PlacementKind::sharded : PlacementKind::varying, columns ? 1 : 0);
+    }
+
+    Node mover(NodeKind kind, const Node& at, std::vector<ValueId> in, ValueId out) const {
+        Node n;
+        n.kind = kind;
+        n.name = at.name.substr(0, at.name.rfind('.') + 1) + name(kind);
+        n.layer = at.layer;
+        n.unit = at.unit;
+        n.in = std::move(in);
+        n.out = {out};
+        n.dispatches_tokens = tokens_travel;
+        return n;
+    }
+
+    void run(Graph& g) const;
+};
+
+void Folding::run(Graph& g) const {
+    std::vector<Node> nodes;
+    for (Value& v : g.values)
+        if (v.parameter && !v.dims.empty() && v.dims[0] == DimKind::expert) shard_parameter(v);
+    Node held;                     // the permutation behind a dispatch of tokens, until experts want its rows
+    bool holding = false;
+    ValueId inside = -1, outside = -1;
+    std::int64_t tokens = 0;
+    const auto is_expert_value = [&](ValueId v) { return !g.value(v).dims.empty() && g.value(v).dims[0] == DimKind::routed; };
+    for (Node& n : g.nodes) {
+        if (n.kind == NodeKind::permute) {
+            tokens = g.value(n.in[0]).shape[0];
+            outside = inside = n.out[0];
+            if (!moves()) {
+                shard_rows(g.value(inside), rows_of_experts(tokens));
+                nodes.push_back(n);
+            } else if (tokens_travel) {
+                Value arrived = g.value(n.in[0]);
+                arrived.name = g.value(n.in[0]).name + ".dispatched";
+                arrived.shape[0] = tokens_arrived(tokens);
+                place(arrived, etp == 1 ? PlacementKind::invariant : PlacementKind::varying, 0);
+                if (gathers) arrived.placement.set(Axis::ep, PlacementKind::varying);
+                const ValueId travelled = g.add(std::move(arrived));
+                nodes.push_back(mover(NodeKind::dispatch, n, {n.in[0], n.in[2]}, travelled));
+                shard_rows(g.value(inside), rows_of_experts(tokens));
+                held = n;
+                held.in[0] = travelled;
+                held.dispatches_tokens = true;
+                holding = true;
+            } else {
+                Value sent = g.value(n.in[0]);   // where its tokens are
+                sent.name = g.value(outside).name;
+                sent.shape[0] = rows_sent(tokens);
+                Value received = g.value(outside);
+                received.name += ".dispatched";
+                shard_rows(received, rows_of_experts(tokens));
+                g.value(outside) = std::move(sent);
+                inside = g.add(std::move(received));
+                nodes.push_back(n);
+                nodes.push_back(mover(NodeKind::dispatch, n, {outside}, inside));
+            }
+            continue;
+        }
+        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::activation) && is_expert_value(n.out[0]);
+        if (of_experts) {
+            if (holding) nodes.push_back(held);
+            holding = false;
+            if (n.in[0] == outside) n.in[0] = inside;
+            shard_rows(g.value(n.out[0]), rows_of_experts(tokens));
+            nodes.push_back(n);
+            // The last of them: its sum over the expert-tensor ranks is part of the combine.
+            const bool last = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
+            if (!last) continue;
+            if (etp > 1) g.value(n.out[0]).placement.set(Axis::tp, PlacementKind::partial);
+            if (!moves() || tokens_travel) continue;
+            Value back = g.value(outside);
+            back.name = g.value(n.out[0]).name + ".combined";
+            const ValueId combined = g.add(std::move(back));
+            nodes.push_back(mover(NodeKind::combine, n, {n.out[0]}, combined));
+            inside = combined;
+            continue;
+        }
+        if (n.kind == NodeKind::unpermute && moves()) {
+            if (!tokens_travel) { n.in[0] = inside; nodes.push_back(n); continue; }
+            // Each rank sums the rows it has; the combine sums over ranks.
+            const ValueId y = n.out[0];
+            Value partial = g.value(y);
+            partial.name = g.value(y).name + ".local";
+            partial.shape[0] = tokens_arrived(tokens);
+            place(partial, etp == 1 ? PlacementKind::invariant : PlacementKind::partial, 0);
+            if (gathers) partial.placement.set(Axis::ep, PlacementKind::partial);
+            const ValueId local = g.add(std::move(partial));
+            n.out[0] = local;
+            n.dispatches_tokens = true;
+            nodes.push_back(n);
+            nodes.push_back(mover(NodeKind::combine, n, {local}, y));
+            continue;
+        }
+        nodes.push_back(n);
+    }
+    g.nodes = std::move(nodes);
+}
+
+} // namespace
+
+void expert_parallel(Lowering& l) {
+    const Scenario& sc = l.scenario;
+    if (!sc.model.moe) return;
+    const Strategy& s = sc.strategy;
+    const std::string& dispatcher = sc.runtime.token_dispatcher;
+    const int stage_ranks = l.plan.mesh.ranks() / l.plan.stages, etp = s.expert_tensor_parallel, ep = s.expert_parallel;
+    const int data = stage_ranks / (etp * ep), replicas = data % l.plan.mesh.extent(Axis::dpr) == 0 ? l.plan.mesh.extent(Axis::dpr) : 1;
+    l.plan.expert_mesh.size = {etp, 1, ep, data / replicas, replicas, l.plan.stages};
+    l.plan.expert_mesh.order = l.plan.mesh.order;
+    const Folding f{l, *sc.model.moe, ep, etp, dispatcher == "allgather", dispatcher != "alltoall"};
+    if (ep > 1) l.add_expert_communicator("ep", mask(Axis::ep));
+    if (etp > 1 && !f.tokens_travel) l.add_expert_communicator("etp", mask(Axis::tp));
+    if (f.moves() && f.tokens_travel) l.add_expert_communicator("ep.etp", mask(Axis::ep) | mask(Axis::tp));
+    for (Graph& g : l.graphs) f.run(g);
+}
+
+} // namespace orrery
