@@ -199,10 +199,13 @@ void Emitter::backward_attention(const Node& n, BufferId dy) {
         gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
         break;
     }
-    case NodeKind::scores: {    // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv
-        const BufferId qkv = need(n.in[0]), dqkv = gradient[static_cast<std::size_t>(n.in[0])];
-        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal}, {dy, qkv, dqkv}, {dqkv});
-        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal}, {dy, qkv, dqkv}, {dqkv});
+    case NodeKind::scores: {    // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv: whole when all three are there
+        const BufferId qkv = need(n.in[0]), v_alone = gradient[static_cast<std::size_t>(n.in[0])];
+        const std::string name = value(n.in[0]).name + ".grad";
+        const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement), whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
+        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal}, {dy, qkv, v_alone}, {q_too});
+        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal}, {dy, qkv, q_too}, {whole});
+        gradient[static_cast<std::size_t>(n.in[0])] = whole;
         break;
     }
     case NodeKind::softmax: {
