@@ -102,7 +102,7 @@ struct Program {
 
 // Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that order.
 struct Communicator {
-    std::string name;                   // "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "world"
+    std::string name;                   // "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "norm"
     AxisMask axes = 0;
     std::vector<std::int16_t> stages;   // empty: each stage has its own instances
     bool expert = false;                // its axes are the experts' mesh's

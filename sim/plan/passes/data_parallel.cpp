@@ -88,7 +88,7 @@ struct Maker {
         return l.add(std::move(f));
     }
 
-    void make_reduce(Bucket& b, int runs) {
+    void make_reduce(Bucket& b) {
         Block out = block(b, BlockKind::reduce, "reduce");
         const Phase phase = Phase::gradient_reduce;
         // Unsharded, replicas of a shard group are ranks like the others.
@@ -111,8 +111,7 @@ struct Maker {
             whole = {flat_copy};
         }
         BufferId part = b.gradient_shard;
-        const bool accumulates = runs > 1;
-        if (accumulates) {
+        if (b.accumulates) {
             part = flat(b, "g.part", b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action, PlacementKind::sharded);
             out.ops.push_back(memory_op(Alloc{part}, phase));
         }
@@ -123,7 +122,7 @@ struct Maker {
             const CommId replica = communicator(b, "dp.replica", mask(Axis::dpr));
             out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype), grad_dtype, phase, {part}, {part}));
         }
-        if (accumulates) {
+        if (b.accumulates) {
             // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
             out.ops.push_back(pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard}, {b.gradient_shard}));
             out.ops.back().queue = queue_of(comm);
@@ -210,6 +209,16 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     return buckets;
 }
 
+// Whether another chunk of the stage has runs of its own that add to the bucket's gradients (tied embeddings).
+bool used_elsewhere(const Lowering& l, const Bucket& b) {
+    const auto& parameters = l.parameters[static_cast<std::size_t>(b.stage)];
+    return std::any_of(l.graphs.begin(), l.graphs.end(), [&](const Graph& g) {
+        return g.stage == b.stage && g.chunk != b.chunk && std::any_of(g.values.begin(), g.values.end(), [&](const Value& v) {
+                   return v.parameter && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) { return parameters[static_cast<std::size_t>(i)].tensor == v.name; });
+               });
+    });
+}
+
 } // namespace
 
 DataParallel data_parallel(Lowering& l) {
@@ -224,6 +233,7 @@ DataParallel data_parallel(Lowering& l) {
     }
     dp.zero = st.zero_stage;
     dp.fsdp = st.framework == "fsdp" || st.framework == "fsdp2";
+    if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0;   // replicas only: there is nothing to shard over
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     const DType grad_dtype = l.scenario.training.gradient_dtype;
@@ -243,7 +253,8 @@ DataParallel data_parallel(Lowering& l) {
                     l.buffer(g).dtype = maker.act;
                     l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
                 }
-            maker.make_reduce(b, runs);
+            b.accumulates = runs > 1 || (dp.reduces_each_run() && used_elsewhere(l, b));
+            maker.make_reduce(b);
             if (dp.sharded(b)) maker.make_gather(b);
             if (dp.reduces_each_run()) maker.make_acquire(b);
         }

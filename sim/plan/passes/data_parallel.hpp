@@ -16,6 +16,7 @@ struct Bucket {
     std::vector<std::int32_t> parameters;     // indices in Lowering::parameters[stage]
     std::int64_t elements = 0;                // local, tensor parallelism counted, data parallelism not
     std::int64_t shard_elements = 0;          // of each data-parallel rank, padding included; 0 where nothing is sharded
+    bool accumulates = false;                 // reduced several times a step, into a sum
     BufferId gradient_shard = -1;             // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
     std::int32_t reduce = -1, gather = -1, release = -1, acquire = -1;   // blocks; -1: none

@@ -144,7 +144,11 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     if (dp.reduces_each_run()) {
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
-                if (b.stage == stage && b.gradient_shard >= 0) { zeroed.push_back(b.gradient_shard); elements += b.shard_elements; }
+                if (b.stage == stage && b.gradient_shard >= 0) {
+                    if (!b.accumulates) continue;   // the one reduction writes it
+                    zeroed.push_back(b.gradient_shard);
+                    elements += b.shard_elements;
+                }
                 else if (b.stage == stage && !dp.active(b))
                     for (std::int32_t i : b.parameters) {
                         zeroed.push_back(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient);
@@ -174,11 +178,19 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         norm.kind = MemoryKind::workspace;
         norm.scope = Scope::step;
         norm.placement = {};
-        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp}) norm.placement.set(a, PlacementKind::partial);
+        // Ranks that hold the same gradients (replicas) have the same summand: the sum is over the others.
+        AxisMask axes = mask(Axis::tp) | mask(Axis::pp);
+        if (dp.shares_sharded()) axes |= mask(Axis::dp) | mask(Axis::cp);
+        int summands = 1;
+        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
+            if (axes & mask(a)) {
+                norm.placement.set(a, PlacementKind::partial);
+                summands *= l.plan.mesh.extent(a);
+            }
         BufferId total = l.add(norm);
         out.ops.push_back(step_op("gradient_norm", GradientNorm{part.elements, fused}, part.gradients, {total}));
-        if (l.plan.mesh.ranks() > 1) {
-            const CommId world = l.add_communicator("world", 0xff);
+        if (summands > 1) {
+            const CommId world = l.add_communicator("norm", axes);
             const BufferId summand = total;
             norm.name = "opt.norm.total";
             norm.storage = summand;
