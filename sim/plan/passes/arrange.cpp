@@ -21,7 +21,7 @@ struct Weaver {
     int stage;
     const std::vector<ProgramStep>& steps;
     Program program;
-    std::map<std::string, std::int32_t>& exchange_blocks;
+    std::map<std::string, ExchangeBlocks>& exchange_blocks;
 
     std::int32_t push(std::int32_t block, std::int32_t first, std::int32_t last, std::array<std::int32_t, max_ports> mb) {
         Action a;
@@ -50,6 +50,11 @@ struct Weaver {
             if (!is_memory_op(b.ops[i].work)) return static_cast<std::int32_t>(i);
         return 0;
     }
+
+    // Received in parts, ahead of the step that uses it: made whole right before that.
+    struct Received { TransferStep transfer; std::int32_t block; std::array<std::int32_t, max_ports> microbatch; };
+    std::vector<Received> to_gather;
+    void gather_received(const ScheduleStep& step);
 
     void exchange(const ProgramStep& step);
     void compute(std::size_t index);
@@ -90,16 +95,28 @@ void Weaver::exchange(const ProgramStep& step) {
     const bool blocking = !l.scenario.strategy.overlap.pipeline;
     std::string key = fmt::format("s{}", stage);
     for (const TransferStep& t : step.transfers) key += fmt::format(" {}{}{}", t.send ? "send" : "recv", t.gradient ? "B" : "F", t.chunk);
-    auto [it, fresh] = exchange_blocks.try_emplace(key, -1);
+    auto [it, fresh] = exchange_blocks.try_emplace(key);
     if (fresh) it->second = make_exchange_block(l, stage, step.transfers, blocking);
     std::array<std::int32_t, max_ports> mb{-1, -1, -1, -1};
     for (std::size_t i = 0; i < step.transfers.size(); ++i) mb[i] = step.transfers[i].microbatch;
-    push_block(it->second);
+    push_block(it->second.exchange);
     program.actions.back().microbatch = mb;
+    if (it->second.gather >= 0) to_gather.push_back({step.transfers[0], it->second.gather, mb});
+}
+
+void Weaver::gather_received(const ScheduleStep& step) {
+    std::erase_if(to_gather, [&](const Received& r) {
+        const int receiver = r.transfer.gradient ? r.transfer.chunk - 1 : r.transfer.chunk + 1;
+        if (step.kind == StepKind::weight || (step.kind != StepKind::forward) != r.transfer.gradient || step.chunk != receiver || step.microbatch != r.transfer.microbatch) return false;
+        push_block(r.block);
+        program.actions.back().microbatch = r.microbatch;
+        return true;
+    });
 }
 
 void Weaver::compute(std::size_t index) {
     const ScheduleStep& step = steps[index].step;
+    gather_received(step);
     const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(step.chunk)];
     const std::int32_t id = step.kind == StepKind::forward ? ends.forward : step.kind == StepKind::weight ? ends.weight : ends.backward;
     const std::array<std::int32_t, max_ports> mb{step.microbatch, -1, -1, -1};
@@ -228,7 +245,7 @@ void Weaver::run() {
         if (!steps[i].is_exchange) position_in_kind[i] = counts[{static_cast<int>(steps[i].step.kind), steps[i].step.chunk}]++;
     program.stage = static_cast<std::int16_t>(stage);
     find_buckets();
-    push_block(make_begin_block(l, dp, stage));
+    if (const std::int32_t begin = make_begin_block(l, dp, stage); !l.plan.blocks[static_cast<std::size_t>(begin)].ops.empty()) push_block(begin);
     for (std::size_t i = 0; i < steps.size(); ++i) {
         if (steps[i].is_exchange) exchange(steps[i]);
         else compute(i);
@@ -283,9 +300,9 @@ void arrange(Lowering& l) {
     const Schedule schedule = info.make(shape);
     const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()), l.scenario.strategy.overlap.pipeline);
     const DataParallel dp = data_parallel(l);
-    std::map<std::string, std::int32_t> exchange_blocks;
+    std::map<std::string, ExchangeBlocks> exchange_blocks;
     for (int stage = 0; stage < l.plan.stages; ++stage) {
-        Weaver w{l, dp, stage, steps[static_cast<std::size_t>(stage)], {}, exchange_blocks, {}, {}, {}, {}, {}};
+        Weaver w{l, dp, stage, steps[static_cast<std::size_t>(stage)], {}, exchange_blocks, {}, {}, {}, {}, {}, {}};
         w.run();
         l.explicit_deps.push_back(std::move(w.explicit_deps));
         l.plan.programs.push_back(std::move(w.program));

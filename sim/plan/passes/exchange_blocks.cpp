@@ -26,12 +26,12 @@ struct End { BufferId whole, part; };
 
 } // namespace
 
-std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<TransferStep>& transfers, bool blocking) {
+ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<TransferStep>& transfers, bool blocking) {
     Block block;
     block.kind = BlockKind::exchange;
     block.stage = static_cast<std::int16_t>(stage);
     block.name = "X";
-    std::vector<Op> before, behind;
+    std::vector<Op> before, behind, later;
     // A second transfer of one channel goes into a second exchange behind the first: transfers to one peer keep their order.
     std::vector<Op> rounds;
     std::vector<std::vector<CommId>> met;
@@ -84,8 +84,9 @@ std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<Trans
                 gather.port = port;
                 gather.in = {part};
                 gather.out = {whole};
-                behind.push_back(gather);
-                behind.push_back(memory_op(Free{part}, port));
+                auto& ops = blocking ? behind : later;
+                ops.push_back(gather);
+                ops.push_back(memory_op(Free{part}, port));
             }
         }
     }
@@ -97,7 +98,17 @@ std::int32_t make_exchange_block(Lowering& l, int stage, const std::vector<Trans
     }
     for (Op& o : behind) block.ops.push_back(std::move(o));
     block.blocking = blocking;
-    return l.add(std::move(block));
+    ExchangeBlocks made;
+    if (!later.empty()) {
+        Block gather;
+        gather.kind = BlockKind::exchange;
+        gather.stage = block.stage;
+        gather.name = "G" + block.name.substr(1);
+        gather.ops = std::move(later);
+        made.gather = l.add(std::move(gather));
+    }
+    made.exchange = l.add(std::move(block));
+    return made;
 }
 
 } // namespace orrery
