@@ -76,8 +76,10 @@ Facts facts_of(const Plan& plan) {
     std::vector<std::int32_t> next(f.ids_begin.begin(), f.ids_begin.end() - 1);
     f.ids.resize(n);
     for (std::size_t i = 0; i < n; ++i) f.ids[at(next[at(f.root[i])]++)] = static_cast<BufferId>(i);
-    for (int a = 0; a < axis_count; ++a)
-        if (plan.mesh.size[at(a)] > 1) f.wide = static_cast<AxisMask>(f.wide | (1u << a));
+    for (int a = 0; a < axis_count; ++a) {
+        if (plan.mesh.size[at(a)] > 1) f.wide[0] = static_cast<AxisMask>(f.wide[0] | (1u << a));
+        if (plan.expert_mesh.size[at(a)] > 1) f.wide[1] = static_cast<AxisMask>(f.wide[1] | (1u << a));
+    }
     return f;
 }
 

@@ -13,7 +13,7 @@ AxisMask partial_axes(const Plan& plan, const Facts& facts, BufferId b) {
     AxisMask m = 0;
     for (int a = 0; a < axis_count; ++a)
         if (plan.buffers[at(b)].placement.kind[at(a)] == PlacementKind::partial) m = static_cast<AxisMask>(m | (1u << a));
-    return m & facts.wide;
+    return m & facts.wide[plan.buffers[at(b)].expert];
 }
 
 std::string axes_text(AxisMask m) {
@@ -77,7 +77,8 @@ void StageGradients::accumulate(BufferId b) {
 }
 
 void StageGradients::reduce(const Op& op, const Collective& c) {
-    const AxisMask axes = plan_.communicators[at(c.comm)].axes & facts_.wide;
+    const Communicator& comm = plan_.communicators[at(c.comm)];
+    const AxisMask axes = comm.axes & facts_.wide[comm.expert];
     AxisMask left = 0;
     int gradients = 0, summed = 0;
     for (BufferId b : op.in) {
@@ -94,6 +95,7 @@ void StageGradients::reduce(const Op& op, const Collective& c) {
     for (BufferId b : op.out) {
         if (!tracked(b)) continue;
         Gradient& g = gradients_[at(b)];
+        if (g.summed && !g.handed_on) fault("gradient-lost", b, "is overwritten before its sum was used");
         g.partial = std::find(op.in.begin(), op.in.end(), b) != op.in.end() ? static_cast<AxisMask>(g.partial & ~axes) : left;
         g.summed = true;
         g.handed_on = plan_.buffers[at(b)].kind == MemoryKind::gradients && std::find(op.in.begin(), op.in.end(), b) != op.in.end();

@@ -37,7 +37,7 @@ struct Facts {
     std::vector<BufferId> ids;
     std::vector<std::uint8_t> per_microbatch; // one instance per microbatch; else one per rank
     std::vector<std::uint8_t> alive_at_start, written_at_start;
-    AxisMask wide = 0;                        // axes of more than one rank
+    AxisMask wide[2] = {0, 0};                // axes of more than one rank: of the mesh, of the experts' mesh
 };
 Facts facts_of(const Plan& plan);
 
