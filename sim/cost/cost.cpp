@@ -56,9 +56,10 @@ Interference CostModel::interference() const { return {data_->pointwise.compute_
 
 Time CostModel::launch() const {
     const Runtime& r = data_->runtime;
-    if (r.launch_us > 0) return Time::microseconds(r.launch_us);
-    if (r.launch_blocking) return Time::microseconds(data_->pointwise.launch_blocking);
-    return Time::microseconds(r.cuda_graphs ? data_->pointwise.launch_graph : data_->pointwise.launch_eager);
+    // What the framework launches in by default says nothing of graphs or of launches that wait.
+    const double eager = r.launch_us > 0 ? r.launch_us : data_->pointwise.launch_eager;
+    if (r.launch_blocking) return Time::microseconds(std::max(eager, data_->pointwise.launch_blocking));
+    return Time::microseconds(r.cuda_graphs ? std::min(eager, data_->pointwise.launch_graph) : eager);
 }
 
 std::vector<std::string> CostModel::provenance() const {

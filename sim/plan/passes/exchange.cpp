@@ -1,5 +1,6 @@
 #include "sim/plan/passes/exchange.hpp"
 
+#include "sim/plan/passes/exchange_lockstep.hpp"
 #include "sim/plan/rendezvous.hpp"
 #include "sim/plan/schedules/support/clock.hpp"
 
@@ -261,6 +262,8 @@ PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, 
     std::vector<ChannelOrder> channels = channels_of(schedule, pipeline);
     for (ChannelOrder& channel : channels) settle_uses(channel);
     if (overlap) return overlapped(schedule, pipeline, channels);
+    if (chunks > stages)
+        if (auto program = lockstep_exchanges(schedule, stage_of, stages, chunks)) return std::move(*program);
     // A backward pass takes about two forwards. Where some ends do not meet by that clock and their waits close a circle, steps of one
     // length are the way out: between them all gaps are open at whole times, so that every end meets the other.
     for (int backward : {2, 1}) {
