@@ -109,7 +109,7 @@ struct FabricTable {
     std::string name;
     double base = 0, doubling = 0, small = 0, large = 0, ring_hop = 0;
     double hop = 0; // NIC to NIC, in the machines fitted
-    double eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, ring_fall = 0;
+    double eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, eta_fan_out = 1, ring_fall = 0;
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;
     Source source;
 };

@@ -174,6 +174,7 @@ FabricTable fabric_table(const Cluster& cluster) {
     t.eta_ring = e["ring"].get<double>();
     t.eta_tree = e["tree"].get<double>();
     t.eta_all_to_all_2 = e["all_to_all_2"].get<double>();
+    t.eta_fan_out = e["fan_out"].get<double>();
     t.eta_all_to_all = e["all_to_all"].get<double>();
     t.ring_fall = e["ring_fall"].get<double>();
     const Json& p = j["point_to_point"];

@@ -39,6 +39,8 @@ std::string name(Algorithm a, Protocol p) {
         return "hierarchical";
     case Algorithm::direct:
         return "direct";
+    case Algorithm::fan_out:
+        return "fan-out";
     }
     return "none";
 }
@@ -46,7 +48,7 @@ std::string name(Algorithm a, Protocol p) {
 Algorithm parse_algorithm(std::string_view text) {
     if (text.substr(0, 4) == "ring") return Algorithm::ring;
     for (Algorithm a :
-         {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical, Algorithm::direct})
+         {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical, Algorithm::direct, Algorithm::fan_out})
         if (text == name(a, Protocol::simple)) return a;
     return Algorithm::none;
 }
@@ -61,6 +63,8 @@ double volume(CollectiveKind kind, int n) {
     case CollectiveKind::all_to_all:
         return share;
     case CollectiveKind::broadcast:
+    case CollectiveKind::shift:
+    case CollectiveKind::shift_back:
         return 1;
     }
     return 1;
@@ -74,6 +78,8 @@ int ring_steps(CollectiveKind kind, int n) {
     case CollectiveKind::reduce_scatter:
         return n - 1;
     case CollectiveKind::all_to_all:
+    case CollectiveKind::shift:
+    case CollectiveKind::shift_back:
         return 1;
     case CollectiveKind::broadcast:
         return n;
@@ -94,6 +100,8 @@ int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n) {
         return 2;
     case Algorithm::direct:
         return 1;
+    case Algorithm::fan_out:
+        return 2;
     case Algorithm::none:
         return 0;
     }
@@ -242,6 +250,23 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
     if (wish == "tree") return tree_across(l, false);
     if (wish == "nvls") return tree_across(l, nvls);
     return least(tree_across(l, nvls), ring_across(l));
+}
+
+FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {
+    const double k = copies, n = g.n, nodes = g.nodes;
+    if (n < 2 || k < 1) return {};
+    const auto met = [&](double of) { return of * (1 - std::pow(1 - 1 / of, k)); };
+    double foreign = nodes > 1 ? met(nodes) * (nodes - 1) / nodes : 0;
+    if (groups > group_limit) foreign = std::min(foreign, group_limit * std::max(1.0, nodes / groups) * (nodes - 1) / nodes);
+    const double here = n / nodes;   // members of a node: a token's way inside starts at one of them
+    return {met(n) * (here - 1) / here / k, foreign / k};
+}
+
+CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes) {
+    const double inner = share.inside > 0 ? 0.95 * t.direct_rate / share.inside : 1e30;
+    const double outer = share.outside > 0 ? f.eta_fan_out * g.nic_rate / g.lanes / share.outside : 1e30;
+    const double rate = std::min(inner, outer);
+    return {(g.nodes > 1 ? f.base : t.direct_base + t.direct_small) + bytes / rate, rate, Algorithm::fan_out, Protocol::simple};
 }
 
 } // namespace orrery

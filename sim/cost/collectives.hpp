@@ -21,7 +21,7 @@
 
 namespace orrery {
 
-enum class Algorithm : std::uint8_t { none, ring, tree, nvls, nvls_tree, sharp, hierarchical, direct };
+enum class Algorithm : std::uint8_t { none, ring, tree, nvls, nvls_tree, sharp, hierarchical, direct, fan_out };
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 std::string name(Algorithm a, Protocol p);        // "ring/LL128", "nvls"
 Algorithm parse_algorithm(std::string_view text); // of a CommCost::algorithm
@@ -80,6 +80,14 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
                           bool multicast, const std::string& wish);
+
+// Tokens sent once to each node they go to, and on inside it (DeepEP), each member holding S = tokens x copies x size. What a member
+// sends to other nodes and what passes its links inside, per byte of S. A token's copies fall on members at random: it meets
+//   m (1 - (1 - 1/m)^copies)  of m members, or nodes, or nodes but for its own, and no more nodes than its groups span.
+struct FanOut { double inside = 0, outside = 0; };
+FanOut fan_out(const Group& g, int copies, int groups, int group_limit);
+CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes);
+std::vector<struct LoadShare> fan_out_loads(const Fabric& fabric, Domain domain, const Group& g, const FanOut& share);
 
 // Bytes on each directed link per byte of S, sorted by link.
 struct LoadShare {

@@ -12,7 +12,49 @@ std::uint64_t hash_of(std::span<const int> ranks) {
     return h;
 }
 
+bool is_shift(CollectiveKind k) { return k == CollectiveKind::shift || k == CollectiveKind::shift_back; }
+
+// f(from, to) of every member and the one it sends to.
+template <class F> void each_hop(CollectiveKind kind, std::span<const int> ranks, F&& f) {
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+        const int here = ranks[i], next = ranks[(i + 1) % ranks.size()];
+        if (kind == CollectiveKind::shift) f(here, next);
+        else f(next, here);
+    }
+}
+
+// One entry a link, in order of links; equal links are added in order of their loads, so that twins get the same sum to the last bit.
+std::vector<LinkLoad> shift_loads(const CostModel& model, CollectiveKind kind, std::span<const int> ranks) {
+    std::vector<LinkLoad> all, out;
+    each_hop(kind, ranks, [&](int from, int to) {
+        for (const LinkLoad& l : model.transfer_loads(from, to)) all.push_back(l);
+    });
+    std::sort(all.begin(), all.end(),
+              [](const LinkLoad& a, const LinkLoad& b) { return a.link != b.link ? a.link < b.link : a.load < b.load; });
+    for (const LinkLoad& l : all) {
+        if (!out.empty() && out.back().link == l.link) out.back().load += l.load;
+        else out.push_back(l);
+    }
+    return out;
+}
+
 } // namespace
+
+// Point-to-point transfers that progress together: the slowest hop's time, or what the links that several hops share let pass.
+CommCost CostModel::shift(const Collective& c, std::span<const int> ranks) const {
+    CommCost slowest;
+    double longest = -1;
+    each_hop(c.kind, ranks, [&](int from, int to) {
+        CommCost hop = transfer(c.bytes, from, to);
+        const double us = hop.latency.seconds() * 1e6 + hop.payload / hop.cap.value * 1e6;
+        if (us <= longest) return;
+        longest = us;
+        slowest = std::move(hop);
+    });
+    for (const LinkLoad& l : shift_loads(*this, c.kind, ranks))
+        slowest.cap.value = std::min(slowest.cap.value, data_->fabric->links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
+    return slowest;
+}
 
 const KnownGroup& CostModel::Data::known(std::span<const int> ranks) const {
     for (std::uint64_t key = hash_of(ranks);; ++key) {
@@ -60,6 +102,7 @@ CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double l
 CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) const {
     const Data& d = *data_;
     if (ranks.size() < 2) return {Time{}, 0, {1e15}, "none", 0};
+    if (is_shift(c.kind)) return shift(c, ranks);
     const KnownGroup& g = d.known(ranks);
     const double bytes = static_cast<double>(c.bytes.count);
     const bool one_byte = bytes_per_element(c.dtype) < 1.5;
@@ -70,6 +113,13 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
         scale_rates(scaled, g.group.reach);
     }
     const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
+    if (c.copies > 0) {
+        const FanOut share = fan_out(g.group, c.copies, c.groups, c.group_limit);
+        double limit = 1e30;
+        for (const LoadShare& l : fan_out_loads(*d.fabric, d.domain, g.group, share))
+            limit = std::min(limit, d.fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
+        return d.bundle(fan_out_time(links, d.between, g.group, share, bytes), bytes, limit, g.hop, name(Algorithm::fan_out, Protocol::simple));
+    }
     const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                                 : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
     const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n);
@@ -87,8 +137,11 @@ bool latency_bound(const CommCost& cost) { return cost.payload <= 0.001 * cost.l
 std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost, std::span<const int> ranks) const {
     std::vector<LinkLoad> out;
     if (ranks.size() < 2 || latency_bound(cost)) return out;
+    if (is_shift(c.kind)) return shift_loads(*this, c.kind, ranks);
+    const Group group = group_of(*data_->fabric, data_->domain, ranks);
     const std::vector<LoadShare> shares =
-        link_loads(*data_->fabric, data_->domain, group_of(*data_->fabric, data_->domain, ranks), c.kind, parse_algorithm(cost.algorithm));
+        c.copies > 0 ? fan_out_loads(*data_->fabric, data_->domain, group, fan_out(group, c.copies, c.groups, c.group_limit))
+                     : link_loads(*data_->fabric, data_->domain, group, c.kind, parse_algorithm(cost.algorithm));
     out.reserve(shares.size());
     for (const LoadShare& s : shares) out.push_back({s.link, s.load});
     return out;

@@ -54,6 +54,7 @@ class CostModel {
     std::vector<std::string> provenance() const;
 
   private:
+    CommCost shift(const Collective& c, std::span<const int> ranks) const;
     struct Data;
     std::unique_ptr<Data> data_;
 };

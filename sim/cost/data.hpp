@@ -33,7 +33,7 @@ struct KnownGroup {
     std::vector<int> ranks;
     Group group;
     double hop = 0; // of its fabric, or of its domain's links where it is on one node: more than the fits' (us)
-    mutable double link_rate[5][8] = {};
+    mutable double link_rate[7][8] = {};
 };
 
 // The table, peak (flops/us) and clock that serve a precision, and the name of the one it is timed as.

@@ -163,17 +163,16 @@ void across(Loads& l, const Group& g, double weight) {
 }
 
 // All-to-all: peers spread evenly over the other nodes; beyond 8 of them an even sample stands for all.
-void all_to_all(Loads& l, const Group& g) {
-    const double n = g.n;
+template <class Share> void all_to_all(Loads& l, const Group& g, Share share) {   // share(members of the node): inside, outside
     const std::size_t nodes = static_cast<std::size_t>(g.nodes), others = nodes - 1, sample = std::min<std::size_t>(others, 8);
     for (std::size_t k = 0; k < nodes; ++k) {
         const std::span<const int> node = g.node(k);
-        const double here = static_cast<double>(node.size());
-        around_node(l, node, (here - 1) / n);
+        const FanOut part = share(static_cast<double>(node.size()));
+        around_node(l, node, part.inside);
         for (std::size_t j = 0; j < sample; ++j) {
             const std::span<const int> peer = g.node((k + 1 + j * others / sample) % nodes);
             for (std::size_t i = 0; i < node.size(); ++i)
-                l.add(node[i], peer[i * peer.size() / node.size()], (n - here) / n / static_cast<double>(sample));
+                l.add(node[i], peer[i * peer.size() / node.size()], part.outside / static_cast<double>(sample));
         }
     }
 }
@@ -295,9 +294,17 @@ std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Gro
         across(l, g, volume(kind, g.nodes));
         break;
     case Algorithm::direct:
-        all_to_all(l, g);
+        all_to_all(l, g, [&](double here) { return FanOut{(here - 1) / g.n, (g.n - here) / g.n}; });
+        break;
+    case Algorithm::fan_out: // fan_out_loads
         break;
     }
+    return l.merged();
+}
+
+std::vector<LoadShare> fan_out_loads(const Fabric& fabric, Domain domain, const Group& g, const FanOut& share) {
+    Loads l{fabric, domain.wiring, {}, {}};
+    all_to_all(l, g, [&](double) { return share; });
     return l.merged();
 }
 

@@ -61,7 +61,8 @@ void Emitter::move_rows(const Node& n, BufferId from, BufferId to, bool to_exper
         Op& op = emit_collective(name, CollectiveKind::all_to_all, bytes({l.buffer(outside).shape[0] * copies, h}, dtype), dtype, from, to, "ep.etp");
         auto& work = std::get<Collective>(op.work);
         work.copies = copies;
-        work.node_limit = static_cast<std::int16_t>(e.groups > 1 ? e.group_limit : 0);
+        work.groups = static_cast<std::int16_t>(e.groups);
+        work.group_limit = static_cast<std::int16_t>(e.group_limit);
         return;
     }
     // Stations on the way: outside -> (all-to-all) -> received -> (gather over expert-tensor ranks) -> gathered -> (sort) -> inside.

@@ -58,8 +58,9 @@ const char* name(CollectiveKind k);
 // bytes as nccl-tests counts them: all_reduce the buffer, all_gather the total received, reduce_scatter the total sent,
 // all_to_all a rank's whole send buffer, broadcast the message, shift what each member sends to the next one (shift_back: the one before), the
 // last to the first. copies > 0: an all_to_all of tokens each of which goes to that many
-// members, by one crossing to each node it goes to (at most node_limit of them; 0: any), and on inside (DeepEP).
-struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; std::int16_t copies = 0, node_limit = 0; };
+// members, once to each and by one crossing to each node it goes to (DeepEP); the members it may go to are in `groups` parts of which a
+// token chooses group_limit.
+struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; std::int16_t copies = 0, groups = 1, group_limit = 1; };
 
 // One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.
 struct Transfer { CommId comm; bool send; Bytes bytes; BufferId buffer; std::uint8_t port; };
