@@ -1,6 +1,10 @@
 // Rules of context parallelism's composites, forward and adjoint (passes/context_parallel.cpp puts them in).
 //
-// gather_context: all-gather of a K/V shard, gathered again where the backward pass reads it; adjoint reduce-scatter.
+// gather_context        all-gather of a K/V shard, gathered again where the backward pass reads it; adjoint reduce-scatter.
+// to_heads, from_heads  all-to-all with a copy that brings a rank's part together; adjoint the mirror.
+// ring_attention        step i meets the block from i ranks before, while the next one is on its way; results are merged by their
+//                       log-sum-exps in fp32. Kept are Q, O, log-sum-exp and the block that came last: the backward pass starts with
+//                       that, and sends K/V home the other way, the sum of their gradients one step behind (as Transformer Engine does).
 #include "sim/plan/emitter.hpp"
 
 #include <fmt/format.h>
@@ -8,12 +12,32 @@
 namespace orrery {
 namespace {
 
-Op& on_context(Emitter& e, const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, std::vector<BufferId> in, std::vector<BufferId> out) {
+void on_context(Emitter& e, const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, std::vector<BufferId> in, std::vector<BufferId> out) {
     const CommId cp = e.l.comm("cp");
     Op op = e.make_op(name, Collective{kind, cp, bytes, dtype}, std::move(in), std::move(out));
     op.queue = queue_of(cp);
-    return e.push(std::move(op));
+    e.push(std::move(op));
 }
+
+// A buffer of `like`'s tokens and placement with other columns.
+BufferId beside(Emitter& e, const std::string& name, const Value& like, std::int64_t cols) {
+    Value v = like;
+    v.shape.back() = cols;
+    return e.make(name, v, v.dtype);
+}
+
+void copy(Emitter& e, const std::string& name, Direction direction, BufferId from, BufferId to, std::int64_t elements, bool sums = false) {
+    e.emit(name, Pointwise{sums ? PointwiseKind::add : PointwiseKind::copy, direction, elements, true}, {from}, {to});
+}
+
+// Between tokens and heads: the rank's own tokens with all heads, in the order they are sent, and the exchange.
+struct Turn { std::int64_t cols; Bytes bytes; };
+Turn turn(const Value& tokens, const Value& heads) {
+    const std::int64_t cols = elements(heads) / tokens.shape[0];
+    return {cols, bytes({tokens.shape[0], cols}, heads.dtype)};
+}
+
+constexpr const char* part_names[] = {".q", ".k", ".v"};
 
 } // namespace
 
@@ -23,8 +47,80 @@ BufferId Emitter::gather_context(const Node& n, BufferId shard, BufferId whole, 
     return whole;
 }
 
+void Emitter::forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<BufferId>& out, bool recomputing) {
+    const std::string again = recomputing ? ".again" : "";
+    const Value &value_o = value(n.out[0]), &value_lse = value(n.out[1]), &value_kv = value(n.out[2]);
+    const std::size_t steps = n.ring.size();
+    const DType dtype = value_o.dtype;
+    const BufferId sum_o = make(n.name + ".sum" + again, value_o, DType::fp32), sum_lse = make(n.name + ".lse.sum" + again, value_lse, DType::fp32);
+    std::vector<BufferId> so_far;   // output and log-sum-exp of the steps before
+    for (std::size_t i = 0; i < steps; ++i) {
+        const std::string step = fmt::format(".{}", i) + again;
+        BufferId next = -1;
+        if (i + 1 < steps) {
+            next = i + 2 == steps ? output_for(n.out[2], out, recomputing) : make(fmt::format("{}.kv.{}", n.name, i + 1) + again, value_kv, value_kv.dtype);
+            on_context(*this, fmt::format("{}.shift.{}", n.name, i + 1) + again, CollectiveKind::shift, bytes(value_kv.shape, value_kv.dtype), value_kv.dtype, {kv}, {next});
+        }
+        const std::vector<BufferId> part{make(n.name + ".o" + step, value_o, dtype), make(n.name + ".lse" + step, value_lse, DType::fp32)};
+        emit(n.name + step, ring_work(n, n.ring[i], Direction::forward, dtype), {q, kv}, part);
+        kv = next;
+        if (i == 0) { so_far = part; continue; }
+        const std::vector<BufferId> in{so_far[0], so_far[1], part[0], part[1]};
+        so_far = i + 1 < steps ? std::vector{sum_o, sum_lse} : std::vector{output_for(n.out[0], out, recomputing), output_for(n.out[1], out, recomputing)};
+        emit(n.name + ".merge" + step, Pointwise{PointwiseKind::merge, Direction::forward, elements(value_o), true}, in, so_far);
+    }
+}
+
+// Block after block as they pass on their way home; under a step's attention the next K/V come, and what the ranks behind added to
+// the gradient of this step's.
+void Emitter::backward_ring(const Node& n, BufferId dy) {
+    const DType act = activation_dtype(s());
+    const Value &value_q = value(n.in[0]), &value_kv = value(n.in[1]);
+    const std::size_t steps = n.ring.size();
+    const BufferId q = need(n.in[0]), o = need(n.out[0]), lse = need(n.out[1]);
+    BufferId kv = need(n.out[2]), dq = -1, dkv = -1;
+    const auto fresh = [&](const std::string& name, const Value& like) {
+        const BufferId b = make(name, like, act);
+        l.buffer(b).placement = gradient_placement(like.placement);
+        return b;
+    };
+    for (std::size_t i = 0; i < steps; ++i) {
+        const std::string step = fmt::format(".{}", i);
+        std::vector<BufferId> sent, received;
+        Bytes size{0};
+        if (i + 1 < steps) {
+            sent.push_back(kv);
+            received.push_back(make(n.name + ".kv.home" + step, value_kv, value_kv.dtype));
+            size = size + bytes(value_kv.shape, value_kv.dtype);
+        }
+        if (i > 0) {
+            sent.push_back(dkv);
+            received.push_back(fresh(n.name + ".dkv.home" + step, value_kv));
+            size = size + bytes(value_kv.shape, act);
+        }
+        on_context(*this, n.name + ".shift_back" + step, CollectiveKind::shift_back, size, act, sent, received);
+        const BufferId part_q = fresh(n.name + ".dq" + step, value_q), part_kv = fresh(n.name + ".dkv" + step, value_kv);
+        emit(n.name + ".bwd" + step, ring_work(n, n.ring[steps - 1 - i], Direction::backward, act), {dy, q, kv, o, lse}, {part_q, part_kv});
+        if (i + 1 < steps) kv = received.front();
+        if (i == 0) { dq = part_q; dkv = part_kv; continue; }
+        emit(n.name + ".dq.add" + step, Pointwise{PointwiseKind::add, Direction::backward, elements(value_q), true}, {part_q, dq}, {dq});
+        dkv = received.back();
+        emit(n.name + ".dkv.add" + step, Pointwise{PointwiseKind::add, Direction::backward, elements(value_kv), true}, {part_kv, dkv}, {dkv});
+    }
+    add_gradient(n.in[0], dq, true);
+    add_gradient(n.in[1], dkv, true);
+}
+
+Attention Emitter::ring_work(const Node& n, const RingStep& step, Direction direction, DType dtype) const {
+    Attention work = attention_work(n, direction, dtype);
+    work.seq_kv = step.seq_kv;
+    work.causal = step.causal;
+    work.share = step.share;
+    return work;
+}
+
 void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
-    const char* again = recomputing ? ".again" : "";
+    const std::string again = recomputing ? ".again" : "";
     switch (n.kind) {
     case NodeKind::split: {
         std::vector<BufferId> parts;
@@ -32,7 +128,26 @@ void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, st
         emit(n.name + again, Pointwise{PointwiseKind::copy, Direction::forward, elements(value(n.in[0])), true}, in, parts);
         break;
     }
-    case NodeKind::gather_context: gather_context(n, in[0], output_for(n.out[0], out, recomputing), again); break;
+    case NodeKind::gather_context: gather_context(n, in[0], output_for(n.out[0], out, recomputing), again.c_str()); break;
+    case NodeKind::to_heads:
+        for (std::size_t i = 0; i < n.in.size(); ++i) {
+            const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
+            const Turn t = turn(tokens, heads);
+            const std::string name = n.name + part_names[i] + again;
+            const BufferId packed = beside(*this, name + ".pack", tokens, t.cols);
+            copy(*this, name + ".pack", Direction::forward, in[i], packed, tokens.shape[0] * t.cols);
+            on_context(*this, name, CollectiveKind::all_to_all, t.bytes, heads.dtype, {packed}, {output_for(n.out[i], out, recomputing)});
+        }
+        break;
+    case NodeKind::from_heads: {
+        const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
+        const Turn t = turn(tokens, heads);
+        const BufferId packed = beside(*this, n.name + again + ".pack", tokens, t.cols);
+        on_context(*this, n.name + again, CollectiveKind::all_to_all, t.bytes, heads.dtype, {in[0]}, {packed});
+        copy(*this, n.name + again + ".unpack", Direction::forward, packed, output_for(n.out[0], out, recomputing), elements(tokens));
+        break;
+    }
+    case NodeKind::ring_attention: forward_ring(n, in[0], in[1], out, recomputing); break;
     default: break;
     }
 }
@@ -55,10 +170,31 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
     }
     case NodeKind::gather_context: {
         const BufferId shard = fresh(n.in[0]);
-        on_context(*this, n.name + ".adjoint", CollectiveKind::reduce_scatter, bytes(value(n.out[0]).shape, act), act, {gradient[static_cast<std::size_t>(n.out[0])]}, {shard});
+        on_context(*this, n.name + ".adjoint", CollectiveKind::reduce_scatter, bytes(value(n.out[0]).shape, act), act, {dy}, {shard});
         add_gradient(n.in[0], shard, true);
         break;
     }
+    case NodeKind::to_heads:
+        for (std::size_t i = 0; i < n.in.size(); ++i) {
+            const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
+            const Turn t = turn(tokens, heads);
+            const std::string name = n.name + part_names[i] + ".adjoint";
+            const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh(n.in[i]);
+            on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[static_cast<std::size_t>(n.out[i])]}, {packed});
+            copy(*this, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols, t.cols > tokens.shape[1]);   // copies of one head: their sum
+            add_gradient(n.in[i], local, true);
+        }
+        break;
+    case NodeKind::from_heads: {
+        const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
+        const Turn t = turn(tokens, heads);
+        const BufferId packed = beside(*this, n.name + ".adjoint.pack", tokens, t.cols), whole = fresh(n.in[0]);
+        copy(*this, n.name + ".adjoint.pack", Direction::backward, dy, packed, elements(tokens));
+        on_context(*this, n.name + ".adjoint", CollectiveKind::all_to_all, t.bytes, act, {packed}, {whole});
+        add_gradient(n.in[0], whole, true);
+        break;
+    }
+    case NodeKind::ring_attention: backward_ring(n, dy); break;
     default: break;
     }
 }

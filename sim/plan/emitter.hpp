@@ -53,6 +53,9 @@ struct Emitter {
     BufferId gather_context(const Node& n, BufferId shard, BufferId whole, const char* suffix);
     void forward_context(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
     void backward_context(const Node& n, BufferId dy);
+    void forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<BufferId>& out, bool recomputing);
+    void backward_ring(const Node& n, BufferId dy);
+    Attention ring_work(const Node& n, const RingStep& step, Direction direction, DType dtype) const;
 
   private:
     Attention attention_work(const Node& n, Direction direction, DType dtype) const;

@@ -34,7 +34,8 @@ struct Softmax { Direction direction; std::int64_t rows, cols; bool causal; bool
 struct Norm { Direction direction; NormKind kind; std::int64_t rows, cols; bool fused; };
 
 enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, alibi, merge };
-// merge: two partial results of attention into one, by their log-sum-exps. elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
+// elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
+// merge: two partial results of attention into one, by their log-sum-exps.
 struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; };
 
 struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };

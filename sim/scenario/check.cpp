@@ -194,6 +194,10 @@ void check_sharding(Reading& reading) {
         const std::int64_t group = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
         if (group % s.shard_group_size != 0)
             must_divide(reading, "/strategy/shard_group_size", s.shard_group_size, "data_parallel x context_parallel", group, 0);
+        else if (s.shard_group_size % s.context_parallel != 0)
+            reading.problem("/strategy/shard_group_size", eq("strategy.shard_group_size", s.shard_group_size) +
+                                                              " must be a multiple of context_parallel = " + std::to_string(s.context_parallel) +
+                                                              ": shards lie on all context ranks: try " + std::to_string(s.context_parallel));
     }
 }
 

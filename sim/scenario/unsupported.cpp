@@ -11,8 +11,6 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     };
     refuse(scenario.model.moe && s.tensor_parallel > 1 && !s.sequence_parallel, "/strategy/sequence_parallel",
            "a mixture of experts under tensor parallelism without strategy.sequence_parallel (Megatron refuses it too: each rank routes tokens of its own)");
-    refuse(s.context_parallel > 1 && s.context_parallel_kind != ContextKind::allgather, "/strategy/context_parallel_kind",
-           "strategy.context_parallel_kind other than allgather");
     refuse(s.context_parallel > 1 && scenario.runtime.attention_kernel == AttentionKernel::unfused, "/runtime/attention_kernel",
            "runtime.attention_kernel = unfused with context parallelism (nothing merges its parts)");
     for (const char* schedule : {"dualpipe", "dualpipe-v", "pipedream-async"})

@@ -38,22 +38,55 @@ double area_below(double x, double q0, double q1, double k0, double k1) {
 // Pairs (query, key) that attention computes in that rectangle.
 double pairs(const AttentionShape& a, double q0, double q1, double k0, double k1) {
     const double upper = a.window > 0 ? area_below(a.window, q0, q1, k0, k1) : (q1 - q0) * (k1 - k0);
-    return a.causal ? std::max(0.0, upper - area_below(0, q0, q1, k0, k1)) : upper;
+    return a.causal || a.window > 0 ? std::max(0.0, upper - area_below(0, q0, q1, k0, k1)) : upper;
 }
 
-// The part of its queries x all keys that the rank with the most work computes, of chunks r and 2c-1-r. Without a window all have the same.
+// Pairs of rank r's queries and the keys of rank `from`, of the 2c chunks: r and 2c-1-r are rank r's.
+double balanced_pairs(const AttentionShape& a, std::int64_t c, std::int64_t r, std::int64_t from) {
+    const double n = static_cast<double>(a.seq_q) / 2;
+    double sum = 0;
+    for (std::int64_t chunk : {r, 2 * c - 1 - r})
+        for (std::int64_t block : {from, 2 * c - 1 - from}) {
+            const double q = n * static_cast<double>(chunk), k = n * static_cast<double>(block);
+            sum += pairs(a, q, q + n, k, k + n);
+        }
+    return sum;
+}
+
+// The part of its queries x all keys that the rank with the most work computes. Without a window all have the same.
 double balanced_share(const AttentionShape& a, std::int64_t c) {
-    const double s = static_cast<double>(a.seq_q * c), n = s / (2.0 * static_cast<double>(c));
     double most = 0;
     for (std::int64_t r = 0; r < c; ++r) {
         double sum = 0;
-        for (std::int64_t chunk : {r, 2 * c - 1 - r}) {
-            const double q = n * static_cast<double>(chunk);
-            sum += pairs(a, q, q + n, 0, s);
-        }
+        for (std::int64_t from = 0; from < c; ++from) sum += balanced_pairs(a, c, r, from);
         most = std::max(most, sum);
     }
-    return most / (2 * n * s);
+    return most / static_cast<double>(a.seq_q * a.seq_q * c);
+}
+
+// Steps of a ring over the ranks' blocks; where ranks differ, of the one with the most work, which the others wait for. Of a balanced
+// block from another rank all queries meet one of its two chunks, or one chunk of queries both: half of it, without a diagonal.
+std::vector<RingStep> ring_steps(const AttentionShape& a, std::int64_t c) {
+    const std::int64_t n = a.seq_q;
+    const double rows = static_cast<double>(n);
+    std::vector<RingStep> steps;
+    const std::int64_t reach = a.window > 1 ? (a.window - 2) / n + 1 : 0;   // how many blocks before its own a block still sees
+    if (a.window > 0 && reach + 1 < c) {
+        for (std::int64_t i = 0; i <= reach; ++i) {
+            const double q = rows * static_cast<double>(reach), k = q - rows * static_cast<double>(i);
+            steps.push_back({n, i == 0, pairs(a, q, q + rows, k, k + rows) / (rows * rows)});
+        }
+        return steps;
+    }
+    const bool lower = a.causal || a.window > 0;
+    for (std::int64_t i = 0; i < c; ++i) {
+        if (!lower) { steps.push_back({n, false, 1}); continue; }
+        double most = 0;
+        for (std::int64_t r = 0; r < c; ++r) most = std::max(most, balanced_pairs(a, c, r, (r - i + c) % c));
+        const std::int64_t keys = i == 0 ? n : n / 2;
+        steps.push_back({keys, i == 0, most / (rows * static_cast<double>(keys))});
+    }
+    return steps;
 }
 
 struct Rewriter {
@@ -117,10 +150,55 @@ struct Rewriter {
         nodes.push_back(std::move(attention));
     }
 
+    void ring(Node attention) {
+        attention.ring = ring_steps(attention.attention, c);
+        if (attention.ring.size() == 1) {   // a window within the block
+            attention.attention.share = attention.ring[0].share;
+            nodes.push_back(std::move(attention));
+            return;
+        }
+        attention.in = parts(attention, false);
+        const Value kv = g.value(attention.in[1]);
+        attention.out.push_back(value(attention.in[1], kv.name + ".last", kv.shape[0], kv.shape[1]));
+        attention.kind = NodeKind::ring_attention;
+        nodes.push_back(std::move(attention));
+    }
+
+    // Where there are fewer heads of keys than ranks (or the ranks do not divide them) each is sent to several.
+    void ulysses(Node attention) {
+        AttentionShape& a = attention.attention;
+        const std::int64_t kv_heads = std::lcm(a.kv_heads, c);
+        const std::vector<ValueId> local = parts(attention, true);
+        std::vector<ValueId> whole;
+        for (std::size_t i = 0; i < local.size(); ++i) {
+            const Value v = g.value(local[i]);
+            const std::int64_t cols = i == 0 ? v.shape[1] : v.shape[1] * kv_heads / a.kv_heads;
+            whole.push_back(value(local[i], v.name + ".heads", v.shape[0] * c, (cols + c - 1) / c));
+            g.value(whole.back()).placement.set(Axis::cp, PlacementKind::sharded, 1);
+        }
+        nodes.push_back(like(attention, NodeKind::to_heads, ".to_heads", local, whole));
+        a.seq_q *= c;
+        a.seq_kv *= c;
+        a.heads /= c;
+        a.kv_heads = kv_heads / c;
+        const ValueId o = attention.out[0], lse = attention.out[1];
+        const Value merged = g.value(o);
+        const ValueId o_heads = value(o, merged.name + ".heads", merged.shape[0] * c, merged.shape[1] / c);
+        g.value(lse).shape = {g.value(lse).shape[0] * c, g.value(lse).shape[1] / c};
+        for (ValueId v : {o_heads, lse}) g.value(v).placement.set(Axis::cp, PlacementKind::sharded, 1);
+        attention.in = whole;
+        attention.out[0] = o_heads;
+        const Node back = like(attention, NodeKind::from_heads, ".from_heads", {o_heads}, {o});
+        nodes.push_back(std::move(attention));
+        nodes.push_back(back);
+    }
+
     void rewrite(ContextKind kind) {
         for (Node& n : std::exchange(g.nodes, {})) {
             if (n.kind != NodeKind::attention) nodes.push_back(std::move(n));
             else if (kind == ContextKind::allgather) allgather(std::move(n));
+            else if (kind == ContextKind::ulysses) ulysses(std::move(n));
+            else ring(std::move(n));
         }
         g.nodes = std::move(nodes);
     }
