@@ -95,7 +95,8 @@ class StageWalk {
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
             const Buffer& b = plan_.buffers[i];
             const bool whole_step = b.scope == Scope::run || b.scope == Scope::step;
-            if (b.stage != program_.stage || b.space != Space::device || !whole_step || met_[i]) continue;
+            // A view's bytes are those of its storage: a rank's part of a bucket that is whole on every rank is no memory of its own.
+            if (b.stage != program_.stage || b.space != Space::device || !whole_step || met_[i] || b.storage >= 0) continue;
             held_[index(b)] += b.bytes.count;
             alive_at_start_[i] = true;
         }

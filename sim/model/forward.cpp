@@ -135,8 +135,11 @@ void Builder::loss(const std::string& what, ValueId x) {
     const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
-    // Eager cross-entropy keeps the log-softmax beside the fp32 copy of the logits.
-    if (!s.runtime.fused_loss) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
+    // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its
+    // softmax in place in that copy, and the gradient in the softmax.
+    const std::string& f = s.strategy.framework;
+    const bool in_place = f == "megatron" || f == "nemo" || f == "deepspeed";
+    if (!s.runtime.fused_loss && !in_place) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
     node(NodeKind::cross_entropy, what + "loss", {logits}, out).fused = s.runtime.fused_loss;
 }
 

@@ -1,5 +1,6 @@
 // Activation recomputation: marks the nodes whose outputs the backward pass makes again instead of reading them saved.
-// none; selective: the core of attention (Korthikanti et al.); full: whole layers, their inputs kept; or a list of op kinds.
+// none; selective: the core of attention (Korthikanti et al.), or PyTorch's policy by op where fully_shard is; full: whole layers, their
+// inputs kept; or a list of op kinds.
 // recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th layer.
 //
 // After it: Node::recompute is set, and the last value of a fully recomputed layer is marked saved (the next layer's checkpoint).
@@ -13,6 +14,25 @@ namespace {
 bool attention_core(NodeKind k) {
     return k == NodeKind::attention || k == NodeKind::ring_attention || k == NodeKind::scores || k == NodeKind::softmax || k == NodeKind::attention_dropout || k == NodeKind::context;
 }
+
+// torchtitan's selective checkpointing by op keeps attention and every second matmul of a layer (wq, wv, w1, w2) and makes the rest again:
+// wk, wo, w3 and all that is elementwise. q, k and v are one matmul here, kept whole; of w1 and w3, one matmul too, every second layer's
+// is made again, which is as much time and memory over the layers of a stage. What is communicated is kept.
+bool made_again_by_op(const Strategy& st, const Node& n) {
+    switch (n.kind) {
+    case NodeKind::attention:
+    case NodeKind::ring_attention:
+    case NodeKind::enter:
+    case NodeKind::exit: return false;
+    case NodeKind::linear: {
+        const auto is = [&](const char* name) { return n.name.ends_with(name); };
+        return (is(".proj") && st.tensor_parallel == 1) || (is(".fc1") && n.layer % 2 == 1);
+    }
+    default: return true;
+    }
+}
+
+bool policy_by_op(const Strategy& st) { return st.framework == "fsdp2" || st.framework == "torchtitan"; }
 
 // The words a recompute list may use, and the nodes each means.
 bool listed(const std::vector<std::string>& words, const Node& n) {
@@ -50,7 +70,7 @@ void mark_recompute(Lowering& l) {
             }
             if (!apply) continue;
             switch (st.recompute) {
-            case RecomputeKind::selective: n.recompute = attention_core(n.kind); break;
+            case RecomputeKind::selective: n.recompute = policy_by_op(st) ? made_again_by_op(st, n) : attention_core(n.kind); break;
             case RecomputeKind::full: n.recompute = true; break;
             case RecomputeKind::list: n.recompute = listed(st.recompute_ops, n); break;
             case RecomputeKind::none: break;
