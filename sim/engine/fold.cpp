@@ -37,7 +37,7 @@ std::vector<char> loaded_links(const FoldGraph& g) {
     return used;
 }
 
-std::uint64_t tag(const FoldGraph::LinkEdge& e) { return std::bit_cast<std::uint64_t>(e.load) * 31 + static_cast<std::uint64_t>(e.variant); }
+std::uint64_t hash_of(const FoldGraph::Tag& t) { return mix(std::bit_cast<std::uint64_t>(t.load), static_cast<std::uint64_t>(t.variant)); }
 
 // One round: every vertex's colour becomes a hash of its own and of the multiset of its neighbours' (sums commute).
 void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Folding& f, std::vector<std::uint64_t>& rank,
@@ -47,14 +47,15 @@ void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Folding&
     for (std::size_t i = 0; i < link.size(); ++i) next_link[i] = mix(link[i]);
     for (std::size_t b = 0; b < bundle.size(); ++b) {
         std::uint64_t sum = mix(bundle[b]), own = bundle[b];
-        for (auto e = z(g.rank_begin[b]); e < z(g.rank_begin[b + 1]); ++e) {
-            auto role = static_cast<std::uint64_t>(g.rank_edges[e].role);
-            sum += mix(rank[z(g.rank_edges[e].rank)] + role);
-            next_rank[z(g.rank_edges[e].rank)] += mix(own + role);
+        std::uint64_t role = 0;
+        for (auto e = z(g.rank_begin[b]); e < z(g.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g.directed[b])) {
+            sum += mix(rank[z(g.rank_edges[e])] + role);
+            next_rank[z(g.rank_edges[e])] += mix(own + role);
         }
         for (auto e = z(g.link_begin[b]); e < z(g.link_begin[b + 1]); ++e) {
-            sum += mix(link[z(g.link_edges[e].link)] ^ tags[e]);
-            next_link[z(g.link_edges[e].link)] += mix(own ^ tags[e]);
+            std::uint64_t tag = tags[z(g.link_edges[e].tag)];
+            sum += mix(link[z(g.link_edges[e].link)] ^ tag);
+            next_link[z(g.link_edges[e].link)] += mix(own ^ tag);
         }
         bundle[b] = sum;
     }
@@ -68,8 +69,8 @@ void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Folding&
 Folding fold(const FoldGraph& g) {
     Folding f;
     std::vector<char> used = loaded_links(g);
-    std::vector<std::uint64_t> rank = g.rank, bundle = g.bundle, link = g.link, tags(g.link_edges.size());
-    for (std::size_t e = 0; e < tags.size(); ++e) tags[e] = mix(tag(g.link_edges[e]));
+    std::vector<std::uint64_t> rank = g.rank, bundle = g.bundle, link = g.link, tags;
+    for (const FoldGraph::Tag& t : g.tags) tags.push_back(hash_of(t));
     int before = -1;
     for (;;) {
         f.ranks = number(rank, {});

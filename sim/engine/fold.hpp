@@ -16,14 +16,17 @@ constexpr std::uint64_t mix(std::uint64_t x) {   // splitmix64's finaliser
 }
 constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(a ^ (b * 0x9e3779b97f4a7c15ull + 0x7f4a7c15ull)); }
 
-// Bundles are the hubs: each names its ranks (with a role) and its links (with a tag that tells loads apart).
+// Bundles are the hubs: each names its ranks and its links. The ranks of a directed bundle have roles by their place. A link edge has
+// a tag, an index in `tags`: which loads (variant) and how much.
 struct FoldGraph {
     std::vector<std::uint64_t> rank, bundle, link;               // first colours
-    struct RankEdge { std::int32_t rank; std::int32_t role; };
-    struct LinkEdge { std::int32_t link; std::int32_t variant; double load; };
+    std::vector<char> directed;                                  // by bundle
+    struct Tag { std::int32_t variant; double load; };
+    struct LinkEdge { std::int32_t link, tag; };
     std::vector<std::int32_t> rank_begin{0}, link_begin{0};      // by bundle, one more than bundles
-    std::vector<RankEdge> rank_edges;
+    std::vector<std::int32_t> rank_edges;
     std::vector<LinkEdge> link_edges;
+    std::vector<Tag> tags;
 };
 
 // Classes numbered in order of their first member.

@@ -8,6 +8,7 @@
 #include <bit>
 #include <limits>
 #include <map>
+#include <unordered_map>
 #include <utility>
 
 namespace orrery {
@@ -37,10 +38,10 @@ Layout layout(const Plan& plan, const Communicator& comm) {
 
 // Everything before folding: bundles one after another, with what each costs.
 struct Unfolded {
-    struct Bundle { CommId comm; std::int32_t base; std::int32_t member; std::int32_t costs; };   // member: a channel's sender, -1 collective
+    struct Bundle { CommId comm; std::int32_t member; std::int32_t costs; };   // member: a channel's sender, -1: a collective's instance
     std::vector<Bundle> bundles;
     std::vector<CommCost> costs;                 // of its communicator's patterns, from Bundle::costs
-    std::vector<std::int32_t> variants;          // beside costs: which loads
+    std::vector<std::int32_t> variants;          // beside costs: which loads, -1 none
     FoldGraph graph;
 };
 
@@ -54,49 +55,109 @@ struct BundleCompiler {
     std::vector<LinkLoad> own_loads = {};
     std::vector<std::int16_t> stage_of = {};   // by rank
 
-    std::int32_t variant(int kind, const std::string& algorithm) {
+    // What the patterns of a communicator cost an instance, and which loads each has: the same for all of one shape.
+    struct Profile {
+        CommId comm = 0;
+        bool channel = false;
+        std::int32_t instances = 0;
+        std::int32_t costs = 0;                                        // in Unfolded::costs
+        std::uint64_t colour = 0;
+        struct Loaded { std::int32_t variant, pattern; };              // a variant that loads links, and a pattern that has it
+        std::vector<Loaded> loaded;
+        std::vector<int> last;                                         // ranks of the last instance taken to have it
+    };
+    std::vector<Profile> profiles = {};
+    std::unordered_map<std::uint64_t, std::int32_t> profile_of = {};   // shape -> profile
+    bool trust_shapes = true;
+
+    std::int32_t variant(const Pattern& p, const std::string& algorithm) {
+        int kind = p.transfer ? transfer_kind : static_cast<int>(p.collective.kind) + 256 * p.collective.copies;
         return variant_ids.try_emplace({kind, algorithm}, static_cast<std::int32_t>(variant_ids.size())).first->second;
     }
 
-    void add_loads(const std::vector<LinkLoad>& loads, std::int32_t v) {
-        for (const LinkLoad& l : loads) if (l.load > 0) all.graph.link_edges.push_back({l.link, v, l.load});
+    // Does this bundle (a collective's instance, or a channel) run pattern `p`?
+    bool runs(const Pattern& p, bool channel) const { return p.transfer == channel && (channel || ranks.size() > 1); }
+    CommCost cost_of(const Pattern& p) const { return p.transfer ? c.costs.transfer(p.bytes, ranks[0], ranks[1]) : c.costs.collective(p.collective, ranks); }
+    std::vector<LinkLoad> loads_of(const Pattern& p, const CommCost& cost) const {
+        return p.transfer ? c.costs.transfer_loads(ranks[0], ranks[1]) : c.costs.loads(p.collective, cost, ranks);
     }
 
-    // Costs of the patterns of `b` go behind each other; its first colour says what they are.
-    void add_bundle(Unfolded::Bundle b) {
-        const CommUse& use = c.comms[at(b.comm)];
-        b.costs = static_cast<std::int32_t>(all.costs.size());
-        std::uint64_t colour = mix(static_cast<std::uint64_t>(b.comm), b.member >= 0);
-        std::vector<std::int32_t> loaded;
-        for (const Pattern& p : use.patterns) {
+    Profile profile(CommId comm, bool channel) {
+        Profile out;
+        out.comm = comm;
+        out.channel = channel;
+        out.costs = static_cast<std::int32_t>(all.costs.size());
+        out.colour = mix(static_cast<std::uint64_t>(comm), channel);
+        const auto& patterns = c.comms[at(comm)].patterns;
+        for (std::size_t i = 0; i < patterns.size(); ++i) {
             CommCost cost;
             std::int32_t v = -1;
-            if (p.transfer && b.member >= 0) {
-                int from = ranks[at(b.member)], to = ranks[(at(b.member) + 1) % ranks.size()];
-                cost = c.costs.transfer(p.bytes, from, to);
-                v = variant(transfer_kind, "");
-                if (loaded.empty()) add_loads(c.costs.transfer_loads(from, to), v);
-            } else if (!p.transfer && b.member < 0 && ranks.size() > 1) {
-                cost = c.costs.collective(p.collective, ranks);
-                v = variant(static_cast<int>(p.collective.kind), cost.algorithm);
-                if (std::find(loaded.begin(), loaded.end(), v) == loaded.end()) add_loads(c.costs.loads(p.collective, cost, ranks), v);
-            }
-            if (v >= 0) {
-                loaded.push_back(v);
-                colour = mix(colour, std::bit_cast<std::uint64_t>(cost.payload) ^ mix(std::bit_cast<std::uint64_t>(cost.cap.value)) ^
-                                         mix(static_cast<std::uint64_t>(cost.latency.ps), static_cast<std::uint64_t>(v)));
+            if (runs(patterns[i], channel)) {
+                cost = cost_of(patterns[i]);
+                v = variant(patterns[i], cost.algorithm);
+                auto known = std::find_if(out.loaded.begin(), out.loaded.end(), [&](const Profile::Loaded& l) { return l.variant == v; });
+                if (loads_of(patterns[i], cost).empty()) v = -1;
+                else if (known == out.loaded.end()) out.loaded.push_back({v, static_cast<std::int32_t>(i)});
+                out.colour = mix(out.colour, std::bit_cast<std::uint64_t>(cost.payload) ^ mix(std::bit_cast<std::uint64_t>(cost.cap.value)) ^
+                                                 mix(static_cast<std::uint64_t>(cost.latency.ps), static_cast<std::uint64_t>(v)));
             }
             all.costs.push_back(std::move(cost));
             all.variants.push_back(v);
         }
-        all.bundles.push_back(b);
-        all.graph.bundle.push_back(colour);
-        all.graph.link_begin.push_back(static_cast<std::int32_t>(all.graph.link_edges.size()));
-        if (b.member < 0) for (int r : ranks) all.graph.rank_edges.push_back({r, 0});
-        else {
-            all.graph.rank_edges.push_back({ranks[at(b.member)], 1});
-            all.graph.rank_edges.push_back({ranks[(at(b.member) + 1) % ranks.size()], 2});
+        return out;
+    }
+
+    // The profile of the instance in `ranks`: asked for once a shape.
+    std::int32_t profile_for(CommId comm, bool channel) {
+        std::uint64_t shape = c.costs.shape && trust_shapes ? c.costs.shape(ranks) : profiles.size();
+        auto [it, fresh] = profile_of.try_emplace(mix(shape, static_cast<std::uint64_t>(comm) * 2 + channel), static_cast<std::int32_t>(profiles.size()));
+        if (fresh) profiles.push_back(profile(comm, channel));
+        Profile& p = profiles[at(it->second)];
+        if (++p.instances > 1) p.last.assign(ranks.begin(), ranks.end());
+        return it->second;
+    }
+
+    // Shapes are a cost model's promise. It is held to it on the last instance of each; where it breaks it, every instance is asked.
+    bool shapes_hold() {
+        for (const Profile& p : profiles) {
+            if (p.instances < 2) continue;
+            ranks = p.last;
+            std::size_t kept = all.costs.size();
+            std::uint64_t colour = profile(p.comm, p.channel).colour;
+            all.costs.resize(kept);
+            all.variants.resize(kept);
+            if (colour != p.colour) return false;
         }
+        return true;
+    }
+
+    // Loads come in few values, one after another: found from the last one used on.
+    std::int32_t tag(std::int32_t v, double load) {
+        auto& tags = all.graph.tags;
+        auto is = [&](std::int32_t t) { return tags[at(t)].variant == v && tags[at(t)].load == load; };
+        auto n = static_cast<std::int32_t>(tags.size());
+        for (std::int32_t t = last_tag; t < std::min(n, last_tag + 4); ++t) if (is(t)) return last_tag = t;
+        auto [it, fresh] = tag_of.try_emplace(mix(std::bit_cast<std::uint64_t>(load), static_cast<std::uint64_t>(v)), n);
+        if (!fresh && !is(it->second)) engine_bug("two loads have one hash", v, n);
+        if (fresh) tags.push_back({v, load});
+        return last_tag = it->second;
+    }
+    std::unordered_map<std::uint64_t, std::int32_t> tag_of = {};
+    std::int32_t last_tag = 0;
+
+    // The bundle of the ranks in `ranks`: a whole instance, or a channel's sender and receiver.
+    void add_bundle(CommId comm, std::int32_t member) {
+        bool channel = member >= 0;
+        std::int32_t id = profile_for(comm, channel);
+        const Profile& p = profiles[at(id)];
+        for (const Profile::Loaded& l : p.loaded)
+            for (const LinkLoad& load : loads_of(c.comms[at(comm)].patterns[at(l.pattern)], all.costs[at(p.costs + l.pattern)]))
+                if (load.load > 0) all.graph.link_edges.push_back({load.link, tag(l.variant, load.load)});
+        all.bundles.push_back({comm, member, p.costs});
+        all.graph.bundle.push_back(p.colour);
+        all.graph.link_begin.push_back(static_cast<std::int32_t>(all.graph.link_edges.size()));
+        all.graph.directed.push_back(channel);
+        all.graph.rank_edges.insert(all.graph.rank_edges.end(), ranks.begin(), ranks.end());
         all.graph.rank_begin.push_back(static_cast<std::int32_t>(all.graph.rank_edges.size()));
     }
 
@@ -104,18 +165,23 @@ struct BundleCompiler {
         const CommUse& use = c.comms[at(comm)];
         if (use.patterns.empty()) return;
         const Layout& l = layouts[at(comm)];
+        std::vector<int> whole;
         for (std::int32_t base : l.bases) {
-            ranks.clear();
+            whole.clear();
             bool collects = false;
             for (std::int32_t o : l.offsets) {
-                ranks.push_back(base + o);
+                whole.push_back(base + o);
                 collects = collects || use.collects[at(stage_of[at(base + o)])];
             }
-            if (collects) add_bundle({comm, base, -1, 0});
-            for (std::size_t i = 0; i < ranks.size(); ++i) {
-                std::size_t next = (i + 1) % ranks.size();
-                if (use.sends[at(stage_of[at(ranks[i])])] || use.receives[at(stage_of[at(ranks[next])])])
-                    add_bundle({comm, base, static_cast<std::int32_t>(i), 0});
+            if (collects) {
+                ranks = whole;
+                add_bundle(comm, -1);
+            }
+            for (std::size_t i = 0; i < whole.size(); ++i) {
+                int next = whole[(i + 1) % whole.size()];
+                if (!use.sends[at(stage_of[at(whole[i])])] && !use.receives[at(stage_of[at(next)])]) continue;
+                ranks = {whole[i], next};
+                add_bundle(comm, static_cast<std::int32_t>(i));
             }
         }
     }
@@ -129,6 +195,16 @@ struct BundleCompiler {
             g.rank.push_back(own);
         }
         for (double capacity : wires.capacity) g.link.push_back(mix(std::bit_cast<std::uint64_t>(capacity)));
+    }
+
+    void add_all() {
+        all = {};
+        profiles.clear();
+        profile_of.clear();
+        tag_of.clear();
+        last_tag = 0;
+        colour_ranks_and_links();
+        for (std::size_t i = 0; i < c.plan.communicators.size(); ++i) add_instances(static_cast<CommId>(i));
     }
 
     int local_queue(std::int32_t program, QueueId q) const {
@@ -172,7 +248,7 @@ struct BundleCompiler {
             out.members_begin = static_cast<std::int32_t>(m.members.size());
             auto first = f.bundles.first[at(k)];
             for (auto e = all.graph.rank_begin[at(first)]; e < all.graph.rank_begin[at(first) + 1]; ++e) {
-                std::int32_t lane = f.ranks.of[at(all.graph.rank_edges[at(e)].rank)];
+                std::int32_t lane = f.ranks.of[at(all.graph.rank_edges[at(e)])];
                 if (!out.channel && std::exchange(seen[at(lane)], k) == k) continue;
                 add_member(lane, b.comm);
             }
@@ -196,7 +272,7 @@ struct BundleCompiler {
             for (auto e = g.link_begin[b]; e < g.link_begin[b + 1]; ++e) {
                 const auto& edge = g.link_edges[at(e)];
                 std::int32_t k = f.links.of[at(edge.link)];
-                if (f.links.first[at(k)] == edge.link) w.push_back({f.bundles.of[b], edge.variant, k, edge.load});
+                if (f.links.first[at(k)] == edge.link) w.push_back({f.bundles.of[b], g.tags[at(edge.tag)].variant, k, g.tags[at(edge.tag)].load});
             }
         std::stable_sort(w.begin(), w.end(), [](const Weight& x, const Weight& y) {
             return std::tie(x.bundle, x.variant, x.link) < std::tie(y.bundle, y.variant, y.link);
@@ -216,10 +292,11 @@ struct BundleCompiler {
     }
 
     // Rate at which one instance alone fills one of its links.
-    double own_limit(std::int32_t bundle, std::int32_t variant) {
+    double own_limit(std::int32_t bundle, std::int32_t of_variant) {
         own_loads.clear();
         for (auto e = all.graph.link_begin[at(bundle)]; e < all.graph.link_begin[at(bundle) + 1]; ++e)
-            if (const auto& edge = all.graph.link_edges[at(e)]; edge.variant == variant) own_loads.push_back({edge.link, edge.load});
+            if (const auto& edge = all.graph.link_edges[at(e)]; all.graph.tags[at(edge.tag)].variant == of_variant)
+                own_loads.push_back({edge.link, all.graph.tags[at(edge.tag)].load});
         std::sort(own_loads.begin(), own_loads.end(), [](const LinkLoad& x, const LinkLoad& y) { return x.link < y.link; });
         double limit = std::numeric_limits<double>::infinity();
         for (std::size_t i = 0; i < own_loads.size();) {
@@ -259,7 +336,7 @@ struct BundleCompiler {
                 out.limit = out.cap;
                 for (std::int32_t u = out.uses_begin; u < out.uses_end; ++u)
                     out.limit = std::min(out.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
-                if (all.variants[at(b.costs) + p] >= 0 && out.payload > 0 && !(out.limit > 0)) engine_bug("a communication has no bandwidth", b.comm, static_cast<std::int64_t>(p));
+                if (out.payload > 0 && !(out.limit > 0)) engine_bug("a communication has no bandwidth", b.comm, static_cast<std::int64_t>(p));
                 m.bundle_costs.push_back(out);
             }
         }
@@ -307,8 +384,11 @@ void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks) {
     for (int n : c.plan.mesh.size) ranks *= n;
     std::int64_t pp_stride = c.plan.mesh.stride(Axis::pp);
     for (std::int64_t r = 0; r < ranks; ++r) b.stage_of.push_back(static_cast<std::int16_t>(r / pp_stride % c.plan.mesh.extent(Axis::pp)));
-    b.colour_ranks_and_links();
-    for (std::size_t i = 0; i < c.plan.communicators.size(); ++i) b.add_instances(static_cast<CommId>(i));
+    b.add_all();
+    if (c.costs.shape && !b.shapes_hold()) {
+        b.trust_shapes = false;
+        b.add_all();
+    }
     Folding f = fold_ranks ? fold(b.all.graph) : keep_apart(b.all.graph);
     b.make_lanes(f);
     b.make_bundles(f);

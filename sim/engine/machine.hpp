@@ -21,6 +21,8 @@ struct Costs {
     std::function<std::vector<LinkLoad>(const Collective&, const CommCost&, std::span<const int>)> loads;
     std::function<CommCost(Bytes, int from, int to)> transfer;
     std::function<std::vector<LinkLoad>(int from, int to)> transfer_loads;
+    // Optional. Ranks of one shape (a communicator's, or a transfer's two ends) cost the same: only one of them is asked for.
+    std::function<std::uint64_t(std::span<const int>)> shape;
     Interference interference;
     Time launch;                        // host time of one kernel launch
 };
@@ -134,7 +136,7 @@ struct Machine {
 struct CompileOptions { bool fold = true; bool launch_blocking = false; };
 
 Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options = {});
-Costs costs_of(const CostModel& cost, const Plan& plan);
+Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric);
 Wires wires_of(const Scenario& scenario, const Fabric& fabric);
 
 // Runs it (simulate() is compile, then this).

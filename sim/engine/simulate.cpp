@@ -106,20 +106,8 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
     return out;
 }
 
-Costs costs_of(const CostModel& cost, const Plan& plan) {
-    Costs c;
-    c.compute = [&](const Op& op) { return cost.compute(plan, op); };
-    c.collective = [&](const Collective& work, std::span<const int> ranks) { return cost.collective(work, ranks); };
-    c.loads = [&](const Collective& work, const CommCost& of, std::span<const int> ranks) { return cost.loads(work, of, ranks); };
-    c.transfer = [&](Bytes bytes, int from, int to) { return cost.transfer(bytes, from, to); };
-    c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
-    c.interference = cost.interference();
-    c.launch = cost.launch();
-    return c;
-}
-
 Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const SimulateOptions& options) {
-    Machine machine = compile(plan, costs_of(cost, plan), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking});
+    Machine machine = compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking});
     Simulation out = run(machine, options);
     if (out.trace) out.trace->plan_hash = hash(plan);
     return out;

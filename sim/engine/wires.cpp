@@ -1,4 +1,5 @@
-// What the scenario's perturbations make of links and ranks.
+// A scenario's cost model, links and perturbations as compile() takes them.
+#include "sim/engine/fold.hpp"
 #include "sim/engine/machine.hpp"
 
 #include <algorithm>
@@ -19,6 +20,32 @@ const char* class_name(LinkKind k) {
 }
 
 } // namespace
+
+Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric) {
+    Costs c;
+    c.compute = [&](const Op& op) { return cost.compute(plan, op); };
+    c.collective = [&](const Collective& work, std::span<const int> ranks) { return cost.collective(work, ranks); };
+    c.loads = [&](const Collective& work, const CommCost& of, std::span<const int> ranks) { return cost.loads(work, of, ranks); };
+    c.transfer = [&](Bytes bytes, int from, int to) { return cost.transfer(bytes, from, to); };
+    c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
+    c.interference = cost.interference();
+    c.launch = cost.launch();
+    if (scenario.cluster.graph) return c;   // no two places of a custom graph need be alike
+    // Of a regular cluster the nodes are alike: what counts is how the ranks stand on them, and how far the next node is.
+    c.shape = [&](std::span<const int> ranks) {
+        std::uint64_t h = ranks.size();
+        int first = fabric.node_of(ranks[0]), last = first, before = ranks[0];
+        for (int r : ranks) {
+            int node = fabric.node_of(r);
+            if (node != last) h = mix(h, static_cast<std::uint64_t>(fabric.latency(before, r).ps));
+            h = mix(h, static_cast<std::uint64_t>(node - first) << 32 | static_cast<std::uint64_t>(fabric.local_index(r)));
+            last = node;
+            before = r;
+        }
+        return h;
+    };
+    return c;
+}
 
 Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
     Wires w;
