@@ -19,11 +19,11 @@ struct Example {
     friend std::ostream& operator<<(std::ostream& out, const Example& e) { return out << e.name; }
 };
 
-// Four layers on eight devices; every example changes what it is about.
+// Two layers on eight devices; every example changes what it is about.
 inline Scenario scenario_of(const std::vector<std::string>& overrides) {
     static constexpr const char* text = R"({
         "name": "small",
-        "model": {"name": "tiny", "layers": 4, "hidden_size": 64, "attention_heads": 8, "vocab_size": 256, "max_positions": 32},
+        "model": {"name": "tiny", "layers": 2, "hidden_size": 64, "attention_heads": 8, "vocab_size": 256, "max_positions": 32},
         "cluster": {"preset": "dgx-h100", "nodes": 1},
         "training": {"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 32},
         "strategy": {"framework": "megatron", "tensor_parallel": 1, "pipeline_parallel": 1, "schedule": "none", "zero_stage": 0}})";
@@ -45,8 +45,8 @@ inline std::vector<std::string> operator+(std::vector<std::string> a, const std:
 inline const std::vector<std::string> tp2{"strategy.tensor_parallel=2"};
 inline const std::vector<std::string> sp2{"strategy.tensor_parallel=2", "strategy.sequence_parallel=true"};
 inline const std::vector<std::string> pp2{"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"};
-inline const std::vector<std::string> interleaved{"strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2", "strategy.schedule=interleaved-1f1b"};
-inline const std::vector<std::string> zb_v{"strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2", "strategy.schedule=zb-v"};
+inline const std::vector<std::string> interleaved{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2", "strategy.schedule=interleaved-1f1b"};
+inline const std::vector<std::string> zb_v{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2", "strategy.schedule=zb-v"};
 inline const std::vector<std::string> unfused_attention{"strategy.flash_attention=false", "runtime.attention_kernel=unfused", "model.dropout=0.1"};
 inline const std::vector<std::string> llama_like{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu", "model.norm=rmsnorm", "model.kv_heads=4", "model.bias=false"};
 
@@ -55,6 +55,7 @@ inline std::vector<Example> examples() {
     const auto framework = [](const std::string& name) { return std::vector<std::string>{"strategy.framework=" + name}; };
     const auto schedule = [](const std::string& name) { return std::vector<std::string>{"strategy.schedule=" + name}; };
     const std::vector<std::string> hybrid{"strategy.shard_group_size=2"}, eager{"runtime.fused_weight_gradient_accumulation=false", "runtime.fused_loss=false", "strategy.fused=false", "runtime.fused_norm=false"};
+    const std::vector<std::string> experts{R"(model.moe={"experts": 4, "top_k": 2, "expert_ffn_size": 64, "shared_experts": 1})", "strategy.expert_parallel=2"};
     return {
         {"one stage a device, all-reduce", framework("ddp") + llama_like},
         {"ddp on two nodes' worth of groups", framework("ddp") + hybrid},
@@ -83,8 +84,11 @@ inline std::vector<Example> examples() {
         {"fp8, eager", tp2 + pp2 + eager + std::vector<std::string>{"training.precision=fp8"}},
         {"eager kernels", tp2 + pp2 + eager + std::vector<std::string>{"strategy.overlap.tensor_parallel=false"}},
         {"parallel blocks, no clipping, sgd", sp2 + pp2 + std::vector<std::string>{"model.parallel_block=true", "training.gradient_clipping=0", "training.optimizer=sgd"}},
-        {"stages without layers", std::vector<std::string>{"strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[0,2,2,0]"}},
+        {"stages without layers", std::vector<std::string>{"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[0,2,2,0]"}},
         {"data loading", pp2 + std::vector<std::string>{"runtime.dataloader_us=100"}},
+        {"experts", sp2 + pp2 + experts},
+        {"experts, fsdp zero 3", framework("fsdp") + zero(3) + experts},
+        {"context parallelism", sp2 + pp2 + zero(1) + std::vector<std::string>{"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather"}},
         {"one device", std::vector<std::string>{"cluster.nodes=1", "cluster.devices_per_node=1"}},
     };
 }

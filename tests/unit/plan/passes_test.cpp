@@ -1,0 +1,309 @@
+// Does each pass do what its paper says? Collectives per layer, what is recomputed, what is cast, who holds tied embeddings.
+#include "tests/unit/plan/plans.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+
+namespace orrery::test {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+const Block& block_named(const Plan& plan, const std::string& name) {
+    const auto it = std::find_if(plan.blocks.begin(), plan.blocks.end(), [&](const Block& b) { return b.name == name; });
+    if (it == plan.blocks.end()) throw std::runtime_error("no block " + name);
+    return *it;
+}
+
+int count(const Block& block, const std::function<bool(const Op&)>& wanted) { return static_cast<int>(std::count_if(block.ops.begin(), block.ops.end(), wanted)); }
+
+// Collectives of one layer over the tensor-parallel group.
+int collectives(const Block& block, CollectiveKind kind, int layer) {
+    return count(block, [&](const Op& op) {
+        const auto* c = std::get_if<Collective>(&op.work);
+        return c && c->kind == kind && op.layer == layer;
+    });
+}
+
+const Op& op_named(const Block& block, const std::string& name) {
+    const auto it = std::find_if(block.ops.begin(), block.ops.end(), [&](const Op& op) { return op.name == name; });
+    if (it == block.ops.end()) throw std::runtime_error("no op " + name + " in " + block.name);
+    return *it;
+}
+
+const Buffer* buffer_named(const Plan& plan, const std::string& name, int stage) {
+    for (const Buffer& b : plan.buffers)
+        if (b.name == name && b.stage == stage) return &b;
+    return nullptr;
+}
+
+double total_flops(const Block& block) {
+    double sum = 0;
+    for (const Op& op : block.ops) sum += flops(op.work).count;
+    return sum;
+}
+
+// Shoeybi et al.: two all-reduces in a layer's forward pass, two in its backward pass, each of all activations (b s h values).
+TEST(TensorParallel, ReducesTwiceEachWay) {
+    const Plan plan = plan_of(tp2);
+    for (const char* name : {"F0", "B0"})
+        for (int layer : {0, 1}) {
+            const Block& block = block_named(plan, name);
+            EXPECT_EQ(collectives(block, CollectiveKind::all_reduce, layer), 2) << name;
+            EXPECT_EQ(collectives(block, CollectiveKind::all_gather, layer), 0) << name;
+            EXPECT_EQ(collectives(block, CollectiveKind::reduce_scatter, layer), 0) << name;
+            for (const Op& op : block.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work); c && op.layer == layer) {
+                    EXPECT_EQ(c->bytes.count, 32 * 64 * 2) << op.name;
+                }
+        }
+}
+
+// Korthikanti et al.: an all-gather and a reduce-scatter in place of each all-reduce, and in the backward pass two more gathers, of the
+// inputs that are saved split, for the weight gradients.
+TEST(SequenceParallel, GathersAndScattersInstead) {
+    const Plan plan = plan_of(sp2);
+    for (int layer : {0, 1}) {
+        const Block &forward = block_named(plan, "F0"), &backward = block_named(plan, "B0");
+        EXPECT_EQ(collectives(forward, CollectiveKind::all_reduce, layer), 0);
+        EXPECT_EQ(collectives(forward, CollectiveKind::all_gather, layer), 2);
+        EXPECT_EQ(collectives(forward, CollectiveKind::reduce_scatter, layer), 2);
+        EXPECT_EQ(collectives(backward, CollectiveKind::all_reduce, layer), 0);
+        EXPECT_EQ(collectives(backward, CollectiveKind::all_gather, layer), 4);
+        EXPECT_EQ(collectives(backward, CollectiveKind::reduce_scatter, layer), 2);
+    }
+    EXPECT_EQ(buffer_named(plan, "c0.l0.norm1", 0)->shape, (std::vector<std::int64_t>{16, 64})) << "split along the sequence";
+}
+
+// Parameters all ranks hold, used on their own rows: one more reduction at the end of the step, over the tensor-parallel group.
+TEST(SequenceParallel, SumsNormGradientsOverTheGroup) {
+    const Plan plan = plan_of(sp2);
+    const Op& op = op_named(block_named(plan, "optimizer:0"), "finalize.tp");
+    std::set<std::string> reduced;
+    for (BufferId b : op.in) reduced.insert(plan.buffers[at(b)].name);
+    for (const char* norm : {"g.l0.norm1.weight", "g.l0.norm1.bias", "g.l1.norm2.weight", "g.final_norm.weight", "g.l0.proj.bias", "g.l0.fc2.bias"}) EXPECT_TRUE(reduced.contains(norm)) << norm;
+    for (const char* own : {"g.l0.qkv.weight", "g.l0.qkv.bias", "g.l0.fc1.weight", "g.embedding.weight"}) EXPECT_FALSE(reduced.contains(own)) << own;
+    EXPECT_THROW(op_named(block_named(plan_of(tp2), "optimizer:0"), "finalize.tp"), std::runtime_error) << "without it every rank has the sum already";
+}
+
+TEST(TensorParallel, DividesQueryAndKeyValueHeads) {
+    const Plan plan = plan_of(tp2 + llama_like);   // 8 query heads, 4 key-value heads of 8
+    const auto& qkv = std::get<Linear>(op_named(block_named(plan, "F0"), "l0.qkv").work);
+    EXPECT_EQ(qkv.n, (8 + 2 * 4) * 8 / 2);
+    EXPECT_EQ(qkv.k, 64);
+    const auto& attention = std::get<Attention>(op_named(block_named(plan, "F0"), "l0.attention").work);
+    EXPECT_EQ(attention.heads, 4);
+    EXPECT_EQ(attention.kv_heads, 2);
+    const auto& proj = std::get<Linear>(op_named(block_named(plan, "F0"), "l0.proj").work);
+    EXPECT_EQ(proj.n, 64);
+    EXPECT_EQ(proj.k, 32) << "row-parallel: its input is divided";
+}
+
+// dX = dY W and dW = dY^T X cost what Y = X W^T does, each.
+TEST(Adjoint, LinearsCostTwiceTheForwardPass) {
+    const Plan plan = plan_of(llama_like);
+    const auto linear_flops = [](const Block& block) {
+        double sum = 0;
+        for (const Op& op : block.ops)
+            if (std::holds_alternative<Linear>(op.work)) sum += flops(op.work).count;
+        return sum;
+    };
+    EXPECT_EQ(linear_flops(block_named(plan, "B0")), 2 * linear_flops(block_named(plan, "F0")));
+}
+
+TEST(Adjoint, SplitHalvesAddUpToTheWhole) {
+    const Plan whole = plan_of(sp2 + pp2), split = plan_of(sp2 + pp2 + std::vector<std::string>{"strategy.schedule=zb-h1"});
+    for (const char* chunk : {"0", "1"}) {
+        const Block &b = block_named(whole, std::string("B") + chunk), &i = block_named(split, std::string("I") + chunk), &w = block_named(split, std::string("W") + chunk);
+        EXPECT_EQ(total_flops(b), total_flops(i) + total_flops(w));
+        EXPECT_EQ(count(i, [](const Op& op) { const auto* l = std::get_if<Linear>(&op.work); return l && l->direction == Direction::weight_gradient; }), 0);
+        EXPECT_EQ(count(w, [](const Op& op) { const auto* l = std::get_if<Linear>(&op.work); return l && l->direction == Direction::input_gradient; }), 0);
+    }
+}
+
+// Its gradient collective is issued before the weight gradient that hides it.
+TEST(Adjoint, WeightGradientsRunUnderTheReductionOfTheInputGradient) {
+    const auto order = [](const std::vector<std::string>& overrides) {
+        const Plan plan = plan_of(overrides);
+        const Block& b = block_named(plan, "B0");
+        const auto index = [&](const std::string& name) { return &op_named(b, name) - b.ops.data(); };
+        return index("l0.fc1.wgrad") - index("l0.norm2.enter.adjoint");
+    };
+    EXPECT_GT(order(tp2 + std::vector<std::string>{"strategy.overlap.tensor_parallel=true"}), 0);
+    EXPECT_LT(order(tp2 + std::vector<std::string>{"strategy.overlap.tensor_parallel=false"}), 0);
+}
+
+// Names of what a plan's backward block runs again, without layer.
+std::map<std::string, int> recomputed(const std::vector<std::string>& overrides) {
+    std::map<std::string, int> names;
+    const Plan plan = plan_of(overrides);
+    for (const Op& op : block_named(plan, "B0").ops)
+        if (op.phase == Phase::recompute && !is_memory_op(op.work)) ++names[op.name.substr(op.name.find('.') + 1)];
+    return names;
+}
+
+TEST(Recompute, FullRunsEveryLayerAgain) {
+    const Plan plan = plan_of({"strategy.recompute=full"});
+    const int forward = count(block_named(plan, "F0"), [](const Op& op) { return op.layer >= 0 && !is_memory_op(op.work); });
+    int again = 0;
+    for (const auto& [name, n] : recomputed({"strategy.recompute=full"})) again += n;
+    EXPECT_EQ(again, forward);
+    EXPECT_TRUE(recomputed({}).empty());
+}
+
+TEST(Recompute, StopsEarlyBehindTheLastValueThatIsNeeded) {
+    const auto all = recomputed({"strategy.recompute=full"}), early = recomputed({"strategy.recompute=full", "runtime.recompute_early_stop=true"});
+    EXPECT_EQ(all.count("fc2.again"), 1u);
+    EXPECT_EQ(early.count("fc2.again"), 0u) << "the last linear's output is read by no adjoint";
+    EXPECT_EQ(early.at("act.again"), 2) << "its input is";
+}
+
+TEST(Recompute, SelectiveIsTheCoreOfAttention) {
+    const auto names = recomputed(unfused_attention + std::vector<std::string>{"strategy.recompute=selective"});
+    EXPECT_EQ(names, (std::map<std::string, int>{{"scores.again", 2}, {"softmax.again", 2}, {"attention_dropout.again", 2}, {"context.again", 2}}));
+}
+
+TEST(Recompute, OnlyTheLayersAskedFor) {
+    for (const auto& [name, n] : recomputed({"strategy.recompute=full", "strategy.recompute_layers=1"})) EXPECT_EQ(n, 1) << name;
+}
+
+TEST(Precision, LinearsOfLayersRunInFp8AndTheHeadDoesNot) {
+    const Plan plan = plan_of({"training.precision=fp8"});
+    int low = 0;
+    for (const char* name : {"F0", "B0"})
+        for (const Op& op : block_named(plan, name).ops) {
+            const auto* l = std::get_if<Linear>(&op.work);
+            if (!l) continue;
+            EXPECT_EQ(l->dtype, op.layer >= 0 ? DType::fp8 : DType::bf16) << op.name;
+            low += op.layer >= 0;
+            if (op.layer >= 0) {
+                EXPECT_EQ(plan.buffers[at(op.in[0])].dtype, DType::fp8) << op.name << " reads a cast operand";
+            }
+        }
+    EXPECT_EQ(low, 2 * 4 * 3) << "two layers of four linears, three GEMMs each";
+    const auto casts_of_gradients = count(block_named(plan, "B0"), [](const Op& op) { return op.name.ends_with(".dy.cast"); });
+    EXPECT_EQ(casts_of_gradients, 2 * 4) << "both GEMMs of the backward pass share one";
+}
+
+TEST(Layers, UnevenSplitsPutEachLayerWhereItIsSaid) {
+    const Plan plan = plan_of({"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[0,1,3,0]"});
+    for (const auto& [name, layers] : {std::pair{"F0", std::set<int>{}}, {"F1", {0}}, {"F2", {1, 2, 3}}, {"F3", {}}}) {
+        std::set<int> found;
+        for (const Op& op : block_named(plan, name).ops)
+            if (op.layer >= 0) found.insert(op.layer);
+        EXPECT_EQ(found, layers) << name;
+    }
+}
+
+TEST(TiedEmbeddings, AreReducedBetweenTheirStagesAlone) {
+    const Plan plan = plan_of({"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b"});
+    const auto it = std::find_if(plan.communicators.begin(), plan.communicators.end(), [](const Communicator& c) { return c.name == "embedding"; });
+    ASSERT_NE(it, plan.communicators.end());
+    EXPECT_EQ(it->stages, (std::vector<std::int16_t>{0, 3}));
+    for (int stage = 0; stage < 4; ++stage) {
+        const bool end = stage == 0 || stage == 3;
+        EXPECT_EQ(buffer_named(plan, "w.embedding.weight", stage) != nullptr, end);
+        EXPECT_EQ(count(block_named(plan, "optimizer:" + std::to_string(stage)), [](const Op& op) { return op.name == "finalize.embedding"; }), end);
+    }
+}
+
+TEST(TiedEmbeddings, AreOneParameterWhereBothEndsShareAStage) {
+    for (const auto& overrides : {std::vector<std::string>{}, zb_v}) {
+        const Plan plan = plan_of(overrides);
+        EXPECT_EQ(std::count_if(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return b.name == "w.embedding.weight"; }), 1);
+        EXPECT_TRUE(std::none_of(plan.communicators.begin(), plan.communicators.end(), [](const Communicator& c) { return c.name == "embedding"; }));
+    }
+}
+
+int actions_named(const Plan& plan, const std::string& prefix) {
+    int n = 0;
+    for (const Action& a : plan.programs[0].actions) n += plan.blocks[at(a.block)].name.starts_with(prefix);
+    return n;
+}
+
+TEST(DataParallel, ZeroStagesGatherAsOftenAsTheyMust) {
+    // Two layers, embedding and head: four units; one microbatch on each of eight devices.
+    const std::vector<std::string> fsdp{"strategy.framework=fsdp", "training.global_batch_size=16"};
+    const auto plan = [&](int stage) { return plan_of(fsdp + llama_like + std::vector<std::string>{"strategy.zero_stage=" + std::to_string(stage)}); };
+    const Plan three = plan(3), two = plan(2), zero = plan(0);
+    EXPECT_EQ(actions_named(zero, "gather:"), 0);
+    EXPECT_EQ(actions_named(two, "gather:"), 2 * 4) << "once a microbatch: kept until the backward pass";
+    EXPECT_EQ(actions_named(three, "gather:"), 2 * (4 + 2)) << "and once more for each layer's backward pass";
+    EXPECT_EQ(actions_named(three, "gather:"), actions_named(three, "release:"));
+    EXPECT_EQ(actions_named(three, "reduce:"), 2 * 4) << "every unit, every microbatch";
+}
+
+TEST(DataParallel, ShardGroupsReduceInsideAndBetween) {
+    const Plan plan = plan_of({"strategy.framework=fsdp", "strategy.zero_stage=3", "strategy.shard_group_size=4"});
+    const auto it = std::find_if(plan.blocks.begin(), plan.blocks.end(), [](const Block& b) { return b.kind == BlockKind::reduce; });
+    ASSERT_NE(it, plan.blocks.end());
+    std::vector<std::pair<CollectiveKind, int>> calls;
+    for (const Op& op : it->ops)
+        if (const auto* c = std::get_if<Collective>(&op.work)) calls.push_back({c->kind, size(plan, c->comm)});
+    EXPECT_EQ(calls, (std::vector<std::pair<CollectiveKind, int>>{{CollectiveKind::reduce_scatter, 4}, {CollectiveKind::all_reduce, 2}}));
+}
+
+// What each microbatch allocates it frees, stage by stage: counted here action by action.
+TEST(Lifetimes, AllocationsAndFreesBalance) {
+    for (const Example& e : examples()) {
+        const Plan plan = plan_of(e.overrides);
+        for (const Program& program : plan.programs) {
+            std::map<std::pair<BufferId, int>, int> alive;
+            const auto instance = [&](const Action& a, const Op& op, BufferId b) {
+                const MemoryKind k = plan.buffers[at(b)].kind;
+                return std::pair{b, k == MemoryKind::parameters || k == MemoryKind::gradients ? -1 : a.microbatch[op.port]};
+            };
+            for (const Action& a : program.actions)
+                for (std::int32_t i = a.first; i < a.last; ++i) {
+                    const Op& op = plan.blocks[at(a.block)].ops[at(i)];
+                    if (const auto* x = std::get_if<Alloc>(&op.work)) {
+                        EXPECT_EQ(++alive[instance(a, op, x->buffer)], 1) << e.name;
+                    } else if (const auto* y = std::get_if<Free>(&op.work)) {
+                        EXPECT_EQ(--alive[instance(a, op, y->buffer)], 0) << e.name;
+                    }
+                }
+            for (const auto& [key, n] : alive) EXPECT_EQ(n, 0) << e.name << ": " << plan.buffers[at(key.first)].name;
+        }
+    }
+}
+
+// Whoever first reads gathered weights waits for the gather, whatever its microbatch.
+TEST(Bind, EveryMicrobatchWaitsForTheWeightsItReads) {
+    const Plan plan = plan_of({"strategy.framework=fsdp", "strategy.zero_stage=3", "training.global_batch_size=32"});
+    const Program& program = plan.programs[0];
+    std::set<std::int32_t> microbatches;
+    for (std::size_t i = 0; i < program.actions.size(); ++i) {
+        const Action& a = program.actions[i];
+        for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) {
+            const std::int32_t on = program.deps[at(d)].on_action;
+            if (on >= 0 && plan.blocks[at(a.block)].kind == BlockKind::forward && plan.blocks[at(program.actions[at(on)].block)].kind == BlockKind::gather) microbatches.insert(a.microbatch[0]);
+        }
+    }
+    EXPECT_EQ(microbatches, (std::set<std::int32_t>{0, 1, 2, 3}));
+}
+
+// Received in parts ahead of its use, gathered at its use: else the collectives before it would queue behind a receive not sent yet.
+TEST(Exchange, PartsReceivedAheadAreGatheredRightBeforeTheirUse) {
+    const Plan plan = plan_of(tp2 + interleaved + std::vector<std::string>{"strategy.overlap.pipeline=true"});
+    int gathers = 0;
+    for (const Program& program : plan.programs)
+        for (std::size_t i = 0; i + 1 < program.actions.size(); ++i) {
+            const Block& block = plan.blocks[at(program.actions[i].block)];
+            if (!block.name.starts_with("G.")) continue;
+            ++gathers;
+            const BlockKind next = plan.blocks[at(program.actions[i + 1].block)].kind;
+            EXPECT_TRUE(next == BlockKind::forward || next == BlockKind::backward) << block.name;
+            EXPECT_EQ(program.actions[i].microbatch[0], program.actions[i + 1].microbatch[0]);
+        }
+    EXPECT_EQ(gathers, 2 * 3 * plan.microbatches) << "three borders between four chunks, both ways";
+}
+
+TEST(Text, ProgramsReadAsTheirSchedule) {
+    const Plan plan = plan_of(pp2 + llama_like + std::vector<std::string>{"training.global_batch_size=8"});
+    EXPECT_EQ(to_text(plan, plan.programs[1]), "1: begin:1 X.rF1.0 F1.0 B1.0 X.sB1.rF1.0,1 F1.1 B1[0-17).1 B1[17-61).1 reduce:c1.u1-0 X.sB1.1 optimizer:1\n");
+}
+
+} // namespace
+} // namespace orrery::test
