@@ -154,22 +154,17 @@ void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, st
 
 void Emitter::backward_context(const Node& n, BufferId dy) {
     const DType act = activation_dtype(s());
-    const auto fresh = [&](ValueId v) {
-        const BufferId b = make(value(v).name + ".grad", value(v), act);
-        l.buffer(b).placement = gradient_placement(value(v).placement);
-        return b;
-    };
     switch (n.kind) {
     case NodeKind::split: {
         std::vector<BufferId> parts;
         for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
-        const BufferId packed = fresh(n.in[0]);
+        const BufferId packed = fresh_gradient(n.in[0]);
         emit(n.name + ".bwd", Pointwise{PointwiseKind::copy, Direction::backward, elements(value(n.in[0])), true}, parts, {packed});
         add_gradient(n.in[0], packed, true);
         break;
     }
     case NodeKind::gather_context: {
-        const BufferId shard = fresh(n.in[0]);
+        const BufferId shard = fresh_gradient(n.in[0]);
         on_context(*this, n.name + ".adjoint", CollectiveKind::reduce_scatter, bytes(value(n.out[0]).shape, act), act, {dy}, {shard});
         add_gradient(n.in[0], shard, true);
         break;
@@ -179,7 +174,7 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
             const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
             const Turn t = turn(tokens, heads);
             const std::string name = n.name + part_names[i] + ".adjoint";
-            const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh(n.in[i]);
+            const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh_gradient(n.in[i]);
             on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[static_cast<std::size_t>(n.out[i])]}, {packed});
             copy(*this, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols, t.cols > tokens.shape[1]);   // copies of one head: their sum
             add_gradient(n.in[i], local, true);
@@ -188,7 +183,7 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
     case NodeKind::from_heads: {
         const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
         const Turn t = turn(tokens, heads);
-        const BufferId packed = beside(*this, n.name + ".adjoint.pack", tokens, t.cols), whole = fresh(n.in[0]);
+        const BufferId packed = beside(*this, n.name + ".adjoint.pack", tokens, t.cols), whole = fresh_gradient(n.in[0]);
         copy(*this, n.name + ".adjoint.pack", Direction::backward, dy, packed, elements(tokens));
         on_context(*this, n.name + ".adjoint", CollectiveKind::all_to_all, t.bytes, act, {packed}, {whole});
         add_gradient(n.in[0], whole, true);

@@ -4,17 +4,29 @@
 namespace orrery {
 
 bool Emitter::forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
-    const auto work = [&] { return Pointwise{n.kind == NodeKind::latent_join ? PointwiseKind::rope : PointwiseKind::copy, Direction::forward, elements(value(n.out[0])), n.fused}; };
     switch (n.kind) {
     case NodeKind::narrow:
     case NodeKind::concat:
-    case NodeKind::latent_join: emit(n.name + (recomputing ? ".again" : ""), work(), in, {output_for(n.out[0], out, recomputing)}); return true;
+    case NodeKind::latent_join: {
+        std::vector<BufferId> outs;   // joined, or for context parallelism queries, keys and values apart
+        std::int64_t count = 0;
+        for (ValueId v : n.out) {
+            outs.push_back(output_for(v, out, recomputing));
+            count += elements(value(v));
+        }
+        emit(n.name + (recomputing ? ".again" : ""), Pointwise{n.kind == NodeKind::latent_join ? PointwiseKind::rope : PointwiseKind::copy, Direction::forward, count, n.fused}, in, outs);
+        return true;
+    }
     default: return false;
     }
 }
 
 bool Emitter::backward_latent(const Node& n, BufferId dy) {
-    const auto work = [&](PointwiseKind kind) { return Pointwise{kind, Direction::backward, elements(value(n.out[0])), n.fused}; };
+    const auto work = [&](PointwiseKind kind) {
+        std::int64_t count = 0;
+        for (ValueId v : n.out) count += elements(value(v));
+        return Pointwise{kind, Direction::backward, count, n.fused};
+    };
     switch (n.kind) {
     case NodeKind::narrow: {   // into the columns that the gradient of the others left free
         BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
@@ -25,9 +37,10 @@ bool Emitter::backward_latent(const Node& n, BufferId dy) {
     }
     case NodeKind::concat:
     case NodeKind::latent_join: {
-        std::vector<BufferId> parts;
+        std::vector<BufferId> joined, parts;
+        for (ValueId v : n.out) joined.push_back(gradient[static_cast<std::size_t>(v)]);
         for (ValueId v : n.in) parts.push_back(fresh_gradient(v));
-        emit(n.name + ".bwd", work(n.kind == NodeKind::concat ? PointwiseKind::copy : PointwiseKind::rope), {dy}, parts);
+        emit(n.name + ".bwd", work(n.kind == NodeKind::concat ? PointwiseKind::copy : PointwiseKind::rope), joined, parts);
         for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], parts[i], true);
         return true;
     }

@@ -15,7 +15,8 @@ class PlacementCheck {
   public:
     PlacementCheck(const Plan& plan, const Facts& facts, Findings& findings) : plan_(plan), facts_(facts), findings_(findings) {}
 
-    void check(const Block& block, std::int32_t op);
+    void begin(const Block& block);
+    void check(std::int32_t op);
 
   private:
     const Buffer& buffer(BufferId b) const { return plan_.buffers[at(b)]; }
@@ -36,6 +37,8 @@ class PlacementCheck {
     }
 
     void collective(const Op& op, const Collective& c);
+    void moves(const Op& op, const Collective& c, const Communicator& comm);
+    void attention(const Op& op, const Attention& work);
     void partial_reads(const Op& op);
     void linear(const Op& op, const Linear& work, Axis a);
     void weight_gradient(const Op& op, BufferId dy, BufferId g, Axis a);
@@ -46,6 +49,7 @@ class PlacementCheck {
     Findings& findings_;
     const Block* block_ = nullptr;
     std::int32_t op_ = 0;
+    std::vector<BufferId> round_;   // of the block: what goes round a ring
 };
 
 constexpr Axis axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp};
@@ -55,7 +59,10 @@ constexpr Axis token_axes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::dpr};   // al
 void PlacementCheck::collective(const Op& op, const Collective& c) {
     const Communicator& comm = plan_.communicators[at(c.comm)];
     const bool reduces = c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter;
-    if (!reduces && c.kind != CollectiveKind::all_gather) return partial_reads(op);
+    if (!reduces && c.kind != CollectiveKind::all_gather) {
+        moves(op, c, comm);
+        return partial_reads(op);
+    }
     for (Axis a : axes) {
         if (!(comm.axes & mask(a)) || !wide(a, comm.expert)) continue;
         for (BufferId b : op.in) {
@@ -72,6 +79,34 @@ void PlacementCheck::collective(const Op& op, const Collective& c) {
     for (BufferId b : op.in)
         for (Axis a : axes)
             if (!accumulated(b) && wide(a, buffer(b).expert) && along(b, a) == summand && !(reduces && (comm.axes & mask(a)))) fault("partial-read", b, a, "is a summand, and this does not reduce it");
+}
+
+// What goes round a ring stays split as it is; an all-to-all splits along another dimension (experts' rows have a mesh of their own).
+void PlacementCheck::moves(const Op& op, const Collective& c, const Communicator& comm) {
+    const bool shifts = c.kind == CollectiveKind::shift || c.kind == CollectiveKind::shift_back;
+    if (comm.expert || (!shifts && c.kind != CollectiveKind::all_to_all)) return;
+    for (Axis a : axes) {
+        if (!(comm.axes & mask(a)) || !wide(a, false)) continue;
+        for (std::size_t i = 0; i < std::min(op.in.size(), op.out.size()); ++i) {
+            const int in = along(op.in[i], a), out = along(op.out[i], a);
+            if (in < 0 || out < 0) fault("placement", op.out[i], a, "changes hands, and is not split");
+            else if (shifts != (in == out)) fault("placement", op.out[i], a, shifts ? "goes round, and is not split as before" : "is exchanged, and is split as before");
+        }
+    }
+}
+
+// Queries of some tokens need the keys of all: gathered, or block by block as they come round. Queries of some heads need those heads'.
+void PlacementCheck::attention(const Op& op, const Attention& work) {
+    if (!wide(Axis::cp, false)) return;
+    const bool forward = work.direction == Direction::forward;
+    const std::size_t q = forward ? 0 : 1, end = forward ? op.in.size() : op.in.size() - 2;   // behind: output, log-sum-exp
+    const int of_q = along(op.in[q], Axis::cp);
+    if (of_q == 0 && q + 1 == end) fault("placement", op.in[q], Axis::cp, "has the keys of this rank's tokens alone");
+    for (std::size_t k = q + 1; k < end; ++k) {
+        const int of_k = along(op.in[k], Axis::cp);
+        const bool comes_round = std::find(round_.begin(), round_.end(), op.in[k]) != round_.end();
+        if (of_q == 0 ? of_k != whole && !(of_k == 0 && comes_round) : of_k != of_q) fault("placement", op.in[k], Axis::cp, "is not what these queries need");
+    }
 }
 
 // A summand may be added to others, cast or copied: the result is a summand again. Nothing else may read it.
@@ -134,8 +169,16 @@ void PlacementCheck::same_as_input(const Op& op, Axis a) {
     if ((in >= 0) != (out >= 0)) fault("placement", op.out[0], a, "is not split as what it is made from");
 }
 
-void PlacementCheck::check(const Block& block, std::int32_t index) {
+void PlacementCheck::begin(const Block& block) {
     block_ = &block;
+    round_.clear();
+    for (const Op& op : block.ops)
+        if (const auto* c = std::get_if<Collective>(&op.work); c && (c->kind == CollectiveKind::shift || c->kind == CollectiveKind::shift_back))
+            for (const auto* list : {&op.in, &op.out}) round_.insert(round_.end(), list->begin(), list->end());
+}
+
+void PlacementCheck::check(std::int32_t index) {
+    const Block& block = *block_;
     op_ = index;
     const Op& op = block.ops[at(index)];
     if (is_memory_op(op.work)) return;
@@ -147,6 +190,7 @@ void PlacementCheck::check(const Block& block, std::int32_t index) {
     const bool compute = block.kind == BlockKind::forward || block.kind == BlockKind::backward || block.kind == BlockKind::weight;
     if (!compute) return;
     const bool expert = buffer(op.in[0]).expert;
+    if (const auto* w = std::get_if<Attention>(&op.work)) attention(op, *w);
     for (Axis a : token_axes) {
         if (!wide(a, expert)) continue;
         if (const auto* l = std::get_if<Linear>(&op.work)) { linear(op, *l, a); continue; }
@@ -167,8 +211,10 @@ void PlacementCheck::check(const Block& block, std::int32_t index) {
 void check_placements(const Plan& plan, const Facts& facts, Findings& findings) {
     if (facts.wide[0] == 0 && facts.wide[1] == 0) return;
     PlacementCheck check(plan, facts, findings);
-    for (const Block& block : plan.blocks)
-        for (std::int32_t i = 0; i < static_cast<std::int32_t>(block.ops.size()); ++i) check.check(block, i);
+    for (const Block& block : plan.blocks) {
+        check.begin(block);
+        for (std::int32_t i = 0; i < static_cast<std::int32_t>(block.ops.size()); ++i) check.check(i);
+    }
 }
 
 } // namespace orrery::verification

@@ -70,7 +70,7 @@ std::vector<RingStep> ring_steps(const AttentionShape& a, std::int64_t c) {
     const std::int64_t n = a.seq_q;
     const double rows = static_cast<double>(n);
     std::vector<RingStep> steps;
-    const std::int64_t reach = a.window > 1 ? (a.window - 2) / n + 1 : 0;   // how many blocks before its own a block still sees
+    const std::int64_t reach = a.window > 1 ? (a.window - 2) / n + 1 : 1;   // how many blocks before its own a block still sees
     if (a.window > 0 && reach + 1 < c) {
         for (std::int64_t i = 0; i <= reach; ++i) {
             const double q = rows * static_cast<double>(reach), k = q - rows * static_cast<double>(i);
@@ -130,7 +130,8 @@ struct Rewriter {
         } else {
             out.push_back(value(packed, whole.name + ".kv", whole.shape[0], rest));
         }
-        if (!nodes.empty() && nodes.back().kind == NodeKind::rope && nodes.back().out[0] == packed) nodes.back().out = out;
+        const bool writes_parts = !nodes.empty() && (nodes.back().kind == NodeKind::rope || nodes.back().kind == NodeKind::latent_join);
+        if (writes_parts && nodes.back().out[0] == packed) nodes.back().out = out;
         else nodes.push_back(like(attention, NodeKind::split, ".split", {packed}, out));
         return out;
     }
@@ -152,11 +153,6 @@ struct Rewriter {
 
     void ring(Node attention) {
         attention.ring = ring_steps(attention.attention, c);
-        if (attention.ring.size() == 1) {   // a window within the block
-            attention.attention.share = attention.ring[0].share;
-            nodes.push_back(std::move(attention));
-            return;
-        }
         attention.in = parts(attention, false);
         const Value kv = g.value(attention.in[1]);
         attention.out.push_back(value(attention.in[1], kv.name + ".last", kv.shape[0], kv.shape[1]));
