@@ -61,7 +61,7 @@ void Meeting::link_stage(std::size_t s) {
         for (std::int32_t i = range.first; i < range.last; ++i) {
             const Op& op = plan_.blocks[at(range.block)].ops[at(i)];
             if (is_memory_op(op.work)) continue;
-            of_range[r].queues |= queues_of(stage, op);
+            of_range[r].queues |= stage.queues_of_op[at(range.block)][at(i)];
             if (const auto* c = std::get_if<Collective>(&op.work); c && (plan_.communicators[at(c->comm)].axes & mask(Axis::pp)) && plan_.stages > 1) of_range[r].lines.push_back({c->comm, 2});
             if (const auto* x = std::get_if<Exchange>(&op.work))
                 for (const Transfer& t : x->transfers) of_range[r].lines.push_back({t.comm, t.send});

@@ -47,7 +47,7 @@ class QuickOrder {
   private:
     void find_families();
     bool walk(std::int32_t step);
-    void wait(const Block& block, const ActionDep& d, std::int32_t step);
+    void wait(std::int32_t block, const ActionDep& d, std::int32_t step);
     bool ordered(const FamilyTouch& t, const Access& earlier) const;
     History& history(const FamilyTouch& t, const Action& a) { return history_[at(start_[at(t.family)]) + (per_microbatch_[at(t.family)] ? at(std::max(0, a.microbatch[t.port])) : 0)]; }
 
@@ -110,13 +110,13 @@ void QuickOrder::find_families() {
     }
 }
 
-void QuickOrder::wait(const Block& block, const ActionDep& d, std::int32_t step) {
+void QuickOrder::wait(std::int32_t block, const ActionDep& d, std::int32_t step) {
     const std::int32_t count = static_cast<std::int32_t>(stage_.program->actions.size());
     const std::int32_t on = step * count + d.on_action;   // negative in the first step: before it all
     if (on < 0) return;
     const Action& other = stage_.program->actions[at(on % count)];
     const Spot spot{on, d.on_op};
-    const QueueMask to = queues_of(stage_, block.ops[at(d.op)]), from = queues_of(stage_, plan_.blocks[at(other.block)].ops[at(d.on_op)]);
+    const QueueMask to = stage_.queues_of_op[at(block)][at(d.op)], from = stage_.queues_of_op[at(other.block)][at(d.on_op)];
     for (QueueMask q = to; q != 0; q &= q - 1)
         for (QueueMask p = from; p != 0; p &= p - 1) {
             Spot& have = waited_[at(__builtin_ctzll(q)) * at(stage_.queues) + at(__builtin_ctzll(p))];
@@ -137,18 +137,17 @@ bool QuickOrder::walk(std::int32_t step) {
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
     for (std::int32_t index = 0; index < count; ++index) {
         const Action& a = program.actions[at(index)];
-        const Block& block = plan_.blocks[at(a.block)];
         const std::int32_t self = step * count + index;
         const std::size_t range = at(stage_.range_of[at(index)]);
         std::int32_t d = a.deps_begin;
         for (const FamilyTouch& t : entries_[range]) {
             if (step == 1 && per_microbatch_[at(t.family)]) continue;   // new ones each step
-            for (; d < a.deps_end && program.deps[at(d)].op <= t.op; ++d) wait(block, program.deps[at(d)], step);
+            for (; d < a.deps_end && program.deps[at(d)].op <= t.op; ++d) wait(a.block, program.deps[at(d)], step);
             const History& h = history(t, a);
             for (std::int32_t k = 0; k < h.count; ++k)
                 if (const Access& e = h.list[at(k)]; (t.write || e.write) && !ordered(t, e)) return false;
         }
-        for (; d < a.deps_end; ++d) wait(block, program.deps[at(d)], step);
+        for (; d < a.deps_end; ++d) wait(a.block, program.deps[at(d)], step);
         for (const Wait& w : stage_.ranges[range].waits) waited_[at(w.to) * at(stage_.queues) + at(w.from)] = {self, w.op};
         for (const FamilyTouch& t : exits_[range])
             if (t.write && !(step == 1 && per_microbatch_[at(t.family)])) history(t, a).count = 0;   // supersedes what was there before
@@ -229,7 +228,7 @@ void ExactOrder::action(std::int32_t step, std::int32_t index) {
         const auto join = [&](std::int64_t earlier) {
             for (std::size_t q = 0; q < width_; ++q) row_[q] = std::max(row_[q], clock_[at(earlier) * width_ + q]);
         };
-        const QueueMask queues = queues_of(stage_, op);
+        const QueueMask queues = stage_.queues_of_op[at(a.block)][at(i)];
         for (std::size_t q = 0; q < width_; ++q)
             if ((queues >> q & 1) && last_[q] >= 0) join(last_[q]);
         for (std::int32_t d : op.deps)

@@ -97,12 +97,11 @@ struct Stage {
     std::vector<std::int32_t> range_of;          // by action
     std::vector<std::int8_t> queue_index;        // by queue of the plan: the stage's own number, -1
     int queues = 0;
+    std::vector<std::vector<QueueMask>> queues_of_op;   // by block and op; 0: takes no time
 };
 
 // Distinct ranges of a stage, each checked once: hazards, reads of what is not there, allocations (verify_ranges.cpp).
 std::vector<Stage> check_ranges(const Plan& plan, const Facts& facts, Findings& findings);
-
-QueueMask queues_of(const Stage& stage, const Op& op);
 
 // The program as a whole.
 void check_lifetimes(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings);   // verify_lifetimes.cpp

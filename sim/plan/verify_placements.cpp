@@ -58,8 +58,10 @@ constexpr Axis token_axes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::dpr};   // al
 // Where in, out of a collective stand along the axes it spans.
 void PlacementCheck::collective(const Op& op, const Collective& c) {
     const Communicator& comm = plan_.communicators[at(c.comm)];
-    const bool reduces = c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter;
-    if (!reduces && c.kind != CollectiveKind::all_gather) {
+    // Tokens sent to the ranks of their experts are gathered there, those that are needed; on the way back their copies are summed.
+    const bool tokens = c.kind == CollectiveKind::all_to_all && c.copies > 0, back = tokens && buffer(op.in[0]).expert;
+    const bool reduces = c.kind == CollectiveKind::all_reduce || c.kind == CollectiveKind::reduce_scatter || back;
+    if (!reduces && c.kind != CollectiveKind::all_gather && !tokens) {
         moves(op, c, comm);
         return partial_reads(op);
     }
@@ -115,7 +117,10 @@ void PlacementCheck::partial_reads(const Op& op) {
         if (accumulated(b)) continue;
         for (Axis a : axes) {
             if (!wide(a, buffer(b).expert) || along(b, a) != summand) continue;
-            const bool linear_op = std::holds_alternative<Pointwise>(op.work) || std::holds_alternative<Permute>(op.work);
+            const auto* permute = std::get_if<Permute>(&op.work);
+            // Rows kept for the gradient of the routing weights: that is a summand like them, on the router's side of the dispatch.
+            if (permute && permute->direction == Direction::backward && b != op.in[0]) continue;
+            const bool linear_op = permute || std::holds_alternative<Pointwise>(op.work);
             const bool stays = !op.out.empty() && std::all_of(op.out.begin(), op.out.end(), [&](BufferId o) { return along(o, a) == summand || accumulated(o); });
             if (!linear_op || !stays) fault("partial-read", b, a, "is a summand, and is read as if it were the sum");
         }

@@ -10,14 +10,6 @@
 
 namespace orrery::verification {
 
-QueueMask queues_of(const Stage& stage, const Op& op) {
-    const auto bit = [&](QueueId q) { return QueueMask{1} << stage.queue_index[at(q)]; };
-    QueueMask mask = bit(op.queue);
-    if (const auto* x = std::get_if<Exchange>(&op.work))
-        for (const Transfer& t : x->transfers) mask |= bit(queue_of(t.comm));
-    return mask;
-}
-
 namespace {
 
 enum class State : std::uint8_t { unknown, yes, no };
@@ -58,7 +50,7 @@ class RangeCheck {
         findings_.add(rule, place(plan_, *block_, op_), fmt::format("{} {}", plan_.buffers[at(b)].name, what));
     }
 
-    void begin_op(const Stage& stage, const Op& op);
+    void begin_op(const Op& op, QueueMask mask);
     bool ended_before(std::int32_t earlier, QueueMask queues) const;
     void memory(BufferId b, int port, bool alloc);
     void alive(BufferId b, Cell& root);
@@ -82,8 +74,7 @@ class RangeCheck {
     std::vector<Touch> entries_;
 };
 
-void RangeCheck::begin_op(const Stage& stage, const Op& op) {
-    const QueueMask mask = queues_of(stage, op);
+void RangeCheck::begin_op(const Op& op, QueueMask mask) {
     const std::size_t w = at(width_);
     row_.assign(w, 0);
     const auto join = [&](std::int32_t earlier) {
@@ -203,13 +194,14 @@ void RangeCheck::run(const Stage& stage, const std::vector<QueueMask>& met_on, R
     last_.assign(at(width_), -1);
     rows_.resize(at(range.last - range.first) * at(width_));
     masks_.resize(at(range.last - range.first));
+    const auto& queue_masks = stage.queues_of_op[at(range.block)];
     const bool accumulating = block_->kind == BlockKind::backward || block_->kind == BlockKind::weight;
     for (op_ = range.first; op_ < range.last; ++op_) {
         const Op& op = block_->ops[at(op_)];
         if (const auto* a = std::get_if<Alloc>(&op.work)) { memory(a->buffer, op.port, true); continue; }
         if (const auto* f = std::get_if<Free>(&op.work)) { memory(f->buffer, op.port, false); continue; }
-        begin_op(stage, op);
-        const QueueMask queues = masks_[at(op_ - first_)];
+        const QueueMask queues = queue_masks[at(op_)];
+        begin_op(op, queues);
         each_access(plan_, op, [&](BufferId b, int port, bool write) {
             const QueueMask met = met_on[at(facts_.root[at(b)])];
             access(op, b, port, write, queues, (met & (met - 1)) != 0);
@@ -234,16 +226,23 @@ Stage split(const Plan& plan, const Program& program) {
         s.ranges.push_back({a.block, a.first, a.last, {}, {}, {}, {}, {}});
     }
     s.queue_index.assign(at(first_comm_queue) + plan.communicators.size(), -1);
-    const auto meet = [&](QueueId q) {
-        if (s.queue_index[at(q)] < 0) s.queue_index[at(q)] = static_cast<std::int8_t>(s.queues++);
+    s.queues_of_op.resize(plan.blocks.size());
+    const auto bit = [&](QueueId q) {
+        std::int8_t& index = s.queue_index[at(q)];
+        if (index < 0) index = static_cast<std::int8_t>(s.queues++);
+        return QueueMask{1} << index;
     };
     for (std::size_t b = 0; b < of_block.size(); ++b) {
         if (of_block[b].empty()) continue;
+        auto& masks = s.queues_of_op[b];
+        masks.reserve(plan.blocks[b].ops.size());
         for (const Op& op : plan.blocks[b].ops) {
             if (s.queues >= most_queues) return s;
-            meet(op.queue);
+            masks.push_back(0);
+            if (is_memory_op(op.work)) continue;
+            masks.back() = bit(op.queue);
             if (const auto* x = std::get_if<Exchange>(&op.work))
-                for (const Transfer& t : x->transfers) meet(queue_of(t.comm));
+                for (const Transfer& t : x->transfers) masks.back() |= bit(queue_of(t.comm));
         }
     }
     return s;
@@ -303,11 +302,9 @@ std::vector<Stage> check_ranges(const Plan& plan, const Facts& facts, Findings& 
         std::sort(used.begin(), used.end());
         used.erase(std::unique(used.begin(), used.end()), used.end());
         for (std::int32_t b : used)
-            for (const Op& op : plan.blocks[at(b)].ops) {
-                if (is_memory_op(op.work)) continue;
-                const QueueMask queues = queues_of(stage, op);
-                each_access(plan, op, [&](BufferId id, int, bool) { met_on[at(facts.root[at(id)])] |= queues; });
-            }
+            for (std::size_t i = 0; i < plan.blocks[at(b)].ops.size(); ++i)
+                if (const QueueMask queues = stage.queues_of_op[at(b)][i]; queues != 0)
+                    each_access(plan, plan.blocks[at(b)].ops[i], [&](BufferId id, int, bool) { met_on[at(facts.root[at(id)])] |= queues; });
         for (Range& r : stage.ranges) check.run(stage, met_on, r);
         check_use(plan, facts, stage, used, findings);
         stages.push_back(std::move(stage));
