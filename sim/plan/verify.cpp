@@ -10,6 +10,7 @@
 // meeting        verify_meeting.cpp      deadlock
 #include "sim/plan/verify_parts.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 namespace orrery {
@@ -130,6 +131,8 @@ struct StructureCheck {
     void transfers(const Block& block, std::size_t i, const Exchange& x) {
         bool own_queue = false;
         for (const Transfer& t : x.transfers) {
+            const auto& listed = t.send ? block.ops[i].in : block.ops[i].out;
+            if (std::find(listed.begin(), listed.end(), t.buffer) == listed.end()) return fault(block, i, "has a transfer of a buffer that it does not list");
             if (!comm(t.comm) || !buffer(t.buffer) || t.port >= max_ports) return fault(block, i, "has a transfer of a communicator, buffer or port that does not exist");
             own_queue = own_queue || block.ops[i].queue == queue_of(t.comm);
         }
@@ -166,11 +169,18 @@ struct StructureCheck {
 
 void check_structure(const Plan& plan, Findings& findings) {
     if (!views_end(plan, findings)) return;
+    if (plan.microbatches < 1 || static_cast<int>(plan.programs.size()) != plan.stages) findings.add("structure", plan.name, "has no program for each stage, or no microbatch");
+    for (const Communicator& c : plan.communicators)
+        for (std::int16_t s : c.stages)
+            if (s < 0 || s >= plan.stages) findings.add("structure", c.name, "has a stage that does not exist");
     StructureCheck check{plan, findings};
     for (const Block& block : plan.blocks)
         for (std::size_t i = 0; i < block.ops.size(); ++i) check.op(block, i);
     if (!findings.empty()) return;
-    for (const Program& program : plan.programs) check.program(program);
+    for (std::size_t i = 0; i < plan.programs.size(); ++i) {
+        if (plan.programs[i].stage != static_cast<std::int16_t>(i)) findings.add("structure", fmt::format("program {}", i), "is not of the stage of its place");
+        check.program(plan.programs[i]);
+    }
 }
 
 } // namespace verification
@@ -183,6 +193,7 @@ std::vector<Violation> verify(const Plan& plan) {
     const Facts facts = facts_of(plan);
     check_placements(plan, facts, findings);
     const std::vector<Stage> stages = check_ranges(plan, facts, findings);
+    if (stages.size() != plan.programs.size()) return findings.take();
     for (const Stage& stage : stages) {
         check_lifetimes(plan, facts, stage, findings);
         check_order(plan, facts, stage, findings);

@@ -36,13 +36,6 @@ Step step_of(std::int32_t family, const Effect& e) {
     return s;
 }
 
-std::uint64_t mix(std::uint64_t x) {   // splitmix64
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
 class Walk {
   public:
     Walk(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings) : plan_(plan), facts_(facts), stage_(stage), findings_(findings) {}

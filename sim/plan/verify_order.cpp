@@ -18,13 +18,6 @@ struct Spot {
     bool reaches(const Spot& other) const { return action != other.action ? action > other.action : op >= other.op; }
 };
 
-std::uint64_t mix(std::uint64_t x) {
-    x += 0x9e3779b97f4a7c15ull;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-    return x ^ (x >> 31);
-}
-
 // The accesses of a family in a range: the earliest op of its entries or the latest of its exits.
 struct FamilyTouch { std::int32_t family, op; QueueMask queues, waited; std::uint8_t port; bool write; };
 
