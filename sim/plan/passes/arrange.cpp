@@ -9,6 +9,7 @@
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace orrery {
@@ -125,7 +126,9 @@ void Weaver::compute(std::size_t index) {
     const bool forward = step.kind == StepKind::forward;
     const bool completes = completes_gradients(*l.schedule, step.kind);
     const bool first_gradient = !forward && (l.schedule->splits_backward ? step.kind == StepKind::input : true);
-    const bool reduce_now = dp.active() && completes && (dp.reduces_each_run() ? ends_run(index) : last_of_chunk(index) && l.scenario.strategy.overlap.grad_reduce);
+    const bool reduce_run = completes && dp.reduces_each_run() && ends_run(index);
+    const bool reduce_step = completes && dp.active() && last_of_chunk(index) && l.scenario.strategy.overlap.grad_reduce;
+    const bool reduce_now = reduce_run || reduce_step;
     const bool gather_now = dp.gathers_in_step && starts_run(index) && (forward || (!dp.keeps_until_backward && first_gradient));
     const bool release_now = dp.gathers_in_step && ends_run(index) && (forward ? !dp.keeps_until_backward : first_gradient);
     const bool acquire_now = dp.reduces_each_run() && first_gradient && starts_run(index);
@@ -165,6 +168,7 @@ void Weaver::compute(std::size_t index) {
         if (b->release >= 0 && uses[b].weights > 0 && --uses[b].weights == 0) push_block(b->release);
     };
     const auto reduce = [&](const Bucket* b) {
+        if (!(dp.reduces_each_run(*b) ? reduce_run : reduce_step)) return;
         if (b->reduce >= 0 && uses[b].gradients > 0 && --uses[b].gradients == 0) push_block(b->reduce);
     };
     const std::size_t ahead = l.scenario.strategy.overlap.param_gather ? 2 : 1;
@@ -200,7 +204,7 @@ void Weaver::find_buckets() {
                 const Parameter& p = l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)];
                 bucket_of_buffer[p.weight] = bucket_of_buffer[p.gradient] = &b;
             }
-    if (!dp.active() || dp.reduces_each_run()) return;
+    if (!dp.active()) return;
     // Reduced once a step: when every chunk that adds to it has done so.
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         if (l.graphs[static_cast<std::size_t>(c)].stage != stage) continue;
@@ -210,7 +214,8 @@ void Weaver::find_buckets() {
         for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)]) met.push_back(&b);
         std::sort(met.begin(), met.end());
         met.erase(std::unique(met.begin(), met.end()), met.end());
-        for (const Bucket* b : met) ++uses[b].gradients;
+        for (const Bucket* b : met)
+            if (!dp.reduces_each_run(*b)) ++uses[b].gradients;
     }
 }
 
@@ -250,10 +255,10 @@ void Weaver::run() {
         if (steps[i].is_exchange) exchange(steps[i]);
         else compute(i);
     }
-    if (dp.active() && !dp.reduces_each_run() && !l.scenario.strategy.overlap.grad_reduce)
+    if (dp.active() && !l.scenario.strategy.overlap.grad_reduce)
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
-                if (b.stage == stage && b.reduce >= 0) push_block(b.reduce);
+                if (b.stage == stage && b.reduce >= 0 && !dp.reduces_each_run(b)) push_block(b.reduce);
     push_block(make_optimizer_block(l, dp, stage));
     if (dp.sharded() && !dp.gathers_in_step) {   // parameters of the next step, in the order its forward pass wants them
         for (const auto& buckets : dp.buckets)
@@ -276,15 +281,17 @@ void set_relative_times(const Lowering& l, ScheduleShape& shape) {
     const ChunkBlocks& middle = l.chunks[l.chunks.size() / 2];
     const double forward = block_flops(l.plan, middle.forward);
     if (forward <= 0) return;
-    shape.input = block_flops(l.plan, middle.backward) / forward;
-    shape.weight = std::max(1e-3, block_flops(l.plan, middle.weight) / forward);
+    // In eighths of a forward step: finer differences would only make orders that alike chunks do not share.
+    shape.input = std::max(1.0, std::round(8 * block_flops(l.plan, middle.backward) / forward)) / 8;
+    shape.weight = std::max(1.0, std::round(8 * block_flops(l.plan, middle.weight) / forward)) / 8;
     const Cluster& cluster = l.scenario.cluster;
     const auto peak = cluster.device.peak.find(name(activation_dtype(l.scenario)));
     const double rate = cluster.nodes > 1 && cluster.inter.nic_bandwidth.value > 0 ? cluster.inter.nic_bandwidth.value : cluster.intra.bandwidth.value;
     if (peak == cluster.device.peak.end() || peak->second.value <= 0 || rate <= 0 || middle.input < 0) return;
     constexpr double usual_efficiency = 0.5;   // of the peak: what dense training reaches
     const double seconds = forward / (usual_efficiency * peak->second.value);
-    shape.communication = static_cast<double>(l.plan.buffers[static_cast<std::size_t>(middle.input)].bytes.count) / rate / seconds;
+    const double transfer = static_cast<double>(l.plan.buffers[static_cast<std::size_t>(middle.input)].bytes.count) / rate;
+    shape.communication = std::floor(16 * transfer / seconds) / 16;
 }
 
 } // namespace

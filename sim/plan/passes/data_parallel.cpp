@@ -248,15 +248,15 @@ DataParallel data_parallel(Lowering& l) {
             if (!dp.active(b)) continue;
             if (dp.sharded(b)) maker.make_shards(b);
             // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
-            if (dp.fsdp && dp.reduces_each_run() && run == 1)
+            if (dp.fsdp && dp.reduces_each_run(b) && run == 1)
                 for (BufferId g : maker.gradients(b)) {
                     l.buffer(g).dtype = maker.act;
                     l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
                 }
-            b.accumulates = runs > 1 || (dp.reduces_each_run() && used_elsewhere(l, b));
+            b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
             maker.make_reduce(b);
             if (dp.sharded(b)) maker.make_gather(b);
-            if (dp.reduces_each_run()) maker.make_acquire(b);
+            if (dp.reduces_each_run(b)) maker.make_acquire(b);
         }
         dp.buckets.push_back(std::move(buckets));
     }

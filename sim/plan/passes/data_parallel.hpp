@@ -39,6 +39,7 @@ struct DataParallel {
     bool sharded(const Bucket& b) const { return b.shards > 1 && zero >= 1; }
     // Gradients are reduced at the end of each run of backward steps of a chunk, not once a step.
     bool reduces_each_run() const { return zero >= 2 && active(); }
+    bool reduces_each_run(const Bucket& b) const { return zero >= 2 && sharded(b); }   // one that is not sharded has its whole sum to keep
 };
 
 // Cuts the parameters into buckets and adds their blocks to the plan. Communicators dp.* are added as needed.

@@ -149,7 +149,7 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
                     zeroed.push_back(b.gradient_shard);
                     elements += b.shard_elements;
                 }
-                else if (b.stage == stage && !dp.active(b))
+                else if (b.stage == stage && !dp.reduces_each_run(b))
                     for (std::int32_t i : b.parameters) {
                         zeroed.push_back(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient);
                         elements += l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].elements;
