@@ -1,0 +1,113 @@
+// Does a faster machine ever make a step slower, does the same input give the same bytes, and do the wires carry what rings must?
+#include "sim/report/report.hpp"
+#include "tests/laws/scenarios.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace orrery::laws {
+namespace {
+
+Gpt mixed() {
+    Gpt g;
+    g.tp = 2;
+    g.sp = true;
+    g.pp = 2;
+    g.dp = 4;
+    g.zero = 1;
+    g.flash = true;
+    g.microbatches = 6;
+    return g;
+}
+
+double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
+
+TEST(PhysicsLaws, MoreBandwidthOrRateIsNeverSlower) {
+    const Scenario base = mixed().make();
+    const double step = step_of(base);
+    for (double factor : {1.1, 1.5, 2.0, 4.0}) {
+        Scenario s = base;
+        s.cluster.intra.bandwidth = s.cluster.intra.bandwidth * factor;
+        EXPECT_LE(step_of(s), step * (1 + 1e-9)) << "scale-up links x " << factor;
+        s = base;
+        s.cluster.inter.nic_bandwidth = s.cluster.inter.nic_bandwidth * factor;
+        EXPECT_LE(step_of(s), step * (1 + 1e-9)) << "NICs x " << factor;
+        s = base;
+        s.cluster.device.memory_bandwidth = s.cluster.device.memory_bandwidth * factor;
+        EXPECT_LE(step_of(s), step * (1 + 1e-9)) << "memory x " << factor;
+        s = base;
+        for (auto& [precision, peak] : s.cluster.device.peak) peak = peak * factor;
+        EXPECT_LT(step_of(s), step) << "FLOP/s x " << factor;
+    }
+}
+
+TEST(PhysicsLaws, MoreDataParallelRanksNeverSlowTheSameGlobalBatch) {
+    double before = 1e30;
+    for (int dp : {1, 2, 4, 8}) {
+        Gpt g = mixed();
+        g.dp = dp;
+        g.microbatches = 16 / dp;
+        const double step = step_of(g.make());
+        EXPECT_LT(step, before) << dp;
+        before = step;
+    }
+}
+
+TEST(PhysicsLaws, SameInputSameBytes) {
+    const Scenario s = mixed().make();
+    EXPECT_EQ(to_json(predict(s).report), to_json(predict(s).report));
+    EXPECT_EQ(to_text(lower(s)), to_text(lower(s)));
+}
+
+TEST(PhysicsLaws, BreakdownAddsUpToTheStep) {
+    for (const char* schedule : {"none", "gpipe", "1f1b", "zb-h1"}) {
+        Gpt g = mixed();
+        g.schedule = schedule;
+        const Report r = predict(g.make()).report;
+        double sum = 0;
+        for (double x : r.breakdown_s) sum += x;
+        EXPECT_NEAR(sum, r.step_time_s, 1e-9 * r.step_time_s) << schedule;
+    }
+}
+
+// A ring all-reduce of S bytes over n ranks puts 2 (n - 1) / n S on every member's link, in and out.
+TEST(PhysicsLaws, RingVolume) {
+    for (int n : {2, 4, 8}) {
+        Gpt g;
+        g.dp = n;
+        g.tied = false;
+        g.microbatches = 1;
+        g.extra_strategy = R"(, "collective_algorithm": "ring")";
+        const Scenario s = g.make();
+        const Plan plan = lower(s);
+        double gradients = 0;
+        for (const Buffer& b : plan.buffers)
+            if (b.kind == MemoryKind::gradients && b.storage < 0) gradients += static_cast<double>(b.bytes.count);
+        const Fabric fabric(s.cluster);
+        const Simulation run = simulate(plan, s, fabric, CostModel(s, fabric));
+        double busiest = 0;
+        for (const LinkUse& l : run.links)
+            if (fabric.links()[static_cast<std::size_t>(l.link)].kind == LinkKind::scale_up) busiest = std::max(busiest, l.bytes);
+        EXPECT_NEAR(busiest, 2.0 * (n - 1) / n * gradients, 1e-3 * gradients) << n;
+    }
+}
+
+// In a synchronous group one slow rank slows all.
+TEST(PhysicsLaws, OneStragglerSlowsTheWholeGroup) {
+    Gpt g = mixed();
+    g.hidden = 4096;   // computation is most of the step
+    g.heads = 32;
+    g.sequence = 1024;
+    Scenario s = g.make();
+    const double step = step_of(s);
+    Perturbation slow;
+    slow.kind = Perturbation::Kind::slow_rank;
+    slow.index = 11;   // on the last stage, which the head makes the slowest already
+    slow.factor = 1.5;
+    s.perturb.push_back(slow);
+    const double slowed = step_of(s);
+    EXPECT_GT(slowed, 1.2 * step);
+    EXPECT_LT(slowed, 1.5 * step * 1.001);
+}
+
+} // namespace
+} // namespace orrery::laws
