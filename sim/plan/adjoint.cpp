@@ -377,7 +377,7 @@ void emit_chunk(Lowering& l, int chunk) {
     const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
     Emitter e(l, g);
     ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(chunk)];
-    const bool local_before = chunk > 0 && l.graphs[static_cast<std::size_t>(chunk) - 1].stage == g.stage;
+    const bool local_before = g.input >= 0 && l.graphs[static_cast<std::size_t>(chunk) - 1].stage == g.stage;
 
     Block forward = new_block(g, BlockKind::forward, "F");
     e.block = &forward;

@@ -90,8 +90,17 @@ Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes
 std::int32_t Emitter::parameter_index(ValueId v) {
     auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
     const Value& value = g.value(v);
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-        if (parameters[i].tensor == value.name) return static_cast<std::int32_t>(i);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+        Parameter& known = parameters[i];
+        if (known.tensor != value.name) continue;
+        // Of chunks of several directions the first in model order has it, so that it is in the same bucket on all stages.
+        const int length = static_cast<int>(l.graphs.size()) / l.plan.directions;
+        if (g.chunk % length < known.chunk % length) {
+            known.chunk = g.chunk;
+            known.unit = unit;
+        }
+        return static_cast<std::int32_t>(i);
+    }
     Parameter p;
     p.tensor = value.name;
     p.stage = g.stage;

@@ -45,6 +45,7 @@ constexpr Pass recipe[] = {
     {"expert-parallel", expert_parallel, "rows are counted from what the passes before left of the tokens"},
     {"precision", precision, "casts go inside the regions, so that gathers move the small type"},
     {"recompute", mark_recompute, "marks nodes; needs all of them"},
+    {"directions", copy_directions, "the last that copies graphs: all passes above need one copy alone"},
     {"adjoint", emit_blocks, "graphs become forward, backward and weight blocks"},
     {"lifetimes", lifetimes, "needs every access of a chunk's buffers"},
     {"arrange", arrange, "schedule, exchanges, data parallelism and optimizer become programs"},

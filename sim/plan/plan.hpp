@@ -70,14 +70,18 @@ struct Op {
 
 enum class BlockKind : std::uint8_t { forward, backward, weight, exchange, reduce, gather, release, optimizer, other };
 
+// An action of a block made of others stands for a whole action of each of them, with the microbatch of its port.
+struct BlockPart { std::int32_t block; std::uint8_t port; };
+
 // An op graph in issue order. Ops of one queue run in this order.
 struct Block {
-    std::string name;                   // "F3", "B3", "W3", "X:..", "reduce:b2"
+    std::string name;                   // "F3", "B3", "W3", "(F3;B2)", "X:..", "reduce:b2"
     BlockKind kind = BlockKind::other;
     std::int16_t stage = 0, chunk = -1;
     bool blocking = false;              // an exchange the computation behind it waits for, sends included
     std::vector<Op> ops;
     std::vector<std::int32_t> unit_begin;   // first op of each unit (a layer, or what stands before or behind the layers); empty: one unit
+    std::vector<BlockPart> parts;           // it has their ops, interleaved; empty: it is no other's
 };
 
 inline constexpr int max_ports = 4;
@@ -113,7 +117,8 @@ struct Plan {
     Mesh mesh;
     Mesh expert_mesh;                   // the same ranks as experts see them: tp is expert-tensor, dp expert-data parallelism; pp is common
     int stages = 1, chunks_per_stage = 1;
-    std::int64_t microbatches = 1;
+    int directions = 1;                 // pipelines through the same ranks: equal shares of the chunks, in order, each of a copy of the model
+    std::int64_t microbatches = 1;      // of all directions, in equal shares, in order
     std::vector<Communicator> communicators;
     std::vector<Buffer> buffers;
     std::vector<Block> blocks;

@@ -33,8 +33,8 @@ enum Value : std::uint8_t { absent, expected, present };
 
 class Rendezvous {
 public:
-    Rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap)
-        : program_(program), stage_of_(stage_of), stages_(static_cast<int>(program.size())), chunks_(chunks), overlap_(overlap),
+    Rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap, int directions)
+        : program_(program), stage_of_(stage_of), stages_(static_cast<int>(program.size())), chunks_(chunks), length_(chunks / directions), overlap_(overlap),
           ranks_(program.size()) {
         std::int64_t microbatches = 0;
         for (const auto& steps : program)
@@ -64,7 +64,12 @@ public:
             if (state.at >= program_[rank].size() || state.failed) continue;
             const ProgramStep& action = program_[rank][state.at];
             if (!action.is_exchange) {
-                if (auto need = input_of(rank, action.step)) fault({Kind::waits, rank, need->from_stage, state.at, *need});
+                const auto there = [&](const std::optional<TransferStep>& need) {
+                    return !need || arrived_[need->gradient][at(need->chunk, need->microbatch)] == present;
+                };
+                auto need = input_of(rank, action.step);
+                if (action.step.joined && there(need)) need = input_of(rank, program_[rank][state.at + 1].step);
+                if (need) fault({Kind::waits, rank, need->from_stage, state.at, *need});
                 else fault({Kind::waits, rank, rank, state.at, {}}); // a value its own rank makes later
                 continue;
             }
@@ -90,8 +95,8 @@ private:
     // The transfer a step needs on its rank before it may run; none where its input is made there.
     std::optional<TransferStep> input_of(int rank, const ScheduleStep& step) const {
         const bool gradient = step.kind != StepKind::forward;
-        const int sender = gradient ? step.chunk + 1 : step.chunk - 1;
-        if (step.kind == StepKind::weight || sender < 0 || sender >= chunks_ || stage_of_(sender, stages_) == rank) return std::nullopt;
+        const int sender = sender_of(step.chunk, gradient, length_);
+        if (step.kind == StepKind::weight || sender < 0 || stage_of_(sender, stages_) == rank) return std::nullopt;
         return TransferStep{std::int16_t(stage_of_(sender, stages_)), std::int16_t(rank), gradient, std::int16_t(sender), step.microbatch,
                             false};
     }
@@ -99,10 +104,11 @@ private:
     // Made on this rank already: what precedes the step in its microbatch.
     bool made_here(int rank, const ScheduleStep& step) const {
         const auto made = [&](bool gradient, int chunk) { return made_[gradient][at(chunk, step.microbatch)] != 0; };
-        const auto here = [&](int chunk) { return chunk >= 0 && chunk < chunks_ && stage_of_(chunk, stages_) == rank; };
         if (step.kind == StepKind::weight) return made(true, step.chunk);
-        if (step.kind == StepKind::forward) return !here(step.chunk - 1) || made(false, step.chunk - 1);
-        return made(false, step.chunk) && (!here(step.chunk + 1) || made(true, step.chunk + 1));
+        const bool gradient = step.kind != StepKind::forward;
+        const int sender = sender_of(step.chunk, gradient, length_);
+        const bool here = sender >= 0 && stage_of_(sender, stages_) == rank;
+        return (!gradient || made(false, step.chunk)) && (!here || made(gradient, sender));
     }
 
     int channel_of(int rank, const TransferStep& transfer) {
@@ -168,8 +174,9 @@ private:
         RankState& state = ranks_[rank];
         while (state.at < program_[rank].size() && !state.failed) {
             const ProgramStep& action = program_[rank][state.at];
-            if (action.is_exchange ? !exchange(rank, state, action) : !compute(rank, state, action.step)) return;
-            ++state.at;
+            const std::size_t count = !action.is_exchange && action.step.joined ? 2 : 1;
+            if (action.is_exchange ? !exchange(rank, state, action) : !compute(rank, state, count)) return;
+            state.at += count;
         }
     }
 
@@ -187,22 +194,29 @@ private:
         return true;
     }
 
-    bool compute(int rank, RankState& state, const ScheduleStep& step) {
-        const auto need = input_of(rank, step);
-        const Value value = need ? Value(arrived_[need->gradient][at(need->chunk, need->microbatch)]) : present;
-        if (value == absent || !made_here(rank, step)) {
-            fault({Kind::no_input, rank, need ? int(need->from_stage) : rank, state.at, need.value_or(TransferStep{})});
-            state.failed = true;
-            return false;
+    // A step, or two joined ones: both have their input, or neither begins.
+    bool compute(int rank, RankState& state, std::size_t count) {
+        bool all = true;
+        for (std::size_t i = state.at; i < state.at + count; ++i) {
+            const ScheduleStep& step = program_[rank][i].step;
+            const auto need = input_of(rank, step);
+            const Value value = need ? Value(arrived_[need->gradient][at(need->chunk, need->microbatch)]) : present;
+            if (value == absent || !made_here(rank, step)) {
+                fault({Kind::no_input, rank, need ? int(need->from_stage) : rank, i, need.value_or(TransferStep{})});
+                state.failed = true;
+                return false;
+            }
+            all = all && value == present; // else only with overlap: an exchange without it has been left behind complete
         }
-        if (value == expected) return false; // only with overlap: an exchange without it has been left behind complete
-        if (step.kind != StepKind::weight) made_[step.kind != StepKind::forward][at(step.chunk, step.microbatch)] = 1;
-        return true;
+        for (std::size_t i = state.at; all && i < state.at + count; ++i)
+            if (const ScheduleStep& step = program_[rank][i].step; step.kind != StepKind::weight)
+                made_[step.kind != StepKind::forward][at(step.chunk, step.microbatch)] = 1;
+        return all;
     }
 
     const PipelineProgram& program_;
     int (*stage_of_)(int, int);
-    int stages_, chunks_;
+    int stages_, chunks_, length_; // chunks in all, and of one direction
     bool overlap_;
     std::vector<RankState> ranks_;
     std::vector<Channel> channels_;
@@ -218,8 +232,8 @@ std::string name_of(const TransferStep& transfer) {
 
 } // namespace
 
-std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap) {
-    Rendezvous meeting(program, stage_of, chunks, overlap);
+std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap, int directions) {
+    Rendezvous meeting(program, stage_of, chunks, overlap, directions);
     meeting.run();
     return meeting.standstill();
 }

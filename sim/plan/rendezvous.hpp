@@ -24,8 +24,9 @@ struct RendezvousFault {
 };
 
 // Empty: the program runs to its end. Blocking: a rank goes on when all transfers of its exchange are done; else (overlap) a rank goes
-// on at once, and a step waits for its input.
-std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int chunk, int stages), int chunks, bool overlap);
+// on at once, and a step waits for its input. chunks: of all directions. Joined steps begin when both have their input.
+std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int chunk, int stages), int chunks, bool overlap,
+                                        int directions = 1);
 
 std::string to_text(const RendezvousFault& fault);
 

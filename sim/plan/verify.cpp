@@ -174,8 +174,12 @@ void check_structure(const Plan& plan, Findings& findings) {
         for (std::int16_t s : c.stages)
             if (s < 0 || s >= plan.stages) findings.add("structure", c.name, "has a stage that does not exist");
     StructureCheck check{plan, findings};
-    for (const Block& block : plan.blocks)
+    for (const Block& block : plan.blocks) {
         for (std::size_t i = 0; i < block.ops.size(); ++i) check.op(block, i);
+        for (const BlockPart& part : block.parts)
+            if (part.block < 0 || part.block >= static_cast<std::int32_t>(plan.blocks.size()) || part.port >= max_ports || !plan.blocks[at(part.block)].parts.empty())
+                findings.add("structure", block.name, "stands for a block or port that does not exist");
+    }
     if (!findings.empty()) return;
     for (std::size_t i = 0; i < plan.programs.size(); ++i) {
         if (plan.programs[i].stage != static_cast<std::int16_t>(i)) findings.add("structure", fmt::format("program {}", i), "is not of the stage of its place");

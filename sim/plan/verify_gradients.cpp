@@ -226,7 +226,7 @@ void check_counts(const Plan& plan, Findings& findings) {
     };
     for (const Block& block : plan.blocks) {
         const bool backward = block.kind == BlockKind::backward || block.kind == BlockKind::weight;
-        if (block.kind != BlockKind::forward && !backward) continue;
+        if ((block.kind != BlockKind::forward && !backward) || !block.parts.empty()) continue;
         for (const Op& op : block.ops)
             for (BufferId b : backward ? op.out : op.in) {
                 const MemoryKind k = plan.buffers[at(b)].kind;

@@ -132,7 +132,32 @@ void Walk::find_leaks() {
         }
 }
 
-// Ranges of a compute block partition it, in order, for every microbatch.
+// A block made of others has exactly their ops, each on its part's port.
+bool has_its_parts(const Plan& plan, const Block& block) {
+    using Known = std::tuple<std::uint8_t, std::string, std::vector<BufferId>, std::vector<BufferId>>;
+    std::vector<Known> mine, theirs;
+    const auto add = [](std::vector<Known>& list, const Op& op, std::uint8_t port) {
+        if (const auto* a = std::get_if<Alloc>(&op.work)) list.push_back({port, "alloc", {a->buffer}, {}});
+        else if (const auto* f = std::get_if<Free>(&op.work)) list.push_back({port, "free", {f->buffer}, {}});
+        else list.push_back({port, op.name, op.in, op.out});
+    };
+    for (const Op& op : block.ops) add(mine, op, op.port);
+    for (const BlockPart& part : block.parts)
+        for (const Op& op : plan.blocks[at(part.block)].ops) add(theirs, op, part.port);
+    std::sort(mine.begin(), mine.end());
+    std::sort(theirs.begin(), theirs.end());
+    return mine == theirs;
+}
+
+// The microbatches that go through a chunk: its direction's.
+std::pair<std::int64_t, std::int64_t> microbatches_of(const Plan& plan, int chunk) {
+    const std::int64_t share = plan.microbatches / plan.directions;
+    const std::int64_t direction = chunk < 0 ? 0 : chunk / (plan.stages * plan.chunks_per_stage / plan.directions);
+    return {direction * share, (direction + 1) * share};
+}
+
+// Ranges of a compute block partition it, in order, for every microbatch that goes through its chunk. What a block made of others runs
+// counts for these.
 void check_coverage(const Plan& plan, const Stage& stage, Findings& findings) {
     const Program& program = *stage.program;
     std::vector<std::int32_t> slot(plan.blocks.size(), -1);
@@ -140,24 +165,35 @@ void check_coverage(const Plan& plan, const Stage& stage, Findings& findings) {
     for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
         const BlockKind k = plan.blocks[b].kind;
         if (plan.blocks[b].stage != program.stage || (k != BlockKind::forward && k != BlockKind::backward && k != BlockKind::weight)) continue;
+        if (!plan.blocks[b].parts.empty()) {
+            if (!has_its_parts(plan, plan.blocks[b])) findings.add("block-coverage", plan.blocks[b].name, "has not the ops of the blocks it stands for");
+            continue;
+        }
         slot[b] = static_cast<std::int32_t>(blocks.size());
         blocks.push_back(static_cast<std::int32_t>(b));
     }
     const std::size_t instances = at(plan.microbatches);
     std::vector<std::int32_t> done(blocks.size() * instances, 0);
+    const auto count = [&](std::size_t action, std::int32_t block, std::int32_t microbatch, std::int32_t first, std::int32_t last) {
+        if (slot[at(block)] < 0) return;
+        const std::string& name = plan.blocks[at(block)].name;
+        const auto fault = [&](const std::string& what) { findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(action)), name + " " + what); };
+        if (microbatch < 0) return fault("runs for no microbatch");
+        std::int32_t& so_far = done[at(slot[at(block)]) * instances + at(microbatch)];
+        if (first != so_far) fault(fmt::format("goes on at op {}, not {}", first, so_far));
+        so_far = last;
+    };
     for (std::size_t i = 0; i < program.actions.size(); ++i) {
         const Action& a = program.actions[i];
-        if (slot[at(a.block)] < 0) continue;
-        const std::string& name = plan.blocks[at(a.block)].name;
-        if (a.microbatch[0] < 0) { findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(i)), name + " runs for no microbatch"); continue; }
-        std::int32_t& so_far = done[at(slot[at(a.block)]) * instances + at(a.microbatch[0])];
-        if (a.first != so_far) findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(i)), fmt::format("{} goes on at op {}, not {}", name, a.first, so_far));
-        so_far = a.last;
+        const Block& block = plan.blocks[at(a.block)];
+        if (block.parts.empty()) { count(i, a.block, a.microbatch[0], a.first, a.last); continue; }
+        if (a.first != 0 || a.last != static_cast<std::int32_t>(block.ops.size())) findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(i)), block.name + " is cut");
+        for (const BlockPart& part : block.parts) count(i, part.block, a.microbatch[part.port], 0, static_cast<std::int32_t>(plan.blocks[at(part.block)].ops.size()));
     }
     for (std::size_t k = 0; k < blocks.size(); ++k)
-        for (std::size_t m = 0; m < instances; ++m)
-            if (const Block& b = plan.blocks[at(blocks[k])]; done[k * instances + m] != static_cast<std::int32_t>(b.ops.size()))
-                findings.add("block-coverage", fmt::format("stage {}, microbatch {}", program.stage, m), fmt::format("{} runs {} of its {} ops", b.name, done[k * instances + m], b.ops.size()));
+        for (auto [m, end] = microbatches_of(plan, plan.blocks[at(blocks[k])].chunk); m < end; ++m)
+            if (const Block& b = plan.blocks[at(blocks[k])]; done[k * instances + at(m)] != static_cast<std::int32_t>(b.ops.size()))
+                findings.add("block-coverage", fmt::format("stage {}, microbatch {}", program.stage, m), fmt::format("{} runs {} of its {} ops", b.name, done[k * instances + at(m)], b.ops.size()));
 }
 
 } // namespace

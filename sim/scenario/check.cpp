@@ -169,6 +169,13 @@ void check_schedule(Reading& reading) {
                         "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) +
                             " must be a multiple of pipeline_parallel = " + std::to_string(s.pipeline_parallel) + " for " + is +
                             ": try global_batch_size = " + std::to_string((m / s.pipeline_parallel + 1) * s.pipeline_parallel * per));
+    if (rule->even_stages && m % 2 != 0)
+        reading.problem("/training/global_batch_size", "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) +
+                                                           " must be even for " + is + ", half of them for each direction: try global_batch_size = " +
+                                                           std::to_string((m + 1) * per));
+    if (rule->even_stages && s.zero_stage >= 2 && sound(reading, {"/strategy/zero_stage"}))
+        reading.problem("/strategy/zero_stage", eq("strategy.zero_stage", s.zero_stage) + " is not modelled with " + is +
+                                                    ", which sums the gradients of its two copies of the model once a step: try 1");
     if (rule->microbatches_per_stage > 0 && m < static_cast<std::int64_t>(rule->microbatches_per_stage) * s.pipeline_parallel)
         reading.problem("/training/global_batch_size",
                         "microbatches = " + std::to_string(m) + " are too few for " + is +

@@ -13,8 +13,7 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "a mixture of experts under tensor parallelism without strategy.sequence_parallel (Megatron refuses it too: each rank routes tokens of its own)");
     refuse(s.context_parallel > 1 && scenario.runtime.attention_kernel == AttentionKernel::unfused, "/runtime/attention_kernel",
            "runtime.attention_kernel = unfused with context parallelism (nothing merges its parts)");
-    for (const char* schedule : {"dualpipe", "dualpipe-v", "pipedream-async"})
-        refuse(s.schedule == schedule, "/strategy/schedule", "strategy.schedule = " + s.schedule);
+    refuse(s.schedule == "pipedream-async", "/strategy/schedule", "strategy.schedule = " + s.schedule);
     for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer},
                                     {"parameters", s.offload.parameters},
                                     {"gradients", s.offload.gradients},

@@ -6,6 +6,7 @@
 #include "sim/plan/passes/exchange.hpp"
 #include "sim/plan/passes/exchange_blocks.hpp"
 #include "sim/plan/passes/optimizer.hpp"
+#include "sim/plan/passes/overlap.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -58,16 +59,40 @@ struct Weaver {
     void gather_received(const ScheduleStep& step);
 
     void exchange(const ProgramStep& step);
-    void compute(std::size_t index);
     void run();
 
-    // Whether step `index` starts (ends) a run: consecutive steps of its kind on its chunk, at most `stages` long, of one where a
-    // rank has one chunk. Data-parallel blocks that repeat within a step do so once a run.
-    bool starts_run(std::size_t index) const { return run_position(index).first == 0; }
-    bool ends_run(std::size_t index) const { return run_position(index).second; }
-    std::pair<std::int64_t, bool> run_position(std::size_t index) const;
-    bool last_of_chunk(std::size_t index) const;
-    std::vector<std::size_t> position_in_kind;   // of each compute step among those of its kind and chunk
+    // A compute step as blocks: one, or the two halves of a backward step where blocks are split. Joined steps are on ports of their own.
+    struct Part { StepKind kind; std::size_t index; std::int32_t block; std::uint8_t port; };
+    void add_parts(std::vector<Part>& parts, std::size_t index, std::uint8_t port) const;
+    std::size_t compute(std::size_t index);      // the number of steps it has run
+    void run_part(const Part& part);
+    void run_together(const std::vector<Part>& parts);
+    std::map<std::string, std::int32_t> overlapped_blocks;
+
+    // Which data-parallel blocks stand before, in or behind a part.
+    struct Woven {
+        bool reduce_run = false, reduce_step = false;   // reduces buckets each run; those of a whole step
+        bool gather = false, release = false, acquire = false;
+        bool any() const { return reduce_run || reduce_step || gather || release || acquire; }
+    };
+    Woven woven(const Part& part) const;
+
+    // The stages that share a communicator for the copies of a chunk come to its collectives in this order.
+    std::vector<int> chunks_in_model_order() const {
+        std::vector<int> order;
+        const int length = static_cast<int>(l.chunks.size()) / l.plan.directions;
+        for (int c = 0; c < length; ++c)
+            for (int direction = 0; direction < l.plan.directions; ++direction) order.push_back(direction * length + c);
+        return order;
+    }
+
+    // Where a part stands in its run: consecutive steps of its kind on its chunk, at most `stages` long, of one where a rank has one
+    // chunk. Data-parallel blocks that repeat within a step do so once a run.
+    struct RunPosition { bool starts, ends, last_of_chunk; };
+    RunPosition run_position(const Part& part) const;
+    // Of each compute step among those of its chunk: forwards, or steps that begin a backward; and steps that end one.
+    std::vector<std::size_t> position, completed;
+    void number_steps();
 
     // How many runs use a bucket's gathered weights now, and how many will still add to its gradients: runs of different chunks and
     // directions overlap, and tied embeddings belong to a bucket of one chunk and are used by another.
@@ -82,15 +107,80 @@ struct Weaver {
     const std::vector<Piece>& pieces_of(std::int32_t block, int chunk);
 };
 
-bool completes_gradients(const ScheduleInfo& info, StepKind k) { return info.splits_backward ? k == StepKind::weight : k == StepKind::backward; }
-
-std::pair<std::int64_t, bool> Weaver::run_position(std::size_t index) const {
-    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, l.plan.microbatches) : 1;
-    const std::int64_t k = static_cast<std::int64_t>(position_in_kind[index]);
-    return {k % limit, (k + 1) % limit == 0 || k + 1 == l.plan.microbatches};
+Weaver::RunPosition Weaver::run_position(const Part& part) const {
+    const std::int64_t microbatches = l.plan.microbatches / l.plan.directions;
+    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
+    const std::int64_t k = static_cast<std::int64_t>((part.kind == StepKind::weight ? completed : position)[part.index]);
+    const bool last = k + 1 == microbatches;
+    return {k % limit == 0, last || (k + 1) % limit == 0, last};
 }
 
-bool Weaver::last_of_chunk(std::size_t index) const { return static_cast<std::int64_t>(position_in_kind[index]) + 1 == l.plan.microbatches; }
+void Weaver::number_steps() {
+    std::map<std::pair<int, int>, std::size_t> counts;
+    position.assign(steps.size(), 0);
+    completed.assign(steps.size(), 0);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (steps[i].is_exchange) continue;
+        const ScheduleStep& s = steps[i].step;
+        if (s.kind != StepKind::weight) position[i] = counts[{s.kind == StepKind::forward ? 0 : 1, s.chunk}]++;
+        if (s.kind == StepKind::weight || s.kind == StepKind::backward) completed[i] = counts[{2, s.chunk}]++;
+    }
+}
+
+Weaver::Woven Weaver::woven(const Part& part) const {
+    const RunPosition at = run_position(part);
+    const bool forward = part.kind == StepKind::forward, completes = part.kind == StepKind::weight || part.kind == StepKind::backward;
+    const bool begins_backward = part.kind == StepKind::input || part.kind == StepKind::backward;
+    Woven w;
+    w.reduce_run = completes && dp.reduces_each_run() && at.ends;
+    w.reduce_step = completes && dp.active() && at.last_of_chunk && l.scenario.strategy.overlap.grad_reduce;
+    w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
+    w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
+    w.acquire = dp.reduces_each_run() && begins_backward && at.starts;
+    return w;
+}
+
+void Weaver::add_parts(std::vector<Part>& parts, std::size_t index, std::uint8_t port) const {
+    const ScheduleStep& s = steps[index].step;
+    const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(s.chunk)];
+    if (s.kind == StepKind::forward) parts.push_back({s.kind, index, ends.forward, port});
+    else if (s.kind == StepKind::weight) parts.push_back({s.kind, index, ends.weight, port});
+    else if (s.kind == StepKind::input || ends.weight < 0) parts.push_back({s.kind, index, ends.backward, port});
+    else {
+        parts.push_back({StepKind::input, index, ends.backward, port});
+        parts.push_back({StepKind::weight, index, ends.weight, port});
+    }
+}
+
+// Parts that data-parallel blocks stand between run one after the other: once a step, or once a run.
+std::size_t Weaver::compute(std::size_t index) {
+    const std::size_t count = steps[index].step.joined ? 2 : 1;
+    std::vector<Part> parts;
+    for (std::size_t i = 0; i < count; ++i) {
+        gather_received(steps[index + i].step);
+        add_parts(parts, index + i, static_cast<std::uint8_t>(i));
+    }
+    const bool apart = std::any_of(parts.begin(), parts.end(), [&](const Part& p) { return woven(p).any(); });
+    if (parts.size() > 1 && !apart) run_together(parts);
+    else
+        for (const Part& p : parts) run_part(p);
+    return count;
+}
+
+void Weaver::run_together(const std::vector<Part>& parts) {
+    std::string key;
+    std::vector<BlockPart> blocks;
+    std::array<std::int32_t, max_ports> mb{-1, -1, -1, -1};
+    for (const Part& p : parts) {
+        key += fmt::format(" {}", p.block);
+        blocks.push_back({p.block, p.port});
+        mb[p.port] = steps[p.index].step.microbatch;
+    }
+    auto [it, fresh] = overlapped_blocks.try_emplace(key, -1);
+    if (fresh) it->second = make_overlapped_block(l, blocks);
+    push_block(it->second);
+    program.actions.back().microbatch = mb;
+}
 
 void Weaver::exchange(const ProgramStep& step) {
     const bool blocking = !l.scenario.strategy.overlap.pipeline;
@@ -115,26 +205,18 @@ void Weaver::gather_received(const ScheduleStep& step) {
     });
 }
 
-void Weaver::compute(std::size_t index) {
-    const ScheduleStep& step = steps[index].step;
-    gather_received(step);
-    const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(step.chunk)];
-    const std::int32_t id = step.kind == StepKind::forward ? ends.forward : step.kind == StepKind::weight ? ends.weight : ends.backward;
+void Weaver::run_part(const Part& part) {
+    const ScheduleStep& step = steps[part.index].step;
+    const std::int32_t id = part.block;
     const std::array<std::int32_t, max_ports> mb{step.microbatch, -1, -1, -1};
     const std::int32_t size = static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(id)].ops.size());
     const auto& buckets = dp.buckets[static_cast<std::size_t>(step.chunk)];
-    const bool forward = step.kind == StepKind::forward;
-    const bool completes = completes_gradients(*l.schedule, step.kind);
-    const bool first_gradient = !forward && (l.schedule->splits_backward ? step.kind == StepKind::input : true);
-    const bool reduce_run = completes && dp.reduces_each_run() && ends_run(index);
-    const bool reduce_step = completes && dp.active() && last_of_chunk(index) && l.scenario.strategy.overlap.grad_reduce;
+    const bool forward = part.kind == StepKind::forward;
+    const auto [reduce_run, reduce_step, gather_now, release_now, acquire_now] = woven(part);
     const bool reduce_now = reduce_run || reduce_step;
-    const bool gather_now = dp.gathers_in_step && starts_run(index) && (forward || (!dp.keeps_until_backward && first_gradient));
-    const bool release_now = dp.gathers_in_step && ends_run(index) && (forward ? !dp.keeps_until_backward : first_gradient);
-    const bool acquire_now = dp.reduces_each_run() && first_gradient && starts_run(index);
     const bool whole_root = l.plan.stages == 1;   // FSDP's root unit (embedding and head) stays gathered through forward and backward
 
-    if (!(reduce_now || gather_now || release_now || acquire_now)) {
+    if (!woven(part).any()) {
         push(id, 0, size, mb);
         return;
     }
@@ -243,27 +325,25 @@ const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) 
 }
 
 void Weaver::run() {
-    // Where each compute step stands among those of its kind and chunk.
-    std::map<std::pair<int, int>, std::size_t> counts;
-    position_in_kind.assign(steps.size(), 0);
-    for (std::size_t i = 0; i < steps.size(); ++i)
-        if (!steps[i].is_exchange) position_in_kind[i] = counts[{static_cast<int>(steps[i].step.kind), steps[i].step.chunk}]++;
+    number_steps();
     program.stage = static_cast<std::int16_t>(stage);
     find_buckets();
     if (const std::int32_t begin = make_begin_block(l, dp, stage); !l.plan.blocks[static_cast<std::size_t>(begin)].ops.empty()) push_block(begin);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-        if (steps[i].is_exchange) exchange(steps[i]);
-        else compute(i);
+    for (std::size_t i = 0; i < steps.size();) {
+        if (!steps[i].is_exchange) i += compute(i);
+        else exchange(steps[i++]);
     }
     if (dp.active() && !l.scenario.strategy.overlap.grad_reduce)
-        for (const auto& buckets : dp.buckets)
-            for (const Bucket& b : buckets)
+        for (int c : chunks_in_model_order())
+            for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)])
                 if (b.stage == stage && b.reduce >= 0 && !dp.reduces_each_run(b)) push_block(b.reduce);
     push_block(make_optimizer_block(l, dp, stage));
     if (dp.sharded() && !dp.gathers_in_step) {   // parameters of the next step, in the order its forward pass wants them
-        for (const auto& buckets : dp.buckets)
+        for (int c : chunks_in_model_order()) {
+            const auto& buckets = dp.buckets[static_cast<std::size_t>(c)];
             for (std::size_t k = buckets.size(); k-- > 0;)
                 if (buckets[k].stage == stage && buckets[k].gather >= 0) push_block(buckets[k].gather);
+        }
     }
 }
 
@@ -300,16 +380,18 @@ void arrange(Lowering& l) {
     const ScheduleInfo& info = *l.schedule;
     ScheduleShape shape;
     shape.stages = l.plan.stages;
-    shape.chunks_per_stage = l.plan.chunks_per_stage;
+    shape.chunks_per_stage = l.scenario.strategy.virtual_pipeline;
     shape.microbatches = l.plan.microbatches;
     shape.post_validation = l.scenario.strategy.post_validation;
+    shape.join = l.scenario.strategy.overlap.expert_parallel;
     set_relative_times(l, shape);
     const Schedule schedule = info.make(shape);
-    const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()), l.scenario.strategy.overlap.pipeline);
+    const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()), l.scenario.strategy.overlap.pipeline,
+                                        info.directions);
     const DataParallel dp = data_parallel(l);
     std::map<std::string, ExchangeBlocks> exchange_blocks;
     for (int stage = 0; stage < l.plan.stages; ++stage) {
-        Weaver w{l, dp, stage, steps[static_cast<std::size_t>(stage)], {}, exchange_blocks, {}, {}, {}, {}, {}, {}};
+        Weaver w{l, dp, stage, steps[static_cast<std::size_t>(stage)], {}, exchange_blocks, {}, {}, {}, {}, {}, {}, {}, {}};
         w.run();
         l.explicit_deps.push_back(std::move(w.explicit_deps));
         l.plan.programs.push_back(std::move(w.program));

@@ -54,8 +54,14 @@ template <class HistoryOf> void visit(const Op& op, const Spot& self, std::vecto
         }
 }
 
+// One instance per microbatch. Parameters and gradients that come and go are still the rank's only ones, whatever microbatch uses them.
+bool per_microbatch(const Buffer& b) {
+    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters && b.kind != MemoryKind::gradients;
+}
+
+// `history`: by buffer, and once more for the second port of blocks made of others, whose microbatch has buffers of its own.
 void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
-    std::vector<BufferId> touched;
+    std::vector<std::size_t> touched;
     std::vector<Spot> waits;
     std::int32_t last_compute = -1;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
@@ -63,9 +69,10 @@ void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
         if (is_memory_op(op.work)) continue;
         waits.clear();
         visit(op, {0, static_cast<std::int32_t>(i), op.queue}, waits, [&](BufferId b) {
-            const BufferId root = storage(plan, b);
-            touched.push_back(root);
-            return &history[static_cast<std::size_t>(root)];
+            std::size_t instance = static_cast<std::size_t>(storage(plan, b));
+            if (!block.parts.empty() && op.port > 0 && per_microbatch(plan.buffers[instance])) instance += plan.buffers.size();
+            touched.push_back(instance);
+            return &history[instance];
         });
         if (follows_computation(op) && last_compute >= 0) merge(waits, {0, last_compute, compute_queue});
         if (op.queue == compute_queue) last_compute = static_cast<std::int32_t>(i);
@@ -73,15 +80,10 @@ void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
             if (std::find(op.deps.begin(), op.deps.end(), w.op) == op.deps.end()) op.deps.push_back(w.op);
         std::sort(op.deps.begin(), op.deps.end());
     }
-    for (BufferId b : touched) history[static_cast<std::size_t>(b)] = {};
+    for (std::size_t instance : touched) history[instance] = {};
 }
 
 struct Touch { std::int32_t op; std::int32_t tracked; bool write; std::uint8_t port; };
-
-// One instance per microbatch. Parameters and gradients that come and go are still the rank's only ones, whatever microbatch uses them.
-bool per_microbatch(const Buffer& b) {
-    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters && b.kind != MemoryKind::gradients;
-}
 
 // The port whose microbatch an access is of: an exchange has one for each transfer.
 std::uint8_t port_of(const Op& op, BufferId b, bool write) {
@@ -235,7 +237,7 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
 } // namespace
 
 void bind(Lowering& l) {
-    std::vector<History> history(l.plan.buffers.size());
+    std::vector<History> history(2 * l.plan.buffers.size());
     for (Block& b : l.plan.blocks) bind_block(l.plan, b, history);
     for (std::size_t stage = 0; stage < l.plan.programs.size(); ++stage) {
         Program& program = l.plan.programs[stage];

@@ -50,8 +50,18 @@ struct Maker {
     std::string bucket_name(const Bucket& b) const {
         return fmt::format("c{}.u{}{}", b.chunk, b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()), b.expert ? ".experts" : "");
     }
-    CommId communicator(const Bucket& b, const char* name, AxisMask axes) const {
-        return b.expert ? l.add_expert_communicator(std::string("e") + name, axes) : l.add_communicator(name, axes);
+    CommId communicator(const Bucket& b, std::string name, AxisMask axes) const {
+        // The copies of a chunk that other directions run are on the stage opposite: their ranks are data-parallel ranks like the others.
+        std::vector<std::int16_t> copies;
+        if (l.plan.directions > 1 && (axes & mask(Axis::dp))) {
+            const int other = l.plan.stages - 1 - b.stage;
+            copies = {static_cast<std::int16_t>(std::min(b.stage, other)), static_cast<std::int16_t>(std::max(b.stage, other))};
+            axes = static_cast<AxisMask>(axes | mask(Axis::pp));
+            name += fmt::format(".{}-{}", copies[0], copies[1]);
+        }
+        const CommId id = b.expert ? l.add_expert_communicator("e" + name, axes) : l.add_communicator(std::move(name), axes);
+        l.plan.communicators[static_cast<std::size_t>(id)].stages = copies;
+        return id;
     }
     const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)]; }
     std::vector<BufferId> gradients(const Bucket& b) const {
@@ -84,6 +94,7 @@ struct Maker {
         f.chunk = static_cast<std::int16_t>(b.chunk);
         f.expert = b.expert;
         for (Axis a : {Axis::dp, Axis::cp}) f.placement.set(a, over_shards);
+        if (l.plan.directions > 1) f.placement.set(Axis::pp, over_shards);
         if (over_shards == PlacementKind::partial) f.placement.set(Axis::dpr, over_shards);
         return l.add(std::move(f));
     }
@@ -225,10 +236,12 @@ DataParallel data_parallel(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
     DataParallel dp;
     dp.strategy = &st;
-    dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp);
+    // Each direction has its own microbatches, as data-parallel ranks have.
+    const int directions = l.plan.directions;
+    dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp) * directions;
     dp.replicas = l.plan.mesh.extent(Axis::dpr);
     if (l.scenario.model.moe) {
-        dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp);
+        dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp) * directions;
         dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);
     }
     dp.zero = st.zero_stage;
@@ -238,10 +251,14 @@ DataParallel data_parallel(Lowering& l) {
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
+    if (directions > 1)
+        for (const auto& of_stage : l.parameters)
+            for (const Parameter& p : of_stage) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         auto buckets = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2);
-        const std::int64_t run = dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, l.plan.microbatches) : 1;
-        const int runs = dp.reduces_each_run() ? static_cast<int>((l.plan.microbatches + run - 1) / run) : 1;
+        const std::int64_t microbatches = l.plan.microbatches / directions;
+        const std::int64_t run = dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
+        const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
         for (Bucket& b : buckets) {
             b.shards = b.expert ? dp.expert_shards : dp.shards;
             b.replicas = b.expert ? dp.expert_replicas : dp.replicas;

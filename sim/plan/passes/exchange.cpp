@@ -16,14 +16,14 @@ namespace {
 
 struct Pipeline {
     int (*stage_of)(int, int);
-    int stages, chunks;
+    int stages, chunks, length; // chunks in all, and of one direction
 
     // The transfer of what `step` makes to the chunk that needs it, if that lives on another rank. `send` as seen from its maker.
     std::optional<TransferStep> made_by(const ScheduleStep& step) const {
         if (step.kind == StepKind::weight) return std::nullopt;
         const bool gradient = step.kind != StepKind::forward;
-        const int to = gradient ? step.chunk - 1 : step.chunk + 1;
-        if (to < 0 || to >= chunks) return std::nullopt;
+        const int to = receiver_of(step.chunk, gradient, length);
+        if (to < 0) return std::nullopt;
         const int from_stage = stage_of(step.chunk, stages), to_stage = stage_of(to, stages);
         if (from_stage == to_stage) return std::nullopt;
         return TransferStep{std::int16_t(from_stage), std::int16_t(to_stage), gradient, step.chunk, step.microbatch, true};
@@ -35,20 +35,24 @@ struct Pipeline {
 class Slots {
 public:
     Slots(const Schedule& schedule, const Pipeline& pipeline, int backward)
-        : schedule_(schedule), lengths_{1, backward, 1, 1, 0}, start_(start_times(schedule, pipeline.stage_of, pipeline.chunks, lengths_)) {
+        : schedule_(schedule), lengths_{1, backward, 1, 1, 0}, start_(start_times(schedule, pipeline.stage_of, pipeline.chunks, lengths_, pipeline.chunks / pipeline.length)) {
         for (std::size_t rank = 0; rank < start_.size(); ++rank)
             if (start_[rank].size() < schedule.ranks[rank].size()) give_up(rank);
     }
 
-    // Gap g of a rank is the time between its steps g - 1 and g, in which it can exchange without holding anything up.
+    // Gap g of a rank is the time between its steps g - 1 and g, in which it can exchange without holding anything up. There is none
+    // between joined steps: that gap is over before all others open.
     std::int64_t opens(int rank, std::size_t gap) const {
-        return gap == 0 ? 0 : start_[rank][gap - 1] + lengths_.of(schedule_.ranks[rank][gap - 1].kind);
+        return gap == 0 || inside(rank, gap) ? 0 : start_[rank][gap - 1] + lengths_.of(schedule_.ranks[rank][gap - 1].kind);
     }
     std::int64_t closes(int rank, std::size_t gap) const {
+        if (inside(rank, gap)) return -1;
         return gap == start_[rank].size() ? std::numeric_limits<std::int64_t>::max() : start_[rank][gap];
     }
 
 private:
+    bool inside(int rank, std::size_t gap) const { return gap > 0 && schedule_.ranks[rank][gap - 1].joined; }
+
     // Shapes that cannot run are refused by ScheduleInfo::check, so this is a schedule's bug.
     [[noreturn]] void give_up(std::size_t rank) const {
         const ScheduleStep& step = schedule_.ranks[rank][start_[rank].size()];
@@ -62,7 +66,8 @@ private:
     std::vector<std::vector<std::int64_t>> start_; // by rank and step
 };
 
-// The other end of a transfer: the sending step on its rank, and the step that needs it on the rank it goes to.
+// The other end of a transfer: the sending step on its rank, and the step that needs it on the rank it goes to. Of joined steps, the
+// second sends and the first receives for both.
 struct Delivery {
     TransferStep transfer;
     std::size_t made, used;
@@ -79,7 +84,8 @@ std::vector<ChannelOrder> channels_of(const Schedule& schedule, const Pipeline& 
     const auto at = [&](int chunk, int microbatch) { return std::size_t(microbatch) * pipeline.chunks + chunk; };
     for (const auto& steps : schedule.ranks)
         for (std::size_t i = 0; i < steps.size(); ++i)
-            if (steps[i].kind != StepKind::weight) used[steps[i].kind != StepKind::forward][at(steps[i].chunk, steps[i].microbatch)] = i;
+            if (steps[i].kind != StepKind::weight)
+                used[steps[i].kind != StepKind::forward][at(steps[i].chunk, steps[i].microbatch)] = i > 0 && steps[i - 1].joined ? i - 1 : i;
     std::vector<ChannelOrder> channels;
     for (const auto& steps : schedule.ranks) {
         const std::size_t first = channels.size(); // this rank's: a handful
@@ -90,8 +96,8 @@ std::vector<ChannelOrder> channels_of(const Schedule& schedule, const Pipeline& 
                 return known.to == sent->to_stage && known.deliveries[0].transfer.gradient == sent->gradient;
             });
             if (channel == channels.end()) channel = channels.insert(channel, {sent->to_stage, {}});
-            const int user = sent->gradient ? sent->chunk - 1 : sent->chunk + 1;
-            channel->deliveries.push_back({*sent, i, used[sent->gradient][at(user, sent->microbatch)]});
+            const int user = receiver_of(sent->chunk, sent->gradient, pipeline.length);
+            channel->deliveries.push_back({*sent, steps[i].joined ? i + 1 : i, used[sent->gradient][at(user, sent->microbatch)]});
         }
     }
     return channels;
@@ -240,10 +246,12 @@ PipelineProgram overlapped(const Schedule& schedule, const Pipeline& pipeline, c
             for (const Appointment& receive : receives[rank][i]) append_exchange(program[rank], {receive.transfer});
         };
         post(0);
-        for (std::size_t i = 0; i < steps.size(); ++i) {
-            post(i + 1);
-            program[rank].push_back({false, steps[i], {}});
-            if (auto sent = pipeline.made_by(steps[i])) append_exchange(program[rank], {*sent});
+        for (std::size_t i = 0; i < steps.size();) {
+            const std::size_t first = i, behind = first + (steps[first].joined ? 2 : 1);
+            post(behind);
+            for (i = first; i < behind; ++i) program[rank].push_back({false, steps[i], {}});
+            for (i = first; i < behind; ++i)
+                if (auto sent = pipeline.made_by(steps[i])) append_exchange(program[rank], {*sent});
         }
     }
     return program;
@@ -257,19 +265,19 @@ static void give_up(const std::vector<RendezvousFault>& faults) {
     std::abort();
 }
 
-PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, int), int stages, int chunks, bool overlap) {
-    const Pipeline pipeline{stage_of, stages, chunks};
+PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, int), int stages, int chunks, bool overlap, int directions) {
+    const Pipeline pipeline{stage_of, stages, chunks, chunks / directions};
     std::vector<ChannelOrder> channels = channels_of(schedule, pipeline);
     for (ChannelOrder& channel : channels) settle_uses(channel);
     if (overlap) return overlapped(schedule, pipeline, channels);
-    if (chunks > stages)
+    if (chunks > stages && directions == 1)
         if (auto program = lockstep_exchanges(schedule, stage_of, stages, chunks)) return std::move(*program);
     // A backward pass takes about two forwards. Where some ends do not meet by that clock and their waits close a circle, steps of one
     // length are the way out: between them all gaps are open at whole times, so that every end meets the other.
     for (int backward : {2, 1}) {
         Blocking result = blocking(schedule, pipeline, channels, backward);
-        if (result.all_meet || rendezvous(result.program, stage_of, chunks, false).empty()) return std::move(result.program);
-        if (backward == 1) give_up(rendezvous(result.program, stage_of, chunks, false));
+        if (result.all_meet || rendezvous(result.program, stage_of, chunks, false, directions).empty()) return std::move(result.program);
+        if (backward == 1) give_up(rendezvous(result.program, stage_of, chunks, false, directions));
     }
     return {};
 }
@@ -293,10 +301,14 @@ std::string to_text(const PipelineProgram& program) {
     };
     for (std::size_t rank = 0; rank < program.size(); ++rank) {
         text += std::to_string(rank) + ":";
+        bool inside = false; // of joined steps
         for (const ProgramStep& action : program[rank]) {
-            text += ' ';
+            text += inside ? ';' : ' ';
             if (!action.is_exchange) {
+                if (action.step.joined) text += '(';
                 name(letters[static_cast<int>(action.step.kind)], action.step.chunk, action.step.microbatch);
+                if (inside) text += ')';
+                inside = action.step.joined;
                 continue;
             }
             text += '{';

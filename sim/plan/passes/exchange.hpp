@@ -33,9 +33,11 @@ using PipelineProgram = std::vector<std::vector<ProgramStep>>; // by pipeline ra
 // the send later. At most four transfers an exchange, each on a channel of its own.
 // overlap = true: a send is its own exchange behind its step, a receive its own exchange one step ahead of its use; nothing waits but
 // the step that needs the data. In both, the k-th send of a channel (from, to, kind) meets its k-th receive. O(steps).
-PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int chunk, int stages), int stages, int chunks, bool overlap);
+// chunks: of all directions. Nothing is exchanged between joined steps.
+PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int chunk, int stages), int stages, int chunks, bool overlap,
+                                 int directions = 1);
 
-// "1: {F0<0} F0 {F0>2} ..": a transfer is named by the step that made it, with the rank it goes to or comes from.
+// "1: {F0<0} F0 {F0>2} (F1;B0) ..": a transfer is named by the step that made it, with the rank it goes to or comes from.
 std::string to_text(const PipelineProgram& program);
 
 } // namespace orrery

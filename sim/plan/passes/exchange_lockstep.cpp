@@ -17,7 +17,7 @@ std::vector<Turn> turns_of(const std::vector<ScheduleStep>& steps) {
     for (const ScheduleStep& s : steps) forwards += s.kind == StepKind::forward;
     std::vector<Turn> turns;
     for (std::size_t i = 0; i < steps.size();) {
-        const bool steady = i + 1 >= ahead && ahead < forwards && is(i, StepKind::forward) && is(i + 1, StepKind::backward);
+        const bool steady = steps[i].joined || (i + 1 >= ahead && ahead < forwards && is(i, StepKind::forward) && is(i + 1, StepKind::backward));
         turns.push_back({i, i + (steady ? 1 : 0)});
         i = turns.back().last + 1;
     }

@@ -65,8 +65,8 @@ void lifetimes(Lowering& l) {
     std::vector<char> received(plan.buffers.size(), 0), sent(plan.buffers.size(), 0);
     for (std::size_t c = 0; c < l.chunks.size(); ++c) {
         const ChunkBlocks& ends = l.chunks[c];
-        const bool from_afar = c > 0 && l.graphs[c - 1].stage != l.graphs[c].stage;
-        const bool to_afar = c + 1 < l.chunks.size() && l.graphs[c + 1].stage != l.graphs[c].stage;
+        const bool from_afar = l.graphs[c].input >= 0 && l.graphs[c - 1].stage != l.graphs[c].stage;
+        const bool to_afar = l.graphs[c].output >= 0 && l.graphs[c + 1].stage != l.graphs[c].stage;
         if (from_afar) received[static_cast<std::size_t>(storage(plan, ends.input))] = sent[static_cast<std::size_t>(storage(plan, ends.input_gradient))] = 1;
         if (to_afar) sent[static_cast<std::size_t>(storage(plan, ends.output))] = received[static_cast<std::size_t>(storage(plan, ends.output_gradient))] = 1;
     }

@@ -37,16 +37,25 @@ int moments(OptimizerKind k) {
 bool sixteen_bit(DType t) { return t == DType::bf16 || t == DType::fp16; }
 
 // What a rank's optimizer works on: shards of buckets, or whole parameters.
-struct Part { std::vector<BufferId> gradients, weights; std::int64_t elements = 0; std::int64_t parameters = 0; };
+struct Part {
+    std::vector<BufferId> gradients, weights;
+    std::int64_t elements = 0, parameters = 0;
+    std::vector<BufferId> counted;            // in the gradient norm: what several directions hold whole counts in the first
+    std::int64_t counted_elements = 0;
+};
 
 Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     Part p;
     const auto& parameters = l.parameters[static_cast<std::size_t>(stage)];
     for (const Parameter& x : parameters) p.parameters += x.elements;
     if (!dp.sharded()) {
+        const int length = static_cast<int>(l.chunks.size()) / l.plan.directions;
         for (const Parameter& x : parameters) {
             p.gradients.push_back(x.gradient);
             p.weights.push_back(x.weight);
+            if (x.chunk >= length) continue;
+            p.counted.push_back(x.gradient);
+            p.counted_elements += x.elements;
         }
         p.elements = p.parameters;
         return p;
@@ -66,6 +75,8 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
             p.weights.push_back(b.weight_shard);
             p.elements += b.shard_elements;
         }
+    p.counted = p.gradients;
+    p.counted_elements = p.elements;
     return p;
 }
 
@@ -188,7 +199,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
                 summands *= l.plan.mesh.extent(a);
             }
         BufferId total = l.add(norm);
-        out.ops.push_back(step_op("gradient_norm", GradientNorm{part.elements, fused}, part.gradients, {total}));
+        out.ops.push_back(step_op("gradient_norm", GradientNorm{part.counted_elements, fused}, part.counted, {total}));
         if (summands > 1) {
             const CommId world = l.add_communicator("norm", axes);
             const BufferId summand = total;

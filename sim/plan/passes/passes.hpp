@@ -13,6 +13,7 @@ void context_parallel(Lowering& l);     // passes/context_parallel.cpp
 void expert_parallel(Lowering& l);      // passes/expert_parallel.cpp
 void precision(Lowering& l);            // passes/precision.cpp
 void mark_recompute(Lowering& l);       // passes/recompute.cpp
+void copy_directions(Lowering& l);      // passes/directions.cpp
 
 // On programs of actions.
 void lifetimes(Lowering& l);            // passes/lifetimes.cpp

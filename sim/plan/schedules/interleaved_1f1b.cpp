@@ -1,5 +1,6 @@
 // Interleaved 1F1B in Megatron's order: v chunks a rank, chunk c on stage c mod p, microbatches in groups of p. A rank runs
-// 2 (p - rank - 1) + (v - 1) p forwards first, then alternates.
+// 2 (p - rank - 1) + (v - 1) p forwards first, then alternates; with joined steps one more, so that a forward and the backward step that
+// follows it do not need each other (Megatron's --overlap-moe-expert-parallel-comm).
 #include "sim/plan/schedules/schedule.hpp"
 #include "sim/plan/schedules/support/placement.hpp"
 
@@ -38,10 +39,11 @@ static Schedule make_interleaved(const ScheduleShape& shape) {
     for (int rank = 0; rank < shape.stages; ++rank) {
         auto& steps = schedule.ranks.emplace_back();
         steps.reserve(static_cast<std::size_t>(2 * total));
-        const std::int64_t ahead = 2 * (shape.stages - rank - 1) + std::int64_t(shape.chunks_per_stage - 1) * shape.stages;
+        const std::int64_t ahead = 2 * (shape.stages - rank - 1) + std::int64_t(shape.chunks_per_stage - 1) * shape.stages + shape.join;
         const std::int64_t warmup = std::min(total, ahead);
         for (std::int64_t k = 0; k < total + warmup; ++k) {
             if (k < total) steps.push_back(nth(StepKind::forward, shape, rank, k));
+            if (k < total && k >= warmup) steps.back().joined = shape.join;
             if (k >= warmup) steps.push_back(nth(StepKind::backward, shape, rank, k - warmup));
         }
     }

@@ -228,8 +228,8 @@ TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
               "/strategy/offload/optimizer: strategy.offload.optimizer = cpu is not modelled yet\n");
     EXPECT_EQ(first({"strategy.gradient_compression=int8"}),
               "/strategy/gradient_compression: strategy.gradient_compression = int8 is not modelled yet\n");
-    EXPECT_EQ(first({"strategy.schedule=dualpipe", "strategy.pipeline_parallel=4"}),
-              "/strategy/schedule: strategy.schedule = dualpipe is not modelled yet\n");
+    EXPECT_EQ(first({"strategy.schedule=pipedream-async", "strategy.pipeline_parallel=4"}),
+              "/strategy/schedule: strategy.schedule = pipedream-async is not modelled yet\n");
     EXPECT_EQ(first({"model.attention.sliding_window=256"}), "0 problems");
     const Scenario moe = with({"model=mixtral-8x7b", "strategy.expert_parallel=8"});
     EXPECT_EQ(unsupported(moe).size(), 2u);

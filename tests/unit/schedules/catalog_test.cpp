@@ -27,29 +27,39 @@ TEST(Catalog, HoldsEveryFileOfTheFolderUnderItsOwnName) {
         for (const char* text : {info.title, info.source, info.summary}) EXPECT_GT(std::string(text).size(), 3u) << info.name;
     }
     EXPECT_EQ(files, names);
-    for (const char* name : {"none", "gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-v"}) EXPECT_TRUE(names.count(name)) << name;
+    for (const char* name : {"none", "gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v"}) EXPECT_TRUE(names.count(name)) << name;
     EXPECT_EQ(find_schedule("1F1B"), nullptr);
 }
 
 // "" or what is wrong: a step missing, twice, on the wrong rank or out of order.
 std::string faults(const ScheduleInfo& info, const ScheduleShape& shape, const Schedule& schedule) {
-    const int chunks = shape.stages * shape.chunks_per_stage;
+    const int chunks = shape.stages * shape.chunks_per_stage * info.directions;
     if (schedule.ranks.size() != std::size_t(shape.stages)) return "number of ranks";
     std::vector<int> done(std::size_t(chunks * shape.microbatches), 0); // 1: forward done, 2: input, 3: all
-    for (int rank = 0; rank < shape.stages; ++rank)
-        for (const ScheduleStep& step : schedule.ranks[rank]) {
+    const auto own = [&](int chunk, std::int64_t microbatch) { // a direction's chunks run its own share of the microbatches
+        return chunk / (chunks / info.directions) == microbatch / (shape.microbatches / info.directions);
+    };
+    for (int rank = 0; rank < shape.stages; ++rank) {
+        const auto& steps = schedule.ranks[rank];
+        for (std::size_t i = 0; i < steps.size(); ++i) {
+            const ScheduleStep& step = steps[i];
+            if (step.joined && (i + 1 == steps.size() || steps[i + 1].joined)) return "joined with nothing, or with too much";
+            if (step.joined && (step.kind != StepKind::forward || steps[i + 1].kind != StepKind::backward)) return "joined with its like";
+            if (step.joined && step.chunk == steps[i + 1].chunk && step.microbatch == steps[i + 1].microbatch) return "joined with itself";
             if (step.chunk < 0 || step.chunk >= chunks) return "no such chunk";
             if (step.microbatch < 0 || step.microbatch >= shape.microbatches) return "no such microbatch";
+            if (!own(step.chunk, step.microbatch)) return "another direction's microbatch";
             if (info.stage_of(step.chunk, shape.stages) != rank) return "chunk on the wrong rank";
             int& state = done[std::size_t(step.microbatch) * chunks + step.chunk];
             const bool split = step.kind == StepKind::input || step.kind == StepKind::weight;
-            if (step.kind != StepKind::forward && split != info.splits_backward) return "backward of the wrong kind";
+            if (split && !info.splits_backward) return "backward of the wrong kind";
             const int before = step.kind == StepKind::forward ? 0 : step.kind == StepKind::weight ? 2 : 1;
             if (state != before) return "step twice or too early";
             state = step.kind == StepKind::backward ? 3 : before + 1;
         }
-    for (int state : done)
-        if (state != 3) return "a step is missing";
+    }
+    for (std::size_t i = 0; i < done.size(); ++i)
+        if (done[i] != 3 && own(int(i) % chunks, std::int64_t(i) / chunks)) return "a step is missing";
     return "";
 }
 
@@ -57,17 +67,17 @@ TEST(Schedules, RunEachStepOnceOnItsRankAndNeverStandStill) {
     for (const ScheduleInfo& info : schedules()) {
         int accepted = 0;
         for (ScheduleShape shape : shapes())
-            for (bool post_validation : {false, true}) {
-                shape.post_validation = post_validation;
+            for (bool other : {false, true}) {
+                shape.post_validation = shape.join = other;
                 if (!info.check(shape).empty()) continue;
                 ++accepted;
                 const Schedule schedule = info.make(shape);
                 const std::string where = std::string(info.name) + " p" + std::to_string(shape.stages) + " v" +
                                           std::to_string(shape.chunks_per_stage) + " m" + std::to_string(shape.microbatches);
                 ASSERT_EQ(faults(info, shape, schedule), "") << where;
-                const int chunks = shape.stages * shape.chunks_per_stage;
+                const int chunks = shape.stages * shape.chunks_per_stage * info.directions;
                 for (const StepTimes& times : {StepTimes{}, StepTimes{1, 2.5, 0.3, 0.7}})
-                    ASSERT_TRUE(dry_run(schedule, info.stage_of, chunks, shape.microbatches, times).finished) << where;
+                    ASSERT_TRUE(dry_run(schedule, info.stage_of, chunks, shape.microbatches, times, 1, info.directions).finished) << where;
             }
         EXPECT_GE(accepted, 30) << info.name;
     }
@@ -115,7 +125,8 @@ TEST(Schedules, AreMadeInTimeLinearInMicrobatches) {
         const std::clock_t begin = std::clock();
         const Schedule schedule = info.make(shape);
         const double seconds = double(std::clock() - begin) / CLOCKS_PER_SEC;
-        EXPECT_EQ(schedule.ranks[0].size(), std::size_t(4992 * shape.chunks_per_stage * (info.splits_backward ? 3 : 2)));
+        const auto forwards = std::count_if(schedule.ranks[0].begin(), schedule.ranks[0].end(), [](const ScheduleStep& step) { return step.kind == StepKind::forward; });
+        EXPECT_EQ(forwards, 4992 * shape.chunks_per_stage) << info.name;
         EXPECT_LT(seconds, 0.3) << info.name; // 0.03 in a release build on an idle core
     }
 }

@@ -1,5 +1,6 @@
 // A clock for schedules, written from the rules of pipelines alone and sharing nothing with the code that makes schedules: each rank
 // runs its steps in order, a forward after the chunk before, a backward after the chunk behind, a weight step after its input step.
+// Joined steps begin together, when both can, and last as long as both: overlap saves waiting for links, which are free here.
 #pragma once
 
 #include "sim/plan/schedules/schedule.hpp"
@@ -33,7 +34,8 @@ struct DryRun {
 
 // Runs the schedule `repetitions` times, one straight behind the other, with no barrier between.
 inline DryRun dry_run(const Schedule& schedule, int (*stage_of)(int, int), int chunks, std::int64_t microbatches, const StepTimes& times,
-                      int repetitions = 1) {
+                      int repetitions = 1, int directions = 1) {
+    const int length = chunks / directions;
     const int stages = static_cast<int>(schedule.ranks.size());
     const std::size_t cells = static_cast<std::size_t>(chunks * microbatches * repetitions);
     std::vector<double> forward(cells, -1), input(cells, -1);
@@ -53,10 +55,10 @@ inline DryRun dry_run(const Schedule& schedule, int (*stage_of)(int, int), int c
     };
     const auto ready = [&](const ScheduleStep& step, std::size_t turn) -> double { // -1: not yet known
         const int c = step.chunk;
-        if (step.kind == StepKind::forward) return c == 0 ? 0 : arrival(forward, c - 1, c, step.microbatch, turn);
+        if (step.kind == StepKind::forward) return c % length == 0 ? 0 : arrival(forward, c - 1, c, step.microbatch, turn);
         if (step.kind == StepKind::weight) return input[cell(c, step.microbatch, turn)];
         const double own = forward[cell(c, step.microbatch, turn)];
-        const double behind = c == chunks - 1 ? own : arrival(input, c + 1, c, step.microbatch, turn);
+        const double behind = c % length == length - 1 ? own : arrival(input, c + 1, c, step.microbatch, turn);
         return own < 0 || behind < 0 ? -1 : std::max(own, behind);
     };
     bool moved = true;
@@ -65,21 +67,28 @@ inline DryRun dry_run(const Schedule& schedule, int (*stage_of)(int, int), int c
         for (int rank = 0; rank < stages; ++rank) {
             const auto& steps = schedule.ranks[rank];
             while (round[rank] < std::size_t(repetitions)) {
-                const ScheduleStep& step = steps[at[rank]];
-                const double since = ready(step, round[rank]);
+                const std::size_t count = steps[at[rank]].joined ? 2 : 1;
+                double since = 0, length_of_all = 0;
+                for (std::size_t i = at[rank]; i < at[rank] + count; ++i) {
+                    const double one = ready(steps[i], round[rank]);
+                    since = one < 0 || since < 0 ? -1 : std::max(since, one);
+                    length_of_all += times.of(steps[i].kind);
+                }
                 if (since < 0) break;
                 const double start = std::max(now[rank], since);
-                now[rank] = start + times.of(step.kind);
-                const std::size_t where = cell(step.chunk, step.microbatch, round[rank]);
-                if (step.kind == StepKind::forward) forward[where] = now[rank];
-                else if (step.kind != StepKind::weight) input[where] = now[rank];
+                now[rank] = start + length_of_all;
+                for (std::size_t i = at[rank]; i < at[rank] + count; ++i) {
+                    const std::size_t where = cell(steps[i].chunk, steps[i].microbatch, round[rank]);
+                    if (steps[i].kind == StepKind::forward) forward[where] = now[rank];
+                    else if (steps[i].kind != StepKind::weight) input[where] = now[rank];
+                }
                 if (round[rank] + 1 == std::size_t(repetitions)) {
                     if (run.first[rank] < 0) run.first[rank] = start;
                     run.last[rank] = now[rank];
-                    run.busy[rank] += times.of(step.kind);
+                    run.busy[rank] += length_of_all;
                 }
                 run.ends[round[rank]] = std::max(run.ends[round[rank]], now[rank]);
-                if (++at[rank] == steps.size()) {
+                if ((at[rank] += count) == steps.size()) {
                     at[rank] = 0;
                     ++round[rank];
                 }
@@ -94,8 +103,8 @@ inline DryRun dry_run(const Schedule& schedule, int (*stage_of)(int, int), int c
 
 // Length of a step where steps follow each other with no barrier: measured, late in a chain of repetitions.
 inline double steady_period(const Schedule& schedule, int (*stage_of)(int, int), int chunks, std::int64_t microbatches,
-                            const StepTimes& times) {
-    const DryRun run = dry_run(schedule, stage_of, chunks, microbatches, times, 6);
+                            const StepTimes& times, int directions = 1) {
+    const DryRun run = dry_run(schedule, stage_of, chunks, microbatches, times, 6, directions);
     return (run.ends[5] - run.ends[2]) / 3;
 }
 
@@ -118,7 +127,7 @@ inline const ScheduleInfo& schedule_named(const char* name) {
 // A grid of shapes each schedule is tried on; those it refuses are left out by the caller, through check().
 inline std::vector<ScheduleShape> shapes() {
     std::vector<ScheduleShape> all;
-    for (int p : {1, 2, 3, 4, 5, 8})
+    for (int p : {1, 2, 3, 4, 5, 6, 8})
         for (int v : {1, 2, 3, 4})
             for (std::int64_t m : {1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 40})
                 all.push_back({.stages = p, .chunks_per_stage = v, .microbatches = m});

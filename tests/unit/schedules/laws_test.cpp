@@ -11,9 +11,9 @@ struct Made {
     const ScheduleInfo& info;
     ScheduleShape shape;
     Schedule schedule;
-    int chunks() const { return shape.stages * shape.chunks_per_stage; }
-    double makespan(const StepTimes& times) const { return dry_run(schedule, info.stage_of, chunks(), shape.microbatches, times).makespan; }
-    double period(const StepTimes& times) const { return steady_period(schedule, info.stage_of, chunks(), shape.microbatches, times); }
+    int chunks() const { return shape.stages * shape.chunks_per_stage * info.directions; }
+    double makespan(const StepTimes& times) const { return dry_run(schedule, info.stage_of, chunks(), shape.microbatches, times, 1, info.directions).makespan; }
+    double period(const StepTimes& times) const { return steady_period(schedule, info.stage_of, chunks(), shape.microbatches, times, info.directions); }
     double ideal(const StepTimes& times) const {
         return double(shape.chunks_per_stage * shape.microbatches) * (times.forward + times.input + times.weight);
     }
@@ -99,6 +99,24 @@ TEST(Bubble, OfZeroBubbleH2AndVWithABarrierIsTheSlant) {
     }
 }
 
+// (p/2-1)(F&B + B - 3W) of DeepSeek-V3's table 2, with an overlapped pair F&B as long as both its halves and B a whole backward step;
+// DualPipe-V the same of p ranks, each with two chunks. Exact where I = F; where I is longer some of it finds a gap.
+TEST(Bubble, OfDualPipeFollowsThePaper) {
+    const auto expect = [](const Made& made, const StepTimes& times, int pairs, const std::string& where) {
+        const double whole = times.input + times.weight, law = pairs * (times.forward + whole + whole - 3 * times.weight);
+        const double bubble = made.makespan(times) - made.ideal(times);
+        EXPECT_NEAR(bubble, law, times.input == times.forward ? 1e-6 : law + 1e-6) << where;
+        EXPECT_LE(bubble, law + 1e-6) << where;
+        EXPECT_GE(bubble, 0.85 * law - 1e-6) << where;
+    };
+    for (const StepTimes& times : {StepTimes{}, StepTimes{1, 1, 0.7}, StepTimes{2, 2, 1}, StepTimes{1, 1.1, 0.8}, StepTimes{1, 1.4, 0.6}}) {
+        for (int p : {2, 4, 6, 8, 16})
+            for (int m : {2 * p, 2 * p + 2, 5 * p}) expect(make("dualpipe", p, 1, m, times), times, p / 2 - 1, "dualpipe " + std::to_string(p) + " " + std::to_string(m));
+        for (int p : {1, 2, 3, 4, 8})
+            for (int m : {2 * p, 2 * p + 1, 5 * p}) expect(make("dualpipe-v", p, 2, m, times), times, p - 1, "dualpipe-v " + std::to_string(p) + " " + std::to_string(m));
+    }
+}
+
 TEST(InFlight, FollowsThePapers) {
     for (int p : {1, 2, 3, 4, 8})
         for (int m : {1, 3, 2 * p, 5 * p})
@@ -110,6 +128,9 @@ TEST(InFlight, FollowsThePapers) {
                 EXPECT_LE(peak("zb-h1", 1), p);
                 EXPECT_LE(peak("zb-h2", 1), 2 * p - 1);
                 EXPECT_LE(peak("zb-v", 2), 2 * p);
+                if (m < 2 * p) continue;
+                EXPECT_LE(peak("dualpipe-v", 2), 2 * p + 1);
+                EXPECT_LE(p % 2 == 0 ? peak("dualpipe", 1) : 0, p + 1);
             }
 }
 

@@ -22,11 +22,14 @@ std::string to_text(const Schedule& schedule) {
     std::string text;
     for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
         text += std::to_string(rank) + ":";
+        bool inside = false; // of joined steps
         for (const ScheduleStep& step : schedule.ranks[rank]) {
-            text += ' ';
+            text += inside ? ";" : step.joined ? " (" : " ";
             text += letters[static_cast<int>(step.kind)];
             if (!plain) text += std::to_string(step.chunk) + ".";
             text += std::to_string(step.microbatch);
+            if (inside) text += ')';
+            inside = step.joined;
         }
         text += '\n';
     }

@@ -7,8 +7,8 @@ namespace {
 
 class Clock {
 public:
-    Clock(const Schedule& schedule, int (*stage_of)(int, int), int chunks, const StepLengths& lengths)
-        : schedule_(schedule), lengths_(lengths), chunks_(chunks), start_(schedule.ranks.size()) {
+    Clock(const Schedule& schedule, int (*stage_of)(int, int), int chunks, const StepLengths& lengths, int directions)
+        : schedule_(schedule), lengths_(lengths), chunks_(chunks), length_(chunks / directions), start_(schedule.ranks.size()) {
         for (int chunk = 0; chunk < chunks; ++chunk) stage_.push_back(stage_of(chunk, static_cast<int>(schedule.ranks.size())));
         for (auto& end : end_) end.assign(std::size_t(microbatches_of(schedule) * chunks), -1);
         for (std::size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
@@ -38,10 +38,12 @@ private:
     std::int64_t ready(const ScheduleStep& step) {
         const int chunk = step.chunk;
         if (step.kind == StepKind::weight) return end(true, chunk, step.microbatch);
-        if (step.kind == StepKind::forward) return chunk == 0 ? 0 : arrival(false, chunk - 1, chunk, step.microbatch);
+        const bool gradient = step.kind != StepKind::forward;
+        const int sender = sender_of(chunk, gradient, length_);
+        if (!gradient) return sender < 0 ? 0 : arrival(false, sender, chunk, step.microbatch);
         const std::int64_t own = end(false, chunk, step.microbatch);
-        if (own < 0 || chunk == chunks_ - 1) return own;
-        return arrival(true, chunk + 1, chunk, step.microbatch);
+        if (own < 0 || sender < 0) return own;
+        return arrival(true, sender, chunk, step.microbatch);
     }
 
     void advance(int rank) {
@@ -49,22 +51,33 @@ private:
         auto& start = start_[rank];
         std::int64_t now = start.empty() ? 0 : start.back() + lengths_.of(steps[start.size() - 1].kind);
         while (start.size() < steps.size()) {
-            const ScheduleStep& step = steps[start.size()];
-            const std::int64_t since = ready(step);
-            if (since < 0) return;
-            start.push_back(std::max(since, now));
-            now = start.back() + lengths_.of(step.kind);
-            if (step.kind == StepKind::weight) continue;
-            const bool gradient = step.kind != StepKind::forward;
-            end(gradient, step.chunk, step.microbatch) = now;
-            const int next = gradient ? step.chunk - 1 : step.chunk + 1;
-            if (next >= 0 && next < chunks_ && stage_[next] != rank) runnable_.push_back(stage_[next]);
+            const std::size_t first = start.size(), count = steps[first].joined ? 2 : 1;
+            std::int64_t since = now;
+            for (std::size_t i = first; i < first + count; ++i) {
+                const std::int64_t one = ready(steps[i]);
+                if (one < 0) return;
+                since = std::max(since, one);
+            }
+            now = since;
+            for (std::size_t i = first; i < first + count; ++i) {
+                start.push_back(now);
+                now += lengths_.of(steps[i].kind);
+            }
+            for (std::size_t i = first; i < first + count; ++i) finish(rank, steps[i], now);
         }
+    }
+
+    void finish(int rank, const ScheduleStep& step, std::int64_t now) {
+        if (step.kind == StepKind::weight) return;
+        const bool gradient = step.kind != StepKind::forward;
+        end(gradient, step.chunk, step.microbatch) = now;
+        const int next = receiver_of(step.chunk, gradient, length_);
+        if (next >= 0 && stage_[next] != rank) runnable_.push_back(stage_[next]);
     }
 
     const Schedule& schedule_;
     const StepLengths& lengths_;
-    int chunks_;
+    int chunks_, length_;                           // in all, and of one direction
     std::vector<int> stage_;                        // by chunk
     std::vector<std::vector<std::int64_t>> start_;
     std::vector<std::int64_t> end_[2];              // of forward and backward steps, by (microbatch, chunk)
@@ -91,8 +104,8 @@ std::int64_t microbatches_of(const Schedule& schedule) {
 }
 
 std::vector<std::vector<std::int64_t>> start_times(const Schedule& schedule, int (*stage_of)(int, int), int chunks,
-                                                   const StepLengths& lengths) {
-    return Clock(schedule, stage_of, chunks, lengths).run();
+                                                   const StepLengths& lengths, int directions) {
+    return Clock(schedule, stage_of, chunks, lengths, directions).run();
 }
 
 } // namespace orrery

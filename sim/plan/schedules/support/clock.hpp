@@ -13,9 +13,10 @@ struct StepLengths {
     std::int64_t of(StepKind kind) const;
 };
 
-// By rank and step. A rank that stands still for ever has fewer starts than steps. Linear in the steps.
+// By rank and step, of `chunks` chunks in all. A rank that stands still for ever has fewer starts than steps. Linear in the steps.
+// Joined steps take the time of both: the second "starts" where the first would end alone.
 std::vector<std::vector<std::int64_t>> start_times(const Schedule& schedule, int (*stage_of)(int chunk, int stages), int chunks,
-                                                   const StepLengths& lengths);
+                                                   const StepLengths& lengths, int directions = 1);
 
 std::int64_t microbatches_of(const Schedule& schedule);
 

@@ -1,0 +1,170 @@
+#include "sim/plan/passes/overlap.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+struct PartOp { std::size_t part; std::int32_t op; };
+
+// An op with the allocations before it, from `first` on, and the frees behind it: these follow it wherever it goes.
+struct Group { std::size_t part; std::int32_t first, op; std::vector<PartOp> frees; };
+
+struct Parts {
+    const Plan& plan;
+    const std::vector<BlockPart>& list;
+
+    const Block& block(std::size_t part) const { return plan.blocks[static_cast<std::size_t>(list[part].block)]; }
+    const Op& op(const Group& g) const { return block(g.part).ops[static_cast<std::size_t>(g.op)]; }
+    bool computes(const Group& g) const { return op(g).queue == compute_queue; }
+    bool speaks(const Group& g) const { return op(g).queue >= first_comm_queue; }
+
+    std::vector<Group> groups(std::size_t part) const {
+        const auto& ops = block(part).ops;
+        std::vector<Group> out;
+        std::int32_t first = 0;
+        for (std::int32_t i = 0; i < static_cast<std::int32_t>(ops.size()); ++i) {
+            const Work& work = ops[static_cast<std::size_t>(i)].work;
+            if (std::holds_alternative<Alloc>(work)) continue;
+            if (std::holds_alternative<Free>(work)) out.back().frees.push_back({part, i});
+            else out.push_back({part, first, i, {}});
+            first = i + 1;
+        }
+        return out;
+    }
+    BufferId freed(const PartOp& f) const { return std::get<Free>(block(f.part).ops[static_cast<std::size_t>(f.op)].work).buffer; }
+};
+
+// What the weight half frees, the input half may still use: each free goes behind the last op that touches its buffer.
+void settle_frees(const Parts& parts, std::vector<Group>& groups) {
+    std::vector<std::size_t> last(parts.plan.buffers.size(), 0);
+    for (std::size_t i = 0; i < groups.size(); ++i)
+        for (const auto* list : {&parts.op(groups[i]).in, &parts.op(groups[i]).out})
+            for (BufferId b : *list) last[static_cast<std::size_t>(storage(parts.plan, b))] = i;
+    std::vector<std::vector<PartOp>> frees(groups.size());
+    for (std::size_t i = 0; i < groups.size(); ++i)
+        for (const PartOp& f : groups[i].frees) frees[std::max(i, last[static_cast<std::size_t>(parts.freed(f))])].push_back(f);
+    for (std::size_t i = 0; i < groups.size(); ++i) groups[i].frees = std::move(frees[i]);
+}
+
+// The weight-gradient ops among the input-gradient ops, in their order: each behind the op that hands on the gradient it reads, and behind
+// communication that follows there, which it then hides; as early as that, so that gradients do not pile up.
+std::vector<Group> merge_halves(const Parts& parts, const std::vector<Group>& inputs, const std::vector<Group>& weights) {
+    constexpr std::int32_t never = -1;
+    struct Use { std::int32_t written = never, read = never; };   // the last write, and the first read behind it
+    std::vector<Use> uses(parts.plan.buffers.size());
+    const auto use = [&](BufferId b) -> Use& { return uses[static_cast<std::size_t>(storage(parts.plan, b))]; };
+    std::int32_t first_computation = 0;
+    for (std::int32_t i = static_cast<std::int32_t>(inputs.size()); i-- > 0;) {
+        const Op& op = parts.op(inputs[static_cast<std::size_t>(i)]);
+        if (parts.computes(inputs[static_cast<std::size_t>(i)])) first_computation = i;
+        for (BufferId b : op.out)
+            if (Use& u = use(b); u.written == never) u.written = i;
+        for (BufferId b : op.in)
+            if (Use& u = use(b); u.written == never) u.read = i;
+    }
+    std::vector<Group> out;
+    std::size_t next = 0;
+    const auto flush = [&](std::int32_t before) {
+        for (; next < weights.size(); ++next) {
+            std::int32_t ready = first_computation;
+            const Op& op = parts.op(weights[next]);
+            for (const auto* list : {&op.in, &op.out})
+                for (BufferId b : *list)
+                    if (const Use& u = use(b); u.written != never) ready = std::max({ready, u.written, u.read});
+            if (ready >= before) return;
+            out.push_back(weights[next]);
+        }
+    };
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(inputs.size()); ++i) {
+        if (parts.computes(inputs[static_cast<std::size_t>(i)])) flush(i);
+        out.push_back(inputs[static_cast<std::size_t>(i)]);
+    }
+    flush(static_cast<std::int32_t>(inputs.size()));
+    settle_frees(parts, out);
+    return out;
+}
+
+// One port's ops in order, and what its communication still moves.
+struct Side {
+    std::vector<Group> groups;
+    std::size_t next = 0;
+    std::vector<BufferId> moving;
+
+    bool done() const { return next == groups.size(); }
+};
+
+bool waits(const Parts& parts, const Side& side) {
+    const Group& g = side.groups[side.next];
+    if (!parts.computes(g)) return false;
+    for (const auto* list : {&parts.op(g).in, &parts.op(g).out})
+        for (BufferId b : *list)
+            if (std::find(side.moving.begin(), side.moving.end(), storage(parts.plan, b)) != side.moving.end()) return true;
+    return false;
+}
+
+// Each side in turn, up to the computation that waits for its own communication.
+std::vector<Group> interleave(const Parts& parts, Side (&sides)[2]) {
+    std::vector<Group> out;
+    for (int turn = 0; !sides[0].done() || !sides[1].done(); turn = 1 - turn) {
+        Side& side = sides[turn];
+        side.moving.clear();   // the other side's computation has been issued since
+        for (; !side.done() && !waits(parts, side); ++side.next) {
+            const Group& g = side.groups[side.next];
+            if (parts.speaks(g))
+                for (BufferId b : parts.op(g).out) side.moving.push_back(storage(parts.plan, b));
+            out.push_back(g);
+        }
+    }
+    return out;
+}
+
+void append(const Parts& parts, const Group& g, std::vector<std::vector<std::int32_t>>& moved, Block& out) {
+    const auto add = [&](std::size_t part, std::int32_t i) {
+        Op op = parts.block(part).ops[static_cast<std::size_t>(i)];
+        op.port = parts.list[part].port;
+        for (std::int32_t& d : op.deps) d = moved[part][static_cast<std::size_t>(d)];
+        std::sort(op.deps.begin(), op.deps.end());
+        if (auto* x = std::get_if<Exchange>(&op.work))
+            for (Transfer& t : x->transfers) t.port = op.port;
+        moved[part][static_cast<std::size_t>(i)] = static_cast<std::int32_t>(out.ops.size());
+        out.ops.push_back(std::move(op));
+    };
+    for (std::int32_t i = g.first; i <= g.op; ++i) add(g.part, i);
+    for (const PartOp& f : g.frees) add(f.part, f.op);
+}
+
+std::string name_of(const Parts& parts) {
+    std::string name;
+    for (std::size_t i = 0; i < parts.list.size(); ++i) {
+        const Block& b = parts.block(i);
+        if (b.kind == BlockKind::weight) continue;   // its other half has named both
+        const bool whole = i + 1 < parts.list.size() && parts.block(i + 1).kind == BlockKind::weight;
+        name += (name.empty() ? "" : ";") + (whole ? fmt::format("B{}", b.chunk) : b.name);
+    }
+    return parts.list.back().port > 0 ? "(" + name + ")" : name;
+}
+
+} // namespace
+
+std::int32_t make_overlapped_block(Lowering& l, const std::vector<BlockPart>& list) {
+    const Parts parts{l.plan, list};
+    Side sides[2];
+    for (std::size_t i = 0; i < list.size(); ++i) {
+        std::vector<Group>& mine = sides[list[i].port].groups;
+        mine = parts.block(i).kind == BlockKind::weight ? merge_halves(parts, mine, parts.groups(i)) : parts.groups(i);
+    }
+    Block out;
+    out.name = name_of(parts);
+    out.kind = BlockKind::backward;
+    out.stage = parts.block(0).stage;
+    out.chunk = list.back().port > 0 ? std::int16_t{-1} : parts.block(0).chunk;
+    out.parts = list;
+    std::vector<std::vector<std::int32_t>> moved;
+    for (std::size_t i = 0; i < list.size(); ++i) moved.emplace_back(parts.block(i).ops.size(), -1);
+    for (const Group& g : interleave(parts, sides)) append(parts, g, moved, out);
+    return l.add(std::move(out));
+}
+
+} // namespace orrery

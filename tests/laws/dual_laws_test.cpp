@@ -1,0 +1,237 @@
+// Do forwards that overlap backwards obey the laws of their papers, in whole plans? DeepSeek-V3 (arXiv:2412.19437, table 2): DualPipe holds the
+// parameters twice and p + 1 activations, and its bubble is (p/2-1)(F&B + B - 3W); DualPipe-V halves the ranks. What is overlapped is read from traces.
+#include "sim/engine/compile.hpp"
+#include "sim/plan/verify.hpp"
+#include "tests/laws/scenarios.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+
+namespace orrery::laws {
+namespace {
+
+constexpr std::int64_t unit = 1'000'000; // ps
+
+Gpt small(const std::string& schedule, int p, int v, int m) {
+    Gpt g;
+    g.layers = 2 * p * v;
+    g.hidden = 64;
+    g.heads = 4;
+    g.vocab = 512;
+    g.sequence = 32;
+    g.micro_batch = 1;
+    g.microbatches = m;
+    g.pp = p;
+    g.vp = v;
+    g.flash = true;
+    g.tied = false;
+    g.schedule = schedule;
+    return g;
+}
+
+const Block& block_of(const Plan& plan, std::int32_t b) { return plan.blocks[static_cast<std::size_t>(b)]; }
+
+// What a block stands for: itself, or its parts with their ports.
+std::vector<BlockPart> parts_of(const Plan& plan, std::int32_t b) {
+    return block_of(plan, b).parts.empty() ? std::vector<BlockPart>{{b, 0}} : block_of(plan, b).parts;
+}
+
+Costs plain_costs(std::function<std::int64_t(const Op&)> compute, std::int64_t collective) {
+    Costs costs;
+    costs.compute = [compute = std::move(compute)](const Op& op) { return ComputeCost{Time{compute(op)}, 1}; };
+    costs.collective = [collective](const Collective&, std::span<const int> ranks) {
+        CommCost cost;
+        if (ranks.size() > 1) cost.latency = Time{collective};
+        return cost;
+    };
+    costs.loads = [](const Collective&, const CommCost&, std::span<const int>) { return std::vector<LinkLoad>{}; };
+    costs.transfer = [](Bytes, int, int) { return CommCost{}; };
+    costs.transfer_loads = [](int, int) { return std::vector<LinkLoad>{}; };
+    return costs;
+}
+
+Simulation run_plan(const Plan& plan, const Costs& costs, bool fold = true) {
+    SimulateOptions options;
+    const Simulation s = run(compile(plan, costs, Wires{}, {fold, false}), options);
+    EXPECT_FALSE(s.deadlock.has_value()) << (s.deadlock ? to_text(*s.deadlock) : "");
+    return s;
+}
+
+// Each half of a chunk's backward pass and each forward pass lasts one unit, on its last computation.
+double step_in_units(const Plan& plan) {
+    std::unordered_map<const Op*, std::int64_t> times;
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+        for (const BlockPart& part : parts_of(plan, static_cast<std::int32_t>(b))) {
+            const BlockKind kind = block_of(plan, part.block).kind;
+            if (kind != BlockKind::forward && kind != BlockKind::backward && kind != BlockKind::weight) continue;
+            const Op* last = nullptr;
+            for (const Op& op : plan.blocks[b].ops)
+                if (op.queue == compute_queue && op.port == part.port && !is_memory_op(op.work)) last = &op;
+            times[last] += unit;
+        }
+    return double(run_plan(plan, plain_costs([&](const Op& op) { return times.contains(&op) ? times.at(&op) : 0; }, 0)).step_time.ps) / unit;
+}
+
+// Here a forward's result may leave, and a backward's input arrive, in the middle of their block: the paper's bubble is a bound.
+TEST(DualLaws, BubbleIsThePapersAtMost) {
+    for (int p : {2, 4, 6})
+        for (int m : {2 * p, 3 * p}) {
+            const double bubble = step_in_units(lower(small("dualpipe", p, 1, m).make())) - 3.0 * m;
+            EXPECT_LE(bubble, (p / 2 - 1) * 2 + 1e-9) << p << " " << m;
+            EXPECT_GE(bubble, p / 2 - 1 - 1e-9) << p << " " << m;   // the first microbatch must reach the middle
+        }
+    for (int p : {1, 2, 3, 4})
+        for (int m : {2 * p, 3 * p + 1}) {
+            const double bubble = step_in_units(lower(small("dualpipe-v", p, 2, m).make())) - 6.0 * m;
+            EXPECT_LE(bubble, (p - 1) * 2 + 1e-9) << p << " " << m;
+            EXPECT_GE(bubble, p - 1 - 1e-9) << p << " " << m;
+        }
+}
+
+// Most (chunk, microbatch) activations at once, forward to the end of backward.
+int in_flight(const Plan& plan, const Program& program) {
+    int held = 0, peak = 0;
+    for (const Action& a : program.actions) {
+        if (a.first != 0) continue;   // more pieces of a block
+        for (const BlockPart& part : parts_of(plan, a.block))
+            if (block_of(plan, part.block).kind == BlockKind::forward) peak = std::max(peak, ++held);
+        for (const BlockPart& part : parts_of(plan, a.block))
+            if (block_of(plan, part.block).kind == BlockKind::weight) --held;
+    }
+    EXPECT_EQ(held, 0);
+    return peak;
+}
+
+TEST(DualLaws, ActivationsInFlightArePPlus1) {
+    for (int p : {2, 4, 8}) {
+        const Plan plan = lower(small("dualpipe", p, 1, 3 * p).make());
+        for (const Program& program : plan.programs) EXPECT_LE(in_flight(plan, program), p + 1) << p;
+    }
+    for (int p : {2, 4}) {
+        const Plan plan = lower(small("dualpipe-v", p, 2, 3 * p).make());
+        for (const Program& program : plan.programs) EXPECT_LE(in_flight(plan, program), 2 * p + 1) << p;   // chunks of half a stage
+    }
+}
+
+TEST(DualLaws, ParametersAreHeldTwiceAndStatesOnce) {
+    for (int zero : {0, 1}) {
+        Gpt both = small("dualpipe", 4, 1, 8), one = small("1f1b", 4, 1, 8);
+        both.zero = one.zero = zero;
+        both.dp = one.dp = 2;
+        const Plan two = lower(both.make()), single = lower(one.make());
+        std::map<MemoryKind, double> of_two, of_one;
+        for (int s = 0; s < 4; ++s) {
+            for (const auto& [kind, bytes] : resident(two, s)) of_two[kind] += bytes;
+            for (const auto& [kind, bytes] : resident(single, s)) of_one[kind] += bytes;
+        }
+        EXPECT_DOUBLE_EQ(of_two[MemoryKind::parameters], 2 * of_one[MemoryKind::parameters]);
+        EXPECT_DOUBLE_EQ(of_two[MemoryKind::gradients], 2 * of_one[MemoryKind::gradients]);
+        const double states = of_two[MemoryKind::optimizer_states] / of_one[MemoryKind::optimizer_states];
+        EXPECT_NEAR(states, zero == 0 ? 2 : 1, zero == 0 ? 1e-9 : 0.05);   // but for padding
+    }
+}
+
+double total_flops(const Plan& plan) {
+    double sum = 0;
+    for (const Program& program : plan.programs)
+        for (const Action& a : program.actions)
+            for (std::int32_t i = a.first; i < a.last; ++i) {
+                const Op& op = block_of(plan, a.block).ops[static_cast<std::size_t>(i)];
+                if (op.phase != Phase::optimizer) sum += flops(op.work).count;
+            }
+    return sum;
+}
+
+// Every gradient is summed over the ranks of both copies, and the work is that of one model.
+TEST(DualLaws, BothDirectionsTogetherTrainOneModel) {
+    Gpt both = small("dualpipe", 4, 1, 8), one = small("1f1b", 4, 1, 8);
+    both.dp = one.dp = 2;
+    const Plan two = lower(both.make()), single = lower(one.make());
+    EXPECT_DOUBLE_EQ(total_flops(two), total_flops(single));
+    std::map<int, double> reduced;   // by stage: elements
+    for (const Block& b : two.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* c = std::get_if<Collective>(&op.work); c && op.phase == Phase::gradient_reduce) {
+                EXPECT_EQ(size(two, c->comm), 4) << op.name;
+                const auto& stages = two.communicators[static_cast<std::size_t>(c->comm)].stages;
+                ASSERT_EQ(stages.size(), 2u);
+                EXPECT_EQ(stages[0] + stages[1], 3);
+                reduced[b.stage] += double(c->bytes.count);
+            }
+    for (int s = 0; s < 4; ++s) EXPECT_DOUBLE_EQ(reduced[s], resident(two, s)[MemoryKind::gradients]);
+}
+
+double exposed(const Simulation& s, Category c) {
+    double sum = 0;
+    for (const LaneResult& lane : s.lanes) sum += double(lane.breakdown[static_cast<std::size_t>(c)].ps) * lane.ranks;
+    return sum;
+}
+
+// A GEMM takes a unit, anything else nothing, a collective half of it: joined, the other side has a GEMM for each.
+TEST(DualLaws, CollectivesOfOneDirectionRunUnderTheOthersComputation) {
+    const Costs costs = plain_costs([](const Op& op) { return std::holds_alternative<Linear>(op.work) ? unit : 0; }, unit / 2);
+    const auto exposed_by = [&](const std::string& schedule, int p, int v, const std::string& extra) {
+        Gpt g = small(schedule, p, v, 8 * p);
+        g.tp = 2;
+        g.sp = true;
+        g.extra_strategy = extra;
+        const Simulation s = run_plan(lower(g.make()), costs);
+        return exposed(s, Category::exposed_tp) / (double(s.step_time.ps) * 2 * p);
+    };
+    const double joined = exposed_by("interleaved-1f1b", 2, 2, R"(, "overlap": {"expert_parallel": true})");
+    const double apart = exposed_by("interleaved-1f1b", 2, 2, "");
+    EXPECT_LT(joined, apart / 2);
+    EXPECT_LT(exposed_by("dualpipe-v", 2, 2, ""), exposed_by("zb-v", 2, 2, "") / 2);
+    EXPECT_LT(exposed_by("dualpipe", 4, 1, ""), exposed_by("1f1b", 4, 1, "") / 2);
+}
+
+// Each of a joined block's ops stands behind the ops of its own side it had stood behind.
+TEST(DualLaws, JoinedBlocksKeepTheOrderOfTheirParts) {
+    Gpt g = small("dualpipe", 4, 1, 8);
+    g.tp = 2;
+    const Plan plan = lower(g.make());
+    int joined = 0;
+    for (const Block& b : plan.blocks) {
+        for (const BlockPart& part : b.parts) {
+            ++joined;
+            std::size_t next = 0;
+            for (const Op& op : block_of(plan, part.block).ops) {
+                if (is_memory_op(op.work)) continue;
+                while (next < b.ops.size() && !(b.ops[next].port == part.port && b.ops[next].name == op.name && b.ops[next].out == op.out)) ++next;
+                ASSERT_LT(next++, b.ops.size()) << b.name << " " << op.name;
+            }
+        }
+    }
+    EXPECT_GT(joined, 8);
+}
+
+struct Combination { const char* schedule; int v; const char* extra; int most_zero; };
+
+TEST(DualLaws, EveryCombinationLowersVerifiesAndFolds) {
+    const Costs costs = plain_costs([](const Op& op) { return std::holds_alternative<Linear>(op.work) ? unit : unit / 7; }, unit / 3);
+    for (const Combination& c : {Combination{"dualpipe", 1, "", 1}, {"dualpipe-v", 2, "", 3}, {"interleaved-1f1b", 2, R"(, "overlap": {"expert_parallel": true})", 3}})
+        for (int p : {2, 4})
+            for (int tp : {1, 2, 4})
+                for (int dp : {1, 2})
+                    for (int zero = 0; zero <= (dp > 1 ? c.most_zero : 1); ++zero)
+                        for (const char* recompute : {"none", "full"}) {
+                            Gpt g = small(c.schedule, p, c.v, 2 * p);
+                            g.layers = p * c.v;
+                            g.tp = tp;
+                            g.sp = tp == 2;
+                            g.dp = dp;
+                            g.zero = zero;
+                            g.recompute = recompute;
+                            g.tied = (tp + zero) % 2 == 0;
+                            g.extra_strategy = c.extra;
+                            const std::string where = fmt::format("{} p{} tp{} dp{} zero{} {} tied {}", c.schedule, p, tp, dp, zero, recompute, g.tied);
+                            const Plan plan = lower(g.make());
+                            const auto wrong = verify(plan);
+                            ASSERT_TRUE(wrong.empty()) << where << "\n" << to_text(wrong);
+                            EXPECT_EQ(run_plan(plan, costs).step_time.ps, run_plan(plan, costs, false).step_time.ps) << where;
+                        }
+}
+
+} // namespace
+} // namespace orrery::laws
