@@ -1,6 +1,8 @@
 // What the calibration files say of devices and of memory-bound kernels. Which file serves a device is decided here.
 #include "sim/cost/calibration_files.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // Finds and parses the compiled-in calibration files.
 #include "sim/cost/calibration_files.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,9 +1,9 @@
-// Reading calibration files: shared by calibration.cpp and calibration_links.cpp, included by nobody else (it pulls in the JSON library).
+// Reading calibration files: shared by calibration.cpp and calibration_links.cpp, included by nobody else.
 #pragma once
 
 #include "sim/cost/calibration.hpp"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 namespace orrery::calibration {
 

@@ -1,6 +1,8 @@
 // Which link class and which fabric class serve a cluster, and what their files say.
 #include "sim/cost/calibration_files.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <fmt/format.h>
 
 #include <cmath>

@@ -55,4 +55,4 @@ TEST_P(Message, SaysWhereWhatAndTheWayOut) {
     EXPECT_EQ(said, text_of(beside));
 }
 
-INSTANTIATE_TEST_SUITE_P(Errors, Message, testing::ValuesIn(cases()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Errors, Message, testing::ValuesIn(cases()), [](const auto& test) { return test.param; });

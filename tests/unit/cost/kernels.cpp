@@ -144,6 +144,7 @@ TEST(LaunchCost, FollowsTheRuntime) {
     EXPECT_LE(eager, 10);
     s.runtime.cuda_graphs = true;
     EXPECT_LT(microseconds(Costs(s).model.launch()), 1);
+    s.runtime.cuda_graphs = false;
     s.runtime.launch_us = 12.5;
     EXPECT_DOUBLE_EQ(microseconds(Costs(s).model.launch()), 12.5);
 }

@@ -112,7 +112,7 @@ TEST(Sweep, RanksOnlyWhatFitsBestFirst) {
     const std::vector<std::size_t> order = ranked(run, RankBy::tokens_per_s);
     for (std::size_t i = 0; i < order.size(); ++i) {
         EXPECT_EQ(run.rows[order[i]].status, PointStatus::fits);
-        if (i > 0) EXPECT_GE(run.rows[order[i - 1]].tokens_per_s, run.rows[order[i]].tokens_per_s);
+        if (i > 0) { EXPECT_GE(run.rows[order[i - 1]].tokens_per_s, run.rows[order[i]].tokens_per_s); }
     }
     const std::vector<std::size_t> by_memory = ranked(run, RankBy::peak_bytes);
     EXPECT_LE(run.rows[by_memory.front()].peak_bytes, run.rows[by_memory.back()].peak_bytes);
