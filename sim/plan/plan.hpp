@@ -81,7 +81,7 @@ struct Block {
     bool blocking = false;              // an exchange the computation behind it waits for, sends included
     std::vector<Op> ops;
     std::vector<std::int32_t> unit_begin;   // first op of each unit (a layer, or what stands before or behind the layers); empty: one unit
-    std::vector<BlockPart> parts;           // it has their ops, interleaved; empty: it is no other's
+    std::vector<BlockPart> parts{};           // it has their ops, interleaved; empty: it is no other's
 };
 
 inline constexpr int max_ports = 4;
