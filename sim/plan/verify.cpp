@@ -116,15 +116,20 @@ struct StructureCheck {
         const Op& o = block.ops[i];
         for (const auto* list : {&o.in, &o.out})
             for (BufferId b : *list)
-                if (!buffer(b)) fault(block, i, "names a buffer that does not exist");
-                else if (plan.buffers[at(b)].stage != block.stage) fault(block, i, "names a buffer of another stage");
+                if (!buffer(b))
+                    fault(block, i, "names a buffer that does not exist");
+                else if (plan.buffers[at(b)].stage != block.stage)
+                    fault(block, i, "names a buffer of another stage");
         for (std::int32_t d : o.deps)
             if (d < 0 || d >= static_cast<std::int32_t>(i)) fault(block, i, "waits for an op that is not before it");
         if (o.queue < 0 || o.queue >= first_comm_queue + comms) return fault(block, i, "is on a queue that does not exist");
         if (o.port >= max_ports) fault(block, i, "has a port that does not exist");
-        if (const auto* c = std::get_if<Collective>(&o.work); c && (!comm(c->comm) || o.queue != queue_of(c->comm))) fault(block, i, "is not on its communicator's queue");
-        if (const auto* a = std::get_if<Alloc>(&o.work); a && (!buffer(a->buffer) || plan.buffers[at(a->buffer)].storage >= 0)) fault(block, i, "allocates what has no storage of its own");
-        if (const auto* f = std::get_if<Free>(&o.work); f && (!buffer(f->buffer) || plan.buffers[at(f->buffer)].storage >= 0)) fault(block, i, "frees what has no storage of its own");
+        if (const auto* c = std::get_if<Collective>(&o.work); c && (!comm(c->comm) || o.queue != queue_of(c->comm)))
+            fault(block, i, "is not on its communicator's queue");
+        if (const auto* a = std::get_if<Alloc>(&o.work); a && (!buffer(a->buffer) || plan.buffers[at(a->buffer)].storage >= 0))
+            fault(block, i, "allocates what has no storage of its own");
+        if (const auto* f = std::get_if<Free>(&o.work); f && (!buffer(f->buffer) || plan.buffers[at(f->buffer)].storage >= 0))
+            fault(block, i, "frees what has no storage of its own");
         if (const auto* x = std::get_if<Exchange>(&o.work)) transfers(block, i, *x);
     }
 
@@ -132,8 +137,10 @@ struct StructureCheck {
         bool own_queue = false;
         for (const Transfer& t : x.transfers) {
             const auto& listed = t.send ? block.ops[i].in : block.ops[i].out;
-            if (std::find(listed.begin(), listed.end(), t.buffer) == listed.end()) return fault(block, i, "has a transfer of a buffer that it does not list");
-            if (!comm(t.comm) || !buffer(t.buffer) || t.port >= max_ports) return fault(block, i, "has a transfer of a communicator, buffer or port that does not exist");
+            if (std::find(listed.begin(), listed.end(), t.buffer) == listed.end())
+                return fault(block, i, "has a transfer of a buffer that it does not list");
+            if (!comm(t.comm) || !buffer(t.buffer) || t.port >= max_ports)
+                return fault(block, i, "has a transfer of a communicator, buffer or port that does not exist");
             own_queue = own_queue || block.ops[i].queue == queue_of(t.comm);
         }
         if (!own_queue) fault(block, i, "is on none of its transfers' queues");
@@ -144,13 +151,22 @@ struct StructureCheck {
         for (std::int32_t i = 0; i < actions; ++i) {
             const Action& a = p.actions[at(i)];
             const auto bad = [&](const char* what) { findings.add("structure", fmt::format("stage {}, action {}", p.stage, i), what); };
-            if (a.block < 0 || a.block >= static_cast<std::int32_t>(plan.blocks.size())) { bad("names a block that does not exist"); continue; }
+            if (a.block < 0 || a.block >= static_cast<std::int32_t>(plan.blocks.size())) {
+                bad("names a block that does not exist");
+                continue;
+            }
             const Block& block = plan.blocks[at(a.block)];
             if (block.stage != p.stage) bad("runs a block of another stage");
-            if (a.first < 0 || a.last < a.first || a.last > static_cast<std::int32_t>(block.ops.size())) { bad("runs ops its block does not have"); continue; }
+            if (a.first < 0 || a.last < a.first || a.last > static_cast<std::int32_t>(block.ops.size())) {
+                bad("runs ops its block does not have");
+                continue;
+            }
             for (std::int32_t m : a.microbatch)
                 if (m < -1 || m >= plan.microbatches) bad("has a microbatch that does not exist");
-            if (a.deps_begin < 0 || a.deps_end < a.deps_begin || a.deps_end > static_cast<std::int32_t>(p.deps.size())) { bad("has dependencies out of range"); continue; }
+            if (a.deps_begin < 0 || a.deps_end < a.deps_begin || a.deps_end > static_cast<std::int32_t>(p.deps.size())) {
+                bad("has dependencies out of range");
+                continue;
+            }
             for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) dependency(p, i, a, p.deps[at(d)]);
         }
     }
@@ -169,7 +185,8 @@ struct StructureCheck {
 
 void check_structure(const Plan& plan, Findings& findings) {
     if (!views_end(plan, findings)) return;
-    if (plan.microbatches < 1 || static_cast<int>(plan.programs.size()) != plan.stages) findings.add("structure", plan.name, "has no program for each stage, or no microbatch");
+    if (plan.microbatches < 1 || static_cast<int>(plan.programs.size()) != plan.stages)
+        findings.add("structure", plan.name, "has no program for each stage, or no microbatch");
     for (const Communicator& c : plan.communicators)
         for (std::int16_t s : c.stages)
             if (s < 0 || s >= plan.stages) findings.add("structure", c.name, "has a stage that does not exist");
@@ -182,7 +199,8 @@ void check_structure(const Plan& plan, Findings& findings) {
     }
     if (!findings.empty()) return;
     for (std::size_t i = 0; i < plan.programs.size(); ++i) {
-        if (plan.programs[i].stage != static_cast<std::int16_t>(i)) findings.add("structure", fmt::format("program {}", i), "is not of the stage of its place");
+        if (plan.programs[i].stage != static_cast<std::int16_t>(i))
+            findings.add("structure", fmt::format("program {}", i), "is not of the stage of its place");
         check.program(plan.programs[i]);
     }
 }

@@ -1,5 +1,6 @@
 // Gradients, from the accumulation in backward blocks to the parameters' update: each weight a forward op reads gets its summand; what
-// ranks hold summands of is reduced over exactly those axes, after the last summand; every parameter is updated once, and its copies follow.
+// ranks hold summands of is reduced over exactly those axes, after the last summand; every parameter is updated once, and its copies
+// follow.
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
@@ -25,24 +26,30 @@ std::string axes_text(AxisMask m) {
 
 // "w.l17.qkv.weight" and "g.l17.qkv.weight" are a parameter and its gradient.
 std::string_view tensor_of(const Buffer& b) { return std::string_view(b.name).substr(std::min<std::size_t>(2, b.name.size())); }
-bool is_parameter(const Buffer& b) { return b.kind == MemoryKind::parameters && b.name.starts_with("w.") && !b.name.starts_with("w.shard.") && !b.name.starts_with("w.flat."); }
+bool is_parameter(const Buffer& b) {
+    return b.kind == MemoryKind::parameters && b.name.starts_with("w.") && !b.name.starts_with("w.shard.") &&
+           !b.name.starts_with("w.flat.");
+}
 bool is_gradient(const Buffer& b) { return b.kind == MemoryKind::gradients && b.name.starts_with("g."); }
 
 struct Gradient {
-    AxisMask partial = 0;                     // over which axes each rank has a summand only
-    bool clean = false, summed = false;       // zeroed; something was added since
-    bool handed_on = false;                   // read by a reduction or by the update: no summand may follow
+    AxisMask partial = 0;               // over which axes each rank has a summand only
+    bool clean = false, summed = false; // zeroed; something was added since
+    bool handed_on = false;             // read by a reduction or by the update: no summand may follow
 };
 
 class StageGradients {
   public:
     StageGradients(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings)
-        : plan_(plan), facts_(facts), stage_(stage), findings_(findings), gradients_(plan.buffers.size()), updated_(plan.buffers.size(), 0), fed_by_(plan.buffers.size(), -1), follows_(plan.buffers.size(), 0), epoch_of_(stage.ranges.size(), -1) {}
+        : plan_(plan), facts_(facts), stage_(stage), findings_(findings), gradients_(plan.buffers.size()), updated_(plan.buffers.size(), 0),
+          fed_by_(plan.buffers.size(), -1), follows_(plan.buffers.size(), 0), epoch_of_(stage.ranges.size(), -1) {}
 
     void run();
 
   private:
-    void fault(const char* rule, BufferId b, const std::string& what) { findings_.add(rule, place(plan_, *stage_.program, action_, op_), plan_.buffers[at(b)].name + " " + what); }
+    void fault(const char* rule, BufferId b, const std::string& what) {
+        findings_.add(rule, place(plan_, *stage_.program, action_, op_), plan_.buffers[at(b)].name + " " + what);
+    }
     bool tracked(BufferId b) const {
         const Buffer& x = plan_.buffers[at(b)];
         return x.kind == MemoryKind::gradients || (x.kind == MemoryKind::communication && x.name.starts_with("g."));
@@ -61,10 +68,10 @@ class StageGradients {
     const Stage& stage_;
     Findings& findings_;
     std::vector<Gradient> gradients_;
-    std::vector<int> updated_;                // by buffer of parameters: how often the optimizer wrote it in this step
-    std::vector<BufferId> fed_by_;            // by buffer of parameters: the shard it is gathered from
-    std::vector<char> follows_;               // gathered from it after its update
-    std::vector<std::int32_t> epoch_of_;      // by range: when it last ran; nothing that is not a compute block changed since: nothing new
+    std::vector<int> updated_;           // by buffer of parameters: how often the optimizer wrote it in this step
+    std::vector<BufferId> fed_by_;       // by buffer of parameters: the shard it is gathered from
+    std::vector<char> follows_;          // gathered from it after its update
+    std::vector<std::int32_t> epoch_of_; // by range: when it last ran; nothing that is not a compute block changed since: nothing new
     std::int32_t epoch_ = 0, action_ = 0, op_ = 0;
 };
 
@@ -86,8 +93,10 @@ void StageGradients::reduce(const Op& op, const Collective& c) {
         Gradient& g = gradients_[at(b)];
         ++gradients;
         summed += g.summed;
-        if (!g.summed) g.partial = partial_axes(plan_, facts_, b);   // zeros: in a bucket with others, a summand like any
-        if ((axes & ~g.partial) != 0) fault("reduced-twice", b, fmt::format("is reduced over {}, but is a summand over {} only", axes_text(axes), axes_text(g.partial)));
+        if (!g.summed) g.partial = partial_axes(plan_, facts_, b); // zeros: in a bucket with others, a summand like any
+        if ((axes & ~g.partial) != 0)
+            fault("reduced-twice", b,
+                  fmt::format("is reduced over {}, but is a summand over {} only", axes_text(axes), axes_text(g.partial)));
         g.handed_on = true;
         left = static_cast<AxisMask>(left | (g.partial & ~axes));
     }
@@ -120,15 +129,20 @@ void StageGradients::move(const Op& op) {
     for (BufferId b : op.in) {
         if (!tracked(b)) continue;
         from_gradients = true;
-        if (!gradients_[at(b)].summed && std::find(op.out.begin(), op.out.end(), b) == op.out.end()) gradients_[at(b)].partial = partial_axes(plan_, facts_, b);
+        if (!gradients_[at(b)].summed && std::find(op.out.begin(), op.out.end(), b) == op.out.end())
+            gradients_[at(b)].partial = partial_axes(plan_, facts_, b);
         partial = static_cast<AxisMask>(partial | gradients_[at(b)].partial);
         if (std::find(op.out.begin(), op.out.end(), b) == op.out.end()) gradients_[at(b)].handed_on = true;
     }
     for (BufferId b : op.out) {
         if (!tracked(b)) continue;
         Gradient& g = gradients_[at(b)];
-        if (!from_gradients) { g = Gradient{0, true, false, false}; continue; }
-        if (g.handed_on && std::find(op.in.begin(), op.in.end(), b) != op.in.end()) fault("gradient-late", b, "gets a summand after it was reduced or used");
+        if (!from_gradients) {
+            g = Gradient{0, true, false, false};
+            continue;
+        }
+        if (g.handed_on && std::find(op.in.begin(), op.in.end(), b) != op.in.end())
+            fault("gradient-late", b, "gets a summand after it was reduced or used");
         g.partial = partial;
         g.summed = true;
     }
@@ -145,8 +159,10 @@ void StageGradients::gather(const Op& op) {
     BufferId source = -1;
     for (BufferId b : op.in) {
         const Buffer& x = plan_.buffers[at(b)];
-        if (x.kind == MemoryKind::parameters) source = b;
-        else if (fed_by_[at(b)] >= 0) source = fed_by_[at(b)];
+        if (x.kind == MemoryKind::parameters)
+            source = b;
+        else if (fed_by_[at(b)] >= 0)
+            source = fed_by_[at(b)];
     }
     if (source < 0) return;
     for (BufferId b : op.out) {
@@ -162,16 +178,21 @@ void StageGradients::visit(const Op& op) {
         const Gradient& g = gradients_[at(f->buffer)];
         if (tracked(f->buffer) && g.summed && !g.handed_on) fault("gradient-lost", f->buffer, "is freed and its sum went nowhere");
     } else if (const auto* c = std::get_if<Collective>(&op.work)) {
-        if (c->kind == CollectiveKind::all_gather) gather(op);
-        else reduce(op, *c);
+        if (c->kind == CollectiveKind::all_gather)
+            gather(op);
+        else
+            reduce(op, *c);
     } else if (std::holds_alternative<OptimizerStep>(op.work)) {
         update(op);
     } else if (std::holds_alternative<GradientNorm>(op.work)) {
         consume(op);
     } else if (const auto* p = std::get_if<Pointwise>(&op.work)) {
-        if (p->kind == PointwiseKind::scale) consume(op);
-        else if (p->kind == PointwiseKind::copy) gather(op);
-        else move(op);
+        if (p->kind == PointwiseKind::scale)
+            consume(op);
+        else if (p->kind == PointwiseKind::copy)
+            gather(op);
+        else
+            move(op);
     }
 }
 
@@ -186,7 +207,10 @@ void StageGradients::run() {
         if (block.kind == BlockKind::backward || block.kind == BlockKind::weight) {
             if (epoch_of_[at(r)] == epoch_) continue;
             epoch_of_[at(r)] = epoch_;
-            for (const Accumulation& a : range.accumulations) { op_ = a.op; accumulate(a.gradient); }
+            for (const Accumulation& a : range.accumulations) {
+                op_ = a.op;
+                accumulate(a.gradient);
+            }
             continue;
         }
         ++epoch_;
@@ -203,8 +227,10 @@ void StageGradients::finish() {
         if (updated_[i] > 1) findings_.add("parameter-updated-twice", where, fmt::format("{} is updated {} times", b.name, updated_[i]));
         if (updated_[i] > 0) continue;
         const BufferId shard = fed_by_[i];
-        if (shard < 0 || updated_[at(shard)] == 0) findings_.add("parameter-not-updated", where, b.name + " is updated by no optimizer step");
-        else if (b.scope == Scope::run && !follows_[i]) findings_.add("parameter-stale", where, b.name + " is not gathered again after its shard was updated");
+        if (shard < 0 || updated_[at(shard)] == 0)
+            findings_.add("parameter-not-updated", where, b.name + " is updated by no optimizer step");
+        else if (b.scope == Scope::run && !follows_[i])
+            findings_.add("parameter-stale", where, b.name + " is not gathered again after its shard was updated");
     }
 }
 
@@ -217,8 +243,11 @@ void check_counts(const Plan& plan, Findings& findings) {
         if (is_gradient(b) && b.storage < 0) gradient_of[at(b.stage)].emplace(tensor_of(b), static_cast<BufferId>(i));
         if (is_parameter(b)) ++stages_of[tensor_of(b)];
     }
-    struct Count { std::int32_t chunk = -1; int reads = 0, sums = 0; };
-    std::vector<std::vector<Count>> counts(plan.buffers.size());   // by parameter or gradient
+    struct Count {
+        std::int32_t chunk = -1;
+        int reads = 0, sums = 0;
+    };
+    std::vector<std::vector<Count>> counts(plan.buffers.size()); // by parameter or gradient
     const auto count = [&](BufferId b, std::int32_t chunk) -> Count& {
         for (Count& c : counts[at(b)])
             if (c.chunk == chunk) return c;
@@ -239,10 +268,15 @@ void check_counts(const Plan& plan, Findings& findings) {
         if (!is_parameter(w)) continue;
         const auto it = gradient_of[at(w.stage)].find(tensor_of(w));
         const std::string where = fmt::format("stage {}, {}", w.stage, w.name);
-        if (it == gradient_of[at(w.stage)].end()) { findings.add("gradient-missing", where, "has no gradient"); continue; }
+        if (it == gradient_of[at(w.stage)].end()) {
+            findings.add("gradient-missing", where, "has no gradient");
+            continue;
+        }
         for (const Count& c : counts[i])
             if (const int sums = count(it->second, c.chunk).sums; sums != c.reads)
-                findings.add("gradient-missing", where, fmt::format("is read by {} forward ops of chunk {}, and gets {} summands of its gradient", c.reads, c.chunk, sums));
+                findings.add(
+                    "gradient-missing", where,
+                    fmt::format("is read by {} forward ops of chunk {}, and gets {} summands of its gradient", c.reads, c.chunk, sums));
         const bool tied = stages_of[tensor_of(w)] > 1;
         if (tied && plan.buffers[at(it->second)].placement.on(Axis::pp) != PlacementKind::partial)
             findings.add("gradient-partial", where, "lives on several stages, and its gradient is not a sum over them");

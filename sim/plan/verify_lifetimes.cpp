@@ -15,13 +15,16 @@ namespace {
 constexpr std::uint8_t is_alive = 1, is_written = 2;
 
 // An Effect as masks on a family's state.
-struct Step { std::int32_t family; std::uint8_t port, needed, forbidden, cleared, set; };
+struct Step {
+    std::int32_t family;
+    std::uint8_t port, needed, forbidden, cleared, set;
+};
 
 struct Family {
     BufferId example;
     bool per_microbatch;
     std::uint8_t start;
-    bool busy = false;    // some range needs what is not there at the start, or changes it
+    bool busy = false; // some range needs what is not there at the start, or changes it
 };
 
 Step step_of(std::int32_t family, const Effect& e) {
@@ -38,13 +41,15 @@ Step step_of(std::int32_t family, const Effect& e) {
 
 class Walk {
   public:
-    Walk(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings) : plan_(plan), facts_(facts), stage_(stage), findings_(findings) {}
+    Walk(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings)
+        : plan_(plan), facts_(facts), stage_(stage), findings_(findings) {}
 
     void run() {
         find_families();
         const std::size_t instances = at(plan_.microbatches);
         state_.resize(families_.size() * instances);
-        for (std::size_t f = 0; f < families_.size(); ++f) std::fill_n(state_.begin() + static_cast<std::ptrdiff_t>(f * instances), instances, families_[f].start);
+        for (std::size_t f = 0; f < families_.size(); ++f)
+            std::fill_n(state_.begin() + static_cast<std::ptrdiff_t>(f * instances), instances, families_[f].start);
         const Program& program = *stage_.program;
         for (std::int32_t i = 0; i < static_cast<std::int32_t>(program.actions.size()); ++i) {
             const Action& a = program.actions[at(i)];
@@ -67,24 +72,27 @@ class Walk {
     const Facts& facts_;
     const Stage& stage_;
     Findings& findings_;
-    std::vector<std::int32_t> family_of_;   // by buffer
+    std::vector<std::int32_t> family_of_; // by buffer
     std::vector<Family> families_;
-    std::vector<std::vector<Step>> steps_;  // by range
-    std::vector<std::uint8_t> state_;       // by family and instance
+    std::vector<std::vector<Step>> steps_; // by range
+    std::vector<std::uint8_t> state_;      // by family and instance
 };
 
 void Walk::find_families() {
     std::vector<std::uint64_t> signature(plan_.buffers.size(), 0);
     for (std::size_t r = 0; r < stage_.ranges.size(); ++r)
-        for (const Effect& e : stage_.ranges[r].effects) signature[at(e.id)] += mix((r << 12) ^ (static_cast<std::uint64_t>(e.port) << 8) ^ e.bits);
+        for (const Effect& e : stage_.ranges[r].effects)
+            signature[at(e.id)] += mix((r << 12) ^ (static_cast<std::uint64_t>(e.port) << 8) ^ e.bits);
     std::unordered_map<std::uint64_t, std::int32_t> known;
     family_of_.assign(plan_.buffers.size(), -1);
     for (const Range& range : stage_.ranges)
         for (const Effect& e : range.effects) {
             std::int32_t& family = family_of_[at(e.id)];
             if (family < 0) {
-                const std::uint8_t start = static_cast<std::uint8_t>((facts_.alive_at_start[at(e.id)] ? is_alive : 0) | (facts_.written_at_start[at(e.id)] ? is_written : 0));
-                const std::uint64_t key = mix(signature[at(e.id)] ^ (static_cast<std::uint64_t>(facts_.per_microbatch[at(e.id)]) << 8) ^ start);
+                const std::uint8_t start = static_cast<std::uint8_t>((facts_.alive_at_start[at(e.id)] ? is_alive : 0) |
+                                                                     (facts_.written_at_start[at(e.id)] ? is_written : 0));
+                const std::uint64_t key =
+                    mix(signature[at(e.id)] ^ (static_cast<std::uint64_t>(facts_.per_microbatch[at(e.id)]) << 8) ^ start);
                 const auto [it, fresh] = known.try_emplace(key, static_cast<std::int32_t>(families_.size()));
                 if (fresh) families_.push_back({e.id, facts_.per_microbatch[at(e.id)] != 0, start});
                 family = it->second;
@@ -96,7 +104,8 @@ void Walk::find_families() {
     for (const Range& range : stage_.ranges) {
         auto& steps = steps_.emplace_back();
         for (const Effect& e : range.effects)
-            if (const std::int32_t f = family_of_[at(e.id)]; families_[at(f)].busy && families_[at(f)].example == e.id) steps.push_back(step_of(f, e));
+            if (const std::int32_t f = family_of_[at(e.id)]; families_[at(f)].busy && families_[at(f)].example == e.id)
+                steps.push_back(step_of(f, e));
     }
 }
 
@@ -109,16 +118,22 @@ void Walk::report(std::int32_t action, const Step& s, std::uint8_t state) {
     for (std::int32_t i = range.first; i < range.last && found < 0; ++i) {
         const Op& op = block.ops[at(i)];
         bool touches = false;
-        if (const auto* a = std::get_if<Alloc>(&op.work)) touches = a->buffer == root;
-        else if (const auto* f = std::get_if<Free>(&op.work)) touches = f->buffer == root;
-        else each_access(plan_, op, [&](BufferId id, int, bool) { touches = touches || id == b; });
+        if (const auto* a = std::get_if<Alloc>(&op.work))
+            touches = a->buffer == root;
+        else if (const auto* f = std::get_if<Free>(&op.work))
+            touches = f->buffer == root;
+        else
+            each_access(plan_, op, [&](BufferId id, int, bool) { touches = touches || id == b; });
         if (touches) found = i;
     }
     const std::string where = place(plan_, *stage_.program, action, found);
     const std::string& name = plan_.buffers[at(b)].name;
-    if (state & s.forbidden) findings_.add("allocated-twice", where, name + " is alive already");
-    else if ((s.needed & is_alive) && !(state & is_alive)) findings_.add("not-alive", where, name + " is not allocated, or freed already");
-    else findings_.add("read-before-write", where, name + " holds nothing written");
+    if (state & s.forbidden)
+        findings_.add("allocated-twice", where, name + " is alive already");
+    else if ((s.needed & is_alive) && !(state & is_alive))
+        findings_.add("not-alive", where, name + " is not allocated, or freed already");
+    else
+        findings_.add("read-before-write", where, name + " holds nothing written");
 }
 
 void Walk::find_leaks() {
@@ -127,7 +142,9 @@ void Walk::find_leaks() {
         for (std::size_t m = 0; m < (families_[f].per_microbatch ? instances : 1); ++m) {
             const bool alive = state_[f * instances + m] & is_alive, start = families_[f].start & is_alive;
             if (alive == start) continue;
-            findings_.add("leak", fmt::format("stage {}, end of the step{}", stage_.program->stage, families_[f].per_microbatch ? fmt::format(", microbatch {}", m) : ""),
+            findings_.add("leak",
+                          fmt::format("stage {}, end of the step{}", stage_.program->stage,
+                                      families_[f].per_microbatch ? fmt::format(", microbatch {}", m) : ""),
                           plan_.buffers[at(families_[f].example)].name + (alive ? " is never freed" : " is freed and does not come back"));
         }
 }

@@ -9,10 +9,13 @@
 namespace orrery::verification {
 namespace {
 
-struct Events {   // two an action: 2a it can start, 2a + 1 it is done; edges by source
-    std::vector<std::int32_t> waits;                 // how many events each still waits for
+struct Events {                      // two an action: 2a it can start, 2a + 1 it is done; edges by source
+    std::vector<std::int32_t> waits; // how many events each still waits for
     std::vector<std::pair<std::int32_t, std::int32_t>> edges;
-    void edge(std::int32_t from, std::int32_t to) { edges.push_back({from, to}); ++waits[at(to)]; }
+    void edge(std::int32_t from, std::int32_t to) {
+        edges.push_back({from, to});
+        ++waits[at(to)];
+    }
 };
 
 class Meeting {
@@ -35,7 +38,10 @@ class Meeting {
     }
 
   private:
-    struct Partner { std::int32_t action; bool send; };
+    struct Partner {
+        std::int32_t action;
+        bool send;
+    };
 
     void link_stage(std::size_t s);
     void link_partners();
@@ -47,14 +53,18 @@ class Meeting {
     Findings& findings_;
     std::vector<std::int32_t> base_;
     Events events_;
-    std::vector<std::vector<Partner>> pairs_ = std::vector<std::vector<Partner>>(plan_.communicators.size());                       // by communicator
-    std::vector<std::vector<std::vector<std::int32_t>>> calls_ = std::vector<std::vector<std::vector<std::int32_t>>>(plan_.communicators.size());   // and stage
+    std::vector<std::vector<Partner>> pairs_ = std::vector<std::vector<Partner>>(plan_.communicators.size()); // by communicator
+    std::vector<std::vector<std::vector<std::int32_t>>> calls_ =
+        std::vector<std::vector<std::vector<std::int32_t>>>(plan_.communicators.size()); // and stage
     std::vector<char> done_;
 };
 
 void Meeting::link_stage(std::size_t s) {
     const Stage& stage = stages_[s];
-    struct Speaks { QueueMask queues = 0; std::vector<std::pair<CommId, int>> lines; };   // lines: 0 receive, 1 send, 2 collective
+    struct Speaks {
+        QueueMask queues = 0;
+        std::vector<std::pair<CommId, int>> lines;
+    }; // lines: 0 receive, 1 send, 2 collective
     std::vector<Speaks> of_range(stage.ranges.size());
     for (std::size_t r = 0; r < stage.ranges.size(); ++r) {
         const Range& range = stage.ranges[r];
@@ -62,7 +72,9 @@ void Meeting::link_stage(std::size_t s) {
             const Op& op = plan_.blocks[at(range.block)].ops[at(i)];
             if (is_memory_op(op.work)) continue;
             of_range[r].queues |= stage.queues_of_op[at(range.block)][at(i)];
-            if (const auto* c = std::get_if<Collective>(&op.work); c && (plan_.communicators[at(c->comm)].axes & mask(Axis::pp)) && plan_.stages > 1) of_range[r].lines.push_back({c->comm, 2});
+            if (const auto* c = std::get_if<Collective>(&op.work);
+                c && (plan_.communicators[at(c->comm)].axes & mask(Axis::pp)) && plan_.stages > 1)
+                of_range[r].lines.push_back({c->comm, 2});
             if (const auto* x = std::get_if<Exchange>(&op.work))
                 for (const Transfer& t : x->transfers) of_range[r].lines.push_back({t.comm, t.send});
         }
@@ -88,7 +100,10 @@ void Meeting::link_stage(std::size_t s) {
             waited = on;
         }
         for (const auto& [comm, line] : speaks.lines) {
-            if (line < 2) { pairs_[at(comm)].push_back({self, line == 1}); continue; }
+            if (line < 2) {
+                pairs_[at(comm)].push_back({self, line == 1});
+                continue;
+            }
             auto& calls = calls_[at(comm)];
             calls.resize(stages_.size());
             calls[s].push_back(self);
@@ -148,7 +163,8 @@ void Meeting::report() {
             if (done_[at(2 * a + 1)]) continue;
             std::string whom;
             for (const auto& e : events_.edges)
-                if ((e.second == 2 * a || e.second == 2 * a + 1) && !done_[at(e.first)] && e.first / 2 != a) whom += (whom.empty() ? "" : "; ") + name_of(e.first / 2);
+                if ((e.second == 2 * a || e.second == 2 * a + 1) && !done_[at(e.first)] && e.first / 2 != a)
+                    whom += (whom.empty() ? "" : "; ") + name_of(e.first / 2);
             findings_.add("deadlock", name_of(a), "waits for " + whom);
             break;
         }

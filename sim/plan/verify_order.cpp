@@ -14,16 +14,28 @@ namespace orrery::verification {
 namespace {
 
 struct Spot {
-    std::int32_t action = -1, op = -1;   // action: over two steps
+    std::int32_t action = -1, op = -1; // action: over two steps
     bool reaches(const Spot& other) const { return action != other.action ? action > other.action : op >= other.op; }
 };
 
 // The accesses of a family in a range: the earliest op of its entries or the latest of its exits.
-struct FamilyTouch { std::int32_t family, op; QueueMask queues, waited; std::uint8_t port; bool write; };
+struct FamilyTouch {
+    std::int32_t family, op;
+    QueueMask queues, waited;
+    std::uint8_t port;
+    bool write;
+};
 
-struct Access { QueueMask queues = 0; Spot spot; bool write = false; };
+struct Access {
+    QueueMask queues = 0;
+    Spot spot;
+    bool write = false;
+};
 constexpr int most_accesses = 6;
-struct History { std::array<Access, most_accesses> list; std::int32_t count = 0; };
+struct History {
+    std::array<Access, most_accesses> list;
+    std::int32_t count = 0;
+};
 
 class QuickOrder {
   public:
@@ -42,17 +54,19 @@ class QuickOrder {
     bool walk(std::int32_t step);
     void wait(std::int32_t block, const ActionDep& d, std::int32_t step);
     bool ordered(const FamilyTouch& t, const Access& earlier) const;
-    History& history(const FamilyTouch& t, const Action& a) { return history_[at(start_[at(t.family)]) + (per_microbatch_[at(t.family)] ? at(std::max(0, a.microbatch[t.port])) : 0)]; }
+    History& history(const FamilyTouch& t, const Action& a) {
+        return history_[at(start_[at(t.family)]) + (per_microbatch_[at(t.family)] ? at(std::max(0, a.microbatch[t.port])) : 0)];
+    }
 
     const Plan& plan_;
     const Facts& facts_;
     const Stage& stage_;
-    std::vector<std::vector<FamilyTouch>> entries_, exits_;   // by range; entries in the order of their ops
-    std::vector<char> per_microbatch_;                // by family
-    std::vector<std::int64_t> start_;                 // by family: where its instances begin in history_
+    std::vector<std::vector<FamilyTouch>> entries_, exits_; // by range; entries in the order of their ops
+    std::vector<char> per_microbatch_;                      // by family
+    std::vector<std::int64_t> start_;                       // by family: where its instances begin in history_
     std::size_t history_size_ = 0;
     std::vector<History> history_;
-    std::vector<Spot> waited_;                        // [to][from]
+    std::vector<Spot> waited_; // [to][from]
 };
 
 std::vector<FamilyTouch> merged(std::vector<FamilyTouch> list, bool earliest) {
@@ -60,7 +74,10 @@ std::vector<FamilyTouch> merged(std::vector<FamilyTouch> list, bool earliest) {
     std::sort(list.begin(), list.end(), [&](const FamilyTouch& a, const FamilyTouch& b) { return key(a) < key(b); });
     std::size_t kept = 0;
     for (const FamilyTouch& t : list) {
-        if (kept == 0 || key(list[kept - 1]) != key(t)) { list[kept++] = t; continue; }
+        if (kept == 0 || key(list[kept - 1]) != key(t)) {
+            list[kept++] = t;
+            continue;
+        }
         FamilyTouch& into = list[kept - 1];
         into.op = earliest ? std::min(into.op, t.op) : std::max(into.op, t.op);
         into.waited &= t.waited;
@@ -73,7 +90,8 @@ std::vector<FamilyTouch> merged(std::vector<FamilyTouch> list, bool earliest) {
 void QuickOrder::find_families() {
     std::vector<std::uint64_t> signature(plan_.buffers.size(), 0);
     const auto sign = [&](std::size_t range, const Touch& t, bool exit) {
-        signature[at(t.storage)] += mix(mix((range << 8) ^ (static_cast<std::uint64_t>(t.port) << 2) ^ (exit ? 2u : 0u) ^ (t.write ? 1u : 0u)) ^ t.queues);
+        signature[at(t.storage)] +=
+            mix(mix((range << 8) ^ (static_cast<std::uint64_t>(t.port) << 2) ^ (exit ? 2u : 0u) ^ (t.write ? 1u : 0u)) ^ t.queues);
     };
     for (std::size_t r = 0; r < stage_.ranges.size(); ++r) {
         for (const Touch& t : stage_.ranges[r].entries) sign(r, t, false);
@@ -84,7 +102,8 @@ void QuickOrder::find_families() {
     const auto family = [&](BufferId b) {
         if (family_of[at(b)] >= 0) return family_of[at(b)];
         const bool many = facts_.per_microbatch[at(b)] != 0;
-        const auto [it, fresh] = known.try_emplace(mix(signature[at(b)] ^ (many ? 1u : 0u)), static_cast<std::int32_t>(per_microbatch_.size()));
+        const auto [it, fresh] =
+            known.try_emplace(mix(signature[at(b)] ^ (many ? 1u : 0u)), static_cast<std::int32_t>(per_microbatch_.size()));
         if (fresh) {
             per_microbatch_.push_back(many);
             start_.push_back(static_cast<std::int64_t>(history_size_));
@@ -105,7 +124,7 @@ void QuickOrder::find_families() {
 
 void QuickOrder::wait(std::int32_t block, const ActionDep& d, std::int32_t step) {
     const std::int32_t count = static_cast<std::int32_t>(stage_.program->actions.size());
-    const std::int32_t on = step * count + d.on_action;   // negative in the first step: before it all
+    const std::int32_t on = step * count + d.on_action; // negative in the first step: before it all
     if (on < 0) return;
     const Action& other = stage_.program->actions[at(on % count)];
     const Spot spot{on, d.on_op};
@@ -134,7 +153,7 @@ bool QuickOrder::walk(std::int32_t step) {
         const std::size_t range = at(stage_.range_of[at(index)]);
         std::int32_t d = a.deps_begin;
         for (const FamilyTouch& t : entries_[range]) {
-            if (step == 1 && per_microbatch_[at(t.family)]) continue;   // new ones each step
+            if (step == 1 && per_microbatch_[at(t.family)]) continue; // new ones each step
             for (; d < a.deps_end && program.deps[at(d)].op <= t.op; ++d) wait(a.block, program.deps[at(d)], step);
             const History& h = history(t, a);
             for (std::int32_t k = 0; k < h.count; ++k)
@@ -143,7 +162,7 @@ bool QuickOrder::walk(std::int32_t step) {
         for (; d < a.deps_end; ++d) wait(a.block, program.deps[at(d)], step);
         for (const Wait& w : stage_.ranges[range].waits) waited_[at(w.to) * at(stage_.queues) + at(w.from)] = {self, w.op};
         for (const FamilyTouch& t : exits_[range])
-            if (t.write && !(step == 1 && per_microbatch_[at(t.family)])) history(t, a).count = 0;   // supersedes what was there before
+            if (t.write && !(step == 1 && per_microbatch_[at(t.family)])) history(t, a).count = 0; // supersedes what was there before
         for (const FamilyTouch& t : exits_[range]) {
             if (step == 1 && per_microbatch_[at(t.family)]) continue;
             History& h = history(t, a);
@@ -160,7 +179,8 @@ bool QuickOrder::walk(std::int32_t step) {
 // Exact: every op of two steps, with the clock it starts at.
 class ExactOrder {
   public:
-    ExactOrder(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings) : plan_(plan), facts_(facts), stage_(stage), findings_(findings), width_(at(stage.queues)) {}
+    ExactOrder(const Plan& plan, const Facts& facts, const Stage& stage, Findings& findings)
+        : plan_(plan), facts_(facts), stage_(stage), findings_(findings), width_(at(stage.queues)) {}
 
     void run() {
         const auto& actions = stage_.program->actions;
@@ -184,8 +204,15 @@ class ExactOrder {
     }
 
   private:
-    struct Past { std::int64_t op; QueueMask queues; std::int32_t action; };
-    struct StorageState { Past writer{-1, 0, -1}; std::vector<Past> readers; };
+    struct Past {
+        std::int64_t op;
+        QueueMask queues;
+        std::int32_t action;
+    };
+    struct StorageState {
+        Past writer{-1, 0, -1};
+        std::vector<Past> readers;
+    };
 
     void action(std::int32_t step, std::int32_t index);
     void touch(const Op& op, std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write, QueueMask queues);
@@ -201,10 +228,10 @@ class ExactOrder {
     const Stage& stage_;
     Findings& findings_;
     std::size_t width_;
-    std::vector<std::int64_t> base_;                  // by action over two steps: number of its first op
+    std::vector<std::int64_t> base_; // by action over two steps: number of its first op
     std::vector<std::int64_t> clock_, row_, last_;
-    std::vector<char> tracked_;                       // by buffer: storages met on several queues
-    std::unordered_map<std::int64_t, StorageState> states_;   // by storage and instance
+    std::vector<char> tracked_;                             // by buffer: storages met on several queues
+    std::unordered_map<std::int64_t, StorageState> states_; // by storage and instance
 };
 
 void ExactOrder::action(std::int32_t step, std::int32_t index) {
@@ -229,7 +256,7 @@ void ExactOrder::action(std::int32_t step, std::int32_t index) {
         for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) {
             const ActionDep& dep = program.deps[at(d)];
             if (dep.op != i) continue;
-            const std::int32_t on = step * count + dep.on_action;   // negative in the first step: before it all
+            const std::int32_t on = step * count + dep.on_action; // negative in the first step: before it all
             if (on < 0) continue;
             join(base_[at(on)] + dep.on_op - program.actions[at(on % count)].first);
         }
@@ -241,7 +268,8 @@ void ExactOrder::action(std::int32_t step, std::int32_t index) {
     }
 }
 
-void ExactOrder::touch(const Op&, std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write, QueueMask queues) {
+void ExactOrder::touch(const Op&, std::int32_t step, std::int32_t index, std::int32_t i, BufferId b, int port, bool write,
+                       QueueMask queues) {
     const BufferId root = facts_.root[at(b)];
     if (!tracked_[at(root)]) return;
     const Program& program = *stage_.program;
@@ -253,10 +281,15 @@ void ExactOrder::touch(const Op&, std::int32_t step, std::int32_t index, std::in
     const auto check = [&](const Past& p, const char* verb) {
         if (p.op < 0 || p.action == action || ended(p, queues)) return;
         findings_.add("unordered", place(plan_, program, index, i),
-                      fmt::format("{} is {} while {}{} may still {} it", plan_.buffers[at(b)].name, write ? "written" : "read", place(plan_, program, p.action % count), p.action < count && step == 1 ? " of the step before" : "", verb));
+                      fmt::format("{} is {} while {}{} may still {} it", plan_.buffers[at(b)].name, write ? "written" : "read",
+                                  place(plan_, program, p.action % count), p.action < count && step == 1 ? " of the step before" : "",
+                                  verb));
     };
     check(s.writer, "write");
-    if (!write) { s.readers.push_back(self); return; }
+    if (!write) {
+        s.readers.push_back(self);
+        return;
+    }
     for (const Past& r : s.readers) check(r, "read");
     s.readers.clear();
     s.writer = self;

@@ -8,7 +8,7 @@
 namespace orrery::verification {
 namespace {
 
-constexpr int whole = -1;   // else the dimension a value is split along
+constexpr int whole = -1; // else the dimension a value is split along
 constexpr int summand = -2;
 
 class PlacementCheck {
@@ -23,14 +23,19 @@ class PlacementCheck {
     int along(BufferId b, Axis a) const {
         const Placement& p = buffer(b).placement;
         switch (p.on(a)) {
-        case PlacementKind::sharded: return p.dim[at(static_cast<int>(a))];
-        case PlacementKind::partial: return summand;
-        default: return whole;
+        case PlacementKind::sharded:
+            return p.dim[at(static_cast<int>(a))];
+        case PlacementKind::partial:
+            return summand;
+        default:
+            return whole;
         }
     }
     bool wide(Axis a, bool expert) const { return facts_.wide[expert] & mask(a); }
     // Followed along the step, or of parameters' shards, whose dimension is the bucket's.
-    bool accumulated(BufferId b) const { return buffer(b).kind == MemoryKind::gradients || (buffer(b).kind == MemoryKind::communication && buffer(b).name.starts_with("g.")); }
+    bool accumulated(BufferId b) const {
+        return buffer(b).kind == MemoryKind::gradients || (buffer(b).kind == MemoryKind::communication && buffer(b).name.starts_with("g."));
+    }
     int last_dimension(BufferId b) const { return static_cast<int>(buffer(b).shape.size()) - 1; }
     void fault(const char* rule, BufferId b, Axis a, const std::string& what) {
         findings_.add(rule, place(plan_, *block_, op_), fmt::format("{} {} (along {})", buffer(b).name, what, name(a)));
@@ -49,11 +54,11 @@ class PlacementCheck {
     Findings& findings_;
     const Block* block_ = nullptr;
     std::int32_t op_ = 0;
-    std::vector<BufferId> round_;   // of the block: what goes round a ring
+    std::vector<BufferId> round_; // of the block: what goes round a ring
 };
 
 constexpr Axis axes[] = {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp};
-constexpr Axis token_axes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::dpr};   // along which activations are split
+constexpr Axis token_axes[] = {Axis::tp, Axis::cp, Axis::dp, Axis::dpr}; // along which activations are split
 
 // Where in, out of a collective stand along the axes it spans.
 void PlacementCheck::collective(const Op& op, const Collective& c) {
@@ -75,12 +80,15 @@ void PlacementCheck::collective(const Op& op, const Collective& c) {
         for (BufferId b : op.out) {
             if (accumulated(b) || buffer(b).expert != comm.expert) continue;
             if (c.kind == CollectiveKind::reduce_scatter ? along(b, a) < 0 : along(b, a) != whole)
-                fault("placement", b, a, c.kind == CollectiveKind::reduce_scatter ? "is what a reduce-scatter leaves, and is not split" : "is whole behind this, and is not placed so");
+                fault("placement", b, a,
+                      c.kind == CollectiveKind::reduce_scatter ? "is what a reduce-scatter leaves, and is not split"
+                                                               : "is whole behind this, and is not placed so");
         }
     }
     for (BufferId b : op.in)
         for (Axis a : axes)
-            if (!accumulated(b) && wide(a, buffer(b).expert) && along(b, a) == summand && !(reduces && (comm.axes & mask(a)))) fault("partial-read", b, a, "is a summand, and this does not reduce it");
+            if (!accumulated(b) && wide(a, buffer(b).expert) && along(b, a) == summand && !(reduces && (comm.axes & mask(a))))
+                fault("partial-read", b, a, "is a summand, and this does not reduce it");
 }
 
 // What goes round a ring stays split as it is; an all-to-all splits along another dimension (experts' rows have a mesh of their own).
@@ -91,8 +99,11 @@ void PlacementCheck::moves(const Op& op, const Collective& c, const Communicator
         if (!(comm.axes & mask(a)) || !wide(a, false)) continue;
         for (std::size_t i = 0; i < std::min(op.in.size(), op.out.size()); ++i) {
             const int in = along(op.in[i], a), out = along(op.out[i], a);
-            if (in < 0 || out < 0) fault("placement", op.out[i], a, "changes hands, and is not split");
-            else if (shifts != (in == out)) fault("placement", op.out[i], a, shifts ? "goes round, and is not split as before" : "is exchanged, and is split as before");
+            if (in < 0 || out < 0)
+                fault("placement", op.out[i], a, "changes hands, and is not split");
+            else if (shifts != (in == out))
+                fault("placement", op.out[i], a,
+                      shifts ? "goes round, and is not split as before" : "is exchanged, and is split as before");
         }
     }
 }
@@ -101,13 +112,14 @@ void PlacementCheck::moves(const Op& op, const Collective& c, const Communicator
 void PlacementCheck::attention(const Op& op, const Attention& work) {
     if (!wide(Axis::cp, false)) return;
     const bool forward = work.direction == Direction::forward;
-    const std::size_t q = forward ? 0 : 1, end = forward ? op.in.size() : op.in.size() - 2;   // behind: output, log-sum-exp
+    const std::size_t q = forward ? 0 : 1, end = forward ? op.in.size() : op.in.size() - 2; // behind: output, log-sum-exp
     const int of_q = along(op.in[q], Axis::cp);
     if (of_q == 0 && q + 1 == end) fault("placement", op.in[q], Axis::cp, "has the keys of this rank's tokens alone");
     for (std::size_t k = q + 1; k < end; ++k) {
         const int of_k = along(op.in[k], Axis::cp);
         const bool comes_round = std::find(round_.begin(), round_.end(), op.in[k]) != round_.end();
-        if (of_q == 0 ? of_k != whole && !(of_k == 0 && comes_round) : of_k != of_q) fault("placement", op.in[k], Axis::cp, "is not what these queries need");
+        if (of_q == 0 ? of_k != whole && !(of_k == 0 && comes_round) : of_k != of_q)
+            fault("placement", op.in[k], Axis::cp, "is not what these queries need");
     }
 }
 
@@ -121,7 +133,8 @@ void PlacementCheck::partial_reads(const Op& op) {
             // Rows kept for the gradient of the routing weights: that is a summand like them, on the router's side of the dispatch.
             if (permute && permute->direction == Direction::backward && b != op.in[0]) continue;
             const bool linear_op = permute || std::holds_alternative<Pointwise>(op.work);
-            const bool stays = !op.out.empty() && std::all_of(op.out.begin(), op.out.end(), [&](BufferId o) { return along(o, a) == summand || accumulated(o); });
+            const bool stays = !op.out.empty() && std::all_of(op.out.begin(), op.out.end(),
+                                                              [&](BufferId o) { return along(o, a) == summand || accumulated(o); });
             if (!linear_op || !stays) fault("partial-read", b, a, "is a summand, and is read as if it were the sum");
         }
     }
@@ -135,7 +148,8 @@ void PlacementCheck::linear(const Op& op, const Linear& work, Axis a) {
         const BufferId dy = op.in[0], x = op.in[1];
         const int of_dy = along(dy, a), of_x = along(x, a), of_g = along(out, a);
         const bool dy_cols = of_dy == last_dimension(dy), x_cols = of_x == last_dimension(x);
-        if ((of_dy >= 0 && !dy_cols) != (of_x >= 0 && !x_cols)) fault("placement", x, a, "and the output's gradient are not of the same rows");
+        if ((of_dy >= 0 && !dy_cols) != (of_x >= 0 && !x_cols))
+            fault("placement", x, a, "and the output's gradient are not of the same rows");
         if (of_dy >= 0 && !dy_cols && of_g != summand) fault("placement", out, a, "sums over rows that are split, and is not a summand");
         const int k_of_g = last_dimension(out);
         if (dy_cols && of_g != k_of_g - 1) fault("placement", out, a, "is of a part of the output's columns, and is not split so");
@@ -144,11 +158,13 @@ void PlacementCheck::linear(const Op& op, const Linear& work, Axis a) {
     }
     const bool forward = work.direction == Direction::forward;
     const int split = along(w, a), of_first = along(first, a), of_out = along(out, a);
-    const int matching = forward ? last_dimension(w) : last_dimension(w) - 1;   // the dimension of W that is summed over
+    const int matching = forward ? last_dimension(w) : last_dimension(w) - 1; // the dimension of W that is summed over
     const int columns = last_dimension(first);
     if (split < 0) {
-        if (of_first == columns) fault("placement", first, a, "has a part of the columns, and the weight has all");
-        else if (of_out != of_first) fault("placement", out, a, "is not placed as what it is made from");
+        if (of_first == columns)
+            fault("placement", first, a, "has a part of the columns, and the weight has all");
+        else if (of_out != of_first)
+            fault("placement", out, a, "is not placed as what it is made from");
         return;
     }
     if (of_first >= 0 && of_first != columns) return fault("placement", first, a, "has a part of the rows, and must be gathered first");
@@ -178,7 +194,8 @@ void PlacementCheck::begin(const Block& block) {
     block_ = &block;
     round_.clear();
     for (const Op& op : block.ops)
-        if (const auto* c = std::get_if<Collective>(&op.work); c && (c->kind == CollectiveKind::shift || c->kind == CollectiveKind::shift_back))
+        if (const auto* c = std::get_if<Collective>(&op.work);
+            c && (c->kind == CollectiveKind::shift || c->kind == CollectiveKind::shift_back))
             for (const auto* list : {&op.in, &op.out}) round_.insert(round_.end(), list->begin(), list->end());
 }
 
@@ -198,13 +215,19 @@ void PlacementCheck::check(std::int32_t index) {
     if (const auto* w = std::get_if<Attention>(&op.work)) attention(op, *w);
     for (Axis a : token_axes) {
         if (!wide(a, expert)) continue;
-        if (const auto* l = std::get_if<Linear>(&op.work)) { linear(op, *l, a); continue; }
+        if (const auto* l = std::get_if<Linear>(&op.work)) {
+            linear(op, *l, a);
+            continue;
+        }
         const auto* p = std::get_if<Pointwise>(&op.work);
         const bool of_weight = p && p->direction == Direction::weight_gradient;
-        if (std::holds_alternative<Norm>(op.work) || (p && !of_weight) || std::holds_alternative<Softmax>(op.work) || (a == Axis::tp && std::holds_alternative<Attention>(op.work))) same_as_input(op, a);
+        if (std::holds_alternative<Norm>(op.work) || (p && !of_weight) || std::holds_alternative<Softmax>(op.work) ||
+            (a == Axis::tp && std::holds_alternative<Attention>(op.work)))
+            same_as_input(op, a);
         const auto* e = std::get_if<Embedding>(&op.work);
         const BufferId dy = e ? op.in[std::min<std::size_t>(1, op.in.size() - 1)] : op.in[0];
-        if (of_weight && accumulated(op.out[0]) && op.in[0] != op.out[0] && buffer(op.in[0]).name.find(".temporary") == std::string::npos) weight_gradient(op, dy, op.out[0], a);
+        if (of_weight && accumulated(op.out[0]) && op.in[0] != op.out[0] && buffer(op.in[0]).name.find(".temporary") == std::string::npos)
+            weight_gradient(op, dy, op.out[0], a);
         if (e && e->direction == Direction::weight_gradient && along(op.out[0], a) < 0) weight_gradient(op, dy, op.out[0], a);
         if (const auto* n = std::get_if<Norm>(&op.work); n && n->direction == Direction::backward)
             for (std::size_t k = 1; k < op.out.size(); ++k) weight_gradient(op, dy, op.out[k], a);

@@ -19,11 +19,13 @@ struct Cell {
     std::uint32_t stamp = 0;
     State alive = State::unknown, written = State::unknown;
     std::uint8_t bits = 0;
-    bool tracked = false, entered = false;    // of a storage: it meets several queues; the range has written it
-    std::int32_t writer = -1, readers = -1;   // of a storage: its last timed write, and the reads since (a list in readers_)
+    bool tracked = false, entered = false;  // of a storage: it meets several queues; the range has written it
+    std::int32_t writer = -1, readers = -1; // of a storage: its last timed write, and the reads since (a list in readers_)
 };
 
-struct Reader { std::int32_t op, next; };
+struct Reader {
+    std::int32_t op, next;
+};
 
 class RangeCheck {
   public:
@@ -53,10 +55,15 @@ class RangeCheck {
     void begin_op(const Op& op, QueueMask mask);
     bool ended_before(std::int32_t earlier, QueueMask queues) const;
     void memory(BufferId b, int port, bool alloc);
+    // What is not a microbatch's is one and the same on every port.
+    int instance(BufferId b, int port) const { return facts_.per_microbatch[at(b)] ? port : 0; }
     void alive(BufferId b, Cell& root);
     void access(const Op& op, BufferId b, int port, bool write, QueueMask queues, bool tracked);
     void summarise(Range& range);
-    bool closed(BufferId b, int port) { const Cell& r = cell(facts_.root[at(b)], port); return (r.bits & needs_dead) && r.alive == State::no; }
+    bool closed(BufferId b, int port) {
+        const Cell& r = cell(facts_.root[at(b)], port);
+        return (r.bits & needs_dead) && r.alive == State::no;
+    }
 
     const Plan& plan_;
     const Facts& facts_;
@@ -68,9 +75,9 @@ class RangeCheck {
     const Block* block_ = nullptr;
     std::int32_t op_ = 0, first_ = 0;
     int width_ = 0;
-    std::vector<std::int32_t> rows_, row_, last_;   // row_: of the op at hand; last_: by queue, its last op, -1
+    std::vector<std::int32_t> rows_, row_, last_; // row_: of the op at hand; last_: by queue, its last op, -1
     std::vector<QueueMask> masks_;
-    QueueMask waited_ = 0;                           // of the op at hand
+    QueueMask waited_ = 0; // of the op at hand
     std::vector<Touch> entries_;
 };
 
@@ -105,22 +112,28 @@ bool RangeCheck::ended_before(std::int32_t earlier, QueueMask queues) const {
 
 void RangeCheck::memory(BufferId b, int port, bool alloc) {
     Cell& c = cell(b, port);
-    if (c.alive == State::unknown) c.bits |= alloc ? needs_dead : needs_alive;
-    else if (alloc && c.alive == State::yes) report("allocated-twice", b, "is alive already");
-    else if (!alloc && c.alive == State::no) report("freed-twice", b, "is not alive");
+    if (c.alive == State::unknown)
+        c.bits |= alloc ? needs_dead : needs_alive;
+    else if (alloc && c.alive == State::yes)
+        report("allocated-twice", b, "is alive already");
+    else if (!alloc && c.alive == State::no)
+        report("freed-twice", b, "is not alive");
     c.alive = alloc ? State::yes : State::no;
     c.bits = static_cast<std::uint8_t>((c.bits & ~(ends_alive | ends_dead)) | (alloc ? ends_alive : ends_dead));
-    const bool zeroed = alloc && plan_.buffers[at(b)].kind == MemoryKind::gradients;   // a gradient starts as a sum of nothing
+    const bool zeroed = alloc && plan_.buffers[at(b)].kind == MemoryKind::gradients; // a gradient starts as a sum of nothing
     each_name(b, [&](BufferId id) {
         Cell& n = cell(id, port);
         n.written = zeroed && id == b ? State::yes : State::no;
-        n.bits = static_cast<std::uint8_t>((n.bits & ~(ends_written | ends_unwritten)) | (n.written == State::yes ? ends_written : ends_unwritten));
+        n.bits = static_cast<std::uint8_t>((n.bits & ~(ends_written | ends_unwritten)) |
+                                           (n.written == State::yes ? ends_written : ends_unwritten));
     });
 }
 
 void RangeCheck::alive(BufferId b, Cell& root) {
-    if (root.alive == State::unknown) root.bits |= needs_alive;
-    else if (root.alive == State::no) report("not-alive", b, "is used before its allocation or behind its end");
+    if (root.alive == State::unknown)
+        root.bits |= needs_alive;
+    else if (root.alive == State::no)
+        report("not-alive", b, "is used before its allocation or behind its end");
     root.alive = State::yes;
 }
 
@@ -131,14 +144,17 @@ void RangeCheck::access(const Op& op, BufferId b, int port, bool write, QueueMas
     alive(b, r);
     const auto ordered = [&](std::int32_t earlier) {
         if (earlier == op_ || ended_before(earlier, queues)) return;
-        report("unordered", b, fmt::format("is {} while op {} ({}) may still {} it", write ? "written" : "read", earlier, block_->ops[at(earlier)].name, earlier == r.writer ? "write" : "read").c_str());
+        report("unordered", b,
+               fmt::format("is {} while op {} ({}) may still {} it", write ? "written" : "read", earlier, block_->ops[at(earlier)].name,
+                           earlier == r.writer ? "write" : "read")
+                   .c_str());
     };
     if (r.writer >= 0) ordered(r.writer);
     if (write) {
         for (std::int32_t k = r.readers; k >= 0; k = readers_[at(k)].next) ordered(readers_[at(k)].op);
         r.readers = -1;
         r.writer = op_;
-        each_name(root, [&](BufferId id) {   // one storage holds one of its values at a time
+        each_name(root, [&](BufferId id) { // one storage holds one of its values at a time
             Cell& n = cell(id, port);
             n.written = id == b ? State::yes : State::no;
             n.bits = static_cast<std::uint8_t>((n.bits & ~(ends_written | ends_unwritten)) | (id == b ? ends_written : ends_unwritten));
@@ -147,8 +163,10 @@ void RangeCheck::access(const Op& op, BufferId b, int port, bool write, QueueMas
         readers_.push_back({op_, r.readers});
         r.readers = static_cast<std::int32_t>(readers_.size()) - 1;
         Cell& c = cell(b, port);
-        if (c.written == State::unknown) c.bits |= needs_written;
-        else if (c.written == State::no) report("read-before-write", b, fmt::format("is read by {} and holds nothing written", op.name).c_str());
+        if (c.written == State::unknown)
+            c.bits |= needs_written;
+        else if (c.written == State::no)
+            report("read-before-write", b, fmt::format("is read by {} and holds nothing written", op.name).c_str());
         c.written = State::yes;
     }
     if (!tracked) return;
@@ -172,7 +190,9 @@ void RangeCheck::summarise(Range& range) {
         const int port = i % max_ports;
         const Cell& c = cells_[at(i)];
         if (!c.tracked || closed(id, port)) continue;
-        const auto leave = [&](std::int32_t op, bool write) { range.exits.push_back({id, op, masks_[at(op - first_)], 0, static_cast<std::uint8_t>(port), write}); };
+        const auto leave = [&](std::int32_t op, bool write) {
+            range.exits.push_back({id, op, masks_[at(op - first_)], 0, static_cast<std::uint8_t>(port), write});
+        };
         if (c.writer >= 0) leave(c.writer, true);
         for (std::int32_t k = c.readers; k >= 0; k = readers_[at(k)].next) leave(readers_[at(k)].op, false);
     }
@@ -198,20 +218,26 @@ void RangeCheck::run(const Stage& stage, const std::vector<QueueMask>& met_on, R
     const bool accumulating = block_->kind == BlockKind::backward || block_->kind == BlockKind::weight;
     for (op_ = range.first; op_ < range.last; ++op_) {
         const Op& op = block_->ops[at(op_)];
-        if (const auto* a = std::get_if<Alloc>(&op.work)) { memory(a->buffer, op.port, true); continue; }
-        if (const auto* f = std::get_if<Free>(&op.work)) { memory(f->buffer, op.port, false); continue; }
+        if (const auto* a = std::get_if<Alloc>(&op.work)) {
+            memory(a->buffer, instance(a->buffer, op.port), true);
+            continue;
+        }
+        if (const auto* f = std::get_if<Free>(&op.work)) {
+            memory(f->buffer, instance(f->buffer, op.port), false);
+            continue;
+        }
         const QueueMask queues = queue_masks[at(op_)];
         begin_op(op, queues);
         each_access(plan_, op, [&](BufferId b, int port, bool write) {
             const QueueMask met = met_on[at(facts_.root[at(b)])];
-            access(op, b, port, write, queues, (met & (met - 1)) != 0);
+            access(op, b, instance(b, port), write, queues, (met & (met - 1)) != 0);
             if (accumulating && write && plan_.buffers[at(b)].kind == MemoryKind::gradients) range.accumulations.push_back({b, op_});
         });
     }
     summarise(range);
 }
 
-constexpr int most_queues = 48;   // of a stage: a mask of 64, and one exchange may bring several
+constexpr int most_queues = 48; // of a stage: a mask of 64, and one exchange may bring several
 
 Stage split(const Plan& plan, const Program& program) {
     Stage s;
@@ -219,8 +245,12 @@ Stage split(const Plan& plan, const Program& program) {
     std::vector<std::vector<std::int32_t>> of_block(plan.blocks.size());
     for (const Action& a : program.actions) {
         auto& known = of_block[at(a.block)];
-        const auto it = std::find_if(known.begin(), known.end(), [&](std::int32_t r) { return s.ranges[at(r)].first == a.first && s.ranges[at(r)].last == a.last; });
-        if (it != known.end()) { s.range_of.push_back(*it); continue; }
+        const auto it = std::find_if(known.begin(), known.end(),
+                                     [&](std::int32_t r) { return s.ranges[at(r)].first == a.first && s.ranges[at(r)].last == a.last; });
+        if (it != known.end()) {
+            s.range_of.push_back(*it);
+            continue;
+        }
         known.push_back(static_cast<std::int32_t>(s.ranges.size()));
         s.range_of.push_back(known.back());
         s.ranges.push_back({a.block, a.first, a.last, {}, {}, {}, {}, {}});
@@ -249,7 +279,9 @@ Stage split(const Plan& plan, const Program& program) {
 }
 
 // What the stage does with each name at all.
-struct Use { bool allocated = false, written = false, read = false; };
+struct Use {
+    bool allocated = false, written = false, read = false;
+};
 
 // Ops whose results nobody reads, and storage that is never written. A recomputed layer may make more than is needed, and the loss is
 // what it is all for.
@@ -273,15 +305,21 @@ void check_use(const Plan& plan, const Facts& facts, const Stage& stage, const s
                 const Buffer& x = plan.buffers[at(id)];
                 return use[at(id)].read || x.scope == Scope::run || x.scope == Scope::step;
             });
-            if (!needed) findings.add("never-read", place(plan, block, static_cast<std::int32_t>(i)), fmt::format("{} is read by nobody", plan.buffers[at(op.out[0])].name));
+            if (!needed)
+                findings.add("never-read", place(plan, block, static_cast<std::int32_t>(i)),
+                             fmt::format("{} is read by nobody", plan.buffers[at(op.out[0])].name));
         }
     }
     for (std::size_t id = 0; id < use.size(); ++id) {
         const Buffer& x = plan.buffers[id];
         const bool owed = use[id].allocated || (x.scope == Scope::step && x.stage == stage.program->stage && x.storage < 0);
-        if (owed && !use[id].written) findings.add("never-written", fmt::format("stage {}", stage.program->stage), x.name + " is never written");
-        const bool summand = x.stage == stage.program->stage && use[id].written && !use[id].read && std::any_of(x.placement.kind.begin(), x.placement.kind.end(), [](PlacementKind k) { return k == PlacementKind::partial; });
-        if (summand && x.scope == Scope::step && x.kind != MemoryKind::gradients) findings.add("never-read", fmt::format("stage {}", stage.program->stage), x.name + " is partial and never reduced");
+        if (owed && !use[id].written)
+            findings.add("never-written", fmt::format("stage {}", stage.program->stage), x.name + " is never written");
+        const bool summand =
+            x.stage == stage.program->stage && use[id].written && !use[id].read &&
+            std::any_of(x.placement.kind.begin(), x.placement.kind.end(), [](PlacementKind k) { return k == PlacementKind::partial; });
+        if (summand && x.scope == Scope::step && x.kind != MemoryKind::gradients)
+            findings.add("never-read", fmt::format("stage {}", stage.program->stage), x.name + " is partial and never reduced");
     }
 }
 

@@ -34,7 +34,8 @@ void move_ops(Plan& plan, std::int32_t block, const std::function<std::int32_t(s
 }
 
 // The same for the actions of a program.
-void move_actions(Program& p, const std::function<std::int32_t(std::int32_t)>& place, std::int32_t count_after, std::int32_t cut_a, std::int32_t cut_b) {
+void move_actions(Program& p, const std::function<std::int32_t(std::int32_t)>& place, std::int32_t count_after, std::int32_t cut_a,
+                  std::int32_t cut_b) {
     std::vector<ActionDep> deps;
     const std::int32_t count = static_cast<std::int32_t>(p.actions.size());
     for (std::int32_t i = 0; i < count; ++i) {
@@ -54,7 +55,9 @@ void move_actions(Program& p, const std::function<std::int32_t(std::int32_t)>& p
     p.deps = std::move(deps);
 }
 
-struct Uses { bool reads = false, writes = false, memory = false; };
+struct Uses {
+    bool reads = false, writes = false, memory = false;
+};
 
 // (storage, microbatch or -1) -> what is done to it.
 using UseMap = std::map<std::pair<BufferId, std::int32_t>, Uses>;
@@ -63,11 +66,18 @@ void add_uses(const Plan& plan, const Op& op, const Action* action, UseMap& uses
     const auto use = [&](BufferId b, std::uint8_t port) -> Uses& {
         const BufferId root = storage(plan, b);
         const Buffer& x = plan.buffers[at(root)];
-        const bool passing = (x.scope == Scope::microbatch || x.scope == Scope::action) && x.kind != MemoryKind::parameters && x.kind != MemoryKind::gradients;
+        const bool passing = (x.scope == Scope::microbatch || x.scope == Scope::action) && x.kind != MemoryKind::parameters &&
+                             x.kind != MemoryKind::gradients;
         return uses[{root, action && passing ? action->microbatch[port] : -1}];
     };
-    if (const auto* a = std::get_if<Alloc>(&op.work)) { use(a->buffer, op.port).memory = true; return; }
-    if (const auto* f = std::get_if<Free>(&op.work)) { use(f->buffer, op.port).memory = true; return; }
+    if (const auto* a = std::get_if<Alloc>(&op.work)) {
+        use(a->buffer, op.port).memory = true;
+        return;
+    }
+    if (const auto* f = std::get_if<Free>(&op.work)) {
+        use(f->buffer, op.port).memory = true;
+        return;
+    }
     if (const auto* x = std::get_if<Exchange>(&op.work)) {
         for (const Transfer& t : x->transfers) (t.send ? use(t.buffer, t.port).reads : use(t.buffer, t.port).writes) = true;
         return;
@@ -112,13 +122,19 @@ void swap_ops(Plan& plan, std::int32_t block, std::int32_t op) {
 
 void drop_action(Plan& plan, std::size_t program, std::int32_t action) {
     Program& p = plan.programs[program];
-    move_actions(p, [action](std::int32_t i) { return i == action ? -1 : i - (i > action); }, static_cast<std::int32_t>(p.actions.size()) - 1, -1, -1);
+    move_actions(
+        p, [action](std::int32_t i) { return i == action ? -1 : i - (i > action); }, static_cast<std::int32_t>(p.actions.size()) - 1, -1,
+        -1);
     p.actions.erase(p.actions.begin() + action);
 }
 
 void swap_actions(Plan& plan, std::size_t program, std::int32_t action) {
     Program& p = plan.programs[program];
-    move_actions(p, [action](std::int32_t i) { return i == action ? action + 1 : i == action + 1 ? action : i; }, static_cast<std::int32_t>(p.actions.size()), action, action + 1);
+    move_actions(
+        p, [action](std::int32_t i) { return i == action       ? action + 1
+                                             : i == action + 1 ? action
+                                                               : i; },
+        static_cast<std::int32_t>(p.actions.size()), action, action + 1);
     std::swap(p.actions[at(action)], p.actions[at(action) + 1]);
 }
 

@@ -7,9 +7,9 @@ namespace orrery::test {
 
 // The ops of a block and all that refers to them by index.
 void drop_op(Plan& plan, std::int32_t block, std::int32_t op);
-void swap_ops(Plan& plan, std::int32_t block, std::int32_t op);           // op and op + 1; a dependency between them is dropped
+void swap_ops(Plan& plan, std::int32_t block, std::int32_t op); // op and op + 1; a dependency between them is dropped
 void drop_action(Plan& plan, std::size_t program, std::int32_t action);
-void swap_actions(Plan& plan, std::size_t program, std::int32_t action);  // action and action + 1, likewise
+void swap_actions(Plan& plan, std::size_t program, std::int32_t action); // action and action + 1, likewise
 
 // Whether the two ops must keep their order: one makes, changes, allocates or frees what the other uses. Two that both add to the same
 // buffer may change places.

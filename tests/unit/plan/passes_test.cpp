@@ -17,7 +17,9 @@ const Block& block_named(const Plan& plan, const std::string& name) {
     return *it;
 }
 
-int count(const Block& block, const std::function<bool(const Op&)>& wanted) { return static_cast<int>(std::count_if(block.ops.begin(), block.ops.end(), wanted)); }
+int count(const Block& block, const std::function<bool(const Op&)>& wanted) {
+    return static_cast<int>(std::count_if(block.ops.begin(), block.ops.end(), wanted));
+}
 
 // Collectives of one layer over the tensor-parallel group.
 int collectives(const Block& block, CollectiveKind kind, int layer) {
@@ -83,13 +85,17 @@ TEST(SequenceParallel, SumsNormGradientsOverTheGroup) {
     const Op& op = op_named(block_named(plan, "optimizer:0"), "finalize.tp");
     std::set<std::string> reduced;
     for (BufferId b : op.in) reduced.insert(plan.buffers[at(b)].name);
-    for (const char* norm : {"g.l0.norm1.weight", "g.l0.norm1.bias", "g.l1.norm2.weight", "g.final_norm.weight", "g.l0.proj.bias", "g.l0.fc2.bias"}) EXPECT_TRUE(reduced.contains(norm)) << norm;
-    for (const char* own : {"g.l0.qkv.weight", "g.l0.qkv.bias", "g.l0.fc1.weight", "g.embedding.weight"}) EXPECT_FALSE(reduced.contains(own)) << own;
-    EXPECT_THROW(op_named(block_named(plan_of(tp2), "optimizer:0"), "finalize.tp"), std::runtime_error) << "without it every rank has the sum already";
+    for (const char* norm :
+         {"g.l0.norm1.weight", "g.l0.norm1.bias", "g.l1.norm2.weight", "g.final_norm.weight", "g.l0.proj.bias", "g.l0.fc2.bias"})
+        EXPECT_TRUE(reduced.contains(norm)) << norm;
+    for (const char* own : {"g.l0.qkv.weight", "g.l0.qkv.bias", "g.l0.fc1.weight", "g.embedding.weight"})
+        EXPECT_FALSE(reduced.contains(own)) << own;
+    EXPECT_THROW(op_named(block_named(plan_of(tp2), "optimizer:0"), "finalize.tp"), std::runtime_error)
+        << "without it every rank has the sum already";
 }
 
 TEST(TensorParallel, DividesQueryAndKeyValueHeads) {
-    const Plan plan = plan_of(tp2 + llama_like);   // 8 query heads, 4 key-value heads of 8
+    const Plan plan = plan_of(tp2 + llama_like); // 8 query heads, 4 key-value heads of 8
     const auto& qkv = std::get<Linear>(op_named(block_named(plan, "F0"), "l0.qkv").work);
     EXPECT_EQ(qkv.n, (8 + 2 * 4) * 8 / 2);
     EXPECT_EQ(qkv.k, 64);
@@ -116,10 +122,21 @@ TEST(Adjoint, LinearsCostTwiceTheForwardPass) {
 TEST(Adjoint, SplitHalvesAddUpToTheWhole) {
     const Plan whole = plan_of(sp2 + pp2), split = plan_of(sp2 + pp2 + std::vector<std::string>{"strategy.schedule=zb-h1"});
     for (const char* chunk : {"0", "1"}) {
-        const Block &b = block_named(whole, std::string("B") + chunk), &i = block_named(split, std::string("I") + chunk), &w = block_named(split, std::string("W") + chunk);
+        const Block &b = block_named(whole, std::string("B") + chunk), &i = block_named(split, std::string("I") + chunk),
+                    &w = block_named(split, std::string("W") + chunk);
         EXPECT_EQ(total_flops(b), total_flops(i) + total_flops(w));
-        EXPECT_EQ(count(i, [](const Op& op) { const auto* l = std::get_if<Linear>(&op.work); return l && l->direction == Direction::weight_gradient; }), 0);
-        EXPECT_EQ(count(w, [](const Op& op) { const auto* l = std::get_if<Linear>(&op.work); return l && l->direction == Direction::input_gradient; }), 0);
+        EXPECT_EQ(count(i,
+                        [](const Op& op) {
+                            const auto* l = std::get_if<Linear>(&op.work);
+                            return l && l->direction == Direction::weight_gradient;
+                        }),
+                  0);
+        EXPECT_EQ(count(w,
+                        [](const Op& op) {
+                            const auto* l = std::get_if<Linear>(&op.work);
+                            return l && l->direction == Direction::input_gradient;
+                        }),
+                  0);
     }
 }
 
@@ -154,7 +171,8 @@ TEST(Recompute, FullRunsEveryLayerAgain) {
 }
 
 TEST(Recompute, StopsEarlyBehindTheLastValueThatIsNeeded) {
-    const auto all = recomputed({"strategy.recompute=full"}), early = recomputed({"strategy.recompute=full", "runtime.recompute_early_stop=true"});
+    const auto all = recomputed({"strategy.recompute=full"}),
+               early = recomputed({"strategy.recompute=full", "runtime.recompute_early_stop=true"});
     EXPECT_EQ(all.count("fc2.again"), 1u);
     EXPECT_EQ(early.count("fc2.again"), 0u) << "the last linear's output is read by no adjoint";
     EXPECT_EQ(early.at("act.again"), 2) << "its input is";
@@ -162,7 +180,8 @@ TEST(Recompute, StopsEarlyBehindTheLastValueThatIsNeeded) {
 
 TEST(Recompute, SelectiveIsTheCoreOfAttention) {
     const auto names = recomputed(unfused_attention + std::vector<std::string>{"strategy.recompute=selective"});
-    EXPECT_EQ(names, (std::map<std::string, int>{{"scores.again", 2}, {"softmax.again", 2}, {"attention_dropout.again", 2}, {"context.again", 2}}));
+    EXPECT_EQ(names, (std::map<std::string, int>{
+                         {"scores.again", 2}, {"softmax.again", 2}, {"attention_dropout.again", 2}, {"context.again", 2}}));
 }
 
 TEST(Recompute, OnlyTheLayersAskedFor) {
@@ -178,9 +197,7 @@ TEST(Precision, LinearsOfLayersRunInFp8AndTheHeadDoesNot) {
             if (!l) continue;
             EXPECT_EQ(l->dtype, op.layer >= 0 ? DType::fp8 : DType::bf16) << op.name;
             low += op.layer >= 0;
-            if (op.layer >= 0) {
-                EXPECT_EQ(plan.buffers[at(op.in[0])].dtype, DType::fp8) << op.name << " reads a cast operand";
-            }
+            if (op.layer >= 0) { EXPECT_EQ(plan.buffers[at(op.in[0])].dtype, DType::fp8) << op.name << " reads a cast operand"; }
         }
     EXPECT_EQ(low, 2 * 4 * 3) << "two layers of four linears, three GEMMs each";
     const auto casts_of_gradients = count(block_named(plan, "B0"), [](const Op& op) { return op.name.ends_with(".dy.cast"); });
@@ -188,7 +205,8 @@ TEST(Precision, LinearsOfLayersRunInFp8AndTheHeadDoesNot) {
 }
 
 TEST(Layers, UnevenSplitsPutEachLayerWhereItIsSaid) {
-    const Plan plan = plan_of({"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[0,1,3,0]"});
+    const Plan plan =
+        plan_of({"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[0,1,3,0]"});
     for (const auto& [name, layers] : {std::pair{"F0", std::set<int>{}}, {"F1", {0}}, {"F2", {1, 2, 3}}, {"F3", {}}}) {
         std::set<int> found;
         for (const Op& op : block_named(plan, name).ops)
@@ -199,21 +217,26 @@ TEST(Layers, UnevenSplitsPutEachLayerWhereItIsSaid) {
 
 TEST(TiedEmbeddings, AreReducedBetweenTheirStagesAlone) {
     const Plan plan = plan_of({"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b"});
-    const auto it = std::find_if(plan.communicators.begin(), plan.communicators.end(), [](const Communicator& c) { return c.name == "embedding"; });
+    const auto it =
+        std::find_if(plan.communicators.begin(), plan.communicators.end(), [](const Communicator& c) { return c.name == "embedding"; });
     ASSERT_NE(it, plan.communicators.end());
     EXPECT_EQ(it->stages, (std::vector<std::int16_t>{0, 3}));
     for (int stage = 0; stage < 4; ++stage) {
         const bool end = stage == 0 || stage == 3;
         EXPECT_EQ(buffer_named(plan, "w.embedding.weight", stage) != nullptr, end);
-        EXPECT_EQ(count(block_named(plan, "optimizer:" + std::to_string(stage)), [](const Op& op) { return op.name == "finalize.embedding"; }), end);
+        EXPECT_EQ(
+            count(block_named(plan, "optimizer:" + std::to_string(stage)), [](const Op& op) { return op.name == "finalize.embedding"; }),
+            end);
     }
 }
 
 TEST(TiedEmbeddings, AreOneParameterWhereBothEndsShareAStage) {
     for (const auto& overrides : {std::vector<std::string>{}, zb_v}) {
         const Plan plan = plan_of(overrides);
-        EXPECT_EQ(std::count_if(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return b.name == "w.embedding.weight"; }), 1);
-        EXPECT_TRUE(std::none_of(plan.communicators.begin(), plan.communicators.end(), [](const Communicator& c) { return c.name == "embedding"; }));
+        EXPECT_EQ(std::count_if(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return b.name == "w.embedding.weight"; }),
+                  1);
+        EXPECT_TRUE(std::none_of(plan.communicators.begin(), plan.communicators.end(),
+                                 [](const Communicator& c) { return c.name == "embedding"; }));
     }
 }
 
@@ -226,7 +249,9 @@ int actions_named(const Plan& plan, const std::string& prefix) {
 TEST(DataParallel, ZeroStagesGatherAsOftenAsTheyMust) {
     // Two layers, embedding and head: four units; one microbatch on each of eight devices.
     const std::vector<std::string> fsdp{"strategy.framework=fsdp", "training.global_batch_size=16"};
-    const auto plan = [&](int stage) { return plan_of(fsdp + llama_like + std::vector<std::string>{"strategy.zero_stage=" + std::to_string(stage)}); };
+    const auto plan = [&](int stage) {
+        return plan_of(fsdp + llama_like + std::vector<std::string>{"strategy.zero_stage=" + std::to_string(stage)});
+    };
     const Plan three = plan(3), two = plan(2), zero = plan(0);
     EXPECT_EQ(actions_named(zero, "gather:"), 0);
     EXPECT_EQ(actions_named(two, "gather:"), 2 * 4) << "once a microbatch: kept until the backward pass";
@@ -278,7 +303,9 @@ TEST(Bind, EveryMicrobatchWaitsForTheWeightsItReads) {
         const Action& a = program.actions[i];
         for (std::int32_t d = a.deps_begin; d < a.deps_end; ++d) {
             const std::int32_t on = program.deps[at(d)].on_action;
-            if (on >= 0 && plan.blocks[at(a.block)].kind == BlockKind::forward && plan.blocks[at(program.actions[at(on)].block)].kind == BlockKind::gather) microbatches.insert(a.microbatch[0]);
+            if (on >= 0 && plan.blocks[at(a.block)].kind == BlockKind::forward &&
+                plan.blocks[at(program.actions[at(on)].block)].kind == BlockKind::gather)
+                microbatches.insert(a.microbatch[0]);
         }
     }
     EXPECT_EQ(microbatches, (std::set<std::int32_t>{0, 1, 2, 3}));
@@ -303,7 +330,8 @@ TEST(Exchange, PartsReceivedAheadAreGatheredRightBeforeTheirUse) {
 TEST(Text, ProgramsReadAsTheirSchedule) {
     const Plan plan = plan_of(pp2 + llama_like + std::vector<std::string>{"training.global_batch_size=8"});
     std::string text = to_text(plan, plan.programs[1]);
-    for (std::size_t cut = text.find('['); cut != std::string::npos; cut = text.find('[')) text.erase(cut, text.find(')') + 1 - cut);   // ranges of ops
+    for (std::size_t cut = text.find('['); cut != std::string::npos; cut = text.find('['))
+        text.erase(cut, text.find(')') + 1 - cut); // ranges of ops
     EXPECT_EQ(text, "1: begin:1 X.rF1.0 F1.0 B1.0 X.sB1.rF1.0,1 F1.1 B1.1 B1.1 reduce:c1.u1-0 X.sB1.1 optimizer:1\n");
 }
 

@@ -30,8 +30,10 @@ inline Scenario scenario_of(const std::vector<std::string>& overrides) {
     ParseOptions options;
     options.overrides = overrides;
     ParseResult result = parse_scenario(text, options);
-    if (!result.scenario) ADD_FAILURE() << to_text(result.problems);
-    else if (const auto problems = unsupported(*result.scenario); !problems.empty()) ADD_FAILURE() << to_text(problems);
+    if (!result.scenario)
+        ADD_FAILURE() << to_text(result.problems);
+    else if (const auto problems = unsupported(*result.scenario); !problems.empty())
+        ADD_FAILURE() << to_text(problems);
     return result.scenario.value();
 }
 
@@ -45,17 +47,24 @@ inline std::vector<std::string> operator+(std::vector<std::string> a, const std:
 inline const std::vector<std::string> tp2{"strategy.tensor_parallel=2"};
 inline const std::vector<std::string> sp2{"strategy.tensor_parallel=2", "strategy.sequence_parallel=true"};
 inline const std::vector<std::string> pp2{"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"};
-inline const std::vector<std::string> interleaved{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2", "strategy.schedule=interleaved-1f1b"};
-inline const std::vector<std::string> zb_v{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2", "strategy.schedule=zb-v"};
-inline const std::vector<std::string> unfused_attention{"strategy.flash_attention=false", "runtime.attention_kernel=unfused", "model.dropout=0.1"};
-inline const std::vector<std::string> llama_like{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu", "model.norm=rmsnorm", "model.kv_heads=4", "model.bias=false"};
+inline const std::vector<std::string> interleaved{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2",
+                                                  "strategy.schedule=interleaved-1f1b"};
+inline const std::vector<std::string> zb_v{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2",
+                                           "strategy.schedule=zb-v"};
+inline const std::vector<std::string> unfused_attention{"strategy.flash_attention=false", "runtime.attention_kernel=unfused",
+                                                        "model.dropout=0.1"};
+inline const std::vector<std::string> llama_like{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu",
+                                                 "model.norm=rmsnorm",          "model.kv_heads=4",    "model.bias=false"};
 
 inline std::vector<Example> examples() {
     const auto zero = [](int stage) { return std::vector<std::string>{"strategy.zero_stage=" + std::to_string(stage)}; };
     const auto framework = [](const std::string& name) { return std::vector<std::string>{"strategy.framework=" + name}; };
     const auto schedule = [](const std::string& name) { return std::vector<std::string>{"strategy.schedule=" + name}; };
-    const std::vector<std::string> hybrid{"strategy.shard_group_size=2"}, eager{"runtime.fused_weight_gradient_accumulation=false", "runtime.fused_loss=false", "strategy.fused=false", "runtime.fused_norm=false"};
-    const std::vector<std::string> experts{R"(model.moe={"experts": 4, "top_k": 2, "expert_ffn_size": 64, "shared_experts": 1})", "strategy.expert_parallel=2"};
+    const std::vector<std::string> hybrid{"strategy.shard_group_size=2"},
+        eager{"runtime.fused_weight_gradient_accumulation=false", "runtime.fused_loss=false", "strategy.fused=false",
+              "runtime.fused_norm=false"};
+    const std::vector<std::string> experts{R"(model.moe={"experts": 4, "top_k": 2, "expert_ffn_size": 64, "shared_experts": 1})",
+                                           "strategy.expert_parallel=2"};
     return {
         {"one stage a device, all-reduce", framework("ddp") + llama_like},
         {"ddp on two nodes' worth of groups", framework("ddp") + hybrid},
@@ -65,13 +74,16 @@ inline std::vector<Example> examples() {
         {"interleaved, blocking transfers", tp2 + interleaved + llama_like},
         {"fsdp zero 3", framework("fsdp") + zero(3)},
         {"fsdp zero 3, one batch", framework("fsdp") + zero(3) + llama_like},
-        {"fsdp zero 3 with tensor parallelism, several batches", framework("fsdp") + zero(3) + sp2 + std::vector<std::string>{"training.global_batch_size=16"}},
+        {"fsdp zero 3 with tensor parallelism, several batches",
+         framework("fsdp") + zero(3) + sp2 + std::vector<std::string>{"training.global_batch_size=16"}},
         {"fsdp2 zero 2, replicated shards", framework("fsdp2") + zero(2) + hybrid},
-        {"fsdp2 zero 3, replicated shards, accumulation", framework("fsdp2") + zero(3) + hybrid + std::vector<std::string>{"training.global_batch_size=16"}},
+        {"fsdp2 zero 3, replicated shards, accumulation",
+         framework("fsdp2") + zero(3) + hybrid + std::vector<std::string>{"training.global_batch_size=16"}},
         {"fsdp zero 2 with virtual chunks", framework("fsdp") + interleaved + sp2 + zero(2)},
         {"fsdp zero 3 with virtual chunks", framework("fsdp") + interleaved + zero(3)},
         {"megatron zero 2 with virtual chunks", interleaved + zero(2)},
-        {"gpipe, head norms", schedule("gpipe") + std::vector<std::string>{"strategy.pipeline_parallel=2", "model.attention.qk_norm=true"} + sp2},
+        {"gpipe, head norms",
+         schedule("gpipe") + std::vector<std::string>{"strategy.pipeline_parallel=2", "model.attention.qk_norm=true"} + sp2},
         {"zb-h1", pp2 + schedule("zb-h1") + sp2 + zero(1)},
         {"zb-h2, post-validation", pp2 + schedule("zb-h2") + std::vector<std::string>{"strategy.optimizer_sync=post-validation"}},
         {"zb-v", zb_v + zero(1)},
@@ -79,16 +91,20 @@ inline std::vector<Example> examples() {
         {"dropout, unfused attention", tp2 + pp2 + unfused_attention},
         {"selective recomputation", sp2 + pp2 + unfused_attention + std::vector<std::string>{"strategy.recompute=selective"}},
         {"full recomputation", sp2 + pp2 + std::vector<std::string>{"strategy.recompute=full"}},
-        {"full recomputation, stopping early", sp2 + std::vector<std::string>{"strategy.recompute=full", "runtime.recompute_early_stop=true"}},
+        {"full recomputation, stopping early",
+         sp2 + std::vector<std::string>{"strategy.recompute=full", "runtime.recompute_early_stop=true"}},
         {"fp8", sp2 + pp2 + zero(1) + std::vector<std::string>{"training.precision=fp8"}},
         {"fp8, eager", tp2 + pp2 + eager + std::vector<std::string>{"training.precision=fp8"}},
         {"eager kernels", tp2 + pp2 + eager + std::vector<std::string>{"strategy.overlap.tensor_parallel=false"}},
-        {"parallel blocks, no clipping, sgd", sp2 + pp2 + std::vector<std::string>{"model.parallel_block=true", "training.gradient_clipping=0", "training.optimizer=sgd"}},
-        {"stages without layers", std::vector<std::string>{"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[0,2,2,0]"}},
+        {"parallel blocks, no clipping, sgd",
+         sp2 + pp2 + std::vector<std::string>{"model.parallel_block=true", "training.gradient_clipping=0", "training.optimizer=sgd"}},
+        {"stages without layers", std::vector<std::string>{"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b",
+                                                           "strategy.layer_split=[0,2,2,0]"}},
         {"data loading", pp2 + std::vector<std::string>{"runtime.dataloader_us=100"}},
         {"experts", sp2 + pp2 + experts},
         {"experts, fsdp zero 3", framework("fsdp") + zero(3) + experts},
-        {"context parallelism", sp2 + pp2 + zero(1) + std::vector<std::string>{"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather"}},
+        {"context parallelism",
+         sp2 + pp2 + zero(1) + std::vector<std::string>{"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather"}},
         {"one device", std::vector<std::string>{"cluster.nodes=1", "cluster.devices_per_node=1"}},
     };
 }

@@ -18,7 +18,10 @@ std::string text_of(const Plan& plan, const Block& block, std::int32_t op) {
     return block.name + " op " + std::to_string(op) + " " + name;
 }
 
-struct Tally { int made = 0, missed = 0; std::string first; };
+struct Tally {
+    int made = 0, missed = 0;
+    std::string first;
+};
 
 // Breaks the plan, verifies, and puts blocks and programs back.
 void attempt(Plan& plan, std::int32_t block, Tally& tally, const std::string& what, const std::function<void(Plan&)>& break_it) {
@@ -79,8 +82,10 @@ TEST(VerifyMutation, MissesNoDroppedAction) {
         for (std::size_t s = 0; s < plan.programs.size(); ++s)
             for (std::int32_t i = 0; i < static_cast<std::int32_t>(plan.programs[s].actions.size()); ++i) {
                 const Action& a = plan.programs[s].actions[at(i)];
-                if (a.first == a.last) continue;   // of an empty block: nothing is lost
-                attempt(plan, a.block, tally, "stage " + std::to_string(s) + " action " + std::to_string(i) + " " + plan.blocks[at(a.block)].name, [&](Plan& p) { drop_action(p, s, i); });
+                if (a.first == a.last) continue; // of an empty block: nothing is lost
+                attempt(plan, a.block, tally,
+                        "stage " + std::to_string(s) + " action " + std::to_string(i) + " " + plan.blocks[at(a.block)].name,
+                        [&](Plan& p) { drop_action(p, s, i); });
             }
     });
 }
@@ -91,7 +96,10 @@ TEST(VerifyMutation, MissesNoSwappedActions) {
             for (std::int32_t i = 0; i + 1 < static_cast<std::int32_t>(plan.programs[s].actions.size()); ++i) {
                 const auto& actions = plan.programs[s].actions;
                 if (!depend(plan, actions[at(i)], actions[at(i) + 1])) continue;
-                attempt(plan, actions[at(i)].block, tally, "stage " + std::to_string(s) + " action " + std::to_string(i) + " " + plan.blocks[at(actions[at(i)].block)].name + " and the next", [&](Plan& p) { swap_actions(p, s, i); });
+                attempt(plan, actions[at(i)].block, tally,
+                        "stage " + std::to_string(s) + " action " + std::to_string(i) + " " + plan.blocks[at(actions[at(i)].block)].name +
+                            " and the next",
+                        [&](Plan& p) { swap_actions(p, s, i); });
             }
     });
 }

@@ -43,7 +43,7 @@ TEST(Verify, NamesAForgottenNormReduction) {
 
 TEST(Verify, NamesAForgottenTiedEmbeddingReduction) {
     Plan plan = plan_of(pp2);
-    const auto where = find_op(plan, named("finalize.embedding"));   // on the first stage only
+    const auto where = find_op(plan, named("finalize.embedding")); // on the first stage only
     drop_op(plan, where.first, where.second);
     const std::vector<Violation> found = verify(plan);
     EXPECT_TRUE(reports(found, "gradient-partial")) << to_text(found);
@@ -53,7 +53,8 @@ TEST(Verify, NamesAForgottenTiedEmbeddingReduction) {
 TEST(Verify, NamesAMicrobatchWithoutItsWeightGradients) {
     Plan plan = plan_of(pp2 + std::vector<std::string>{"strategy.schedule=zb-h1"});
     auto& actions = plan.programs[0].actions;
-    const auto w = std::find_if(actions.begin(), actions.end(), [&](const Action& a) { return plan.blocks[at(a.block)].kind == BlockKind::weight; });
+    const auto w =
+        std::find_if(actions.begin(), actions.end(), [&](const Action& a) { return plan.blocks[at(a.block)].kind == BlockKind::weight; });
     ASSERT_NE(w, actions.end());
     drop_action(plan, 0, static_cast<std::int32_t>(w - actions.begin()));
     EXPECT_TRUE(reports(verify(plan), "block-coverage"));
@@ -87,7 +88,7 @@ TEST(Verify, AcceptsOrderByWayOfOtherOps) {
     std::vector<ActionDep> deps;
     std::vector<std::int32_t> moved_to(program.actions.size());
     const std::int32_t old_count = static_cast<std::int32_t>(program.actions.size());
-    std::vector<std::pair<std::size_t, std::int32_t>> previous;   // dependencies on the step before, fixed when the count is known
+    std::vector<std::pair<std::size_t, std::int32_t>> previous; // dependencies on the step before, fixed when the count is known
     for (std::size_t i = 0; i < program.actions.size(); ++i) {
         Action a = program.actions[i];
         std::vector<ActionDep> mine;
@@ -96,7 +97,8 @@ TEST(Verify, AcceptsOrderByWayOfOtherOps) {
             const bool before = dep.on_action < 0;
             const bool gather = !before && plan.blocks[at(program.actions[at(dep.on_action)].block)].kind == BlockKind::gather;
             if (gather && plan.blocks[at(a.block)].kind == BlockKind::forward) {
-                Action between{block, 0, 1, {-1, -1, -1, -1}, static_cast<std::int32_t>(deps.size()), static_cast<std::int32_t>(deps.size()) + 1};
+                Action between{
+                    block, 0, 1, {-1, -1, -1, -1}, static_cast<std::int32_t>(deps.size()), static_cast<std::int32_t>(deps.size()) + 1};
                 deps.push_back({0, moved_to[at(dep.on_action)], dep.on_op});
                 actions.push_back(between);
                 mine.push_back({dep.op, static_cast<std::int32_t>(actions.size()) - 1, 0});
@@ -132,11 +134,15 @@ TEST(Verify, NamesTransfersThatDoNotMatch) {
     EXPECT_TRUE(reports(verify(plan), "transfer-mismatch"));
     plan = good;
     for (Action& a : plan.programs[1].actions)
-        if (plan.blocks[at(a.block)].kind == BlockKind::exchange && a.microbatch[0] >= 0) { a.microbatch[0] = a.microbatch[0] == 0 ? 1 : 0; break; }
+        if (plan.blocks[at(a.block)].kind == BlockKind::exchange && a.microbatch[0] >= 0) {
+            a.microbatch[0] = a.microbatch[0] == 0 ? 1 : 0;
+            break;
+        }
     EXPECT_TRUE(reports(verify(plan), "transfer-mismatch"));
     plan = good;
     auto& actions = plan.programs[1].actions;
-    const auto x = std::find_if(actions.begin(), actions.end(), [&](const Action& a) { return plan.blocks[at(a.block)].kind == BlockKind::exchange; });
+    const auto x =
+        std::find_if(actions.begin(), actions.end(), [&](const Action& a) { return plan.blocks[at(a.block)].kind == BlockKind::exchange; });
     drop_action(plan, 1, static_cast<std::int32_t>(x - actions.begin()));
     EXPECT_TRUE(reports(verify(plan), "transfer-unmatched"));
 }
@@ -176,7 +182,7 @@ Plan there_and_back() {
             a.block = static_cast<std::int32_t>(plan.blocks.size()) - 1;
             a.last = 1;
             a.microbatch[0] = 0;
-            if (!program.actions.empty()) {   // the second waits for the first
+            if (!program.actions.empty()) { // the second waits for the first
                 program.deps.push_back({0, 0, 0});
                 a.deps_end = 1;
             }
@@ -190,10 +196,12 @@ Plan there_and_back() {
 TEST(Verify, SaysWhoWaitsForWhomWhenProgramsStandStill) {
     EXPECT_FALSE(reports(verify(there_and_back()), "deadlock"));
     Plan plan = there_and_back();
-    std::swap(plan.programs[1].actions[0].block, plan.programs[1].actions[1].block);   // stage 1 sends before it receives
+    std::swap(plan.programs[1].actions[0].block, plan.programs[1].actions[1].block); // stage 1 sends before it receives
     const std::vector<Violation> found = verify(plan);
     ASSERT_TRUE(reports(found, "deadlock")) << to_text(found);
-    EXPECT_NE(to_text(found).find("stage 0, action 0 (send microbatch 0): waits for stage 1, action 1 (receive microbatch 0)"), std::string::npos) << to_text(found);
+    EXPECT_NE(to_text(found).find("stage 0, action 0 (send microbatch 0): waits for stage 1, action 1 (receive microbatch 0)"),
+              std::string::npos)
+        << to_text(found);
 }
 
 // A value that claims to be whole, split or a sum where it is not.
@@ -201,14 +209,17 @@ TEST(Verify, NamesPlacementsThatDoNotFit) {
     const auto with = [](const std::vector<std::string>& overrides, const std::string& buffer, PlacementKind kind, int dim = 0) {
         Plan plan = plan_of(overrides);
         const auto it = std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& b) { return b.name == buffer; });
-        if (it == plan.buffers.end()) ADD_FAILURE() << "no buffer " << buffer;
-        else it->placement.set(Axis::tp, kind, dim);
+        if (it == plan.buffers.end())
+            ADD_FAILURE() << "no buffer " << buffer;
+        else
+            it->placement.set(Axis::tp, kind, dim);
         return verify(plan);
     };
     EXPECT_TRUE(reports(with(tp2, "c0.l0.proj", PlacementKind::invariant), "reduced-not-partial"));
     EXPECT_TRUE(reports(with(tp2, "c0.l0.proj.reduced", PlacementKind::partial), "placement")) << "what an all-reduce leaves";
     EXPECT_TRUE(reports(with(tp2, "c0.l0.norm1", PlacementKind::partial), "partial-read")) << "a linear reads a sum still to be made";
-    EXPECT_TRUE(reports(with(sp2, "c0.l0.norm1.entered", PlacementKind::sharded, 0), "placement")) << "a column-parallel linear needs all rows";
+    EXPECT_TRUE(reports(with(sp2, "c0.l0.norm1.entered", PlacementKind::sharded, 0), "placement"))
+        << "a column-parallel linear needs all rows";
     EXPECT_TRUE(reports(with(sp2, "g.l0.norm1.weight", PlacementKind::invariant), "placement")) << "a sum over split rows";
     EXPECT_TRUE(reports(with(tp2, "g.l0.fc2.weight", PlacementKind::sharded, 0), "placement")) << "split along the other dimension";
     EXPECT_TRUE(reports(with(tp2, "c0.l0.fc1", PlacementKind::invariant), "placement"));
