@@ -332,8 +332,10 @@ void Emitter::backward(const Node& n) {
     }
 }
 
-BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) {
-    const BufferId b = make(value(v).name + suffix, value(v), activation_dtype(s()));
+BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) { return fresh_gradient(v, suffix, activation_dtype(s())); }
+
+BufferId Emitter::fresh_gradient(ValueId v, const char* suffix, DType dtype) {
+    const BufferId b = make(value(v).name + suffix, value(v), dtype);
     l.buffer(b).placement = gradient_placement(value(v).placement);
     return b;
 }

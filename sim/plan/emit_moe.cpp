@@ -107,6 +107,15 @@ void Emitter::move_rows(const Node& n, BufferId from, BufferId to, bool to_exper
     }
 }
 
+// A small tensor that goes the way of the communication just issued.
+void Emitter::take_along(BufferId from, BufferId to) {
+    Op& op = block->ops.back();
+    op.in.push_back(from);
+    op.out.push_back(to);
+    auto& work = std::get<Collective>(op.work);
+    if (work.copies == 0) work.bytes = work.bytes + std::max(l.buffer(from).bytes, l.buffer(to).bytes);
+}
+
 bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
     const auto output = [&](std::size_t i) { return output_for(n.out[i], out, recomputing); };
     const std::string suffix = recomputing ? ".again" : "", name = n.name + suffix;
@@ -126,6 +135,7 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
     case NodeKind::dispatch:
         if (n.dispatches_tokens) know_counts(n, in[1], suffix);
         move_rows(n, in[0], output(0), true, name);
+        if (n.dispatches_tokens) take_along(in[2], output(1)), take_along(in[3], output(2));
         return true;
     case NodeKind::combine:
         move_rows(n, in[0], output(0), false, name);
@@ -167,14 +177,21 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
     case NodeKind::combine: {
         const BufferId dx = fresh_gradient(n.in[0]);
         move_rows(n, dy, dx, n.kind == NodeKind::combine, n.name + ".adjoint");
+        if (n.kind == NodeKind::dispatch && n.dispatches_tokens) {
+            const BufferId dp = fresh_gradient(n.in[2], ".grad", DType::fp32);
+            take_along(gradient[static_cast<std::size_t>(n.out[1])], dp);
+            add_gradient(n.in[2], dp, true);
+        }
         flush_weight_ops();
         add_gradient(n.in[0], dx, true);
         return true;
     }
     case NodeKind::unpermute: {
-        const BufferId drows = fresh_gradient(n.in[0]), dp = make(value(n.in[1]).name + ".grad", value(n.in[1]), DType::fp32);
+        const BufferId drows = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[1], ".grad", DType::fp32);
         const BufferId sent = need(n.in[0]), probabilities = need(n.in[1]), map = need(n.in[2]);
-        emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), true, fused}, {dy, sent, probabilities, map}, {drows, dp});
+        const auto work = [&](Permute::Part part) { return Permute{part, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), true, fused}; };
+        emit(n.name + ".bwd", work(Permute::Part::gather), {dy, probabilities, map}, {drows});
+        emit(n.name + ".scores", work(Permute::Part::score), {dy, sent, map}, {dp});
         add_gradient(n.in[0], drows, true);
         add_gradient(n.in[1], dp, true);
         return true;

@@ -68,7 +68,9 @@ struct Emitter {
     void move_rows(const Node& n, BufferId from, BufferId to, bool to_experts, const std::string& name);
     bool forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
     bool backward_latent(const Node& n, BufferId dy);
+    void take_along(BufferId from, BufferId to);
     BufferId fresh_gradient(ValueId v, const char* suffix = ".grad");
+    BufferId fresh_gradient(ValueId v, const char* suffix, DType dtype);
     BufferId input_of(ValueId v, bool recomputing);
     BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
     void backward_linear(const Node& n, BufferId dy);

@@ -47,8 +47,8 @@ struct CrossEntropy { enum class Part : std::uint8_t { maximum, sums, loss, grad
 // Of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their counts.
 struct Router { Direction direction; std::int64_t tokens, experts, top_k; bool sigmoid; int groups; bool fused; };
 // gather: rows of tokens in the order of their experts. scatter: the (weighted) sum of each token's rows. sort: rows that came from
-// several ranks, by expert. rows: on the experts' side; tokens: on the other.
-struct Permute { enum class Part : std::uint8_t { gather, scatter, sort } part; Direction direction; std::int64_t tokens, rows, cols; bool weighted, fused; };
+// several ranks, by expert. score: the product of each row with its token's gradient. rows: on the experts' side; tokens: on the other.
+struct Permute { enum class Part : std::uint8_t { gather, scatter, sort, score } part; Direction direction; std::int64_t tokens, rows, cols; bool weighted, fused; };
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
 struct OptimizerStep { OptimizerKind kind; std::int64_t elements; bool fused; bool on_host; };

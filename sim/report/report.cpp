@@ -1,6 +1,7 @@
 // From what the simulator and the memory walk found to the figures a run is judged by.
 #include "sim/report/report.hpp"
 
+#include "sim/model/expert_load.hpp"
 #include "sim/report/model_flops.hpp"
 #include "sim/scenario/parameters.hpp"
 
@@ -62,6 +63,19 @@ void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
     r.cost_usd = price * r.world_size * step / 3600;
 }
 
+void fill_experts(Report& r, const Scenario& s) {
+    if (!s.model.moe) return;
+    const MoeSpec& moe = *s.model.moe;
+    const Strategy& st = s.strategy;
+    r.experts.load = expert_shares(moe);
+    r.experts.fullest_rank = fullest_share(moe, st.expert_parallel);
+    const std::int64_t of_a_rank = s.training.micro_batch_size * s.training.sequence_length / (st.tensor_parallel * st.context_parallel);
+    r.experts.dropped_fraction = dropped_share(moe, of_a_rank);
+    double layers = 0;
+    for (int layer = 0; layer < s.model.layers + s.model.mtp_layers; ++layer) layers += is_moe_layer(s.model, layer);
+    r.experts.tokens_dropped = r.experts.dropped_fraction * layers * moe.top_k * static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
+}
+
 void add_assumptions(Report& r, const Scenario& s) {
     std::string assumed;
     for (const auto& [pointer, from] : s.defaults) {
@@ -88,6 +102,7 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.parameters = static_cast<double>(parameter_count(scenario.model));
     r.flops_per_step = static_cast<double>(scenario.training.global_batch_size) *
                        model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length));
+    fill_experts(r, scenario);
     const Peak peak = peak_of(scenario.cluster.device, scenario.training.precision);
     r.peak_tflops_per_gpu = peak.rate.value * 1e-12;
     r.peak_dtype = peak.dtype;

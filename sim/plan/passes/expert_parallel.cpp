@@ -76,6 +76,13 @@ struct Folding {
         return n;
     }
 
+    // What the sum behind this permutation weights its rows by.
+    static ValueId probabilities_of(const Graph& g, const Node& permute) {
+        for (const Node& n : g.nodes)
+            if (n.kind == NodeKind::unpermute && n.layer == permute.layer) return n.in[1];
+        return -1;
+    }
+
     void run(Graph& g) const;
 };
 
@@ -85,6 +92,7 @@ void Folding::run(Graph& g) const {
         if (v.parameter && !v.dims.empty() && v.dims[0] == DimKind::expert) shard_parameter(v);
     Node held;                     // the permutation behind a dispatch of tokens, until experts want its rows
     bool holding = false;
+    std::vector<ValueId> here;     // tokens, probabilities and map behind a dispatch of tokens
     ValueId inside = -1, outside = -1;
     std::int64_t tokens = 0;
     const auto is_expert_value = [&](ValueId v) { return !g.value(v).dims.empty() && g.value(v).dims[0] == DimKind::routed; };
@@ -96,16 +104,25 @@ void Folding::run(Graph& g) const {
                 shard_rows(g.value(inside), rows_of_experts(tokens));
                 nodes.push_back(n);
             } else if (tokens_travel) {
-                Value arrived = g.value(n.in[0]);
-                arrived.name = g.value(n.in[0]).name + ".dispatched";
-                arrived.shape[0] = tokens_arrived(tokens);
-                place(arrived, etp == 1 ? PlacementKind::invariant : PlacementKind::varying, 0);
-                if (gathers) arrived.placement.set(Axis::ep, PlacementKind::varying);
-                const ValueId travelled = g.add(std::move(arrived));
-                nodes.push_back(mover(NodeKind::dispatch, n, {n.in[0], n.in[2]}, travelled));
+                // Tokens with their probabilities and map: whole to each rank they go to, whose gradients of them are summands.
+                const std::vector<ValueId> sent{n.in[0], probabilities_of(g, n), n.in[1]};
+                std::vector<ValueId> arrived;
+                for (ValueId s : sent) {
+                    Value v = g.value(s);
+                    v.name += ".dispatched";
+                    v.shape[0] = tokens_arrived(tokens);
+                    place(v, PlacementKind::varying, 0);
+                    v.placement.set(Axis::ep, PlacementKind::varying);
+                    arrived.push_back(g.add(std::move(v)));
+                }
+                Node dispatch = mover(NodeKind::dispatch, n, {sent[0], n.in[2], sent[1], sent[2]}, arrived[0]);
+                dispatch.out = arrived;
+                nodes.push_back(std::move(dispatch));
                 shard_rows(g.value(inside), rows_of_experts(tokens));
+                here = arrived;
                 held = n;
-                held.in[0] = travelled;
+                held.in[0] = arrived[0];
+                held.in[1] = arrived[2];
                 held.dispatches_tokens = true;
                 holding = true;
             } else {
@@ -148,9 +165,11 @@ void Folding::run(Graph& g) const {
             Value partial = g.value(y);
             partial.name = g.value(y).name + ".local";
             partial.shape[0] = tokens_arrived(tokens);
-            place(partial, etp == 1 ? PlacementKind::invariant : PlacementKind::partial, 0);
-            if (gathers) partial.placement.set(Axis::ep, PlacementKind::partial);
+            place(partial, PlacementKind::partial, 0);
+            partial.placement.set(Axis::ep, PlacementKind::partial);
             const ValueId local = g.add(std::move(partial));
+            n.in[1] = here[1];
+            n.in[2] = here[2];
             n.out[0] = local;
             n.dispatches_tokens = true;
             nodes.push_back(n);

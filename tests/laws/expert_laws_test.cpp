@@ -1,0 +1,248 @@
+// Do experts hold, send and wait for what theory says? Bytes of dispatch and combine, (e-1)/e of them over the wire, parameters and
+// states per rank, the same work however it is split, the slowest rank's pace.
+#include "tests/laws/mixture.hpp"
+
+#include "sim/cost/collectives.hpp"
+#include "sim/model/expert_load.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/parameters.hpp"
+
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace orrery::laws {
+namespace {
+
+const Communicator& communicator(const Plan& plan, const Op& op) { return plan.communicators[static_cast<std::size_t>(std::get<Collective>(op.work).comm)]; }
+
+TEST(Experts, DispatchAndCombineMoveARowPerTokenAndExpert) {
+    for (const auto& [tp, ep, top_k] : {std::tuple{1, 4, 2}, {2, 4, 2}, {2, 8, 3}, {1, 2, 1}}) {
+        Mixture m;
+        m.tp = tp, m.ep = ep, m.top_k = top_k, m.dp = 8 / tp;
+        const Plan plan = lower(m.make());
+        // b s h k of the tokens a rank holds, in 16 bits: dispatch and combine, forward and back.
+        const double row_bytes = static_cast<double>(m.micro_batch) * m.sequence / tp * m.hidden * top_k * 2;
+        std::map<std::string, int> times;
+        each_op(plan, 0, [&](const Block&, const Op& op) {
+            const auto* c = std::get_if<Collective>(&op.work);
+            if (!c || c->kind != CollectiveKind::all_to_all) return;
+            EXPECT_EQ(communicator(plan, op).name, "ep");
+            EXPECT_EQ(static_cast<double>(c->bytes.count), row_bytes) << op.name;
+            ++times[op.name];
+        });
+        EXPECT_EQ(times.size(), 4u * static_cast<unsigned>(m.layers)) << "four a layer";
+        for (const auto& [name, n] : times) EXPECT_EQ(n, m.global_batch / m.micro_batch / m.dp) << name << ": once a microbatch";
+    }
+}
+
+TEST(Experts, AllButOneInEOfTheBytesGoOverTheWire) {
+    for (const int e : {2, 4, 8}) {
+        Mixture m;
+        m.dp = 8, m.ep = e;
+        const Scenario s = m.make();
+        const Plan plan = lower(s);
+        const Fabric fabric(s.cluster);
+        const CostModel cost(s, fabric);
+        each_op(plan, 0, [&](const Block&, const Op& op) {
+            const auto* c = std::get_if<Collective>(&op.work);
+            if (!c || c->kind != CollectiveKind::all_to_all) return;
+            const std::vector<int> ranks = members(plan, c->comm, 0);
+            ASSERT_EQ(static_cast<int>(ranks.size()), e);
+            Collective big = *c;
+            big.bytes = {1 << 30};   // beyond what latency hides
+            double out = 0;
+            for (const LinkLoad& l : cost.loads(big, cost.collective(big, ranks), ranks)) out += l.load;
+            // Up to the switch and down from it.
+            EXPECT_NEAR(out / 2, static_cast<double>(e) * (e - 1) / e, 1e-9);
+        });
+    }
+}
+
+TEST(Experts, ARankHoldsItsShareOfExpertsAndOfTheirStates) {
+    struct Case { int tp, ep, etp, dp, zero; };
+    for (const Case& c : {Case{1, 4, 1, 8, 1}, {2, 4, 1, 4, 1}, {2, 2, 2, 4, 1}, {1, 8, 1, 8, 1}, {1, 1, 1, 8, 1}, {1, 4, 1, 8, 0}}) {
+        Mixture m;
+        m.tp = c.tp, m.ep = c.ep, m.etp = c.etp, m.dp = c.dp, m.zero = c.zero;
+        const Plan plan = lower(m.make());
+        const int edp = c.tp * c.dp / (c.ep * c.etp);
+        const double all = 3.0 * m.layers * m.experts * m.hidden * m.ffn, mine = all / (c.ep * c.etp);
+        double held = 0, gradients = 0, others = 0, states = 0;
+        for (const Buffer& b : plan.buffers) {
+            const double n = std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
+            if (expert_parameter(b)) held += n;
+            if (b.expert && b.name.starts_with("g.l")) gradients += n;
+            if (!b.expert && b.name.starts_with("w.") && !b.name.starts_with("w.shard") && b.storage < 0) others += n;
+            if (b.name == "opt.moment1") states += n;
+        }
+        EXPECT_EQ(held, mine);
+        EXPECT_EQ(gradients, mine);
+        const double wanted = c.zero == 0 ? mine + others : mine / edp + others / c.dp;   // ZeRO-1 over expert-data and over data ranks
+        EXPECT_NEAR(states, wanted, 0.02 * wanted) << "padding of shards aside";
+    }
+}
+
+TEST(Experts, GradientsAreReducedAmongThoseWhoHoldThem) {
+    Mixture m;
+    m.tp = 2, m.ep = 2, m.etp = 2, m.dp = 8;   // experts: 2 x 2 x 4 over the same 16 ranks
+    const Plan plan = lower(m.make());
+    std::set<std::string> reduced;
+    each_op(plan, 0, [&](const Block& block, const Op& op) {
+        if (block.kind != BlockKind::reduce || !std::holds_alternative<Collective>(op.work)) return;
+        const CommId comm = std::get<Collective>(op.work).comm;
+        const bool expert = plan.buffers[static_cast<std::size_t>(op.in[0])].expert;
+        for (BufferId b : op.in) EXPECT_EQ(plan.buffers[static_cast<std::size_t>(b)].expert, expert);
+        for (int rank = 0; rank < 16; ++rank) {
+            const std::vector<int> group = members(plan, comm, rank);
+            EXPECT_EQ(group.size(), expert ? 4u : 8u);
+            for (int other : group) {   // the same place in every other dimension
+                EXPECT_EQ(other % (expert ? 4 : 2), rank % (expert ? 4 : 2));
+            }
+        }
+        reduced.insert(plan.communicators[static_cast<std::size_t>(comm)].name);
+    });
+    EXPECT_EQ(reduced, (std::set<std::string>{"dp.reduce", "edp.reduce"}));
+}
+
+double executed_flops(const Plan& plan) {
+    double sum = 0;
+    for (int s = 0; s < plan.stages; ++s) each_op(plan, s, [&](const Block&, const Op& op) { sum += flops(op.work).count; });
+    return sum * plan.mesh.ranks() / plan.stages;
+}
+
+double routed_rows(const Plan& plan) {
+    double sum = 0;
+    for (int s = 0; s < plan.stages; ++s)
+        each_op(plan, s, [&](const Block& b, const Op& op) {
+            const auto* l = std::get_if<Linear>(&op.work);
+            if (b.kind == BlockKind::forward && l && op.name.find("expert_fc1") != std::string::npos) sum += static_cast<double>(l->m * l->groups) * static_cast<double>(l->n);
+        });
+    return sum * plan.mesh.ranks() / plan.stages;
+}
+
+TEST(Experts, TheSameWorkHoweverItIsSplit) {
+    Mixture one;
+    one.shared = 1, one.dense_layers = 1;
+    const Plan whole = lower(one.make());
+    struct Case { int tp, cp, ep, etp, dp, pp; const char* dispatcher; };
+    for (const Case& c : {Case{1, 1, 8, 1, 8, 1, "alltoall"}, {2, 1, 4, 1, 4, 2, "alltoall"}, {2, 1, 2, 2, 4, 1, "alltoall"}, {4, 1, 2, 4, 2, 2, "allgather"}, {2, 2, 8, 1, 2, 2, "alltoall"},
+                          {1, 2, 4, 1, 4, 1, "deepep"}, {4, 2, 8, 2, 2, 1, "hybridep"}}) {
+        Mixture m = one;
+        m.tp = c.tp, m.cp = c.cp, m.ep = c.ep, m.etp = c.etp, m.dp = c.dp, m.pp = c.pp, m.dispatcher = c.dispatcher;
+        const Plan plan = lower(m.make());
+        EXPECT_EQ(routed_rows(plan), routed_rows(whole)) << c.dispatcher;
+        // Under tensor parallelism nothing is computed twice; the router is divided with the tokens.
+        EXPECT_NEAR(executed_flops(plan), executed_flops(whole), 0.02 * executed_flops(whole));   // causal shares of context ranks
+        if (c.cp == 1) EXPECT_DOUBLE_EQ(executed_flops(plan), executed_flops(whole));
+    }
+}
+
+TEST(Experts, TheHostWaitsForCountsUnlessRowsArePaddedOrStayOnTheDevice) {
+    const auto waits = [](const Mixture& m) {
+        int n = 0;
+        each_op(lower(m.make()), 0, [&](const Block&, const Op& op) { n += std::holds_alternative<HostSync>(op.work); });
+        return n;
+    };
+    Mixture m;
+    m.dp = m.ep = 4;
+    EXPECT_EQ(waits(m), m.layers * m.global_batch / m.micro_batch / m.dp) << "once a layer and microbatch";
+    m.dispatcher = "deepep";
+    EXPECT_EQ(waits(m), 0);
+    m.dispatcher = "alltoall";
+    m.moe = R"(, "capacity_factor": 1.0)";
+    EXPECT_EQ(waits(m), 0);
+}
+
+TEST(Experts, TheFullestRankSetsThePaceAndItsMemoryCounts) {
+    Mixture m;
+    m.dp = m.ep = 4, m.hidden = 1024, m.ffn = 2048, m.sequence = 2048;
+    const Report balanced = predict(m.make()).report;
+    m.moe = R"(, "imbalance": "zipf:1.0")";
+    const Scenario uneven = m.make();
+    const Report zipf = predict(uneven).report;
+    const double most = fullest_share(*uneven.model.moe, 4);
+    EXPECT_GT(most, 1.5);
+    EXPECT_LT(most, 4);
+    EXPECT_GT(zipf.step_time_s, 1.2 * balanced.step_time_s);
+    EXPECT_LT(zipf.step_time_s, most * balanced.step_time_s);
+    EXPECT_GT(zipf.memory.stages[0].peak.count, balanced.memory.stages[0].peak.count);
+    m.moe = R"(, "imbalance": "zipf:1.0", "capacity_factor": 1.0)";   // padded rows are as many as balanced ones
+    EXPECT_NEAR(predict(m.make()).report.step_time_s, balanced.step_time_s, 0.05 * balanced.step_time_s);
+}
+
+TEST(Experts, SharesAreProportionalUntilAnExpertHasEveryToken) {
+    MoeSpec moe;
+    moe.experts = 4, moe.top_k = 2;
+    moe.imbalance = "list";
+    moe.imbalance_list = {8, 1, 1, 2};
+    const std::vector<double> shares = expert_shares(moe);   // the first cannot have more than every token once: half of all rows
+    EXPECT_DOUBLE_EQ(shares[0], 0.5);
+    EXPECT_DOUBLE_EQ(shares[1], 0.125);
+    EXPECT_DOUBLE_EQ(shares[3], 0.25);
+    EXPECT_DOUBLE_EQ(fullest_share(moe, 2), 2 * 0.625);
+    EXPECT_DOUBLE_EQ(fullest_share(moe, 4), 4 * 0.5);
+    moe.capacity_factor = 1;   // 100 tokens, 200 rows, 50 an expert: the first drops 50
+    EXPECT_EQ(expert_capacity(moe, 100), 50);
+    EXPECT_DOUBLE_EQ(dropped_share(moe, 100), 50.0 / 200);
+}
+
+TEST(Experts, SharedExpertsRunUnderTheDispatch) {
+    Mixture m;
+    m.dp = m.ep = 8, m.hidden = 2048, m.ffn = 1024, m.sequence = 4096, m.shared = 2;
+    m.cluster = R"({"preset": "dgx-h100", "nodes": 8, "devices_per_node": 1})";
+    const auto exposed = [&](const char* overlap) {
+        m.strategy = fmt::format(R"(, "overlap": {{"expert_parallel": {}}})", overlap);
+        return predict(m.make()).report.breakdown_s[static_cast<std::size_t>(Category::exposed_ep)];
+    };
+    const double apart = exposed("false"), under = exposed("true");
+    EXPECT_GT(apart, 0);
+    EXPECT_LT(under, 0.9 * apart);
+}
+
+TEST(Experts, OneCrossingToEachNode) {
+    // K copies on N nodes of g: at random a token meets N (1 - (1 - 1/N)^K) nodes, a share (N - 1)/N of them foreign.
+    Group g;
+    g.n = 64, g.nodes = 8, g.lanes = 8;
+    const FanOut free = fan_out(g, 8, 1, 1), limited = fan_out(g, 8, 8, 4);
+    EXPECT_NEAR(free.outside * 8, 7 * (1 - std::pow(7.0 / 8, 8)), 1e-12);
+    EXPECT_NEAR(limited.outside * 8, 4 * 7.0 / 8, 1e-12);
+    EXPECT_LT(free.outside, 7.0 / 8) << "a flat all-to-all";
+}
+
+double held_parameters(const Plan& plan) {
+    double sum = 0;
+    std::set<std::string> met;
+    for (const Buffer& b : plan.buffers)
+        if (b.kind == MemoryKind::parameters && met.insert(b.name).second)
+            sum += std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
+    return sum;
+}
+
+TEST(Experts, PlansHoldTheParametersTheirModelsPublish) {
+    for (const char* model : {"mixtral-8x7b", "mixtral-8x22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "qwen3-30b-a3b", "qwen3-235b-a22b", "grok-1"}) {
+        const std::string text = fmt::format(R"({{"model": {{"preset": "{}", "mtp_layers": 0}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+            "training": {{"global_batch_size": 1, "micro_batch_size": 1, "sequence_length": 128}}, "strategy": {{"framework": "fsdp", "zero_stage": 0}}}})", model);
+        ParseResult parsed = parse_scenario(text, {});
+        ASSERT_TRUE(parsed.scenario.has_value()) << model << to_text(parsed.problems);
+        EXPECT_EQ(held_parameters(lower(*parsed.scenario)), static_cast<double>(parameter_count(parsed.scenario->model))) << model;
+    }
+}
+
+TEST(Experts, AFurtherTokenAddsAProjectionALayerAndThreeNorms) {
+    Mixture m;
+    m.pp = 2;
+    const Plan without = lower(m.make());
+    m.model = R"(, "mtp_layers": 1)";
+    const Scenario s = m.make();
+    const Plan with = lower(s);
+    const double h = m.hidden, added = 2 * h * h + 3 * h + static_cast<double>(layer_parameters(s.model, m.layers - 1)) + m.vocab * h;   // the last: the embedding again, on the last stage
+    EXPECT_EQ(held_parameters(with) - held_parameters(without), added - m.vocab * h) << "counted by name: the embedding is one";
+    EXPECT_TRUE(verify(with).empty()) << to_text(verify(with));
+    bool shared = false;
+    for (const Communicator& c : with.communicators) shared = shared || c.name == "embedding";
+    EXPECT_TRUE(shared) << "both ends add to the embedding's gradient";
+}
+
+} // namespace
+} // namespace orrery::laws
