@@ -134,7 +134,7 @@ TEST(Experts, TheSameWorkHoweverItIsSplit) {
         EXPECT_EQ(routed_rows(plan), routed_rows(whole)) << c.dispatcher;
         // Under tensor parallelism nothing is computed twice; the router is divided with the tokens.
         EXPECT_NEAR(executed_flops(plan), executed_flops(whole), 0.02 * executed_flops(whole));   // causal shares of context ranks
-        if (c.cp == 1) EXPECT_DOUBLE_EQ(executed_flops(plan), executed_flops(whole));
+        if (c.cp == 1) { EXPECT_DOUBLE_EQ(executed_flops(plan), executed_flops(whole)); }
     }
 }
 
