@@ -15,9 +15,10 @@ Why collective_wait(const Run& run, std::int32_t lane, const CompiledOp& op) {
     const BundleClass& c = run.m.bundles[at(id)];
     for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
         const BundleMember& who = run.m.members[at(i)];
-        if (who.queue < 0 || run.queue(who.lane, who.queue).phase != QueuePhase::posted) return {Category::bubble, WaitCause::collective, who.lane};
+        if (who.queue < 0 || run.queue(who.lane, who.queue).phase != QueuePhase::posted)
+            return {Category::bubble, WaitCause::collective, who.lane};
     }
-    return {Category::bubble, WaitCause::collective, -1};   // all have come, for different things
+    return {Category::bubble, WaitCause::collective, -1}; // all have come, for different things
 }
 
 // A posted or started exchange: moving data, or the first partner that has not come.
@@ -41,7 +42,10 @@ bool moving(const Run& run, std::int32_t lane, std::int64_t index, Why& why) {
     if (op.kind == OpClass::sync) return false;
     const QueueState& Q = run.queue(lane, op.queue);
     if (Q.head != index) return false;
-    if (Q.phase == QueuePhase::running) { why = category_of(op, WaitCause::dependency, -1); return true; }
+    if (Q.phase == QueuePhase::running) {
+        why = category_of(op, WaitCause::dependency, -1);
+        return true;
+    }
     if (Q.phase != QueuePhase::moving) return false;
     why = op.kind == OpClass::exchange ? exchange_wait(run, lane, op) : category_of(op, WaitCause::collective, -1);
     return why.category != Category::bubble;
@@ -54,7 +58,8 @@ Why dependency_wait(const Run& run, std::int32_t lane, std::int64_t index) {
     if (run.any_unmet(lane, index, [&](std::int64_t on) {
             if (first < 0) first = on;
             return moving(run, lane, on, why);
-        })) return why;
+        }))
+        return why;
     if (first < 0) return {Category::other, WaitCause::host, -1};
     return follow(run, lane, first);
 }
@@ -65,16 +70,25 @@ Why follow(const Run& run, std::int32_t lane, std::int64_t index) {
         const CompiledOp& op = run.m.ops[at(run.slot(lane, index).op)];
         if (op.kind == OpClass::sync) return dependency_wait(run, lane, index);
         const QueueState& Q = run.queue(lane, op.queue);
-        if (Q.head != index) { index = Q.head; continue; }
+        if (Q.head != index) {
+            index = Q.head;
+            continue;
+        }
         switch (Q.phase) {
-        case QueuePhase::launching: case QueuePhase::empty: return {Category::other, WaitCause::host, -1};
-        case QueuePhase::waiting: return dependency_wait(run, lane, index);
-        case QueuePhase::running: return category_of(op, WaitCause::dependency, -1);
-        case QueuePhase::posted: case QueuePhase::moving: {
+        case QueuePhase::launching:
+        case QueuePhase::empty:
+            return {Category::other, WaitCause::host, -1};
+        case QueuePhase::waiting:
+            return dependency_wait(run, lane, index);
+        case QueuePhase::running:
+            return category_of(op, WaitCause::dependency, -1);
+        case QueuePhase::posted:
+        case QueuePhase::moving: {
             if (op.kind == OpClass::exchange) return exchange_wait(run, lane, op);
             return Q.phase == QueuePhase::moving ? category_of(op, WaitCause::collective, -1) : collective_wait(run, lane, op);
         }
-        case QueuePhase::held: break;
+        case QueuePhase::held:
+            break;
         }
         // An exchange that is not at the head of all its queues, or a shadow: go to what stands before one of its slots.
         std::int64_t main = op.kind == OpClass::shadow ? index - op.pattern : index;
@@ -84,7 +98,7 @@ Why follow(const Run& run, std::int32_t lane, std::int64_t index) {
             std::int64_t head = run.queue(lane, run.m.ops[at(run.slot(lane, main + k).op)].queue).head;
             if (head != main + k) before = head;
         }
-        if (before < 0) {   // at the head of all: the exchange's own queue says why
+        if (before < 0) { // at the head of all: the exchange's own queue says why
             if (index == main) return dependency_wait(run, lane, main);
             before = main;
         }

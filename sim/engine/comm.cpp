@@ -14,10 +14,15 @@ std::int64_t time_for(double bytes, double rate) { return static_cast<std::int64
 
 // Members may disagree about a size (uneven shards): the larger counts. About what they do they must agree.
 void propose(const Run& run, BundleState& b, std::int32_t cost) {
-    if (b.cost < 0) { b.cost = cost; return; }
+    if (b.cost < 0) {
+        b.cost = cost;
+        return;
+    }
     const BundleCost &have = run.m.bundle_costs[at(b.cost)], &offer = run.m.bundle_costs[at(cost)];
-    if (have.kind != offer.kind) b.mismatch = true;
-    else if (offer.payload > have.payload || (offer.payload == have.payload && cost < b.cost)) b.cost = cost;
+    if (have.kind != offer.kind)
+        b.mismatch = true;
+    else if (offer.payload > have.payload || (offer.payload == have.payload && cost < b.cost))
+        b.cost = cost;
 }
 
 std::int32_t channel_of(const Run& run, std::int32_t lane, const CompiledTransfer& t) {
@@ -72,7 +77,7 @@ void Run::start_bundle(std::int32_t id) {
     b.last = now;
     b.phase = BundlePhase::latency;
     std::int64_t after = cost.latency;
-    if (simple(*this, cost)) {   // nothing can change its rate: one event
+    if (simple(*this, cost)) { // nothing can change its rate: one event
         b.phase = BundlePhase::fluid;
         if (cost.payload > 0) after += time_for(cost.payload, cost.limit);
     }
@@ -83,19 +88,23 @@ void Run::bundle_event(std::int32_t id) {
     BundleState& b = bundles[at(id)];
     const BundleClass& c = m.bundles[at(id)];
     const BundleCost& cost = m.bundle_costs[at(b.cost)];
-    if (b.phase == BundlePhase::fluid || cost.payload <= 0) { finish_bundle(id); return; }
+    if (b.phase == BundlePhase::fluid || cost.payload <= 0) {
+        finish_bundle(id);
+        return;
+    }
     b.phase = BundlePhase::fluid;
     b.remaining = cost.payload;
     b.last = now;
     b.rate = b.cap = 0;
     b.busy = 0;
-    if (interferes) for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
-        std::int32_t lane = m.members[at(i)].lane;
-        ++lanes[at(lane)].fluids;
-        lane_fluids[at(lane)].push_back(id);
-        b.busy += lanes[at(lane)].busy;
-        mark(lane);
-    }
+    if (interferes)
+        for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
+            std::int32_t lane = m.members[at(i)].lane;
+            ++lanes[at(lane)].fluids;
+            lane_fluids[at(lane)].push_back(id);
+            b.busy += lanes[at(lane)].busy;
+            mark(lane);
+        }
     mark_bundle(id);
 }
 
@@ -109,13 +118,14 @@ void Run::finish_bundle(std::int32_t id) {
         b.sharing = -1;
         sharing_changed = true;
     }
-    if (interferes && m.bundle_costs[at(b.cost)].payload > 0) for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
-        std::int32_t lane = m.members[at(i)].lane;
-        --lanes[at(lane)].fluids;
-        auto& list = lane_fluids[at(lane)];
-        list.erase(std::find(list.begin(), list.end(), id));
-        mark(lane);
-    }
+    if (interferes && m.bundle_costs[at(b.cost)].payload > 0)
+        for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
+            std::int32_t lane = m.members[at(i)].lane;
+            --lanes[at(lane)].fluids;
+            auto& list = lane_fluids[at(lane)];
+            list.erase(std::find(list.begin(), list.end(), id));
+            mark(lane);
+        }
     std::int16_t main_queue[2] = {b.queue[0], b.queue[1]};
     b.phase = BundlePhase::idle;
     b.started[0] = b.started[1] = false;
@@ -123,7 +133,10 @@ void Run::finish_bundle(std::int32_t id) {
     b.cost = -1;
     for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
         const BundleMember& who = m.members[at(i)];
-        if (!c.channel) { complete(who.lane, who.queue); continue; }
+        if (!c.channel) {
+            complete(who.lane, who.queue);
+            continue;
+        }
         int q = main_queue[i - c.members_begin];
         mark(who.lane);
         if (--queue(who.lane, q).open == 0) complete(who.lane, q);
@@ -146,7 +159,10 @@ void set_rate(Run& run, std::int32_t id, double rate) {
     if (b.rate > 0) b.remaining = std::max(0.0, b.remaining - b.rate * (static_cast<double>(run.now - b.last) * 1e-12));
     b.last = run.now;
     b.rate = rate;
-    if (rate <= 0) { run.heap.remove(run.bundle_entity(id)); return; }   // a failed link: it never ends
+    if (rate <= 0) {
+        run.heap.remove(run.bundle_entity(id));
+        return;
+    } // a failed link: it never ends
     run.heap.set(run.bundle_entity(id), run.now + time_for(b.remaining, rate));
 }
 
@@ -163,9 +179,15 @@ void Run::settle_bundles() {
         double cap = std::min(b.busy > 0 ? cost.cap / (1 + m.interference.communication_slowdown) : cost.cap, cost.limit);
         if (cap == b.cap) continue;
         b.cap = cap;
-        if (cost.shared_begin == cost.shared_end) { set_rate(*this, id, cap); continue; }
+        if (cost.shared_begin == cost.shared_end) {
+            set_rate(*this, id, cap);
+            continue;
+        }
         sharing_changed = true;
-        if (b.sharing >= 0) { sharing.set_cap(b.sharing, cap); continue; }
+        if (b.sharing >= 0) {
+            sharing.set_cap(b.sharing, cap);
+            continue;
+        }
         Sharing::Use uses[64];
         std::vector<Sharing::Use> many;
         std::size_t n = at(cost.shared_end - cost.shared_begin);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <tuple>
 #include <unordered_map>
 
 namespace orrery {
@@ -25,20 +26,29 @@ Category communication_category(AxisMask axes, Phase phase) {
 
 namespace {
 
-constexpr int most_queues = 31;   // a slot's waiters are bits of a word, the host's is the last
+constexpr int most_queues = 31; // a slot's waiters are bits of a word, the host's is the last
 
 Category compute_category(Phase phase) {
     switch (phase) {
-    case Phase::forward: case Phase::backward_input: case Phase::backward_weight: return Category::compute;
-    case Phase::recompute: return Category::recompute;
-    case Phase::optimizer: return Category::optimizer;
-    case Phase::offload: return Category::offload;
-    case Phase::exchange: case Phase::gradient_reduce: case Phase::param_gather: break;
+    case Phase::forward:
+    case Phase::backward_input:
+    case Phase::backward_weight:
+        return Category::compute;
+    case Phase::recompute:
+        return Category::recompute;
+    case Phase::optimizer:
+        return Category::optimizer;
+    case Phase::offload:
+        return Category::offload;
+    case Phase::exchange:
+    case Phase::gradient_reduce:
+    case Phase::param_gather:
+        break;
     }
     return Category::other;
 }
 
-QueueId queue_served(const Op& op) {   // -1: none, or several
+QueueId queue_served(const Op& op) { // -1: none, or several
     if (const auto* work = std::get_if<Collective>(&op.work)) return queue_of(work->comm);
     return std::holds_alternative<Exchange>(op.work) || std::holds_alternative<HostSync>(op.work) ? QueueId{-1} : op.queue;
 }
@@ -46,13 +56,19 @@ QueueId queue_served(const Op& op) {   // -1: none, or several
 // One queue serves both: its order says already that the later waits.
 bool ordered(const Op& before, const Op& after) { return queue_served(before) >= 0 && queue_served(before) == queue_served(after); }
 
+bool same(const Collective& a, const Collective& b) {
+    return std::tie(a.kind, a.dtype, a.copies, a.groups, a.group_limit) == std::tie(b.kind, b.dtype, b.copies, b.groups, b.group_limit);
+}
+
 // Compiles one program: segments are kept for the whole plan, queues are the program's own.
 struct ProgramCompiler {
     Compilation& c;
     const Program& source;
     CompiledProgram out{};
-    std::vector<std::uint8_t> local = {};                            // plan queue -> local queue + 1
-    struct Known { std::int32_t first, last, segment; };
+    std::vector<std::uint8_t> local = {}; // plan queue -> local queue + 1
+    struct Known {
+        std::int32_t first, last, segment;
+    };
     std::unordered_map<std::int32_t, std::vector<Known>> known = {}; // by block
     std::vector<std::vector<std::int32_t>> position = {};            // by segment (from first_segment): op - first -> slot, -1 skipped
     std::int32_t first_segment = 0;
@@ -72,7 +88,7 @@ struct ProgramCompiler {
         for (std::size_t i = 0; i < list.size(); ++i) {
             const Pattern& o = list[i];
             if (o.transfer != p.transfer || o.bytes != p.bytes) continue;
-            if (p.transfer || (o.collective.kind == p.collective.kind && o.collective.dtype == p.collective.dtype && o.collective.copies == p.collective.copies)) return static_cast<std::int32_t>(i);
+            if (p.transfer || same(o.collective, p.collective)) return static_cast<std::int32_t>(i);
         }
         list.push_back(p);
         return static_cast<std::int32_t>(list.size() - 1);
@@ -85,7 +101,7 @@ struct ProgramCompiler {
         o.category = static_cast<std::uint8_t>(communication_category(c.plan.communicators[at(work.comm)].axes, op.phase));
         o.queue = queue(queue_of(work.comm));
         o.pattern = pattern(work.comm, {false, work, work.bytes});
-        o.host = c.costs.launch.ps;   // NCCL launches one kernel
+        o.host = c.costs.launch.ps; // NCCL launches one kernel
         c.machine.ops.push_back(o);
     }
 
@@ -94,8 +110,10 @@ struct ProgramCompiler {
         std::vector<Transfer> merged;
         for (const Transfer& t : work.transfers) {
             auto same = std::find_if(merged.begin(), merged.end(), [&](const Transfer& m) { return m.comm == t.comm && m.send == t.send; });
-            if (same != merged.end()) same->bytes += t.bytes;
-            else merged.push_back(t);
+            if (same != merged.end())
+                same->bytes += t.bytes;
+            else
+                merged.push_back(t);
         }
         std::vector<std::uint8_t> queues;
         o.kind = OpClass::exchange;
@@ -111,7 +129,13 @@ struct ProgramCompiler {
             c.machine.transfers.push_back({q, t.send, pattern(t.comm, {true, {}, t.bytes})});
             o.category = static_cast<std::uint8_t>(communication_category(c.plan.communicators[at(t.comm)].axes, op.phase));
         }
-        if (queues.empty()) { o.kind = OpClass::timed; o.duration = 0; o.queue = queue(op.queue); c.machine.ops.push_back(o); return; }
+        if (queues.empty()) {
+            o.kind = OpClass::timed;
+            o.duration = 0;
+            o.queue = queue(op.queue);
+            c.machine.ops.push_back(o);
+            return;
+        }
         if (queues.size() > 16) engine_bug("an exchange occupies too many queues", source.stage, static_cast<std::int64_t>(queues.size()));
         o.slots = static_cast<std::uint8_t>(queues.size());
         o.queue = queues[0];
@@ -133,14 +157,16 @@ struct ProgramCompiler {
         o.host = op.queue == host_queue ? 0 : c.costs.launch.ps * cost.kernels;
         o.queue = queue(op.queue);
         o.category = static_cast<std::uint8_t>(op.queue == compute_queue ? compute_category(op.phase)
-                                               : std::holds_alternative<Copy>(op.work) ? Category::offload : Category::other);
+                                               : std::holds_alternative<Copy>(op.work) && op.phase == Phase::offload ? Category::offload
+                                                                                                                     : Category::other);
         if (o.duration < 0) engine_bug("an op's duration is negative", source.stage, o.source);
         c.machine.ops.push_back(o);
     }
 
     std::int32_t segment(const Action& a) {
         auto& list = known[a.block];
-        for (const Known& k : list) if (k.first == a.first && k.last == a.last) return k.segment;
+        for (const Known& k : list)
+            if (k.first == a.first && k.last == a.last) return k.segment;
         const Block& block = c.plan.blocks[at(a.block)];
         Machine& m = c.machine;
         auto id = static_cast<std::int32_t>(m.segments.size());
@@ -160,10 +186,16 @@ struct ProgramCompiler {
                 if (!ordered(block.ops[at(d)], op) && distance < m.window) m.deps.push_back(distance);
             }
             o.deps_count = static_cast<std::int16_t>(static_cast<std::int32_t>(m.deps.size()) - o.deps_begin);
-            if (const auto* work = std::get_if<Collective>(&op.work)) add_collective(op, *work, o);
-            else if (const auto* exchange = std::get_if<Exchange>(&op.work)) add_exchange(op, *exchange, o);
-            else if (std::holds_alternative<HostSync>(op.work)) { o.kind = OpClass::sync; o.category = static_cast<std::uint8_t>(Category::other); m.ops.push_back(o); }
-            else add_timed(op, o);
+            if (const auto* work = std::get_if<Collective>(&op.work))
+                add_collective(op, *work, o);
+            else if (const auto* exchange = std::get_if<Exchange>(&op.work))
+                add_exchange(op, *exchange, o);
+            else if (std::holds_alternative<HostSync>(op.work)) {
+                o.kind = OpClass::sync;
+                o.category = static_cast<std::uint8_t>(Category::other);
+                m.ops.push_back(o);
+            } else
+                add_timed(op, o);
         }
         m.segments[at(id)].end = static_cast<std::int32_t>(m.ops.size());
         position.push_back(std::move(slot));
@@ -191,7 +223,8 @@ struct ProgramCompiler {
                 if (here < 0 || there < 0) continue;
                 std::int64_t distance = base[at(a)] + here - base[at(on)] - there + (dep.on_action < 0 ? out.step_slots : 0);
                 if (distance <= 0) engine_bug("an action depends on a later one", a, dep.on_action);
-                if (distance < m.window) m.action_deps.push_back({here, static_cast<std::int32_t>(distance)});   // farther back the host has waited for it
+                if (distance < m.window)
+                    m.action_deps.push_back({here, static_cast<std::int32_t>(distance)}); // farther back the host has waited for it
             }
             action.deps_end = static_cast<std::int32_t>(m.action_deps.size());
             std::stable_sort(m.action_deps.begin() + action.deps_begin, m.action_deps.end(),
@@ -206,8 +239,9 @@ struct ProgramCompiler {
         seen.reserve(out.actions.size());
         auto same = [&](const CompiledAction& x, const CompiledAction& y) {
             if (x.segment != y.segment || x.deps_end - x.deps_begin != y.deps_end - y.deps_begin) return false;
-            return std::equal(deps.begin() + x.deps_begin, deps.begin() + x.deps_end, deps.begin() + y.deps_begin,
-                              [](const CompiledDep& p, const CompiledDep& q) { return p.position == q.position && p.distance == q.distance; });
+            return std::equal(
+                deps.begin() + x.deps_begin, deps.begin() + x.deps_end, deps.begin() + y.deps_begin,
+                [](const CompiledDep& p, const CompiledDep& q) { return p.position == q.position && p.distance == q.distance; });
         };
         for (std::size_t a = 0; a < out.actions.size(); ++a) {
             CompiledAction& action = out.actions[a];

@@ -21,7 +21,9 @@ std::string rank_name(const Run& run, std::int32_t lane) {
     return "rank " + std::to_string(l.rank) + (l.ranks > 1 ? " and " + std::to_string(l.ranks - 1) + " like it" : "");
 }
 
-const std::string& comm_name(const Run& run, std::int32_t bundle) { return run.m.plan->communicators[at(run.m.bundles[at(bundle)].comm)].name; }
+const std::string& comm_name(const Run& run, std::int32_t bundle) {
+    return run.m.plan->communicators[at(run.m.bundles[at(bundle)].comm)].name;
+}
 
 std::string where(const Run& run, std::int32_t lane) {
     std::int64_t head = run.lanes[at(lane)].oldest;
@@ -47,7 +49,8 @@ std::string partners(const Run& run, std::int32_t lane, std::int64_t index) {
         int other = t.send ? 1 : 0;
         if (run.bundles[at(id)].started[other]) continue;
         const BundleMember& who = run.m.members[at(run.m.bundles[at(id)].members_begin + other)];
-        return std::string(t.send ? "the receive of " : "the send of ") + rank_name(run, who.lane) + " on communicator " + comm_name(run, id) + where(run, who.lane);
+        return std::string(t.send ? "the receive of " : "the send of ") + rank_name(run, who.lane) + " on communicator " +
+               comm_name(run, id) + where(run, who.lane);
     }
     return "its partners";
 }
@@ -65,7 +68,10 @@ bool describe(const Run& run, std::int32_t lane, Blocked& out) {
     }
     if (l.oldest >= l.issued) return false;
     std::int64_t on = -1;
-    run.any_unmet(lane, l.oldest, [&](std::int64_t d) { on = d; return true; });
+    run.any_unmet(lane, l.oldest, [&](std::int64_t d) {
+        on = d;
+        return true;
+    });
     out = {run.m.lanes[at(lane)].rank, op_name(run, lane, l.oldest), on < 0 ? "its place in its queues" : op_name(run, lane, on)};
     return true;
 }

@@ -15,7 +15,7 @@ Classes number(const std::vector<std::uint64_t>& colours, const std::vector<char
     Classes c;
     c.of.assign(colours.size(), -1);
     std::size_t buckets = std::bit_ceil(colours.size() * 2 + 2);
-    std::vector<std::int32_t> table(buckets, -1);   // class at each place, open addressing
+    std::vector<std::int32_t> table(buckets, -1); // class at each place, open addressing
     for (std::size_t i = 0; i < colours.size(); ++i) {
         if (!used.empty() && !used[i]) continue;
         std::size_t at = colours[i] & (buckets - 1);
@@ -77,7 +77,7 @@ Folding fold(const FoldGraph& g) {
         f.bundles = number(bundle, {});
         f.links = number(link, used);
         int now = f.ranks.count() + f.bundles.count() + f.links.count();
-        if (now == before) return f;   // a round only ever splits: the same count is the same partition
+        if (now == before) return f; // a round only ever splits: the same count is the same partition
         before = now;
         refine(g, tags, f, rank, bundle, link);
     }

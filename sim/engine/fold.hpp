@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-constexpr std::uint64_t mix(std::uint64_t x) {   // splitmix64's finaliser
+constexpr std::uint64_t mix(std::uint64_t x) { // splitmix64's finaliser
     x += 0x9e3779b97f4a7c15ull;
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
     x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
@@ -19,11 +19,16 @@ constexpr std::uint64_t mix(std::uint64_t a, std::uint64_t b) { return mix(a ^ (
 // Bundles are the hubs: each names its ranks and its links. The ranks of a directed bundle have roles by their place. A link edge has
 // a tag, an index in `tags`: which loads (variant) and how much.
 struct FoldGraph {
-    std::vector<std::uint64_t> rank, bundle, link;               // first colours
-    std::vector<char> directed;                                  // by bundle
-    struct Tag { std::int32_t variant; double load; };
-    struct LinkEdge { std::int32_t link, tag; };
-    std::vector<std::int32_t> rank_begin{0}, link_begin{0};      // by bundle, one more than bundles
+    std::vector<std::uint64_t> rank, bundle, link; // first colours
+    std::vector<char> directed;                    // by bundle
+    struct Tag {
+        std::int32_t variant;
+        double load;
+    };
+    struct LinkEdge {
+        std::int32_t link, tag;
+    };
+    std::vector<std::int32_t> rank_begin{0}, link_begin{0}; // by bundle, one more than bundles
     std::vector<std::int32_t> rank_edges;
     std::vector<LinkEdge> link_edges;
     std::vector<Tag> tags;
@@ -31,15 +36,18 @@ struct FoldGraph {
 
 // Classes numbered in order of their first member.
 struct Classes {
-    std::vector<std::int32_t> of;       // vertex -> class; -1: a link nothing loads
-    std::vector<std::int32_t> first;    // class -> its first vertex
+    std::vector<std::int32_t> of;    // vertex -> class; -1: a link nothing loads
+    std::vector<std::int32_t> first; // class -> its first vertex
     std::vector<std::int32_t> size;
     int count() const { return static_cast<int>(first.size()); }
 };
 
-struct Folding { Classes ranks, bundles, links; int rounds = 0; };
+struct Folding {
+    Classes ranks, bundles, links;
+    int rounds = 0;
+};
 
 Folding fold(const FoldGraph& graph);
-Folding keep_apart(const FoldGraph& graph);   // every vertex its own class: the unfolded run
+Folding keep_apart(const FoldGraph& graph); // every vertex its own class: the unfolded run
 
 } // namespace orrery

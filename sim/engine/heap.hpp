@@ -10,7 +10,10 @@ namespace orrery {
 
 class EventHeap {
   public:
-    struct Event { std::int64_t time; std::int32_t entity; };
+    struct Event {
+        std::int64_t time;
+        std::int32_t entity;
+    };
 
     explicit EventHeap(std::size_t entities) : place_(entities, -1) {}
     bool empty() const { return heap_.empty(); }
@@ -23,17 +26,24 @@ class EventHeap {
         if (at < 0) {
             heap_.push_back({});
             up(heap_.size() - 1, {time, entity});
-        } else if (time < heap_[index(at)].time) up(index(at), {time, entity});
-        else down(index(at), {time, entity});
+        } else if (time < heap_[index(at)].time)
+            up(index(at), {time, entity});
+        else
+            down(index(at), {time, entity});
     }
 
     void pop() { erase(0); }
-    void remove(std::int32_t entity) { if (place_[index(entity)] >= 0) erase(index(place_[index(entity)])); }
+    void remove(std::int32_t entity) {
+        if (place_[index(entity)] >= 0) erase(index(place_[index(entity)]));
+    }
 
   private:
     static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
     static bool before(const Event& a, const Event& b) { return a.time != b.time ? a.time < b.time : a.entity < b.entity; }
-    void put(std::size_t at, const Event& e) { heap_[at] = e; place_[index(e.entity)] = static_cast<std::int32_t>(at); }
+    void put(std::size_t at, const Event& e) {
+        heap_[at] = e;
+        place_[index(e.entity)] = static_cast<std::int32_t>(at);
+    }
 
     void up(std::size_t at, const Event& e) {
         while (at > 0) {
@@ -50,7 +60,8 @@ class EventHeap {
             std::size_t child = at * 4 + 1;
             if (child >= n) break;
             std::size_t least = child, end = child + 4 < n ? child + 4 : n;
-            for (std::size_t k = child + 1; k < end; ++k) if (before(heap_[k], heap_[least])) least = k;
+            for (std::size_t k = child + 1; k < end; ++k)
+                if (before(heap_[k], heap_[least])) least = k;
             if (!before(heap_[least], e)) break;
             put(at, heap_[least]);
             at = least;
@@ -63,12 +74,14 @@ class EventHeap {
         Event last = heap_.back();
         heap_.pop_back();
         if (at == heap_.size()) return;
-        if (at > 0 && before(last, heap_[(at - 1) / 4])) up(at, last);
-        else down(at, last);
+        if (at > 0 && before(last, heap_[(at - 1) / 4]))
+            up(at, last);
+        else
+            down(at, last);
     }
 
     std::vector<Event> heap_;
-    std::vector<std::int32_t> place_;   // entity -> place in the heap, -1: no event
+    std::vector<std::int32_t> place_; // entity -> place in the heap, -1: no event
 };
 
 } // namespace orrery

@@ -24,14 +24,14 @@ struct Costs {
     // Optional. Ranks of one shape (a communicator's, or a transfer's two ends) cost the same: only one of them is asked for.
     std::function<std::uint64_t(std::span<const int>)> shape;
     Interference interference;
-    Time launch;                        // host time of one kernel launch
+    Time launch; // host time of one kernel launch
 };
 
 // The links, and what the scenario's perturbations made of them and of the ranks.
 struct Wires {
-    std::vector<double> capacity;       // by LinkId, bytes per second
-    std::vector<double> slowness;       // by rank: compute takes so many times as long; empty: 1 for all
-    double jitter = 0;                  // sigma of the logarithm of each compute op's duration
+    std::vector<double> capacity; // by LinkId, bytes per second
+    std::vector<double> slowness; // by rank: compute takes so many times as long; empty: 1 for all
+    double jitter = 0;            // sigma of the logarithm of each compute op's duration
     std::uint64_t seed = 0;
 };
 
@@ -39,101 +39,129 @@ enum class OpClass : std::uint8_t { timed, collective, exchange, shadow, sync };
 
 // One issue slot of a segment. An exchange takes a slot for each queue it occupies: itself, then shadows.
 struct CompiledOp {
-    std::int64_t duration = 0;          // timed: ps, alone on an unperturbed device
-    std::int64_t host = 0;              // ps of the host to launch it
-    std::int32_t deps_begin = 0;        // in Machine::deps
+    std::int64_t duration = 0;   // timed: ps, alone on an unperturbed device
+    std::int64_t host = 0;       // ps of the host to launch it
+    std::int32_t deps_begin = 0; // in Machine::deps
     std::int16_t deps_count = 0;
     OpClass kind = OpClass::timed;
-    std::uint8_t queue = 0;             // local queue of the program; 0 is compute
-    std::uint8_t category = 0;          // of the time it takes, where it is waited for or runs
-    std::uint8_t slots = 1;             // exchange: queues it occupies
-    std::int16_t transfers = 0;         // exchange
-    std::int32_t pattern = -1;          // collective: index among its communicator's patterns; exchange: first transfer; shadow: distance to its exchange
-    std::int32_t source = -1;           // index in the plan's block
+    std::uint8_t queue = 0;     // local queue of the program; 0 is compute
+    std::uint8_t category = 0;  // of the time it takes, where it is waited for or runs
+    std::uint8_t slots = 1;     // exchange: queues it occupies
+    std::int16_t transfers = 0; // exchange
+    std::int32_t pattern =
+        -1; // collective: index among its communicator's patterns; exchange: first transfer; shadow: distance to its exchange
+    std::int32_t source = -1; // index in the plan's block
 };
 
-struct CompiledTransfer { std::uint8_t queue; bool send; std::int32_t pattern; };
+struct CompiledTransfer {
+    std::uint8_t queue;
+    bool send;
+    std::int32_t pattern;
+};
 
 // A run of ops of a block as actions execute it, dependencies inside it only.
-struct Segment { std::int32_t begin = 0, end = 0, block = 0; };
+struct Segment {
+    std::int32_t begin = 0, end = 0, block = 0;
+};
 
-struct CompiledDep { std::int32_t position, distance; };   // slot in the segment; how many issue slots back
+struct CompiledDep {
+    std::int32_t position, distance;
+}; // slot in the segment; how many issue slots back
 
 struct CompiledAction {
     std::int32_t segment = 0;
-    std::int32_t deps_begin = 0, deps_end = 0;   // in Machine::action_deps, by position
-    std::int32_t signature = 0;                  // equal for actions that cannot be told apart by time
+    std::int32_t deps_begin = 0, deps_end = 0; // in Machine::action_deps, by position
+    std::int32_t signature = 0;                // equal for actions that cannot be told apart by time
 };
 
 struct CompiledProgram {
     std::int16_t stage = 0;
     std::vector<CompiledAction> actions;
-    std::vector<QueueId> queues;        // local queue -> queue of the plan; [0] is compute
-    std::int64_t step_slots = 0;        // issue slots of a step
+    std::vector<QueueId> queues; // local queue -> queue of the plan; [0] is compute
+    std::int64_t step_slots = 0; // issue slots of a step
     std::int64_t step_ops = 0;
     double flops = 0;
 };
 
 // A bundle class: an instance of a communicator, or (channel) the link from a member of it to the next, for transfers.
-struct BundleMember { std::int32_t lane; std::int16_t queue; };
+struct BundleMember {
+    std::int32_t lane;
+    std::int16_t queue;
+};
 struct BundleClass {
     CommId comm = 0;
-    bool channel = false;               // members: sender, receiver
+    bool channel = false; // members: sender, receiver
     std::int32_t twins = 1;
     std::int32_t members_begin = 0, members_end = 0;
-    std::int32_t costs = 0;             // first of its communicator's patterns in Machine::bundle_costs
+    std::int32_t costs = 0; // first of its communicator's patterns in Machine::bundle_costs
 };
 
-struct LinkWeight { std::int32_t link; double weight; };   // link class; bytes on one of its links per payload byte, twins summed
+struct LinkWeight {
+    std::int32_t link;
+    double weight;
+}; // link class; bytes on one of its links per payload byte, twins summed
 
 struct BundleCost {
     std::int64_t latency = 0;
     double payload = 0;
-    double cap = 0;                               // of its protocol, and of its links for one instance: what interference slows
-    double limit = 0;                             // what its links leave for each of its twins
-    std::int32_t uses_begin = 0, uses_end = 0;    // in Machine::uses: every link class it loads
-    std::int32_t shared_begin = 0, shared_end = 0;// in Machine::shared: those that others can saturate with it
-    std::uint8_t kind = 0;                        // members must agree: collective kind, or 255 for a transfer
+    double cap = 0;                                // of its protocol, and of its links for one instance: what interference slows
+    double limit = 0;                              // what its links leave for each of its twins
+    std::int32_t uses_begin = 0, uses_end = 0;     // in Machine::uses: every link class it loads
+    std::int32_t shared_begin = 0, shared_end = 0; // in Machine::shared: those that others can saturate with it
+    std::uint8_t kind = 0;                         // members must agree: collective kind, or 255 for a transfer
 };
 
 struct MachineLane {
     std::int32_t rank = 0, ranks = 1, program = 0;
     double slowness = 1;
-    std::int32_t queues = 0;            // first of its queues among all lanes'
+    std::int32_t queues = 0; // first of its queues among all lanes'
 };
 
-struct LaneComm { std::int32_t collective = -1, send = -1, receive = -1; };   // bundle classes of one lane's communicator queue
+struct LaneComm {
+    std::int32_t collective = -1, send = -1, receive = -1;
+}; // bundle classes of one lane's communicator queue
 
-struct MachineLink { LinkId link = 0; std::int32_t twins = 1; double capacity = 0; };
+struct MachineLink {
+    LinkId link = 0;
+    std::int32_t twins = 1;
+    double capacity = 0;
+};
 
 struct Machine {
     const Plan* plan = nullptr;
     Interference interference;
     double jitter = 0;
     std::uint64_t seed = 0;
-    std::int64_t window = 1008;         // how many slots the host runs ahead: CUDA's launch queue, less an exchange's extra slots
+    std::int64_t window = 1008; // how many slots the host runs ahead: CUDA's launch queue, less an exchange's extra slots
 
     std::vector<CompiledOp> ops;
-    std::vector<std::int32_t> deps;     // distances back in issue order
+    std::vector<std::int32_t> deps; // distances back in issue order
     std::vector<CompiledDep> action_deps;
     std::vector<CompiledTransfer> transfers;
     std::vector<Segment> segments;
     std::vector<CompiledProgram> programs;
 
     std::vector<MachineLane> lanes;
-    std::vector<LaneComm> lane_comms;   // by lane queue
+    std::vector<LaneComm> lane_comms; // by lane queue
     std::vector<std::int32_t> lane_of_rank;
     std::vector<BundleClass> bundles;
     std::vector<BundleMember> members;
     std::vector<BundleCost> bundle_costs;
     std::vector<LinkWeight> uses, shared;
-    std::vector<double> shared_capacity;// of the link classes Machine::shared names
+    std::vector<double> shared_capacity; // of the link classes Machine::shared names
     std::vector<MachineLink> links;
 
-    std::int32_t queue_count() const { return lanes.empty() ? 0 : lanes.back().queues + static_cast<std::int32_t>(programs[static_cast<std::size_t>(lanes.back().program)].queues.size()); }
+    std::int32_t queue_count() const {
+        return lanes.empty() ? 0
+                             : lanes.back().queues +
+                                   static_cast<std::int32_t>(programs[static_cast<std::size_t>(lanes.back().program)].queues.size());
+    }
 };
 
-struct CompileOptions { bool fold = true; bool launch_blocking = false; };
+struct CompileOptions {
+    bool fold = true;
+    bool launch_blocking = false;
+};
 
 Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options = {});
 Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric);

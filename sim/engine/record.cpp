@@ -89,7 +89,9 @@ void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle) {
 
 void record_wait(Recorder& r, const Run& run, std::int32_t lane, bool idle, const Why& why) {
     auto& record = r.lanes[at(lane)];
-    if (idle == record.idle && (!idle || (why.category == record.why.category && why.cause == record.why.cause && why.peer == record.why.peer))) return;
+    if (idle == record.idle &&
+        (!idle || (why.category == record.why.category && why.cause == record.why.cause && why.peer == record.why.peer)))
+        return;
     close_wait(r, run, lane);
     record.idle = idle;
     record.why = why;
@@ -102,7 +104,8 @@ void record_step_end(Recorder& r, const Run& run, std::int32_t lane) {
     close_wait(r, run, lane);
     record.idle_since = run.now;
     record.step_ends.push_back(run.now);
-    auto old = std::find_if(record.spans.begin(), record.spans.end(), [&](const Recorder::Raw& s) { return s.step >= run.lanes[at(lane)].steps_done; });
+    auto old = std::find_if(record.spans.begin(), record.spans.end(),
+                            [&](const Recorder::Raw& s) { return s.step >= run.lanes[at(lane)].steps_done; });
     r.dropped[at(lane)] += old - record.spans.begin();
     record.spans.erase(record.spans.begin(), old);
 }
@@ -121,7 +124,8 @@ void name_ops(Trace& t, const Machine& m) {
                 op.layer = source.layer;
                 op.flops = flops(source.work).count;
                 if (const auto* c = std::get_if<Collective>(&source.work)) op.bytes = c->bytes.count;
-                if (const auto* x = std::get_if<Exchange>(&source.work)) for (const Transfer& part : x->transfers) op.bytes += part.send ? part.bytes.count : 0;
+                if (const auto* x = std::get_if<Exchange>(&source.work))
+                    for (const Transfer& part : x->transfers) op.bytes += part.send ? part.bytes.count : 0;
             }
             t.ops.push_back(std::move(op));
         }
@@ -138,8 +142,10 @@ void name_waits(std::vector<Span>& spans, const std::vector<Category>& categorie
     }
     for (std::size_t i = 0; i < spans.size(); ++i) {
         if (spans[i].kind != SpanKind::wait || categories[i] != Category::bubble) continue;
-        if (spans[i].end <= first) spans[i].cause = WaitCause::warm_up;
-        else if (spans[i].begin >= last) spans[i].cause = WaitCause::drain;
+        if (spans[i].end <= first)
+            spans[i].cause = WaitCause::warm_up;
+        else if (spans[i].begin >= last)
+            spans[i].cause = WaitCause::drain;
     }
 }
 
@@ -155,11 +161,12 @@ Trace trace_of(const Recorder& r, const Run& run, std::int32_t step) {
     name_ops(t, m);
     std::int64_t origin = INT64_MAX;
     for (const auto& record : r.lanes) origin = std::min(origin, step > 1 ? record.step_ends[at(step - 2)] : 0);
-    std::vector<std::vector<std::int32_t>> number(m.lanes.size());   // raw span -> its place in the trace
+    std::vector<std::vector<std::int32_t>> number(m.lanes.size()); // raw span -> its place in the trace
     for (std::size_t l = 0; l < m.lanes.size(); ++l) {
         const auto& record = r.lanes[l];
         std::vector<std::int32_t> order;
-        for (std::size_t i = 0; i < record.spans.size(); ++i) if (record.spans[i].step == step) order.push_back(static_cast<std::int32_t>(i));
+        for (std::size_t i = 0; i < record.spans.size(); ++i)
+            if (record.spans[i].step == step) order.push_back(static_cast<std::int32_t>(i));
         std::stable_sort(order.begin(), order.end(), [&](std::int32_t x, std::int32_t y) {
             const Span &a = record.spans[at(x)].span, &b = record.spans[at(y)].span;
             return std::tie(a.queue, a.begin.ps, a.end.ps) < std::tie(b.queue, b.begin.ps, b.end.ps);

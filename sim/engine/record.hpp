@@ -8,23 +8,29 @@
 namespace orrery {
 
 struct Recorder {
-    struct Raw { Span span; std::int32_t step; Category category; };
+    struct Raw {
+        Span span;
+        std::int32_t step;
+        Category category;
+    };
     struct LaneRecord {
         std::vector<Raw> spans;
         bool idle = false;
         Why why;
         std::int64_t idle_since = 0;
-        std::vector<std::int64_t> step_ends;   // times; [k]: its step k + 1 had ended
+        std::vector<std::int64_t> step_ends; // times; [k]: its step k + 1 had ended
     };
-    struct RawFlow { std::int32_t from_lane, from, to_lane, to, step; };
+    struct RawFlow {
+        std::int32_t from_lane, from, to_lane, to, step;
+    };
     std::vector<LaneRecord> lanes;
-    std::vector<RawFlow> flows;                // spans by number since the start: dropped ones count
-    std::vector<std::int64_t> dropped;         // by lane
-    std::vector<std::int64_t> started;         // by bundle
+    std::vector<RawFlow> flows;        // spans by number since the start: dropped ones count
+    std::vector<std::int64_t> dropped; // by lane
+    std::vector<std::int64_t> started; // by bundle
     explicit Recorder(const Machine& m) : lanes(m.lanes.size()), dropped(m.lanes.size(), 0), started(m.bundles.size(), 0) {}
 };
 
-void record_end(Recorder& r, const Run& run, std::int32_t lane, int q);             // a timed op ends
+void record_end(Recorder& r, const Run& run, std::int32_t lane, int q); // a timed op ends
 void record_start(Recorder& r, const Run& run, std::int32_t bundle);
 void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle);
 void record_wait(Recorder& r, const Run& run, std::int32_t lane, bool idle, const Why& why);

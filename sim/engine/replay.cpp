@@ -8,7 +8,8 @@ namespace {
 
 std::int64_t position(const Run& run, std::size_t lane) {
     const LaneState& l = run.lanes[lane];
-    return static_cast<std::int64_t>(l.step) * static_cast<std::int64_t>(run.program(static_cast<std::int64_t>(lane)).actions.size()) + l.action;
+    return static_cast<std::int64_t>(l.step) * static_cast<std::int64_t>(run.program(static_cast<std::int64_t>(lane)).actions.size()) +
+           l.action;
 }
 
 void keep(Replay& r, Run& run, std::int64_t period) {
@@ -31,17 +32,19 @@ std::int64_t periods_left(const Run& run, std::size_t lane, std::int64_t shift) 
     const LaneState& l = run.lanes[lane];
     const auto& actions = run.program(static_cast<std::int64_t>(lane)).actions;
     std::int64_t oldest = l.oldest < l.issued ? run.slot(static_cast<std::int64_t>(lane), l.oldest).action : l.action;
-    if (oldest > l.action || oldest < shift) return 0;   // still in the step before, or in its first period
+    if (oldest > l.action || oldest < shift) return 0; // still in the step before, or in its first period
     std::int64_t a = oldest, end = static_cast<std::int64_t>(actions.size());
     while (a < end && actions[at(a)].signature == actions[at(a - shift)].signature) ++a;
     return a <= l.action ? 0 : (a - 1 - l.action) / shift;
 }
 
-void move_lane(Run& run, std::size_t lane, std::int64_t actions, const std::array<std::int64_t, account_count>& before, std::int64_t periods) {
+void move_lane(Run& run, std::size_t lane, std::int64_t actions, const std::array<std::int64_t, account_count>& before,
+               std::int64_t periods) {
     LaneState& l = run.lanes[lane];
     const auto& list = run.program(static_cast<std::int64_t>(lane)).actions;
     std::int32_t into = l.dep_cursor - list[at(l.action)].deps_begin;
-    for (std::int64_t i = l.oldest; i < l.issued; ++i) run.slot(static_cast<std::int64_t>(lane), i).action += static_cast<std::int32_t>(actions);
+    for (std::int64_t i = l.oldest; i < l.issued; ++i)
+        run.slot(static_cast<std::int64_t>(lane), i).action += static_cast<std::int32_t>(actions);
     l.action += static_cast<std::int32_t>(actions);
     l.dep_cursor = list[at(l.action)].deps_begin + into;
     for (std::size_t k = 0; k < account_count; ++k) l.account[k] += periods * (l.account[k] - before[k]);
@@ -78,7 +81,7 @@ void consider_skip(Replay& r, Run& run) {
             r.seen.clear();
             return;
         }
-        r.rest_until = r.anchors + 8;   // a snapshot costs about as much as running to the next anchor or two
+        r.rest_until = r.anchors + 8; // a snapshot costs about as much as running to the next anchor or two
     }
     std::uint64_t print = fingerprint(run);
     auto [it, fresh] = r.seen.try_emplace(print, r.anchors);

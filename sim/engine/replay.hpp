@@ -11,14 +11,14 @@
 namespace orrery {
 
 struct Replay {
-    std::unordered_map<std::uint64_t, std::int64_t> seen;   // fingerprint -> anchor
+    std::unordered_map<std::uint64_t, std::int64_t> seen; // fingerprint -> anchor
     std::int64_t anchors = 0;
-    std::int64_t rest_until = 0;                             // anchors to let pass after a candidate that failed
+    std::int64_t rest_until = 0; // anchors to let pass after a candidate that failed
     // The candidate: its state, to be met again at anchor `target`.
     std::int64_t target = -1, time = 0;
     std::uint64_t events = 0;
     std::vector<std::uint64_t> words, scratch;
-    std::vector<std::int64_t> positions;                     // by lane: actions issued
+    std::vector<std::int64_t> positions; // by lane: actions issued
     std::vector<std::array<std::int64_t, account_count>> accounts;
     std::vector<std::int64_t> completions;
 };

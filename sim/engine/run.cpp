@@ -28,7 +28,8 @@ std::int64_t duration_of(const Run& run, std::int32_t lane, const Slot& s) {
     if (op.queue != 0) return op.duration;
     double factor = l.slowness;
     if (run.m.jitter > 0) {
-        std::uint64_t key = mix(mix(run.m.seed, static_cast<std::uint64_t>(l.rank)), mix(static_cast<std::uint64_t>(s.action), static_cast<std::uint64_t>(op.source)));
+        std::uint64_t key = mix(mix(run.m.seed, static_cast<std::uint64_t>(l.rank)),
+                                mix(static_cast<std::uint64_t>(s.action), static_cast<std::uint64_t>(op.source)));
         factor *= std::exp(run.m.jitter * normal(key) - run.m.jitter * run.m.jitter / 2);
     }
     return factor == 1 ? op.duration : stretched(op.duration, factor);
@@ -42,10 +43,12 @@ Run::Run(const Machine& machine, const SimulateOptions& how)
       sharing(machine.shared_capacity), lane_fluids(machine.lanes.size()) {
     for (std::size_t l = 0; l < lanes.size(); ++l) {
         queue_lane.insert(queue_lane.end(), program(static_cast<std::int64_t>(l)).queues.size(), static_cast<std::int32_t>(l));
-        if (!program(static_cast<std::int64_t>(l)).actions.empty()) lanes[l].dep_cursor = program(static_cast<std::int64_t>(l)).actions[0].deps_begin;
-        if (program(static_cast<std::int64_t>(l)).step_slots == 0) lanes[l].steps_done = INT32_MAX;   // it does nothing
+        if (!program(static_cast<std::int64_t>(l)).actions.empty())
+            lanes[l].dep_cursor = program(static_cast<std::int64_t>(l)).actions[0].deps_begin;
+        if (program(static_cast<std::int64_t>(l)).step_slots == 0) lanes[l].steps_done = INT32_MAX; // it does nothing
     }
-    for (std::size_t l = lanes.size(); l-- > 0;) if (program(static_cast<std::int64_t>(l)).step_slots > 0) reference = static_cast<std::int32_t>(l);
+    for (std::size_t l = lanes.size(); l-- > 0;)
+        if (program(static_cast<std::int64_t>(l)).step_slots > 0) reference = static_cast<std::int32_t>(l);
     interferes = m.interference.compute_slowdown > 0 || m.interference.communication_slowdown > 0;
     stats.lanes = static_cast<int>(lanes.size());
 }
@@ -72,8 +75,14 @@ void Run::reach_head(std::int32_t lane, int q) {
 // Begins the head of q, or leaves word with what it waits for.
 void Run::make_ready(std::int32_t lane, int q) {
     QueueState& Q = queue(lane, q);
-    bool wait = any_unmet(lane, Q.head, [&](std::int64_t on) { slot(lane, on).waiters |= 1u << q; return true; });
-    if (wait) { Q.phase = QueuePhase::waiting; return; }
+    bool wait = any_unmet(lane, Q.head, [&](std::int64_t on) {
+        slot(lane, on).waiters |= 1u << q;
+        return true;
+    });
+    if (wait) {
+        Q.phase = QueuePhase::waiting;
+        return;
+    }
     if (slot(lane, Q.head).issue > now) {
         Q.phase = QueuePhase::launching;
         heap.set(queue_entity(lane, q), slot(lane, Q.head).issue);
@@ -88,15 +97,24 @@ void Run::begin(std::int32_t lane, int q) {
     const CompiledOp& op = m.ops[at(s.op)];
     Q.begin = now;
     mark(lane);
-    if (op.kind == OpClass::collective) { arrive(lane, q); return; }
-    if (op.kind == OpClass::exchange) { post(lane, q); return; }
+    if (op.kind == OpClass::collective) {
+        arrive(lane, q);
+        return;
+    }
+    if (op.kind == OpClass::exchange) {
+        post(lane, q);
+        return;
+    }
     Q.phase = QueuePhase::running;
     Q.last = now;
     Q.remaining = duration_of(*this, lane, s);
     Q.slow = q == 0 && lanes[at(lane)].fluids > 0 && m.interference.compute_slowdown > 0;
     std::int64_t end = now + (Q.slow ? stretched(Q.remaining, 1 + m.interference.compute_slowdown) : Q.remaining);
     heap.set(queue_entity(lane, q), end);
-    if (q == 0 && lane == reference && s.action != anchor_action) { anchor = true; anchor_action = s.action; }
+    if (q == 0 && lane == reference && s.action != anchor_action) {
+        anchor = true;
+        anchor_action = s.action;
+    }
 }
 
 // The op at the head of q has ended: the queue goes on, and whoever waited for it.
@@ -120,7 +138,8 @@ void Run::complete(std::int32_t lane, int q) {
     }
     bool host = (waiters & host_bit) != 0;
     if (index == l.oldest) {
-        do ++l.oldest; while (l.oldest < l.issued && slot(lane, l.oldest).ended);
+        do ++l.oldest;
+        while (l.oldest < l.issued && slot(lane, l.oldest).ended);
         host = host || l.blocked == HostBlock::window;
     }
     mark(lane);
@@ -133,11 +152,16 @@ void Run::complete(std::int32_t lane, int q) {
 }
 
 void Run::handle(std::int32_t entity) {
-    if (at(entity) >= queues.size()) { bundle_event(entity - static_cast<std::int32_t>(queues.size())); return; }
+    if (at(entity) >= queues.size()) {
+        bundle_event(entity - static_cast<std::int32_t>(queues.size()));
+        return;
+    }
     std::int32_t lane = queue_lane[at(entity)];
     int q = entity - m.lanes[at(lane)].queues;
-    if (queues[at(entity)].phase == QueuePhase::launching) begin(lane, q);
-    else complete(lane, q);
+    if (queues[at(entity)].phase == QueuePhase::launching)
+        begin(lane, q);
+    else
+        complete(lane, q);
 }
 
 void Run::charge(std::int32_t lane) {

@@ -13,21 +13,21 @@
 
 namespace orrery {
 
-inline constexpr std::int64_t ring_size = 1024;     // slots of a lane: the host's window and an exchange's extra slots
+inline constexpr std::int64_t ring_size = 1024; // slots of a lane: the host's window and an exchange's extra slots
 inline constexpr std::uint32_t host_bit = 1u << 31;
-inline constexpr int busy_other = category_count;   // "other" while compute runs: apart until the end, for compute_busy
+inline constexpr int busy_other = category_count; // "other" while compute runs: apart until the end, for compute_busy
 inline constexpr int account_count = category_count + 1;
 
 // An issued op, from its issue until the ring comes round.
 struct Slot {
-    std::int64_t issue = 0;          // the host has launched it
-    std::int32_t op = 0;             // in Machine::ops
-    std::int32_t action = 0;         // in its program
-    std::int32_t action_deps = 0;    // first of its own in Machine::action_deps
-    std::uint32_t waiters = 0;       // local queues, and the host, to wake at its end
-    std::int16_t next = 0;           // how far the next op of its queue is; 0: none issued yet
+    std::int64_t issue = 0;       // the host has launched it
+    std::int32_t op = 0;          // in Machine::ops
+    std::int32_t action = 0;      // in its program
+    std::int32_t action_deps = 0; // first of its own in Machine::action_deps
+    std::uint32_t waiters = 0;    // local queues, and the host, to wake at its end
+    std::int16_t next = 0;        // how far the next op of its queue is; 0: none issued yet
     std::int16_t action_deps_count = 0;
-    std::uint8_t heads = 0;          // exchange: queues at whose head it stands
+    std::uint8_t heads = 0; // exchange: queues at whose head it stands
     bool ended = false;
 };
 
@@ -36,30 +36,30 @@ enum class QueuePhase : std::uint8_t { empty, held, waiting, launching, running,
 // timed op. posted: for partners. moving: data (of an exchange: of one of its transfers) is on its way.
 
 struct QueueState {
-    std::int64_t head = -1;          // slot index in the lane's stream, -1: none
+    std::int64_t head = -1; // slot index in the lane's stream, -1: none
     std::int64_t tail = -1;
-    std::int64_t begin = 0;          // of the op at the head (posted: when it was)
-    std::int64_t last = 0, remaining = 0;   // timed: work left at `last`, in ps at full speed
-    std::int16_t open = 0;                  // exchange: transfers yet to end
+    std::int64_t begin = 0;               // of the op at the head (posted: when it was)
+    std::int64_t last = 0, remaining = 0; // timed: work left at `last`, in ps at full speed
+    std::int16_t open = 0;                // exchange: transfers yet to end
     QueuePhase phase = QueuePhase::empty;
     bool slow = false;
 };
 
-enum class HostBlock : std::uint8_t { none, window, sync, far_ahead };   // far_ahead: steps beyond those asked for
+enum class HostBlock : std::uint8_t { none, window, sync, far_ahead }; // far_ahead: steps beyond those asked for
 
 struct LaneState {
-    std::int64_t issued = 0, oldest = 0;    // next slot to issue; oldest not ended (indices in the lane's stream)
-    std::int64_t host = 0;                  // the host's clock
-    std::int32_t action = 0, position = 0;  // issue cursor: action of the program, slot in its segment
-    std::int32_t dep_cursor = 0;            // in Machine::action_deps
-    std::int32_t step = 0;                  // of the issue cursor
+    std::int64_t issued = 0, oldest = 0;   // next slot to issue; oldest not ended (indices in the lane's stream)
+    std::int64_t host = 0;                 // the host's clock
+    std::int32_t action = 0, position = 0; // issue cursor: action of the program, slot in its segment
+    std::int32_t dep_cursor = 0;           // in Machine::action_deps
+    std::int32_t step = 0;                 // of the issue cursor
     HostBlock blocked = HostBlock::none;
-    bool dirty = false, busy = false;       // busy: compute runs, as settled
-    std::int32_t fluids = 0;                // communications moving data on this device
-    std::int64_t since = 0;                 // account is up to this time
+    bool dirty = false, busy = false; // busy: compute runs, as settled
+    std::int32_t fluids = 0;          // communications moving data on this device
+    std::int64_t since = 0;           // account is up to this time
     std::uint8_t account_as = static_cast<std::uint8_t>(Category::other);
     std::array<std::int64_t, account_count> account{};
-    std::vector<std::int64_t> step_ends;    // slots at which the steps being run end
+    std::vector<std::int64_t> step_ends; // slots at which the steps being run end
     std::int32_t steps_done = 0;
 };
 
@@ -68,12 +68,12 @@ enum class BundlePhase : std::uint8_t { idle, latency, fluid };
 struct BundleState {
     BundlePhase phase = BundlePhase::idle;
     bool mismatch = false, dirty = false;
-    bool started[2] = {false, false};   // channel: sender and receiver have posted
-    std::int16_t queue[2] = {0, 0};         // channel: main queue of each side's exchange
-    std::int32_t arrived = 0;               // collective
-    std::int32_t cost = -1;                 // in Machine::bundle_costs
-    std::int32_t sharing = -1;              // id in Sharing
-    std::int32_t busy = 0;                  // members whose compute runs
+    bool started[2] = {false, false}; // channel: sender and receiver have posted
+    std::int16_t queue[2] = {0, 0};   // channel: main queue of each side's exchange
+    std::int32_t arrived = 0;         // collective
+    std::int32_t cost = -1;           // in Machine::bundle_costs
+    std::int32_t sharing = -1;        // id in Sharing
+    std::int32_t busy = 0;            // members whose compute runs
     std::int64_t last = 0;
     double remaining = 0, rate = 0, cap = 0;
 };
@@ -85,25 +85,25 @@ struct Run {
     const Machine& m;
     const SimulateOptions& options;
     std::int64_t now = 0;
-    std::int64_t skipped = 0;               // time of skipped periods: true time is now + skipped
+    std::int64_t skipped = 0; // time of skipped periods: true time is now + skipped
     std::vector<LaneState> lanes;
-    std::vector<Slot> ring;                 // ring_size a lane
+    std::vector<Slot> ring; // ring_size a lane
     std::vector<QueueState> queues;
-    std::vector<std::int32_t> queue_lane;   // queue -> lane
+    std::vector<std::int32_t> queue_lane; // queue -> lane
     std::vector<BundleState> bundles;
-    std::vector<std::int64_t> completions;  // by bundle cost
+    std::vector<std::int64_t> completions; // by bundle cost
     EventHeap heap;
     Sharing sharing;
     std::vector<std::int32_t> bundle_of_sharing;
-    std::vector<std::vector<std::int32_t>> lane_fluids;  // bundles moving data on each lane, where interference makes them matter
+    std::vector<std::vector<std::int32_t>> lane_fluids; // bundles moving data on each lane, where interference makes them matter
     std::vector<std::int32_t> dirty_lanes, dirty_bundles;
     bool sharing_changed = false, interferes = false;
-    std::int32_t step_limit = 0;            // steps to run: no lane goes far beyond, even one that nothing holds back
-    std::int32_t reference = 0;             // the lane whose step ends are the steps' ends: the first that does anything
-    bool anchor = false;                    // it has begun the computation of an action
+    std::int32_t step_limit = 0; // steps to run: no lane goes far beyond, even one that nothing holds back
+    std::int32_t reference = 0;  // the lane whose step ends are the steps' ends: the first that does anything
+    bool anchor = false;         // it has begun the computation of an action
     std::int32_t anchor_action = -1;
     SimulationStats stats;
-    Recorder* recorder = nullptr;           // nullptr: no spans
+    Recorder* recorder = nullptr; // nullptr: no spans
 
     Run(const Machine& machine, const SimulateOptions& how);
 
@@ -140,8 +140,13 @@ struct Run {
     void complete(std::int32_t lane, int q);
     void handle(std::int32_t entity);
     void settle();
-    void mark(std::int32_t lane) { if (!lanes[at(lane)].dirty) { lanes[at(lane)].dirty = true; dirty_lanes.push_back(lane); } }
-    void charge(std::int32_t lane);         // brings its account up to now
+    void mark(std::int32_t lane) {
+        if (!lanes[at(lane)].dirty) {
+            lanes[at(lane)].dirty = true;
+            dirty_lanes.push_back(lane);
+        }
+    }
+    void charge(std::int32_t lane); // brings its account up to now
     // Runs until the reference lane (all: every lane) has ended `steps` steps; false: nothing can happen any more.
     bool run_steps(std::int32_t steps, Replay* replay, bool all);
     bool done(std::int32_t steps, bool all) const;
@@ -151,18 +156,27 @@ struct Run {
     void start_bundle(std::int32_t b);
     void bundle_event(std::int32_t b);
     void finish_bundle(std::int32_t b);
-    void mark_bundle(std::int32_t b) { if (!bundles[at(b)].dirty) { bundles[at(b)].dirty = true; dirty_bundles.push_back(b); } }
+    void mark_bundle(std::int32_t b) {
+        if (!bundles[at(b)].dirty) {
+            bundles[at(b)].dirty = true;
+            dirty_bundles.push_back(b);
+        }
+    }
     void settle_bundles();
-    void compute_turned(std::int32_t lane, bool on);   // its compute went busy or idle: communication on it slows or recovers
+    void compute_turned(std::int32_t lane, bool on); // its compute went busy or idle: communication on it slows or recovers
 };
 
 // blame.cpp: why the compute queue of a lane is idle.
-struct Why { Category category = Category::other; WaitCause cause = WaitCause::none; std::int32_t peer = -1; };
+struct Why {
+    Category category = Category::other;
+    WaitCause cause = WaitCause::none;
+    std::int32_t peer = -1;
+};
 Why why_idle(const Run& run, std::int32_t lane);
 
 // snapshot.cpp: the state relative to now and to where each lane stands; equal words mean equal futures as far as the programs agree.
 void snapshot(const Run& run, std::vector<std::uint64_t>& words);
-std::uint64_t fingerprint(const Run& run);   // cheap, of a part of it
+std::uint64_t fingerprint(const Run& run); // cheap, of a part of it
 
 Deadlock deadlock(const Run& run);
 

@@ -11,17 +11,28 @@ namespace orrery {
 
 const char* name(Category c) {
     switch (c) {
-    case Category::compute: return "compute";
-    case Category::recompute: return "recompute";
-    case Category::exposed_tp: return "exposed_tp";
-    case Category::exposed_cp: return "exposed_cp";
-    case Category::exposed_ep: return "exposed_ep";
-    case Category::exposed_pp: return "exposed_pp";
-    case Category::exposed_dp: return "exposed_dp";
-    case Category::optimizer: return "optimizer";
-    case Category::offload: return "offload";
-    case Category::bubble: return "bubble";
-    case Category::other: return "other";
+    case Category::compute:
+        return "compute";
+    case Category::recompute:
+        return "recompute";
+    case Category::exposed_tp:
+        return "exposed_tp";
+    case Category::exposed_cp:
+        return "exposed_cp";
+    case Category::exposed_ep:
+        return "exposed_ep";
+    case Category::exposed_pp:
+        return "exposed_pp";
+    case Category::exposed_dp:
+        return "exposed_dp";
+    case Category::optimizer:
+        return "optimizer";
+    case Category::offload:
+        return "offload";
+    case Category::bubble:
+        return "bubble";
+    case Category::other:
+        return "other";
     }
     return "";
 }
@@ -71,7 +82,8 @@ std::vector<LinkUse> link_uses(const Run& run, const StepEnd& before, const Step
     for (std::size_t c = 0; c < run.m.bundle_costs.size(); ++c) {
         const BundleCost& cost = run.m.bundle_costs[c];
         auto times = static_cast<double>(after.completions[c] - (before.completions.empty() ? 0 : before.completions[c]));
-        for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) links[at(run.m.uses[at(u)].link)].bytes += times * cost.payload * run.m.uses[at(u)].weight;
+        for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
+            links[at(run.m.uses[at(u)].link)].bytes += times * cost.payload * run.m.uses[at(u)].weight;
     }
     return links;
 }
@@ -90,7 +102,10 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
     while (steps < std::max(1, options.max_steps)) {
         ++steps;
         replay = {};
-        if (!r.run_steps(steps, skip ? &replay : nullptr, false)) { out.deadlock = deadlock(r); break; }
+        if (!r.run_steps(steps, skip ? &replay : nullptr, false)) {
+            out.deadlock = deadlock(r);
+            break;
+        }
         before = std::move(after);
         after = step_end(r, steps);
         if (after.state == before.state) break;
@@ -106,8 +121,10 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
     return out;
 }
 
-Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const SimulateOptions& options) {
-    Machine machine = compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking});
+Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost,
+                    const SimulateOptions& options) {
+    Machine machine =
+        compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking});
     Simulation out = run(machine, options);
     if (out.trace) out.trace->plan_hash = hash(plan);
     return out;

@@ -51,6 +51,7 @@ struct Simulation {
     std::optional<Trace> trace;
 };
 
+// Throws std::runtime_error where a perturbation names a link the cluster does not have.
 Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const SimulateOptions& options = {});
 
 } // namespace orrery

@@ -45,7 +45,8 @@ void lane_state(const Run& run, std::int32_t lane, std::vector<std::uint64_t>& w
     for (std::int64_t i = l.oldest; i < l.issued; ++i) {
         const Slot& s = run.slot(lane, i);
         bool late = s.issue > run.now;
-        w.push_back(static_cast<std::uint64_t>(s.op) | static_cast<std::uint64_t>(s.ended) << 32 | static_cast<std::uint64_t>(late) << 33 | static_cast<std::uint64_t>(s.heads) << 40);
+        w.push_back(static_cast<std::uint64_t>(s.op) | static_cast<std::uint64_t>(s.ended) << 32 | static_cast<std::uint64_t>(late) << 33 |
+                    static_cast<std::uint64_t>(s.heads) << 40);
         if (late) w.push_back(lag(s.issue, run.now));
     }
     for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) queue_state(run, lane, static_cast<int>(q), w);
@@ -53,7 +54,8 @@ void lane_state(const Run& run, std::int32_t lane, std::vector<std::uint64_t>& w
 
 void bundle_state(const Run& run, std::int32_t id, std::vector<std::uint64_t>& w) {
     const BundleState& b = run.bundles[at(id)];
-    std::uint64_t flags = static_cast<std::uint64_t>(b.phase) | static_cast<std::uint64_t>(b.started[0]) << 10 | static_cast<std::uint64_t>(b.started[1]) << 11;
+    std::uint64_t flags = static_cast<std::uint64_t>(b.phase) | static_cast<std::uint64_t>(b.started[0]) << 10 |
+                          static_cast<std::uint64_t>(b.started[1]) << 11;
     if (b.phase == BundlePhase::idle && !flags && !b.arrived) return;
     w.push_back(static_cast<std::uint64_t>(id) << 32 | flags);
     w.push_back(static_cast<std::uint64_t>(b.arrived) << 32 | static_cast<std::uint32_t>(b.cost));

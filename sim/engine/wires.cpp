@@ -3,6 +3,8 @@
 #include "sim/engine/machine.hpp"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 namespace orrery {
 
@@ -10,11 +12,16 @@ namespace {
 
 const char* class_name(LinkKind k) {
     switch (k) {
-    case LinkKind::scale_up: return "scale_up";
-    case LinkKind::pcie: return "pcie";
-    case LinkKind::nic: return "nic";
-    case LinkKind::trunk: return "trunk";
-    case LinkKind::copy: return "copy";
+    case LinkKind::scale_up:
+        return "scale_up";
+    case LinkKind::pcie:
+        return "pcie";
+    case LinkKind::nic:
+        return "nic";
+    case LinkKind::trunk:
+        return "trunk";
+    case LinkKind::copy:
+        return "copy";
     }
     return "";
 }
@@ -30,7 +37,7 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
     c.interference = cost.interference();
     c.launch = cost.launch();
-    if (scenario.cluster.graph) return c;   // no two places of a custom graph need be alike
+    if (scenario.cluster.graph) return c; // no two places of a custom graph need be alike
     // Of a regular cluster the nodes are alike: what counts is how the ranks stand on them, and how far the next node is.
     c.shape = [&](std::span<const int> ranks) {
         std::uint64_t h = ranks.size();
@@ -47,6 +54,26 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     return c;
 }
 
+namespace {
+
+// Multiplies the capacity of the links that match; a perturbation of none is a mistake in the scenario.
+template <class Match>
+void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, const std::string& what, Match&& match) {
+    bool any = false;
+    for (std::size_t l = 0; l < w.capacity.size(); ++l) {
+        if (!match(fabric.links()[l])) continue;
+        w.capacity[l] *= factor;
+        any = true;
+    }
+    if (any) return;
+    std::string example = fabric.links().empty()
+                              ? ""
+                              : ": one of its links is \"" + fabric.links()[0].name + "\", of class " + class_name(fabric.links()[0].kind);
+    throw std::runtime_error("/perturb/" + std::to_string(place) + ": this cluster has no link \"" + what + "\"" + example);
+}
+
+} // namespace
+
 Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
     Wires w;
     w.seed = scenario.training.seed;
@@ -56,18 +83,24 @@ Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
         if (w.slowness.empty()) w.slowness.assign(ranks, 1.0);
         if (rank < ranks) w.slowness[rank] *= factor;
     };
-    for (const Perturbation& p : scenario.perturb) {
+    for (std::size_t i = 0; i < scenario.perturb.size(); ++i) {
+        const Perturbation& p = scenario.perturb[i];
         switch (p.kind) {
-        case Perturbation::Kind::slow_rank: if (p.index >= 0) slow(static_cast<std::size_t>(p.index), p.factor); break;
+        case Perturbation::Kind::slow_rank:
+            if (p.index >= 0) slow(static_cast<std::size_t>(p.index), p.factor);
+            break;
         case Perturbation::Kind::slow_node:
-            for (std::size_t r = 0; r < ranks; ++r) if (fabric.node_of(static_cast<int>(r)) == p.index) slow(r, p.factor);
+            for (std::size_t r = 0; r < ranks; ++r)
+                if (fabric.node_of(static_cast<int>(r)) == p.index) slow(r, p.factor);
             break;
         case Perturbation::Kind::slow_link:
-            for (std::size_t l = 0; l < w.capacity.size(); ++l) if (fabric.links()[l].name == p.link) w.capacity[l] /= p.factor;
+            change(w, fabric, 1 / p.factor, i, p.link, [&](const Link& l) { return l.name == p.link; });
             break;
-        case Perturbation::Kind::jitter: w.jitter = p.factor; break;
+        case Perturbation::Kind::jitter:
+            w.jitter = p.factor;
+            break;
         case Perturbation::Kind::background:
-            for (std::size_t l = 0; l < w.capacity.size(); ++l) if (p.link == class_name(fabric.links()[l].kind)) w.capacity[l] *= 1 - std::min(p.factor, 0.999);
+            change(w, fabric, 1 - std::min(p.factor, 0.999), i, p.link, [&](const Link& l) { return p.link == class_name(l.kind); });
             break;
         }
     }

@@ -10,11 +10,23 @@ namespace {
 
 // 16 stages of blocks of 8 layers, 12 ops and an all-reduce a layer each way, as a big model folds: 16 lanes.
 PipelineShape big(std::int64_t microbatches) {
-    return {.tp = 8, .dp = 2, .pp = 16, .microbatches = microbatches, .forward = 600000, .backward = 1200000, .bytes = 200000, .tp_bytes = 100000,
-            .grad_bytes = 2000000, .optimizer = 700000, .layers = 8, .ops = 12};
+    return {.tp = 8,
+            .dp = 2,
+            .pp = 16,
+            .microbatches = microbatches,
+            .forward = 600000,
+            .backward = 1200000,
+            .bytes = 200000,
+            .tp_bytes = 100000,
+            .grad_bytes = 2000000,
+            .optimizer = 700000,
+            .layers = 8,
+            .ops = 12};
 }
 
-Network cluster(int ranks) { return {.ranks = ranks, .devices_per_node = 8, .nics = 8, .port = 3e11, .nic = 5e10, .latency_ns = 5000, .launch_ns = 4000}; }
+Network cluster(int ranks) {
+    return {.ranks = ranks, .devices_per_node = 8, .nics = 8, .port = 3e11, .nic = 5e10, .latency_ns = 5000, .launch_ns = 4000};
+}
 
 void report(benchmark::State& state, const Simulation& s) {
     state.counters["events"] = static_cast<double>(s.stats.events);

@@ -11,17 +11,17 @@
 
 namespace orrery::engine_test {
 
-inline constexpr std::int64_t ns = 1000;   // ps
+inline constexpr std::int64_t ns = 1000; // ps
 
 // Devices with one port each way at `port` bytes/s, node uplinks shared by all devices of a node. A transfer or a ring takes every
 // port and uplink on its way. Links: device out, device in, node out, node in.
 struct Network {
     int ranks = 1, devices_per_node = 8, nics = 1;
-    double port = 1e9, nic = 1e9, trunk = 0;   // trunk > 0: one up and one down link a leaf of two nodes
+    double port = 1e9, nic = 1e9, trunk = 0; // trunk > 0: one up and one down link a leaf of two nodes
     std::int64_t latency_ns = 0;
     double compute_slowdown = 0, communication_slowdown = 0;
     std::int64_t launch_ns = 0;
-    std::vector<std::pair<int, double>> degraded = {};  // link, factor
+    std::vector<std::pair<int, double>> degraded = {}; // link, factor
     std::vector<double> slowness = {};
 
     int node(int r) const { return r / devices_per_node; }
@@ -143,7 +143,11 @@ struct Builder {
         return add(std::move(op), std::move(deps));
     }
 
-    struct Side { CommId comm; bool send; std::int64_t bytes; };
+    struct Side {
+        CommId comm;
+        bool send;
+        std::int64_t bytes;
+    };
     std::int32_t exchange(std::vector<Side> sides, std::vector<std::int32_t> deps = {}) {
         Exchange x;
         for (const Side& s : sides) x.transfers.push_back({s.comm, s.send, Bytes{s.bytes}, -1, 0});
@@ -185,8 +189,9 @@ inline Simulation simulate(const Plan& plan, const Network& net, SimulateOptions
 struct PipelineShape {
     int tp = 1, dp = 1, pp = 2;
     std::int64_t microbatches = 4, forward = 1000, backward = 2000, bytes = 0, tp_bytes = 0, grad_bytes = 0, optimizer = 0;
-    int layers = 1, ops = 2;      // TP > 1: layers of a block, and compute ops of each around its all-reduce; forward and backward time are a layer's
-    bool overlap_grads = false;   // the all-reduce of each microbatch's gradients runs behind its backward
+    int layers = 1,
+        ops = 2; // TP > 1: layers of a block, and compute ops of each around its all-reduce; forward and backward time are a layer's
+    bool overlap_grads = false; // the all-reduce of each microbatch's gradients runs behind its backward
 };
 
 inline Plan pipeline(const PipelineShape& shape) {
@@ -202,7 +207,10 @@ inline Plan pipeline(const PipelineShape& shape) {
         down.push_back(b.comm("pp.down." + std::to_string(s), mask(Axis::pp), pair));
     }
     auto half = [&](std::int64_t length, Phase phase) {
-        if (shape.tp == 1) { b.compute(length, {}, phase); return; }
+        if (shape.tp == 1) {
+            b.compute(length, {}, phase);
+            return;
+        }
         for (int layer = 0; layer < shape.layers; ++layer) {
             std::int32_t last = -1;
             for (int k = 0; k < shape.ops / 2; ++k) last = b.compute(length / shape.ops, {}, phase);
@@ -225,10 +233,22 @@ inline Plan pipeline(const PipelineShape& shape) {
         std::int32_t grads = -1;
         if (dp >= 0 && shape.overlap_grads) b.collective(dp, shape.grad_bytes, {b_last}, Phase::gradient_reduce);
         std::int32_t rf = -1, sf = -1, rb = -1, sb = -1;
-        if (!first) { rf = b.block(s, "X:recv"); b.exchange({{up[static_cast<std::size_t>(s - 1)], false, shape.bytes}}); }
-        if (!last) { sf = b.block(s, "X:send"); b.exchange({{up[static_cast<std::size_t>(s)], true, shape.bytes}}); }
-        if (!last) { rb = b.block(s, "X:recv_grad"); b.exchange({{down[static_cast<std::size_t>(s)], false, shape.bytes}}); }
-        if (!first) { sb = b.block(s, "X:send_grad"); b.exchange({{down[static_cast<std::size_t>(s - 1)], true, shape.bytes}}); }
+        if (!first) {
+            rf = b.block(s, "X:recv");
+            b.exchange({{up[static_cast<std::size_t>(s - 1)], false, shape.bytes}});
+        }
+        if (!last) {
+            sf = b.block(s, "X:send");
+            b.exchange({{up[static_cast<std::size_t>(s)], true, shape.bytes}});
+        }
+        if (!last) {
+            rb = b.block(s, "X:recv_grad");
+            b.exchange({{down[static_cast<std::size_t>(s)], false, shape.bytes}});
+        }
+        if (!first) {
+            sb = b.block(s, "X:send_grad");
+            b.exchange({{down[static_cast<std::size_t>(s - 1)], true, shape.bytes}});
+        }
         auto forward = [&](std::int32_t mb) {
             std::vector<ActionDep> deps;
             if (!first) deps.push_back({0, b.act(rf, {}, mb), 0});
@@ -246,14 +266,18 @@ inline Plan pipeline(const PipelineShape& shape) {
         std::int32_t warm = std::min(m, shape.pp - 1 - s), f = 0, done = 0;
         for (; f < warm; ++f) forward(f);
         std::int32_t last_backward = -1;
-        for (; f < m; ++f) { forward(f); last_backward = backward(done++); }
+        for (; f < m; ++f) {
+            forward(f);
+            last_backward = backward(done++);
+        }
         while (done < m) last_backward = backward(done++);
         std::vector<ActionDep> after;
         if (dp >= 0 && !shape.overlap_grads) {
             grads = b.block(s, "reduce");
             b.collective(dp, shape.grad_bytes, {}, Phase::gradient_reduce);
             after.push_back({0, b.act(grads, {{0, last_backward, b_last}}), 0});
-        } else if (dp >= 0) after.push_back({0, last_backward, b_last + 1});
+        } else if (dp >= 0)
+            after.push_back({0, last_backward, b_last + 1});
         if (shape.optimizer > 0) {
             std::int32_t O = b.block(s, "optimizer");
             b.compute(shape.optimizer, {}, Phase::optimizer);

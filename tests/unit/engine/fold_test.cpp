@@ -14,7 +14,7 @@ struct Case {
     const char* name;
     PipelineShape shape;
     Network net;
-    bool saturated = false;   // some link class carries more than one twin and is full
+    bool saturated = false; // some link class carries more than one twin and is full
 };
 
 // Gradients of 8 replicas cross the nodes' NICs; stages of 12 ranks straddle nodes of 8.
@@ -31,7 +31,10 @@ std::vector<Case> cases() {
     s.overlap_grads = true;
     s.grad_bytes = 2000;
     list.push_back({"data-parallel traffic over pipeline traffic", s, {.ranks = 32, .devices_per_node = 8, .nics = 1}, true});
-    list.push_back({"the same with interference", s, {.ranks = 32, .devices_per_node = 8, .nics = 2, .compute_slowdown = 0.3, .communication_slowdown = 0.1}, true});
+    list.push_back({"the same with interference",
+                    s,
+                    {.ranks = 32, .devices_per_node = 8, .nics = 2, .compute_slowdown = 0.3, .communication_slowdown = 0.1},
+                    true});
     s = {.tp = 2, .dp = 6, .pp = 4, .microbatches = 6, .bytes = 2500, .tp_bytes = 200, .grad_bytes = 9000, .optimizer = 300};
     list.push_back({"leaves that do not divide a group", s, {.ranks = 48, .devices_per_node = 4, .nics = 1, .trunk = 1.5e9}, true});
     s = {.tp = 4, .dp = 16, .pp = 4, .microbatches = 4, .bytes = 800, .tp_bytes = 300, .grad_bytes = 5000, .optimizer = 300};
@@ -40,7 +43,8 @@ std::vector<Case> cases() {
 }
 
 double full_share(const Simulation& s, LinkId link) {
-    for (const LinkUse& u : s.links) if (u.link == link) return u.bytes;
+    for (const LinkUse& u : s.links)
+        if (u.link == link) return u.bytes;
     return -1;
 }
 
@@ -76,7 +80,7 @@ TEST(Fold, twins_on_a_link_count) {
         SCOPED_TRACE(c.name);
         Plan plan = pipeline(c.shape);
         Machine folded = compile(plan, c.net.costs(), c.net.wires());
-        Machine alone = folded;   // each bundle class as if one of its members crossed each link
+        Machine alone = folded; // each bundle class as if one of its members crossed each link
         for (LinkWeight& w : alone.shared) w.weight = std::min(w.weight, 1.0);
         for (BundleCost& b : alone.bundle_costs) b.limit = b.cap;
         double step = static_cast<double>(run(folded, {}).step_time.ps), wrong = static_cast<double>(run(alone, {}).step_time.ps);
@@ -120,6 +124,46 @@ TEST(Fold, twins_are_one_lane_however_many) {
     Machine m = compile(plan, net.costs(), net.wires());
     EXPECT_EQ(m.lanes.size(), 4u);
     for (const MachineLane& l : m.lanes) EXPECT_EQ(l.ranks, 256);
+}
+
+// A cost model may promise that ranks of one shape cost the same. A promise it breaks must not change the answer.
+TEST(Fold, a_broken_promise_of_shapes_is_noticed) {
+    PipelineShape shape{.tp = 1, .dp = 8, .pp = 2, .microbatches = 3, .bytes = 3000, .grad_bytes = 20000, .optimizer = 700};
+    Plan plan = pipeline(shape);
+    Network net{.ranks = 16, .devices_per_node = 4, .nics = 2};
+    Costs uneven = net.costs(); // one pair of ranks has a longer way
+    uneven.transfer = [of = uneven.transfer](Bytes bytes, int from, int to) {
+        CommCost cost = of(bytes, from, to);
+        if (from == 15 || to == 15) cost.latency += Time{5000 * ns};
+        return cost;
+    };
+    Costs promised = uneven;
+    promised.shape = [](std::span<const int>) { return std::uint64_t{1}; };
+    Machine kept = compile(plan, promised, net.wires()), asked = compile(plan, uneven, net.wires());
+    EXPECT_EQ(kept.lanes.size(), asked.lanes.size());
+    EXPECT_EQ(run(kept, {}).step_time, run(asked, {}).step_time);
+    Costs even = net.costs();
+    even.shape = promised.shape;
+    EXPECT_EQ(run(compile(plan, even, net.wires()), {}).step_time, simulate(plan, net).step_time);
+}
+
+// A collective too small to load links must not take the loads of the big ones of its kind with it.
+TEST(Fold, loads_are_each_patterns_own) {
+    Builder b(4, 1, 1);
+    CommId tp = b.comm("tp", mask(Axis::tp));
+    b.block(0, "F");
+    std::int32_t small = b.collective(tp, 1), big = b.collective(tp, 1000, {small});
+    b.compute(10, {big});
+    b.act(0, {{small, -1, 2}});
+    Network net{.ranks = 4};
+    Costs costs = net.costs();
+    costs.loads = [of = costs.loads](const Collective& work, const CommCost& cost, std::span<const int> ranks) {
+        return work.bytes.count < 10 ? std::vector<LinkLoad>{} : of(work, cost, ranks);
+    };
+    Simulation s = run(compile(b.plan, costs, net.wires()), {});
+    EXPECT_NEAR(s.step_time.seconds() * 1e9, 1010, 0.1);
+    ASSERT_FALSE(s.links.empty());
+    EXPECT_EQ(s.links[0].bytes, 1000);
 }
 
 TEST(Fold, jitter_is_per_rank_and_repeats) {

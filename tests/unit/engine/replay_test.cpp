@@ -25,7 +25,16 @@ std::vector<std::pair<PipelineShape, Network>> settings() {
     std::vector<std::pair<PipelineShape, Network>> list;
     PipelineShape s{.tp = 1, .dp = 1, .pp = 4, .microbatches = 900};
     list.push_back({s, {.ranks = 4}});
-    s = {.tp = 2, .dp = 2, .pp = 4, .microbatches = 600, .forward = 1001, .backward = 2003, .bytes = 777, .tp_bytes = 501, .grad_bytes = 20000, .optimizer = 700};
+    s = {.tp = 2,
+         .dp = 2,
+         .pp = 4,
+         .microbatches = 600,
+         .forward = 1001,
+         .backward = 2003,
+         .bytes = 777,
+         .tp_bytes = 501,
+         .grad_bytes = 20000,
+         .optimizer = 700};
     list.push_back({s, {.ranks = 16, .devices_per_node = 4, .nics = 4, .port = 2e10}});
     list.push_back({s, {.ranks = 16, .devices_per_node = 4, .nics = 4, .port = 2e10, .launch_ns = 90}});
     return list;

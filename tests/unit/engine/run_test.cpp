@@ -28,9 +28,14 @@ TEST(Run, a_communication_behind_compute_is_hidden_one_before_it_is_exposed) {
         Builder b(2, 1, 1);
         CommId tp = b.comm("tp", mask(Axis::tp));
         b.block(0, "F");
-        std::int32_t first = b.compute(1000), c = b.collective(tp, 500, {first});   // 500 bytes at 1 GB/s: 500 ns
-        if (hidden) { b.compute(800); b.compute(200, {c}); }
-        else { std::int32_t next = b.compute(800, {c}); b.compute(200, {next}); }
+        std::int32_t first = b.compute(1000), c = b.collective(tp, 500, {first}); // 500 bytes at 1 GB/s: 500 ns
+        if (hidden) {
+            b.compute(800);
+            b.compute(200, {c});
+        } else {
+            std::int32_t next = b.compute(800, {c});
+            b.compute(200, {next});
+        }
         b.act(0);
         Simulation s = simulate(b.plan, {.ranks = 2});
         EXPECT_EQ(s.step_time.ps, (hidden ? 2000 : 2500) * ns);
@@ -41,21 +46,22 @@ TEST(Run, a_communication_behind_compute_is_hidden_one_before_it_is_exposed) {
 }
 
 TEST(Run, the_bubble_of_1f1b_is_p_minus_1_over_m_plus_p_minus_1) {
-    for (int p : {2, 4, 8}) for (std::int64_t m : {1, 4, 16}) {
-        PipelineShape shape;
-        shape.pp = p;
-        shape.microbatches = m;
-        shape.optimizer = 0;
-        Simulation s = simulate(pipeline(shape), {.ranks = p});
-        ASSERT_FALSE(s.deadlock) << to_text(*s.deadlock);
-        // Without an optimizer's barrier steps may overlap; the first stage must still wait for its last gradient.
-        EXPECT_EQ(s.step_time.ps, (m + p - 1) * 3000 * ns) << p << " " << m;
-        for (const LaneResult& l : s.lanes) {
-            EXPECT_EQ(at_category(l, Category::compute), m * 3000 * ns);
-            EXPECT_EQ(at_category(l, Category::bubble), (p - 1) * 3000 * ns) << "stage " << l.stage;
-            EXPECT_EQ(total(l), s.step_time.ps);
+    for (int p : {2, 4, 8})
+        for (std::int64_t m : {1, 4, 16}) {
+            PipelineShape shape;
+            shape.pp = p;
+            shape.microbatches = m;
+            shape.optimizer = 0;
+            Simulation s = simulate(pipeline(shape), {.ranks = p});
+            ASSERT_FALSE(s.deadlock) << to_text(*s.deadlock);
+            // Without an optimizer's barrier steps may overlap; the first stage must still wait for its last gradient.
+            EXPECT_EQ(s.step_time.ps, (m + p - 1) * 3000 * ns) << p << " " << m;
+            for (const LaneResult& l : s.lanes) {
+                EXPECT_EQ(at_category(l, Category::compute), m * 3000 * ns);
+                EXPECT_EQ(at_category(l, Category::bubble), (p - 1) * 3000 * ns) << "stage " << l.stage;
+                EXPECT_EQ(total(l), s.step_time.ps);
+            }
         }
-    }
 }
 
 TEST(Run, a_host_too_slow_sets_the_pace) {
@@ -92,10 +98,10 @@ TEST(Run, interference_slows_both_by_its_factors) {
     Builder b(2, 1, 1);
     CommId tp = b.comm("tp", mask(Axis::tp));
     b.block(0, "F");
-    std::int32_t c = b.collective(tp, 1000);           // 1000 ns alone, 1250 beside compute
-    std::int32_t x = b.compute(2000);                  // 1250 of it at 1/1.25: 1000 done, 1000 left
+    std::int32_t c = b.collective(tp, 1000); // 1000 ns alone, 1250 beside compute
+    std::int32_t x = b.compute(2000);        // 1250 of it at 1/1.25: 1000 done, 1000 left
     b.compute(0, {c, x});
-    b.act(0, {{c, -1, 2}});                            // not beside the next step's
+    b.act(0, {{c, -1, 2}}); // not beside the next step's
     Simulation s = simulate(b.plan, {.ranks = 2, .compute_slowdown = 0.25, .communication_slowdown = 0.25});
     EXPECT_EQ(s.step_time.ps, 2250 * ns);
 }
@@ -121,7 +127,8 @@ TEST(Run, a_ring_of_exchanges_moves_all_at_once) {
     CommId ring = b.comm("ring", mask(Axis::dp));
     b.block(0, "F");
     std::int32_t x = -1;
-    for (int i = 0; i < 3; ++i) x = b.exchange({{ring, true, 100}, {ring, false, 100}}, x < 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{x});
+    for (int i = 0; i < 3; ++i)
+        x = b.exchange({{ring, true, 100}, {ring, false, 100}}, x < 0 ? std::vector<std::int32_t>{} : std::vector<std::int32_t>{x});
     b.compute(50, {x});
     b.act(0);
     b.plan.programs[0].actions[0].deps_end = 0;
@@ -161,7 +168,9 @@ TEST(Run, a_send_nobody_receives_is_a_deadlock) {
     b.act(1);
     Simulation s = simulate(b.plan, {.ranks = 2});
     ASSERT_TRUE(s.deadlock);
-    EXPECT_NE(to_text(*s.deadlock).find("rank 0: X.0 of X (action 0) waits for the receive of rank 1 on communicator pp.up.0"), std::string::npos) << to_text(*s.deadlock);
+    EXPECT_NE(to_text(*s.deadlock).find("rank 0: X.0 of X (action 0) waits for the receive of rank 1 on communicator pp.up.0"),
+              std::string::npos)
+        << to_text(*s.deadlock);
 }
 
 } // namespace

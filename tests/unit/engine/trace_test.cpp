@@ -41,7 +41,10 @@ TEST(EngineTrace, every_op_of_every_microbatch_is_there_once) {
         std::map<std::pair<std::int32_t, std::int32_t>, int> seen;
         std::size_t ops = 0;
         for (const Span& span : lane.spans)
-            if (span.kind == SpanKind::op) { ++ops; EXPECT_EQ((++seen[{span.op, span.microbatch}]), 1) << s.trace->ops[static_cast<std::size_t>(span.op)].name; }
+            if (span.kind == SpanKind::op) {
+                ++ops;
+                EXPECT_EQ((++seen[{span.op, span.microbatch}]), 1) << s.trace->ops[static_cast<std::size_t>(span.op)].name;
+            }
         const Program& p = plan.programs[static_cast<std::size_t>(lane.stage)];
         std::size_t expected = 0;
         for (const Action& a : p.actions) expected += static_cast<std::size_t>(a.last - a.first);
@@ -70,7 +73,7 @@ TEST(EngineTrace, a_transfer_starts_when_data_moves_and_both_ends_meet) {
     Plan plan = pipeline(shape_of(2));
     Simulation s = simulate(plan, {.ranks = 8, .devices_per_node = 4, .nics = 2}, {.trace = true});
     ASSERT_TRUE(s.trace);
-    EXPECT_EQ(s.trace->flows.size(), 12u);   // six microbatches, up and down
+    EXPECT_EQ(s.trace->flows.size(), 12u); // six microbatches, up and down
     for (const Flow& f : s.trace->flows) {
         const Span& from = s.trace->lanes[static_cast<std::size_t>(f.from_lane)].spans[static_cast<std::size_t>(f.from_span)];
         const Span& to = s.trace->lanes[static_cast<std::size_t>(f.to_lane)].spans[static_cast<std::size_t>(f.to_span)];

@@ -1,0 +1,212 @@
+// From instances to the machine's lanes, bundle classes and link classes: folded, each class shown by its first member.
+#include "sim/engine/instances.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace orrery {
+
+namespace {
+
+struct ClassMaker {
+    Compilation& c;
+    const Wires& wires;
+    const std::vector<std::int16_t>& stage_of; // by rank
+    const Unfolded& all;
+    const Folding& f;
+    std::vector<LinkLoad> own_loads = {};
+
+    int local_queue(std::int32_t program, QueueId q) const {
+        const auto& queues = c.machine.programs[at(program)].queues;
+        auto it = std::find(queues.begin(), queues.end(), q);
+        return it == queues.end() ? -1 : static_cast<int>(it - queues.begin());
+    }
+
+    void make_lanes() {
+        Machine& m = c.machine;
+        m.lane_of_rank = f.ranks.of;
+        std::int32_t queues = 0;
+        for (int k = 0; k < f.ranks.count(); ++k) {
+            MachineLane lane;
+            lane.rank = f.ranks.first[at(k)];
+            lane.ranks = f.ranks.size[at(k)];
+            lane.program = stage_of[at(lane.rank)];
+            lane.slowness = wires.slowness.empty() ? 1 : wires.slowness[at(lane.rank)];
+            lane.queues = queues;
+            queues += static_cast<std::int32_t>(m.programs[at(lane.program)].queues.size());
+            m.lanes.push_back(lane);
+        }
+        m.lane_comms.resize(at(queues));
+    }
+
+    void add_member(std::int32_t lane, CommId comm) {
+        Machine& m = c.machine;
+        int q = local_queue(m.lanes[at(lane)].program, queue_of(comm));
+        m.members.push_back({lane, static_cast<std::int16_t>(q)});
+    }
+
+    void make_bundles() {
+        Machine& m = c.machine;
+        std::vector<std::int32_t> seen(m.lanes.size(), -1);
+        for (int k = 0; k < f.bundles.count(); ++k) {
+            const Unfolded::Bundle& b = all.bundles[at(f.bundles.first[at(k)])];
+            BundleClass out;
+            out.comm = b.comm;
+            out.channel = b.member >= 0;
+            out.twins = f.bundles.size[at(k)];
+            out.members_begin = static_cast<std::int32_t>(m.members.size());
+            auto first = f.bundles.first[at(k)];
+            for (auto e = all.graph.rank_begin[at(first)]; e < all.graph.rank_begin[at(first) + 1]; ++e) {
+                std::int32_t lane = f.ranks.of[at(all.graph.rank_edges[at(e)])];
+                if (!out.channel && std::exchange(seen[at(lane)], k) == k) continue;
+                add_member(lane, b.comm);
+            }
+            out.members_end = static_cast<std::int32_t>(m.members.size());
+            for (std::int32_t i = out.members_begin; i < out.members_end; ++i) {
+                const BundleMember& who = m.members[at(i)];
+                if (who.queue < 0) continue;
+                LaneComm& lc = m.lane_comms[at(m.lanes[at(who.lane)].queues + who.queue)];
+                (!out.channel ? lc.collective : i == out.members_begin ? lc.send : lc.receive) = k;
+            }
+            m.bundles.push_back(out);
+        }
+    }
+
+    // Weight of each bundle class, per variant, on one link of each class: what crosses the class's first link, twins summed.
+    struct Weight {
+        std::int32_t bundle, variant, link;
+        double weight;
+    };
+    std::vector<Weight> weights() const {
+        std::vector<Weight> w;
+        const FoldGraph& g = all.graph;
+        for (std::size_t b = 0; b < all.bundles.size(); ++b)
+            for (auto e = g.link_begin[b]; e < g.link_begin[b + 1]; ++e) {
+                const auto& edge = g.link_edges[at(e)];
+                std::int32_t k = f.links.of[at(edge.link)];
+                if (f.links.first[at(k)] == edge.link)
+                    w.push_back({f.bundles.of[b], g.tags[at(edge.tag)].variant, k, g.tags[at(edge.tag)].load});
+            }
+        std::stable_sort(w.begin(), w.end(), [](const Weight& x, const Weight& y) {
+            return std::tie(x.bundle, x.variant, x.link) < std::tie(y.bundle, y.variant, y.link);
+        });
+        std::size_t kept = 0;
+        for (const Weight& x : w) {
+            if (kept && std::tie(w[kept - 1].bundle, w[kept - 1].variant, w[kept - 1].link) == std::tie(x.bundle, x.variant, x.link))
+                w[kept - 1].weight += x.weight;
+            else
+                w[kept++] = x;
+        }
+        w.resize(kept);
+        return w;
+    }
+
+    void make_links() {
+        for (int k = 0; k < f.links.count(); ++k)
+            c.machine.links.push_back({f.links.first[at(k)], f.links.size[at(k)], wires.capacity[at(f.links.first[at(k)])]});
+    }
+
+    // Rate at which one instance alone fills one of its links.
+    double own_limit(std::int32_t bundle, std::int32_t of_variant) {
+        own_loads.clear();
+        for (auto e = all.graph.link_begin[at(bundle)]; e < all.graph.link_begin[at(bundle) + 1]; ++e)
+            if (const auto& edge = all.graph.link_edges[at(e)]; all.graph.tags[at(edge.tag)].variant == of_variant)
+                own_loads.push_back({edge.link, all.graph.tags[at(edge.tag)].load});
+        std::sort(own_loads.begin(), own_loads.end(), [](const LinkLoad& x, const LinkLoad& y) { return x.link < y.link; });
+        double limit = std::numeric_limits<double>::infinity();
+        for (std::size_t i = 0; i < own_loads.size();) {
+            double sum = 0;
+            LinkId link = own_loads[i].link;
+            for (; i < own_loads.size() && own_loads[i].link == link; ++i) sum += own_loads[i].load;
+            limit = std::min(limit, wires.capacity[at(link)] / sum);
+        }
+        return limit;
+    }
+
+    // Costs of each bundle class: one cap that its own links allow, and the uses of each variant.
+    void make_costs(const std::vector<Weight>& w) {
+        Machine& m = c.machine;
+        std::size_t next = 0;
+        for (std::size_t k = 0; k < m.bundles.size(); ++k) {
+            std::map<std::int32_t, std::pair<std::int32_t, std::int32_t>> uses; // variant -> range
+            for (; next < w.size() && w[next].bundle == static_cast<std::int32_t>(k); ++next) {
+                auto here = static_cast<std::int32_t>(m.uses.size());
+                auto& range = uses.try_emplace(w[next].variant, here, here).first->second;
+                m.uses.push_back({w[next].link, w[next].weight});
+                range.second = here + 1;
+            }
+            const Unfolded::Bundle& b = all.bundles[at(f.bundles.first[k])];
+            const auto& patterns = c.comms[at(b.comm)].patterns;
+            m.bundles[k].costs = static_cast<std::int32_t>(m.bundle_costs.size());
+            for (std::size_t p = 0; p < patterns.size(); ++p) {
+                const CommCost& cost = all.costs[at(b.costs) + p];
+                BundleCost out;
+                out.latency = cost.latency.ps;
+                out.payload = cost.payload;
+                out.cap = cost.cap.value;
+                out.kind = patterns[p].transfer ? transfer_kind : static_cast<std::uint8_t>(patterns[p].collective.kind);
+                auto range = uses.find(all.variants[at(b.costs) + p]);
+                if (range != uses.end()) std::tie(out.uses_begin, out.uses_end) = range->second;
+                out.cap = std::min(out.cap, own_limit(f.bundles.first[k], all.variants[at(b.costs) + p]));
+                out.limit = out.cap;
+                for (std::int32_t u = out.uses_begin; u < out.uses_end; ++u)
+                    out.limit = std::min(out.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
+                if (out.payload > 0 && !(out.limit > 0))
+                    engine_bug("a communication has no bandwidth", b.comm, static_cast<std::int64_t>(p));
+                m.bundle_costs.push_back(out);
+            }
+        }
+    }
+
+    // A link that all bundles together cannot fill never slows one: only the others are shared.
+    void find_shared() {
+        Machine& m = c.machine;
+        std::vector<double> most(m.links.size(), 0), of_bundle(m.links.size(), 0);
+        auto for_costs = [&](const BundleClass& b, auto&& action) {
+            for (std::size_t p = 0; p < c.comms[at(b.comm)].patterns.size(); ++p) action(m.bundle_costs[at(b.costs) + p]);
+        };
+        for (const BundleClass& b : m.bundles) {
+            for_costs(b, [&](const BundleCost& cost) {
+                for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) {
+                    double& high = of_bundle[at(m.uses[at(u)].link)];
+                    high = std::max(high, m.uses[at(u)].weight * cost.limit);
+                }
+            });
+            for_costs(b, [&](const BundleCost& cost) {
+                for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
+                    most[at(m.uses[at(u)].link)] += std::exchange(of_bundle[at(m.uses[at(u)].link)], 0);
+            });
+        }
+        std::vector<std::int32_t> number(m.links.size(), -1);
+        for (std::size_t l = 0; l < m.links.size(); ++l) {
+            if (most[l] <= m.links[l].capacity * (1 + 1e-12)) continue;
+            number[l] = static_cast<std::int32_t>(m.shared_capacity.size());
+            m.shared_capacity.push_back(m.links[l].capacity);
+        }
+        for (BundleCost& cost : m.bundle_costs) {
+            cost.shared_begin = static_cast<std::int32_t>(m.shared.size());
+            for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u)
+                if (std::int32_t n = number[at(m.uses[at(u)].link)]; n >= 0) m.shared.push_back({n, m.uses[at(u)].weight});
+            cost.shared_end = static_cast<std::int32_t>(m.shared.size());
+        }
+    }
+};
+
+} // namespace
+
+void compile_bundles(Compilation& c, const Wires& wires, bool fold_ranks) {
+    std::vector<std::int16_t> stage_of = stages_of_ranks(c.plan);
+    Unfolded all = find_instances(c, wires, stage_of);
+    Folding f = fold_ranks ? fold(all.graph) : keep_apart(all.graph);
+    ClassMaker make{c, wires, stage_of, all, f};
+    make.make_lanes();
+    make.make_bundles();
+    make.make_links();
+    make.make_costs(make.weights());
+    make.find_shared();
+}
+
+} // namespace orrery
