@@ -39,9 +39,10 @@ void read_layer_split(Reading& reading, const Json& value, const std::string& wh
 
 void read_recompute(Reading& reading, const Json& value, const std::string& where) {
     static const std::vector<std::string> words = {"none", "selective", "full"};
-    // What sim/plan/passes/recompute.cpp knows: a word it does not know would be ignored. linear is all of qkv, proj, fc1, fc2.
+    // What sim/plan/passes/recompute.cpp knows: a word it does not know would be ignored. linear is all of qkv, proj, fc1, fc2;
+    // latent what latent attention unfolds its latents to.
     static const std::vector<std::string> kinds = {"attention", "norm", "activation", "rope", "residual", "cast",
-                                                   "linear",    "qkv",  "proj",       "fc1",  "fc2"};
+                                                   "linear",    "qkv",  "proj",       "fc1",  "fc2",      "latent"};
     Strategy& strategy = reading.scenario.strategy;
     if (value.is_string()) {
         const std::string word = value.get<std::string>();

@@ -23,7 +23,9 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     case NodeKind::attention:
     case NodeKind::ring_attention:
     case NodeKind::enter:
-    case NodeKind::exit: return false;
+    case NodeKind::exit:
+    case NodeKind::dispatch:
+    case NodeKind::combine: return false;
     case NodeKind::linear: {
         const auto is = [&](const char* name) { return n.name.ends_with(name); };
         return (is(".proj") && st.tensor_parallel == 1) || (is(".fc1") && n.layer % 2 == 1);
@@ -41,6 +43,7 @@ bool listed(const std::vector<std::string>& words, const Node& n) {
     if (has("norm") && (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm)) return true;
     if (has("activation") && n.kind == NodeKind::activation) return true;
     if (has("rope") && n.kind == NodeKind::rope) return true;
+    if (has("latent") && (n.kind == NodeKind::latent_join || n.name.ends_with(".q_up") || n.name.ends_with(".kv_up"))) return true;
     if (has("residual") && n.kind == NodeKind::residual) return true;
     if (has("cast") && n.kind == NodeKind::cast) return true;
     if (n.kind == NodeKind::linear) {
