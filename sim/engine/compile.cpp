@@ -4,6 +4,7 @@
 #include "sim/engine/fold.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <cstdlib>
 #include <tuple>
@@ -279,10 +280,19 @@ struct ProgramCompiler {
     }
 };
 
+// A rank must be able to post what the actions around a waiting transfer exchange: room for several of its longest actions.
+std::int64_t window_of(const Plan& plan) {
+    std::int64_t longest = 0;
+    for (const Program& p : plan.programs)
+        for (const Action& a : p.actions) longest = std::max<std::int64_t>(longest, a.last - a.first);
+    const auto slots = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(4 * longest)));
+    return std::clamp<std::int64_t>(slots, 1024, 8192) - 16;
+}
+
 } // namespace
 
 void compile_programs(Compilation& c, bool launch_blocking) {
-    if (launch_blocking) c.machine.window = 1;
+    c.machine.window = launch_blocking ? 1 : window_of(c.plan);
     c.comms.resize(c.plan.communicators.size());
     for (CommUse& use : c.comms) use.collects = use.sends = use.receives = std::vector<char>(at(c.plan.stages), 0);
     for (const Program& p : c.plan.programs) c.machine.programs.push_back(ProgramCompiler{c, p}.compile());

@@ -132,7 +132,9 @@ struct Machine {
     Interference interference;
     double jitter = 0;
     std::uint64_t seed = 0;
-    std::int64_t window = 1008; // how many slots the host runs ahead: CUDA's launch queue, less an exchange's extra slots
+    // How many slots the host runs ahead, an exchange's extra slots left free: CUDA's launch queue of 1024, which each stream has for
+    // itself, so that a waiting transfer does not stop launches elsewhere; more where an action is long (compile.cpp).
+    std::int64_t window = 1008;
 
     std::vector<CompiledOp> ops;
     std::vector<std::int32_t> deps; // distances back in issue order

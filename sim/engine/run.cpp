@@ -38,7 +38,9 @@ std::int64_t duration_of(const Run& run, std::int32_t lane, const Slot& s) {
 } // namespace
 
 Run::Run(const Machine& machine, const SimulateOptions& how)
-    : m(machine), options(how), lanes(machine.lanes.size()), ring(machine.lanes.size() * ring_size), queues(at(machine.queue_count())),
+    : m(machine), options(how), lanes(machine.lanes.size()),
+      ring_size(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(machine.window + 16, 1024))))),
+      ring(machine.lanes.size() * at(ring_size)), queues(at(machine.queue_count())),
       bundles(machine.bundles.size()), completions(machine.bundle_costs.size(), 0), heap(queues.size() + bundles.size()),
       sharing(machine.shared_capacity), lane_fluids(machine.lanes.size()) {
     for (std::size_t l = 0; l < lanes.size(); ++l) {

@@ -13,7 +13,6 @@
 
 namespace orrery {
 
-inline constexpr std::int64_t ring_size = 1024; // slots of a lane: the host's window and an exchange's extra slots
 inline constexpr std::uint32_t host_bit = 1u << 31;
 inline constexpr int busy_other = category_count; // "other" while compute runs: apart until the end, for compute_busy
 inline constexpr int account_count = category_count + 1;
@@ -87,6 +86,7 @@ struct Run {
     std::int64_t now = 0;
     std::int64_t skipped = 0; // time of skipped periods: true time is now + skipped
     std::vector<LaneState> lanes;
+    std::int64_t ring_size; // slots of a lane, a power of two: the host's window and an exchange's extra slots
     std::vector<Slot> ring; // ring_size a lane
     std::vector<QueueState> queues;
     std::vector<std::int32_t> queue_lane; // queue -> lane
