@@ -231,13 +231,32 @@ Blocking blocking(const Schedule& schedule, const Pipeline& pipeline, std::vecto
     return result;
 }
 
+bool joins(const Schedule& schedule) {
+    for (const auto& steps : schedule.ranks)
+        for (const ScheduleStep& step : steps)
+            if (step.joined) return true;
+    return false;
+}
+
 PipelineProgram overlapped(const Schedule& schedule, const Pipeline& pipeline, const std::vector<ChannelOrder>& channels) {
     Gaps receives = empty_gaps(schedule);
-    for (const ChannelOrder& channel : channels)
+    // Where steps are joined, some values are made long before their use (DualPipe's last forward before the steady phase): a receive
+    // that stands one step ahead of the use would leave the send, and behind it the sender's host, waiting.
+    std::optional<Slots> slots;
+    if (joins(schedule)) slots.emplace(schedule, pipeline, 2);
+    for (const ChannelOrder& channel : channels) {
+        const int from = channel.deliveries[0].transfer.from_stage;
+        std::size_t gap = 0; // the first that is open when the value is there
         for (Delivery delivery : channel.deliveries) {
             delivery.transfer.send = false;
-            receives[channel.to][delivery.used].push_back({0, delivery.transfer});
+            std::size_t ahead_of = delivery.used;
+            if (slots) {
+                while (gap < ahead_of && slots->closes(channel.to, gap) < slots->opens(from, delivery.made + 1)) ++gap;
+                if (gap < ahead_of) ahead_of = gap + (schedule.ranks[channel.to][gap].joined ? 2 : 1);
+            }
+            receives[channel.to][ahead_of].push_back({0, delivery.transfer});
         }
+    }
     PipelineProgram program(schedule.ranks.size());
     for (std::size_t rank = 0; rank < program.size(); ++rank) {
         const auto& steps = schedule.ranks[rank];
