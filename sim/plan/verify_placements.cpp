@@ -129,10 +129,7 @@ void PlacementCheck::partial_reads(const Op& op) {
         if (accumulated(b)) continue;
         for (Axis a : axes) {
             if (!wide(a, buffer(b).expert) || along(b, a) != summand) continue;
-            const auto* permute = std::get_if<Permute>(&op.work);
-            // Rows kept for the gradient of the routing weights: that is a summand like them, on the router's side of the dispatch.
-            if (permute && permute->direction == Direction::backward && b != op.in[0]) continue;
-            const bool linear_op = permute || std::holds_alternative<Pointwise>(op.work);
+            const bool linear_op = std::holds_alternative<Permute>(op.work) || std::holds_alternative<Pointwise>(op.work);
             const bool stays = !op.out.empty() && std::all_of(op.out.begin(), op.out.end(),
                                                               [&](BufferId o) { return along(o, a) == summand || accumulated(o); });
             if (!linear_op || !stays) fault("partial-read", b, a, "is a summand, and is read as if it were the sum");
