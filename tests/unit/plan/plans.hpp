@@ -106,7 +106,9 @@ inline std::vector<Example> examples() {
         {"context parallelism",
          sp2 + pp2 + zero(1) + std::vector<std::string>{"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather"}},
         {"dualpipe-v, joined blocks", zb_v + schedule("dualpipe-v") + zero(1) + std::vector<std::string>{"training.global_batch_size=16"}},
-        {"dualpipe, two copies of the model", std::vector<std::string>{"model.layers=4", "strategy.pipeline_parallel=4", "training.global_batch_size=16"} + schedule("dualpipe")},
+        {"dualpipe, two copies of the model",
+         std::vector<std::string>{"model.layers=4", "strategy.pipeline_parallel=4", "training.global_batch_size=16"} +
+             schedule("dualpipe")},
         {"one device", std::vector<std::string>{"cluster.nodes=1", "cluster.devices_per_node=1"}},
     };
 }
