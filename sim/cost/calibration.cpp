@@ -211,6 +211,7 @@ PointwiseTable pointwise_table() {
     t.launch_eager = l["eager_us"].get<double>();
     t.launch_graph = l["graph_us"].get<double>();
     t.launch_blocking = l["blocking_us"].get<double>();
+    t.exchange_sync = l["exchange_sync_us"].get<double>();
     t.launch_source = source_of(l);
     const Json& i = j["interference"];
     t.compute_slowdown = i["compute_slowdown"].get<double>();

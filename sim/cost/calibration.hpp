@@ -76,7 +76,7 @@ struct PointwiseTable {
     int optimizer_eager_kernels = 12;
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
-    double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40;
+    double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150;
     double compute_slowdown = 0, communication_slowdown = 0;
     Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, interference_source;
 };

@@ -54,6 +54,8 @@ CostModel::CostModel(CostModel&&) noexcept = default;
 
 Interference CostModel::interference() const { return {data_->pointwise.compute_slowdown, data_->pointwise.communication_slowdown}; }
 
+Time CostModel::exchange_sync() const { return Time::microseconds(data_->strategy.overlap.pipeline ? 0 : data_->pointwise.exchange_sync); }
+
 Time CostModel::launch() const {
     const Runtime& r = data_->runtime;
     // What the framework launches in by default says nothing of graphs or of launches that wait.

@@ -50,6 +50,9 @@ class CostModel {
 
     Interference interference() const;
     Time launch() const;                 // host time per kernel launch
+    // What an exchange between stages takes beside its transfers: where it blocks, Megatron and DeepSpeed synchronise the host with the
+    // device, which then waits for the next launches.
+    Time exchange_sync() const;
     // One line per constant group used: "gemm bf16: fitted ...", for the report.
     std::vector<std::string> provenance() const;
 

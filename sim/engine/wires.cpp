@@ -33,7 +33,11 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.compute = [&](const Op& op) { return cost.compute(plan, op); };
     c.collective = [&](const Collective& work, std::span<const int> ranks) { return cost.collective(work, ranks); };
     c.loads = [&](const Collective& work, const CommCost& of, std::span<const int> ranks) { return cost.loads(work, of, ranks); };
-    c.transfer = [&](Bytes bytes, int from, int to) { return cost.transfer(bytes, from, to); };
+    c.transfer = [&](Bytes bytes, int from, int to) {
+        CommCost one = cost.transfer(bytes, from, to);
+        one.latency += cost.exchange_sync();
+        return one;
+    };
     c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
     c.interference = cost.interference();
     c.launch = cost.launch();

@@ -91,6 +91,14 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     return Bytes::mebibytes(mib);
 }
 
+// Parameters a rank of the stage holds throughout, in their own dtype.
+Bytes parameters_of(const Plan& plan, int stage) {
+    Bytes sum;
+    for (const Buffer& b : plan.buffers)
+        if (b.stage == stage && b.kind == MemoryKind::parameters && b.scope == Scope::run && b.storage < 0) sum += b.bytes;
+    return sum;
+}
+
 std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
 
 } // namespace
@@ -110,6 +118,14 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
         const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
         items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},
                          source("fragmentation"), MemoryMeasure::reserved});
+    }
+    const Json& framework = f.at("framework");
+    items.push_back({"framework buffers", Bytes::mebibytes(of(framework.at("mib"), scenario.strategy.framework)), source("framework"),
+                     MemoryMeasure::reserved});
+    if (scenario.training.precision == DType::bf16 && scenario.training.gradient_dtype == DType::fp32) {
+        for (const Json& name : framework.at("gradients_twice"))
+            if (name == scenario.strategy.framework)
+                items.push_back({"16-bit gradients", parameters_of(plan, program.stage), source("framework"), MemoryMeasure::allocated});
     }
     items.push_back({"communicator buffers", communication(plan, scenario, program), source("communicator") + "; " + source("peer"),
                      MemoryMeasure::device});

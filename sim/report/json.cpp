@@ -72,6 +72,8 @@ std::string to_json(const Report& r) {
     if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
     j["notes"] = r.notes;
     j["provenance"] = r.provenance;
+    if (const ErrorBar& e = r.error_bar; e.rows > 0)
+        j["error_bar"] = {{"step_time", e.step_time}, {"memory", e.memory}, {"rows", e.rows}, {"same_device", e.same_device}, {"nearest", e.nearest}};
     return j.dump(2) + "\n";
 }
 

@@ -114,6 +114,7 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.notes = scenario.notes;
     add_assumptions(r, scenario);
     r.provenance = cost.provenance();
+    r.error_bar = error_bar(configuration_of(scenario), validated_rows());
     return r;
 }
 

@@ -3,6 +3,7 @@
 
 #include "sim/engine/simulate.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/report/error_bar.hpp"
 
 #include <array>
 #include <string>
@@ -28,6 +29,7 @@ struct Report {
     double energy_j = 0, cost_usd = 0;                   // 0: not known
     std::vector<std::string> notes;                      // fields without effect, assumptions
     std::vector<std::string> provenance;                 // what the prediction rests on
+    ErrorBar error_bar;                                  // of the nearest validated rows
 };
 
 // The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the

@@ -226,7 +226,9 @@ std::string to_text(const Report& report, const Scenario& scenario, const TextSt
     if (report.step_time_s > 0) text += figures(report, style) + breakdown(report, style);
     text += memory_text(report, style);
     text += list("Notes", report.notes, style);
-    return text + list("What this rests on", report.provenance, style);
+    std::vector<std::string> rests = report.provenance;
+    if (report.error_bar.rows > 0) rests.insert(rests.begin(), to_text(report.error_bar));
+    return text + list("What this rests on", rests, style);
 }
 
 } // namespace orrery

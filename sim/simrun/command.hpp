@@ -22,7 +22,7 @@ struct Options {
 
 struct ScenarioOptions { std::string trace; bool fold = true, replay = true; };
 struct SweepOptions { std::string csv, by = "tokens_per_s"; int top = 20; bool fresh = false; };
-struct ValidateOptions { bool csv = false; };
+struct ValidateOptions { bool csv = false; std::string html, markdown, rows, against; };   // files to write; a VALIDATION.md to hold it to
 
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& scenario);
 int run_scenarios(const std::vector<std::string>& files, const Options& options);   // several: one table
@@ -31,6 +31,7 @@ int run_plan(const std::string& file, const std::string& after, const Options& o
 int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options);
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
+int run_fit(const std::vector<std::string>& tables, const Options& options, bool only_check);
 int run_export(const std::string& file, const std::string& to, const Options& options);
 
 std::vector<std::string> list_topics();       // what `list` knows

@@ -33,7 +33,7 @@ struct Parsed {
     ValidateOptions validate;
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
-    bool no_fold = false, no_replay = false;
+    bool no_fold = false, no_replay = false, only_check = false;
 };
 
 void add_output(CLI::App& app, Options& o) {
@@ -84,7 +84,14 @@ void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
     validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
     validate->add_flag("--csv", p.validate.csv, "CSV on standard output");
+    validate->add_option("--html", p.validate.html, "A page with every row and predicted against measured, into this file")->type_name("FILE");
+    validate->add_option("--markdown", p.validate.markdown, "The figures by dataset (VALIDATION.md) into this file")->type_name("FILE");
+    validate->add_option("--rows", p.validate.rows, "What error bars of reports are made of, into this file")->type_name("FILE");
+    validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")->type_name("FILE");
     add_jobs(*validate, p.options);
+    CLI::App* fitting = add_command(app, p, "fit", "Calibration from tables of measurements: constants of the cost model's laws");
+    fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped")->required()->type_name("TABLE.csv[.gz]");
+    fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");
     CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
     exporting->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
     exporting->add_option("--to", p.format, "perfetto (a trace) or dot (the plan's op graphs)")->required()->type_name("FORMAT");
@@ -114,6 +121,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("list")) return run_list(p.topic, p.options);
     if (app.got_subcommand("schema")) return run_schema(p.options);
     if (app.got_subcommand("validate")) return run_validate(p.datasets, p.options, p.validate);
+    if (app.got_subcommand("fit")) return run_fit(p.datasets, p.options, p.only_check);
     if (app.got_subcommand("export")) return run_export(p.one_file, p.format, p.options);
     return run_files(p, app);
 }

@@ -23,6 +23,20 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
         ProgressBar progress("validating", options);
         result = validate(std::move(rows), options.jobs, [&](std::size_t n, std::size_t total) { progress.show(n, total); });
     }
+    const auto also = [&](const std::string& file, const auto& text) {
+        if (file.empty()) return true;
+        Options to = options;
+        to.output = file;
+        return deliver(text(result), to);
+    };
+    if (!also(validating.html, to_html) || !also(validating.markdown, to_markdown) || !also(validating.rows, to_experience)) return bad_input;
+    if (!validating.against.empty()) {
+        const auto earlier = read_input(validating.against);
+        if (!earlier) return bad_input;
+        const std::vector<std::string> worse = regressions(result, *earlier);
+        for (const std::string& one : worse) complain("an error has grown: " + one);
+        if (!worse.empty()) return bad_input;
+    }
     if (validating.csv) return deliver(to_csv(result), options) ? done : bad_input;
     if (options.json || options.output.ends_with(".json")) return deliver(to_json(result), options) ? done : bad_input;
     return deliver(to_text(result, output_style(options)), options) ? done : bad_input;

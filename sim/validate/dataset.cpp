@@ -50,6 +50,7 @@ ValidationRow read_row(const Json& j, const Json& dataset, const std::string& ba
     row.measured.bubble_fraction = number(measured, "bubble_fraction");
     if (measured.contains("fits") && measured.at("fits").is_boolean()) row.measured.fits = measured.at("fits").get<bool>();
     row.memory_measure = measure_of(j, dataset);
+    row.doubtful = row.note.find("Doubtful:") != std::string::npos;
     for (const Json& a : j.value("assumed", Json::array())) {
         if (a.is_string()) row.assumed.push_back(a.get<std::string>());
     }

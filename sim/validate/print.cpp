@@ -30,7 +30,8 @@ Json figures(const Figures& f) {
 Json errors(const ErrorSummary& s) {
     return {{"n", s.n},       {"mean_abs_error", s.mean_abs_error}, {"median_abs_error", s.median_abs_error},
             {"bias", s.bias}, {"kendall_tau", s.kendall_tau},       {"worst", s.worst},
-            {"worst_error", s.worst_error}};
+            {"worst_error", s.worst_error},
+            {"without_doubtful", {{"n", s.sound}, {"mean_abs_error", s.sound_mean_abs_error}}}};
 }
 
 Json summary(const ValidationSummary& s) {
@@ -51,6 +52,12 @@ Json row_json(const ValidationRow& r) {
     j["error"] = Json::object();
     put(j["error"], "step_time", r.step_time_error());
     put(j["error"], "memory", r.memory_error());
+    if (r.failure.empty()) {
+        Json parts;
+        for (int c = 0; c < category_count; ++c) parts[name(static_cast<Category>(c))] = r.breakdown_s[static_cast<std::size_t>(c)];
+        j["breakdown_s"] = parts;
+    }
+    if (r.doubtful) j["doubtful"] = true;
     static constexpr const char* measures[] = {"allocated", "reserved", "device"};
     if (r.measured.memory_gb) j["memory_measure"] = measures[static_cast<std::size_t>(r.memory_measure)];
     if (!r.assumed.empty()) j["assumed"] = r.assumed;
@@ -138,11 +145,15 @@ std::string to_json(const Validation& v) {
 
 std::string to_csv(const Validation& v) {
     std::string text = "dataset,name,predicted_step_time_s,measured_step_time_s,step_time_error,predicted_memory_gb,measured_memory_gb,memory_error,"
-                       "predicted_fits,measured_fits,failure\n";
+                       "predicted_fits,measured_fits,failure";
+    for (int c = 0; c < category_count; ++c) text += std::string(",") + name(static_cast<Category>(c)) + "_s";
+    text += "\n";
     for (const ValidationRow& r : v.rows) {
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}\n", cell(r.dataset), cell(r.name), cell(r.predicted.step_time_s),
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}", cell(r.dataset), cell(r.name), cell(r.predicted.step_time_s),
                             cell(r.measured.step_time_s), cell(r.step_time_error()), cell(r.predicted.memory_gb), cell(r.measured.memory_gb),
                             cell(r.memory_error()), cell(r.predicted.fits), cell(r.measured.fits), cell(r.failure));
+        for (double part : r.breakdown_s) text += r.failure.empty() ? fmt::format(",{}", part) : ",";
+        text += "\n";
     }
     return text;
 }

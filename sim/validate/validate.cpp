@@ -26,7 +26,7 @@ std::string in_one_line(const std::vector<Problem>& problems) {
     return text;
 }
 
-struct Points { std::vector<double> errors, predicted, measured; std::string worst; };
+struct Points { std::vector<double> errors, predicted, measured, sound; std::string worst; };
 
 ErrorSummary summary_of(const Points& p) {
     ErrorSummary s;
@@ -38,6 +38,8 @@ ErrorSummary summary_of(const Points& p) {
     s.bias = mean(p.errors);
     s.kendall_tau = kendall_tau(p.predicted, p.measured);
     s.worst = p.worst;
+    s.sound = static_cast<int>(p.sound.size());
+    s.sound_mean_abs_error = mean(p.sound);
     for (double e : p.errors) {
         if (std::abs(e) > std::abs(s.worst_error)) s.worst_error = e;
     }
@@ -49,6 +51,7 @@ void add(Points& p, const ValidationRow& row, std::optional<double> e, std::opti
     const bool worst = std::none_of(p.errors.begin(), p.errors.end(), [&](double x) { return std::abs(x) >= std::abs(*e); });
     if (worst) p.worst = row.name;
     p.errors.push_back(*e);
+    if (!row.doubtful) p.sound.push_back(std::abs(*e));
     if (row.failure.empty() && predicted) p.predicted.push_back(*predicted), p.measured.push_back(*measured);
 }
 
@@ -87,7 +90,9 @@ void predict_row(ValidationRow& row) {
             row.failure = in_one_line(parsed.problems);
             return;
         }
+        row.configuration = configuration_of(*parsed.scenario);
         const Prediction p = predict(*parsed.scenario);
+        row.breakdown_s = p.report.breakdown_s;
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;
         row.predicted.fits = p.report.memory.fits;

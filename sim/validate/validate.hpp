@@ -19,6 +19,9 @@ struct ValidationRow {
     Figures measured, predicted;
     MemoryMeasure memory_measure = MemoryMeasure::allocated;   // what measured.memory_gb counts
     std::vector<std::string> assumed;                          // fields its source does not state
+    bool doubtful = false;                                     // odd by its source's own figures: its note says "Doubtful: .."
+    Configuration configuration;                               // what is like it, for error bars
+    std::array<double, category_count> breakdown_s{};          // where the predicted time goes
     std::string failure;                                       // why there is no prediction; empty: there is one
 
     // predicted / measured - 1 where both are known; -1 (nothing predicted, 100% off) for a row that failed.
@@ -31,6 +34,8 @@ struct ErrorSummary {
     double kendall_tau = 0;         // tau-b of predicted against measured, failed rows left out
     std::string worst;              // name of the row with the largest error
     double worst_error = 0;
+    int sound = 0;                  // rows that are not doubtful, and their mean absolute error
+    double sound_mean_abs_error = 0;
 };
 struct FitsSummary { int n = 0; double accuracy = 0; };
 struct ValidationSummary { std::string dataset; ErrorSummary step_time, memory; FitsSummary fits; int failed = 0; };
@@ -56,6 +61,13 @@ Validation summarise(std::vector<ValidationRow> rows);
 
 std::string to_json(const Validation& validation);   // as DESIGN.md says
 std::string to_csv(const Validation& validation);
+std::string to_html(const Validation& validation);         // self-contained: errors by dataset, predicted against measured, every row
+std::string to_markdown(const Validation& validation);     // VALIDATION.md; figures are read back by regressions()
+std::string to_experience(const Validation& validation);   // what error bars are made of (sim/report/error_bar.hpp)
+
+// Datasets whose mean absolute error (time, memory; or share of wrong fits) is more than `allowed` above that in an earlier VALIDATION.md,
+// a sentence each. Rows that were not there then, and datasets that are not here now, are no regression.
+std::vector<std::string> regressions(const Validation& now, const std::string& earlier, double allowed = 0.01);
 std::string to_text(const Validation& validation, const TextStyle& style = {});
 
 } // namespace orrery

@@ -69,7 +69,9 @@ class Golden : public testing::TestWithParam<std::string> {
 
 TEST_P(Golden, Report) {
     const Scenario s = scenario();
-    compare(GetParam() + ".report.txt", to_text(predict(s).report, s, {false, 100, false}));
+    Report report = predict(s).report;
+    report.error_bar = {};   // changes with every row that is validated
+    compare(GetParam() + ".report.txt", to_text(report, s, {false, 100, false}));
 }
 
 TEST_P(Golden, Plan) {

@@ -87,6 +87,39 @@ TEST(Validate, TextNamesTheWorstRowAndTheErrors) {
     EXPECT_NE(text.find("rank corr."), std::string::npos);
 }
 
+TEST(Validate, MarkdownIsReadBackToFindWhatGotWorse) {
+    const Validation then = summarise({row("a", 1.02, 1), row("b", 0.98, 1)});
+    const std::string committed = to_markdown(then);
+    EXPECT_NE(committed.find("| d | step time | 2 | 2.0 |"), std::string::npos) << committed;
+    EXPECT_TRUE(regressions(then, committed).empty());
+    EXPECT_TRUE(regressions(summarise({row("a", 1.025, 1), row("b", 0.98, 1)}), committed).empty()) << "less than a point";
+    const auto worse = regressions(summarise({row("a", 1.06, 1), row("b", 0.98, 1)}), committed);
+    ASSERT_EQ(worse.size(), 1u);
+    EXPECT_EQ(worse[0], "d, step time: mean error 4.0 %, was 2.0 %");
+    EXPECT_TRUE(regressions(summarise({row("a", 1.5, 1)}), committed).empty()) << "other rows: not the same figure";
+}
+
+TEST(Validate, DoubtfulRowsAreSummedUpApart) {
+    ValidationRow odd = row("b", 2, 1);
+    odd.doubtful = true;
+    const Validation v = summarise({row("a", 1.02, 1), odd});
+    EXPECT_EQ(v.overall.step_time.n, 2);
+    EXPECT_EQ(v.overall.step_time.sound, 1);
+    EXPECT_NEAR(v.overall.step_time.sound_mean_abs_error, 0.02, 1e-12);
+}
+
+TEST(Validate, PageHoldsEveryRowAndNoScript) {
+    ValidationRow r = row("tp8 <pp2> & more", 1.1, 1);
+    r.breakdown_s[0] = 0.8, r.breakdown_s[static_cast<std::size_t>(Category::bubble)] = 0.3;
+    const std::string page = to_html(summarise({r, row("other", 3, 2)}));
+    EXPECT_NE(page.find("tp8 &lt;pp2&gt; &amp; more"), std::string::npos);
+    EXPECT_NE(page.find("compute 73 %, bubble 27 %"), std::string::npos);
+    std::size_t circles = 0;
+    for (std::size_t at = page.find("<circle"); at != std::string::npos; at = page.find("<circle", at + 1)) ++circles;
+    EXPECT_EQ(circles, 2u);
+    EXPECT_EQ(page.find("<script"), std::string::npos);
+}
+
 struct TemporaryFile {
     std::string path = std::filesystem::temp_directory_path() / ("orrery-validate-" + std::to_string(getpid()) + ".json");
     explicit TemporaryFile(const std::string& text) { std::ofstream(path) << text; }

@@ -1,0 +1,135 @@
+// What the committed calibration says of each measurement of a table.
+#include "sim/fit/laws.hpp"
+
+#include "sim/cost/attention.hpp"
+#include "sim/cost/collectives.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace orrery {
+
+namespace {
+
+std::string time_class(double us) { return us < 10 ? "< 10 us" : us < 100 ? "10 to 100 us" : us < 1000 ? "0.1 to 1 ms" : "1 ms and more"; }
+
+Checked check_gemm(const MeasuredTable& t) {
+    Checked out;
+    const auto device = find_device(t.device);
+    if (!device) return {{}, {fmt::format("{}: no device {}", t.file, t.device)}};
+    const KernelTables kernels = kernel_tables(*device);
+    std::set<std::string> dtypes;
+    for (std::size_t i = 0; i < t.rows.size(); ++i) dtypes.insert(t.text(i, "dtype"));
+    for (const std::string& dtype : dtypes) {
+        const auto table = kernels.gemm.find(dtype);
+        if (table == kernels.gemm.end()) {
+            out.skipped.push_back(fmt::format("{}: no table for {} on {}", t.file, dtype, t.device));
+            continue;
+        }
+        const GemmDevice d = burst_device(*device, dtype);
+        std::vector<double> law, measured, bytes;
+        const std::size_t first = out.points.size();
+        for (std::size_t i = 0; i < t.rows.size(); ++i) {
+            if (t.text(i, "dtype") != dtype) continue;
+            const GemmProblem p = problem_of(t, i, dtype);
+            law.push_back(gemm_us(table->second, d, p)), measured.push_back(t.number(i, "us")), bytes.push_back(p.m * p.k);
+            out.points.push_back({"gemm", dtype, time_class(measured.back()), t.device, measured.back(), law.back()});
+        }
+        if (dtype == "bf16") continue;
+        // The collector's 8-bit ops quantise their input first; training does that in a kernel of its own.
+        const Cast cast = fit_cast(law, measured, bytes);
+        for (std::size_t i = 0; i < law.size(); ++i) out.points[first + i].predicted += cast.fixed + cast.per_element * bytes[i];
+        out.skipped.push_back(fmt::format("{}, {}: the cast of the input is fitted out: {:.1f} us and {:.3g} us a million elements", t.file, dtype, cast.fixed, cast.per_element * 1e6));
+    }
+    return out;
+}
+
+const char* kernel_of(const std::string& implementation) {
+    if (implementation == "FA1") return "flash-1";
+    if (implementation == "FA2") return "flash-2";
+    if (implementation == "FA3") return "flash-3";
+    if (implementation == "cudnn") return "cudnn";
+    return nullptr;
+}
+
+Checked check_attention(const MeasuredTable& t) {
+    Checked out;
+    std::set<std::string> without;
+    for (std::size_t i = 0; i < t.rows.size(); ++i) {
+        const auto device = find_device(t.text(i, "device"));
+        const char* kernel = kernel_of(t.text(i, "implementation"));
+        if (!device || kernel == nullptr) {
+            without.insert(t.text(i, "device") + " " + t.text(i, "implementation"));
+            continue;
+        }
+        const KernelTables kernels = kernel_tables(*device);
+        const AttentionDevice d{double(std::max(1, device->processors)), device->peak.at("bf16").value * 1e-12, device->memory_bandwidth.value * 1e-6, 1};
+        const bool causal = t.number(i, "causal") != 0;
+        const auto whole = [&](const char* c) { return static_cast<std::int64_t>(t.number(i, c)); };
+        Attention op{Direction::forward, whole("batch"), whole("seq"), whole("seq"), whole("heads"), whole("heads"), whole("head_dim"), whole("head_dim"), causal, causal ? 0.5 : 1.0, DType::bf16, AttentionKernel::flash2, 0};
+        const bool both = t.text(i, "op") == "fwd+bwd", backward = t.text(i, "op") == "bwd";
+        const double flops = 4.0 * op.batch * op.heads * op.qk_dim * double(op.seq_q) * double(op.seq_kv) * op.share * (both ? 3.5 : backward ? 2.5 : 1);
+        const AttentionTable& table = kernels.attention.at(kernel);
+        double us = backward ? 0 : attention_us(kernels, table, d, op);
+        op.direction = Direction::backward;
+        if (both || backward) us += attention_us(kernels, table, d, op);
+        out.points.push_back({"attention " + t.text(i, "op"), kernel, op.seq_q < 2048 ? "< 2048 tokens" : "2048 tokens and more", device->name, flops / t.number(i, "tflops") * 1e-6, us});
+    }
+    for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
+    return out;
+}
+
+const std::map<std::string, CollectiveKind> ops = {{"all_gather", CollectiveKind::all_gather}, {"all_reduce", CollectiveKind::all_reduce},
+                                                   {"reduce_scatter", CollectiveKind::reduce_scatter}, {"alltoall", CollectiveKind::all_to_all},
+                                                   {"broadcast", CollectiveKind::broadcast}};
+
+Checked check_collectives(const MeasuredTable& t) {
+    Checked out;
+    std::set<std::string> without;
+    for (std::size_t i = 0; i < t.rows.size(); ++i) {
+        const auto device = find_device(t.text(i, "system"));
+        const auto op = ops.find(t.text(i, "op"));
+        const bool superseded = t.has("preferred") && t.text(i, "preferred") == "0" && t.text(i, "source") == "aiconfigurator";
+        if (superseded) continue;
+        if (!device || op == ops.end() || t.number(i, "nodes") != 1 || t.number(i, "us") <= 0) {
+            without.insert(t.number(i, "nodes") > 1 ? "more than one node (their fabric is the scenario's)" : t.text(i, "system") + " " + t.text(i, "op"));
+            continue;
+        }
+        Cluster cluster;
+        cluster.device = *device;
+        cluster.devices_per_node = 8;
+        cluster.intra = {device->scale_up.value > 1e11 ? IntraKind::nvswitch : IntraKind::pcie, device->scale_up, Time::microseconds(0.6)};
+        const bool one_byte = t.text(i, "variant").find("int8") != std::string::npos;
+        const double bytes = t.number(i, "bytes");
+        const bool multicast = device->architecture == "hopper" || device->architecture == "blackwell";
+        const CollectiveTime c = single_node(link_table(cluster), op->second, static_cast<int>(t.number(i, "devices")), bytes, one_byte, multicast, "auto");
+        out.points.push_back({op->first, one_byte ? "int8" : "half", bytes > 1048576 ? "over 1 MB" : "up to 1 MB", device->name, t.number(i, "us"), c.us});
+    }
+    for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
+    return out;
+}
+
+} // namespace
+
+TableKind kind_of(const MeasuredTable& t) {
+    if (t.has("m") && t.has("n") && t.has("k") && t.has("us") && t.has("dtype")) return TableKind::gemm;
+    if (t.has("implementation") && t.has("tflops") && t.has("seq")) return TableKind::attention_rates;
+    if (t.has("system") && t.has("bytes") && t.has("us") && t.has("devices")) return TableKind::collectives;
+    return TableKind::unknown;
+}
+
+Checked check(const MeasuredTable& t) {
+    switch (kind_of(t)) {
+    case TableKind::gemm: return check_gemm(t);
+    case TableKind::attention_rates: return check_attention(t);
+    case TableKind::collectives: return check_collectives(t);
+    case TableKind::unknown: break;
+    }
+    return {{}, {t.file + ": its columns are those of no table there is a law for"}};
+}
+
+} // namespace orrery

@@ -1,0 +1,164 @@
+// Constants from tables (fit.hpp): the tile law's eight of a GEMM table, rate and start of each attention series.
+#include "sim/fit/laws.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <Eigen/Dense>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+namespace orrery {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double rounded(double x) { return std::strtod(fmt::format("{:.3g}", x).c_str(), nullptr); }
+
+struct Score { std::size_t n = 0; double median = 0, mean = 0, bias = 0; };
+Score score(std::vector<double> errors) {
+    Score s;
+    s.n = errors.size();
+    for (double e : errors) s.mean += std::abs(e) / double(s.n), s.bias += e / double(s.n);
+    for (double& e : errors) e = std::abs(e);
+    std::sort(errors.begin(), errors.end());
+    if (s.n > 0) s.median = errors[s.n / 2];
+    return s;
+}
+
+Json source_of(const MeasuredTable& t, std::size_t fitted, const Score& s) {
+    return {{"kind", "fitted"},
+            {"text", fmt::format("simrun fit of {}: {} measurements; on {} kept out of the fit: median error {:.1f} %, mean {:.1f} %, bias {:+.1f} %", t.file, fitted, s.n, s.median * 100, s.mean * 100, s.bias * 100)}};
+}
+
+GemmTable table_of(const GemmTable& like, const std::vector<double>& p) {
+    GemmTable t = like;
+    t.t0 = p[0], t.tile = p[1], t.efficiency = p[2], t.feed = p[3], t.stream = std::min(1.0, p[4]), t.split = p[5], t.soft_waves = std::min(1.0, p[6]), t.throttle = p[7];
+    return t;
+}
+
+Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& device) {
+    std::vector<std::size_t> inside, outside;
+    std::size_t met = 0;
+    for (std::size_t i = 0; i < t.rows.size(); ++i)
+        if (t.text(i, "dtype") == dtype) (++met % 5 == 0 ? outside : inside).push_back(i);
+    // Some thousand shapes say all that eight constants can hold.
+    constexpr std::size_t enough = 2500;
+    std::vector<std::size_t> used;
+    for (std::size_t i = 0; i < inside.size(); i += std::max<std::size_t>(1, inside.size() / enough)) used.push_back(inside[i]);
+    if (used.size() < 20) throw std::runtime_error(fmt::format("{}: {} shapes of {} are too few for eight constants", t.file, met, dtype));
+    const GemmDevice d = burst_device(device, dtype);
+    const bool cast = dtype != "bf16";
+    GemmTable like;
+    like.menu = dtype == "fp8_block" && device.architecture != "blackwell" ? TileMenu::block128 : TileMenu::wide;
+    const bool older = device.architecture == "ampere" || device.architecture == "ada" || device.architecture == "volta";
+    like.l2_share = 0.5, like.l2_stream = older ? 0.6 : 0.15;
+    const auto predicted = [&](const std::vector<double>& p, std::size_t row) {
+        const GemmProblem problem = problem_of(t, row, dtype);
+        return gemm_us(table_of(like, p), d, problem) + (cast ? p[8] + p[9] * problem.m * problem.k : 0);
+    };
+    const auto residual = [&](const std::vector<double>& p, std::size_t i) { return std::log(predicted(p, used[i]) / t.number(used[i], "us")); };
+    std::vector<double> best;
+    double least = 1e300;
+    // Two starts: waves as they are (cuBLAS before Hopper) and persistent kernels.
+    for (const auto& [tile, soft] : {std::pair{5.0, 0.1}, std::pair{1.5, 0.9}}) {
+        std::vector<double> start{2, tile, 0.85, 3, 0.8, 3, soft, 0.15};
+        if (cast) start.insert(start.end(), {8.0, 5e-6});
+        const std::vector<double> p = least_squares(start, used.size(), residual);
+        double cost = 0;
+        for (std::size_t i = 0; i < used.size(); ++i) cost += std::abs(residual(p, i));
+        if (cost < least) least = cost, best = p;
+    }
+    std::vector<double> errors;
+    for (std::size_t row : outside) errors.push_back(predicted(best, row) / t.number(row, "us") - 1);
+    const GemmTable g = table_of(like, best);
+    return {{"menu", like.menu == TileMenu::block128 ? "block128" : "wide"}, {"t0_us", rounded(g.t0)}, {"tile_us", rounded(g.tile)}, {"efficiency", rounded(g.efficiency)}, {"feed", rounded(g.feed)},
+            {"stream", rounded(g.stream)}, {"split_us", rounded(g.split)}, {"soft_waves", rounded(g.soft_waves)}, {"throttle", rounded(g.throttle)}, {"l2_share", g.l2_share}, {"l2_stream", g.l2_stream},
+            {"source", source_of(t, used.size(), score(std::move(errors)))}};
+}
+
+// 1/rate = 1/R + (s0/R)/seq, weighted so that relative errors count.
+Json fit_attention(const MeasuredTable& t) {
+    using Key = std::array<std::string, 5>;   // device, implementation, op, causal, head_dim
+    std::map<Key, std::vector<std::size_t>> series;
+    for (std::size_t i = 0; i < t.rows.size(); ++i) series[{t.text(i, "device"), t.text(i, "implementation"), t.text(i, "op"), t.text(i, "causal"), t.text(i, "head_dim")}].push_back(i);
+    Json out = Json::array();
+    for (const auto& [key, rows] : series) {
+        if (rows.size() < 3) continue;
+        Eigen::MatrixXd a(static_cast<Eigen::Index>(rows.size()), 2);
+        const Eigen::VectorXd ones = Eigen::VectorXd::Ones(static_cast<Eigen::Index>(rows.size()));
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            const double rate = t.number(rows[i], "tflops"), seq = t.number(rows[i], "seq");
+            a(static_cast<Eigen::Index>(i), 0) = rate, a(static_cast<Eigen::Index>(i), 1) = rate / seq;
+        }
+        const Eigen::VectorXd x = a.colPivHouseholderQr().solve(ones);
+        std::vector<double> errors;
+        for (double e : Eigen::VectorXd(a * x - ones)) errors.push_back(e);
+        out.push_back({{"device", key[0]}, {"implementation", key[1]}, {"op", key[2]}, {"causal", key[3] == "1"}, {"head_dim", std::atoi(key[4].c_str())}, {"tflops", rounded(1 / x[0])},
+                       {"s0", rounded(std::max(0.0, x[1] / x[0]))}, {"points", rows.size()}, {"mean_abs_error", rounded(score(std::move(errors)).mean)}});
+    }
+    return out;
+}
+
+} // namespace
+
+GemmDevice burst_device(const Device& device, const std::string& dtype) {
+    const auto peak = [&](const std::string& name) {
+        const auto at = device.peak.find(name);
+        return at == device.peak.end() ? 0.0 : at->second.value * 1e-6;
+    };
+    GemmDevice d;
+    d.processors = std::max(1, device.processors);
+    d.peak = peak(dtype == "fp8_block" ? "fp8" : dtype);
+    d.peak_16 = peak("bf16");
+    d.bandwidth = device.memory_bandwidth.value * 1e-6;
+    d.l2 = static_cast<double>(device.l2_cache.count);
+    d.cold = false;
+    return d;
+}
+
+GemmProblem problem_of(const MeasuredTable& t, std::size_t row, const std::string& dtype) {
+    GemmProblem p{t.number(row, "m"), t.number(row, "n"), t.number(row, "k")};
+    p.in_bytes = dtype == "bf16" || dtype == "fp16" ? 2 : 1;
+    return p;
+}
+
+Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measured, const std::vector<double>& elements) {
+    const auto n = static_cast<Eigen::Index>(law.size());
+    Eigen::MatrixXd a(n, 2);
+    Eigen::VectorXd b(n);
+    for (Eigen::Index i = 0; i < n; ++i) {
+        const auto k = static_cast<std::size_t>(i);
+        a(i, 0) = 1 / measured[k], a(i, 1) = elements[k] / measured[k], b[i] = 1 - law[k] / measured[k];
+    }
+    const Eigen::VectorXd x = a.colPivHouseholderQr().solve(b);
+    return {std::max(0.0, x[0]), std::max(0.0, x[1])};
+}
+
+std::string fit(const MeasuredTable& t) {
+    Json out;
+    out["fitted_to"] = t.file;
+    switch (kind_of(t)) {
+    case TableKind::gemm: {
+        const auto device = find_device(t.device);
+        if (!device) throw std::runtime_error(fmt::format("{}: the file's name says for which device it is (gemm_h100-sxm-80gb.csv); {} is none", t.file, t.device));
+        out["device"] = device->name;
+        std::set<std::string> dtypes;
+        for (std::size_t i = 0; i < t.rows.size(); ++i) dtypes.insert(t.text(i, "dtype"));
+        for (const std::string& dtype : dtypes) out["gemm"][dtype] = fit_gemm(t, dtype, *device);
+        break;
+    }
+    case TableKind::attention_rates: out["attention"] = fit_attention(t); break;
+    case TableKind::collectives: throw std::runtime_error(t.file + ": collectives are checked (--check), their constants are not fitted here");
+    case TableKind::unknown: throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");
+    }
+    return out.dump(2) + "\n";
+}
+
+} // namespace orrery

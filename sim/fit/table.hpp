@@ -1,0 +1,26 @@
+// Tables of measurements: CSV with a header line, plain or gzipped.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery {
+
+struct MeasuredTable {
+    std::string file;                               // its name without folder
+    std::string device;                             // "h100-sxm-80gb" of gemm_h100-sxm-80gb.csv.gz; empty where rows name theirs
+    std::map<std::string, std::size_t> column;      // by name
+    std::vector<std::vector<std::string>> rows;
+
+    bool has(std::string_view name) const { return column.contains(std::string(name)); }
+    const std::string& text(std::size_t row, const char* name) const { return rows[row][column.at(name)]; }
+    double number(std::size_t row, const char* name) const;
+};
+
+// Throws std::runtime_error with file and line where it cannot be read.
+MeasuredTable read_table(const std::string& path);
+MeasuredTable parse_table(const std::string& name, const std::string& csv);
+
+} // namespace orrery

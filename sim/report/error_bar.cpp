@@ -1,0 +1,156 @@
+#include "sim/report/error_bar.hpp"
+
+#include "topology/catalog.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace orrery {
+
+std::span<const EmbeddedFile> validated_files();   // generated from scenarios/calibration/validated
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Frameworks that run the same kernels and communicate in the same pattern.
+int family(const std::string& framework) {
+    if (framework == "megatron" || framework == "nemo") return 0;
+    if (framework == "deepspeed") return 1;
+    if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan") return 2;
+    return 3;
+}
+
+double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
+
+// The error that four in five stay within, never below 2 %: measurements themselves repeat no better.
+double four_in_five(std::vector<double> errors) {
+    if (errors.empty()) return 0;
+    for (double& e : errors) e = std::abs(e);
+    std::sort(errors.begin(), errors.end());
+    const auto at = static_cast<std::size_t>(std::ceil(0.8 * static_cast<double>(errors.size()))) - 1;
+    return std::max(0.02, errors[at]);
+}
+
+} // namespace
+
+Configuration configuration_of(const Scenario& s) {
+    Configuration c;
+    c.device = s.cluster.device.name;
+    c.architecture = s.cluster.device.architecture;
+    c.framework = s.strategy.framework;
+    const double bytes = bytes_per_element(s.training.precision);
+    c.precision_bits = static_cast<int>(std::lround(bytes * 8));
+    c.experts = s.model.moe.has_value();
+    c.devices = s.world_size();
+    c.tensor = s.strategy.tensor_parallel;
+    c.pipeline = s.strategy.pipeline_parallel;
+    c.context = s.strategy.context_parallel;
+    c.expert = s.strategy.expert_parallel;
+    c.zero = s.strategy.zero_stage;
+    c.recompute = s.strategy.recompute != RecomputeKind::none;
+    return c;
+}
+
+double distance(const Configuration& a, const Configuration& b) {
+    double d = 0;
+    if (a.device != b.device) d += a.architecture == b.architecture ? 1 : 3;
+    if (family(a.framework) != family(b.framework)) d += 1.5;
+    if (a.precision_bits != b.precision_bits) d += 1.5;
+    if (a.experts != b.experts) d += 2;
+    if ((a.zero == 3) != (b.zero == 3)) d += 1;
+    if (a.recompute != b.recompute) d += 0.3;
+    d += 0.5 * (doublings(a.tensor, b.tensor) + doublings(a.pipeline, b.pipeline) + doublings(a.context, b.context) + doublings(a.expert, b.expert));
+    return d + 0.15 * doublings(a.devices, b.devices);
+}
+
+std::vector<Experience> read_experience(const std::string& text) {
+    std::vector<Experience> rows;
+    const Json parsed = Json::parse(text);
+    for (const Json& j : parsed.at("rows")) {
+        Experience e;
+        e.dataset = j.at("dataset").get<std::string>();
+        e.name = j.at("name").get<std::string>();
+        Configuration& c = e.configuration;
+        c.device = j.at("device").get<std::string>();
+        c.architecture = j.at("architecture").get<std::string>();
+        c.framework = j.at("framework").get<std::string>();
+        c.precision_bits = j.at("bits").get<int>();
+        c.experts = j.at("experts").get<bool>();
+        c.devices = j.at("devices").get<int>();
+        const Json& degrees = j.at("tp pp cp ep zero");
+        c.tensor = degrees.at(0), c.pipeline = degrees.at(1), c.context = degrees.at(2), c.expert = degrees.at(3), c.zero = degrees.at(4);
+        c.recompute = j.at("recompute").get<bool>();
+        if (j.contains("step_time")) e.step_time = j.at("step_time").get<double>();
+        if (j.contains("memory")) e.memory = j.at("memory").get<double>();
+        rows.push_back(std::move(e));
+    }
+    return rows;
+}
+
+std::string write_experience(std::span<const Experience> rows) {
+    // Three decimals: a later digit of an error says nothing, and would change with every edit of a kernel's table.
+    const auto rounded = [](double x) { return std::round(x * 1000) / 1000; };
+    std::string text = "{\n \"what\": \"validated rows: errors are predicted / measured - 1; written by simrun validate --rows\",\n \"rows\": [";
+    const char* comma = "\n  ";
+    for (const Experience& e : rows) {
+        const Configuration& c = e.configuration;
+        nlohmann::ordered_json j{{"dataset", e.dataset}, {"name", e.name}, {"device", c.device}, {"architecture", c.architecture}, {"framework", c.framework},
+                                 {"bits", c.precision_bits}, {"experts", c.experts}, {"devices", c.devices},
+                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}}, {"recompute", c.recompute}};
+        if (e.step_time) j["step_time"] = rounded(*e.step_time);
+        if (e.memory) j["memory"] = rounded(*e.memory);
+        text += comma + j.dump();
+        comma = ",\n  ";
+    }
+    return text + "\n ]\n}\n";
+}
+
+const std::vector<Experience>& validated_rows() {
+    static const std::vector<Experience> rows = [] {
+        std::vector<Experience> all;
+        for (const EmbeddedFile& f : validated_files()) {
+            auto more = read_experience(std::string(f.text));
+            all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+        }
+        return all;
+    }();
+    return rows;
+}
+
+ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
+    std::vector<std::pair<double, const Experience*>> order;
+    for (const Experience& e : rows) order.push_back({distance(of, e.configuration), &e});
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    ErrorBar bar;
+    // Time and memory have rows of their own; the text speaks of those of the time.
+    const auto collect = [&](std::optional<double> Experience::*error, bool described) {
+        std::vector<double> errors;
+        std::map<std::string, int> of_dataset;
+        for (const auto& [d, e] : order) {
+            if (!((*e).*error) || of_dataset[e->dataset] == neighbours / 2) continue;
+            ++of_dataset[e->dataset];
+            if (described && errors.empty()) bar.nearest = e->dataset + " / " + e->name;
+            if (described) bar.same_device += e->configuration.device == of.device;
+            errors.push_back(*((*e).*error));
+            if (static_cast<int>(errors.size()) == neighbours) break;
+        }
+        if (described) bar.rows = static_cast<int>(errors.size());
+        return four_in_five(std::move(errors));
+    };
+    bar.step_time = collect(&Experience::step_time, true);
+    bar.memory = collect(&Experience::memory, false);
+    return bar;
+}
+
+std::string to_text(const ErrorBar& bar) {
+    if (bar.rows == 0) return "no validated row to compare with";
+    return fmt::format("step time within {:.0f} %, memory within {:.0f} %: four in five of the nearest validated rows were ({} for the time, {} on this device; nearest: {})",
+                       bar.step_time * 100, bar.memory * 100, bar.rows, bar.same_device, bar.nearest);
+}
+
+} // namespace orrery

@@ -1,0 +1,43 @@
+// How far off predictions were on the validated rows most like a scenario: the error bar of its report.
+// The rows are scenarios/calibration/validated/rows.json, which `simrun validate --rows` writes; compiled in.
+#pragma once
+
+#include "sim/scenario/scenario.hpp"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// What makes two runs alike for a cost model.
+struct Configuration {
+    std::string device, architecture, framework;
+    int precision_bits = 16;
+    bool experts = false;
+    int devices = 1, tensor = 1, pipeline = 1, context = 1, expert = 1, zero = 0;
+    bool recompute = false;
+};
+Configuration configuration_of(const Scenario& scenario);
+
+// 0: alike in all that is compared. About 1 for a factor of 4 in one degree of parallelism, 3 for another architecture's device.
+double distance(const Configuration& a, const Configuration& b);
+
+// A validated row: signed errors, predicted / measured - 1.
+struct Experience { Configuration configuration; std::string dataset, name; std::optional<double> step_time, memory; };
+const std::vector<Experience>& validated_rows();
+std::vector<Experience> read_experience(const std::string& json);
+std::string write_experience(std::span<const Experience> rows);   // one row a line
+
+// Of the `neighbours` nearest rows (a dataset gives at most half of them): the error that four in five stay within, at least 2 %.
+struct ErrorBar {
+    double step_time = 0, memory = 0;   // half widths as fractions; 0: no rows
+    int rows = 0, same_device = 0;
+    std::string nearest;                // "dataset / row"
+};
+inline constexpr int neighbours = 10;
+ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows);
+std::string to_text(const ErrorBar& bar);   // "+- 5 % time (10 nearest validated rows, 7 on this device; nearest: ..)"
+
+} // namespace orrery

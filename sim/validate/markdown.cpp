@@ -1,0 +1,122 @@
+// VALIDATION.md: the figures by dataset, then the rows that miss by most and where their predicted time goes. Same rows, same bytes.
+#include "sim/validate/breakdown.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace orrery {
+
+namespace {
+
+constexpr double shown_from = 0.10;   // rows that miss by more are listed
+
+std::string percent(double x) { return fmt::format("{:.1f}", x * 100); }
+std::string signed_percent(double x) { return fmt::format("{:+.1f}", x * 100); }
+
+std::string escaped(std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+    return text;
+}
+
+std::string line(const std::string& dataset, const char* what, const ErrorSummary& s) {
+    if (s.n == 0) return {};
+    return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {:.2f} | {} {} |\n", dataset, what, s.n, percent(s.mean_abs_error), percent(s.median_abs_error),
+                       signed_percent(s.bias), s.sound < s.n ? percent(s.sound_mean_abs_error) : "", s.kendall_tau, signed_percent(s.worst_error), escaped(s.worst));
+}
+
+std::string fits_line(const std::string& dataset, const FitsSummary& f) {
+    return f.n == 0 ? "" : fmt::format("| {} | fits | {} | {} | | | | | |\n", dataset, f.n, percent(1 - f.accuracy));
+}
+
+std::string misses(const Validation& v) {
+    std::string text;
+    for (const ValidationSummary& d : v.by_dataset) {
+        std::vector<const ValidationRow*> rows;
+        for (const ValidationRow& r : v.rows)
+            if (r.dataset == d.dataset && r.failure.empty() && std::abs(r.step_time_error().value_or(0)) > shown_from) rows.push_back(&r);
+        std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return std::abs(*a->step_time_error()) > std::abs(*b->step_time_error()); });
+        const std::size_t all = rows.size();
+        if (rows.size() > 6) rows.resize(6);
+        for (const ValidationRow* r : rows)
+            text += fmt::format("| {} | {} | {} | {} |\n", escaped(r->dataset), escaped(r->name), signed_percent(*r->step_time_error()), largest_shares(*r));
+        if (all > rows.size()) text += fmt::format("| {} | and {} more | | |\n", escaped(d.dataset), all - rows.size());
+    }
+    return text;
+}
+
+} // namespace
+
+std::string largest_shares(const ValidationRow& row, int how_many) {
+    double total = 0;
+    std::vector<std::pair<double, int>> parts;
+    for (int c = 0; c < category_count; ++c) {
+        const double part = row.breakdown_s[static_cast<std::size_t>(c)];
+        parts.push_back({part, c});
+        total += part;
+    }
+    if (total <= 0) return {};
+    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::string text;
+    for (int i = 0; i < how_many && parts[static_cast<std::size_t>(i)].first > 0.005 * total; ++i)
+        text += fmt::format("{}{} {:.0f} %", i == 0 ? "" : ", ", name(static_cast<Category>(parts[static_cast<std::size_t>(i)].second)),
+                            100 * parts[static_cast<std::size_t>(i)].first / total);
+    return text;
+}
+
+std::string to_markdown(const Validation& v) {
+    std::string text = "# Validation: predictions against published measurements\n\n"
+                       "Written by `./dev validate`; the rows and their sources are in scenarios/validation. Errors are predicted / measured - 1, in per cent; a row\n"
+                       "without a prediction counts as 100. \"Sound\": without the rows that are odd by their source's own figures (their notes say why).\n"
+                       "Tau: Kendall's rank correlation of predicted and measured. For `fits` the error is the share of wrong answers.\n\n"
+                       "| dataset | of | rows | mean error | median | bias | sound | tau | worst row |\n|---|---|---|---|---|---|---|---|---|\n";
+    for (const ValidationSummary& s : v.by_dataset)
+        text += line(s.dataset, "step time", s.step_time) + line(s.dataset, "memory", s.memory) + fits_line(s.dataset, s.fits);
+    text += line("all", "step time", v.overall.step_time) + line("all", "memory", v.overall.memory) + fits_line("all", v.overall.fits);
+    if (v.overall.failed > 0) {
+        text += "\n## Rows without a prediction\n\n";
+        for (const ValidationRow& r : v.rows)
+            if (!r.failure.empty()) text += fmt::format("- {} / {}: {}\n", r.dataset, r.name, r.failure.substr(0, r.failure.find('\n')));
+    }
+    if (const std::string far = misses(v); !far.empty())
+        text += fmt::format("\n## Step times off by more than {:.0f} %, and where their predicted time goes\n\n| dataset | row | error | predicted time |\n|---|---|---|---|\n", shown_from * 100) + far;
+    return text;
+}
+
+std::vector<std::string> regressions(const Validation& now, const std::string& earlier, double allowed) {
+    std::vector<std::string> worse;
+    std::istringstream lines(earlier);
+    for (std::string one; std::getline(lines, one);) {
+        std::vector<std::string> cells;
+        std::istringstream parts(one);
+        for (std::string c; std::getline(parts, c, '|');) {
+            const auto first = c.find_first_not_of(' '), last = c.find_last_not_of(' ');
+            cells.push_back(first == std::string::npos ? "" : c.substr(first, last - first + 1));
+        }
+        if (cells.size() < 5 || !cells[0].empty()) continue;
+        for (const ValidationSummary& s : now.by_dataset) {
+            if (s.dataset != cells[1]) continue;
+            const bool fits = cells[2] == "fits";
+            const ErrorSummary* e = cells[2] == "step time" ? &s.step_time : cells[2] == "memory" ? &s.memory : nullptr;
+            const int n = fits ? s.fits.n : e ? e->n : 0;
+            if (n == 0 || std::to_string(n) != cells[3]) continue;   // other rows: not the same figure
+            const double error = fits ? 1 - s.fits.accuracy : e->mean_abs_error, was = std::strtod(cells[4].c_str(), nullptr) / 100;
+            if (error > was + allowed + 0.0005) worse.push_back(fmt::format("{}, {}: mean error {} %, was {} %", s.dataset, cells[2], percent(error), cells[4]));
+        }
+    }
+    return worse;
+}
+
+std::string to_experience(const Validation& v) {
+    std::vector<Experience> rows;
+    for (const ValidationRow& r : v.rows) {
+        if (!r.failure.empty() || r.doubtful) continue;
+        Experience e{r.configuration, r.dataset, r.name, r.step_time_error(), r.memory_error()};
+        if (e.step_time || e.memory) rows.push_back(std::move(e));
+    }
+    return write_experience(rows);
+}
+
+} // namespace orrery

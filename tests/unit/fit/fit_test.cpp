@@ -1,0 +1,86 @@
+// Does a fit find the constants a table was made from, and does the check measure how far off a calibration is?
+#include "sim/fit/laws.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+// A table the law itself makes with these constants.
+std::string made_table(const GemmTable& law, const Device& device) {
+    std::string csv = "dtype,m,n,k,batch,us,source\n";
+    const GemmDevice d = burst_device(device, "bf16");
+    for (int m : {128, 512, 1024, 2048, 4096, 8192})
+        for (int n : {256, 1024, 4096, 12288})
+            for (int k : {256, 1024, 4096, 16384}) csv += fmt::format("bf16,{},{},{},1,{},made\n", m, n, k, gemm_us(law, d, {double(m), double(n), double(k)}));
+    return csv;
+}
+
+TEST(LeastSquares, FindsAPowerLawInSpiteOfAnOutlier) {
+    std::vector<double> x, y;
+    for (int i = 1; i <= 40; ++i) x.push_back(i), y.push_back(3 * std::pow(i, 0.7));
+    y[7] *= 5;
+    const auto p = least_squares({1, 1}, x.size(), [&](const std::vector<double>& p, std::size_t i) { return std::log(p[0] * std::pow(x[i], p[1]) / y[i]); });
+    EXPECT_NEAR(p[0], 3, 0.05);
+    EXPECT_NEAR(p[1], 0.7, 0.01);
+}
+
+TEST(Fit, RecoversTheTimesOfTheLawATableWasMadeFrom) {
+    const Device device = *find_device("h100-sxm-80gb");
+    GemmTable law;
+    law.t0 = 3, law.tile = 2, law.efficiency = 0.7, law.feed = 4, law.stream = 0.8, law.split = 3, law.soft_waves = 0.8, law.throttle = 0.1, law.l2_share = 0.5, law.l2_stream = 0.15;
+    const MeasuredTable table = parse_table("gemm_h100-sxm-80gb.csv", made_table(law, device));
+    const auto j = nlohmann::json::parse(fit(table));
+    const auto& g = j.at("gemm").at("bf16");
+    EXPECT_EQ(j.at("device"), "h100-sxm-80gb");
+    EXPECT_NEAR(g.at("efficiency").get<double>(), 0.7, 0.05);
+    EXPECT_NEAR(g.at("t0_us").get<double>(), 3, 0.5);
+    EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
+}
+
+TEST(Fit, AttentionRatesAndTheirStart) {
+    std::string csv = "device,implementation,op,causal,head_dim,heads,batch,seq,tflops,figure\n";
+    for (int s : {512, 1024, 2048, 4096, 8192}) csv += fmt::format("h100-sxm-80gb,FA2,fwd,1,128,16,{},{},{},made\n", 16384 / s, s, 400 / (1 + 300.0 / s));
+    const auto series = nlohmann::json::parse(fit(parse_table("attention_tflops.csv", csv))).at("attention").at(0);
+    EXPECT_NEAR(series.at("tflops").get<double>(), 400, 1);
+    EXPECT_NEAR(series.at("s0").get<double>(), 300, 2);
+}
+
+TEST(Check, SeesATableThatTakesTwiceAsLong) {
+    const Device device = *find_device("a100-sxm-80gb");
+    const GemmTable committed = kernel_tables(device).gemm.at("bf16");
+    MeasuredTable table = parse_table("gemm_a100-sxm-80gb.csv", made_table(committed, device));
+    auto all = deviations(check(table).points);
+    ASSERT_FALSE(all.empty());
+    EXPECT_EQ(all.front().size_class, "");
+    EXPECT_NEAR(all.front().mean_abs, 0, 1e-5);
+    for (auto& row : table.rows) row[table.column.at("us")] = fmt::format("{}", 2 * std::strtod(row[table.column.at("us")].c_str(), nullptr));
+    all = deviations(check(table).points);
+    EXPECT_NEAR(all.front().bias, -0.5, 1e-5);
+    EXPECT_EQ(all.front().n, table.rows.size());
+}
+
+TEST(Check, CollectivesOfOneNodeAndAWordOnTheOthers) {
+    const Checked c = check(parse_table("collectives.csv", "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n"
+                                                             "h100-sxm-80gb,8,1,all_reduce,half,536870912,2038,0,2.29,1,made\nh100-sxm-80gb,16,2,all_reduce,half,1048576,90,0,2.29,1,made\n"));
+    ASSERT_EQ(c.points.size(), 1u);
+    EXPECT_NEAR(c.points[0].predicted, 2038, 3);   // the example of collectives.hpp
+    EXPECT_EQ(c.skipped.size(), 1u);
+}
+
+TEST(Table, SaysWhichLineIsBroken) {
+    try {
+        parse_table("gemm_x.csv", "a,b\n1,2\n3\n");
+        FAIL();
+    } catch (const std::runtime_error& e) {
+        EXPECT_NE(std::string(e.what()).find("line 3"), std::string::npos) << e.what();
+    }
+    EXPECT_EQ(kind_of(parse_table("x.csv", "a,b\n1,2\n")), TableKind::unknown);
+}
+
+} // namespace
+} // namespace orrery

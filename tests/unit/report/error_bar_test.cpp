@@ -1,0 +1,62 @@
+// Are the nearest validated rows found, and does their error become the bar?
+#include "sim/report/error_bar.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery {
+namespace {
+
+Configuration on(const std::string& device, int tensor) {
+    Configuration c;
+    c.device = device;
+    c.architecture = device == "h100" || device == "h200" ? "hopper" : "ampere";
+    c.framework = "megatron";
+    c.tensor = tensor;
+    return c;
+}
+
+std::vector<Experience> rows(const std::string& dataset, const Configuration& c, int n, double error) {
+    std::vector<Experience> out;
+    for (int i = 0; i < n; ++i) out.push_back({c, dataset, "row " + std::to_string(i), i % 2 == 0 ? error : -error, std::nullopt});
+    return out;
+}
+
+TEST(ErrorBar, NearerDevicesAndDegreesComeFirst) {
+    EXPECT_EQ(distance(on("h100", 8), on("h100", 8)), 0);
+    EXPECT_LT(distance(on("h100", 8), on("h100", 4)), distance(on("h100", 8), on("h100", 2)));
+    EXPECT_LT(distance(on("h100", 8), on("h200", 8)), distance(on("h100", 8), on("a100", 8)));
+}
+
+TEST(ErrorBar, IsTheErrorOfTheNearestRowsNotOfAll) {
+    auto all = rows("near one", on("h100", 8), 20, 0.05);
+    const auto other = rows("near two", on("h100", 4), 20, 0.08), far = rows("far", on("a100", 1), 50, 0.4);
+    all.insert(all.end(), other.begin(), other.end());
+    all.insert(all.end(), far.begin(), far.end());
+    const ErrorBar bar = error_bar(on("h100", 8), all);
+    EXPECT_EQ(bar.rows, neighbours);
+    EXPECT_EQ(bar.same_device, neighbours);
+    EXPECT_DOUBLE_EQ(bar.step_time, 0.08) << "half of one dataset at most, and four in five rows within";
+    EXPECT_EQ(bar.nearest, "near one / row 0");
+    EXPECT_EQ(bar.memory, 0) << "no row has it";
+}
+
+TEST(ErrorBar, NeverPromisesMoreThanMeasurementsRepeat) { EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), rows("d", on("h100", 8), 5, 0.001)).step_time, 0.02); }
+
+TEST(ErrorBar, NothingToCompareWithIsSaid) {
+    EXPECT_EQ(error_bar(on("h100", 8), {}).rows, 0);
+    EXPECT_EQ(to_text(ErrorBar{}), "no validated row to compare with");
+}
+
+TEST(ErrorBar, RowsComeBackAsTheyWereWritten) {
+    const auto some = rows("d", on("h100", 8), 3, 0.0512);
+    const auto back = read_experience(write_experience(some));
+    ASSERT_EQ(back.size(), 3u);
+    EXPECT_EQ(back[1].name, "row 1");
+    EXPECT_DOUBLE_EQ(*back[1].step_time, -0.051);
+    EXPECT_EQ(distance(back[0].configuration, some[0].configuration), 0);
+}
+
+TEST(ErrorBar, TheCommittedRowsAreRead) { EXPECT_GE(validated_rows().size(), 400u); }
+
+} // namespace
+} // namespace orrery
