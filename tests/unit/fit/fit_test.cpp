@@ -24,7 +24,7 @@ TEST(LeastSquares, FindsAPowerLawInSpiteOfAnOutlier) {
     std::vector<double> x, y;
     for (int i = 1; i <= 40; ++i) x.push_back(i), y.push_back(3 * std::pow(i, 0.7));
     y[7] *= 5;
-    const auto p = least_squares({1, 1}, x.size(), [&](const std::vector<double>& p, std::size_t i) { return std::log(p[0] * std::pow(x[i], p[1]) / y[i]); });
+    const auto p = least_squares({1, 1}, x.size(), [&](const std::vector<double>& v, std::size_t i) { return std::log(v[0] * std::pow(x[i], v[1]) / y[i]); });
     EXPECT_NEAR(p[0], 3, 0.05);
     EXPECT_NEAR(p[1], 0.7, 0.01);
 }
