@@ -32,6 +32,7 @@ int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options);
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
 int run_fit(const std::vector<std::string>& tables, const Options& options, bool only_check);
+int run_compare(const std::vector<std::string>& files, int worst, const Options& options);   // two of scenario or trace
 int run_export(const std::string& file, const std::string& to, const Options& options);
 
 std::vector<std::string> list_topics();       // what `list` knows

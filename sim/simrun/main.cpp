@@ -21,6 +21,7 @@ constexpr const char* examples = R"(Examples:
   simrun sweep.json --top 10 --csv all.csv            a sweep: on all cores, goes on where it was stopped
   simrun validate scenarios/validation/narayanan_sc21.json
   simrun plan job.json --after tensor_parallel        the plan as text behind a pass
+  simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
   simrun list models                                  or clusters, devices, schedules, strategies, passes
 
 Exit: 0 done, 1 bad input, 2 does not fit in memory, 3 the plan cannot run. Sizes: GB is 1e9 bytes, GiB 2^30.)";
@@ -34,6 +35,7 @@ struct Parsed {
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
     bool no_fold = false, no_replay = false, only_check = false;
+    int worst = 10;
 };
 
 void add_output(CLI::App& app, Options& o) {
@@ -92,6 +94,10 @@ void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* fitting = add_command(app, p, "fit", "Calibration from tables of measurements: constants of the cost model's laws");
     fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped")->required()->type_name("TABLE.csv[.gz]");
     fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");
+    CLI::App* comparing = add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
+    comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
+    comparing->add_option("--worst", p.worst, "How many ops to list, the largest difference first")->check(CLI::Range(0, 100000))->type_name("N");
+    add_set(*comparing, p.options);
     CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
     exporting->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
     exporting->add_option("--to", p.format, "perfetto (a trace) or dot (the plan's op graphs)")->required()->type_name("FORMAT");
@@ -122,6 +128,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("schema")) return run_schema(p.options);
     if (app.got_subcommand("validate")) return run_validate(p.datasets, p.options, p.validate);
     if (app.got_subcommand("fit")) return run_fit(p.datasets, p.options, p.only_check);
+    if (app.got_subcommand("compare")) return run_compare(p.datasets, p.worst, p.options);
     if (app.got_subcommand("export")) return run_export(p.one_file, p.format, p.options);
     return run_files(p, app);
 }

@@ -221,5 +221,20 @@ TEST_F(Simrun, HelpsWithExamplesAndAVersion) {
     EXPECT_EQ(run("search x.json").code, 1) << "what is not built is absent";
 }
 
+TEST_F(Simrun, ComparesAScenarioWithATrace) {
+    const std::string file = scenario();
+    ASSERT_EQ(run("--trace step.trace " + file).code, 0);
+    const Ran same = run("compare " + file + " step.trace --json");
+    ASSERT_EQ(same.code, 0) << same.err;
+    const auto json = nlohmann::json::parse(same.out);
+    EXPECT_EQ(json["a"]["plan_hash"], json["b"]["plan_hash"]);
+    EXPECT_DOUBLE_EQ(json["op_ratio"]["geometric_mean"], 1);
+    const Ran changed = run("compare step.trace " + file + " --set training.micro_batch_size=2");
+    EXPECT_EQ(changed.code, 0) << changed.err;
+    EXPECT_NE(changed.out.find("By kind of op"), std::string::npos) << changed.out;
+    EXPECT_EQ(run("compare " + file).code, 1);
+    EXPECT_EQ(run("compare step.trace nowhere.trace").code, 1);
+}
+
 } // namespace
 } // namespace orrery
