@@ -1,6 +1,7 @@
 #include "sim/engine/record.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <tuple>
 
@@ -75,6 +76,7 @@ void record_start(Recorder& r, const Run& run, std::int32_t bundle) { r.started[
 
 void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle) {
     const BundleClass& c = run.m.bundles[at(bundle)];
+    r.moved.push_back({r.started[at(bundle)], run.now, run.bundles[at(bundle)].cost});
     std::int32_t side[2] = {-1, -1};
     for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
         const BundleMember& who = run.m.members[at(i)];
@@ -108,6 +110,9 @@ void record_step_end(Recorder& r, const Run& run, std::int32_t lane) {
                             [&](const Recorder::Raw& s) { return s.step >= run.lanes[at(lane)].steps_done; });
     r.dropped[at(lane)] += old - record.spans.begin();
     record.spans.erase(record.spans.begin(), old);
+    if (lane != run.reference || record.step_ends.size() < 3) return;
+    const std::int64_t before = record.step_ends[record.step_ends.size() - 3]; // lanes are less than a step apart
+    std::erase_if(r.moved, [&](const Recorder::Moved& m) { return m.end < before; });
 }
 
 namespace {
@@ -147,6 +152,40 @@ void name_waits(std::vector<Span>& spans, const std::vector<Category>& categorie
         else if (spans[i].begin >= last)
             spans[i].cause = WaitCause::drain;
     }
+}
+
+// The bytes of one transfer in each bin, what falls outside the step shown left out. Rounded so that the bins' sum is the bytes'.
+void spread(std::vector<std::int64_t>& bins, double bytes, std::int64_t begin, std::int64_t end, std::int64_t length) {
+    const auto n = static_cast<std::int64_t>(bins.size());
+    const double span = static_cast<double>(std::max<std::int64_t>(end - begin, 1)), bin = static_cast<double>(length) / static_cast<double>(n);
+    const auto upto = [&](double t) { return std::llround(bytes * std::clamp((t - static_cast<double>(begin)) / span, 0.0, 1.0)); };
+    const auto first = std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(begin) / bin), 0, n - 1);
+    std::int64_t before = upto(static_cast<double>(first) * bin);
+    for (std::int64_t i = first; i < n; ++i) {
+        const std::int64_t now = upto(i + 1 == n ? static_cast<double>(length) : static_cast<double>(i + 1) * bin);
+        bins[at(i)] += now - before;
+        before = now;
+        if (static_cast<double>(i + 1) * bin >= static_cast<double>(end)) break;
+    }
+}
+
+void add_links(Trace& t, const Recorder& r, const Machine& m, std::int64_t origin) {
+    std::vector<std::int32_t> place(m.links.size(), -1);
+    for (const Recorder::Moved& moved : r.moved) {
+        if (moved.cost < 0 || moved.end < origin || moved.begin > origin + t.end.ps) continue;
+        const BundleCost& cost = m.bundle_costs[at(moved.cost)];
+        for (std::int32_t u = cost.uses_begin; u < cost.uses_end; ++u) {
+            const LinkWeight& use = m.uses[at(u)];
+            const MachineLink& link = m.links[at(use.link)];
+            std::int32_t& i = place[at(use.link)];
+            if (i < 0) {
+                i = static_cast<std::int32_t>(t.links.size());
+                t.links.push_back({link.link, link.twins, {}, link.capacity, std::vector<std::int64_t>(link_bins, 0)});
+            }
+            spread(t.links[at(i)].bytes, cost.payload * use.weight, moved.begin - origin, moved.end - origin, t.end.ps);
+        }
+    }
+    std::ranges::sort(t.links, {}, &LinkSeries::link);
 }
 
 } // namespace
@@ -189,6 +228,7 @@ Trace trace_of(const Recorder& r, const Run& run, std::int32_t step) {
         t.end = std::max(t.end, Time{record.step_ends[at(step - 1)] - origin});
         t.lanes.push_back(std::move(lane));
     }
+    add_links(t, r, m, origin);
     for (const auto& f : r.flows) {
         auto place = [&](std::int32_t lane, std::int32_t raw) {
             std::int64_t i = raw - r.dropped[at(lane)];

@@ -23,7 +23,12 @@ struct Recorder {
     struct RawFlow {
         std::int32_t from_lane, from, to_lane, to, step;
     };
+    struct Moved {
+        std::int64_t begin, end; // times its data moved
+        std::int32_t cost;       // in Machine::bundle_costs
+    };
     std::vector<LaneRecord> lanes;
+    std::vector<Moved> moved;          // transfers and collectives, by end; those of earlier steps are dropped
     std::vector<RawFlow> flows;        // spans by number since the start: dropped ones count
     std::vector<std::int64_t> dropped; // by lane
     std::vector<std::int64_t> started; // by bundle
@@ -35,6 +40,9 @@ void record_start(Recorder& r, const Run& run, std::int32_t bundle);
 void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle);
 void record_wait(Recorder& r, const Run& run, std::int32_t lane, bool idle, const Why& why);
 void record_step_end(Recorder& r, const Run& run, std::int32_t lane);
+
+// How finely a trace tells what links carry over its step.
+inline constexpr int link_bins = 256;
 
 // The trace of step `step` (1: the first), which every lane has ended.
 Trace trace_of(const Recorder& r, const Run& run, std::int32_t step);

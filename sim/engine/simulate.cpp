@@ -126,7 +126,10 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     Machine machine =
         compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking});
     Simulation out = run(machine, options);
-    if (out.trace) out.trace->plan_hash = hash(plan);
+    if (out.trace) {
+        out.trace->plan_hash = hash(plan);
+        for (LinkSeries& l : out.trace->links) l.name = fabric.links()[at(l.link)].name;
+    }
     return out;
 }
 

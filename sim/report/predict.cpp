@@ -1,4 +1,5 @@
 // The pipeline from a parsed scenario to its report.
+#include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
@@ -22,6 +23,7 @@ Prediction predict(const Scenario& scenario, const PredictOptions& options) {
     p.too_big = options.only_if_fits && !bytes.fits;
     if (!p.too_big) p.simulation = simulate(plan, scenario, fabric, cost, options.simulate);
     if (p.simulation.deadlock) throw std::runtime_error(to_text(*p.simulation.deadlock));
+    if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
     return p;
 }

@@ -172,6 +172,20 @@ std::vector<Flow> flows(ByteReader& in) {
     return result;
 }
 
+std::vector<LinkSeries> links(ByteReader& in) {
+    std::vector<LinkSeries> result(in.count("links", 12));
+    for (LinkSeries& l : result) {
+        l.link = static_cast<std::int32_t>(in.integer_in(-1, i32_max, "link"));
+        l.twins = static_cast<std::int32_t>(in.integer_in(1, i32_max, "number of links"));
+        l.name = in.text();
+        l.capacity = in.real();
+        l.bytes.resize(in.count("bins"));
+        std::int64_t before = 0;
+        for (std::int64_t& b : l.bytes) b = before = sum(before, in.integer());
+    }
+    return result;
+}
+
 Trace parse(ByteReader in) {
     Trace trace;
     trace.name = in.text();
@@ -192,6 +206,7 @@ Trace parse(ByteReader in) {
         lane.memory = memory(in, trace);
     }
     trace.flows = flows(in);
+    trace.links = links(in);
     in.expect_end("the file");
     if (const std::string p = trace_file::problem(trace); !p.empty()) throw std::runtime_error(p);
     return trace;

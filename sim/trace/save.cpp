@@ -83,6 +83,22 @@ void put_flows(ByteWriter& out, const std::vector<Flow>& flows) {
     }
 }
 
+void put_links(ByteWriter& out, const std::vector<LinkSeries>& links) {
+    out.number(links.size());
+    for (const LinkSeries& l : links) {
+        out.integer(l.link);
+        out.integer(l.twins);
+        out.text(l.name);
+        out.real(l.capacity);
+        out.number(l.bytes.size());
+        std::int64_t before = 0;
+        for (const std::int64_t b : l.bytes) {
+            out.integer(difference(b, before));
+            before = b;
+        }
+    }
+}
+
 std::string payload(const Trace& trace) {
     ByteWriter out;
     out.text(trace.name);
@@ -103,6 +119,7 @@ std::string payload(const Trace& trace) {
         put_memory(out, trace, lane);
     }
     put_flows(out, trace.flows);
+    put_links(out, trace.links);
     return std::move(out.bytes);
 }
 

@@ -56,6 +56,12 @@ std::string problem(const Trace& trace) {
     if (trace.queues.size() > INT16_MAX) return fmt::format("{} queues", trace.queues.size());
     for (std::size_t l = 0; l < trace.lanes.size(); ++l)
         if (std::string p = lane_problem(trace, l); !p.empty()) return p;
+    for (std::size_t i = 0; i < trace.links.size(); ++i) {
+        const LinkSeries& l = trace.links[i];
+        if (l.twins < 1 || !(l.capacity > 0)) return fmt::format("link {} ({}): {} links of {} bytes/s", i, l.name, l.twins, l.capacity);
+        if (l.bytes.size() != trace.links[0].bytes.size())
+            return fmt::format("link {} ({}): {} bins where others have {}", i, l.name, l.bytes.size(), trace.links[0].bytes.size());
+    }
     for (std::size_t i = 0; i < trace.flows.size(); ++i) {
         const Flow& f = trace.flows[i];
         const auto exists = [&](std::int32_t lane, std::int32_t span) {

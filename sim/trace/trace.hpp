@@ -45,6 +45,16 @@ struct Lane {
 
 struct Flow { std::int32_t from_lane, from_span, to_lane, to_span; };  // a transfer's two ends
 
+// What one link carried (of a folded trace: each of `twins` links that carry the same), in bins of equal length over the step shown. A
+// transfer's bytes are spread evenly over the time its data moved.
+struct LinkSeries {
+    std::int32_t link = -1;            // in the cluster's graph
+    std::int32_t twins = 1;
+    std::string name;                  // "node3.gpu1 > nvswitch"
+    double capacity = 0;               // bytes per second
+    std::vector<std::int64_t> bytes;   // by bin
+};
+
 struct Trace {
     std::string name;
     std::string source;                // "simulated", "measured: .."
@@ -55,6 +65,7 @@ struct Trace {
     std::vector<TraceOp> ops;
     std::vector<Lane> lanes;
     std::vector<Flow> flows;
+    std::vector<LinkSeries> links;     // those that carried anything; all with as many bins
 };
 
 // Compact binary form (magic, version, columns of varints). Throws std::runtime_error with the file and what is wrong with it.

@@ -52,6 +52,31 @@ TEST(EngineTrace, every_op_of_every_microbatch_is_there_once) {
     }
 }
 
+TEST(EngineTrace, bins_of_a_link_add_up_to_what_it_carried) {
+    for (int pp : {1, 4}) {
+        Plan plan = pipeline(shape_of(pp));
+        Simulation s = simulate(plan, {.ranks = 4 * pp, .devices_per_node = 4, .nics = 2}, {.trace = true});
+        ASSERT_TRUE(s.trace);
+        std::size_t loaded = 0;
+        for (const LinkUse& use : s.links) {
+            loaded += use.bytes > 0;
+            for (const LinkSeries& link : s.trace->links) {
+                if (link.link != use.link) continue;
+                EXPECT_EQ(link.twins, use.twins);
+                double sum = 0;
+                for (std::int64_t b : link.bytes) sum += static_cast<double>(b);
+                // The window of a pipeline is longer than its period: stages begin their steps one after the other.
+                if (pp == 1) EXPECT_NEAR(sum, use.bytes, 1e-6 * use.bytes + 2);
+                else EXPECT_GE(sum, use.bytes * (1 - 1e-6) - 2);
+                EXPECT_LE(sum, 2 * use.bytes);
+                --loaded;
+            }
+        }
+        EXPECT_FALSE(s.trace->links.empty());
+        EXPECT_EQ(loaded, 0u) << "a loaded link has no series";
+    }
+}
+
 TEST(EngineTrace, waits_name_their_cause) {
     PipelineShape shape;
     shape.pp = 4;

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <numeric>
 
 namespace orrery {
@@ -35,6 +36,28 @@ Model gpt(int layers, std::int64_t h, std::int64_t vocabulary) {
     m.ffn_size = 4 * h;
     m.vocab_size = vocabulary;
     return m;
+}
+
+TEST(TraceMemory, HighestSampleOfEachLaneIsItsStagesPeakAndTimesAscend) {
+    for (const char* strategy : {R"({"tensor_parallel": 2, "pipeline_parallel": 2})", R"({"pipeline_parallel": 2, "schedule": "zb-h1", "zero_stage": 1})",
+                                 R"({"framework": "fsdp2", "zero_stage": 3, "recompute": "full"})"}) {
+        const Scenario scenario = small(strategy);
+        PredictOptions options;
+        options.simulate.trace = true;
+        const Prediction p = predict(scenario, options);
+        ASSERT_TRUE(p.simulation.trace);
+        for (const Lane& lane : p.simulation.trace->lanes) {
+            std::int64_t highest = 0;
+            Time before = p.simulation.trace->begin;
+            for (const MemorySample& s : lane.memory) {
+                highest = std::max(highest, std::accumulate(s.bytes.begin(), s.bytes.end(), std::int64_t{0}));
+                EXPECT_GE(s.at, before) << strategy;
+                before = s.at;
+            }
+            EXPECT_EQ(highest, p.report.memory.stages[static_cast<std::size_t>(lane.stage)].peak.count) << strategy;
+            EXPECT_GT(lane.memory.size(), 10u);
+        }
+    }
 }
 
 TEST(ModelFlops, OfADenseGptAreMegatronsFormula) {

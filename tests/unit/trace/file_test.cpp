@@ -88,6 +88,11 @@ void expect_equal(const Trace& a, const Trace& b) {
             EXPECT_EQ(x.memory[i].bytes, y.memory[i].bytes);
         }
     }
+    ASSERT_EQ(a.links.size(), b.links.size());
+    for (std::size_t i = 0; i < a.links.size(); ++i) {
+        const LinkSeries &x = a.links[i], &y = b.links[i];
+        EXPECT_TRUE(x.link == y.link && x.twins == y.twins && x.name == y.name && x.capacity == y.capacity && x.bytes == y.bytes) << "link " << i;
+    }
     ASSERT_EQ(a.flows.size(), b.flows.size());
     for (std::size_t i = 0; i < a.flows.size(); ++i) {
         const Flow &x = a.flows[i], &y = b.flows[i];
@@ -151,7 +156,7 @@ TEST_F(TraceFile, SaysWhatIsWrong) {
     EXPECT_EQ(complaint(good + "x"), " is corrupt: something follows its end");
     std::string newer = good;
     newer[8] = 9;
-    EXPECT_EQ(complaint(newer), " has trace format version 9; this program reads version 1");
+    EXPECT_EQ(complaint(newer), " has trace format version 9; this program reads version 2");
     std::string flipped = good;
     flipped[good.size() / 2] = static_cast<char>(flipped[good.size() / 2] ^ 1);
     EXPECT_EQ(complaint(flipped), " is corrupt: its checksum does not match");

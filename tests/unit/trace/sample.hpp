@@ -51,6 +51,8 @@ inline Trace sample_trace(int lanes, int microbatches, int ops_per_microbatch, b
         t.flows.push_back({l, last, l + 1, last});
         t.flows.push_back({l + 1, 1, l, 1});
     }
+    for (int l = 0; l < 3; ++l)
+        t.links.push_back({l, 1 + l, "node" + std::to_string(l) + ".gpu0 > nvswitch", 450e9, {0, 0, std::int64_t{1} << (30 + l), 7, 0}});
     return t;
 }
 
