@@ -78,7 +78,7 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Permute& op) {
-    const char* name = op.part == Permute::Part::gather ? "permute" : op.part == Permute::Part::scatter ? "unpermute" : op.part == Permute::Part::sort ? "sort-rows" : "row-scores";
+    const char* name = op.part == Permute::Part::gather ? "permute" : op.part == Permute::Part::scatter ? "unpermute" : "sort-rows";
     return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0, op.fused);   // a token is read once for each of its rows
 }
 

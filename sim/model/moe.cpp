@@ -1,5 +1,9 @@
 // A mixture of experts in an MLP's place (Shazeer et al., arXiv:1701.06538): a router, rows of tokens in the order of their experts, one
-// grouped linear for all experts, and the weighted sum of each token's rows; beside it, shared experts that every token passes.
+// grouped linear for all experts, and the sum of each token's rows; beside it, shared experts that every token passes.
+//
+// A row is weighted by its probability in the experts' activation, as Megatron does since 2025: the second linear and the sum are linear,
+// so that the result is the same, and the probability's gradient follows from the activation's saved input. Weighted in the sum it would
+// need the experts' output, a row of hidden_size for each token and expert.
 #include "sim/model/builder.hpp"
 
 namespace orrery {
@@ -15,8 +19,17 @@ ValueId expert_linear(Builder& b, const std::string& what, ValueId x, std::int64
     const std::int64_t experts = b.s.model.moe->experts;
     const ValueId y = routed_rows(b, what, n, out, b.act);
     std::vector<ValueId> params{b.parameter(b.prefix() + what + ".weight", {experts, n, k}, {DimKind::expert, out, in})};
-    if (b.s.model.bias) params.push_back(b.parameter(b.prefix() + what + ".bias", {experts, n}, {DimKind::expert, out}));
+    if (b.s.model.bias && column) params.push_back(b.parameter(b.prefix() + what + ".bias", {experts, n}, {DimKind::expert, out}));
     b.node(NodeKind::linear, what, {x}, {y}, params);
+    return y;
+}
+
+// y = x + p b[e]: a bias behind the weighted activation has each row's probability p itself.
+ValueId weighted_bias(Builder& b, const std::string& what, ValueId x, ValueId probabilities) {
+    const std::int64_t h = b.s.model.hidden_size;
+    const ValueId y = routed_rows(b, what + "_biased", h, DimKind::hidden, b.act);
+    b.node(NodeKind::weighted_bias, what + "_bias", {x, probabilities}, {y},
+           {b.parameter(b.prefix() + what + ".bias", {b.s.model.moe->experts, h}, {DimKind::expert, DimKind::hidden})});
     return y;
 }
 
@@ -43,21 +56,32 @@ ValueId Builder::expert_branch(ValueId n2) {
         shared = rows("shared_act", width, DimKind::parallel, act);
         node(NodeKind::activation, "shared_act", {f}, {shared});
     };
-    const auto shared_second = [&] { shared = linear("shared_fc2", shared, h, width, false, m.bias); };
+    const auto shared_second = [&] { shared = linear("shared_fc2", shared, h, width, false, false); };
     if (width > 0 && !under) { shared_first(); shared_second(); }
     const ValueId sent = routed_rows(*this, "permuted", h, DimKind::hidden, act);
-    node(NodeKind::permute, "permute", {n2, map, counts}, {sent});
+    const ValueId weights = routed_rows(*this, "row_probabilities", 1, DimKind::other, DType::fp32);
+    node(NodeKind::permute, "permute", {n2, map, counts, probabilities}, {sent, weights});
     if (width > 0 && under) shared_first();
     const ValueId f = expert_linear(*this, "expert_fc1", sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
-    const ValueId a = routed_rows(*this, "expert_act", e.expert_ffn_size, DimKind::expert_parallel, act);
-    node(NodeKind::activation, "expert_act", {f}, {a});
-    const ValueId back = expert_linear(*this, "expert_fc2", a, h, e.expert_ffn_size, false);
+    ValueId a = routed_rows(*this, "expert_act", e.expert_ffn_size, DimKind::expert_parallel, act);
+    if (m.gated()) {
+        node(NodeKind::activation, "expert_act", {f, weights}, {a});
+    } else {   // no framework has a kernel for both
+        node(NodeKind::activation, "expert_act", {f}, {a});
+        const ValueId weighted = routed_rows(*this, "expert_weighted", e.expert_ffn_size, DimKind::expert_parallel, act);
+        node(NodeKind::weigh, "expert_weighted", {a, weights}, {weighted});
+        a = weighted;
+    }
+    ValueId back = expert_linear(*this, "expert_fc2", a, h, e.expert_ffn_size, false);
+    if (m.bias) back = weighted_bias(*this, "expert_fc2", back, weights);
     if (width > 0 && under) shared_second();
     ValueId y = rows("unpermuted", h, DimKind::hidden, act);
-    node(NodeKind::unpermute, "unpermute", {back, probabilities, map}, {y});
+    node(NodeKind::unpermute, "unpermute", {back, map}, {y});
     if (width == 0) return y;
     const ValueId sum = rows("experts", h, DimKind::hidden, act);
-    node(NodeKind::residual, "experts", {y, shared}, {sum});
+    std::vector<ValueId> bias_of_shared;   // behind the reduction of a row-parallel linear
+    if (m.bias) bias_of_shared.push_back(parameter(prefix() + "shared_fc2.bias", {h}, {DimKind::hidden}));
+    node(NodeKind::residual, "experts", {shared, y}, {sum}, bias_of_shared);
     return sum;
 }
 

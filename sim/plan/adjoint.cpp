@@ -287,10 +287,12 @@ void Emitter::backward(const Node& n) {
     case NodeKind::context:
     case NodeKind::scores:
     case NodeKind::softmax: backward_attention(n, dy); break;
-    case NodeKind::activation: {
-        const BufferId dx = fresh(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])}, {dx});
-        add_gradient(n.in[0], dx, true);
+    case NodeKind::activation: {   // of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x
+        std::vector<BufferId> in{dy}, out{fresh(n.in[0])};
+        for (ValueId v : n.in) in.push_back(need(v));
+        if (n.in.size() > 1) out.push_back(fresh_gradient(n.in[1], ".grad", DType::fp32));
+        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused}, in, out);
+        for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
         break;
     }
     case NodeKind::residual: {   // the branch's gradient is dy itself but for the dropout

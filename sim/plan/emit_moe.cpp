@@ -45,75 +45,77 @@ void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suf
     push(std::move(wait));
 }
 
-// Rows (or tokens) from their ranks to the experts' and back. from and to have the placements of their ends.
-void Emitter::move_rows(const Node& n, BufferId from, BufferId to, bool to_experts, const std::string& name) {
+// Rows (or tokens) from their ranks to the experts' and back, and what goes along with each: from and to have the placements of their ends.
+void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name) {
     const MoeSpec& e = *s().model.moe;
     const Strategy& st = s().strategy;
-    const DType dtype = l.buffer(from).dtype;
+    const DType dtype = l.buffer(from[0]).dtype;
     const std::int64_t h = s().model.hidden_size;
-    const BufferId outside = to_experts ? from : to, inside = to_experts ? to : from;
+    const BufferId outside = to_experts ? from[0] : to[0], inside = to_experts ? to[0] : from[0];
+    const auto collective = [&](const std::string& called, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in, const std::vector<BufferId>& out, const char* comm) {
+        Op op = make_op(called, Collective{kind, l.comm(comm), size, dtype}, in, out);
+        auto& work = std::get<Collective>(op.work);
+        for (std::size_t i = 1; i < in.size(); ++i) work.bytes = work.bytes + std::max(l.buffer(in[i]).bytes, l.buffer(out[i]).bytes);
+        op.queue = queue_of(work.comm);
+        push(std::move(op));
+    };
     if (n.dispatches_tokens && gathers(s().runtime)) {
-        emit_collective(name, to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, l.buffer(inside).bytes, dtype, from, to, "ep.etp");
+        collective(name, to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, l.buffer(inside).bytes, from, to, "ep.etp");
         return;
     }
     if (n.dispatches_tokens) {
         const std::int16_t copies = static_cast<std::int16_t>(e.top_k * st.expert_tensor_parallel);
-        Op& op = emit_collective(name, CollectiveKind::all_to_all, bytes({l.buffer(outside).shape[0] * copies, h}, dtype), dtype, from, to, "ep.etp");
-        auto& work = std::get<Collective>(op.work);
-        work.copies = copies;
-        work.groups = static_cast<std::int16_t>(e.groups);
-        work.group_limit = static_cast<std::int16_t>(e.group_limit);
+        // A token's few probabilities and experts are next to nothing beside its columns.
+        const Bytes size = bytes({l.buffer(outside).shape[0] * copies, h}, dtype);
+        Op op = make_op(name, Collective{CollectiveKind::all_to_all, l.comm("ep.etp"), size, dtype, copies, static_cast<std::int16_t>(e.groups), static_cast<std::int16_t>(e.group_limit)}, from, to);
+        op.queue = queue_of(l.comm("ep.etp"));
+        push(std::move(op));
         return;
     }
     // Stations on the way: outside -> (all-to-all) -> received -> (gather over expert-tensor ranks) -> gathered -> (sort) -> inside.
     const bool exchanges = st.expert_parallel > 1, gathered = st.expert_tensor_parallel > 1;
     const std::int64_t local = e.experts / st.expert_parallel;
     const bool sorts = local > 1;
-    const auto station = [&](const char* what, std::int64_t rows, PlacementKind over_tp, bool last) {
-        if (last) return to;
-        Buffer b = l.buffer(inside);
-        b.name = l.buffer(to).name + what;
-        b.shape[0] = rows;
-        b.bytes = bytes(b.shape, dtype);
-        b.dtype = dtype;
-        b.placement.set(Axis::tp, over_tp);
-        b.storage = -1;
-        return l.add(std::move(b));
-    };
     const std::int64_t rows = l.buffer(inside).shape[0], part = rows / st.expert_tensor_parallel;
-    const PlacementKind whole = l.buffer(inside).placement.on(Axis::tp);
-    const auto sort = [&](BufferId a, BufferId b) {
-        emit(name + ".sort", Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, false, s().runtime.permute_fusion}, {a}, {b});
+    std::vector<BufferId> at = from;
+    const auto station = [&](const char* what, std::int64_t count, bool shared, bool last) {
+        if (last) return to;
+        std::vector<BufferId> made;
+        for (std::size_t i = 0; i < to.size(); ++i) {
+            Buffer b = l.buffer(to_experts ? to[i] : from[i]);
+            const PlacementKind whole = b.placement.on(Axis::tp);
+            b.name = l.buffer(to[i]).name + what;
+            b.shape[0] = count;
+            b.bytes = bytes(b.shape, b.dtype);
+            b.placement.set(Axis::tp, shared ? whole : PlacementKind::sharded);
+            b.storage = -1;
+            made.push_back(l.add(std::move(b)));
+        }
+        return made;
     };
-    BufferId at = from;
-    const auto exchange = [&](BufferId b) {
-        // What a rank of the slowest group receives is what it sends back: its rows bound the exchange.
-        const Bytes size = std::max(bytes({part, h}, dtype), l.buffer(outside).bytes);
-        emit_collective(name, CollectiveKind::all_to_all, size, dtype, at, b, "ep");
+    const auto sort = [&](const std::vector<BufferId>& b) {
+        emit(name + ".sort", Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, s().runtime.permute_fusion}, at, b);
         at = b;
     };
-    const auto over_tensor = [&](BufferId b) {
-        emit_collective(name + ".etp", to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, bytes({rows, h}, dtype), dtype, at, b, "etp");
+    const auto exchange = [&](const std::vector<BufferId>& b) {
+        // What a rank of the slowest group receives is what it sends back: its rows bound the exchange.
+        const Bytes size = std::max(bytes({part, h}, dtype), l.buffer(outside).bytes);
+        collective(name, CollectiveKind::all_to_all, size, at, b, "ep");
+        at = b;
+    };
+    const auto over_tensor = [&](const std::vector<BufferId>& b) {
+        collective(name + ".etp", to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, bytes({rows, h}, dtype), at, b, "etp");
         at = b;
     };
     if (to_experts) {
-        if (exchanges) exchange(station(".received", part, PlacementKind::sharded, !gathered && !sorts));
-        if (gathered) over_tensor(station(".gathered", rows, whole, !sorts));
-        if (sorts) sort(at, to);
+        if (exchanges) exchange(station(".received", part, false, !gathered && !sorts));
+        if (gathered) over_tensor(station(".gathered", rows, true, !sorts));
+        if (sorts) sort(to);
     } else {
-        if (sorts) { const BufferId b = station(".unsorted", rows, whole, !gathered && !exchanges); sort(at, b); at = b; }
-        if (gathered) over_tensor(station(".scattered", part, PlacementKind::sharded, !exchanges));
+        if (sorts) sort(station(".unsorted", rows, true, !gathered && !exchanges));
+        if (gathered) over_tensor(station(".scattered", part, false, !exchanges));
         if (exchanges) exchange(to);
     }
-}
-
-// A small tensor that goes the way of the communication just issued.
-void Emitter::take_along(BufferId from, BufferId to) {
-    Op& op = block->ops.back();
-    op.in.push_back(from);
-    op.out.push_back(to);
-    auto& work = std::get<Collective>(op.work);
-    if (work.copies == 0) work.bytes = work.bytes + std::max(l.buffer(from).bytes, l.buffer(to).bytes);
 }
 
 bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
@@ -130,18 +132,27 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
     }
     case NodeKind::permute:
         if (!n.dispatches_tokens) know_counts(n, in[2], suffix);
-        emit(name, Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), false, fused}, {in[0], in[1]}, {output(0)});
+        emit(name, Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused}, {in[0], in[1], in[3]}, {output(0), output(1)});
         return true;
-    case NodeKind::dispatch:
+    case NodeKind::dispatch: {
         if (n.dispatches_tokens) know_counts(n, in[1], suffix);
-        move_rows(n, in[0], output(0), true, name);
-        if (n.dispatches_tokens) take_along(in[2], output(1)), take_along(in[3], output(2));
+        std::vector<BufferId> from{in[0]}, to;
+        from.insert(from.end(), in.begin() + 2, in.end());
+        for (std::size_t i = 0; i < n.out.size(); ++i) to.push_back(output(i));
+        move_rows(n, from, to, true, name);
         return true;
+    }
     case NodeKind::combine:
-        move_rows(n, in[0], output(0), false, name);
+        move_rows(n, {in[0]}, {output(0)}, false, name);
+        return true;
+    case NodeKind::weigh:
+        emit(name, Pointwise{PointwiseKind::scale, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
+        return true;
+    case NodeKind::weighted_bias:
+        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused}, {in[0], in[1], weight(n.params[0])}, {output(0)});
         return true;
     case NodeKind::unpermute:
-        emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), true, fused}, in, {output(0)});
+        emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, in, {output(0)});
         return true;
     default: return false;
     }
@@ -168,32 +179,47 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
         return true;
     }
     case NodeKind::permute: {
-        const BufferId dx = fresh_gradient(n.in[0]);
-        emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), false, fused}, {dy, need(n.in[1])}, {dx});
+        const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
+        emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused}, {dy, gradient_of(n.out[1]), need(n.in[1])}, {dx, dp});
         add_gradient(n.in[0], dx, true);
+        add_gradient(n.in[3], dp, true);
         return true;
     }
-    case NodeKind::dispatch:
+    case NodeKind::dispatch: {   // what has a gradient comes back: rows or tokens, and their probabilities
+        std::vector<BufferId> from{dy, gradient_of(n.out[1])}, to{fresh_gradient(n.in[0]), fresh_gradient(n.in[2], ".grad", DType::fp32)};
+        move_rows(n, from, to, false, n.name + ".adjoint");
+        flush_weight_ops();
+        add_gradient(n.in[2], to[1], true);
+        add_gradient(n.in[0], to[0], true);
+        return true;
+    }
     case NodeKind::combine: {
         const BufferId dx = fresh_gradient(n.in[0]);
-        move_rows(n, dy, dx, n.kind == NodeKind::combine, n.name + ".adjoint");
-        if (n.kind == NodeKind::dispatch && n.dispatches_tokens) {
-            const BufferId dp = fresh_gradient(n.in[2], ".grad", DType::fp32);
-            take_along(gradient[static_cast<std::size_t>(n.out[1])], dp);
-            add_gradient(n.in[2], dp, true);
-        }
+        move_rows(n, {dy}, {dx}, true, n.name + ".adjoint");
         flush_weight_ops();
         add_gradient(n.in[0], dx, true);
         return true;
     }
-    case NodeKind::unpermute: {
-        const BufferId drows = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[1], ".grad", DType::fp32);
-        const BufferId sent = need(n.in[0]), probabilities = need(n.in[1]), map = need(n.in[2]);
-        const auto work = [&](Permute::Part part) { return Permute{part, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), true, fused}; };
-        emit(n.name + ".bwd", work(Permute::Part::gather), {dy, probabilities, map}, {drows});
-        emit(n.name + ".scores", work(Permute::Part::score), {dy, sent, map}, {dp});
-        add_gradient(n.in[0], drows, true);
+    case NodeKind::weigh: {
+        const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[1], ".grad", DType::fp32);
+        const BufferId x = need(n.in[0]), p = need(n.in[1]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::scale, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, x, p}, {dx, dp});
+        add_gradient(n.in[0], dx, true);
         add_gradient(n.in[1], dp, true);
+        return true;
+    }
+    case NodeKind::weighted_bias: {   // the rows' gradient is dy itself; d probability = dy b, db = the sum of p dy
+        const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32), db = weight_gradient(n.params[0]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, weight(n.params[0])}, {dp});
+        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, need(n.in[1]), db}, {db});
+        add_gradient(n.in[1], dp, true);
+        add_gradient(n.in[0], dy, false);
+        return true;
+    }
+    case NodeKind::unpermute: {
+        const BufferId drows = fresh_gradient(n.in[0]);
+        emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, {dy, need(n.in[1])}, {drows});
+        add_gradient(n.in[0], drows, true);
         return true;
     }
     default: return false;

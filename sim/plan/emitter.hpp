@@ -65,10 +65,10 @@ struct Emitter {
     bool forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
     bool backward_experts(const Node& n, BufferId dy);
     void know_counts(const Node& n, BufferId counts, const std::string& suffix);
-    void move_rows(const Node& n, BufferId from, BufferId to, bool to_experts, const std::string& name);
+    void move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name);
     bool forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
     bool backward_latent(const Node& n, BufferId dy);
-    void take_along(BufferId from, BufferId to);
+    BufferId gradient_of(ValueId v) const { return gradient[static_cast<std::size_t>(v)]; }
     BufferId fresh_gradient(ValueId v, const char* suffix = ".grad");
     BufferId fresh_gradient(ValueId v, const char* suffix, DType dtype);
     BufferId input_of(ValueId v, bool recomputing);

@@ -32,6 +32,8 @@ const char* name(NodeKind k) {
     case NodeKind::permute: return "permute";
     case NodeKind::dispatch: return "dispatch";
     case NodeKind::combine: return "combine";
+    case NodeKind::weigh: return "weigh";
+    case NodeKind::weighted_bias: return "weighted-bias";
     case NodeKind::unpermute: return "unpermute";
     case NodeKind::split: return "split";
     case NodeKind::gather_context: return "gather-context";

@@ -39,7 +39,7 @@ enum class NodeKind : std::uint8_t {
     softmax,            // scores -> probabilities
     attention_dropout,  // probabilities -> dropped, mask
     context,            // dropped, qkv -> o
-    activation,         // f -> a
+    activation,         // f[, probabilities] -> a             of experts: each row times its probability
     residual,           // branch, x[, bias] -> y[, mask]        y = x + dropout(branch + bias)
     cross_entropy,      // logits -> loss[, softmax], statistics
     enter,              // x -> x                                into a tensor-parallel region: invariant to varying, or gathered along seq
@@ -49,10 +49,12 @@ enum class NodeKind : std::uint8_t {
     concat,             // a, b -> y                             side by side
     latent_join,        // q, kv, key's rope part -> qkv         rope, and that part of the key for every head
     route,              // logits[, bias] -> probabilities, map, counts   which experts a token goes to
-    permute,            // x, map -> rows                        a row per token and expert, those of an expert together
-    dispatch,           // rows -> rows                          to the ranks of their experts
+    permute,            // x, map, counts, probabilities -> rows, probabilities   a row per token and expert, those of an expert together
+    dispatch,           // rows, counts, what goes along -> the same   to the ranks of their experts
+    weigh,              // rows, probabilities -> rows           each row times its probability
+    weighted_bias,      // rows, probabilities, bias -> rows     each row plus its expert's bias times its probability
     combine,            // rows -> rows                          and back
-    unpermute,          // rows, probabilities, map -> y         the weighted sum of a token's rows
+    unpermute,          // rows, map -> y                        the sum of a token's rows
     split,              // packed -> parts                       queries, keys and values apart, for context parallelism
     gather_context,     // k/v -> k/v of all tokens              along the context ranks
     to_heads,           // q, k, v -> q, k, v                    all tokens of some heads for some tokens of all heads

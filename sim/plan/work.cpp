@@ -82,7 +82,7 @@ const char* kind_name(const Work& work) {
                           [](const Embedding&) { return "embedding"; },
                           [](const CrossEntropy&) { return "cross-entropy"; },
                           [](const Router&) { return "router"; },
-                          [](const Permute& p) { return p.part == Permute::Part::gather ? "permute" : p.part == Permute::Part::scatter ? "unpermute" : p.part == Permute::Part::sort ? "sort-rows" : "row-scores"; },
+                          [](const Permute& p) { return p.part == Permute::Part::gather ? "permute" : p.part == Permute::Part::scatter ? "unpermute" : "sort-rows"; },
                           [](const OptimizerStep&) { return "optimizer"; },
                           [](const GradientNorm&) { return "gradient-norm"; },
                           [](const Collective& c) { return name(c.kind); },

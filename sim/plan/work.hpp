@@ -35,7 +35,8 @@ struct Norm { Direction direction; NormKind kind; std::int64_t rows, cols; bool 
 
 enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, alibi, merge };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
-// merge: two partial results of attention into one, by their log-sum-exps.
+// merge: two partial results of attention into one, by their log-sum-exps. An activation, scale or bias of experts reads a probability for
+// each row too, its factor.
 struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; };
 
 struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };
@@ -46,9 +47,9 @@ struct CrossEntropy { enum class Part : std::uint8_t { maximum, sums, loss, grad
 
 // Of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their counts.
 struct Router { Direction direction; std::int64_t tokens, experts, top_k; bool sigmoid; int groups; bool fused; };
-// gather: rows of tokens in the order of their experts. scatter: the (weighted) sum of each token's rows. sort: rows that came from
-// several ranks, by expert. score: the product of each row with its token's gradient. rows: on the experts' side; tokens: on the other.
-struct Permute { enum class Part : std::uint8_t { gather, scatter, sort, score } part; Direction direction; std::int64_t tokens, rows, cols; bool weighted, fused; };
+// gather: rows of tokens in the order of their experts. scatter: the sum of each token's rows. sort: rows that came from several ranks,
+// by expert (backward: from that order to the other). A row's probability goes its way with it. rows: on the experts' side; tokens: on the other.
+struct Permute { enum class Part : std::uint8_t { gather, scatter, sort } part; Direction direction; std::int64_t tokens, rows, cols; bool fused; };
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
 struct OptimizerStep { OptimizerKind kind; std::int64_t elements; bool fused; bool on_host; };

@@ -11,6 +11,8 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     };
     refuse(scenario.model.moe && s.tensor_parallel > 1 && !s.sequence_parallel, "/strategy/sequence_parallel",
            "a mixture of experts under tensor parallelism without strategy.sequence_parallel (Megatron refuses it too: each rank routes tokens of its own)");
+    refuse(scenario.model.moe && scenario.model.bias && s.expert_tensor_parallel > 1, "/strategy/expert_tensor_parallel",
+           "strategy.expert_tensor_parallel with biases (each rank would add an expert's bias to its own summand; model.bias = false has none)");
     refuse(s.context_parallel > 1 && scenario.runtime.attention_kernel == AttentionKernel::unfused, "/runtime/attention_kernel",
            "runtime.attention_kernel = unfused with context parallelism (nothing merges its parts)");
     refuse(s.schedule == "pipedream-async", "/strategy/schedule", "strategy.schedule = " + s.schedule);

@@ -22,14 +22,16 @@ TEST(Experts, DispatchAndCombineMoveARowPerTokenAndExpert) {
         Mixture m;
         m.tp = tp, m.ep = ep, m.top_k = top_k, m.dp = 8 / tp;
         const Plan plan = lower(m.make());
-        // b s h k of the tokens a rank holds, in 16 bits: dispatch and combine, forward and back.
-        const double row_bytes = static_cast<double>(m.micro_batch) * m.sequence / tp * m.hidden * top_k * 2;
+        // b s h k of the tokens a rank holds, in 16 bits: dispatch and combine, forward and back; with a dispatch each row's probability
+        // goes, and its gradient comes back, in 32.
+        const double rows = static_cast<double>(m.micro_batch) * m.sequence / tp * top_k, row_bytes = rows * m.hidden * 2;
         std::map<std::string, int> times;
         each_op(plan, 0, [&](const Block&, const Op& op) {
             const auto* c = std::get_if<Collective>(&op.work);
             if (!c || c->kind != CollectiveKind::all_to_all) return;
             EXPECT_EQ(communicator(plan, op).name, "ep");
-            EXPECT_EQ(static_cast<double>(c->bytes.count), row_bytes) << op.name;
+            const bool dispatch = op.name.find("dispatch") != std::string::npos;
+            EXPECT_EQ(static_cast<double>(c->bytes.count), row_bytes + (dispatch ? 4 * rows : 0)) << op.name;
             ++times[op.name];
         });
         EXPECT_EQ(times.size(), 4u * static_cast<unsigned>(m.layers)) << "four a layer";
@@ -136,6 +138,50 @@ TEST(Experts, TheSameWorkHoweverItIsSplit) {
         EXPECT_NEAR(executed_flops(plan), executed_flops(whole), 0.02 * executed_flops(whole));   // causal shares of context ranks
         if (c.cp == 1) { EXPECT_DOUBLE_EQ(executed_flops(plan), executed_flops(whole)); }
     }
+}
+
+// What a microbatch keeps of its routed rows: the input of the first linear, and that of the second or what it is made of. Weighted in the
+// activation, nobody reads the experts' output again.
+TEST(Experts, ProbabilitiesNeedNoOutputOfTheExperts) {
+    for (const char* dispatcher : {"alltoall", "allgather", "deepep"})
+        for (const bool again : {false, true}) {
+            Mixture m;
+            m.dp = m.ep = 4, m.dispatcher = dispatcher;
+            if (again) m.strategy = R"(, "recompute": ["activation"])";
+            const Plan plan = lower(m.make());
+            std::map<std::string, double> columns;   // kept between the blocks, a row, in 16 bits
+            const double rows = static_cast<double>(m.micro_batch) * m.sequence * m.top_k;
+            for (const Buffer& b : plan.buffers)
+                if (b.storage < 0 && b.scope == Scope::microbatch && b.kind == MemoryKind::activations && b.name.find("l1.") != std::string::npos && b.shape.size() == 2 && static_cast<double>(b.shape[0]) == rows && b.shape[1] > 1)
+                    columns[b.name] = static_cast<double>(b.shape[1]);
+            double sum = 0;
+            for (const auto& [name, c] : columns) sum += c;
+            EXPECT_EQ(sum, m.hidden + 2 * m.ffn + (again ? 0 : m.ffn)) << dispatcher;
+        }
+}
+
+// The gradient of a row's probability is read from where the activation's is: one op makes both, and it goes back with the rows.
+TEST(Experts, GradientsOfProbabilitiesComeFromTheActivation) {
+    Mixture m;
+    m.dp = m.ep = 4;
+    m.bias = true;
+    const Plan plan = lower(m.make());
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+    int activations = 0, biases = 0, summed = 0;
+    each_op(plan, 0, [&](const Block&, const Op& op) {
+        const auto* p = std::get_if<Pointwise>(&op.work);
+        if (!p || op.name.find("l1.") == std::string::npos) return;
+        if (op.name.ends_with("expert_act.bwd")) {
+            ++activations;
+            ASSERT_EQ(op.out.size(), 2u);
+            EXPECT_EQ(plan.buffers[static_cast<std::size_t>(op.out[1])].shape, (std::vector<std::int64_t>{m.micro_batch * m.sequence * m.top_k, 1}));
+        }
+        biases += op.name.ends_with("expert_fc2_bias.bwd");
+        summed += op.name.find("row_probabilities") != std::string::npos && p->kind == PointwiseKind::add;
+    });
+    EXPECT_GT(activations, 0);
+    EXPECT_EQ(activations, biases) << "a bias is weighted too";
+    EXPECT_EQ(activations, summed);
 }
 
 TEST(Experts, TheHostWaitsForCountsUnlessRowsArePaddedOrStayOnTheDevice) {

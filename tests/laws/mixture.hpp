@@ -15,6 +15,7 @@ namespace orrery::laws {
 struct Mixture {
     int layers = 4, hidden = 256, heads = 8, vocab = 512, sequence = 256, micro_batch = 2, global_batch = 64;
     int experts = 8, top_k = 2, ffn = 512, shared = 0, dense_layers = 0;
+    bool bias = false;
     int tp = 1, cp = 1, ep = 1, etp = 1, dp = 1, pp = 1, zero = 0;
     std::string dispatcher = "alltoall", moe, model, strategy, cluster;
 
@@ -23,14 +24,14 @@ struct Mixture {
         const int per_node = world() < 8 ? world() : 8;
         return fmt::format(
             R"({{"name": "mixture", "model": {{"layers": {}, "hidden_size": {}, "attention_heads": {}, "kv_heads": {}, "vocab_size": {}, "ffn_size": {}, "activation": "swiglu",
-                  "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false,
+                  "norm": "rmsnorm", "position": "rope", "bias": {}, "tied_embeddings": false,
                   "moe": {{"experts": {}, "top_k": {}, "expert_ffn_size": {}, "shared_experts": {}, "first_dense_layers": {}{}}}{}}},
                 "cluster": {},
                 "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}}},
                 "strategy": {{"framework": "megatron", "data_parallel": {}, "tensor_parallel": {}, "sequence_parallel": {}, "context_parallel": {}, "context_parallel_kind": "allgather",
                   "pipeline_parallel": {}, "schedule": "{}", "expert_parallel": {}, "expert_tensor_parallel": {}, "zero_stage": {}{}}},
                 "runtime": {{"token_dispatcher": "{}"}}}})",
-            layers, hidden, heads, heads, vocab, 2 * ffn, experts, top_k, ffn, shared, dense_layers, moe, model,
+            layers, hidden, heads, heads, vocab, 2 * ffn, bias, experts, top_k, ffn, shared, dense_layers, moe, model,
             cluster.empty() ? fmt::format(R"({{"preset": "dgx-h100", "nodes": {}, "devices_per_node": {}}})", (world() + per_node - 1) / per_node, per_node) : cluster,
             global_batch, micro_batch, sequence, dp, tp, tp > 1 ? "true" : "false", cp, pp, pp > 1 ? "1f1b" : "none", ep, etp, zero, strategy, dispatcher);
     }

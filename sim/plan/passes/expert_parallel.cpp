@@ -76,13 +76,6 @@ struct Folding {
         return n;
     }
 
-    // What the sum behind this permutation weights its rows by.
-    static ValueId probabilities_of(const Graph& g, const Node& permute) {
-        for (const Node& n : g.nodes)
-            if (n.kind == NodeKind::unpermute && n.layer == permute.layer) return n.in[1];
-        return -1;
-    }
-
     void run(Graph& g) const;
 };
 
@@ -93,19 +86,19 @@ void Folding::run(Graph& g) const {
     Node held;                     // the permutation behind a dispatch of tokens, until experts want its rows
     bool holding = false;
     std::vector<ValueId> here;     // tokens, probabilities and map behind a dispatch of tokens
-    ValueId inside = -1, outside = -1;
+    std::vector<ValueId> inside, outside;   // rows and their probabilities
     std::int64_t tokens = 0;
     const auto is_expert_value = [&](ValueId v) { return !g.value(v).dims.empty() && g.value(v).dims[0] == DimKind::routed; };
     for (Node& n : g.nodes) {
         if (n.kind == NodeKind::permute) {
             tokens = g.value(n.in[0]).shape[0];
-            outside = inside = n.out[0];
+            outside = inside = n.out;
             if (!moves()) {
-                shard_rows(g.value(inside), rows_of_experts(tokens));
+                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens));
                 nodes.push_back(n);
             } else if (tokens_travel) {
                 // Tokens with their probabilities and map: whole to each rank they go to, whose gradients of them are summands.
-                const std::vector<ValueId> sent{n.in[0], probabilities_of(g, n), n.in[1]};
+                const std::vector<ValueId> sent{n.in[0], n.in[3], n.in[1]};
                 std::vector<ValueId> arrived;
                 for (ValueId s : sent) {
                     Value v = g.value(s);
@@ -118,48 +111,51 @@ void Folding::run(Graph& g) const {
                 Node dispatch = mover(NodeKind::dispatch, n, {sent[0], n.in[2], sent[1], sent[2]}, arrived[0]);
                 dispatch.out = arrived;
                 nodes.push_back(std::move(dispatch));
-                shard_rows(g.value(inside), rows_of_experts(tokens));
+                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens));
                 here = arrived;
                 held = n;
-                held.in[0] = arrived[0];
-                held.in[1] = arrived[2];
+                held.in = {arrived[0], arrived[2], n.in[2], arrived[1]};
                 held.dispatches_tokens = true;
                 holding = true;
             } else {
-                Value sent = g.value(n.in[0]);   // where its tokens are
-                sent.name = g.value(outside).name;
-                sent.shape[0] = rows_sent(tokens);
-                Value received = g.value(outside);
-                received.name += ".dispatched";
-                shard_rows(received, rows_of_experts(tokens));
-                g.value(outside) = std::move(sent);
-                inside = g.add(std::move(received));
+                inside.clear();
+                for (ValueId o : outside) {   // sent from where its tokens are
+                    Value received = g.value(o);
+                    received.name += ".dispatched";
+                    shard_rows(received, rows_of_experts(tokens));
+                    g.value(o).shape[0] = rows_sent(tokens);
+                    g.value(o).placement = g.value(n.in[0]).placement;
+                    inside.push_back(g.add(std::move(received)));
+                }
                 nodes.push_back(n);
-                nodes.push_back(mover(NodeKind::dispatch, n, {outside}, inside));
+                nodes.push_back(mover(NodeKind::dispatch, n, {outside[0], n.in[2], outside[1]}, inside[0]));
+                nodes.back().out = inside;
             }
             continue;
         }
-        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::activation) && is_expert_value(n.out[0]);
+        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::weighted_bias) && is_expert_value(n.out[0]);
         if (of_experts) {
             if (holding) nodes.push_back(held);
             holding = false;
-            if (n.in[0] == outside) n.in[0] = inside;
+            for (ValueId& v : n.in)
+                for (std::size_t i = 0; i < outside.size(); ++i)
+                    if (v == outside[i]) v = inside[i];
             shard_rows(g.value(n.out[0]), rows_of_experts(tokens));
             nodes.push_back(n);
             // The last of them: its sum over the expert-tensor ranks is part of the combine.
-            const bool last = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
-            if (!last) continue;
-            if (etp > 1) g.value(n.out[0]).placement.set(Axis::tp, PlacementKind::partial);
-            if (!moves() || tokens_travel) continue;
-            Value back = g.value(outside);
+            const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
+            if (row_parallel && etp > 1) g.value(n.out[0]).placement.set(Axis::tp, PlacementKind::partial);
+            const bool last = l.scenario.model.bias ? n.kind == NodeKind::weighted_bias : row_parallel;
+            if (!last || !moves() || tokens_travel) continue;
+            Value back = g.value(outside[0]);
             back.name = g.value(n.out[0]).name + ".combined";
             const ValueId combined = g.add(std::move(back));
             nodes.push_back(mover(NodeKind::combine, n, {n.out[0]}, combined));
-            inside = combined;
+            inside[0] = combined;
             continue;
         }
         if (n.kind == NodeKind::unpermute && moves()) {
-            if (!tokens_travel) { n.in[0] = inside; nodes.push_back(n); continue; }
+            if (!tokens_travel) { n.in[0] = inside[0]; nodes.push_back(n); continue; }
             // Each rank sums the rows it has; the combine sums over ranks.
             const ValueId y = n.out[0];
             Value partial = g.value(y);
@@ -168,8 +164,7 @@ void Folding::run(Graph& g) const {
             place(partial, PlacementKind::partial, 0);
             partial.placement.set(Axis::ep, PlacementKind::partial);
             const ValueId local = g.add(std::move(partial));
-            n.in[1] = here[1];
-            n.in[2] = here[2];
+            n.in[1] = here[2];
             n.out[0] = local;
             n.dispatches_tokens = true;
             nodes.push_back(n);
