@@ -1,0 +1,98 @@
+// The runs that are loaded: a scenario with its report, plan and trace, or a trace alone. RunStore owns them, simulates and loads in
+// the background, and tells the views.
+#pragma once
+
+#include "gui/core/view_state.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/parse.hpp"
+#include "sim/trace/trace.hpp"
+
+#include <QFutureWatcher>
+#include <QObject>
+#include <QString>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct TrackStore;   // gui/core/tracks.hpp
+
+// What a run holds, never changed once made: views and threads keep it as long as they draw it.
+struct RunData {
+    std::string scenario_json, base_dir;        // empty: only a trace was loaded
+    std::optional<Scenario> scenario;
+    std::optional<Plan> plan;
+    std::optional<Report> report;               // also with a plan that does not fit
+    std::vector<LinkUse> links;
+    std::vector<LaneResult> lanes;
+    std::optional<Trace> trace;
+    std::shared_ptr<const TrackStore> tracks;   // of the trace, ready to be drawn
+    std::vector<Problem> problems;              // why the rest is missing; where: a JSON pointer, "" for the whole file
+};
+
+enum class RunState { working, ready, failed };   // failed: see data->problems
+
+struct Run {
+    RunId id = 0;
+    QString name;
+    QString path;                               // the file it is from; empty: none
+    RunState state = RunState::working;
+    std::shared_ptr<const RunData> data;        // never null; while working again, what was known before
+};
+
+// The whole pipeline for a scenario's text, without a window. `go_on` is called with what comes next and may say no: then nothing.
+using GoOn = std::function<bool(const QString& what)>;
+std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on);
+std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on);
+std::shared_ptr<const RunData> run_of_trace(Trace trace);
+
+class RunStore : public QObject {
+    Q_OBJECT
+  public:
+    explicit RunStore(QObject* parent = nullptr);
+    ~RunStore() override;
+
+    const std::vector<Run>& runs() const { return runs_; }       // in the order they were added
+    const Run* find(RunId id) const;                             // null where there is none (any more)
+    bool busy() const { return !jobs_.empty(); }
+
+    // Each gives a run at once, in state working; runChanged follows when it is ready or failed.
+    RunId simulate(const std::string& scenario_json, const std::string& base_dir, const QString& name = {}, const QString& path = {});
+    void simulateAgain(RunId id, const std::string& scenario_json);   // a work in progress is given up for it
+    RunId loadTrace(const QString& path);
+    RunId open(const QString& path);                             // a scenario or a trace, by what is in it
+    RunId add(std::shared_ptr<const RunData> data, const QString& name, const QString& path = {});   // one that is ready
+    void rename(RunId id, const QString& name);
+    void cancel(RunId id);                                       // what was known before stays; a run that never was ready goes
+    void cancelAll();
+    void remove(RunId id);
+
+  Q_SIGNALS:
+    void runAdded(orrery::RunId id);
+    void runChanged(orrery::RunId id);
+    void runAboutToBeRemoved(orrery::RunId id);
+    void runRemoved(orrery::RunId id);
+    void progress(orrery::RunId id, const QString& what);        // "simulating"; empty: done
+    void failed(orrery::RunId id);                               // see its problems
+
+  private:
+    using Work = std::function<std::shared_ptr<const RunData>(const GoOn&)>;
+    using Watcher = QFutureWatcher<std::shared_ptr<const RunData>>;
+    Run* mutableFind(RunId id);
+    RunId append(Run run);
+    void start(RunId id, Work work);
+    void finish(RunId id, std::shared_ptr<const RunData> data);
+    bool giveUp(RunId id);                                       // false: there was nothing under way
+
+    std::vector<Run> runs_;
+    std::map<RunId, Watcher*> jobs_;
+    RunId next_ = 1;
+};
+
+} // namespace orrery

@@ -1,0 +1,70 @@
+// From a scenario's text or a trace's file to a run, on whatever thread it is called.
+#include "gui/core/run.hpp"
+#include "gui/core/tracks.hpp"
+#include "sim/plan/lower.hpp"
+#include "sim/plan/verify.hpp"
+
+#include <QCoreApplication>
+
+namespace orrery {
+
+namespace {
+
+QString tr(const char* text) { return QCoreApplication::translate("RunStore", text); }
+
+void keep_trace(RunData& data, Trace trace) {
+    data.trace = std::move(trace);
+    data.tracks = std::make_shared<const TrackStore>(tracks_of(*data.trace));
+}
+
+} // namespace
+
+std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on) {
+    auto data = std::make_shared<RunData>();
+    data->scenario_json = scenario_json;
+    data->base_dir = base_dir;
+    if (!go_on(tr("reading"))) return nullptr;
+    ParseResult parsed = parse_scenario(scenario_json, {.base_dir = base_dir, .overrides = {}, .schedules = {}});
+    data->problems = std::move(parsed.problems);
+    if (!parsed.scenario) return data;
+    data->scenario = std::move(parsed.scenario);
+    const Scenario& scenario = *data->scenario;
+    data->problems = unsupported(scenario);
+    if (!data->problems.empty()) return data;
+    try {
+        if (!go_on(tr("planning"))) return nullptr;
+        data->plan = lower(scenario);
+        if (!go_on(tr("measuring memory"))) return nullptr;
+        const MemoryReport bytes = memory(*data->plan, scenario);
+        const Fabric fabric(scenario.cluster);
+        const CostModel cost(scenario, fabric);
+        if (!go_on(tr("simulating"))) return nullptr;
+        SimulateOptions options;
+        options.trace = true;
+        Simulation simulation = simulate(*data->plan, scenario, fabric, cost, options);
+        if (simulation.deadlock) throw std::runtime_error(to_text(*simulation.deadlock));
+        data->report = report(scenario, *data->plan, simulation, bytes, cost);
+        data->links = std::move(simulation.links);
+        data->lanes = std::move(simulation.lanes);
+        if (!go_on(tr("preparing the picture"))) return nullptr;
+        if (simulation.trace) keep_trace(*data, std::move(*simulation.trace));
+    } catch (const std::exception& e) {
+        data->problems.push_back({"", e.what()});
+    }
+    return data;
+}
+
+std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on) {
+    if (!go_on(tr("reading"))) return nullptr;
+    Trace trace = load_trace(path);
+    if (!go_on(tr("preparing the picture"))) return nullptr;
+    return run_of_trace(std::move(trace));
+}
+
+std::shared_ptr<const RunData> run_of_trace(Trace trace) {
+    auto data = std::make_shared<RunData>();
+    keep_trace(*data, std::move(trace));
+    return data;
+}
+
+} // namespace orrery
