@@ -1,9 +1,12 @@
 // `simrun SCENARIO.json`: simulate it, print its report. Several scenarios: one table.
 #include "sim/simrun/command.hpp"
+#include "sim/trace/critical_path.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
+#include <map>
 
 namespace orrery::simrun {
 
@@ -29,6 +32,25 @@ std::string details(const Prediction& p, const Scenario& scenario, double took, 
                        grouped(static_cast<std::int64_t>(s.replayed_ops)), s.lanes, s.steps, seconds_text(took));
 }
 
+// What the step's length rests on: time on the critical path by kind of op.
+std::string critical(const Trace& trace, const TextStyle& style) {
+    std::map<std::string, double> by_kind;
+    double all = 0;
+    for (const PathStep& step : critical_path(trace)) {
+        const Span& s = trace.lanes[static_cast<std::size_t>(step.lane)].spans[static_cast<std::size_t>(step.span)];
+        by_kind[trace.ops[static_cast<std::size_t>(s.op)].kind] += (s.end - s.begin).seconds();
+        by_kind["launches, host"] += step.gap.seconds();
+        all += (s.end - s.begin + step.gap).seconds();
+    }
+    std::vector<std::pair<double, std::string>> sorted;
+    for (const auto& [kind, seconds] : by_kind)
+        if (seconds > 0) sorted.emplace_back(-seconds, kind);
+    std::ranges::sort(sorted);
+    Table table{{"kind of op", "time", "share"}, {false, true, true}, {}};
+    for (const auto& [seconds, kind] : sorted) table.rows.push_back({kind, seconds_text(-seconds), fmt::format("{:.1f} %", -seconds / all * 100)});
+    return "\n" + paint("Critical path of a step", Ink::bold, style) + "\n" + to_text(table, style);
+}
+
 bool save_trace(const Simulation& simulation, const std::string& path) {
     if (!simulation.trace) {
         complain("the simulator recorded no trace");
@@ -52,14 +74,15 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     PredictOptions predicting;
     predicting.simulate.fold = how.fold;
     predicting.simulate.replay = how.replay;
-    predicting.simulate.trace = !how.trace.empty();
+    const bool json = options.json || options.output.ends_with(".json");
+    predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
     const auto begin = std::chrono::steady_clock::now();
     const Prediction p = predict(*scenario, predicting);
     const double took = seconds_since(begin);
     if (!how.trace.empty() && !save_trace(p.simulation, how.trace)) return bad_input;
-    const bool json = options.json || options.output.ends_with(".json");
     const TextStyle style = output_style(options);
     std::string text = json ? to_json(p.report) : to_text(p.report, *scenario, style);
+    if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, style);
     if (options.verbose && !json) text += details(p, *scenario, took, style);
     if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;
     if (p.report.memory.fits) return done;

@@ -1,0 +1,21 @@
+// The chain of spans that a step's length rests on: each began when the one before it ended, the last is the last to end.
+#pragma once
+
+#include "sim/trace/trace.hpp"
+
+#include <vector>
+
+namespace orrery {
+
+// gap: time between the end of the step before on the path and this span's begin (a launch, the host; in a measured trace also noise).
+struct PathStep {
+    std::int32_t lane = 0, span = 0;
+    Time gap;
+};
+
+// In order of time. Found from times alone, back from the span that ends last: what ended just as a span began let it begin; a collective
+// or a transfer that was waited for was let begin by the lane that posted last. Where two ended at once, the one on the span's own
+// queue is taken. Spans and gaps add up to the time from the first span's begin to the last one's end.
+std::vector<PathStep> critical_path(const Trace& trace);
+
+} // namespace orrery
