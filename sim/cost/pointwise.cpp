@@ -33,6 +33,11 @@ const char* entry_name(PointwiseKind k) {
     case PointwiseKind::cast:
         return "cast";
     case PointwiseKind::copy:
+    case PointwiseKind::split:
+    case PointwiseKind::narrow:
+    case PointwiseKind::concat:
+    case PointwiseKind::pack:
+    case PointwiseKind::unpack:
         return "copy";
     case PointwiseKind::zero:
         return "zero";

@@ -193,8 +193,8 @@ void Emitter::backward_attention(const Node& n, BufferId dy) {
     case NodeKind::context: {   // dP = dO V^T;  dV = P^T dO, the V part of dqkv
         const BufferId dp = fresh(n.in[0]), dqkv = fresh(n.in[1]);
         const BufferId p = need(n.in[0]), qkv = need(n.in[1]);
-        emit(n.name + ".dP", Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal}, {dy, qkv}, {dp});
-        emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal}, {p, dy}, {dqkv});
+        emit(n.name + ".dP", Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal, Matmul::Part::d_probabilities}, {dy, qkv}, {dp});
+        emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal, Matmul::Part::d_values}, {p, dy}, {dqkv});
         add_gradient(n.in[0], dp, true);
         gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
         break;
@@ -203,8 +203,8 @@ void Emitter::backward_attention(const Node& n, BufferId dy) {
         const BufferId qkv = need(n.in[0]), v_alone = gradient[static_cast<std::size_t>(n.in[0])];
         const std::string name = value(n.in[0]).name + ".grad";
         const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement), whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
-        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal}, {dy, qkv, v_alone}, {q_too});
-        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal}, {dy, qkv, q_too}, {whole});
+        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal, Matmul::Part::d_queries}, {dy, qkv, v_alone}, {q_too});
+        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal, Matmul::Part::d_keys}, {dy, qkv, q_too}, {whole});
         gradient[static_cast<std::size_t>(n.in[0])] = whole;
         break;
     }
@@ -265,7 +265,9 @@ void Emitter::backward(const Node& n) {
         const bool heads = n.kind == NodeKind::head_norm;
         const BufferId dx = fresh(n.in[0]);
         const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm, heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
-        emit(n.name + ".bwd", work, gradients_of_parameters({dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])}), gradients_of_parameters({dx}));
+        std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
+        if (heads) read.push_back(weight(n.params[1]));   // the keys' beside the queries'; a bias is not read
+        emit(n.name + ".bwd", work, gradients_of_parameters(std::move(read)), gradients_of_parameters({dx}));
         add_gradient(n.in[0], dx, true);
         break;
     }

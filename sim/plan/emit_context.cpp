@@ -26,8 +26,8 @@ BufferId beside(Emitter& e, const std::string& name, const Value& like, std::int
     return e.make(name, v, v.dtype);
 }
 
-void copy(Emitter& e, const std::string& name, Direction direction, BufferId from, BufferId to, std::int64_t elements, bool sums = false) {
-    e.emit(name, Pointwise{sums ? PointwiseKind::add : PointwiseKind::copy, direction, elements, true}, {from}, {to});
+void copy(Emitter& e, PointwiseKind kind, const std::string& name, Direction direction, BufferId from, BufferId to, std::int64_t elements) {
+    e.emit(name, Pointwise{kind, direction, elements, true}, {from}, {to});
 }
 
 // Between tokens and heads: the rank's own tokens with all heads, in the order they are sent, and the exchange.
@@ -62,7 +62,7 @@ void Emitter::forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<B
             on_context(*this, fmt::format("{}.shift.{}", n.name, i + 1) + again, CollectiveKind::shift, bytes(value_kv.shape, value_kv.dtype), value_kv.dtype, {kv}, {next});
         }
         const std::vector<BufferId> part{make(n.name + ".o" + step, value_o, dtype), make(n.name + ".lse" + step, value_lse, DType::fp32)};
-        emit(n.name + step, ring_work(n, n.ring[i], Direction::forward, dtype), {q, kv}, part);
+        emit(n.name + step, ring_work(n, i, Direction::forward, dtype), {q, kv}, part);
         kv = next;
         if (i == 0) { so_far = part; continue; }
         const std::vector<BufferId> in{so_far[0], so_far[1], part[0], part[1]};
@@ -100,7 +100,7 @@ void Emitter::backward_ring(const Node& n, BufferId dy) {
         }
         on_context(*this, n.name + ".shift_back" + step, CollectiveKind::shift_back, size, act, sent, received);
         const BufferId part_q = fresh(n.name + ".dq" + step, value_q), part_kv = fresh(n.name + ".dkv" + step, value_kv);
-        emit(n.name + ".bwd" + step, ring_work(n, n.ring[steps - 1 - i], Direction::backward, act), {dy, q, kv, o, lse}, {part_q, part_kv});
+        emit(n.name + ".bwd" + step, ring_work(n, steps - 1 - i, Direction::backward, act), {dy, q, kv, o, lse}, {part_q, part_kv});
         if (i + 1 < steps) kv = received.front();
         if (i == 0) { dq = part_q; dkv = part_kv; continue; }
         emit(n.name + ".dq.add" + step, Pointwise{PointwiseKind::add, Direction::backward, elements(value_q), true}, {part_q, dq}, {dq});
@@ -111,11 +111,13 @@ void Emitter::backward_ring(const Node& n, BufferId dy) {
     add_gradient(n.in[1], dkv, true);
 }
 
-Attention Emitter::ring_work(const Node& n, const RingStep& step, Direction direction, DType dtype) const {
+Attention Emitter::ring_work(const Node& n, std::size_t behind, Direction direction, DType dtype) const {
+    const RingStep& step = n.ring[behind];
     Attention work = attention_work(n, direction, dtype);
     work.seq_kv = step.seq_kv;
     work.causal = step.causal;
     work.share = step.share;
+    work.behind = static_cast<std::int16_t>(behind);
     return work;
 }
 
@@ -125,7 +127,7 @@ void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, st
     case NodeKind::split: {
         std::vector<BufferId> parts;
         for (ValueId v : n.out) parts.push_back(output_for(v, out, recomputing));
-        emit(n.name + again, Pointwise{PointwiseKind::copy, Direction::forward, elements(value(n.in[0])), true}, in, parts);
+        emit(n.name + again, Pointwise{PointwiseKind::split, Direction::forward, elements(value(n.in[0])), true}, in, parts);
         break;
     }
     case NodeKind::gather_context: gather_context(n, in[0], output_for(n.out[0], out, recomputing), again.c_str()); break;
@@ -135,7 +137,7 @@ void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, st
             const Turn t = turn(tokens, heads);
             const std::string name = n.name + part_names[i] + again;
             const BufferId packed = beside(*this, name + ".pack", tokens, t.cols);
-            copy(*this, name + ".pack", Direction::forward, in[i], packed, tokens.shape[0] * t.cols);
+            copy(*this, PointwiseKind::pack, name + ".pack", Direction::forward, in[i], packed, tokens.shape[0] * t.cols);
             on_context(*this, name, CollectiveKind::all_to_all, t.bytes, heads.dtype, {packed}, {output_for(n.out[i], out, recomputing)});
         }
         break;
@@ -144,7 +146,7 @@ void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, st
         const Turn t = turn(tokens, heads);
         const BufferId packed = beside(*this, n.name + again + ".pack", tokens, t.cols);
         on_context(*this, n.name + again, CollectiveKind::all_to_all, t.bytes, heads.dtype, {in[0]}, {packed});
-        copy(*this, n.name + again + ".unpack", Direction::forward, packed, output_for(n.out[0], out, recomputing), elements(tokens));
+        copy(*this, PointwiseKind::unpack, n.name + again + ".unpack", Direction::forward, packed, output_for(n.out[0], out, recomputing), elements(tokens));
         break;
     }
     case NodeKind::ring_attention: forward_ring(n, in[0], in[1], out, recomputing); break;
@@ -159,7 +161,7 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
         std::vector<BufferId> parts;
         for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
         const BufferId packed = fresh_gradient(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::copy, Direction::backward, elements(value(n.in[0])), true}, parts, {packed});
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::split, Direction::backward, elements(value(n.in[0])), true}, parts, {packed});
         add_gradient(n.in[0], packed, true);
         break;
     }
@@ -176,7 +178,8 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
             const std::string name = n.name + part_names[i] + ".adjoint";
             const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh_gradient(n.in[i]);
             on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[static_cast<std::size_t>(n.out[i])]}, {packed});
-            copy(*this, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols, t.cols > tokens.shape[1]);   // copies of one head: their sum
+            const PointwiseKind kind = t.cols > tokens.shape[1] ? PointwiseKind::add : PointwiseKind::unpack;   // copies of one head: their sum
+            copy(*this, kind, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols);
             add_gradient(n.in[i], local, true);
         }
         break;
@@ -184,7 +187,7 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
         const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
         const Turn t = turn(tokens, heads);
         const BufferId packed = beside(*this, n.name + ".adjoint.pack", tokens, t.cols), whole = fresh_gradient(n.in[0]);
-        copy(*this, n.name + ".adjoint.pack", Direction::backward, dy, packed, elements(tokens));
+        copy(*this, PointwiseKind::pack, n.name + ".adjoint.pack", Direction::backward, dy, packed, elements(tokens));
         on_context(*this, n.name + ".adjoint", CollectiveKind::all_to_all, t.bytes, act, {packed}, {whole});
         add_gradient(n.in[0], whole, true);
         break;

@@ -255,7 +255,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, Softmax{Direction::forward, a.batch * a.heads * a.seq_q, a.seq_kv, a.causal, n.fused}, in, {output(0)});
         break;
     case NodeKind::context:
-        emit(name, Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.v_dim, a.seq_kv, dtype, a.causal}, in, {output(0)});
+        emit(name, Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.v_dim, a.seq_kv, dtype, a.causal, Matmul::Part::context}, in, {output(0)});
         break;
     case NodeKind::activation:
         emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
@@ -294,21 +294,22 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         // Each tensor-parallel rank has the statistics of its part of the vocabulary; they are reduced in place.
         Placement partial = value(n.out[2]).placement;
         partial.set(Axis::tp, PlacementKind::partial);
-        const auto reduced = [&](const char* what, BufferId local, Bytes size) {
+        const auto reduced = [&](const char* what, BufferId local, Bytes size, bool maximum) {
             if (l.tp() == 1) return local;
             l.buffer(local).placement = partial;
             const BufferId whole = view(n.name + what + (recomputing ? ".again" : ""), local, value(n.out[2]).placement);
-            emit_collective(name + what + ".reduce", CollectiveKind::all_reduce, size, DType::fp32, local, whole);
+            Op& op = emit_collective(name + what + ".reduce", CollectiveKind::all_reduce, size, DType::fp32, local, whole);
+            std::get<Collective>(op.work).maximum = maximum;
             return whole;
         };
         const BufferId local_max = make(name + ".local_max", value(n.out[0]), DType::fp32);
         emit(name + ".max", part(CrossEntropy::Part::maximum), in, {local_max});
-        const BufferId max = reduced(".max", local_max, row);
+        const BufferId max = reduced(".max", local_max, row, true);
         const BufferId local_sums = make(name + ".local_sums", value(n.out[2]), DType::fp32);
         std::vector<BufferId> sums{softmax, local_sums};
         if (n.out.size() > 3) sums.push_back(output(3));
         emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], max, tokens_buffer("labels")}, sums);
-        const BufferId stats = out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2);
+        const BufferId stats = out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2, false);
         emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
         break;
     }

@@ -2,6 +2,14 @@
 #include "sim/plan/emitter.hpp"
 
 namespace orrery {
+namespace {
+
+PointwiseKind work_of(NodeKind kind) {
+    if (kind == NodeKind::narrow) return PointwiseKind::narrow;
+    return kind == NodeKind::concat ? PointwiseKind::concat : PointwiseKind::rope;
+}
+
+} // namespace
 
 bool Emitter::forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
     switch (n.kind) {
@@ -14,7 +22,7 @@ bool Emitter::forward_latent(const Node& n, const std::vector<BufferId>& in, std
             outs.push_back(output_for(v, out, recomputing));
             count += elements(value(v));
         }
-        emit(n.name + (recomputing ? ".again" : ""), Pointwise{n.kind == NodeKind::latent_join ? PointwiseKind::rope : PointwiseKind::copy, Direction::forward, count, n.fused}, in, outs);
+        emit(n.name + (recomputing ? ".again" : ""), Pointwise{work_of(n.kind), Direction::forward, count, n.fused}, in, outs);
         return true;
     }
     default: return false;
@@ -31,7 +39,7 @@ bool Emitter::backward_latent(const Node& n, BufferId dy) {
     case NodeKind::narrow: {   // into the columns that the gradient of the others left free
         BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
         const BufferId joined = view(value(n.in[0]).name + ".grad.joined", whole, l.buffer(whole).placement);
-        emit(n.name + ".bwd", work(PointwiseKind::copy), {dy, whole}, {joined});
+        emit(n.name + ".bwd", work(work_of(n.kind)), {dy, whole}, {joined});
         whole = joined;
         return true;
     }
@@ -40,7 +48,7 @@ bool Emitter::backward_latent(const Node& n, BufferId dy) {
         std::vector<BufferId> joined, parts;
         for (ValueId v : n.out) joined.push_back(gradient[static_cast<std::size_t>(v)]);
         for (ValueId v : n.in) parts.push_back(fresh_gradient(v));
-        emit(n.name + ".bwd", work(n.kind == NodeKind::concat ? PointwiseKind::copy : PointwiseKind::rope), joined, parts);
+        emit(n.name + ".bwd", work(work_of(n.kind)), joined, parts);
         for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], parts[i], true);
         return true;
     }

@@ -55,7 +55,7 @@ struct Emitter {
     void backward_context(const Node& n, BufferId dy);
     void forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<BufferId>& out, bool recomputing);
     void backward_ring(const Node& n, BufferId dy);
-    Attention ring_work(const Node& n, const RingStep& step, Direction direction, DType dtype) const;
+    Attention ring_work(const Node& n, std::size_t behind, Direction direction, DType dtype) const;
 
   private:
     Attention attention_work(const Node& n, Direction direction, DType dtype) const;

@@ -29,6 +29,11 @@ const char* pointwise_name(PointwiseKind k) {
     case PointwiseKind::zero: return "zero";
     case PointwiseKind::alibi: return "alibi";
     case PointwiseKind::merge: return "merge";
+    case PointwiseKind::split:
+    case PointwiseKind::narrow:
+    case PointwiseKind::concat:
+    case PointwiseKind::pack:
+    case PointwiseKind::unpack: return "copy";
     }
     return "?";
 }

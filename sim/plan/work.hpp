@@ -22,21 +22,32 @@ struct Linear { Direction direction; std::int64_t m, n, k; std::int64_t groups =
 struct GemmShape { std::int64_t m, n, k; };
 GemmShape gemm_shape(const Linear& l);
 
-// One batched GEMM of unfused attention: batch x [m,k] x [k,n].
-struct Matmul { Direction direction; std::int64_t batch, m, n, k; DType dtype = DType::bf16; bool causal = false; };
+// One batched GEMM of unfused attention: batch x [m,k] x [k,n]. part: which of them. forward: q k^T, p v; then of the adjoint dy v^T,
+// p^T dy, ds k, ds^T q.
+struct Matmul {
+    enum class Part : std::uint8_t { scores, context, d_probabilities, d_values, d_queries, d_keys };
+    Direction direction;
+    std::int64_t batch, m, n, k;
+    DType dtype = DType::bf16;
+    bool causal = false;
+    Part part = Part::scores;
+};
 
 // Fused (flash) attention. heads and kv_heads are this rank's. share: the part of the full seq_q x seq_kv square that is
-// computed: (about) 1/2 for causal, w/s for a window, a table over context ranks later.
-struct Attention { Direction direction; std::int64_t batch, seq_q, seq_kv, heads, kv_heads, qk_dim, v_dim; bool causal; double share; DType dtype; AttentionKernel kernel; double dropout; };
+// computed: (about) 1/2 for causal, w/s for a window, a table over context ranks later. behind: the keys are those of the context rank
+// so many before this one (ring attention).
+struct Attention { Direction direction; std::int64_t batch, seq_q, seq_kv, heads, kv_heads, qk_dim, v_dim; bool causal; double share; DType dtype; AttentionKernel kernel; double dropout; std::int16_t behind = 0; };
 
 // Row softmax of unfused attention's scores (scale and mask included).
 struct Softmax { Direction direction; std::int64_t rows, cols; bool causal; bool fused; };
 struct Norm { Direction direction; NormKind kind; std::int64_t rows, cols; bool fused; };
 
-enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, alibi, merge };
+enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, alibi, merge, split, narrow, concat, pack, unpack };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
-// merge: two partial results of attention into one, by their log-sum-exps. An activation, scale or bias of experts reads a probability for
-// each row too, its factor.
+// merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
+// keys and values apart), narrow (the last columns), concat (side by side), pack (each row's columns apart, rank by rank of those that
+// get them), unpack (the reverse). An add of one operand unpacks and sums the copies of a head. An activation, scale or bias of experts
+// reads a probability for each row too, its factor.
 struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; };
 
 struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };
@@ -59,10 +70,10 @@ enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatte
 const char* name(CollectiveKind k);
 // bytes as nccl-tests counts them: all_reduce the buffer, all_gather the total received, reduce_scatter the total sent,
 // all_to_all a rank's whole send buffer, broadcast the message, shift what each member sends to the next one (shift_back: the one before), the
-// last to the first. copies > 0: an all_to_all of tokens each of which goes to that many
+// last to the first. A reduction sums, or takes the `maximum`. copies > 0: an all_to_all of tokens each of which goes to that many
 // members, once to each and by one crossing to each node it goes to (DeepEP); the members it may go to are in `groups` parts of which a
 // token chooses group_limit.
-struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; std::int16_t copies = 0, groups = 1, group_limit = 1; };
+struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; std::int16_t copies = 0, groups = 1, group_limit = 1; bool maximum = false; };
 
 // One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.
 struct Transfer { CommId comm; bool send; Bytes bytes; BufferId buffer; std::uint8_t port; };

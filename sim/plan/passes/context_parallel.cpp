@@ -8,6 +8,7 @@
 //
 // After it: every value of tokens is sharded along its first dimension over cp; parameters are invariant, so that their gradients are
 // partial over cp; what attention reads of other ranks came through a gather, an all-to-all or the ring.
+#include "sim/plan/context.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -64,13 +65,16 @@ double balanced_share(const AttentionShape& a, std::int64_t c) {
     return most / static_cast<double>(a.seq_q * a.seq_q * c);
 }
 
+// How many blocks of n tokens before its own a block still sees.
+std::int64_t blocks_seen(int window, std::int64_t n) { return window > 1 ? (window - 2) / n + 1 : 1; }
+
 // Steps of a ring over the ranks' blocks; where ranks differ, of the one with the most work, which the others wait for. Of a balanced
 // block from another rank all queries meet one of its two chunks, or one chunk of queries both: half of it, without a diagonal.
 std::vector<RingStep> ring_steps(const AttentionShape& a, std::int64_t c) {
     const std::int64_t n = a.seq_q;
     const double rows = static_cast<double>(n);
     std::vector<RingStep> steps;
-    const std::int64_t reach = a.window > 1 ? (a.window - 2) / n + 1 : 1;   // how many blocks before its own a block still sees
+    const std::int64_t reach = blocks_seen(a.window, n);
     if (a.window > 0 && reach + 1 < c) {
         for (std::int64_t i = 0; i <= reach; ++i) {
             const double q = rows * static_cast<double>(reach), k = q - rows * static_cast<double>(i);
@@ -201,6 +205,11 @@ struct Rewriter {
 };
 
 } // namespace
+
+bool context_is_contiguous(int window, std::int64_t local, int ranks, ContextKind kind) {
+    if (ranks == 1 || local % 2 != 0) return true;
+    return kind == ContextKind::ring && window > 0 && blocks_seen(window, local) + 1 < ranks;
+}
 
 void context_parallel(Lowering& l) {
     const std::int64_t c = l.scenario.strategy.context_parallel;

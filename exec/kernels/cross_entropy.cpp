@@ -1,0 +1,77 @@
+// Cross-entropy of a part of the vocabulary (Megatron's vocabulary-parallel loss), in steps between which ranks reduce a row's
+// statistics. Columns that only pad the vocabulary take no part. A negative label is no target: its loss and gradient are 0.
+//   maximum: max x;  sums: e = exp(x - max), (sum e, x[label] - max);  loss = log(sum) - target;  gradient = (e / sum - [label]) / tokens
+#include "exec/kernels/call.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace orrery {
+namespace {
+
+struct Columns { std::int64_t first, count, used; };   // of this rank in the vocabulary; used: not padding
+
+Columns columns_of(const Call& c, const Buffer& logits) {
+    Columns out{0, columns(logits), 0};
+    if (logits.placement.on(Axis::tp) == PlacementKind::sharded) out.first = c.coordinate(Axis::tp) * out.count;
+    out.used = std::clamp<std::int64_t>(c.context.facts.vocabulary - out.first, 0, out.count);
+    return out;
+}
+
+template <class T> void sums(const Call& c, std::int64_t tokens) {
+    const Columns v = columns_of(c, c.read(0));
+    const std::int64_t* labels = c.input<std::int64_t>(2);
+    for (std::int64_t i = 0; i < tokens; ++i) {
+        const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
+        T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i, sum = 0;
+        for (std::int64_t j = 0; j < v.used; ++j) sum += e[j] = std::exp(x[j] - max);
+        std::fill(e + v.used, e + v.count, T(0));
+        const std::int64_t target = labels[i] - v.first;
+        pair[0] = sum;
+        pair[1] = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0);
+        if (c.out.size() > 2)   // eager frameworks keep it; the sum over other ranks is not in it
+            for (std::int64_t j = 0; j < v.count; ++j) c.output<T>(2)[i * v.count + j] = j < v.used ? x[j] - max - std::log(sum) : T(0);
+    }
+}
+
+template <class T> void gradient(const Call& c, std::int64_t tokens) {
+    const Columns v = columns_of(c, c.written(0));
+    const KernelFacts& f = c.context.facts;
+    const std::int64_t* labels = c.input<std::int64_t>(2);
+    const bool further = c.op.name.starts_with("mtp_");
+    const T weight = static_cast<T>((further ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
+    for (std::int64_t i = 0; i < tokens; ++i) {
+        const T *e = c.input<T>(0) + i * v.count, scale = labels[i] < 0 ? T(0) : weight / c.input<T>(1)[2 * i];
+        T* dx = c.output<T>(0) + i * v.count;
+        for (std::int64_t j = 0; j < v.count; ++j) dx[j] = e[j] * scale;
+        const std::int64_t target = labels[i] - v.first;
+        if (labels[i] >= 0 && target >= 0 && target < v.used) dx[target] -= weight;
+        if (c.out.size() > 1 && c.output<T>(1) != c.output<T>(0)) std::copy_n(dx, v.count, c.output<T>(1) + i * v.count);
+    }
+}
+
+} // namespace
+
+template <class T> void run(const CrossEntropy& w, const Call& c) {
+    switch (w.part) {
+    case CrossEntropy::Part::maximum: {
+        const Columns v = columns_of(c, c.read(0));
+        for (std::int64_t i = 0; i < w.tokens; ++i) {
+            const T* x = c.input<T>(0) + i * v.count;
+            c.output<T>(0)[i] = v.used > 0 ? *std::max_element(x, x + v.used) : -std::numeric_limits<T>::infinity();
+        }
+        break;
+    }
+    case CrossEntropy::Part::sums: sums<T>(c, w.tokens); break;
+    case CrossEntropy::Part::loss:
+        for (std::int64_t i = 0; i < w.tokens; ++i) c.output<T>(0)[i] = std::log(c.input<T>(0)[2 * i]) - c.input<T>(0)[2 * i + 1];
+        break;
+    case CrossEntropy::Part::gradient: gradient<T>(c, w.tokens); break;
+    }
+}
+
+template void run<float>(const CrossEntropy&, const Call&);
+template void run<double>(const CrossEntropy&, const Call&);
+
+} // namespace orrery

@@ -1,0 +1,60 @@
+#include "exec/kernels/facts.hpp"
+
+#include "sim/plan/context.hpp"
+
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+// PyTorch's defaults (torch.optim), and those of the LAMB (arXiv:1904.00962) and LARS (arXiv:1708.03888) papers.
+OptimizerFacts optimizer_facts(const Training& t) {
+    OptimizerFacts o;
+    const bool gradient_descent = t.optimizer == "sgd" || t.optimizer == "momentum" || t.optimizer == "lars";
+    o.learning_rate = t.learning_rate > 0 ? t.learning_rate : gradient_descent ? 1e-2 : 1e-3;
+    o.decoupled = t.optimizer == "adamw";
+    if (t.optimizer == "adamw" || t.optimizer == "lamb") o.weight_decay = 1e-2;
+    if (t.optimizer == "lars") o.weight_decay = 1e-4;
+    if (t.optimizer == "lamb") o.epsilon = 1e-6;
+    o.warmup_steps = t.warmup_steps;
+    o.clip = t.gradient_clipping;
+    return o;
+}
+
+} // namespace
+
+double KernelFacts::attention_scale() const { return 1 / std::sqrt(static_cast<double>(qk_dim)); }
+
+KernelFacts facts_of(const Scenario& s) {
+    const Model& m = s.model;
+    KernelFacts f;
+    f.micro_batch = s.training.micro_batch_size;
+    f.sequence = s.training.sequence_length;
+    f.loss_tokens = s.training.global_batch_size * s.training.sequence_length;
+    f.context_ranks = s.strategy.context_parallel;
+    f.context_contiguous = context_is_contiguous(m.attention.sliding_window, f.sequence / f.context_ranks, f.context_ranks, s.strategy.context_parallel_kind);
+    f.layers = m.layers;
+    f.heads = m.attention_heads;
+    f.kv_heads = m.kv_heads;
+    f.hidden = m.hidden_size;
+    f.vocabulary = m.vocab_size;
+    f.causal = m.attention.causal;
+    f.alibi = m.position == PositionKind::alibi;
+    f.gated = m.gated();
+    f.window = m.attention.sliding_window;
+    f.qk_dim = f.v_dim = f.rope_dim = m.head_dim;
+    if (m.attention.kind == AttentionSpec::Kind::mla) {
+        f.qk_dim = m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim;
+        f.v_dim = m.attention.v_head_dim;
+        f.rope_dim = m.attention.qk_rope_head_dim;
+        f.kv_heads = f.heads;
+    }
+    f.dropout = m.dropout;
+    f.mtp_layers = m.mtp_layers;
+    if (m.moe) f.moe = *m.moe;
+    f.optimizer = optimizer_facts(s.training);
+    f.seed = s.training.seed;
+    return f;
+}
+
+} // namespace orrery

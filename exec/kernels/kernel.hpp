@@ -1,0 +1,73 @@
+// The CPU kernels of the plan's computations: what an executor calls for an op of the compute queue.
+//
+// Storage. Every floating buffer, whatever its dtype in the plan, holds `KernelContext::real` (fp32 or fp64); int64 and boolean are
+// themselves. A buffer is row-major, contiguous, of the shape the plan gives it. Operands stand in the order of Op::in and Op::out;
+// an operand that is both (a view, an accumulated gradient) is given twice with the same address, and kernels allow for that.
+//
+// Layouts, so that a tensor-parallel shard is a contiguous part of the logical tensor along the placement's dimension:
+//   packed q, k, v   columns by group of a key head: its queries, then its key, then its value (Megatron's; one group a head in MLA)
+//   q | kv | k, v    parts: heads in order; kv: all keys, then all values
+//   gated fc1        columns 2i and 2i+1: gate i and what it multiplies
+//   scores           [heads][batch][seq_q][seq_kv], whatever the shape says
+//   tokens           rows by sequence of the microbatch, then position; see tokens.hpp for who holds which
+//   gathered tokens  (along context ranks) rank by rank, each as the rank has them
+// Operands by work (dy: the output's gradient; [x]: where the model has it; a/b: in place):
+//   Linear           fwd x, w[, bias] -> y          dx: dy, w -> dx          dw: dy, x[, g] -> g (accumulate: g +=)
+//   Matmul (part)    scores: qkv -> s   context: p, qkv -> o   d_probabilities: dy, qkv -> dp   d_values: p, dy -> dqkv
+//                    d_queries: ds, qkv, dqkv -> dqkv   d_keys: ds, qkv, dqkv -> dqkv
+//   Attention        fwd qkv | q, kv | q, k, v -> o, lse        bwd dy, (as fwd), o, lse -> (gradients as fwd)
+//   Softmax          fwd s -> p     bwd dp, p -> ds
+//   Norm             fwd x, w[, b] -> y, statistics   bwd dy, x, statistics, w, gw[, gb] -> dx, gw[, gb]   (g +=)
+//                    of heads: x, q weight, k weight -> y, statistics   bwd dy, x, statistics, qw, kw, gq, gk -> dx, gq, gk
+//   Pointwise        activation f -> a, dy, f -> df;  bias dy, g -> g (+= column sums; a table of positions: by position)
+//                    dropout x -> y, mask; dy, mask -> dx;  bias_dropout_add branch, x[, bias] -> y[, mask]; dy, mask -> dbranch
+//                    add a, b -> sum (b a table of positions: by position);  merge o, lse, o, lse -> o, lse
+//                    rope: packed -> packed or parts; latent: q, kv, key -> packed or parts; backward the other way
+//                    scale (clipping): norm^2, g.. -> factor, g..;  cast, copy (list or one -> list or one);  zero -> list
+//   Embedding        fwd tokens, table -> x      dw: tokens, dy, g -> g
+//   CrossEntropy     maximum: logits -> max   sums: logits, max, labels -> e, (sum, target)[, log-softmax]   loss: (sum, target) -> loss
+//                    gradient: e, (sum, target), labels[, ..] -> dlogits[, fp32]
+//   GradientNorm     g.. -> sum of squares     OptimizerStep  g..[, factor], [master,] moments -> w.., [master,] moments
+#pragma once
+
+#include "exec/kernels/facts.hpp"
+#include "sim/plan/plan.hpp"
+
+#include <cstddef>
+#include <span>
+
+namespace orrery {
+
+struct Operand {
+    std::byte* data = nullptr;
+    const Buffer* buffer = nullptr;
+    BufferId id = -1;
+};
+
+struct BucketLayouts;   // buckets.hpp
+
+struct KernelContext {
+    const Plan& plan;
+    const KernelFacts& facts;
+    const BucketLayouts& buckets;
+    DType real = DType::fp32;            // fp32 or fp64
+    Coordinates at{};                    // of the rank in plan.mesh
+    Coordinates expert_at{};             // and in plan.expert_mesh
+    std::int64_t first_sequence = 0;     // in the step's global batch: the first of the op's microbatch on this rank
+    std::int64_t step = 0;               // from 0
+};
+
+bool is_floating(DType t);
+std::size_t stored_bytes(DType t, DType real);       // of an element
+std::int64_t elements(const Buffer& b);              // by its shape
+
+// Runs a computation. Collectives, exchanges, copies, host work, Alloc and Free are the executor's: they abort here.
+void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context);
+
+// The first values of a parameter shard: normal(0, 0.02) by the tensor's name and the element's global index, those of output
+// projections divided by sqrt(2 layers) (GPT-2); norms' weights 1, biases 0. Rows that only pad a vocabulary are 0.
+void initialise(const Operand& parameter, const KernelContext& context);
+
+const char* gemm_library();   // "OpenBLAS 0.3.21 (Haswell)" or "Eigen 3.4": for the trace's header
+
+} // namespace orrery

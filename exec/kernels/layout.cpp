@@ -1,0 +1,195 @@
+// Copies with an order of their own, and rotary position embeddings, which write queries, keys and values apart where that is wanted.
+#include "exec/kernels/heads.hpp"
+#include "exec/kernels/pointwise.hpp"
+#include "exec/kernels/tokens.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+// Turns the last `dim` columns of a head by the token's position (Su et al., arXiv:2104.09864), pairs half of them apart as Llama
+// does: (a, b) -> (a cos - b sin, b cos + a sin), or back.
+template <class T> struct Rotation {
+    std::int64_t dim;
+    std::vector<T> cosine, sine;   // by row, then frequency
+
+    Rotation(const KernelFacts& f, const std::vector<Token>& tokens, bool back) : dim(f.rope_dim) {
+        for (const Token& t : tokens)
+            for (std::int64_t i = 0; i < dim / 2; ++i) {
+                const double angle = static_cast<double>(t.position) * std::pow(f.rope_base, -2 * static_cast<double>(i) / static_cast<double>(dim));
+                cosine.push_back(static_cast<T>(std::cos(angle)));
+                sine.push_back(static_cast<T>(back ? -std::sin(angle) : std::sin(angle)));
+            }
+    }
+    // x and y: where these columns begin; add: to y.
+    void turn(std::int64_t row, const T* x, T* y, bool add = false) const {
+        const std::int64_t half = dim / 2;
+        const T *c = cosine.data() + row * half, *s = sine.data() + row * half;
+        for (std::int64_t i = 0; i < half; ++i) {
+            const T a = x[i], b = x[i + half], low = a * c[i] - b * s[i], high = b * c[i] + a * s[i];
+            y[i] = add ? y[i] + low : low;
+            y[i + half] = add ? y[i + half] + high : high;
+        }
+    }
+};
+
+template <class T> void plain_rope(const Call& c, bool forward) {
+    const HeadShape shape = heads_of_rank(c.context);
+    const Heads<T> from = heads_in<T>(c.in, shape), to = heads_in<T>(c.out, shape);
+    const Rotation<T> rotation(c.context.facts, tokens_of(c.context, c.read(0), from.rows), !forward);
+    const std::int64_t still = shape.qk_dim - rotation.dim;
+    const auto head = [&](std::int64_t row, const T* x, T* y) {
+        std::copy_n(x, still, y);
+        rotation.turn(row, x + still, y + still);
+    };
+    for (std::int64_t row = 0; row < from.rows; ++row) {
+        for (std::size_t h = 0; h < from.q.size(); ++h) head(row, from.q[h] + row * from.q_stride, to.q[h] + row * to.q_stride);
+        for (std::size_t g = 0; g < from.k.size(); ++g) {
+            head(row, from.k[g] + row * from.k_stride, to.k[g] + row * to.k_stride);
+            std::copy_n(from.v[g] + row * from.v_stride, shape.v_dim, to.v[g] + row * to.v_stride);
+        }
+    }
+}
+
+// Latent attention: queries, keys without position beside values, and the part of the key with position that all heads share.
+template <class T> void join_latent(const Call& c) {
+    const HeadShape shape = heads_of_rank(c.context);
+    const Heads<T> to = heads_in<T>(c.out, shape);
+    const Rotation<T> rotation(c.context.facts, tokens_of(c.context, c.read(0), to.rows), false);
+    const std::int64_t still = shape.qk_dim - rotation.dim, kv = still + shape.v_dim;
+    for (std::int64_t row = 0; row < to.rows; ++row) {
+        const T *q = c.input<T>(0) + row * columns(c.read(0)), *up = c.input<T>(1) + row * columns(c.read(1)), *key = c.input<T>(2) + row * rotation.dim;
+        for (std::size_t h = 0; h < to.q.size(); ++h, q += shape.qk_dim, up += kv) {
+            T *qh = to.q[h] + row * to.q_stride, *kh = to.k[h] + row * to.k_stride;
+            std::copy_n(q, still, qh);
+            rotation.turn(row, q + still, qh + still);
+            std::copy_n(up, still, kh);
+            rotation.turn(row, key, kh + still);
+            std::copy_n(up + still, shape.v_dim, to.v[h] + row * to.v_stride);
+        }
+    }
+}
+
+template <class T> void part_latent(const Call& c) {
+    const HeadShape shape = heads_of_rank(c.context);
+    const Heads<T> from = heads_in<T>(c.in, shape);
+    const Rotation<T> rotation(c.context.facts, tokens_of(c.context, c.read(0), from.rows), true);
+    const std::int64_t still = shape.qk_dim - rotation.dim, kv = still + shape.v_dim;
+    for (std::int64_t row = 0; row < from.rows; ++row) {
+        T *q = c.output<T>(0) + row * columns(c.written(0)), *up = c.output<T>(1) + row * columns(c.written(1)), *key = c.output<T>(2) + row * rotation.dim;
+        std::fill_n(key, rotation.dim, T(0));
+        for (std::size_t h = 0; h < from.q.size(); ++h, q += shape.qk_dim, up += kv) {
+            const T *qh = from.q[h] + row * from.q_stride, *kh = from.k[h] + row * from.k_stride;
+            std::copy_n(qh, still, q);
+            rotation.turn(row, qh + still, q + still);
+            std::copy_n(kh, still, up);
+            rotation.turn(row, kh + still, key, true);
+            std::copy_n(from.v[h] + row * from.v_stride, shape.v_dim, up + still);
+        }
+    }
+}
+
+// Columns of rows on their way between [rows][ranks x part] and [rank][rows][part]. A head that several ranks need stands once on the
+// tokens' side and `copies` times, one after the other, on the heads' side.
+struct Turning { std::int64_t rows, part, ranks, copies, dim; };   // dim: a head's columns, where there are copies
+
+Turning turning(const Call& c, const Buffer& tokens, const Buffer& heads) {
+    const HeadShape shape = heads_of_rank(c.context);
+    Turning t{};
+    t.rows = elements(tokens) / columns(tokens);
+    t.ranks = c.context.facts.context_ranks;
+    const std::int64_t width = elements(heads) / t.rows;
+    t.part = width / t.ranks;
+    t.copies = width / columns(tokens);
+    t.dim = t.copies > 1 ? columns(tokens) / shape.kv_heads : columns(tokens);
+    return t;
+}
+
+} // namespace
+
+template <class T> void rope(const Pointwise& w, const Call& c) {
+    const bool forward = w.direction == Direction::forward;
+    if (forward && c.in.size() == 3) join_latent<T>(c);
+    else if (!forward && c.out.size() == 3) part_latent<T>(c);
+    else plain_rope<T>(c, forward);
+}
+
+template <class T> void split(const Pointwise&, const Call& c) {
+    const HeadShape shape = heads_of_rank(c.context);
+    const Heads<T> from = heads_in<T>(c.in, shape), to = heads_in<T>(c.out, shape);
+    for (std::int64_t row = 0; row < from.rows; ++row) {
+        for (std::size_t h = 0; h < from.q.size(); ++h) std::copy_n(from.q[h] + row * from.q_stride, shape.qk_dim, to.q[h] + row * to.q_stride);
+        for (std::size_t g = 0; g < from.k.size(); ++g) {
+            std::copy_n(from.k[g] + row * from.k_stride, shape.qk_dim, to.k[g] + row * to.k_stride);
+            std::copy_n(from.v[g] + row * from.v_stride, shape.v_dim, to.v[g] + row * to.v_stride);
+        }
+    }
+}
+
+// backward: the gradient of the last columns into what already has that of the others.
+template <class T> void narrow(const Pointwise& w, const Call& c) {
+    const bool forward = w.direction == Direction::forward;
+    const Buffer &wide = forward ? c.read(0) : c.written(0), &thin = forward ? c.written(0) : c.read(0);
+    const std::int64_t rows = elements(thin) / columns(thin), n = columns(thin), offset = columns(wide) - n;
+    for (std::int64_t row = 0; row < rows; ++row) {
+        if (forward) std::copy_n(c.input<T>(0) + row * columns(wide) + offset, n, c.output<T>(0) + row * n);
+        else std::copy_n(c.input<T>(0) + row * n, n, c.output<T>(0) + row * columns(wide) + offset);
+    }
+}
+
+template <class T> void concat(const Pointwise& w, const Call& c) {
+    const bool forward = w.direction == Direction::forward;
+    const auto whole = forward ? c.out : c.in, parts = forward ? c.in : c.out;
+    const std::int64_t width = columns(*whole[0].buffer), rows = elements(*whole[0].buffer) / width;
+    T* const all = reinterpret_cast<T*>(whole[0].data);
+    std::int64_t offset = 0;
+    for (const Operand& part : parts) {
+        T* const p = reinterpret_cast<T*>(part.data);
+        const std::int64_t n = columns(*part.buffer);
+        for (std::int64_t row = 0; row < rows; ++row) {
+            if (forward) std::copy_n(p + row * n, n, all + row * width + offset);
+            else std::copy_n(all + row * width + offset, n, p + row * n);
+        }
+        offset += n;
+    }
+}
+
+template <class T> void pack(const Call& c) {
+    const Turning t = turning(c, c.read(0), c.written(0));
+    const std::int64_t width = columns(c.read(0));
+    for (std::int64_t rank = 0; rank < t.ranks; ++rank)
+        for (std::int64_t row = 0; row < t.rows; ++row)
+            for (std::int64_t i = 0; i < t.part; ++i) {
+                const std::int64_t col = rank * t.part + i, from = col / (t.dim * t.copies) * t.dim + col % t.dim;
+                c.output<T>(0)[(rank * t.rows + row) * t.part + i] = c.input<T>(0)[row * width + from];
+            }
+}
+
+template <class T> void unpack(const Call& c) {
+    const Turning t = turning(c, c.written(0), c.read(0));
+    const std::int64_t width = columns(c.written(0));
+    std::fill_n(c.output<T>(0), t.rows * width, T(0));
+    for (std::int64_t rank = 0; rank < t.ranks; ++rank)
+        for (std::int64_t row = 0; row < t.rows; ++row)
+            for (std::int64_t i = 0; i < t.part; ++i) {
+                const std::int64_t col = rank * t.part + i, to = col / (t.dim * t.copies) * t.dim + col % t.dim;
+                c.output<T>(0)[row * width + to] += c.input<T>(0)[(rank * t.rows + row) * t.part + i];
+            }
+}
+
+template void rope<float>(const Pointwise&, const Call&);
+template void rope<double>(const Pointwise&, const Call&);
+template void split<float>(const Pointwise&, const Call&);
+template void split<double>(const Pointwise&, const Call&);
+template void narrow<float>(const Pointwise&, const Call&);
+template void narrow<double>(const Pointwise&, const Call&);
+template void concat<float>(const Pointwise&, const Call&);
+template void concat<double>(const Pointwise&, const Call&);
+template void pack<float>(const Call&);
+template void pack<double>(const Call&);
+template void unpack<float>(const Call&);
+template void unpack<double>(const Call&);
+
+} // namespace orrery

@@ -1,0 +1,100 @@
+// LayerNorm and RMSNorm over the first columns of each row, and RMSNorm of every head's query and key.
+//
+// y = w (x - mean) r + b with r = 1 / sqrt(var + eps), statistics (mean, r); RMS: y = w x r with r = 1 / sqrt(mean x^2 + eps), statistics r.
+// Adjoint, with g = dy w and xh the normalised x:  dx = r (g - mean(g) - xh mean(g xh)), RMS without mean(g);  dw += dy xh;  db += dy.
+#include "exec/kernels/call.hpp"
+#include "exec/kernels/packed.hpp"
+
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+template <class T> void normalise(const T* x, const T* w, const T* b, T* y, T* statistics, std::int64_t n, bool layer, double epsilon) {
+    T mean = 0;
+    if (layer) {
+        for (std::int64_t i = 0; i < n; ++i) mean += x[i];
+        mean /= static_cast<T>(n);
+    }
+    T square = 0;
+    for (std::int64_t i = 0; i < n; ++i) square += (x[i] - mean) * (x[i] - mean);
+    const T r = 1 / std::sqrt(square / static_cast<T>(n) + static_cast<T>(epsilon));
+    for (std::int64_t i = 0; i < n; ++i) y[i] = w[i] * ((x[i] - mean) * r) + (b ? b[i] : T(0));
+    if (layer) {
+        statistics[0] = mean;
+        statistics[1] = r;
+    } else {
+        statistics[0] = r;
+    }
+}
+
+template <class T> void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T* gw, T* gb, std::int64_t n, bool layer) {
+    const T mean = layer ? statistics[0] : T(0), r = layer ? statistics[1] : statistics[0];
+    T sum = 0, product = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+        const T xh = (x[i] - mean) * r, g = dy[i] * w[i];
+        sum += g;
+        product += g * xh;
+        gw[i] += dy[i] * xh;
+        if (gb) gb[i] += dy[i];
+    }
+    const T scale = 1 / static_cast<T>(n);
+    if (!layer) sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = r * (dy[i] * w[i] - (sum + (x[i] - mean) * r * product) * scale);
+}
+
+template <class T> void heads_forward(const Call& c, std::int64_t heads_and_keys, std::int64_t dim) {
+    const Packed p = packed_layout(c.context.facts, columns(c.read(0)), dim, heads_and_keys);
+    const std::int64_t rows = elements(c.read(0)) / columns(c.read(0)), width = columns(c.read(0));
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const T* x = c.input<T>(0) + row * width;
+        T *y = c.output<T>(0) + row * width, *statistics = c.output<T>(1) + row * heads_and_keys;
+        for (std::int64_t h = 0; h < p.heads; ++h) normalise(x + p.query(h), c.input<T>(1), static_cast<T*>(nullptr), y + p.query(h), statistics + h, dim, false, c.context.facts.norm_epsilon);
+        for (std::int64_t h = 0; h < p.kv_heads; ++h) {
+            normalise(x + p.key(h), c.input<T>(2), static_cast<T*>(nullptr), y + p.key(h), statistics + p.heads + h, dim, false, c.context.facts.norm_epsilon);
+            for (std::int64_t i = 0; i < p.v_dim; ++i) y[p.value(h) + i] = x[p.value(h) + i];
+        }
+    }
+}
+
+// in: dy, x, statistics, query weight, key weight, their gradients.
+template <class T> void heads_backward(const Call& c, std::int64_t heads_and_keys, std::int64_t dim) {
+    const Packed p = packed_layout(c.context.facts, columns(c.read(0)), dim, heads_and_keys);
+    const std::int64_t rows = elements(c.read(0)) / columns(c.read(0)), width = columns(c.read(0));
+    for (std::int64_t row = 0; row < rows; ++row) {
+        const T *dy = c.input<T>(0) + row * width, *x = c.input<T>(1) + row * width, *statistics = c.input<T>(2) + row * heads_and_keys;
+        T* dx = c.output<T>(0) + row * width;
+        for (std::int64_t h = 0; h < p.heads; ++h) adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), c.output<T>(1), static_cast<T*>(nullptr), dim, false);
+        for (std::int64_t h = 0; h < p.kv_heads; ++h) {
+            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), c.output<T>(2), static_cast<T*>(nullptr), dim, false);
+            for (std::int64_t i = 0; i < p.v_dim; ++i) dx[p.value(h) + i] = dy[p.value(h) + i];
+        }
+    }
+}
+
+} // namespace
+
+template <class T> void run(const Norm& w, const Call& c) {
+    const bool layer = w.kind == NormKind::layernorm, forward = w.direction == Direction::forward;
+    const std::int64_t rows = elements(c.read(0)) / columns(c.read(0));
+    if (w.rows != rows) {
+        forward ? heads_forward<T>(c, w.rows / rows, w.cols) : heads_backward<T>(c, w.rows / rows, w.cols);
+        return;
+    }
+    const std::int64_t statistics = layer ? 2 : 1;
+    if (forward) {
+        const T* bias = layer ? c.input<T>(2) : nullptr;
+        const std::int64_t from = columns(c.read(0)), to = columns(c.written(0));
+        for (std::int64_t r = 0; r < rows; ++r) normalise(c.input<T>(0) + r * from, c.input<T>(1), bias, c.output<T>(0) + r * to, c.output<T>(1) + r * statistics, w.cols, layer, c.context.facts.norm_epsilon);
+        return;
+    }
+    // dx may be wider than what was normalised: the rest is another's to fill.
+    T* const gb = layer ? c.output<T>(2) : nullptr;
+    const std::int64_t dy = columns(c.read(0)), x = columns(c.read(1)), dx = columns(c.written(0));
+    for (std::int64_t r = 0; r < rows; ++r) adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx, c.output<T>(1), gb, w.cols, layer);
+}
+
+template void run<float>(const Norm&, const Call&);
+template void run<double>(const Norm&, const Call&);
+
+} // namespace orrery

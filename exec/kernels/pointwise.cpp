@@ -1,0 +1,184 @@
+#include "exec/kernels/pointwise.hpp"
+
+#include "exec/kernels/dropout.hpp"
+#include "exec/kernels/tokens.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace orrery {
+namespace {
+
+// "l3.residual1.again" -> "residual1": the same in the recomputation as in the forward pass.
+std::string_view place_of(const Op& op) {
+    std::string_view name = op.name;
+    if (op.layer >= 0) name.remove_prefix(std::min(name.size(), name.find('.') + 1));
+    if (name.ends_with(".again")) name.remove_suffix(6);
+    return name;
+}
+
+// y = scale keep(x); the mask is kept. Of attention's probabilities by pair, of rows by token and column.
+template <class T> void drop(const Call& c, const T* x, T* y, unsigned char* mask) {
+    const KernelFacts& f = c.context.facts;
+    const Buffer& value = c.written(0);
+    const std::int64_t n = elements(value), pairs = f.micro_batch * f.sequence * f.sequence;
+    const T scale = static_cast<T>(1 / (1 - f.dropout));
+    const auto put = [&](std::int64_t i, const Dropout& dropout, std::int64_t index) {
+        mask[i] = dropout.keeps(index) ? 1 : 0;
+        y[i] = mask[i] ? x[i] * scale : T(0);
+    };
+    if (value.shape[0] == pairs && f.sequence > 1) {
+        const Dropout dropout = dropout_at(c.context, "attention", c.op.layer);
+        const std::int64_t first_head = c.coordinate(Axis::tp) * (n / pairs);
+        for (std::int64_t i = 0; i < n; ++i) {
+            const std::int64_t key = i % f.sequence, query = i / f.sequence % f.sequence, sequence = i / (f.sequence * f.sequence) % f.micro_batch;
+            put(i, dropout, pair_index(f, c.context.first_sequence + sequence, first_head + i / pairs, query, key));
+        }
+        return;
+    }
+    const Dropout dropout = dropout_at(c.context, place_of(c.op), c.op.layer);
+    const std::int64_t cols = columns(value);
+    const std::vector<Token> tokens = tokens_of(c.context, value, n / cols);
+    for (std::int64_t i = 0; i < n; ++i) {
+        const Token& t = tokens[static_cast<std::size_t>(i / cols)];
+        put(i, dropout, ((c.context.first_sequence + t.sequence) * f.sequence + t.position) * cols + i % cols);
+    }
+}
+
+template <class T> void drop_gradient(const Call& c) {
+    const T scale = static_cast<T>(1 / (1 - c.context.facts.dropout));
+    const T* dy = c.input<T>(0);
+    const unsigned char* mask = c.input<unsigned char>(1);
+    for (std::int64_t i = 0; i < elements(c.written(0)); ++i) c.output<T>(0)[i] = mask[i] ? dy[i] * scale : T(0);
+}
+
+// branch, x[, bias] -> y[, mask]: y = x + drop(branch + bias).
+template <class T> void bias_dropout_add(const Pointwise& w, const Call& c) {
+    if (w.direction != Direction::forward) return drop_gradient<T>(c);
+    const std::int64_t n = elements(c.written(0)), cols = columns(c.written(0));
+    const T *branch = c.input<T>(0), *x = c.input<T>(1), *bias = c.in.size() > 2 ? c.input<T>(2) : nullptr;
+    T* const y = c.output<T>(0);
+    std::vector<T> dropped;
+    if (c.out.size() > 1) {
+        dropped.assign(branch, branch + n);
+        if (bias)
+            for (std::int64_t i = 0; i < n; ++i) dropped[static_cast<std::size_t>(i)] += bias[i % cols];
+        drop(c, dropped.data(), dropped.data(), c.output<unsigned char>(1));
+        for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + dropped[static_cast<std::size_t>(i)];
+        return;
+    }
+    for (std::int64_t r = 0; r < n; r += cols)
+        for (std::int64_t j = 0; j < cols; ++j) y[r + j] = x[r + j] + (branch[r + j] + (bias ? bias[j] : T(0)));
+}
+
+// Rows of the position table for the tokens of each row.
+template <class T, class F> void each_position(const Call& c, const Buffer& rows_of, std::int64_t cols, F&& f) {
+    const std::vector<Token> tokens = tokens_of(c.context, rows_of, elements(rows_of) / cols);
+    for (std::size_t r = 0; r < tokens.size(); ++r) f(static_cast<std::int64_t>(r) * cols, tokens[r].position * cols);
+}
+
+template <class T> void add(const Call& c) {
+    if (c.in.size() == 1) return unpack<T>(c);
+    const T *a = c.input<T>(0), *b = c.input<T>(1);
+    T* const y = c.output<T>(0);
+    const Buffer& second = c.read(1);
+    if (second.kind == MemoryKind::parameters && second.shape.size() == 2) {
+        const std::int64_t cols = columns(second);
+        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) { for (std::int64_t j = 0; j < cols; ++j) y[row + j] = a[row + j] + b[position + j]; });
+        return;
+    }
+    for (std::int64_t i = 0; i < elements(c.written(0)); ++i) y[i] = a[i] + b[i];
+}
+
+// dy, g -> g: sums of columns, or by position into a table.
+template <class T> void bias_gradient(const Call& c) {
+    const std::int64_t cols = columns(c.read(0));
+    const T* dy = c.input<T>(0);
+    T* const g = c.output<T>(0);
+    if (c.written(0).shape.size() == 2 && !c.written(0).expert) {
+        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) { for (std::int64_t j = 0; j < cols; ++j) g[position + j] += dy[row + j]; });
+        return;
+    }
+    for (std::int64_t r = 0; r < elements(c.read(0)); r += cols)
+        for (std::int64_t j = 0; j < cols; ++j) g[j] += dy[r + j];
+}
+
+// norm^2, g.. -> factor, g..: gradients scaled so that their norm is at most what the scenario allows (as torch's clip_grad_norm_).
+template <class T> void clip(const Call& c) {
+    const double norm = std::sqrt(static_cast<double>(*c.input<T>(0)));
+    const T factor = static_cast<T>(std::min(1.0, c.context.facts.optimizer.clip / (norm + 1e-6)));
+    *c.output<T>(0) = factor;
+    for (std::size_t i = 1; i < c.out.size(); ++i)
+        for (std::int64_t j = 0; j < elements(c.written(i)); ++j) c.output<T>(i)[j] = c.input<T>(i)[j] * factor;
+}
+
+// Elements of a list of buffers into those of another, one after the other; what is left over (padding) is 0.
+template <class T> void copy(const Call& c) {
+    std::size_t from = 0;
+    std::int64_t at = 0;
+    for (std::size_t to = 0; to < c.out.size(); ++to) {
+        const std::int64_t n = elements(c.written(to));
+        std::int64_t done = 0;
+        while (done < n && from < c.in.size()) {
+            const std::int64_t count = std::min(n - done, elements(c.read(from)) - at);
+            std::copy_n(c.input<T>(from) + at, count, c.output<T>(to) + done);
+            done += count;
+            at += count;
+            if (at == elements(c.read(from))) {
+                ++from;
+                at = 0;
+            }
+        }
+        std::fill_n(c.output<T>(to) + done, n - done, T(0));
+    }
+}
+
+// Two partial results of attention into one: o = sum of o_i exp(lse_i - lse), lse = log(sum of exp(lse_i)).
+template <class T> void merge(const Call& c) {
+    const std::int64_t heads = columns(c.read(1)), dim = columns(c.read(0)) / heads, n = elements(c.read(1));
+    const T none = -std::numeric_limits<T>::infinity();
+    for (std::int64_t i = 0; i < n; ++i) {
+        const T a = c.input<T>(1)[i], b = c.input<T>(3)[i], max = std::max(a, b);
+        const T lse = max == none ? none : max + std::log(std::exp(a - max) + std::exp(b - max));
+        const T wa = a == none ? T(0) : std::exp(a - lse), wb = b == none ? T(0) : std::exp(b - lse);
+        const T *x = c.input<T>(0) + i * dim, *y = c.input<T>(2) + i * dim;
+        T* const o = c.output<T>(0) + i * dim;
+        for (std::int64_t d = 0; d < dim; ++d) o[d] = x[d] * wa + y[d] * wb;
+        c.output<T>(1)[i] = lse;
+    }
+}
+
+} // namespace
+
+template <class T> void run(const Pointwise& w, const Call& c) {
+    switch (w.kind) {
+    case PointwiseKind::gelu:
+    case PointwiseKind::relu:
+    case PointwiseKind::swiglu:
+    case PointwiseKind::geglu: return activation<T>(w, c);
+    case PointwiseKind::bias: return bias_gradient<T>(c);
+    case PointwiseKind::dropout: return w.direction == Direction::forward ? drop(c, c.input<T>(0), c.output<T>(0), c.output<unsigned char>(1)) : drop_gradient<T>(c);
+    case PointwiseKind::add: return add<T>(c);
+    case PointwiseKind::bias_dropout_add: return bias_dropout_add<T>(w, c);
+    case PointwiseKind::rope: return rope<T>(w, c);
+    case PointwiseKind::scale: return clip<T>(c);
+    case PointwiseKind::cast:
+    case PointwiseKind::copy: return copy<T>(c);
+    case PointwiseKind::zero:
+        for (std::size_t i = 0; i < c.out.size(); ++i) std::fill_n(c.output<T>(i), elements(c.written(i)), T(0));
+        return;
+    case PointwiseKind::merge: return merge<T>(c);
+    case PointwiseKind::split: return split<T>(w, c);
+    case PointwiseKind::narrow: return narrow<T>(w, c);
+    case PointwiseKind::concat: return concat<T>(w, c);
+    case PointwiseKind::pack: return pack<T>(c);
+    case PointwiseKind::unpack: return unpack<T>(c);
+    case PointwiseKind::alibi: broken("the bias by distance is part of the softmax");
+    }
+}
+
+template void run<float>(const Pointwise&, const Call&);
+template void run<double>(const Pointwise&, const Call&);
+
+} // namespace orrery

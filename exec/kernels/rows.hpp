@@ -1,0 +1,15 @@
+// Rows of tokens by expert: which rows each of a rank's matrices works on.
+#pragma once
+
+#include "exec/kernels/call.hpp"
+
+#include <vector>
+
+namespace orrery {
+
+struct RowGroups { std::vector<std::int64_t> begin, count; };
+
+// All rows in one group; or equal groups (padded to a capacity).
+RowGroups row_groups(const Call& call, std::int64_t rows, std::int64_t groups);
+
+} // namespace orrery

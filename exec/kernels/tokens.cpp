@@ -1,0 +1,39 @@
+#include "exec/kernels/tokens.hpp"
+
+#include "topology/check.hpp"
+
+namespace orrery {
+
+std::int64_t tokens_of_rank(const KernelFacts& f) { return f.micro_batch * f.sequence / f.context_ranks; }
+
+Token token_of(const KernelFacts& f, int rank, std::int64_t row) {
+    const std::int64_t local = f.sequence / f.context_ranks, i = row % local;
+    Token t{row / local, 0};
+    if (f.context_contiguous) {
+        t.position = rank * local + i;
+        return t;
+    }
+    const std::int64_t half = local / 2, chunk = i < half ? rank : 2 * f.context_ranks - 1 - rank;
+    t.position = chunk * half + i % half;
+    return t;
+}
+
+std::vector<Token> tokens_of(const KernelContext& c, const Buffer& value, std::int64_t rows) {
+    const KernelFacts& f = c.facts;
+    const std::int64_t own = tokens_of_rank(f);
+    const int rank = c.at[static_cast<std::size_t>(Axis::cp)];
+    std::vector<Token> tokens;
+    tokens.reserve(static_cast<std::size_t>(rows));
+    if (rows == own * f.context_ranks) {
+        for (int r = 0; r < f.context_ranks; ++r)
+            for (std::int64_t i = 0; i < own; ++i) tokens.push_back(token_of(f, f.context_ranks > 1 ? r : rank, i));
+        return tokens;
+    }
+    std::int64_t begin = 0;
+    if (value.placement.on(Axis::tp) == PlacementKind::sharded && value.placement.dim[static_cast<std::size_t>(Axis::tp)] == 0) begin = c.at[static_cast<std::size_t>(Axis::tp)] * rows;
+    require(begin + rows <= own, "a value has more rows than its rank has tokens");
+    for (std::int64_t i = 0; i < rows; ++i) tokens.push_back(token_of(f, rank, begin + i));
+    return tokens;
+}
+
+} // namespace orrery

@@ -1,0 +1,21 @@
+// Which token stands in which row of a rank's activations.
+//
+// A microbatch is `micro_batch` sequences; a context rank holds its part of each of them, sequence by sequence; sequence parallelism
+// cuts these rows into equal consecutive parts. Balanced context parallelism cuts a sequence into 2c chunks: rank r holds r and 2c-1-r.
+#pragma once
+
+#include "exec/kernels/kernel.hpp"
+
+namespace orrery {
+
+struct Token { std::int64_t sequence, position; };   // sequence: in the microbatch
+
+// Of row `row` of context rank `rank`'s own tokens, before sequence parallelism.
+Token token_of(const KernelFacts& facts, int rank, std::int64_t row);
+std::int64_t tokens_of_rank(const KernelFacts& facts);   // how many a context rank has of a microbatch
+
+// Of each row of a value of `rows` rows on this rank: its own tokens, its part of them (sequence parallelism, told by the placement),
+// or those of all context ranks, gathered.
+std::vector<Token> tokens_of(const KernelContext& context, const Buffer& value, std::int64_t rows);
+
+} // namespace orrery
