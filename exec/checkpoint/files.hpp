@@ -1,0 +1,21 @@
+// What the writer and the reader of checkpoints share.
+#pragma once
+
+#include "exec/checkpoint/checkpoint.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace orrery::checkpoint_file {
+
+inline constexpr std::string_view magic{"\x89ORC\r\n\x1a\n", 8};
+inline constexpr int version = 1;
+inline constexpr const char* state_name = "state.json";
+
+std::string part_name(int part);               // "part-3"
+std::string folder_name(std::int64_t step);    // "step-00000200"
+// The step of such a folder's name; -1: it is none.
+std::int64_t step_of(const std::string& name);
+std::int64_t elements(std::span<const std::int64_t> shape);
+
+} // namespace orrery::checkpoint_file
