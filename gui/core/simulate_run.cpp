@@ -1,8 +1,8 @@
 // From a scenario's text or a trace's file to a run, on whatever thread it is called.
 #include "gui/core/run.hpp"
 #include "gui/core/tracks.hpp"
+#include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
-#include "sim/plan/verify.hpp"
 
 #include <QCoreApplication>
 
@@ -47,6 +47,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         data->links = std::move(simulation.links);
         data->lanes = std::move(simulation.lanes);
         if (!go_on(tr("preparing the picture"))) return nullptr;
+        if (simulation.trace) sample_memory(*simulation.trace, *data->plan, bytes);
         if (simulation.trace) keep_trace(*data, std::move(*simulation.trace));
     } catch (const std::exception& e) {
         data->problems.push_back({"", e.what()});

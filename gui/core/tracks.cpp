@@ -1,6 +1,83 @@
 #include "gui/core/tracks.hpp"
 
+#include "topology/check.hpp"
+
+#include <QtConcurrent/QtConcurrentMap>
+
+#include <algorithm>
+
 namespace orrery {
+
+namespace {
+
+constexpr std::int32_t sample_step = 8;
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// Where spans of a queue overlap, each goes to the first track that is free: the order of begins is kept on each.
+void split_overlaps(const std::vector<Span>& spans, Track whole, std::vector<Track>& out) {
+    std::int64_t free = INT64_MIN;
+    bool overlap = false;
+    for (std::int32_t i = whole.first; i < whole.first + whole.count && !overlap; ++i) {
+        overlap = spans[at(i)].begin.ps < free;
+        free = std::max(free, spans[at(i)].end.ps);
+    }
+    if (!overlap) {
+        out.push_back(std::move(whole));
+        return;
+    }
+    std::vector<std::int64_t> ends;
+    const std::size_t base = out.size();
+    for (std::int32_t i = whole.first; i < whole.first + whole.count; ++i) {
+        const Span& s = spans[at(i)];
+        const auto row = at(std::find_if(ends.begin(), ends.end(), [&](std::int64_t e) { return e <= s.begin.ps; }) - ends.begin());
+        if (row == ends.size()) {
+            ends.push_back(0);
+            out.push_back(whole);
+            out.back().overlap = static_cast<std::int16_t>(row);
+        }
+        ends[row] = s.end.ps;
+        out[base + row].order.push_back(i);
+    }
+}
+
+void number_kinds(const TrackStore& store, Track& t) {
+    std::array<bool, slice_kind_count> seen{};
+    for (std::int32_t i = 0; i < size(t); ++i) seen[at(static_cast<int>(kind(store, t, i)))] = true;
+    t.slot.fill(-1);
+    for (int k = 0; k < slice_kind_count; ++k) {
+        if (!seen[at(k)]) continue;
+        t.slot[at(k)] = static_cast<std::int8_t>(t.kinds.size());
+        t.kinds.push_back(static_cast<SliceKind>(k));
+    }
+}
+
+void sample(const TrackStore& store, Track& t) {
+    const std::int32_t n = size(t);
+    const std::size_t kinds = t.kinds.size(), width = kinds + 1, count = at((n + sample_step - 1) / sample_step);
+    t.begin = slice(store, t, 0).begin.ps;
+    t.end = slice(store, t, n - 1).end.ps;
+    t.samples.resize(count * width);
+    std::vector<std::int64_t> busy(kinds, 0);
+    for (std::int32_t i = 0; i < n; ++i) {
+        const Span& s = slice(store, t, i);
+        if (i % sample_step == 0) {
+            std::int64_t* record = &t.samples[at(i / sample_step) * width];
+            *record = s.begin.ps;
+            std::copy(busy.begin(), busy.end(), record + 1);
+        }
+        busy[at(t.slot[at(static_cast<int>(kind(store, t, i)))])] += s.end.ps - s.begin.ps;
+    }
+    t.cell = std::max<std::int64_t>(1, (t.end - t.begin) / static_cast<std::int64_t>(count) + 1);
+    t.cells.resize(at((t.end - t.begin) / t.cell) + 2);
+    std::uint32_t r = 0;
+    for (std::size_t c = 0; c < t.cells.size(); ++c) {
+        const std::int64_t edge = t.begin + static_cast<std::int64_t>(c) * t.cell;
+        while (r < count && t.samples[r * width] < edge) ++r;
+        t.cells[c] = r;
+    }
+}
+
+} // namespace
 
 TrackStore tracks_of(const Trace& trace) {
     TrackStore store;
@@ -8,13 +85,49 @@ TrackStore tracks_of(const Trace& trace) {
     store.op_kinds = kinds_of_ops(trace);
     for (std::size_t l = 0; l < trace.lanes.size(); ++l) {
         const std::vector<Span>& spans = trace.lanes[l].spans;
-        for (std::size_t i = 0; i < spans.size(); ++i) {
-            if (i == 0 || spans[i].queue != spans[i - 1].queue)
-                store.tracks.push_back({static_cast<std::int32_t>(l), spans[i].queue, static_cast<std::int32_t>(i), 0});
-            ++store.tracks.back().count;
+        for (std::size_t i = 0; i < spans.size();) {
+            Track t;
+            t.lane = static_cast<std::int32_t>(l);
+            t.queue = spans[i].queue;
+            t.first = static_cast<std::int32_t>(i);
+            while (i < spans.size() && spans[i].queue == t.queue) ++i;
+            t.count = static_cast<std::int32_t>(i) - t.first;
+            split_overlaps(spans, std::move(t), store.tracks);
         }
     }
+    QtConcurrent::blockingMap(store.tracks, [&](Track& t) {
+        number_kinds(store, t);
+        sample(store, t);
+    });
     return store;
+}
+
+std::int32_t size(const Track& t) { return t.order.empty() ? t.count : static_cast<std::int32_t>(t.order.size()); }
+std::int32_t span_index(const Track& t, std::int32_t i) { return t.order.empty() ? t.first + i : t.order[at(i)]; }
+
+const Span& slice(const TrackStore& store, const Track& t, std::int32_t i) {
+    return store.trace->lanes[at(t.lane)].spans[at(span_index(t, i))];
+}
+
+SliceKind kind(const TrackStore& store, const Track& t, std::int32_t i) { return kind_of(slice(store, t, i), store.op_kinds); }
+
+std::int64_t bytes_held(const TrackStore& store) {
+    std::size_t n = store.op_kinds.size() + sizeof(Track) * store.tracks.size();
+    for (const Track& t : store.tracks) n += t.order.size() * 4 + t.samples.size() * 8 + t.cells.size() * 4;
+    return static_cast<std::int64_t>(n);
+}
+
+Place place_of(const TrackStore& store, std::int32_t lane, std::int32_t span) {
+    auto before = [](const Track& t, std::int32_t l) { return t.lane < l; };
+    auto t = std::lower_bound(store.tracks.begin(), store.tracks.end(), lane, before);
+    for (; t != store.tracks.end() && t->lane == lane; ++t) {
+        if (span < t->first || span >= t->first + t->count) continue;
+        const auto track = static_cast<std::int32_t>(t - store.tracks.begin());
+        if (t->order.empty()) return {track, span - t->first};
+        const auto found = std::lower_bound(t->order.begin(), t->order.end(), span);
+        if (found != t->order.end() && *found == span) return {track, static_cast<std::int32_t>(found - t->order.begin())};
+    }
+    return {};
 }
 
 } // namespace orrery

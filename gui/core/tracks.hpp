@@ -1,9 +1,13 @@
-// A trace as it is drawn: a track per lane and queue, its spans in time order.
+// A trace as it is drawn: a track per lane and queue, its spans in time order, none over another (what overlaps gets a track of its own,
+// nothing is dropped). Spans stay where they are, in the trace; a track adds samples of the time busy before them, by kind, so that the
+// busy time of any interval is exact at the cost of a look-up: what a pixel column shows is the truth at every zoom.
 #pragma once
 
 #include "gui/core/kinds.hpp"
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace orrery {
@@ -11,16 +15,56 @@ namespace orrery {
 struct Track {
     std::int32_t lane = 0;
     std::int16_t queue = 0;
+    std::int16_t overlap = 0;               // 0: the queue's first track; n: its n-th, of spans that begin before others end
     std::int32_t first = 0, count = 0;      // in Lane::spans
+    std::vector<std::int32_t> order;        // which spans, where they are not all of first .. first + count
+    std::vector<SliceKind> kinds;           // that occur
+    std::array<std::int8_t, slice_kind_count> slot{};   // index in kinds; -1: does not occur
+    std::int64_t begin = 0, end = 0;        // of all its slices
+
+    // One sample every sample_step slices: its begin, then the time busy before it, by kinds. cells: for equal cells of time from
+    // `begin`, how many samples begin before the cell does, so that a time's sample is found without a search.
+    std::vector<std::int64_t> samples;
+    std::vector<std::uint32_t> cells;
+    std::int64_t cell = 1;
 };
 
 // Refers to the trace it was made of.
 struct TrackStore {
     const Trace* trace = nullptr;
     std::vector<SliceKind> op_kinds;
-    std::vector<Track> tracks;              // by lane, then queue
+    std::vector<Track> tracks;              // by lane, queue, overlap
 };
 
-TrackStore tracks_of(const Trace& trace);
+TrackStore tracks_of(const Trace& trace);   // on all cores
+
+std::int32_t size(const Track& track);
+std::int32_t span_index(const Track& track, std::int32_t slice);            // in Lane::spans
+const Span& slice(const TrackStore& store, const Track& track, std::int32_t index);
+SliceKind kind(const TrackStore& store, const Track& track, std::int32_t index);
+// The last slice that begins at or before t; -1: none does.
+std::int32_t last_begun(const TrackStore& store, const Track& track, std::int64_t t);
+// The slice that runs at t; -1: none.
+std::int32_t slice_at(const TrackStore& store, const Track& track, std::int64_t t);
+// Which track of the store shows a span, and as which of its slices; track -1: there is no such span.
+struct Place { std::int32_t track = -1, slice = -1; };
+Place place_of(const TrackStore& store, std::int32_t lane, std::int32_t span);
+
+// Time busy in [begin of the trace, t), by kind. Exact.
+KindTimes busy_before(const TrackStore& store, const Track& track, std::int64_t t);
+
+// Equal columns of time: column i is [edge(i), edge(i + 1)).
+struct Columns {
+    std::int64_t begin = 0, end = 1;
+    int count = 1;
+    std::int64_t edge(int i) const {
+        const std::int64_t whole = (end - begin) / count, rest = (end - begin) % count;
+        return begin + whole * i + rest * i / count;
+    }
+};
+// The time busy in each column, exact: out[column * kinds.size() + slot]. `out` is overwritten.
+void busy_in_columns(const TrackStore& store, const Track& track, const Columns& columns, std::vector<std::int64_t>& out);
+
+std::int64_t bytes_held(const TrackStore& store);   // beyond the trace's own
 
 } // namespace orrery
