@@ -191,6 +191,13 @@ struct Maker {
     }
 };
 
+// An embedding on two stages, whose gradients these sum: where it is sharded it has a bucket to itself, so that a rank's part of it is the
+// same on both (Megatron-Core, does_param_require_new_bucket).
+bool stands_alone(const Lowering& l, const Parameter& p) {
+    const bool shared = l.scenario.model.tied_embeddings || l.scenario.model.mtp_layers > 0;
+    return shared && p.tensor == "embedding.weight" && l.graphs.front().stage != l.graphs.back().stage && l.scenario.strategy.zero_stage > 0;
+}
+
 std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dtype, bool one_unit_each) {
     const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
     const auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
@@ -209,6 +216,10 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
             bool any = false;
             for (std::size_t i = 0; i < parameters.size(); ++i) {
                 if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
+                if (stands_alone(l, parameters[i])) {
+                    buckets.push_back({g.stage, chunk, expert, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
+                    continue;
+                }
                 b.parameters.push_back(static_cast<std::int32_t>(i));
                 b.elements += parameters[i].elements;
                 any = true;
