@@ -1,0 +1,33 @@
+// Executors: what moves a World on by a step. Serial: every rank in the caller's thread, in an order that follows from the plan alone;
+// the reference. Each follows the ranks' issue order, serves a queue in order, and begins a communication when all of its ends are there.
+#pragma once
+
+#include "exec/runtime/world.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// An op as it ran; times in ns since the step began. A communication was posted first, and began when its partners were there.
+struct OpTime {
+    std::int32_t rank, issue;
+    std::int64_t posted, begin, end, cpu;   // cpu: of the thread that ran it
+};
+
+// Nothing can happen any more: who is blocked, where, and who is missing. The message is to_text(Deadlock)'s.
+struct StandsStill : std::runtime_error { using std::runtime_error::runtime_error; };
+
+class Executor {
+  public:
+    virtual ~Executor() = default;
+    virtual void step(std::vector<OpTime>* record) = 0;   // the batch must be loaded; record: null where nobody asks
+    virtual const char* name() const = 0;
+};
+
+std::unique_ptr<Executor> serial_executor(World& world);
+
+} // namespace orrery

@@ -1,0 +1,61 @@
+#include "exec/runtime/issue.hpp"
+
+#include "topology/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace orrery {
+
+IssueOrder issue_order(const Plan& plan, const Program& program) {
+    IssueOrder order;
+    order.stage = program.stage;
+    std::vector<std::int32_t> first_of_action;                    // the issue of each action's first op
+    using Instance = std::pair<std::int32_t, std::array<std::int32_t, max_ports>>;
+    std::map<Instance, std::vector<std::int32_t>> issued;         // a block bound to its microbatches: the issue of each op, where it is cut too
+    std::map<CommId, std::int32_t> transfers;
+    for (std::size_t a = 0; a < program.actions.size(); ++a) {
+        const Action& action = program.actions[a];
+        const Block& block = plan.blocks[static_cast<std::size_t>(action.block)];
+        auto& of_block = issued[{action.block, action.microbatch}];
+        of_block.resize(block.ops.size(), -1);
+        first_of_action.push_back(static_cast<std::int32_t>(order.issues.size()));
+        std::int32_t dep = action.deps_begin;
+        for (std::int32_t i = action.first; i < action.last; ++i) {
+            const Op& op = block.ops[static_cast<std::size_t>(i)];
+            Issue issue{&op, action.block, i, static_cast<std::int32_t>(a), action.microbatch[op.port]};
+            issue.deps_begin = static_cast<std::int32_t>(order.deps.size());
+            for (std::int32_t d : op.deps)
+                if (of_block[static_cast<std::size_t>(d)] >= 0) order.deps.push_back(of_block[static_cast<std::size_t>(d)]);
+            for (; dep < action.deps_end && program.deps[static_cast<std::size_t>(dep)].op == i; ++dep) {
+                const ActionDep& on = program.deps[static_cast<std::size_t>(dep)];
+                if (on.on_action < 0) continue;
+                order.deps.push_back(first_of_action[static_cast<std::size_t>(on.on_action)] + on.on_op - program.actions[static_cast<std::size_t>(on.on_action)].first);
+            }
+            issue.deps_end = static_cast<std::int32_t>(order.deps.size());
+            if (const auto* x = std::get_if<Exchange>(&op.work)) {
+                issue.transfers_begin = static_cast<std::int32_t>(order.ordinals.size());
+                for (const Transfer& t : x->transfers) {
+                    order.ordinals.push_back(transfers[t.comm]++);
+                    order.microbatches.push_back(action.microbatch[t.port]);
+                }
+            }
+            of_block[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(order.issues.size());
+            order.issues.push_back(issue);
+        }
+        require(dep == action.deps_end, "an action's dependencies are not in the order of its ops");
+    }
+    return order;
+}
+
+std::string place(const Plan& plan, const Issue& issue) {
+    const Block& block = plan.blocks[static_cast<std::size_t>(issue.block)];
+    std::string text = fmt::format("{} of {} (action {}", issue.op->name.empty() ? kind_name(issue.op->work) : issue.op->name.c_str(), block.name, issue.action);
+    if (issue.microbatch >= 0) text += fmt::format(", microbatch {}", issue.microbatch);
+    return text + ")";
+}
+
+} // namespace orrery

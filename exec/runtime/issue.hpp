@@ -1,0 +1,37 @@
+// A stage's program as the list its ranks issue: one step an op, bound to its microbatch, with every dependency as an earlier step.
+// Dependencies on the previous training step are left out: executors finish a step before they begin the next.
+#pragma once
+
+#include "sim/plan/plan.hpp"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct Issue {
+    const Op* op = nullptr;
+    std::int32_t block = 0, index = 0;      // the op in its block
+    std::int32_t action = 0;                // in its program
+    std::int32_t microbatch = -1;
+    std::int32_t deps_begin = 0, deps_end = 0;             // in IssueOrder::deps
+    std::int32_t transfers_begin = -1;                     // of an exchange: in IssueOrder::ordinals and microbatches, one each
+};
+
+struct IssueOrder {
+    std::int16_t stage = 0;
+    std::vector<Issue> issues;
+    std::vector<std::int32_t> deps;         // indices of issues
+    std::vector<std::int32_t> ordinals;     // of each transfer: the how-manieth of this step on its communicator
+    std::vector<std::int32_t> microbatches; // of each transfer
+    std::span<const std::int32_t> deps_of(const Issue& i) const { return {deps.data() + i.deps_begin, deps.data() + i.deps_end}; }
+};
+
+IssueOrder issue_order(const Plan& plan, const Program& program);
+
+// "l0.qkv of F0 (action 3, microbatch 1)"
+std::string place(const Plan& plan, const Issue& issue);
+
+} // namespace orrery

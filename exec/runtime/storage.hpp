@@ -1,0 +1,86 @@
+// Where the buffers of a stage lie in a rank's memory: which share storage, how many instances there are at a time, which lie one behind
+// the other (a bucket whose shards are views of it), which are a rank's part of another.
+#pragma once
+
+#include "exec/kernels/buckets.hpp"
+#include "exec/kernels/kernel.hpp"
+#include "exec/runtime/arena.hpp"
+#include "exec/runtime/issue.hpp"
+#include "sim/plan/plan.hpp"
+
+#include <array>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct BufferPlace {
+    BufferId root = -1;             // whose storage it is
+    std::int32_t slot = -1;         // of its root: where its instances' addresses begin; -1: not of this stage
+    bool per_microbatch = false;    // an instance a microbatch; else one
+    std::int64_t stored = 0;        // bytes of an instance as the kernels hold it
+    CommId part_of = -1;            // >= 0: a part of its storage, of as many bytes as `part`, the one of the rank's index there
+    std::int64_t part = 0;
+    std::int32_t batch_rows = 0;    // token ids of all microbatches one behind the other: rows of each
+};
+
+struct StorageMap {
+    std::vector<BufferPlace> places;                    // by buffer
+    struct Bucket { std::vector<BufferId> tensors; std::int64_t stored; };   // contiguous, padding included
+    std::vector<Bucket> buckets;
+    std::vector<BufferId> resident;                     // storage that is there when a step begins, buckets' tensors aside
+    std::int32_t slots = 0;
+    std::int64_t planned[2] = {0, 0};                   // device, host: bytes stored at most while a program is walked in issue order
+};
+
+StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLayouts& buckets, DType real);
+
+// No gap of the arena holds a buffer: what was asked for, and what is alive.
+struct OutOfMemory : std::runtime_error { using std::runtime_error::runtime_error; };
+
+// As the plan counts: in issue order, a buffer's bytes from its Alloc to its Free.
+struct MemoryCount {
+    std::int64_t live = 0, highest = 0;
+    std::array<std::int64_t, memory_kind_count> by_kind{}, at_highest{};
+};
+
+class RankMemory {
+  public:
+    // part_index: of the rank, by communicator; -1 where it is not a member.
+    RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index);
+
+    std::byte* at(BufferId b, std::int32_t microbatch) const;
+    Operand operand(BufferId b, std::int32_t microbatch) const { return {at(b, microbatch), &plan_->buffers[static_cast<std::size_t>(b)], b}; }
+    std::byte* block(BufferId b, std::int32_t microbatch) const;   // the storage's own address
+
+    void allocate(BufferId b, std::int32_t microbatch);
+    void release(BufferId b, std::int32_t microbatch);
+    // What is queued still works on these blocks: released meanwhile, they stay until it is done.
+    void hold(std::byte* block);
+    void let_go(std::byte* block);
+
+    const MemoryCount& device() const { return count_; }
+    std::int64_t bytes_in_arenas() const { return arenas_[0].highest() + arenas_[1].highest(); }
+    std::int64_t part_index(CommId c) const { return part_index_[static_cast<std::size_t>(c)]; }
+    const StorageMap& map() const { return *map_; }
+    void poison(bool on) { poison_ = on; }   // new blocks are filled with NaN: whoever reads what nobody wrote shows
+
+  private:
+    std::byte*& address(const BufferPlace& root, std::int32_t microbatch);
+    void count(const Buffer& b, int sign);
+    [[noreturn]] void out_of_memory(const Buffer& wanted) const;
+
+    const Plan* plan_;
+    const StorageMap* map_;
+    std::vector<int> part_index_;
+    std::vector<std::byte*> addresses_;
+    Arena arenas_[2];
+    MemoryCount count_;
+    struct Held { std::byte* block; int users; bool released; std::uint8_t arena; };
+    std::vector<Held> held_;
+    bool poison_ = false;
+};
+
+} // namespace orrery

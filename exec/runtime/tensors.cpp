@@ -1,0 +1,134 @@
+#include "exec/runtime/tensors.hpp"
+
+#include "exec/kernels/shards.hpp"
+#include "topology/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace orrery {
+namespace {
+
+double read(const std::byte* data, DType real) {
+    return real == DType::fp64 ? *reinterpret_cast<const double*>(data) : static_cast<double>(*reinterpret_cast<const float*>(data));
+}
+
+void write(std::byte* data, double value, DType real) {
+    if (real == DType::fp64) *reinterpret_cast<double*>(data) = value;
+    else *reinterpret_cast<float*>(data) = static_cast<float>(value);
+}
+
+const Op* optimizer_of(const Rank& rank) {
+    for (const Issue& i : rank.order->issues)
+        if (std::holds_alternative<OptimizerStep>(i.op->work)) return i.op;
+    return nullptr;
+}
+
+std::string tensor_name(const Buffer& b) { return b.name.substr(b.name.find('.') + 1); }   // without "w." or "g."
+
+// The tensors of which buffer b, at `data`, is made: a whole one, or a shard's segments.
+void add_parts(const World& world, const Rank& rank, BufferId b, const std::string& prefix, std::byte* data, std::vector<TensorPart>& parts) {
+    const Plan& plan = world.plan;
+    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    const Buffer& x = plan.buffers[static_cast<std::size_t>(b)];
+    const BucketLayout* layout = world.buckets.find(b);
+    if (!layout || layout->shard == 0) {
+        parts.push_back({prefix + tensor_name(x), b, 0, elements(x), data});
+        return;
+    }
+    const std::int64_t begin = rank.memory.part_index(layout->comm) * layout->shard, end = begin + layout->shard;
+    for (const Segment& s : layout->segments) {
+        const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
+        if (from < to) parts.push_back({prefix + tensor_name(plan.buffers[static_cast<std::size_t>(s.tensor)]), s.tensor, from - s.begin, to - from, data + (from - begin) * size});
+    }
+}
+
+// Rows of a padded vocabulary: how many the model has.
+std::int64_t true_rows(const World& world, const TensorPart& part, const ShardView& view) {
+    const bool vocabulary = part.name.ends_with("embedding.weight") || part.name.ends_with("head.weight");
+    return vocabulary ? std::min(view.whole[0], world.facts.vocabulary) : view.whole[0];
+}
+
+} // namespace
+
+std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
+    std::vector<TensorPart> parts;
+    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    const Op* op = optimizer_of(rank);
+    if (what == Quantity::parameters) {   // every place they are in between steps
+        for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
+            const Buffer& x = world.plan.buffers[b];
+            const auto id = static_cast<BufferId>(b);
+            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && rank.memory.block(id, -1)) add_parts(world, rank, id, "", rank.memory.at(id, -1), parts);
+        }
+        return parts;
+    }
+    if (!op) return parts;
+    std::vector<BufferId> gradients;
+    for (BufferId b : op->in)
+        if (world.plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::gradients) gradients.push_back(b);
+    if (what == Quantity::gradients) {
+        for (BufferId b : gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), parts);
+        return parts;
+    }
+    for (BufferId b : op->in) {
+        const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
+        if (x.kind != MemoryKind::optimizer_states) continue;
+        std::byte* data = rank.memory.at(b, -1);   // one tensor behind the other, in the order of the gradients
+        for (BufferId g : gradients) {
+            add_parts(world, rank, g, x.name.substr(x.name.find('.') + 1) + "/", data, parts);
+            data += elements(world.plan.buffers[static_cast<std::size_t>(g)]) * size;
+        }
+    }
+    return parts;
+}
+
+Gathered gather(const World& world, Quantity what) {
+    Gathered all;
+    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    constexpr double unknown = std::numeric_limits<double>::infinity();
+    for (const auto& rank : world.ranks) {
+        require(rank != nullptr, "tensors are gathered where all ranks are");
+        for (const TensorPart& part : parts_of(world, *rank, what)) {
+            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+            Tensor& t = all.tensors[part.name];
+            if (t.shape.empty()) {
+                t.shape = view.whole;
+                t.shape[0] = true_rows(world, part, view);
+                std::int64_t n = 1;
+                for (std::int64_t d : t.shape) n *= d;
+                t.values.assign(static_cast<std::size_t>(n), unknown);
+            }
+            for (std::int64_t i = 0; i < part.count; ++i) {
+                const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));
+                if (at >= t.values.size()) continue;   // padding
+                const double value = read(part.data + i * size, world.real);
+                if (t.values[at] == unknown) t.values[at] = value;
+                else if (!(t.values[at] == value)) all.disagreement = std::max(all.disagreement, std::isnan(t.values[at] - value) ? unknown : std::abs(t.values[at] - value));
+            }
+        }
+    }
+    for (const auto& [name, t] : all.tensors)
+        if (std::find(t.values.begin(), t.values.end(), unknown) != t.values.end()) broken("no rank holds a part of " + name);
+    return all;
+}
+
+void scatter(World& world, Quantity what, const Tensors& tensors) {
+    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    for (auto& rank : world.ranks) {
+        if (!rank) continue;
+        for (const TensorPart& part : parts_of(world, *rank, what)) {
+            const auto found = tensors.find(part.name);
+            if (found == tensors.end()) continue;
+            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+            const Tensor& t = found->second;
+            for (std::int64_t i = 0; i < part.count; ++i) {
+                const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));
+                write(part.data + i * size, at < t.values.size() ? t.values[at] : 0.0, world.real);
+            }
+        }
+    }
+}
+
+} // namespace orrery

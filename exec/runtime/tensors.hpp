@@ -1,0 +1,39 @@
+// Logical tensors, whole, from the ranks' shards and back: by the placements of the plan alone, so that what one strategy trained can be
+// compared with another's, or trained on by it.
+#pragma once
+
+#include "exec/runtime/world.hpp"
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct Tensor {
+    std::vector<std::int64_t> shape;
+    std::vector<double> values;
+    friend bool operator==(const Tensor&, const Tensor&) = default;
+};
+
+// By the logical tensor's name: "l0.qkv.weight". Rows that only pad a vocabulary are left out.
+using Tensors = std::map<std::string, Tensor>;
+
+// What the optimizer works on: gradients (behind a step: what it used), parameters, and its states ("master", "moment1", "moment2").
+enum class Quantity : std::uint8_t { gradients, parameters, states };
+
+// disagreement: where several ranks hold the same elements, the largest difference between them. It must be zero.
+struct Gathered { Tensors tensors; double disagreement = 0; };
+
+// Of states the tensors are named "moment1/l0.qkv.weight". All ranks must be in this process.
+Gathered gather(const World& world, Quantity what);
+
+// Parts of gathered tensors into every shard and replica this process holds; tensors that are not there are left as they are.
+void scatter(World& world, Quantity what, const Tensors& tensors);
+
+// A part of a logical tensor in a rank's memory: `count` elements from `begin` of its own part of the tensor, in `data`.
+struct TensorPart { std::string name; BufferId tensor; std::int64_t begin, count; std::byte* data; };
+std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what);
+
+} // namespace orrery

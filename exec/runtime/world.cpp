@@ -1,0 +1,170 @@
+#include "exec/runtime/world.hpp"
+
+#include "exec/kernels/shards.hpp"
+#include "exec/kernels/tokens.hpp"
+#include "sim/plan/lower.hpp"
+#include "topology/check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+
+namespace orrery {
+namespace {
+
+double value_at(const std::byte* data, std::int64_t i, DType real) {
+    if (real == DType::fp64) return reinterpret_cast<const double*>(data)[i];
+    return static_cast<double>(reinterpret_cast<const float*>(data)[i]);
+}
+
+// Each token's loss where it stands in the batch: whatever rank makes it, the mean is summed in the same order. Tensor-parallel ranks
+// make the same ones.
+void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss) {
+    if (rank.context.at[static_cast<std::size_t>(Axis::tp)] != 0) return;
+    const std::int64_t rows = elements(*loss.buffer), length = world.facts.sequence;
+    const std::vector<Token> tokens = tokens_of(rank.context, *loss.buffer, rows);
+    const bool further = issue.op->name != "loss";
+    for (std::int64_t i = 0; i < rows; ++i) {
+        const Token& t = tokens[static_cast<std::size_t>(i)];
+        const auto index = static_cast<std::size_t>((rank.context.first_sequence + t.sequence) * length + t.position);
+        (further ? world.further_losses : world.losses)[index] = value_at(loss.data, i, world.real);
+    }
+}
+
+// Master weights begin as their parameters.
+void initialise_master(Rank& rank, const Op& op, DType real) {
+    const std::size_t states = op.out.size();
+    for (std::size_t k = 0; k < states; ++k) {
+        const Operand master = rank.memory.operand(op.out[k], -1);
+        if (master.buffer->name != "opt.master") continue;
+        std::byte* to = master.data;
+        for (BufferId w : op.out) {
+            const Operand weight = rank.memory.operand(w, -1);
+            if (weight.buffer->kind != MemoryKind::parameters) break;
+            const std::int64_t bytes = elements(*weight.buffer) * static_cast<std::int64_t>(stored_bytes(weight.buffer->dtype, real));
+            std::memcpy(to, weight.data, static_cast<std::size_t>(bytes));
+            to += bytes;
+        }
+    }
+}
+
+} // namespace
+
+std::vector<std::string> not_executable(const Scenario& s) {
+    std::vector<std::string> reasons;
+    if (s.training.precision == DType::fp8 || s.training.precision == DType::mxfp8 || s.training.precision == DType::nvfp4)
+        reasons.push_back(std::string("/training/precision: ") + name(s.training.precision) + " has no kernels here: use fp32, or bf16, which is computed in fp32");
+    if (s.strategy.post_validation) reasons.push_back("/strategy/optimizer_sync: post-validation is simulated only: use global");
+    return reasons;
+}
+
+std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only) { return make_world(scenario, lower(scenario), real, std::move(only)); }
+
+std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only) {
+    auto world = std::make_unique<World>();
+    World& w = *world;
+    w.scenario = scenario;
+    w.plan = std::move(plan);
+    w.facts = facts_of(scenario);
+    w.buckets = bucket_layouts(w.plan);
+    w.real = real;
+    const int ranks = w.plan.mesh.ranks();
+    for (const Program& p : w.plan.programs) w.orders.push_back(issue_order(w.plan, p));
+    for (const IssueOrder& o : w.orders) w.storage.push_back(storage_map(w.plan, o, w.buckets, real));
+    w.members.resize(w.plan.communicators.size());
+    for (std::size_t c = 0; c < w.members.size(); ++c)
+        for (int r = 0; r < ranks; ++r) w.members[c].push_back(members(w.plan, static_cast<CommId>(c), r));
+    if (only.empty()) {
+        only.resize(static_cast<std::size_t>(ranks));
+        std::iota(only.begin(), only.end(), 0);
+    }
+    w.ranks.resize(static_cast<std::size_t>(ranks));
+    for (int r : only) {
+        const Coordinates at = w.plan.mesh.coordinates(r);
+        const auto stage = static_cast<std::size_t>(at[static_cast<std::size_t>(Axis::pp)]);
+        std::vector<int> part_index;
+        for (const auto& of_rank : w.members) {
+            const auto& list = of_rank[static_cast<std::size_t>(r)];
+            const auto it = std::find(list.begin(), list.end(), r);
+            part_index.push_back(it == list.end() ? -1 : static_cast<int>(it - list.begin()));
+        }
+        KernelContext context{w.plan, w.facts, w.buckets};
+        context.real = real;
+        context.at = at;
+        context.expert_at = expert_coordinates(w.plan, r);
+        w.ranks[static_cast<std::size_t>(r)] = std::make_unique<Rank>(Rank{r, static_cast<int>(stage), context, RankMemory(w.plan, w.storage[stage], std::move(part_index)), &w.orders[stage]});
+    }
+    const auto tokens = static_cast<std::size_t>(w.facts.loss_tokens);
+    w.losses.assign(tokens, 0);
+    w.further_losses.assign(w.facts.mtp_layers > 0 ? tokens : 0, 0);
+    return world;
+}
+
+void initialise(World& world) {
+    for (auto& rank : world.ranks) {
+        if (!rank) continue;
+        for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
+            const Buffer& x = world.plan.buffers[b];
+            const auto id = static_cast<BufferId>(b);
+            const bool here = x.stage == rank->stage && x.kind == MemoryKind::parameters && rank->memory.block(id, -1) != nullptr;
+            if (here) initialise(rank->memory.operand(id, -1), rank->context);
+        }
+        for (const Issue& i : rank->order->issues)
+            if (std::holds_alternative<OptimizerStep>(i.op->work)) initialise_master(*rank, *i.op, world.real);
+    }
+}
+
+std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch) {
+    const Mesh& mesh = world.plan.mesh;
+    const std::int64_t shards = mesh.extent(Axis::dp), ranks = shards * mesh.extent(Axis::dpr);
+    const std::int64_t here = at[static_cast<std::size_t>(Axis::dp)] + at[static_cast<std::size_t>(Axis::dpr)] * shards;
+    return (microbatch * ranks + here) * world.facts.micro_batch;
+}
+
+void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
+    const std::int64_t batch = world.scenario.training.global_batch_size, length = world.facts.sequence;
+    const std::int64_t stride = length + 1 + world.facts.mtp_layers;
+    std::vector<std::int64_t> sequences(static_cast<std::size_t>(batch * stride));
+    for (std::int64_t i = 0; i < batch; ++i)
+        read_sequence(corpus, step * batch + i, std::span(sequences).subspan(static_cast<std::size_t>(i * stride), static_cast<std::size_t>(stride)));
+    for (auto& rank : world.ranks) {
+        if (!rank) continue;
+        rank->context.step = step;
+        const int context_rank = rank->context.at[static_cast<std::size_t>(Axis::cp)];
+        for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
+            const Buffer& x = world.plan.buffers[b];
+            if (x.stage != rank->stage || (x.name != "tokens" && x.name != "labels")) continue;
+            auto* data = reinterpret_cast<std::int64_t*>(rank->memory.block(static_cast<BufferId>(b), -1));
+            const std::int64_t rows = elements(x), ahead = x.name == "labels" ? 1 : 0;
+            for (std::int32_t m = 0; m < world.plan.microbatches; ++m)
+                for (std::int64_t i = 0; i < rows; ++i) {
+                    const Token t = token_of(world.facts, context_rank, i);
+                    const std::int64_t sequence = first_sequence(world, rank->context.at, m) + t.sequence;
+                    data[m * rows + i] = sequences[static_cast<std::size_t>(sequence * stride + t.position + ahead)];
+                }
+        }
+    }
+}
+
+void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operand> in, std::span<const Operand> out) {
+    const Op& op = *issue.op;
+    if (std::holds_alternative<HostSync>(op.work) || std::holds_alternative<HostWork>(op.work)) return;
+    if (std::holds_alternative<Copy>(op.work)) {
+        const std::int64_t bytes = elements(*in[0].buffer) * static_cast<std::int64_t>(stored_bytes(in[0].buffer->dtype, world.real));
+        std::memcpy(out[0].data, in[0].data, static_cast<std::size_t>(bytes));
+        return;
+    }
+    if (issue.microbatch >= 0) rank.context.first_sequence = first_sequence(world, rank.context.at, issue.microbatch);
+    run_kernel(op, in, out, rank.context);
+    if (const auto* loss = std::get_if<CrossEntropy>(&op.work); loss && loss->part == CrossEntropy::Part::loss) note_loss(world, rank, issue, out[0]);
+}
+
+double mean_loss(const World& world) {
+    double sum = 0;
+    for (double l : world.losses) sum += l;
+    return sum / static_cast<double>(world.losses.size());
+}
+
+} // namespace orrery

@@ -1,0 +1,61 @@
+// A plan ready to run: for the ranks of this process their memory, what they issue, what kernels must know. Executors move it on by steps.
+#pragma once
+
+#include "exec/kernels/buckets.hpp"
+#include "exec/kernels/facts.hpp"
+#include "exec/runtime/corpus.hpp"
+#include "exec/runtime/issue.hpp"
+#include "exec/runtime/storage.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/scenario/scenario.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct Rank {
+    int rank = 0, stage = 0;
+    KernelContext context;
+    RankMemory memory;
+    const IssueOrder* order;
+};
+
+struct World {
+    Scenario scenario;
+    Plan plan;
+    KernelFacts facts;
+    BucketLayouts buckets;
+    DType real = DType::fp32;
+    std::vector<IssueOrder> orders;                // by stage
+    std::vector<StorageMap> storage;               // by stage
+    std::vector<std::unique_ptr<Rank>> ranks;      // by rank; null: not of this process
+    std::vector<std::vector<std::vector<int>>> members;   // by communicator and rank; empty: not a member
+    std::vector<double> losses;                    // of the step's tokens, by sequence and position
+    std::vector<double> further_losses;            // of further tokens (multi-token prediction): their sum
+
+    Rank& rank(int r) { return *ranks[static_cast<std::size_t>(r)]; }
+    const Rank& rank(int r) const { return *ranks[static_cast<std::size_t>(r)]; }
+};
+
+// What a correct scenario asks for that the runtime cannot do on a CPU: empty, or a sentence each.
+std::vector<std::string> not_executable(const Scenario& scenario);
+
+// Lowers the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty: all of them.
+std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {});
+std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {});
+
+// First values of every parameter and master weight, by tensor and global index; moments are zero.
+void initialise(World& world);
+
+// Token ids and labels of step `step` into every rank's buffers.
+void load_batch(World& world, const Corpus& corpus, std::int64_t step);
+std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch);   // in the step's global batch
+
+// Runs an op that is neither communication nor memory, and notes the loss where the op makes one.
+void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operand> in, std::span<const Operand> out);
+
+double mean_loss(const World& world);   // over the step's tokens, in their order
+
+} // namespace orrery
