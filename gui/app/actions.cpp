@@ -1,0 +1,89 @@
+#include "gui/app/actions.hpp"
+
+#include "topology/check.hpp"
+
+#include <QAction>
+#include <QMenu>
+#include <QMenuBar>
+#include <QWidget>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+constexpr const char* menu_property = "orrery_menu";
+constexpr const char* separator_property = "orrery_separator";
+constexpr const char* in_menu_property = "orrery_in_menu";
+
+} // namespace
+
+ActionRegistry::ActionRegistry(QWidget& window) : QObject(&window), window_(window) {}
+
+QAction& ActionRegistry::add(const ActionSpec& spec, std::function<void()> run) {
+    auto* action = new QAction(&window_);
+    connect(action, &QAction::triggered, this, [run = std::move(run)] { run(); });
+    return adopt(spec, *action);
+}
+
+QAction& ActionRegistry::add(const ActionSpec& spec, QAction& existing) { return adopt(spec, existing); }
+
+QAction& ActionRegistry::adopt(const ActionSpec& spec, QAction& action) {
+    require(find(spec.id) == nullptr, "two actions of one id: " + spec.id.toStdString());
+    action.setObjectName(spec.id);
+    action.setText(spec.text);
+    action.setToolTip(spec.tip);
+    action.setStatusTip(spec.tip);
+    action.setShortcuts(spec.shortcuts);
+    action.setProperty(menu_property, spec.menu);
+    action.setProperty(separator_property, spec.separator_before);
+    action.setProperty(in_menu_property, spec.in_menu);
+    window_.addAction(&action);
+    actions_.push_back(&action);
+    return action;
+}
+
+QAction* ActionRegistry::find(const QString& id) const {
+    const auto it = std::find_if(actions_.begin(), actions_.end(), [&](const QAction* a) { return a->objectName() == id; });
+    return it == actions_.end() ? nullptr : *it;
+}
+
+QString ActionRegistry::menuOf(const QAction& action) { return action.property(menu_property).toString().remove(QLatin1Char('&')); }
+
+void ActionRegistry::fill(QMenuBar& bar) const {
+    std::vector<std::pair<QString, QMenu*>> menus;
+    for (QAction* action : actions_) {
+        if (!action->property(in_menu_property).toBool()) continue;
+        const QString title = action->property(menu_property).toString();
+        auto it = std::find_if(menus.begin(), menus.end(), [&](const auto& m) { return m.first == title; });
+        if (it == menus.end()) {
+            QMenu* menu = bar.addMenu(title);
+            menu->setObjectName(QStringLiteral("menu.") + menuOf(*action));
+            menu->setToolTipsVisible(true);
+            it = menus.insert(menus.end(), {title, menu});
+        }
+        if (action->property(separator_property).toBool()) it->second->addSeparator();
+        it->second->addAction(action);
+    }
+}
+
+std::vector<ViewKeys> view_keys() {
+    const QString timeline = QObject::tr("Timeline"), tables = QObject::tr("Tables"), plots = QObject::tr("Plots");
+    return {
+        {timeline, QObject::tr("Zoom in and out at the cursor"), QStringLiteral("W  S")},
+        {timeline, QObject::tr("Move left and right"), QStringLiteral("A  D")},
+        {timeline, QObject::tr("Fit the selection, or all"), QStringLiteral("F")},
+        {timeline, QObject::tr("Previous and next slice"), QStringLiteral(",  .")},
+        {timeline, QObject::tr("Follow an arrow back and forth"), QStringLiteral("[  ]")},
+        {timeline, QObject::tr("Mark the selection"), QStringLiteral("M")},
+        {timeline, QObject::tr("Pin the track"), QStringLiteral("P")},
+        {timeline, QObject::tr("Search"), QStringLiteral("/")},
+        {timeline, QObject::tr("Back to the view before"), QStringLiteral("Backspace")},
+        {tables, QObject::tr("Sort by the column"), QObject::tr("click its header")},
+        {tables, QObject::tr("Brush several rows"), QStringLiteral("Shift+Up  Shift+Down")},
+        {plots, QObject::tr("Next and previous point or bar"), QStringLiteral("Right  Left")},
+        {plots, QObject::tr("Brush it"), QStringLiteral("Space")},
+    };
+}
+
+} // namespace orrery

@@ -1,0 +1,73 @@
+// simgui: the desktop application. Pictures (--screenshot) need no display.
+#include "gui/app/main_window.hpp"
+#include "gui/app/options.hpp"
+#include "gui/app/palettes.hpp"
+
+#include <QApplication>
+#include <QPixmap>
+#include <QSettings>
+#include <QTimer>
+
+#include <cstdio>
+
+namespace {
+
+using orrery::MainWindow;
+using orrery::Options;
+using orrery::ParsedOptions;
+
+// The picture once nothing is being worked on and what has come was drawn. Fails where a file could not be read, or the picture written.
+void take_picture(MainWindow& window, const Options& options) {
+    for (int row = 0; row < window.problems().rowCount(); ++row) {
+        const orrery::ProblemEntry& p = window.problems().entry(row);
+        std::fprintf(stderr, "simgui: %s: %s\n", qPrintable(p.source), qPrintable(p.what));
+    }
+    const bool written = window.grab().save(options.screenshot);
+    if (!written) std::fprintf(stderr, "simgui: error: %s could not be written\n", qPrintable(options.screenshot));
+    QApplication::exit(written && window.problems().rowCount() == 0 ? 0 : 1);
+}
+
+bool has_display() { return !qEnvironmentVariableIsEmpty("DISPLAY") || !qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") || qEnvironmentVariableIsSet("QT_QPA_PLATFORM"); }
+
+int run(QApplication& application, const Options& options) {
+    QString theme = options.theme;
+    if (theme.isEmpty()) theme = options.fresh ? QStringLiteral("light") : QSettings().value(QStringLiteral("theme"), QStringLiteral("light")).toString();
+    orrery::apply_theme(application, theme == QLatin1String("dark") ? orrery::Theme::dark : orrery::Theme::light);
+    MainWindow window(options);
+    if (!options.fresh) window.restoreSession();
+    window.show();
+    window.open(options.files);
+    const bool picture = !options.screenshot.isEmpty();
+    const auto ready = [&window, &options, picture] {
+        window.apply(options);
+        if (picture) QTimer::singleShot(200, &window, [&window, &options] { take_picture(window, options); });
+    };
+    if (window.idle()) QTimer::singleShot(0, &window, ready);
+    else QObject::connect(&window, &MainWindow::becameIdle, &window, ready, Qt::ConnectionType(Qt::QueuedConnection | Qt::SingleShotConnection));
+    return QApplication::exec();
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+    QStringList arguments;
+    for (int i = 0; i < argc; ++i) arguments << QString::fromLocal8Bit(argv[i]);
+    const ParsedOptions parsed = orrery::parse_options(arguments, MainWindow::viewNames());
+    if (parsed.answer) {
+        std::fputs(qPrintable(parsed.answer->text), parsed.answer->code == 0 ? stdout : stderr);
+        return parsed.answer->code;
+    }
+    if (!has_display()) {
+        if (parsed.options.screenshot.isEmpty()) {
+            std::fputs("simgui: error: there is no display (DISPLAY, WAYLAND_DISPLAY): use --screenshot FILE for a picture\n", stderr);
+            return 1;
+        }
+        qputenv("QT_QPA_PLATFORM", "offscreen");
+    }
+    QApplication::setHighDpiScaleFactorRoundingPolicy(Qt::HighDpiScaleFactorRoundingPolicy::PassThrough);
+    QApplication application(argc, argv);
+    QApplication::setOrganizationName(QStringLiteral("Orrery"));
+    QApplication::setApplicationName(QStringLiteral("simgui"));
+    QApplication::setApplicationVersion(QStringLiteral(ORRERY_VERSION));
+    return run(application, parsed.options);
+}

@@ -1,0 +1,126 @@
+// The window's commands: every one of them is in the registry, nothing else has a shortcut.
+#include "gui/app/command_palette.hpp"
+#include "gui/app/key_sheet.hpp"
+#include "gui/app/main_window.hpp"
+#include "gui/app/palettes.hpp"
+#include "gui/app/welcome.hpp"
+#include "gui/strategies/strategies_view.hpp"
+
+#include <QAction>
+#include <QApplication>
+#include <QClipboard>
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QMenu>
+#include <QMenuBar>
+#include <QStatusBar>
+#include <QUndoGroup>
+
+namespace orrery {
+namespace {
+
+// The least a scenario needs, to be filled in.
+constexpr const char* new_scenario = R"({
+  "name": "new scenario",
+  "model": "llama3-8b",
+  "cluster": {"preset": "dgx-h100", "nodes": 1},
+  "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 8192, "precision": "bf16"},
+  "strategy": {"framework": "megatron", "tensor_parallel": 2, "sequence_parallel": true}
+}
+)";
+
+} // namespace
+
+void MainWindow::makeActions() {
+    makeFileActions();
+    makeEditActions();
+    makeViewActions();
+    makeHelpActions();
+    actions_->fill(*menuBar());
+    if (auto* file = menuBar()->findChild<QMenu*>(QStringLiteral("menu.File"))) {
+        recent_ = new QMenu(tr("Open &recent"), file);
+        file->insertMenu(actions_->find(QStringLiteral("file.save")), recent_);
+        connect(recent_, &QMenu::aboutToShow, this, &MainWindow::fillRecent);
+    }
+}
+
+void MainWindow::makeFileActions() {
+    const QString file = tr("&File");
+    actions_->add({QStringLiteral("file.new"), file, tr("&New scenario"), tr("A small scenario to change"), {QKeySequence::New}},
+                  [this] { openText(new_scenario, tr("new scenario")); });
+    actions_->add({QStringLiteral("file.open"), file, tr("&Open\u2026"), tr("Scenarios, sweeps or traces"), {QKeySequence::Open}}, [this] {
+        open(QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Scenarios, sweeps and traces (*.json *.trace *.ort);;All files (*)")));
+    });
+    actions_->add({QStringLiteral("file.save"), file, tr("&Save the scenario"), tr("To the file it is from"), {QKeySequence::Save}, true}, [this] { saveDocument(false); });
+    actions_->add({QStringLiteral("file.save_as"), file, tr("Save the scenario &as\u2026"), tr("To another file"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S)}},
+                  [this] { saveDocument(true); });
+    actions_->add({QStringLiteral("file.quit"), file, tr("&Quit"), tr("The session comes back at the next start"), {QKeySequence::Quit}, true}, [this] { close(); });
+}
+
+void MainWindow::makeEditActions() {
+    const QString edit = tr("&Edit");
+    actions_->add({QStringLiteral("edit.undo"), edit, tr("&Undo"), tr("Takes back the last change of the scenario"), {QKeySequence::Undo}}, *documents_->undoGroup().createUndoAction(this));
+    actions_->add({QStringLiteral("edit.redo"), edit, tr("&Redo"), tr("Makes it again"), {QKeySequence::Redo}}, *documents_->undoGroup().createRedoAction(this));
+    const QString run = tr("&Run");
+    actions_->add({QStringLiteral("run.copy"), run, tr("&Copy as a new strategy"), tr("The current scenario again, to change and compare"), {QKeySequence(Qt::CTRL | Qt::Key_D)}}, [this] {
+        const Run* from = store_.find(state_.currentRun());
+        if (const RunId id = documents_->addCopy(from ? tr("%1, copy").arg(from->name) : QString{}); id != 0) state_.setCurrentRun(id);
+    });
+    actions_->add({QStringLiteral("run.baseline"), run, tr("&Pin as baseline"), tr("Others are compared with it; again: none is"), {QKeySequence(Qt::CTRL | Qt::Key_B)}},
+                  [this] { strategies_->pinCurrent(); });
+    actions_->add({QStringLiteral("run.remove"), run, tr("&Remove from the table"), tr("The runs chosen in the table; their files stay"), {QKeySequence(Qt::CTRL | Qt::Key_Delete)}},
+                  [this] { strategies_->removeSelected(); });
+    actions_->add({QStringLiteral("run.filter"), run, tr("&Filter the table"), tr("By name or figures"), {QKeySequence(Qt::CTRL | Qt::Key_L)}}, [this] {
+        showView(QStringLiteral("strategies"));
+        strategies_->focusFilter();
+    });
+    QAction& live = actions_->add({QStringLiteral("run.live"), run, tr("Simulate as you &type"), tr("A moment after each change"), {}, true}, [] {});
+    live.setCheckable(true);
+    live.setChecked(true);
+    connect(&live, &QAction::toggled, documents_, &Documents::setSimulateAsYouType);
+    actions_->add({QStringLiteral("run.now"), run, tr("&Simulate now"), tr("The scenario as it stands"), {QKeySequence(Qt::Key_F5)}}, [this] { documents_->simulateNow(); });
+    actions_->add({QStringLiteral("run.cancel"), run, tr("Cance&l"), tr("Stops all that is being simulated or loaded"), {QKeySequence(Qt::CTRL | Qt::Key_Period)}}, [this] {
+        store_.cancelAll();
+    }).setEnabled(false);
+}
+
+void MainWindow::makeViewActions() {
+    const QString menu = tr("&View");
+    int number = 0;
+    for (const View& v : views_) {
+        ++number;
+        QList<QKeySequence> keys;
+        if (number <= 10) keys << QKeySequence(Qt::CTRL | static_cast<Qt::Key>(Qt::Key_0 + number % 10));
+        const QString name = v.name;
+        actions_->add({QStringLiteral("view.") + name, menu, v.dock->windowTitle(), tr("Brings the view to the front"), keys}, [this, name] { showView(name); });
+    }
+    actions_->add({QStringLiteral("view.light"), menu, tr("&Light"), tr("Dark on light"), {}, true}, [this] { setTheme(QStringLiteral("light")); });
+    actions_->add({QStringLiteral("view.dark"), menu, tr("&Dark"), tr("Light on dark"), {}}, [this] { setTheme(QStringLiteral("dark")); });
+    actions_->add({QStringLiteral("view.full"), menu, tr("&Full screen"), tr("And back"), {QKeySequence(Qt::Key_F11)}, true}, [this] { setWindowState(windowState() ^ Qt::WindowFullScreen); });
+    actions_->add({QStringLiteral("view.reset"), menu, tr("&Reset layout"), tr("Every view back to its first place"), {}}, [this] { restoreState(default_state_); });
+    actions_->add({QStringLiteral("view.link"), menu, tr("Copy a link to &here"), tr("The command line that shows these files, this time and selection"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C)}, true}, [this] {
+        QApplication::clipboard()->setText(linkToHere());
+        statusBar()->showMessage(tr("Copied: %1").arg(linkToHere()), 8000);
+    });
+}
+
+void MainWindow::makeHelpActions() {
+    const QString help = tr("&Help");
+    actions_->add({QStringLiteral("help.palette"), help, tr("&Commands\u2026"), tr("Find any command by a few letters"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P)}}, [this] {
+        auto* palette = new CommandPalette(*actions_, this);
+        palette->open();
+    });
+    actions_->add({QStringLiteral("help.keys"), help, tr("&Keys"), tr("Every key on one page"), {QKeySequence(Qt::Key_Question), QKeySequence(Qt::Key_F1)}}, [this] {
+        auto* sheet = new KeySheet(*actions_, this);
+        sheet->show();
+    });
+    actions_->add({QStringLiteral("help.examples"), help, tr("&Examples"), tr("Scenarios to begin with"), {}}, [this] {
+        for (const QString& name : example_names()) Q_UNUSED(name);
+        welcome_closed_ = false;
+        welcome_->show();
+        welcome_->raise();
+        welcome_->setFocus();
+    });
+}
+
+} // namespace orrery

@@ -1,0 +1,178 @@
+#include "gui/app/main_window.hpp"
+
+#include "gui/app/welcome.hpp"
+#include "gui/breakdown/bars.hpp"
+#include "gui/strategies/strategies_view.hpp"
+
+#include <QDockWidget>
+#include <QLabel>
+#include <QProgressBar>
+#include <QStatusBar>
+#include <QToolButton>
+
+#include <algorithm>
+
+namespace orrery {
+
+MainWindow::MainWindow(const Options& options, QWidget* parent)
+    : QMainWindow(parent), options_(options), documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)),
+      problems_(new ProblemsModel(this)) {
+    setWindowTitle(tr("Orrery"));
+    setObjectName(QStringLiteral("main"));
+    setAcceptDrops(true);
+    setDockNestingEnabled(true);
+    setTabPosition(Qt::AllDockWidgetAreas, QTabWidget::North);
+    makeViews();
+    makeActions();
+    makeStatusBar();
+    welcome_ = new WelcomePage(*actions_, this);
+    connect(welcome_, &WelcomePage::exampleChosen, this, [this](const QString& name) { openText(std::string(example_text(name)), name); });
+    resize(options_.size);
+    defaultLayout();
+    default_state_ = saveState();
+    followStore();
+    updateWelcome();
+}
+
+MainWindow::~MainWindow() = default;
+
+QStringList MainWindow::viewNames() {
+    return {QStringLiteral("strategies"), QStringLiteral("breakdown"), QStringLiteral("problems")};
+}
+
+void MainWindow::addView(const QString& name, const QString& title, QWidget* widget) {
+    auto* dock = new QDockWidget(title, this);
+    dock->setObjectName(QStringLiteral("dock.") + name);
+    dock->setWidget(widget);
+    widget->setObjectName(QStringLiteral("view.") + name);
+    views_.push_back({name, dock});
+}
+
+void MainWindow::makeViews() {
+    strategies_ = new StrategiesView(store_, state_);
+    addView(QStringLiteral("strategies"), tr("Strategies"), strategies_);
+    addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_));
+    auto* problems = new ProblemsView(*problems_);
+    addView(QStringLiteral("problems"), tr("Problems"), problems);
+    connect(problems, &ProblemsView::jump, this, &MainWindow::jumpTo);
+}
+
+QWidget* MainWindow::view(const QString& name) const {
+    const auto it = std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.name == name; });
+    return it == views_.end() ? nullptr : it->dock->widget();
+}
+
+void MainWindow::showView(const QString& name) {
+    const auto it = std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.name == name; });
+    if (it == views_.end()) return;
+    it->dock->show();
+    it->dock->raise();
+    it->dock->widget()->setFocus(Qt::ShortcutFocusReason);
+}
+
+// The table on top, views of one run as tabs below it, problems at the bottom.
+void MainWindow::defaultLayout() {
+    const auto dock = [this](const char* name) {
+        return std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.name == QLatin1String(name); })->dock;
+    };
+    for (const View& v : views_) {
+        v.dock->setFloating(false);
+        addDockWidget(Qt::TopDockWidgetArea, v.dock);
+        v.dock->show();
+    }
+    splitDockWidget(dock("strategies"), dock("breakdown"), Qt::Vertical);
+    splitDockWidget(dock("breakdown"), dock("problems"), Qt::Vertical);
+    resizeDocks({dock("strategies"), dock("breakdown"), dock("problems")}, {height() * 3 / 10, height() * 6 / 10, height() / 10}, Qt::Vertical);
+}
+
+void MainWindow::makeStatusBar() {
+    doing_ = new QLabel;
+    progress_ = new QProgressBar;
+    progress_->setRange(0, 0);
+    progress_->setMaximumWidth(160);
+    progress_->setTextVisible(false);
+    progress_->setAccessibleName(tr("Work in progress"));
+    cancel_ = new QToolButton;
+    cancel_->setDefaultAction(actions_->find(QStringLiteral("run.cancel")));
+    statusBar()->addPermanentWidget(doing_);
+    statusBar()->addPermanentWidget(progress_);
+    statusBar()->addPermanentWidget(cancel_);
+    progress_->hide();
+    cancel_->hide();
+}
+
+void MainWindow::followStore() {
+    connect(&store_, &RunStore::progress, this, &MainWindow::showProgress);
+    connect(&store_, &RunStore::failed, this, &MainWindow::runFailed);
+    connect(&store_, &RunStore::runAdded, this, [this](RunId id) {
+        if (state_.currentRun() == 0) state_.setCurrentRun(id);
+        updateWelcome();
+    });
+    connect(&store_, &RunStore::runRemoved, this, [this](RunId id) {
+        if (state_.baseline() == id) state_.setBaseline(0);
+        std::vector<RunId> brushed = state_.brushedRuns();
+        std::erase(brushed, id);
+        state_.setBrushedRuns(std::move(brushed));
+        if (state_.currentRun() == id) state_.setCurrentRun(store_.runs().empty() ? 0 : store_.runs().front().id);
+        updateWelcome();
+    });
+    connect(documents_, &Documents::problemsChanged, this, [this](RunId run) {
+        const ScenarioDocument* document = documents_->of(run);
+        const Run* known = store_.find(run);
+        if (!document || !known) return;
+        std::vector<ProblemEntry> entries;
+        for (const Problem& p : document->parsed().problems) entries.push_back({known->name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
+        problems_->replace(known->name, entries);
+    });
+}
+
+void MainWindow::showProgress(RunId id, const QString& what) {
+    if (what.isEmpty()) working_.erase(id);
+    else working_.insert(id);
+    const bool busy = !working_.empty();
+    progress_->setVisible(busy);
+    cancel_->setVisible(busy);
+    actions_->find(QStringLiteral("run.cancel"))->setEnabled(busy);
+    const Run* run = store_.find(id);
+    doing_->setText(!busy ? QString{} : working_.size() > 1 ? tr("%n runs", "", static_cast<int>(working_.size())) : run ? tr("%1: %2").arg(run->name, what) : what);
+    if (idle()) Q_EMIT becameIdle();
+}
+
+bool MainWindow::idle() const { return !store_.busy(); }
+
+// A file that is nothing we know leaves a message, not a row.
+void MainWindow::runFailed(RunId id) {
+    const Run* run = store_.find(id);
+    if (!run) return;
+    std::vector<ProblemEntry> entries;
+    for (const Problem& p : run->data->problems) entries.push_back({run->name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
+    problems_->replace(run->name, entries);
+    showView(QStringLiteral("problems"));
+    statusBar()->showMessage(tr("%1: %2").arg(run->name, entries.empty() ? tr("failed") : entries.front().what), 10000);
+    const std::string& text = run->data->scenario_json;
+    const bool text_file = !text.empty() && text.find('\0') == std::string::npos && text.find_first_not_of(" \t\r\n") != std::string::npos &&
+                           text[text.find_first_not_of(" \t\r\n")] == '{';
+    if (!run->data->report && !run->data->trace && !text_file) store_.remove(id);
+}
+
+void MainWindow::updateWelcome() {
+    const bool empty = store_.runs().empty() && !welcome_closed_;
+    welcome_->setVisible(empty);
+    if (!empty) return;
+    const int top = menuWidget() ? menuWidget()->height() : 0;
+    welcome_->setGeometry(0, top, width(), height() - top - statusBar()->height());
+    welcome_->raise();
+    welcome_->setFocus();
+}
+
+void MainWindow::resizeEvent(QResizeEvent* event) {
+    QMainWindow::resizeEvent(event);
+    updateWelcome();
+}
+
+void MainWindow::jumpTo(const QString& source, const QString&) {
+    for (const Run& run : store_.runs())
+        if (run.name == source) state_.setCurrentRun(run.id);
+}
+
+} // namespace orrery

@@ -1,0 +1,102 @@
+// The window: views in docks, one registry of commands, the session. It joins the parts and knows nothing of how they work.
+#pragma once
+
+#include "gui/app/actions.hpp"
+#include "gui/app/options.hpp"
+#include "gui/app/problems.hpp"
+#include "gui/core/run.hpp"
+#include "gui/editor/documents.hpp"
+
+#include <QMainWindow>
+
+#include <functional>
+#include <set>
+#include <vector>
+
+class QDockWidget;
+class QLabel;
+class QMenu;
+class QProgressBar;
+class QToolButton;
+
+namespace orrery {
+
+class StrategiesView;
+class WelcomePage;
+
+class MainWindow : public QMainWindow {
+    Q_OBJECT
+  public:
+    explicit MainWindow(const Options& options, QWidget* parent = nullptr);
+    ~MainWindow() override;
+
+    static QStringList viewNames();                     // what --dock takes
+
+    void open(const QStringList& paths);                // scenarios, traces, sweeps; problems go to their dock
+    void apply(const Options& options);                 // what the command line asks for, once files are open
+    void showView(const QString& name);
+    bool idle() const;                                  // nothing is being simulated or loaded
+
+    RunStore& store() { return store_; }
+    ViewState& state() { return state_; }
+    ActionRegistry& registry() { return *actions_; }
+    ProblemsModel& problems() { return *problems_; }
+    Documents& documents() { return *documents_; }
+    QWidget* view(const QString& name) const;
+
+    bool restoreSession();                              // false: there was none
+    void saveSession() const;
+
+  Q_SIGNALS:
+    void becameIdle();
+
+  protected:
+    void closeEvent(QCloseEvent* event) override;
+    void dragEnterEvent(QDragEnterEvent* event) override;
+    void dropEvent(QDropEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
+
+  private:
+    struct View { QString name; QDockWidget* dock; };
+    void makeViews();
+    void addView(const QString& name, const QString& title, QWidget* widget);
+    void makeActions();
+    void makeFileActions();
+    void makeEditActions();
+    void makeViewActions();
+    void makeHelpActions();
+    void makeStatusBar();
+    void defaultLayout();
+    void followStore();
+    void runFailed(RunId id);
+    void showProgress(RunId id, const QString& what);
+    void updateWelcome();
+    void jumpTo(const QString& source, const QString& where);
+    void openOne(const QString& path);
+    void openText(const std::string& text, const QString& name);
+    void remember(const QString& path);
+    void fillRecent();
+    void setTheme(const QString& theme);
+    void saveDocument(bool under_new_name);
+    void selectByName(const QString& id);
+    QString linkToHere() const;
+
+    Options options_;
+    RunStore store_;
+    ViewState state_;
+    Documents* documents_;
+    ActionRegistry* actions_;
+    ProblemsModel* problems_;
+    std::vector<View> views_;
+    StrategiesView* strategies_ = nullptr;
+    WelcomePage* welcome_ = nullptr;
+    QMenu* recent_ = nullptr;
+    QLabel* doing_ = nullptr;
+    QProgressBar* progress_ = nullptr;
+    QToolButton* cancel_ = nullptr;
+    std::set<RunId> working_;
+    QByteArray default_state_;
+    bool welcome_closed_ = false;
+};
+
+} // namespace orrery

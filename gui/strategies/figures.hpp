@@ -1,0 +1,36 @@
+// The figures a run is compared by, as numbers; a run of a trace alone has few of them. No widgets here.
+#pragma once
+
+#include "gui/core/run.hpp"
+
+#include <QMetaType>
+#include <QString>
+
+#include <array>
+#include <optional>
+
+namespace orrery {
+
+using Breakdown = std::array<double, category_count>; // seconds, by Category
+
+struct Figures {
+    std::optional<double> devices, step_s, tokens_per_s, mfu, bubble, cost_usd;
+    std::optional<Breakdown> breakdown;
+    std::optional<double> peak_bytes, capacity_bytes;   // of the fullest stage
+    std::optional<bool> fits;
+    QString why_not;                                    // where it does not fit
+
+    std::optional<double> headroom_bytes() const;
+    std::optional<double> exposed(Category c) const;    // share of the step
+};
+Figures figures(const RunData& data);
+
+// As people read them: "6.80 s", "74.2 GB", "40.0 %"; a dash where there is none.
+QString seconds_words(std::optional<double> s);
+QString gigabytes_words(std::optional<double> bytes);
+QString percent_words(std::optional<double> share);
+QString count_words(std::optional<double> n);           // "2.47 M"
+
+} // namespace orrery
+
+Q_DECLARE_METATYPE(orrery::Breakdown)

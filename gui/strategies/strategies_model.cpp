@@ -1,0 +1,267 @@
+#include "gui/strategies/strategies_model.hpp"
+
+#include "gui/breakdown/categories.hpp"
+
+#include <QFont>
+#include <QGuiApplication>
+#include <QLocale>
+#include <QPalette>
+#include <QRegularExpression>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+std::optional<Category> category_of(int column) {
+    switch (column) {
+    case StrategiesModel::TensorColumn: return Category::exposed_tp;
+    case StrategiesModel::ContextColumn: return Category::exposed_cp;
+    case StrategiesModel::ExpertColumn: return Category::exposed_ep;
+    case StrategiesModel::PipelineColumn: return Category::exposed_pp;
+    case StrategiesModel::DataColumn: return Category::exposed_dp;
+    default: return std::nullopt;
+    }
+}
+
+} // namespace
+
+StrategiesModel::StrategiesModel(RunStore& store, ViewState& state, QObject* parent) : QAbstractTableModel(parent), store_(store), state_(state) {
+    for (const Run& run : store_.runs()) {
+        ids_.push_back(run.id);
+        figures_.push_back(figures(*run.data));
+    }
+    connect(&store_, &RunStore::runAdded, this, [this](RunId id) {
+        const int row = static_cast<int>(ids_.size());
+        beginInsertRows({}, row, row);
+        ids_.push_back(id);
+        const Run* run = store_.find(id);
+        figures_.push_back(run ? figures(*run->data) : Figures{});
+        endInsertRows();
+    });
+    connect(&store_, &RunStore::runChanged, this, [this](RunId id) { refresh(rowOf(id)); });
+    connect(&store_, &RunStore::runAboutToBeRemoved, this, [this](RunId id) {
+        const int row = rowOf(id);
+        if (row < 0) return;
+        beginRemoveRows({}, row, row);
+        ids_.erase(ids_.begin() + row);
+        figures_.erase(figures_.begin() + row);
+        endRemoveRows();
+    });
+    connect(&state_, &ViewState::baselineChanged, this, [this] {
+        if (!ids_.empty()) Q_EMIT dataChanged(index(0, 0), index(rowCount() - 1, ColumnCount - 1));
+    });
+}
+
+RunId StrategiesModel::runAt(int row) const { return row >= 0 && row < rowCount() ? ids_[static_cast<std::size_t>(row)] : 0; }
+
+int StrategiesModel::rowOf(RunId id) const {
+    const auto it = std::find(ids_.begin(), ids_.end(), id);
+    return it == ids_.end() ? -1 : static_cast<int>(it - ids_.begin());
+}
+
+// The longest step is the scale of every row's bar: where it moves, all of them do.
+void StrategiesModel::refresh(int row) {
+    const Run* run = store_.find(runAt(row));
+    if (!run) return;
+    const double before = longest();
+    figures_[static_cast<std::size_t>(row)] = figures(*run->data);
+    const bool all = longest() != before || run->id == state_.baseline();
+    Q_EMIT dataChanged(index(all ? 0 : row, 0), index(all ? rowCount() - 1 : row, ColumnCount - 1));
+}
+
+double StrategiesModel::longest() const {
+    double full = 0;
+    for (const Figures& f : figures_) full = std::max(full, f.step_s.value_or(0));
+    return full;
+}
+
+std::optional<double> StrategiesModel::delta(int row) const {
+    const int base = rowOf(state_.baseline());
+    if (base < 0 || base == row) return std::nullopt;
+    const auto mine = figuresAt(row).step_s, its = figuresAt(base).step_s;
+    if (!mine || !its || *its <= 0) return std::nullopt;
+    return *mine / *its - 1;
+}
+
+std::optional<double> StrategiesModel::number(int row, int column) const {
+    const Figures& f = figuresAt(row);
+    if (const auto c = category_of(column)) return f.exposed(*c);
+    switch (column) {
+    case StepColumn:
+    case BreakdownColumn: return f.step_s;
+    case DeltaColumn: return delta(row);
+    case TokensColumn: return f.tokens_per_s;
+    case MfuColumn: return f.mfu;
+    case BubbleColumn: return f.bubble;
+    case PeakColumn: return f.peak_bytes;
+    case HeadroomColumn: return f.headroom_bytes();
+    case FitsColumn: return f.fits ? std::optional<double>(*f.fits ? 1 : 0) : std::nullopt;
+    case CostColumn: return f.cost_usd;
+    case DevicesColumn: return f.devices;
+    default: return std::nullopt;
+    }
+}
+
+QString StrategiesModel::text(int row, int column) const {
+    const Run* run = store_.find(runAt(row));
+    const auto value = number(row, column);
+    switch (column) {
+    case NameColumn: {
+        if (!run) return {};
+        const QString name = run->name.isEmpty() ? tr("run %1").arg(run->id) : run->name;
+        const QString mark = run->id == state_.baseline() ? QStringLiteral("\u2691 ") : QString{};
+        if (run->state == RunState::working) return mark + name + tr(" (working)");
+        return mark + name + (run->state == RunState::failed ? tr(" (failed)") : QString{});
+    }
+    case StepColumn: return seconds_words(value);
+    case DeltaColumn: {
+        if (runAt(row) == state_.baseline() && rowOf(state_.baseline()) >= 0) return tr("baseline");
+        return value ? (*value >= 0 ? QStringLiteral("+") : QString{}) + percent_words(value) : QString{};
+    }
+    case BreakdownColumn: return {};
+    case PeakColumn:
+    case HeadroomColumn: return gigabytes_words(value);
+    case FitsColumn: return !value ? QString{} : *value > 0 ? tr("\u2713 fits") : tr("\u2717 too big");
+    case CostColumn: return value ? QStringLiteral("$") + QLocale().toString(*value, 'f', *value < 10 ? 2 : 0) : seconds_words({});
+    case TokensColumn:
+    case DevicesColumn: return count_words(value);
+    default: return percent_words(value);
+    }
+}
+
+QString StrategiesModel::tip(int row, int column) const {
+    const Figures& f = figuresAt(row);
+    if (column == BreakdownColumn) return f.breakdown ? breakdown_text(*f.breakdown) : QString{};
+    if (column == FitsColumn || column == HeadroomColumn) return f.why_not;
+    if (column != NameColumn) return {};
+    const Run* run = store_.find(runAt(row));
+    if (!run) return {};
+    return run->data->problems.empty() ? run->path : QString::fromStdString(to_text(run->data->problems));
+}
+
+int StrategiesModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(ids_.size()); }
+
+int StrategiesModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : ColumnCount; }
+
+QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
+    if (!index.isValid()) return {};
+    const int row = index.row(), column = index.column();
+    const Figures& f = figuresAt(row);
+    switch (role) {
+    case Qt::DisplayRole: return text(row, column);
+    case Qt::EditRole: {
+        const Run* run = store_.find(runAt(row));
+        return column == NameColumn && run ? QVariant(run->name) : QVariant(text(row, column));
+    }
+    case Qt::ToolTipRole: return tip(row, column);
+    case Qt::AccessibleTextRole: return column == BreakdownColumn ? tip(row, column) : text(row, column);
+    case Qt::TextAlignmentRole: return QVariant::fromValue(Qt::Alignment((column == NameColumn || column == FitsColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
+    case RunRole: return runAt(row);
+    case BreakdownRole: return f.breakdown ? QVariant::fromValue(*f.breakdown) : QVariant{};
+    case FullRole: return longest();
+    case SortRole: {
+        if (column == NameColumn) return text(row, column);
+        const auto value = number(row, column);
+        return value ? QVariant(*value) : QVariant{};
+    }
+    case Qt::ForegroundRole:
+        if (f.fits && !*f.fits) return QGuiApplication::palette().brush(QPalette::PlaceholderText);
+        return {};
+    case Qt::FontRole:
+        if (runAt(row) == state_.baseline()) {
+            QFont font;
+            font.setBold(true);
+            return font;
+        }
+        return {};
+    default: return {};
+    }
+}
+
+QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal) return {};
+    struct Head { QString text, tip; };
+    const auto head = [section]() -> Head {
+        switch (section) {
+        case NameColumn: return {tr("Run"), tr("Double-click to rename")};
+        case StepColumn: return {tr("Step"), tr("Steady time of one optimizer step")};
+        case DeltaColumn: return {tr("Against baseline"), tr("Step time against the pinned run's")};
+        case BreakdownColumn: return {tr("What a step goes to"), tr("Mean over all devices; all rows on one scale")};
+        case TokensColumn: return {tr("Tokens/s"), tr("Of the whole cluster")};
+        case MfuColumn: return {tr("MFU"), tr("Model FLOPs over the devices' dense peak, no recompute")};
+        case BubbleColumn: return {tr("Bubble"), tr("Share of the step devices are idle for the pipeline's sake")};
+        case TensorColumn: return {tr("Tensor"), tr("Exposed tensor-parallel communication, share of the step")};
+        case ContextColumn: return {tr("Context"), tr("Exposed context-parallel communication, share of the step")};
+        case ExpertColumn: return {tr("Expert"), tr("Exposed expert-parallel communication, share of the step")};
+        case PipelineColumn: return {tr("Pipeline"), tr("Exposed transfers between stages, share of the step")};
+        case DataColumn: return {tr("Data"), tr("Exposed data-parallel communication, share of the step")};
+        case PeakColumn: return {tr("Peak memory"), tr("Of the fullest stage, 1 GB = 1e9 bytes")};
+        case HeadroomColumn: return {tr("Headroom"), tr("Capacity less the peak; negative: does not fit")};
+        case FitsColumn: return {tr("Fits"), tr("In device memory")};
+        case CostColumn: return {tr("Cost of a step"), tr("Where the cluster says what its devices cost")};
+        case DevicesColumn: return {tr("Devices"), {}};
+        default: return {};
+        }
+    }();
+    if (role == Qt::DisplayRole) return head.text;
+    return role == Qt::ToolTipRole ? QVariant(head.tip) : QVariant{};
+}
+
+Qt::ItemFlags StrategiesModel::flags(const QModelIndex& index) const {
+    Qt::ItemFlags flags = QAbstractTableModel::flags(index);
+    if (index.isValid() && index.column() == NameColumn) flags |= Qt::ItemIsEditable;
+    return flags;
+}
+
+bool StrategiesModel::setData(const QModelIndex& index, const QVariant& value, int role) {
+    const QString name = value.toString().trimmed();
+    if (role != Qt::EditRole || !index.isValid() || index.column() != NameColumn || name.isEmpty()) return false;
+    store_.rename(runAt(index.row()), name);
+    return true;
+}
+
+StrategiesProxy::StrategiesProxy(QObject* parent) : QSortFilterProxyModel(parent) {
+    setSortRole(StrategiesModel::SortRole);
+    setDynamicSortFilter(true);
+}
+
+void StrategiesProxy::setFilter(const QString& text) {
+    terms_ = text.split(QRegularExpression(QStringLiteral("\\s+")), Qt::SkipEmptyParts);
+    invalidateFilter();
+}
+
+bool StrategiesProxy::filterAcceptsRow(int row, const QModelIndex& parent) const {
+    struct Key { const char* name; int column; double unit; };
+    static constexpr Key keys[] = {{"step", StrategiesModel::StepColumn, 1},          {"mfu", StrategiesModel::MfuColumn, 0.01},
+                                   {"bubble", StrategiesModel::BubbleColumn, 0.01},   {"memory", StrategiesModel::PeakColumn, 1e9},
+                                   {"devices", StrategiesModel::DevicesColumn, 1},    {"cost", StrategiesModel::CostColumn, 1},
+                                   {"headroom", StrategiesModel::HeadroomColumn, 1e9}};
+    static const QRegularExpression comparison(QStringLiteral("^([a-z]+)(<=|>=|<|>)(-?[0-9.]+)$"));
+    const QAbstractItemModel& m = *sourceModel();
+    return std::all_of(terms_.begin(), terms_.end(), [&](const QString& term) {
+        if (term == QLatin1String("fits")) return m.index(row, StrategiesModel::FitsColumn, parent).data(StrategiesModel::SortRole).toDouble() > 0;
+        if (const auto match = comparison.match(term); match.hasMatch()) {
+            for (const Key& key : keys) {
+                if (match.captured(1) != QLatin1String(key.name)) continue;
+                const QVariant value = m.index(row, key.column, parent).data(StrategiesModel::SortRole);
+                if (!value.isValid()) return false;
+                const double v = value.toDouble(), limit = match.captured(3).toDouble() * key.unit;
+                const QString op = match.captured(2);
+                return op == QLatin1String("<") ? v < limit : op == QLatin1String(">") ? v > limit : op == QLatin1String("<=") ? v <= limit : v >= limit;
+            }
+        }
+        return m.index(row, StrategiesModel::NameColumn, parent).data().toString().contains(term, Qt::CaseInsensitive);
+    });
+}
+
+// What has no figure goes to the end of a rising order.
+bool StrategiesProxy::lessThan(const QModelIndex& left, const QModelIndex& right) const {
+    const QVariant a = left.data(sortRole()), b = right.data(sortRole());
+    if (!a.isValid() || !b.isValid()) return a.isValid() && !b.isValid();
+    if (a.userType() == QMetaType::QString) return QString::localeAwareCompare(a.toString(), b.toString()) < 0;
+    return a.toDouble() < b.toDouble();
+}
+
+} // namespace orrery

@@ -1,0 +1,187 @@
+#include "gui/strategies/strategies_view.hpp"
+
+#include "gui/breakdown/categories.hpp"
+#include "gui/strategies/strategies_model.hpp"
+
+#include <QAbstractItemView>
+#include <QAction>
+#include <QApplication>
+#include <QHeaderView>
+#include <QHelpEvent>
+#include <QItemSelectionModel>
+#include <QLineEdit>
+#include <QMenu>
+#include <QPainter>
+#include <QTableView>
+#include <QToolTip>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+QRectF bar_rect(const QRect& cell) { return QRectF(cell).adjusted(4, 4, -4, -4); }
+
+constexpr int wide_bar = 240;
+
+// Chosen rows as a tint, so that their bars keep their colours.
+void soften_selection(QTableView& table) {
+    QPalette palette = table.palette();
+    const QColor base = QGuiApplication::palette().color(QPalette::Base), strong = QGuiApplication::palette().color(QPalette::Highlight);
+    const auto mixed = [](int a, int b) { return (3 * a + b) / 4; };
+    palette.setColor(QPalette::Highlight, QColor(mixed(base.red(), strong.red()), mixed(base.green(), strong.green()), mixed(base.blue(), strong.blue())));
+    palette.setColor(QPalette::HighlightedText, QGuiApplication::palette().color(QPalette::Text));
+    table.setPalette(palette);
+}
+
+} // namespace
+
+void BreakdownDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const {
+    QStyleOptionViewItem plain = option;
+    initStyleOption(&plain, index);
+    plain.text.clear();
+    QApplication::style()->drawControl(QStyle::CE_ItemViewItem, &plain, painter, plain.widget);
+    const QVariant breakdown = index.data(StrategiesModel::BreakdownRole);
+    if (!breakdown.isValid()) return;
+    paint_breakdown(*painter, bar_rect(option.rect), breakdown.value<Breakdown>(), index.data(StrategiesModel::FullRole).toDouble(),
+                    is_dark(option.palette));
+}
+
+bool BreakdownDelegate::helpEvent(QHelpEvent* event, QAbstractItemView* view, const QStyleOptionViewItem& option, const QModelIndex& index) {
+    const QVariant breakdown = index.data(StrategiesModel::BreakdownRole);
+    if (event->type() != QEvent::ToolTip || !breakdown.isValid()) return QStyledItemDelegate::helpEvent(event, view, option, index);
+    const auto seconds = breakdown.value<Breakdown>();
+    const int c = category_at(event->pos().x(), bar_rect(option.rect), seconds, index.data(StrategiesModel::FullRole).toDouble());
+    QString text = index.data(Qt::ToolTipRole).toString();
+    if (c >= 0)
+        text = QStringLiteral("<b>%1: %2</b><br>%3").arg(title(static_cast<Category>(c)), seconds_words(seconds[static_cast<std::size_t>(c)]), text);
+    QToolTip::showText(event->globalPos(), text, view);
+    return true;
+}
+
+StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* parent)
+    : QWidget(parent), store_(store), state_(state), model_(new StrategiesModel(store, state, this)), proxy_(new StrategiesProxy(this)),
+      filter_(new QLineEdit), table_(new QTableView) {
+    proxy_->setSourceModel(model_);
+    filter_->setPlaceholderText(tr("Filter: words of the name, fits, mfu>40, step<2, memory<70, bubble<10, devices<=64"));
+    filter_->setClearButtonEnabled(true);
+    filter_->setAccessibleName(tr("Filter of the strategies"));
+    table_->setModel(proxy_);
+    table_->setItemDelegateForColumn(StrategiesModel::BreakdownColumn, new BreakdownDelegate(table_));
+    table_->setSortingEnabled(true);
+    table_->sortByColumn(-1, Qt::AscendingOrder);
+    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+    table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
+    table_->setEditTriggers(QAbstractItemView::EditKeyPressed | QAbstractItemView::DoubleClicked);
+    table_->setAlternatingRowColors(true);
+    table_->setShowGrid(false);
+    table_->setTabKeyNavigation(false);
+    table_->setWordWrap(false);
+    table_->setContextMenuPolicy(Qt::CustomContextMenu);
+    table_->setAccessibleName(tr("Strategies"));
+    soften_selection(*table_);
+    table_->verticalHeader()->hide();
+    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 12);
+    QHeaderView* header = table_->horizontalHeader();
+    header->setSectionsMovable(true);
+    header->setHighlightSections(false);
+    header->setContextMenuPolicy(Qt::CustomContextMenu);
+    for (int c = 0; c < StrategiesModel::ColumnCount; ++c) header->resizeSection(c, c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn ? wide_bar : 86);
+    header->resizeSection(StrategiesModel::DeltaColumn, 120);
+    header->resizeSection(StrategiesModel::PeakColumn, 100);
+    header->resizeSection(StrategiesModel::CostColumn, 110);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(2);
+    layout->addWidget(filter_);
+    layout->addWidget(table_);
+    setFocusProxy(table_);
+
+    connect(filter_, &QLineEdit::textChanged, proxy_, &StrategiesProxy::setFilter);
+    connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, &StrategiesView::tellSelection);
+    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, &StrategiesView::tellSelection);
+    connect(table_, &QWidget::customContextMenuRequested, this, &StrategiesView::menu);
+    connect(header, &QWidget::customContextMenuRequested, this, &StrategiesView::columnMenu);
+    connect(&state_, &ViewState::brushedRunsChanged, this, &StrategiesView::showSelection);
+    connect(&state_, &ViewState::currentRunChanged, this, &StrategiesView::showSelection);
+    showSelection();
+}
+
+void StrategiesView::changeEvent(QEvent* event) {
+    if (event->type() == QEvent::PaletteChange) soften_selection(*table_);
+    QWidget::changeEvent(event);
+}
+
+std::vector<RunId> StrategiesView::selectedRuns() const {
+    QModelIndexList rows = table_->selectionModel()->selectedRows();
+    std::sort(rows.begin(), rows.end(), [](const QModelIndex& a, const QModelIndex& b) { return a.row() < b.row(); });
+    std::vector<RunId> runs;
+    for (const QModelIndex& row : rows) runs.push_back(row.data(StrategiesModel::RunRole).toInt());
+    return runs;
+}
+
+void StrategiesView::tellSelection() {
+    if (telling_) return;
+    telling_ = true;
+    const RunId current = table_->currentIndex().data(StrategiesModel::RunRole).toInt();
+    state_.setBrushedRuns(selectedRuns());
+    if (current != 0 && table_->selectionModel()->isRowSelected(table_->currentIndex().row())) state_.setCurrentRun(current);
+    telling_ = false;
+}
+
+void StrategiesView::showSelection() {
+    if (telling_) return;
+    telling_ = true;
+    QItemSelection selection;
+    std::vector<RunId> shown = state_.brushedRuns();
+    if (shown.empty() && state_.currentRun() != 0) shown.push_back(state_.currentRun());
+    for (RunId id : shown) {
+        const QModelIndex index = proxy_->mapFromSource(model_->index(model_->rowOf(id), 0));
+        if (index.isValid()) selection.select(index, proxy_->index(index.row(), StrategiesModel::ColumnCount - 1));
+    }
+    const QModelIndex current = proxy_->mapFromSource(model_->index(model_->rowOf(state_.currentRun()), 0));
+    if (current.isValid()) table_->selectionModel()->setCurrentIndex(current, QItemSelectionModel::NoUpdate);
+    table_->selectionModel()->select(selection, QItemSelectionModel::ClearAndSelect);
+    telling_ = false;
+}
+
+void StrategiesView::pinCurrent() {
+    const RunId run = state_.currentRun();
+    state_.setBaseline(run == state_.baseline() ? 0 : run);
+}
+
+void StrategiesView::removeSelected() {
+    for (RunId run : selectedRuns()) store_.remove(run);
+}
+
+void StrategiesView::focusFilter() {
+    filter_->setFocus(Qt::ShortcutFocusReason);
+    filter_->selectAll();
+}
+
+void StrategiesView::menu(const QPoint& at) {
+    const RunId run = table_->indexAt(at).data(StrategiesModel::RunRole).toInt();
+    if (run == 0) return;
+    auto* menu = new QMenu(this);
+    menu->setAttribute(Qt::WA_DeleteOnClose);
+    menu->addAction(run == state_.baseline() ? tr("Unpin the baseline") : tr("Pin as baseline"), this, [this, run] { state_.setBaseline(run == state_.baseline() ? 0 : run); });
+    menu->addAction(tr("Edit its scenario"), this, [this, run] { Q_EMIT editRequested(run); });
+    menu->addSeparator();
+    menu->addAction(tr("Remove from the table"), this, &StrategiesView::removeSelected);
+    menu->popup(table_->viewport()->mapToGlobal(at));
+}
+
+void StrategiesView::columnMenu(const QPoint& at) {
+    auto* menu = new QMenu(this);
+    menu->setAttribute(Qt::WA_DeleteOnClose);
+    for (int c = 1; c < StrategiesModel::ColumnCount; ++c) {
+        QAction* action = menu->addAction(model_->headerData(c, Qt::Horizontal).toString());
+        action->setCheckable(true);
+        action->setChecked(!table_->isColumnHidden(c));
+        connect(action, &QAction::toggled, this, [this, c](bool on) { table_->setColumnHidden(c, !on); });
+    }
+    menu->popup(table_->horizontalHeader()->mapToGlobal(at));
+}
+
+} // namespace orrery

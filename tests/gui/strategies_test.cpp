@@ -1,0 +1,145 @@
+// Does the table of strategies tell the figures of the reports, sort and filter by them, and share its choice with the other views?
+#include "gui/breakdown/bars.hpp"
+#include "gui/strategies/strategies_model.hpp"
+#include "gui/strategies/strategies_view.hpp"
+
+#include <QAbstractItemModelTester>
+#include <QTableView>
+#include <QtTest/QTest>
+
+#include <numeric>
+
+using namespace orrery;
+
+namespace {
+
+std::string scenario(const char* name, int tensor, int pipeline) {
+    return R"({"name": ")" + std::string(name) + R"(", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+  "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
+  "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
+  "strategy": {"framework": "megatron", "tensor_parallel": )" +
+           std::to_string(tensor) + R"(, "pipeline_parallel": )" + std::to_string(pipeline) + "}}";
+}
+
+RunId add(RunStore& store, const char* name, int tensor, int pipeline) {
+    return store.add(simulate_run(scenario(name, tensor, pipeline), {}, [](const QString&) { return true; }), name);
+}
+
+double shown(const StrategiesModel& m, int row, int column) { return m.index(row, column).data(StrategiesModel::SortRole).toDouble(); }
+
+} // namespace
+
+class StrategiesTest : public QObject {
+    Q_OBJECT
+  private Q_SLOTS:
+    void rowsAreTheReports() {
+        RunStore store;
+        ViewState state;
+        StrategiesModel model(store, state);
+        QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
+        const RunId a = add(store, "alpha", 1, 1), b = add(store, "beta", 2, 4);
+        QCOMPARE(model.rowCount(), 2);
+        const Report& report = *store.find(b)->data->report;
+        QCOMPARE(shown(model, 1, StrategiesModel::StepColumn), report.step_time_s);
+        QCOMPARE(shown(model, 1, StrategiesModel::MfuColumn), report.mfu);
+        QCOMPARE(shown(model, 1, StrategiesModel::BubbleColumn), report.bubble_fraction);
+        QCOMPARE(shown(model, 1, StrategiesModel::TensorColumn), report.breakdown_s[static_cast<std::size_t>(Category::exposed_tp)] / report.step_time_s);
+        QCOMPARE(model.index(0, StrategiesModel::FitsColumn).data(StrategiesModel::SortRole).toDouble(), 1.0);
+        store.remove(a);
+        QCOMPARE(model.rowCount(), 1);
+        QCOMPARE(model.runAt(0), b);
+        QVERIFY(model.setData(model.index(0, 0), "gamma"));
+        QCOMPARE(store.find(b)->name, QString("gamma"));
+    }
+
+    void theBaselineIsWhatOthersAreComparedWith() {
+        RunStore store;
+        ViewState state;
+        StrategiesModel model(store, state);
+        const RunId a = add(store, "alpha", 1, 1);
+        add(store, "beta", 2, 4);
+        QVERIFY(!model.index(1, StrategiesModel::DeltaColumn).data(StrategiesModel::SortRole).isValid());
+        state.setBaseline(a);
+        const double expected = shown(model, 1, StrategiesModel::StepColumn) / shown(model, 0, StrategiesModel::StepColumn) - 1;
+        QCOMPARE(shown(model, 1, StrategiesModel::DeltaColumn), expected);
+        QVERIFY(!model.index(0, StrategiesModel::DeltaColumn).data(StrategiesModel::SortRole).isValid());
+    }
+
+    void filtersByWordsAndFigures() {
+        RunStore store;
+        ViewState state;
+        StrategiesModel model(store, state);
+        StrategiesProxy proxy;
+        QAbstractItemModelTester tester(&proxy, QAbstractItemModelTester::FailureReportingMode::QtTest);
+        proxy.setSourceModel(&model);
+        add(store, "alpha", 1, 1);
+        add(store, "beta", 2, 4);
+        proxy.setFilter("BET");
+        QCOMPARE(proxy.rowCount(), 1);
+        proxy.setFilter("bubble<0.001 fits");
+        QCOMPARE(proxy.rowCount(), 1);
+        QCOMPARE(proxy.index(0, 0).data().toString(), QString("alpha"));
+        proxy.setFilter("bubble>=0 memory<1000");
+        QCOMPARE(proxy.rowCount(), 2);
+        proxy.setFilter("nothing");
+        QCOMPARE(proxy.rowCount(), 0);
+        proxy.setFilter({});
+        proxy.sort(StrategiesModel::BubbleColumn, Qt::DescendingOrder);
+        QCOMPARE(proxy.index(0, 0).data().toString(), QString("beta"));
+    }
+
+    void choosingRowsBrushesThem() {
+        RunStore store;
+        ViewState state;
+        StrategiesView view(store, state);
+        const RunId a = add(store, "alpha", 1, 1), b = add(store, "beta", 2, 4);
+        view.resize(900, 300);
+        view.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&view));
+        QTableView& table = view.table();
+        const auto cell = [&](int row) { return table.visualRect(table.model()->index(row, 0)).center(); };
+        QTest::mouseClick(table.viewport(), Qt::LeftButton, {}, cell(1));
+        QCOMPARE(state.currentRun(), b);
+        QCOMPARE(state.brushedRuns(), std::vector<RunId>{b});
+        table.setFocus();
+        QTest::keyClick(&table, Qt::Key_Up, Qt::ShiftModifier);
+        QCOMPARE(state.brushedRuns(), (std::vector<RunId>{a, b}));
+        state.setBrushedRuns({a});      // from another view
+        QCOMPARE(view.selectedRuns(), std::vector<RunId>{a});
+        view.pinCurrent();
+        QCOMPARE(state.baseline(), state.currentRun());
+    }
+
+    void barsAddUpToTheStep() {
+        RunStore store;
+        ViewState state;
+        const RunId b = add(store, "beta", 2, 4);
+        state.setCurrentRun(b);
+        const double step = store.find(b)->data->report->step_time_s;
+        QCOMPARE(bars(store, state, BarsOf::strategies).size(), std::size_t(1));
+        QCOMPARE(bars(store, state, BarsOf::stages).size(), std::size_t(4));
+        for (BarsOf of : {BarsOf::strategies, BarsOf::stages, BarsOf::ranks})
+            for (const Bar& bar : bars(store, state, of)) QVERIFY(std::abs(std::accumulate(bar.seconds.begin(), bar.seconds.end(), 0.0) / step - 1) < 1e-6);
+    }
+
+    void barsAreChosenByKeysAndClicks() {
+        RunStore store;
+        ViewState state;
+        const RunId a = add(store, "alpha", 1, 1), b = add(store, "beta", 2, 4);
+        BreakdownView view(store, state);
+        view.resize(700, 300);
+        view.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&view));
+        BarsPlot& plot = view.plot();
+        QTest::mouseClick(plot.viewport(), Qt::LeftButton, {}, plot.barRect(1).center());
+        QCOMPARE(state.currentRun(), b);
+        plot.setFocus();
+        QTest::keyClick(&plot, Qt::Key_Up);
+        QTest::keyClick(&plot, Qt::Key_Space);
+        QCOMPARE(state.currentRun(), a);
+        QVERIFY(!plot.accessibleDescription().isEmpty());
+    }
+};
+
+QTEST_MAIN(StrategiesTest)
+#include "strategies_test.moc"
