@@ -63,6 +63,7 @@ struct Builder {
         n.in = std::move(in);
         n.out = std::move(out);
         n.params = std::move(params);
+        n.gradient_dtype = act;
         n.gemm_dtype = s.training.precision == DType::tf32 ? DType::tf32 : act;
         n.fused = s.strategy.fused;
         g.nodes.push_back(std::move(n));

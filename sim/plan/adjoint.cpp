@@ -11,6 +11,7 @@
 namespace orrery {
 
 BufferId Emitter::need(ValueId v) {
+    if (value(v).kept_as >= 0) v = value(v).kept_as;
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
     if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
     const Node& n = g.nodes[static_cast<std::size_t>(p)];
@@ -131,14 +132,18 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     phase = saved;
 }
 
+// The gradient of a value of this node in a low precision; itself where it has that already.
+BufferId Emitter::cast_gradient(const Node& n, ValueId v, BufferId dy, DType low) {
+    if (l.buffer(dy).dtype == low) return dy;
+    const BufferId quantised = make(n.name + ".dy.cast", value(v), low);
+    l.buffer(quantised).placement = l.buffer(dy).placement;
+    emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(v)), n.fused}, {dy}, {quantised});
+    return quantised;
+}
+
 void Emitter::backward_linear(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
-    if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4) {
-        const BufferId quantised = make(n.name + ".dy.cast", value(n.out[0]), n.gemm_dtype);
-        l.buffer(quantised).placement = l.buffer(dy).placement;
-        emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {quantised});
-        dy = quantised;
-    }
+    if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4) dy = cast_gradient(n, n.out[0], dy, n.gemm_dtype);
     // The weight gradient's operands come first, so that a gather of the input runs under the input gradient.
     accumulate_weight(n, x, dy);
     const std::int32_t gathered = block->ops.empty() ? -1 : static_cast<std::int32_t>(block->ops.size()) - 1;
@@ -322,7 +327,9 @@ void Emitter::backward(const Node& n) {
         add_gradient(n.in[0], dx, true);
         break;
     }
-    case NodeKind::cast: add_gradient(n.in[0], dy, false); break;   // straight through
+    case NodeKind::cast:   // straight through; a copy for the backward pass alone has none
+        if (dy >= 0) add_gradient(n.in[0], dy, false);
+        break;
     case NodeKind::enter: backward_enter(n, dy); break;
     case NodeKind::exit:
         if (!n.along_seq) { add_gradient(n.in[0], dy, false); break; }

@@ -194,7 +194,8 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
         return true;
     }
     case NodeKind::combine: {
-        const BufferId dx = fresh_gradient(n.in[0]);
+        dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
+        const BufferId dx = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
         move_rows(n, {dy}, {dx}, true, n.name + ".adjoint");
         flush_weight_ops();
         add_gradient(n.in[0], dx, true);
@@ -217,7 +218,8 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
         return true;
     }
     case NodeKind::unpermute: {
-        const BufferId drows = fresh_gradient(n.in[0]);
+        dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
+        const BufferId drows = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
         emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, {dy, need(n.in[1])}, {drows});
         add_gradient(n.in[0], drows, true);
         return true;

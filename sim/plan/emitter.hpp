@@ -74,6 +74,7 @@ struct Emitter {
     BufferId input_of(ValueId v, bool recomputing);
     BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
     void backward_linear(const Node& n, BufferId dy);
+    BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);
     void backward_attention(const Node& n, BufferId dy);
     void backward_enter(const Node& n, BufferId dy);
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);

@@ -23,6 +23,7 @@ struct Value {
     Placement placement;
     bool parameter = false;
     bool expert = false;                    // its placement is over the experts' mesh
+    ValueId kept_as = -1;                   // the backward pass reads this other value in its place (a smaller copy)
     bool saved = false;                     // kept for the backward pass though its node is recomputed (a checkpoint)
 };
 
@@ -81,6 +82,7 @@ struct Node {
     bool fused = true;                      // one kernel, else the framework's eager sequence
     bool recompute = false;                 // its outputs are not saved for the backward pass
     bool along_seq = false;                 // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
+    DType gradient_dtype = DType::bf16;     // combine, unpermute: of the rows' gradient on its way to the experts
     double dropout = 0;
     bool keeps_precision = false;           // linear: stays in 16 bits where the others go lower (a router)
     bool dispatches_tokens = false;         // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive

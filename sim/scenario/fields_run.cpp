@@ -173,6 +173,10 @@ const Fields& runtime_fields() {
               "the last op of a checkpointed layer is not recomputed"},
         Field{"fp8_recipe", TextSlot{[](Scenario& s) { return &s.runtime.fp8_recipe; }}, "how 8-bit and 4-bit scales are found"}.one_of(
             {"delayed", "current", "blockwise", "mxfp8", "nvfp4"}),
+        Field{"fp8_activation_input", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_activation_input; }},
+              "an MLP's activation keeps its input in 8 bits for the backward pass (Megatron's activation-func-fp8-input-store)"},
+        Field{"fp8_dispatch", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_dispatch; }},
+              "tokens go to their experts in the linears' 8 bits, and so do the gradients of what they bring back (DeepSeek-V3)"},
         Field{"token_dispatcher", TextSlot{[](Scenario& s) { return &s.runtime.token_dispatcher; }}, "how tokens reach experts"}.one_of(
             {"alltoall", "allgather", "deepep", "hybridep"}),
         Field{"permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }}, "tokens are permuted in one kernel"},

@@ -37,6 +37,9 @@ void note_without_effect(Reading& reading) {
     note("/runtime/fp8_recipe",
          sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4,
          "precision has 16 bits or more");
+    const bool low = sc.training.precision == DType::fp8 || sc.training.precision == DType::mxfp8 || sc.training.precision == DType::nvfp4;
+    note("/runtime/fp8_dispatch", sc.runtime.fp8_dispatch && (!low || !sc.model.moe), low ? "the model has no experts" : "precision has 16 bits or more");
+    note("/runtime/fp8_activation_input", sc.runtime.fp8_activation_input && s.recompute == RecomputeKind::full, "the input is recomputed");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");

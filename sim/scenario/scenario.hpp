@@ -120,6 +120,8 @@ struct Runtime {
     bool fused_softmax = true, fused_loss = true, fused_norm = true, fused_optimizer = true, fused_weight_gradient_accumulation = true;
     bool launch_blocking = false, recompute_early_stop = false;
     std::string fp8_recipe = "delayed";            // delayed current blockwise mxfp8 nvfp4
+    bool fp8_activation_input = false;             // an MLP's activation keeps its input in 8 bits for the backward pass
+    bool fp8_dispatch = false;                     // tokens go to their experts in 8 bits, and so do gradients of what they bring back
     std::string token_dispatcher = "alltoall";
     bool permute_fusion = false;
     bool cuda_graphs = false;

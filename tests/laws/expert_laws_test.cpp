@@ -1,6 +1,7 @@
 // Do experts hold, send and wait for what theory says? Bytes of dispatch and combine, (e-1)/e of them over the wire, parameters and
 // states per rank, the same work however it is split, the slowest rank's pace.
 #include "tests/laws/mixture.hpp"
+#include "tests/laws/scenarios.hpp"
 
 #include "sim/cost/collectives.hpp"
 #include "sim/model/expert_load.hpp"
@@ -8,6 +9,8 @@
 #include "sim/scenario/parameters.hpp"
 
 #include <cmath>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -158,6 +161,60 @@ TEST(Experts, ProbabilitiesNeedNoOutputOfTheExperts) {
             for (const auto& [name, c] : columns) sum += c;
             EXPECT_EQ(sum, m.hidden + 2 * m.ffn + (again ? 0 : m.ffn)) << dispatcher;
         }
+}
+
+// In 8 bits half of a 16-bit row goes to the experts, forward and as the gradient of what comes back; what comes back is 16 bits.
+TEST(Experts, LowDispatchHalvesWhatGoesToTheExperts) {
+    for (const char* dispatcher : {"alltoall", "deepep"}) {
+        std::map<std::string, std::int64_t> bytes[2];
+        for (const bool low : {false, true}) {
+            Mixture m;
+            m.dp = m.ep = 4, m.dispatcher = dispatcher;
+            const Plan plan = lower(m.make({"training.precision=fp8", fmt::format("runtime.fp8_dispatch={}", low)}));
+            EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+            each_op(plan, 0, [&](const Block&, const Op& op) {
+                if (const auto* c = std::get_if<Collective>(&op.work); c && c->kind == CollectiveKind::all_to_all) bytes[low][op.name] = c->bytes.count;
+            });
+        }
+        ASSERT_EQ(bytes[0].size(), 4u * 4u);
+        const Mixture m;
+        const std::int64_t rows = m.micro_batch * m.sequence * m.top_k;
+        for (const auto& [name, whole] : bytes[0]) {
+            const bool to_experts = name.ends_with("dispatch") || name.ends_with("combine.adjoint");
+            EXPECT_EQ(bytes[1][name], whole - (to_experts ? rows * m.hidden : 0)) << name;
+        }
+    }
+}
+
+// The input of an activation kept in 8 bits is all of it that outlives the forward pass.
+TEST(Experts, AnActivationsInputIsKeptLow) {
+    for (const char* again : {"", R"(, "recompute": ["activation"])"}) {
+        Mixture m;
+        m.strategy = again;
+        const Plan plan = lower(m.make({"runtime.fp8_activation_input=true"}));
+        EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+        int kept = 0;
+        for (const Buffer& b : plan.buffers) {
+            if (b.name.ends_with("expert_fc1")) { EXPECT_EQ(b.scope, Scope::action) << b.name; }
+            if (!b.name.ends_with("expert_fc1.kept")) continue;
+            ++kept;
+            EXPECT_EQ(b.scope, Scope::microbatch);
+            EXPECT_EQ(b.bytes.count, static_cast<std::int64_t>(m.micro_batch) * m.sequence * m.top_k * 2 * m.ffn);
+        }
+        EXPECT_EQ(kept, m.layers);
+    }
+}
+
+// DeepSeek-V3 as its report describes it fits, and takes about what its authors measured: 19.926 s a step (arXiv:2505.09343, table 4), which
+// agrees with 2.664 M H800 hours for 14.8 T tokens in steps of 15,360 x 4,096 (arXiv:2412.19437).
+TEST(Experts, DeepSeekV3FitsAndTakesWhatItsAuthorsReport) {
+    std::ifstream file(ORRERY_SOURCE_DIR "/scenarios/deepseek-v3-2048-h800.json");
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const Report report = predict(scenario(text)).report;
+    const double measured = 19.926, from_hours = 2.664e6 * 3600 / 2048 / (14.8e12 / (15360.0 * 4096));
+    EXPECT_NEAR(from_hours, measured, 0.01 * measured);
+    EXPECT_TRUE(report.memory.fits);
+    EXPECT_NEAR(report.step_time_s, measured, 0.1 * measured);
 }
 
 // The gradient of a row's probability is read from where the activation's is: one op makes both, and it goes back with the rows.

@@ -35,8 +35,10 @@ struct Mixture {
             cluster.empty() ? fmt::format(R"({{"preset": "dgx-h100", "nodes": {}, "devices_per_node": {}}})", (world() + per_node - 1) / per_node, per_node) : cluster,
             global_batch, micro_batch, sequence, dp, tp, tp > 1 ? "true" : "false", cp, pp, pp > 1 ? "1f1b" : "none", ep, etp, zero, strategy, dispatcher);
     }
-    Scenario make() const {
-        ParseResult parsed = parse_scenario(text(), {});
+    Scenario make(const std::vector<std::string>& overrides = {}) const {
+        ParseOptions options;
+        options.overrides = overrides;
+        ParseResult parsed = parse_scenario(text(), options);
         EXPECT_TRUE(parsed.scenario.has_value()) << to_text(parsed.problems) << text();
         return parsed.scenario.value_or(Scenario{});
     }

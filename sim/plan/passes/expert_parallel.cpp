@@ -72,6 +72,7 @@ struct Folding {
         n.unit = at.unit;
         n.in = std::move(in);
         n.out = {out};
+        n.gradient_dtype = at.gradient_dtype;
         n.dispatches_tokens = tokens_travel;
         return n;
     }

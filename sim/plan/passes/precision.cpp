@@ -1,5 +1,6 @@
 // 8-bit and 4-bit precision (Transformer Engine's way): the linears of the layers run in it, their inputs are cast before them and
-// saved cast; embedding, head, norms and attention stay in bf16. A norm that feeds a linear writes the cast value itself.
+// saved cast; embedding, head, norms and attention stay in bf16. A norm that feeds a linear writes the cast value itself; tokens are
+// cast before they go to their experts, where the runtime does so. What an activation keeps may be low in any precision.
 //
 // After it: every linear's gemm_dtype is final, and its input has that dtype.
 #include "sim/plan/passes/passes.hpp"
@@ -22,45 +23,90 @@ bool read_low_only(const Graph& g, ValueId v) {
     return true;
 }
 
+Node cast_node(const Node& at, const std::string& name, ValueId in, ValueId out) {
+    Node c;
+    c.kind = NodeKind::cast;
+    c.name = name;
+    c.layer = at.layer;
+    c.unit = at.unit;
+    c.in = {in};
+    c.out = {out};
+    c.fused = at.fused;
+    return c;
+}
+
+ValueId low_copy(Graph& g, ValueId x, const std::string& suffix, DType low) {
+    Value copy = g.value(x);
+    copy.name += suffix;
+    copy.dtype = low;
+    return g.add(std::move(copy));
+}
+
+// What brings tokens to their experts does not mind their dtype: they are cast before they travel (DeepSeek-V3, arXiv:2412.19437, section
+// 3.3.2). x: the experts' input, low from here on; false: it is not what a dispatch or permutation brings.
+bool cast_before_dispatch(Graph& g, std::vector<Node>& nodes, ValueId x, DType low) {
+    std::int32_t first = -1;
+    const auto brings = [&](std::int32_t i) { return i >= 0 && (nodes[static_cast<std::size_t>(i)].kind == NodeKind::dispatch || nodes[static_cast<std::size_t>(i)].kind == NodeKind::permute); };
+    for (std::int32_t i = producer_of(nodes, x); brings(i); i = producer_of(nodes, nodes[static_cast<std::size_t>(i)].in[0])) {
+        first = i;
+        g.value(nodes[static_cast<std::size_t>(i)].out[0]).dtype = low;
+    }
+    if (first < 0) return false;
+    Node& mover = nodes[static_cast<std::size_t>(first)];
+    const ValueId source = mover.in[0], out = low_copy(g, source, ".cast", low);
+    const Node cast = cast_node(mover, mover.name + ".cast", source, out);
+    mover.in[0] = out;
+    nodes.insert(nodes.begin() + first, cast);
+    return true;
+}
+
+// Beside each activation, a copy of its input in 8 bits, which is all the backward pass reads.
+void keep_activation_inputs_low(Graph& g) {
+    std::vector<Node> nodes;
+    for (Node& n : g.nodes) {
+        nodes.push_back(n);
+        if (n.kind != NodeKind::activation) continue;
+        const ValueId x = n.in[0], copy = low_copy(g, x, ".kept", DType::fp8);
+        g.value(x).kept_as = copy;
+        nodes.push_back(cast_node(n, n.name + ".keep", x, copy));
+    }
+    g.nodes = std::move(nodes);
+}
+
+void run_linears_low(Graph& g, const Runtime& runtime, DType low) {
+    std::vector<Node> nodes;
+    for (Node& n : g.nodes) {
+        if (runtime.fp8_dispatch && (n.kind == NodeKind::combine || n.kind == NodeKind::unpermute)) n.gradient_dtype = low;
+        if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision) { nodes.push_back(n); continue; }
+        n.gemm_dtype = low;
+        const ValueId x = n.in[0];
+        const std::int32_t enter = producer_of(nodes, x);
+        const bool entered = enter >= 0 && nodes[static_cast<std::size_t>(enter)].kind == NodeKind::enter;
+        const ValueId source = entered ? nodes[static_cast<std::size_t>(enter)].in[0] : x;
+        const std::int32_t norm = producer_of(nodes, source);
+        if (g.value(x).dtype == low) { nodes.push_back(n); continue; }
+        if (norm >= 0 && nodes[static_cast<std::size_t>(norm)].kind == NodeKind::norm && nodes[static_cast<std::size_t>(norm)].fused && read_low_only(g, source)) {
+            g.value(source).dtype = low;
+            g.value(x).dtype = low;
+            nodes.push_back(n);
+            continue;
+        }
+        if (runtime.fp8_dispatch && cast_before_dispatch(g, nodes, x, low)) { nodes.push_back(n); continue; }
+        n.in[0] = low_copy(g, x, ".cast", low);
+        nodes.push_back(cast_node(n, n.name + ".cast", x, n.in[0]));
+        nodes.push_back(n);
+    }
+    g.nodes = std::move(nodes);
+}
+
 } // namespace
 
 void precision(Lowering& l) {
+    const Runtime& runtime = l.scenario.runtime;
     const DType low = l.scenario.training.precision;
-    if (low != DType::fp8 && low != DType::mxfp8 && low != DType::nvfp4) return;
     for (Graph& g : l.graphs) {
-        std::vector<Node> nodes;
-        for (Node& n : g.nodes) {
-            if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision) { nodes.push_back(n); continue; }
-            n.gemm_dtype = low;
-            ValueId x = n.in[0];
-            const std::int32_t enter = producer_of(nodes, x);
-            const bool entered = enter >= 0 && nodes[static_cast<std::size_t>(enter)].kind == NodeKind::enter;
-            const ValueId source = entered ? nodes[static_cast<std::size_t>(enter)].in[0] : x;
-            const std::int32_t norm = producer_of(nodes, source);
-            if (g.value(x).dtype == low) { nodes.push_back(n); continue; }
-            if (norm >= 0 && nodes[static_cast<std::size_t>(norm)].kind == NodeKind::norm && nodes[static_cast<std::size_t>(norm)].fused && read_low_only(g, source)) {
-                g.value(source).dtype = low;
-                g.value(x).dtype = low;
-                nodes.push_back(n);
-                continue;
-            }
-            Value cast = g.value(x);
-            cast.name += ".cast";
-            cast.dtype = low;
-            const ValueId out = g.add(std::move(cast));
-            Node c;
-            c.kind = NodeKind::cast;
-            c.name = n.name + ".cast";
-            c.layer = n.layer;
-            c.unit = n.unit;
-            c.in = {x};
-            c.out = {out};
-            c.fused = n.fused;
-            nodes.push_back(c);
-            n.in[0] = out;
-            nodes.push_back(n);
-        }
-        g.nodes = std::move(nodes);
+        if (low == DType::fp8 || low == DType::mxfp8 || low == DType::nvfp4) run_linears_low(g, runtime, low);
+        if (runtime.fp8_activation_input && l.scenario.strategy.recompute != RecomputeKind::full) keep_activation_inputs_low(g);
     }
 }
 

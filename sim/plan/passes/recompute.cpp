@@ -1,6 +1,6 @@
 // Activation recomputation: marks the nodes whose outputs the backward pass makes again instead of reading them saved.
 // none; selective: the core of attention (Korthikanti et al.), or PyTorch's policy by op where fully_shard is; full: whole layers, their
-// inputs kept; or a list of op kinds.
+// inputs kept; or a list of op kinds ("latent": what latent attention unfolds; Megatron's mla_up_proj), with the casts of their results.
 // recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th layer.
 //
 // After it: Node::recompute is set, and the last value of a fully recomputed layer is marked saved (the next layer's checkpoint).
@@ -87,6 +87,13 @@ void mark_recompute(Lowering& l) {
         for (Graph& g : l.graphs)
             for (Node& n : g.nodes)
                 if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention)) g.value(n.out[0]).saved = true;
+    // A cast of what is made again is made again with it: kept, it would take the place of what is not.
+    if (st.recompute == RecomputeKind::list)
+        for (Graph& g : l.graphs)
+            for (Node& n : g.nodes)
+                if (n.kind == NodeKind::cast && n.layer >= 0)
+                    for (const Node& made : g.nodes)
+                        if (made.recompute && made.unit == n.unit && made.out[0] == n.in[0] && !g.value(made.out[0]).saved) n.recompute = true;
 }
 
 } // namespace orrery
