@@ -25,7 +25,7 @@ struct View {
 
     View(const TrackStore& store, const Track& t)
         : spans(store.trace->lanes[at(t.lane)].spans.data()), order(t.order.empty() ? nullptr : t.order.data()), first(t.first),
-          count(size(t)), samples(t.samples.data()), cells(t.cells.data()), width(t.kinds.size() + 1), last_cell(t.cells.size() - 2),
+          count(slice_count(t)), samples(t.samples.data()), cells(t.cells.data()), width(t.kinds.size() + 1), last_cell(t.cells.size() - 2),
           sample_count(t.samples.size() / width), begin(t.begin), end(t.end), cell(t.cell), op_kinds(store.op_kinds.data()),
           slot(t.slot.data()) {}
 

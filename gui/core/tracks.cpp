@@ -42,7 +42,7 @@ void split_overlaps(const std::vector<Span>& spans, Track whole, std::vector<Tra
 
 void number_kinds(const TrackStore& store, Track& t) {
     std::array<bool, slice_kind_count> seen{};
-    for (std::int32_t i = 0; i < size(t); ++i) seen[at(static_cast<int>(kind(store, t, i)))] = true;
+    for (std::int32_t i = 0; i < slice_count(t); ++i) seen[at(static_cast<int>(kind(store, t, i)))] = true;
     t.slot.fill(-1);
     for (int k = 0; k < slice_kind_count; ++k) {
         if (!seen[at(k)]) continue;
@@ -52,7 +52,7 @@ void number_kinds(const TrackStore& store, Track& t) {
 }
 
 void sample(const TrackStore& store, Track& t) {
-    const std::int32_t n = size(t);
+    const std::int32_t n = slice_count(t);
     const std::size_t kinds = t.kinds.size(), width = kinds + 1, count = at((n + sample_step - 1) / sample_step);
     t.begin = slice(store, t, 0).begin.ps;
     t.end = slice(store, t, n - 1).end.ps;
@@ -77,6 +77,25 @@ void sample(const TrackStore& store, Track& t) {
     }
 }
 
+// Waits in between end a stretch only where they are longer than a twentieth of it.
+void stretch(const TrackStore& store, Track& t) {
+    for (std::int32_t i = 0; i < slice_count(t); ++i) {
+        const Span& s = slice(store, t, i);
+        const SliceKind k = kind(store, t, i);
+        if (s.microbatch < 0 || is_waiting(k)) continue;
+        if (!t.stretches.empty()) {
+            Stretch& last = t.stretches.back();
+            const std::int64_t gap = s.begin.ps - last.end;
+            if (last.microbatch == s.microbatch && last.kind == k && gap * 20 <= last.end - last.begin) {
+                last.end = s.end.ps;
+                continue;
+            }
+        }
+        t.stretches.push_back({s.begin.ps, s.end.ps, s.microbatch, k});
+    }
+    t.stretches.shrink_to_fit();
+}
+
 } // namespace
 
 TrackStore tracks_of(const Trace& trace) {
@@ -98,11 +117,12 @@ TrackStore tracks_of(const Trace& trace) {
     QtConcurrent::blockingMap(store.tracks, [&](Track& t) {
         number_kinds(store, t);
         sample(store, t);
+        stretch(store, t);
     });
     return store;
 }
 
-std::int32_t size(const Track& t) { return t.order.empty() ? t.count : static_cast<std::int32_t>(t.order.size()); }
+std::int32_t slice_count(const Track& t) { return t.order.empty() ? t.count : static_cast<std::int32_t>(t.order.size()); }
 std::int32_t span_index(const Track& t, std::int32_t i) { return t.order.empty() ? t.first + i : t.order[at(i)]; }
 
 const Span& slice(const TrackStore& store, const Track& t, std::int32_t i) {
@@ -113,7 +133,7 @@ SliceKind kind(const TrackStore& store, const Track& t, std::int32_t i) { return
 
 std::int64_t bytes_held(const TrackStore& store) {
     std::size_t n = store.op_kinds.size() + sizeof(Track) * store.tracks.size();
-    for (const Track& t : store.tracks) n += t.order.size() * 4 + t.samples.size() * 8 + t.cells.size() * 4;
+    for (const Track& t : store.tracks) n += t.order.size() * 4 + t.samples.size() * 8 + t.cells.size() * 4 + t.stretches.size() * sizeof(Stretch);
     return static_cast<std::int64_t>(n);
 }
 

@@ -12,6 +12,13 @@
 
 namespace orrery {
 
+// Slices in a row that work on one microbatch in one direction: what "F3" stands for.
+struct Stretch {
+    std::int64_t begin = 0, end = 0;
+    std::int32_t microbatch = -1;
+    SliceKind kind = SliceKind::other;
+};
+
 struct Track {
     std::int32_t lane = 0;
     std::int16_t queue = 0;
@@ -27,6 +34,8 @@ struct Track {
     std::vector<std::int64_t> samples;
     std::vector<std::uint32_t> cells;
     std::int64_t cell = 1;
+
+    std::vector<Stretch> stretches;         // in order of time
 };
 
 // Refers to the trace it was made of.
@@ -38,7 +47,7 @@ struct TrackStore {
 
 TrackStore tracks_of(const Trace& trace);   // on all cores
 
-std::int32_t size(const Track& track);
+std::int32_t slice_count(const Track& track);
 std::int32_t span_index(const Track& track, std::int32_t slice);            // in Lane::spans
 const Span& slice(const TrackStore& store, const Track& track, std::int32_t index);
 SliceKind kind(const TrackStore& store, const Track& track, std::int32_t index);

@@ -13,7 +13,7 @@ namespace {
 // Nothing clever: each slice's part of [begin, end).
 KindTimes brute_force(const TrackStore& store, const Track& t, std::int64_t begin, std::int64_t end) {
     KindTimes out{};
-    for (std::int32_t i = 0; i < size(t); ++i) {
+    for (std::int32_t i = 0; i < slice_count(t); ++i) {
         const Span& s = slice(store, t, i);
         const std::int64_t part = std::min(s.end.ps, end) - std::max(s.begin.ps, begin);
         if (part > 0) out[static_cast<std::size_t>(kind(store, t, i))] += part;
@@ -88,7 +88,7 @@ class TracksTest : public QObject {
         const Trace trace = bursts();
         const TrackStore store = tracks_of(trace);
         const Track& t = store.tracks[0];
-        for (std::int32_t i = 0; i < size(t); i += 7) {
+        for (std::int32_t i = 0; i < slice_count(t); i += 7) {
             const Span& s = slice(store, t, i);
             if (s.end == s.begin) continue;
             QCOMPARE(slice_at(store, t, s.begin.ps), i);
@@ -110,8 +110,8 @@ class TracksTest : public QObject {
         QCOMPARE(store.tracks.size(), std::size_t(3));
         std::int32_t slices = 0;
         for (const Track& t : store.tracks) {
-            slices += size(t);
-            for (std::int32_t i = 1; i < size(t); ++i) QVERIFY(slice(store, t, i).begin >= slice(store, t, i - 1).end);
+            slices += slice_count(t);
+            for (std::int32_t i = 1; i < slice_count(t); ++i) QVERIFY(slice(store, t, i).begin >= slice(store, t, i - 1).end);
         }
         QCOMPARE(slices, 10);
         for (std::int32_t i = 0; i < 10; ++i) {

@@ -1,0 +1,136 @@
+#include "gui/core/frame.hpp"
+
+#include "gui/core/queries.hpp"
+
+#include <QFontMetricsF>
+#include <QPainter>
+#include <QtConcurrent/QtConcurrentMap>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+
+namespace {
+
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+constexpr double narrowest_label = 14, narrowest_name = 46, narrowest_edge = 5;
+
+// Times to logical pixels of the picture.
+struct Scale {
+    double begin, factor;
+    double x(std::int64_t t) const { return (static_cast<double>(t) - begin) * factor; }
+};
+
+// All slices and stretches of other microbatches behind a veil of background.
+void veil(QPainter& p, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
+    QColor pale = r.background;
+    pale.setAlpha(200);
+    const auto visible = [&](const Stretch& s) { return s.end <= r.range.begin; };
+    auto s = std::partition_point(t.stretches.begin(), t.stretches.end(), visible);
+    double from = 0;
+    for (; s != t.stretches.end() && s->begin < r.range.end; ++s) {
+        if (s->microbatch != r.microbatch) continue;
+        const double x = std::max(from, scale.x(s->begin));
+        p.fillRect(QRectF(from, y, x - from, r.row_height), pale);
+        from = std::max(from, scale.x(s->end));
+    }
+    if (from < r.width) p.fillRect(QRectF(from, y, r.width - from, r.row_height), pale);
+}
+
+void label(QPainter& p, const QFontMetricsF& metrics, const QString& text, double left, double right, int y, int height, const QColor& ink) {
+    const QString fits = metrics.elidedText(text, Qt::ElideRight, right - left - 4);
+    if (fits.size() < 2 && fits != text) return;
+    p.setPen(ink);
+    p.drawText(QRectF(left + 2, y, right - left - 4, height), Qt::AlignCenter | Qt::TextSingleLine, fits);
+}
+
+// F, B and W with the number of the microbatch, on what is wide enough.
+void label_stretches(QPainter& p, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
+    const QFontMetricsF metrics(p.font());
+    const auto visible = [&](const Stretch& s) { return s.end <= r.range.begin; };
+    const auto first = std::partition_point(t.stretches.begin(), t.stretches.end(), visible);
+    const auto last = std::partition_point(first, t.stretches.end(), [&](const Stretch& s) { return s.begin < r.range.end; });
+    if (static_cast<double>(last - first) * narrowest_edge > r.width * 2.0) return;
+    for (auto s = first; s != last; ++s) {
+        const double left = std::max(0.0, scale.x(s->begin)), right = std::min<double>(r.width, scale.x(s->end));
+        if (right - left < narrowest_edge) continue;
+        p.fillRect(QRectF(scale.x(s->begin), y, 1, r.row_height), r.lines);
+        if (right - left < narrowest_label) continue;
+        const char* letter = s->kind == SliceKind::forward ? "F" : s->kind == SliceKind::backward_input ? "B"
+                           : s->kind == SliceKind::backward_weight ? "W" : s->kind == SliceKind::recompute ? "R" : "";
+        QString text = QString::number(s->microbatch);
+        if (metrics.horizontalAdvance(text) + 12 < right - left) text.prepend(letter);
+        label(p, metrics, text, left, right, y, r.row_height, ink_on(colour(s->kind, r.dark)));
+    }
+}
+
+// Names, where slices are wide. False: they are not.
+bool label_slices(QPainter& p, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
+    const std::int32_t from = std::max(0, last_begun(store, t, r.range.begin)), to = last_begun(store, t, r.range.end - 1);
+    if (to < from || (to - from + 1) * narrowest_edge > r.width) return false;
+    const QFontMetricsF metrics(p.font());
+    bool named = false;
+    for (std::int32_t i = from; i <= to; ++i) {
+        const Span& s = slice(store, t, i);
+        const double left = std::max(0.0, scale.x(s.begin.ps)), right = std::min<double>(r.width, scale.x(s.end.ps));
+        if (right - left < narrowest_edge) continue;
+        p.fillRect(QRectF(scale.x(s.begin.ps), y, 1, r.row_height), r.lines);
+        if (right - left < narrowest_name) continue;
+        const SliceKind k = kind_of(s, store.op_kinds);
+        QString text = title(*store.trace, s);
+        if (s.microbatch >= 0) text += QString("  %1").arg(s.microbatch);
+        // On a pattern a plate keeps the words readable.
+        if (pattern(k) != Pattern::solid) {
+            const double wide = std::min(right - left - 4, metrics.horizontalAdvance(text) + 6);
+            p.fillRect(QRectF((left + right - wide) / 2, y + 1, wide, r.row_height - 2), r.background);
+            label(p, metrics, text, left, right, y, r.row_height, ink_on(r.background));
+        } else {
+            label(p, metrics, text, left, right, y, r.row_height, ink_on(colour(k, r.dark)));
+        }
+        named = true;
+    }
+    return named;
+}
+
+} // namespace
+
+QColor ink_on(const QColor& c) {
+    const double light = 0.299 * c.red() + 0.587 * c.green() + 0.114 * c.blue();
+    return light > 127 ? QColor(Qt::black) : QColor(Qt::white);
+}
+
+QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const FrameRequest& r) {
+    const int width = static_cast<int>(std::ceil(r.width * r.ratio)), height = static_cast<int>(std::ceil(r.height * r.ratio));
+    QImage image(std::max(1, width), std::max(1, height), QImage::Format_RGB32);
+    image.fill(r.background);
+    if (r.range.length() <= 0 || width < 1) return image;
+    const Tiles look = tiles(r.dark, r.background.rgb(), std::max(1, static_cast<int>(r.ratio)));
+    const Columns columns{r.range.begin, r.range.end, width};
+    image.bits();   // detached here, not by every thread
+    const auto paint_row = [&](const FrameRow& place) {
+        const Row& row = rows[at(place.row)];
+        if (row.tracks.empty()) return;
+        // Edges in device pixels, so that rows neither touch nor drift apart at a ratio like 1.25.
+        const int top = std::max(0, static_cast<int>(std::lround((place.y + 1) * r.ratio)));
+        const int bottom = std::min(height, static_cast<int>(std::lround((place.y + r.row_height) * r.ratio)));
+        if (bottom <= top) return;
+        paint(image, {0, top, bottom - top}, column_times(store, row.tracks, columns), columns, look);
+    };
+    QtConcurrent::blockingMap(r.rows, paint_row);
+    image.setDevicePixelRatio(r.ratio);
+    QPainter p(&image);
+    p.setFont(r.font);
+    const Scale scale{static_cast<double>(r.range.begin), r.width / static_cast<double>(r.range.length())};
+    for (const FrameRow& place : r.rows) {
+        const Row& row = rows[at(place.row)];
+        for (std::int32_t t : row.tracks)
+            if (r.microbatch >= 0 && row.tracks.size() == 1) veil(p, store.tracks[at(t)], r, scale, place.y);
+        if (row.tracks.size() != 1) continue;
+        const Track& track = store.tracks[at(row.tracks[0])];
+        if (!label_slices(p, store, track, r, scale, place.y)) label_stretches(p, track, r, scale, place.y);
+    }
+    return image;
+}
+
+} // namespace orrery
