@@ -1,6 +1,7 @@
 // Activations and their adjoints. gelu is the tanh form (GPT-2, Megatron). Gated ones read columns 2i (gate) and 2i+1.
 #include "exec/kernels/pointwise.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery {
@@ -29,6 +30,23 @@ template <class T> struct Silu {
     }
 };
 
+// Of experts, a row's result is times its probability p: da = p dy, and dp = dy f(x).
+template <class T> struct Weights {
+    const T* p = nullptr;
+    T* dp = nullptr;
+    std::int64_t cols = 1;
+    T at(std::int64_t i) const { return p ? p[i / cols] : T(1); }
+    void add(std::int64_t i, T x) const { if (dp) dp[i / cols] += x; }
+};
+
+template <class T> Weights<T> weights(const Call& c, bool forward) {
+    const std::size_t at = forward ? 1 : 2;
+    if (c.in.size() <= at) return {};
+    Weights<T> w{c.input<T>(at), forward ? nullptr : c.output<T>(1), columns(forward ? c.written(0) : c.read(0))};
+    if (w.dp) std::fill_n(w.dp, elements(c.written(1)), T(0));
+    return w;
+}
+
 template <class T, class F> void plain(const Call& c, bool forward) {
     const std::int64_t n = elements(c.written(0));
     T* const out = c.output<T>(0);
@@ -40,12 +58,14 @@ template <class T, class F> void gated(const Call& c, bool forward) {
     const std::int64_t n = elements(forward ? c.written(0) : c.read(0));
     T* const out = c.output<T>(0);
     const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
+    const Weights<T> weight = weights<T>(c, forward);
     for (std::int64_t i = 0; i < n; ++i) {
         const T gate = x[2 * i], up = x[2 * i + 1];
         if (forward) {
-            out[i] = F::value(gate) * up;
+            out[i] = F::value(gate) * up * weight.at(i);
         } else {
-            const T d = dy[i];
+            const T d = dy[i] * weight.at(i);
+            weight.add(i, dy[i] * F::value(gate) * up);
             out[2 * i] = d * F::slope(gate) * up;
             out[2 * i + 1] = d * F::value(gate);
         }

@@ -18,23 +18,7 @@ namespace {
 
 constexpr std::int64_t query_block = 64;
 
-struct Row { std::int64_t row, position; };
-
-// Rows of each sequence in the order of their positions.
-std::vector<std::vector<Row>> by_sequence(const std::vector<Token>& tokens, std::int64_t sequences) {
-    std::vector<std::vector<Row>> rows(static_cast<std::size_t>(sequences));
-    for (std::size_t i = 0; i < tokens.size(); ++i) rows[static_cast<std::size_t>(tokens[i].sequence)].push_back({static_cast<std::int64_t>(i), tokens[i].position});
-    for (auto& list : rows) std::sort(list.begin(), list.end(), [](const Row& a, const Row& b) { return a.position < b.position; });
-    return rows;
-}
-
-std::vector<Token> keys_of(const Attention& w, const KernelContext& c, const Buffer& keys, std::int64_t rows) {
-    if (w.behind == 0) return tokens_of(c, keys, rows);
-    const int ranks = c.facts.context_ranks, from = (c.at[static_cast<std::size_t>(Axis::cp)] - w.behind + ranks) % ranks;
-    std::vector<Token> tokens;
-    for (std::int64_t i = 0; i < rows; ++i) tokens.push_back(token_of(c.facts, from, i));
-    return tokens;
-}
+using Row = TokenRow;
 
 template <class T> void collect(const T* from, std::int64_t stride, std::span<const Row> rows, std::int64_t dim, T* to) {
     for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(from + rows[i].row * stride, dim, to + static_cast<std::int64_t>(i) * dim);
@@ -57,8 +41,8 @@ template <class T> struct Problem {
     Problem(const Attention& work, const Call& call, std::span<const Operand> parts)
         : w(work), c(call.context), mask{c.facts.causal, c.facts.window}, dropout(dropout_at(c, "attention", call.op.layer)),
           in(heads_in<T>(parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim})) {
-        queries = by_sequence(tokens_of(c, *parts.front().buffer, in.rows), c.facts.micro_batch);
-        keys = by_sequence(keys_of(w, c, *parts.back().buffer, in.kv_rows), c.facts.micro_batch);
+        queries = rows_by_sequence(tokens_of(c, *parts.front().buffer, in.rows), c.facts.micro_batch);
+        keys = rows_by_sequence(tokens_met(c, *parts.back().buffer, in.kv_rows, w.behind), c.facts.micro_batch);
         const std::int64_t of_rank = heads_of_rank(c).heads;
         first_head = c.at[static_cast<std::size_t>(Axis::tp)] * of_rank;
         if (w.heads < of_rank) first_head += c.at[static_cast<std::size_t>(Axis::cp)] * w.heads;   // heads for tokens

@@ -34,6 +34,8 @@ template <class T> void run(const Norm& w, const Call& c);
 template <class T> void run(const Pointwise& w, const Call& c);
 template <class T> void run(const Embedding& w, const Call& c);
 template <class T> void run(const CrossEntropy& w, const Call& c);
+template <class T> void run(const Router& w, const Call& c);
+template <class T> void run(const Permute& w, const Call& c);
 template <class T> void run(const OptimizerStep& w, const Call& c);
 template <class T> void run(const GradientNorm& w, const Call& c);
 

@@ -30,6 +30,7 @@ struct KernelFacts {
     double mtp_weight = 0.3;                   // of the further tokens' loss, over their number (DeepSeek-V3, arXiv:2412.19437, 4.2)
     int mtp_layers = 0;
     MoeSpec moe;                               // experts == 0: none
+    bool forced_routing = false;               // by position, evenly: token p goes to experts p k + i, i < k (for tests of parity)
     double auxiliary_weight = 1e-2;            // of the load-balancing loss (Switch, arXiv:2101.03961)
     OptimizerFacts optimizer;
     std::uint64_t seed = 0;

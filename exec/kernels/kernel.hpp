@@ -23,10 +23,15 @@
 //                    dropout x -> y, mask; dy, mask -> dx;  bias_dropout_add branch, x[, bias] -> y[, mask]; dy, mask -> dbranch
 //                    add a, b -> sum (b a table of positions: by position);  merge o, lse, o, lse -> o, lse
 //                    rope: packed -> packed or parts; latent: q, kv, key -> packed or parts; backward the other way
+//                    of experts: activation f, p -> a; dy, f, p -> df, dp;  scale x, p -> y; dy, x, p -> dx, dp;  bias x, p, b -> y;
+//                    dy, b -> dp; dy, p, g -> g;  add of three: dscores, scores, counts -> dscores plus the balancing loss's
 //                    scale (clipping): norm^2, g.. -> factor, g..;  cast, copy (list or one -> list or one);  zero -> list
 //   Embedding        fwd tokens, table -> x      dw: tokens, dy, g -> g
 //   CrossEntropy     maximum: logits -> max   sums: logits, max, labels -> e, (sum, target)[, log-softmax]   loss: (sum, target) -> loss
 //                    gradient: e, (sum, target), labels[, ..] -> dlogits[, fp32]
+//   Router           logits[, bias] -> scores (of all), map, counts      bwd: dscores, scores, map[, g] -> dlogits[, g]
+//   Permute          gather: x, map, scores -> rows, p;  dy, map -> drows      scatter: rows, map -> y;  drows, dp, map, scores -> dx, dscores
+//                    sort: lists to lists.  A linear of experts, its bias too, reads counts last where they may differ
 //   GradientNorm     g.. -> sum of squares     OptimizerStep  g..[, factor], [master,] moments -> w.., [master,] moments
 #pragma once
 

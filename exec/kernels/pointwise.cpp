@@ -1,6 +1,7 @@
 #include "exec/kernels/pointwise.hpp"
 
 #include "exec/kernels/dropout.hpp"
+#include "exec/kernels/rows.hpp"
 #include "exec/kernels/tokens.hpp"
 
 #include <algorithm>
@@ -78,10 +79,21 @@ template <class T, class F> void each_position(const Call& c, const Buffer& rows
     for (std::size_t r = 0; r < tokens.size(); ++r) f(static_cast<std::int64_t>(r) * cols, tokens[r].position * cols);
 }
 
+// dscores, scores, counts -> dscores: plus the gradient of the load-balancing loss (Switch, arXiv:2101.03961, 2.2), alpha E sum f_e P_e with
+// f_e the share of the rows and P_e the mean score of expert e among this microbatch's tokens of this rank.
+template <class T> void balance(const Call& c) {
+    const KernelFacts& f = c.context.facts;
+    const std::int64_t experts = columns(c.read(0)), tokens = elements(c.read(0)) / experts;
+    const std::int64_t* counts = c.input<std::int64_t>(2);
+    const double rows = static_cast<double>(tokens * f.moe.top_k), scale = f.auxiliary_weight * static_cast<double>(experts) / static_cast<double>(f.loss_tokens);
+    for (std::int64_t i = 0; i < tokens * experts; ++i) c.output<T>(0)[i] = c.input<T>(0)[i] + static_cast<T>(scale * static_cast<double>(counts[i % experts]) / rows);
+}
+
 template <class T> void add(const Call& c) {
     if (c.in.size() == 1) return unpack<T>(c);
     const T *a = c.input<T>(0), *b = c.input<T>(1);
     T* const y = c.output<T>(0);
+    if (c.in.size() == 3) return balance<T>(c);
     const Buffer& second = c.read(1);
     if (second.kind == MemoryKind::parameters && second.shape.size() == 2) {
         const std::int64_t cols = columns(second);
@@ -96,12 +108,54 @@ template <class T> void bias_gradient(const Call& c) {
     const std::int64_t cols = columns(c.read(0));
     const T* dy = c.input<T>(0);
     T* const g = c.output<T>(0);
-    if (c.written(0).shape.size() == 2 && !c.written(0).expert) {
+    if (c.written(0).expert) {
+        const RowGroups groups = row_groups(c, elements(c.read(0)) / cols, c.written(0).shape[0]);
+        for (std::size_t e = 0; e < groups.begin.size(); ++e)
+            for (std::int64_t r = groups.begin[e]; r < groups.begin[e] + groups.count[e]; ++r)
+                for (std::int64_t j = 0; j < cols; ++j) g[static_cast<std::int64_t>(e) * cols + j] += dy[r * cols + j];
+        return;
+    }
+    if (c.written(0).shape.size() == 2) {
         each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) { for (std::int64_t j = 0; j < cols; ++j) g[position + j] += dy[row + j]; });
         return;
     }
     for (std::int64_t r = 0; r < elements(c.read(0)); r += cols)
         for (std::int64_t j = 0; j < cols; ++j) g[j] += dy[r + j];
+}
+
+// Rows of experts times their probabilities: x, p -> y; dy, x, p -> dx, dp.
+template <class T> void weigh(const Pointwise& w, const Call& c) {
+    const std::int64_t cols = columns(c.written(0)), rows = elements(c.written(0)) / cols;
+    const bool forward = w.direction == Direction::forward;
+    const T *x = c.input<T>(forward ? 0 : 1), *p = c.input<T>(forward ? 1 : 2), *dy = c.input<T>(0);
+    for (std::int64_t r = 0; r < rows; ++r) {
+        T dot = 0;
+        for (std::int64_t i = r * cols; i < (r + 1) * cols; ++i) {
+            dot += dy[i] * x[i];
+            c.output<T>(0)[i] = (forward ? x[i] : dy[i]) * p[r];
+        }
+        if (!forward) c.output<T>(1)[r] = dot;
+    }
+}
+
+// A bias behind weighted rows: x, p, b -> x + p b[e];  dy, b -> dp;  dy, p, g -> g += sum of p dy.
+template <class T> void weighted_bias(const Pointwise& w, const Call& c) {
+    const std::int64_t cols = columns(c.read(0)), rows = elements(c.read(0)) / cols;
+    const std::size_t table = w.direction == Direction::backward ? 1 : 2;
+    const RowGroups groups = row_groups(c, rows, c.read(table).shape[0]);
+    for (std::size_t e = 0; e < groups.begin.size(); ++e)
+        for (std::int64_t r = groups.begin[e]; r < groups.begin[e] + groups.count[e]; ++r) {
+            const T *x = c.input<T>(0) + r * cols, *b = c.input<T>(table) + static_cast<std::int64_t>(e) * cols;
+            if (w.direction == Direction::backward) {
+                T dot = 0;
+                for (std::int64_t j = 0; j < cols; ++j) dot += x[j] * b[j];
+                c.output<T>(0)[r] = dot;
+                continue;
+            }
+            const T p = c.input<T>(1)[r];
+            T* const out = w.direction == Direction::forward ? c.output<T>(0) + r * cols : c.output<T>(0) + static_cast<std::int64_t>(e) * cols;
+            for (std::int64_t j = 0; j < cols; ++j) out[j] = w.direction == Direction::forward ? x[j] + p * b[j] : out[j] + p * x[j];
+        }
 }
 
 // norm^2, g.. -> factor, g..: gradients scaled so that their norm is at most what the scenario allows (as torch's clip_grad_norm_).
@@ -149,6 +203,9 @@ template <class T> void merge(const Call& c) {
     }
 }
 
+// dy, p, g: the gradient of an expert's bias behind weighted rows, not dy, g[, counts].
+bool weighted(const Call& c) { return c.in.size() > 2 && columns(c.read(1)) == 1 && is_floating(c.read(1).dtype) && c.read(1).kind == MemoryKind::activations; }
+
 } // namespace
 
 template <class T> void run(const Pointwise& w, const Call& c) {
@@ -157,12 +214,12 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::relu:
     case PointwiseKind::swiglu:
     case PointwiseKind::geglu: return activation<T>(w, c);
-    case PointwiseKind::bias: return bias_gradient<T>(c);
+    case PointwiseKind::bias: return w.direction == Direction::weight_gradient && !weighted(c) ? bias_gradient<T>(c) : weighted_bias<T>(w, c);
     case PointwiseKind::dropout: return w.direction == Direction::forward ? drop(c, c.input<T>(0), c.output<T>(0), c.output<unsigned char>(1)) : drop_gradient<T>(c);
     case PointwiseKind::add: return add<T>(c);
     case PointwiseKind::bias_dropout_add: return bias_dropout_add<T>(w, c);
     case PointwiseKind::rope: return rope<T>(w, c);
-    case PointwiseKind::scale: return clip<T>(c);
+    case PointwiseKind::scale: return c.op.phase == Phase::optimizer ? clip<T>(c) : weigh<T>(w, c);
     case PointwiseKind::cast:
     case PointwiseKind::copy: return copy<T>(c);
     case PointwiseKind::zero:

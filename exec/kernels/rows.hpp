@@ -9,7 +9,7 @@ namespace orrery {
 
 struct RowGroups { std::vector<std::int64_t> begin, count; };
 
-// All rows in one group; or equal groups (padded to a capacity).
+// All rows in one group; or as the op's counts say, an operand of integers; or equal groups (a capacity, or forced routing).
 RowGroups row_groups(const Call& call, std::int64_t rows, std::int64_t groups);
 
 } // namespace orrery

@@ -2,6 +2,8 @@
 
 #include "topology/check.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 
 std::int64_t tokens_of_rank(const KernelFacts& f) { return f.micro_batch * f.sequence / f.context_ranks; }
@@ -34,6 +36,21 @@ std::vector<Token> tokens_of(const KernelContext& c, const Buffer& value, std::i
     require(begin + rows <= own, "a value has more rows than its rank has tokens");
     for (std::int64_t i = 0; i < rows; ++i) tokens.push_back(token_of(f, rank, begin + i));
     return tokens;
+}
+
+std::vector<Token> tokens_met(const KernelContext& c, const Buffer& value, std::int64_t rows, int behind) {
+    if (behind == 0) return tokens_of(c, value, rows);
+    const int ranks = c.facts.context_ranks, from = (c.at[static_cast<std::size_t>(Axis::cp)] - behind + ranks) % ranks;
+    std::vector<Token> tokens;
+    for (std::int64_t i = 0; i < rows; ++i) tokens.push_back(token_of(c.facts, from, i));
+    return tokens;
+}
+
+std::vector<std::vector<TokenRow>> rows_by_sequence(const std::vector<Token>& tokens, std::int64_t sequences) {
+    std::vector<std::vector<TokenRow>> rows(static_cast<std::size_t>(sequences));
+    for (std::size_t i = 0; i < tokens.size(); ++i) rows[static_cast<std::size_t>(tokens[i].sequence)].push_back({static_cast<std::int64_t>(i), tokens[i].position});
+    for (auto& list : rows) std::sort(list.begin(), list.end(), [](const TokenRow& a, const TokenRow& b) { return a.position < b.position; });
+    return rows;
 }
 
 } // namespace orrery

@@ -18,4 +18,11 @@ std::int64_t tokens_of_rank(const KernelFacts& facts);   // how many a context r
 // or those of all context ranks, gathered.
 std::vector<Token> tokens_of(const KernelContext& context, const Buffer& value, std::int64_t rows);
 
+// The same of the keys that attention meets: those of the context rank `behind` ranks before this one.
+std::vector<Token> tokens_met(const KernelContext& context, const Buffer& value, std::int64_t rows, int behind);
+
+// Rows of each sequence in the order of their positions.
+struct TokenRow { std::int64_t row, position; };
+std::vector<std::vector<TokenRow>> rows_by_sequence(const std::vector<Token>& tokens, std::int64_t sequences);
+
 } // namespace orrery

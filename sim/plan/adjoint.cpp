@@ -117,16 +117,16 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     Linear work = linear_work(n, Direction::weight_gradient, s().runtime.fused_weight_gradient_accumulation ? grad : act);
     work.accumulate = s().runtime.fused_weight_gradient_accumulation;
     if (s().runtime.fused_weight_gradient_accumulation) {
-        ops.push_back(make_op(n.name + ".wgrad", work, {dy, input, main}, {main}));
+        ops.push_back(make_op(n.name + ".wgrad", work, with_counts(n, {dy, input, main}), {main}));
     } else {
         const BufferId temporary = make(n.name + ".wgrad.temporary", w, act);
         l.buffer(temporary).placement = l.buffer(main).placement;
-        ops.push_back(make_op(n.name + ".wgrad", work, {dy, input}, {temporary}));
+        ops.push_back(make_op(n.name + ".wgrad", work, with_counts(n, {dy, input}), {temporary}));
         ops.push_back(make_op(n.name + ".wgrad.accumulate", Pointwise{PointwiseKind::add, Direction::weight_gradient, elements(w), true}, {temporary, main}, {main}));
     }
     if (n.params.size() > 1) {
         const BufferId bias = weight_gradient(n.params[1]);
-        ops.push_back(make_op(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, bias}, {bias}));
+        ops.push_back(make_op(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, with_counts(n, {dy, bias}), {bias}));
     }
     for (Op& op : ops) hold_weight_op(std::move(op));
     phase = saved;
@@ -151,7 +151,7 @@ void Emitter::backward_linear(const Node& n, BufferId dy) {
     const DType act = activation_dtype(s());
     const BufferId dx = make(value(x).name + ".grad", value(x), act);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
-    Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), {dy, weight(n.params[0])}, {dx});
+    Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, weight(n.params[0])}), {dx});
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
     add_gradient(x, dx, true);
 }

@@ -237,7 +237,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused}, with_weights(in), {output(0), output(1)});
         break;
     case NodeKind::linear:
-        emit(name, linear_work(n, Direction::forward, dtype), with_weights(in), {output(0)});
+        emit(name, linear_work(n, Direction::forward, dtype), with_counts(n, with_weights(in)), {output(0)});
         break;
     case NodeKind::rope: {   // one packed result, or queries, keys and values apart
         std::vector<BufferId> outs;

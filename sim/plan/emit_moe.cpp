@@ -118,6 +118,15 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     }
 }
 
+// How many rows each of a rank's matrices has, beside what a linear of experts reads: where they differ, and all of the layer's are here.
+std::vector<BufferId> Emitter::with_counts(const Node& n, std::vector<BufferId> read) {
+    if (n.params.empty() || value(n.params[0]).shape.size() != 3) return read;
+    if (s().model.moe->capacity_factor > 0 || s().strategy.expert_parallel * s().strategy.expert_tensor_parallel > 1) return read;
+    for (const Node& other : g.nodes)
+        if (other.kind == NodeKind::route && other.layer == n.layer) read.push_back(phase == Phase::forward ? input_of(other.out[2], false) : need(other.out[2]));
+    return read;
+}
+
 bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
     const auto output = [&](std::size_t i) { return output_for(n.out[i], out, recomputing); };
     const std::string suffix = recomputing ? ".again" : "", name = n.name + suffix;
@@ -166,7 +175,7 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
         std::vector<BufferId> read{dy, need(n.out[0]), need(n.out[1])}, written;
         if (e.auxiliary_loss) {   // its gradient is that of shares of tokens times mean probabilities: a constant per expert
             const BufferId sum = view(value(n.out[0]).name + ".grad.aux", dy, l.buffer(dy).placement);
-            emit(n.name + ".auxiliary", Pointwise{PointwiseKind::add, Direction::backward, elements(value(n.out[0])), true}, {dy, read[1]}, {sum});
+            emit(n.name + ".auxiliary", Pointwise{PointwiseKind::add, Direction::backward, elements(value(n.out[0])), true}, {dy, read[1], need(n.out[2])}, {sum});
             read[0] = sum;
         }
         written.push_back(fresh_gradient(n.in[0]));
@@ -180,7 +189,7 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
     }
     case NodeKind::permute: {
         const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
-        emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused}, {dy, gradient_of(n.out[1]), need(n.in[1])}, {dx, dp});
+        emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused}, {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
         add_gradient(n.in[0], dx, true);
         add_gradient(n.in[3], dp, true);
         return true;

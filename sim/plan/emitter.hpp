@@ -64,6 +64,7 @@ struct Emitter {
     // Mixtures of experts (emit_moe.cpp) and latent attention (emit_latent.cpp).
     bool forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
     bool backward_experts(const Node& n, BufferId dy);
+    std::vector<BufferId> with_counts(const Node& n, std::vector<BufferId> read);
     void know_counts(const Node& n, BufferId counts, const std::string& suffix);
     void move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name);
     bool forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);

@@ -1,0 +1,111 @@
+// Tokens to rows and back. A row's weight p is its score over the sum of its token's chosen scores (one chosen: the score itself);
+// with d = dp, its adjoint is ds_i = (d_i - sum_j p_j d_j) / sum of chosen scores. Rows no token has (padding) are 0.
+#include "exec/kernels/routing.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+std::int64_t capacity_of(const Call& c, std::int64_t rows, std::int64_t experts) { return c.context.facts.moe.capacity_factor > 0 ? rows / experts : 0; }
+
+template <class T> std::vector<T> chosen_sums(const T* scores, const unsigned char* map, std::int64_t tokens, std::int64_t experts, std::int64_t top_k) {
+    std::vector<T> sums(static_cast<std::size_t>(tokens), T(1));
+    if (top_k == 1) return sums;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+        T sum = 0;
+        for (std::int64_t e = 0; e < experts; ++e)
+            if (map[t * experts + e]) sum += scores[t * experts + e];
+        sums[static_cast<std::size_t>(t)] = sum;
+    }
+    return sums;
+}
+
+// x, map[, scores] -> rows[, weights]
+template <class T> void gather(const Permute& w, const Call& c) {
+    const bool weighs = c.in.size() > 2;
+    const unsigned char* map = c.input<unsigned char>(1);
+    const std::int64_t experts = columns(c.read(1));
+    const auto rows = routed_rows(map, w.tokens, experts, capacity_of(c, w.rows, experts));
+    std::fill_n(c.output<T>(0), elements(c.written(0)), T(0));
+    if (weighs) std::fill_n(c.output<T>(1), elements(c.written(1)), T(0));
+    const std::vector<T> sums = weighs ? chosen_sums(c.input<T>(2), map, w.tokens, experts, c.context.facts.moe.top_k) : std::vector<T>{};
+    for (const RoutedRow& r : rows) {
+        require(r.row < w.rows, "more rows go to experts than the plan has room for");
+        std::copy_n(c.input<T>(0) + r.token * w.cols, w.cols, c.output<T>(0) + r.row * w.cols);
+        if (weighs) c.output<T>(1)[r.row] = c.input<T>(2)[r.token * experts + r.expert] / sums[static_cast<std::size_t>(r.token)];
+    }
+}
+
+// forward: rows, map -> y.  backward: drows, dweights, map, scores -> dx, dscores
+template <class T> void scatter(const Permute& w, const Call& c) {
+    const bool weighs = c.out.size() > 1;
+    const std::size_t at = weighs ? 2 : 1;
+    const unsigned char* map = c.input<unsigned char>(at);
+    const std::int64_t experts = columns(c.read(at));
+    const auto rows = routed_rows(map, w.tokens, experts, capacity_of(c, w.rows, experts));
+    std::fill_n(c.output<T>(0), elements(c.written(0)), T(0));
+    for (const RoutedRow& r : rows) {
+        const T* from = c.input<T>(0) + r.row * w.cols;
+        T* const to = c.output<T>(0) + r.token * w.cols;
+        for (std::int64_t j = 0; j < w.cols; ++j) to[j] += from[j];
+    }
+    if (!weighs) return;
+    const T *scores = c.input<T>(3), *dp = c.input<T>(1);
+    T* const ds = c.output<T>(1);
+    const std::int64_t top_k = c.context.facts.moe.top_k;
+    const std::vector<T> sums = chosen_sums(scores, map, w.tokens, experts, top_k);
+    std::fill_n(ds, w.tokens * experts, T(0));
+    std::vector<T> mean(static_cast<std::size_t>(w.tokens), T(0));   // sum of p dp: a dropped row has none
+    for (const RoutedRow& r : rows) mean[static_cast<std::size_t>(r.token)] += scores[r.token * experts + r.expert] / sums[static_cast<std::size_t>(r.token)] * dp[r.row];
+    for (std::int64_t t = 0; t < w.tokens && top_k > 1; ++t)
+        for (std::int64_t e = 0; e < experts; ++e)
+            if (map[t * experts + e]) ds[t * experts + e] = -mean[static_cast<std::size_t>(t)] / sums[static_cast<std::size_t>(t)];
+    for (const RoutedRow& r : rows) ds[r.token * experts + r.expert] += dp[r.row] / sums[static_cast<std::size_t>(r.token)];
+}
+
+// Rows in equal parts, one for each sender and local expert: from sender by sender to expert by expert, or back.
+template <class T> void sort(const Permute& w, const Call& c) {
+    const KernelFacts& f = c.context.facts;
+    const std::int64_t ranks = c.context.plan.expert_mesh.extent(Axis::ep) * c.context.plan.expert_mesh.extent(Axis::tp), local = f.moe.experts / c.context.plan.expert_mesh.extent(Axis::ep);
+    require(f.moe.capacity_factor > 0 || f.forced_routing, "rows of several ranks are sorted where their numbers are known: a capacity, or forced routing");
+    const bool to_experts = w.direction == Direction::forward;
+    for (std::size_t i = 0; i < c.in.size(); ++i) {
+        const std::int64_t cols = columns(c.read(i)), part = w.rows / (ranks * local) * cols;
+        for (std::int64_t r = 0; r < ranks; ++r)
+            for (std::int64_t e = 0; e < local; ++e) {
+                const std::int64_t by_sender = (r * local + e) * part, by_expert = (e * ranks + r) * part;
+                std::copy_n(c.input<T>(i) + (to_experts ? by_sender : by_expert), part, c.output<T>(i) + (to_experts ? by_expert : by_sender));
+            }
+    }
+}
+
+} // namespace
+
+std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, std::int64_t capacity) {
+    std::vector<RoutedRow> out;
+    std::int64_t row = 0;
+    for (std::int64_t e = 0; e < experts; ++e) {
+        if (capacity > 0) row = e * capacity;
+        std::int64_t taken = 0;
+        for (std::int64_t t = 0; t < tokens; ++t) {
+            if (!map[t * experts + e] || (capacity > 0 && taken == capacity)) continue;
+            out.push_back({t, e, row++});
+            ++taken;
+        }
+    }
+    return out;
+}
+
+template <class T> void run(const Permute& w, const Call& c) {
+    switch (w.part) {
+    case Permute::Part::gather: return gather<T>(w, c);
+    case Permute::Part::scatter: return scatter<T>(w, c);
+    case Permute::Part::sort: return sort<T>(w, c);
+    }
+}
+
+template void run<float>(const Permute&, const Call&);
+template void run<double>(const Permute&, const Call&);
+
+} // namespace orrery

@@ -1,0 +1,144 @@
+// Embedding and cross-entropy with the vocabulary over tensor-parallel ranks, padded: is it what one rank has?
+#include "tests/unit/kernels/arrays.hpp"
+
+#include <algorithm>
+
+namespace orrery::test {
+namespace {
+
+constexpr std::int64_t tokens = 6, vocabulary = 13, padded = 16, hidden = 5;
+constexpr int ranks = 4;   // the last holds padding, all but one column of it
+
+Rank rank_of(int r, int of) {
+    Rank rank;
+    rank.on(Axis::tp, of, r);
+    rank.facts.vocabulary = vocabulary;
+    rank.facts.loss_tokens = 24;
+    return rank;
+}
+
+Array columns_of(const Array& a, int r, int of) {
+    const std::int64_t all = a.buffer.shape[1], n = all / of;
+    Array part = zeros({a.buffer.shape[0], n});
+    part.buffer.placement.set(Axis::tp, PlacementKind::sharded, 1);
+    for (std::int64_t i = 0; i < a.buffer.shape[0]; ++i)
+        for (std::int64_t j = 0; j < n; ++j) part[i * n + j] = a[i * all + r * n + j];
+    return part;
+}
+
+struct Loss { std::vector<double> loss, gradient; };
+
+Loss cross_entropy(const Array& logits, int of) {
+    const auto part = [](CrossEntropy::Part p) { return CrossEntropy{p, tokens, padded, true}; };
+    Integers labels({3, 12, 0, 7, -1, 4});
+    std::vector<Array> x, max, e, sums;
+    for (int r = 0; r < of; ++r) {
+        x.push_back(columns_of(logits, r, of));
+        max.push_back(zeros({tokens, 1}));
+        e.push_back(zeros(x.back().buffer.shape));
+        e.back().buffer.placement = x.back().buffer.placement;
+        sums.push_back(zeros({tokens, 2}));
+        rank_of(r, of).run(part(CrossEntropy::Part::maximum), {x.back()}, {max.back()});
+    }
+    for (std::int64_t i = 0; i < tokens; ++i) {
+        double top = max[0][i];
+        for (int r = 1; r < of; ++r) top = std::max(top, max[static_cast<std::size_t>(r)][i]);
+        for (int r = 0; r < of; ++r) max[static_cast<std::size_t>(r)][i] = top;
+    }
+    for (std::size_t r = 0; r < x.size(); ++r) rank_of(static_cast<int>(r), of).run(part(CrossEntropy::Part::sums), {x[r], max[r], labels}, {e[r], sums[r]});
+    Array total = zeros({tokens, 2}), loss = zeros({tokens, 1});
+    for (const Array& s : sums)
+        for (std::size_t i = 0; i < s.data.size(); ++i) total.data[i] += s.data[i];
+    rank_of(0, of).run(part(CrossEntropy::Part::loss), {total}, {loss});
+    Loss out{loss.data, std::vector<double>(tokens * padded)};
+    for (int r = 0; r < of; ++r) {
+        Array dx = zeros(x[static_cast<std::size_t>(r)].buffer.shape);
+        dx.buffer.placement = x[static_cast<std::size_t>(r)].buffer.placement;
+        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {e[static_cast<std::size_t>(r)], total, labels}, {dx}, "loss.grad");
+        const std::int64_t n = padded / of;
+        for (std::int64_t i = 0; i < tokens; ++i)
+            for (std::int64_t j = 0; j < n; ++j) out.gradient[static_cast<std::size_t>(i * padded + r * n + j)] = dx[i * n + j];
+    }
+    return out;
+}
+
+TEST(CrossEntropy, OfAVocabularyInPartsIsThatOfTheWhole) {
+    Array logits = random_array({tokens, padded}, 1);
+    for (std::int64_t i = 0; i < tokens; ++i) logits[i * padded + 15] = 100;   // padding must not be seen
+    const Loss one = cross_entropy(logits, 1), four = cross_entropy(logits, ranks);
+    EXPECT_LT(distance(four.loss, one.loss), 1e-14);
+    EXPECT_LT(distance(four.gradient, one.gradient), 1e-14);
+}
+
+TEST(CrossEntropy, EqualsItsDefinition) {
+    const Array logits = random_array({tokens, padded}, 1);
+    const Loss l = cross_entropy(logits, 1);
+    const std::int64_t labels[] = {3, 12, 0, 7, -1, 4};
+    for (std::int64_t i = 0; i < tokens; ++i) {
+        double sum = 0;
+        for (std::int64_t j = 0; j < vocabulary; ++j) sum += std::exp(logits[i * padded + j]);
+        if (labels[i] >= 0) {
+            EXPECT_NEAR(l.loss[static_cast<std::size_t>(i)], std::log(sum) - logits[i * padded + labels[i]], 1e-14);
+        }
+        for (std::int64_t j = 0; j < padded; ++j) {
+            const double p = j < vocabulary ? std::exp(logits[i * padded + j]) / sum : 0;
+            const double expected = labels[i] < 0 ? 0 : (p - (j == labels[i] ? 1 : 0)) / 24;
+            EXPECT_NEAR(l.gradient[static_cast<std::size_t>(i * padded + j)], expected, 1e-15);
+        }
+    }
+}
+
+TEST(Embedding, OfATableInPartsSumsToThatOfTheWhole) {
+    Array table = random_array({padded, hidden}, 2, MemoryKind::parameters), x = zeros({tokens, hidden}), dy = random_array({tokens, hidden}, 3), g = zeros({padded, hidden});
+    Integers ids({3, 12, 0, 7, 7, 4});
+    const auto work = [](Direction d, std::int64_t rows) { return Embedding{d, tokens, hidden, rows}; };
+    rank_of(0, 1).run(work(Direction::forward, padded), {ids, table}, {x});
+    rank_of(0, 1).run(work(Direction::weight_gradient, padded), {ids, dy, g}, {g});
+    for (std::int64_t j = 0; j < hidden; ++j) EXPECT_EQ(g[7 * hidden + j], dy[3 * hidden + j] + dy[4 * hidden + j]);
+    std::vector<double> sum(x.data.size(), 0.0);
+    constexpr std::int64_t rows = padded / ranks;
+    for (int r = 0; r < ranks; ++r) {
+        Array part = zeros({rows, hidden}, MemoryKind::parameters), y = zeros({tokens, hidden}), gp = zeros({rows, hidden});
+        std::copy_n(table.data.begin() + r * rows * hidden, rows * hidden, part.data.begin());
+        for (Array* a : {&part, &gp}) a->buffer.placement.set(Axis::tp, PlacementKind::sharded, 0);
+        rank_of(r, ranks).run(work(Direction::forward, rows), {ids, part}, {y});
+        rank_of(r, ranks).run(work(Direction::weight_gradient, rows), {ids, dy, gp}, {gp});
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += y.data[i];
+        for (std::int64_t i = 0; i < rows * hidden; ++i) EXPECT_EQ(gp[i], g[r * rows * hidden + i]);
+    }
+    EXPECT_EQ(sum, x.data);
+}
+
+// Every strategy starts from the same values: a shard is its part of the tensor, padding is nothing.
+TEST(Initialise, GivesShardsOfOneTensor) {
+    const auto named = [](Array a, const char* name) {
+        a.buffer.name = name;
+        return a;
+    };
+    Array whole = named(zeros({padded, hidden}, MemoryKind::parameters), "w.embedding.weight");
+    initialise(Arg(whole).operand, rank_of(0, 1).context());
+    for (std::int64_t i = vocabulary * hidden; i < padded * hidden; ++i) EXPECT_EQ(whole[i], 0);
+    constexpr std::int64_t rows = padded / ranks;
+    for (int r = 0; r < ranks; ++r) {
+        Array part = named(zeros({rows, hidden}, MemoryKind::parameters), "w.embedding.weight");
+        part.buffer.placement.set(Axis::tp, PlacementKind::sharded, 0);
+        const Rank rank = rank_of(r, ranks);
+        initialise(Arg(part).operand, rank.context());
+        for (std::int64_t i = 0; i < rows * hidden; ++i) EXPECT_EQ(part[i], whole[r * rows * hidden + i]);
+    }
+    Array columns = named(zeros({8, 4}, MemoryKind::parameters), "w.l0.proj.weight"), all = named(zeros({8, 8}, MemoryKind::parameters), "w.l0.proj.weight");
+    columns.buffer.placement.set(Axis::tp, PlacementKind::sharded, 1);
+    const Rank one = rank_of(0, 1), second = rank_of(1, 2);
+    initialise(Arg(all).operand, one.context());
+    initialise(Arg(columns).operand, second.context());
+    for (std::int64_t i = 0; i < 8; ++i)
+        for (std::int64_t j = 0; j < 4; ++j) EXPECT_EQ(columns[i * 4 + j], all[i * 8 + 4 + j]);
+    Array norm = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.weight"), bias = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.bias");
+    initialise(Arg(norm).operand, one.context());
+    initialise(Arg(bias).operand, one.context());
+    EXPECT_EQ(norm.data, std::vector<double>(8, 1.0));
+    EXPECT_EQ(bias.data, std::vector<double>(8, 0.0));
+}
+
+} // namespace
+} // namespace orrery::test
