@@ -10,6 +10,9 @@
 
 namespace orrery {
 
+// Time of a kernel measured on the device: start_us + FLOPs / gflops_per_s + bytes of its operands / gb_per_s; a rate of 0 has no part in it.
+struct KernelLaw { double start_us = 0, gflops_per_s = 0, gb_per_s = 0; };
+
 struct Device {
     std::string name;                              // "h100-sxm-80gb"
     std::string title;                             // "NVIDIA H100 SXM 80GB"
@@ -24,6 +27,8 @@ struct Device {
     double power_w = 0;                            // board power limit as built
     double power_limit_w = 0;                      // as run here (a scenario may cap it); 0: power_w
     double price_usd_per_hour = 0;                 // 0: not known
+    std::map<std::string, KernelLaw> kernels;      // measured, by kind of op ("linear dx fp32"); others follow the calibration's tables
+    double launch_us = -1;                         // host time to launch a kernel, measured; -1: not known
     std::map<std::string, std::string> sources;    // field name -> "datasheet: ..", "measured: ..", "assumed: .."
 };
 

@@ -1,5 +1,6 @@
 // Which law and which table time a compute op on the scenario's device.
 #include "sim/cost/data.hpp"
+#include "sim/cost/measured.hpp"
 
 #include <fmt/format.h>
 
@@ -171,6 +172,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
 }
 
 ComputeCost CostModel::compute(const Plan& plan, const Op& op) const {
+    if (const auto us = measured_us(data_->device, plan, op)) return {Time::microseconds(*us), 1};
     const KernelTime t = data_->time(plan, op);
     return {Time::microseconds(t.us), t.kernels};
 }

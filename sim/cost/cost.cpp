@@ -59,7 +59,8 @@ Time CostModel::exchange_sync() const { return Time::microseconds(data_->strateg
 Time CostModel::launch() const {
     const Runtime& r = data_->runtime;
     // What the framework launches in by default says nothing of graphs or of launches that wait.
-    const double eager = r.launch_us > 0 ? r.launch_us : data_->pointwise.launch_eager;
+    const double own = data_->device.launch_us >= 0 ? data_->device.launch_us : data_->pointwise.launch_eager;
+    const double eager = r.launch_us > 0 ? r.launch_us : own;
     if (r.launch_blocking) return Time::microseconds(std::max(eager, data_->pointwise.launch_blocking));
     return Time::microseconds(r.cuda_graphs ? std::min(eager, data_->pointwise.launch_graph) : eager);
 }
@@ -68,6 +69,8 @@ std::vector<std::string> CostModel::provenance() const {
     const Data& d = *data_;
     std::vector<std::string> out;
     auto line = [&](const std::string& what, const Source& s) { out.push_back(fmt::format("{}: {}: {}", what, s.kind, s.text)); };
+    if (!d.device.kernels.empty())
+        out.push_back(fmt::format("kernels: measured: laws of {} kinds of op given with the device; what follows serves the others", d.device.kernels.size()));
     const GemmRate r = d.rate(d.training.precision);
     line("gemm " + r.name, r.table->source);
     if (r.name != name(d.training.precision))

@@ -127,6 +127,29 @@ void read_bucket_bytes(Reading& reading, const Json& value, const std::string& w
                         dotted(where) + " = " + short_text(value) + " must be a size above zero: bytes, or a text such as \"25 MiB\"");
 }
 
+void read_kernels(Reading& reading, const Json& value, const std::string& where) {
+    const auto wrong = [&](const std::string& at, const Json& v) {
+        reading.problem(at, dotted(at) + " = " + short_text(v) +
+                                " must be a law {\"start_us\", \"gflops_per_s\", \"gb_per_s\"} of numbers of 0 or more");
+    };
+    if (!value.is_object()) return wrong(where, value);
+    for (const auto& [key, law] : value.items()) {
+        const std::string at = where + pointer_step(key);
+        if (!law.is_object()) {
+            wrong(at, law);
+            continue;
+        }
+        KernelLaw read;
+        for (const auto& [name, number] : law.items()) {
+            double* slot = name == "start_us" ? &read.start_us : name == "gflops_per_s" ? &read.gflops_per_s : name == "gb_per_s" ? &read.gb_per_s : nullptr;
+            const bool told = name == "points" || name == "error";   // what the fit rests on
+            if ((!slot && !told) || !number.is_number() || !(number.get<double>() >= 0)) wrong(at + pointer_step(name), number);
+            else if (slot) *slot = number.get<double>();
+        }
+        reading.scenario.cluster.device.kernels[key] = read;
+    }
+}
+
 void read_peak(Reading& reading, const Json& value, const std::string& where) {
     static const std::vector<std::string> precisions = {"fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4", "int8"};
     if (!value.is_object()) {

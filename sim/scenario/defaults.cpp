@@ -127,6 +127,10 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.attention_kernel = AttentionKernel::unfused;
         note_default(reading, "/runtime/attention_kernel", "unfused", "strategy.flash_attention is false");
     }
+    if (sc.cluster.device.launch_us >= 0 && !reading.has("/runtime/launch_us")) {
+        sc.runtime.launch_us = sc.cluster.device.launch_us;
+        note_default(reading, "/runtime/launch_us", std::to_string(sc.cluster.device.launch_us), "measured: given with the device");
+    }
     if (sc.runtime.cuda_graphs && !reading.has("/runtime/launch_us")) {
         sc.runtime.launch_us = 1.5;
         note_default(reading, "/runtime/launch_us", "1.5", "assumed: the device's own time between kernels of a captured graph");

@@ -128,6 +128,7 @@ void read_cluster(Reading&, const Json&, const std::string& where); // cluster_t
 void read_device(Reading&, const Json&, const std::string& where);
 void read_graph(Reading&, const Json&, const std::string& where); // graph_text.cpp
 void read_peak(Reading&, const Json&, const std::string& where);
+void read_kernels(Reading&, const Json&, const std::string& where);
 void ignore(Reading&, const Json&, const std::string& where);
 
 } // namespace orrery

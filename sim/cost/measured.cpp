@@ -1,0 +1,93 @@
+#include "sim/cost/measured.hpp"
+
+namespace orrery {
+
+namespace {
+
+template <class... F> struct Overloaded : F... { using F::operator()...; };
+template <class... F> Overloaded(F...) -> Overloaded<F...>;
+
+const char* name(Direction d) {
+    switch (d) {
+    case Direction::forward: return "fwd";
+    case Direction::backward: return "bwd";
+    case Direction::input_gradient: return "dx";
+    case Direction::weight_gradient: return "dw";
+    }
+    return "";
+}
+
+const char* name(CrossEntropy::Part p) {
+    switch (p) {
+    case CrossEntropy::Part::maximum: return "max";
+    case CrossEntropy::Part::sums: return "sums";
+    case CrossEntropy::Part::loss: return "loss";
+    case CrossEntropy::Part::gradient: return "gradient";
+    }
+    return "";
+}
+
+// What tells ops of one kind apart.
+std::string variant(const Work& work) {
+    return std::visit(Overloaded{
+                          [](const Linear& w) { return std::string(w.groups > 1 ? "grouped " : "") + name(w.direction); },
+                          [](const Attention& w) { return std::string(name(w.direction)) + (w.causal ? " causal" : ""); },
+                          [](const CrossEntropy& w) { return std::string(name(w.part)); },
+                          [](const OptimizerStep& w) {
+                              constexpr const char* kinds[] = {"sgd", "momentum", "adam", "lamb", "lars"};
+                              return std::string(kinds[static_cast<int>(w.kind)]);
+                          },
+                          [](const GradientNorm&) { return std::string(); },
+                          [](const auto& w) {
+                              if constexpr (requires { w.direction; }) return std::string(name(w.direction));
+                              else return std::string();
+                          },
+                      },
+                      work);
+}
+
+const Buffer& at(const Plan& plan, BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
+
+bool floating(DType t) { return t != DType::int64 && t != DType::int32 && t != DType::uint8 && t != DType::boolean; }
+
+// Of the first floating operand, results first.
+DType type_of(const Plan& plan, const Op& op) {
+    for (const auto* list : {&op.out, &op.in})
+        for (const BufferId b : *list)
+            if (floating(at(plan, b).dtype)) return at(plan, b).dtype;
+    return DType::fp32;
+}
+
+} // namespace
+
+std::string kernel_key(const Plan& plan, const Op& op) {
+    const std::string which = variant(op.work);
+    return std::string(kind_name(op.work)) + (which.empty() ? "" : " " + which) + " " + name(type_of(plan, op));
+}
+
+KernelSize kernel_size(const Plan& plan, const Op& op) {
+    KernelSize size{flops(op.work).count, 0};
+    if (const auto* e = std::get_if<Embedding>(&op.work)) {
+        size.bytes = 2 * static_cast<double>(e->tokens * e->hidden) * bytes_per_element(type_of(plan, op));
+        return size;
+    }
+    for (const auto* list : {&op.in, &op.out})
+        for (const BufferId b : *list) size.bytes += static_cast<double>(at(plan, b).bytes.count);
+    return size;
+}
+
+double law_us(const KernelLaw& law, const KernelSize& size) {
+    double us = law.start_us;
+    if (law.gflops_per_s > 0) us += size.flops / (law.gflops_per_s * 1e3);
+    if (law.gb_per_s > 0) us += size.bytes / (law.gb_per_s * 1e3);
+    return us;
+}
+
+std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op) {
+    if (device.kernels.empty()) return std::nullopt;
+    const auto law = device.kernels.find(kernel_key(plan, op));
+    if (law == device.kernels.end()) return std::nullopt;
+    return law_us(law->second, kernel_size(plan, op));
+}
+
+} // namespace orrery

@@ -1,0 +1,23 @@
+// Kernels of a device as somebody measured them (`simexec calibrate`): a law by kind of op, instead of the tables of scenarios/calibration.
+#pragma once
+
+#include "sim/plan/plan.hpp"
+#include "topology/device.hpp"
+
+#include <optional>
+#include <string>
+
+namespace orrery {
+
+// What ops must share for one law to hold: kind, direction or part, and type: "linear dx fp32", "cross-entropy sums fp32".
+std::string kernel_key(const Plan& plan, const Op& op);
+
+// What its time grows with: FLOPs, and the bytes of its operands (of an embedding those of the rows it looks up, not of the table).
+struct KernelSize { double flops = 0, bytes = 0; };
+KernelSize kernel_size(const Plan& plan, const Op& op);
+
+double law_us(const KernelLaw& law, const KernelSize& size);
+// Nothing where the device has no law for such an op.
+std::optional<double> measured_us(const Device& device, const Plan& plan, const Op& op);
+
+} // namespace orrery
