@@ -1,44 +1,62 @@
+// GEMMs by OpenBLAS where the machine has it, by Eigen elsewhere. OpenBLAS is loaded at the first GEMM, not linked: the program runs without
+// it, and can tell it first which processor this is. Its own guess falls back on SSE where it does not know the model (five times slower).
 #include "exec/kernels/gemm.hpp"
 
 #include "exec/kernels/kernel.hpp"
 
-#ifdef ORRERY_OPENBLAS
-#include <cblas-openblas.h>
-#else
 #include <Eigen/Dense>
-#endif
+
+#include <cstdlib>
+#include <dlfcn.h>
+#include <string>
 
 namespace orrery {
 
-#ifdef ORRERY_OPENBLAS
-
 namespace {
 
-CBLAS_TRANSPOSE transposed(bool t) { return t ? CblasTrans : CblasNoTrans; }
+// CBLAS's C interface: its enumerations' values are part of it.
+constexpr int row_major = 101, no_transpose = 111, transpose = 112;
+template <class T>
+using Cblas = void (*)(int order, int ta, int tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc);
 
-// The runtime has threads of its own: a rank's GEMM is one thread's work.
-void one_thread() {
-    static const bool set = (openblas_set_num_threads(1), true);
-    static_cast<void>(set);
+struct Library {
+    Cblas<float> sgemm = nullptr;
+    Cblas<double> dgemm = nullptr;
+    std::string name = "Eigen " + std::to_string(EIGEN_WORLD_VERSION) + "." + std::to_string(EIGEN_MAJOR_VERSION);
+};
+
+const char* core_type() {
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+        return "SkylakeX";
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+    return nullptr;
 }
 
-} // namespace
-
-void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
-    one_thread();
-    cblas_sgemm(CblasRowMajor, transposed(ta), transposed(tb), static_cast<blasint>(m), static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b, static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
+Library open_library() {
+    Library library;
+    // What the user has set stands. The runtime has threads of its own: a rank's GEMM is one thread's work.
+    if (const char* core = core_type()) setenv("OPENBLAS_CORETYPE", core, 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    void* const handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return library;
+    const auto sgemm = reinterpret_cast<Cblas<float>>(dlsym(handle, "cblas_sgemm"));
+    const auto dgemm = reinterpret_cast<Cblas<double>>(dlsym(handle, "cblas_dgemm"));
+    const auto config = reinterpret_cast<const char* (*)()>(dlsym(handle, "openblas_get_config"));
+    const auto threads = reinterpret_cast<void (*)(int)>(dlsym(handle, "openblas_set_num_threads"));
+    if (!sgemm || !dgemm) return library;
+    if (threads) threads(1);
+    library.sgemm = sgemm;
+    library.dgemm = dgemm;
+    library.name = config ? config() : "OpenBLAS";
+    return library;
 }
 
-void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
-    one_thread();
-    cblas_dgemm(CblasRowMajor, transposed(ta), transposed(tb), static_cast<blasint>(m), static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b, static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
+const Library& library() {
+    static const Library opened = open_library();
+    return opened;
 }
-
-const char* gemm_library() { return openblas_get_config(); }
-
-#else
-
-namespace {
 
 template <class T> using Rows = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <class T> using Read = Eigen::Map<const Rows<T>, 0, Eigen::OuterStride<>>;
@@ -56,18 +74,23 @@ void multiply(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, 
     else z.noalias() += alpha * x * y;
 }
 
+template <class T>
+void multiply(Cblas<T> blas, bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
+    if (!blas) return multiply(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
+    blas(row_major, ta ? transpose : no_transpose, tb ? transpose : no_transpose, narrow(m), narrow(n), narrow(k), alpha, a, narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
+}
+
 } // namespace
 
 void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
-    multiply(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    multiply(library().sgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
 void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
-    multiply(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    multiply(library().dgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-const char* gemm_library() { return "Eigen"; }
-
-#endif
+const char* gemm_library() { return library().name.c_str(); }
 
 } // namespace orrery

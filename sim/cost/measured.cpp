@@ -32,6 +32,7 @@ std::string variant(const Work& work) {
     return std::visit(Overloaded{
                           [](const Linear& w) { return std::string(w.groups > 1 ? "grouped " : "") + name(w.direction); },
                           [](const Attention& w) { return std::string(name(w.direction)) + (w.causal ? " causal" : ""); },
+                          [](const Norm& w) { return std::string(name(w.direction)) + (w.kind == NormKind::rmsnorm ? " rms" : ""); },
                           [](const CrossEntropy& w) { return std::string(name(w.part)); },
                           [](const OptimizerStep& w) {
                               constexpr const char* kinds[] = {"sgd", "momentum", "adam", "lamb", "lars"};
@@ -69,6 +70,11 @@ KernelSize kernel_size(const Plan& plan, const Op& op) {
     KernelSize size{flops(op.work).count, 0};
     if (const auto* e = std::get_if<Embedding>(&op.work)) {
         size.bytes = 2 * static_cast<double>(e->tokens * e->hidden) * bytes_per_element(type_of(plan, op));
+        return size;
+    }
+    if (const auto* a = std::get_if<Attention>(&op.work)) {
+        const double rows = static_cast<double>(a->batch * a->heads * a->seq_q);
+        size.bytes = rows * static_cast<double>(a->seq_kv) * a->share * bytes_per_element(type_of(plan, op));
         return size;
     }
     for (const auto* list : {&op.in, &op.out})

@@ -1,0 +1,52 @@
+// Measures this machine's kernels as training runs them, and writes what it found as a cluster that simrun uses as it is.
+//
+// Kernels are measured where they work: small models train for some steps on the serial executor, and every op's thread-CPU time is
+// taken, the median over steps. Between two runs of an op the rest of the step has passed through the caches, as it will in training;
+// an op repeated by itself would find its operands there (10 % too fast). To each kind of op a law of three terms is fitted.
+#pragma once
+
+#include "sim/cost/measured.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct KernelSample {
+    std::string key;          // kernel_key()
+    KernelSize size;
+    double us = 0;            // median
+};
+
+struct SampleOptions {
+    int steps = 5;            // measured; one more before them warms up
+    double scale = 1;         // of the models' sizes: below 1 for a quick look
+    std::function<void(std::size_t done, std::size_t total)> progress{};
+};
+
+// Every distinct (key, size) of the models trained. Deterministic but for the times.
+std::vector<KernelSample> sample_kernels(const SampleOptions& options = {});
+// The models it trains, as scenarios on one rank.
+std::vector<std::string> calibration_scenarios(double scale = 1);
+
+// error: median of |law / measured - 1| over the samples of the kind.
+struct FittedLaw { KernelLaw law; int points = 0; double error = 0; };
+std::map<std::string, FittedLaw> fit_laws(std::span<const KernelSample> samples);
+
+struct MachineFacts {
+    std::string processor, gemm;      // "AMD EPYC ..", "OpenBLAS 0.3.21"
+    int cores = 1;
+    double memory_mib = 0, cache_mib = 0;
+    double copy_gb_per_s = 0;         // of memory that is in no cache, bytes copied per second
+    double handover_us = 0;           // from one thread to another that spins
+};
+MachineFacts measure_machine();
+
+// A cluster of one node with a rank a core, its device with the laws, a source for every figure.
+std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
+
+} // namespace orrery

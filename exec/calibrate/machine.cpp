@@ -1,0 +1,123 @@
+// The machine itself, and the cluster file made of what was measured.
+#include "exec/calibrate/calibrate.hpp"
+#include "exec/kernels/kernel.hpp"
+#include "exec/local/clock.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <thread>
+#include <unistd.h>
+
+namespace orrery {
+
+namespace {
+
+std::string processor_name() {
+    std::ifstream in("/proc/cpuinfo");
+    for (std::string line; std::getline(in, line);) {
+        const auto colon = line.find(": ");
+        if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+    }
+    return "a processor that gives no name";
+}
+
+// Median of several copies of 64 MiB, each over memory the one before pushed out of the caches.
+double copy_rate() {
+    constexpr std::size_t size = std::size_t{64} << 20;
+    std::vector<std::byte> from(size, std::byte{1}), to(size);
+    std::vector<double> seconds;
+    for (int i = 0; i < 7; ++i) {
+        from[static_cast<std::size_t>(i)] = std::byte{static_cast<unsigned char>(i)};
+        const std::int64_t begin = wall_ns();
+        std::memcpy(to.data(), from.data(), size);
+        seconds.push_back(static_cast<double>(wall_ns() - begin) * 1e-9);
+    }
+    std::ranges::sort(seconds);
+    return static_cast<double>(size) / seconds[seconds.size() / 2] * 1e-9;
+}
+
+// Half of a round trip between two spinning threads; with one core a hand-over is the scheduler's, and the figure says so.
+double handover() {
+    std::atomic<int> turn{0};
+    constexpr int rounds = 2000;
+    std::thread other([&] {
+        for (int i = 0; i < rounds; ++i) {
+            while (turn.load(std::memory_order_acquire) != 2 * i + 1) std::this_thread::yield();
+            turn.store(2 * i + 2, std::memory_order_release);
+        }
+    });
+    const std::int64_t begin = wall_ns();
+    for (int i = 0; i < rounds; ++i) {
+        turn.store(2 * i + 1, std::memory_order_release);
+        while (turn.load(std::memory_order_acquire) != 2 * i + 2) std::this_thread::yield();
+    }
+    const double us = static_cast<double>(wall_ns() - begin) * 1e-3 / (2 * rounds);
+    other.join();
+    return us;
+}
+
+double rounded(double v) {
+    if (v <= 0) return 0;
+    const double unit = std::pow(10.0, std::floor(std::log10(v)) - 3);
+    return std::round(v / unit) * unit;
+}
+
+nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
+    double peak = 0;   // GFLOP/s
+    for (const KernelSample& s : samples)
+        if (s.us > 0) peak = std::max(peak, s.size.flops / s.us * 1e-3);
+    nlohmann::ordered_json device{{"name", "calibrated-cpu"}, {"title", machine.processor}, {"vendor", "cpu"}, {"architecture", "cpu"}, {"processors", 1}};
+    device["memory_mib"] = std::floor(machine.memory_mib / machine.cores);
+    device["memory_gb_per_s"] = rounded(2 * machine.copy_gb_per_s);
+    device["l2_mib"] = rounded(machine.cache_mib);
+    device["peak_tflops"] = {{"fp32", rounded(peak * 1e-3)}};
+    device["scale_up_gb_per_s"] = rounded(machine.copy_gb_per_s);
+    device["launch_us"] = 0;
+    for (const auto& [key, fitted] : laws) {
+        nlohmann::ordered_json law{{"start_us", rounded(fitted.law.start_us)}, {"gb_per_s", rounded(fitted.law.gb_per_s)}};
+        if (fitted.law.gflops_per_s > 0) law["gflops_per_s"] = rounded(fitted.law.gflops_per_s);
+        law["points"] = fitted.points;
+        law["error"] = std::round(fitted.error * 1e4) / 1e4;
+        device["kernels"][key] = std::move(law);
+    }
+    device["sources"] = {{"kernels", fmt::format("measured: thread-CPU times of training steps on one thread, {}; median of steps, {} sizes", machine.gemm, samples.size())},
+                         {"peak_tflops", "measured: the fastest GEMM met"},
+                         {"memory_gb_per_s", "measured: copies of 64 MiB, read and written"},
+                         {"memory_mib", "measured: the machine's memory, an equal part for each core"},
+                         {"scale_up_gb_per_s", "measured: copies of 64 MiB"},
+                         {"launch_us", "convention: the host's part is in the kernels' times"}};
+    return device;
+}
+
+} // namespace
+
+MachineFacts measure_machine() {
+    MachineFacts m;
+    m.processor = processor_name();
+    m.gemm = gemm_library();
+    m.cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    m.memory_mib = static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE)) / (1 << 20);
+    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    m.cache_mib = cache > 0 ? static_cast<double>(cache) / (1 << 20) : 8;
+    m.copy_gb_per_s = copy_rate();
+    m.handover_us = handover();
+    return m;
+}
+
+std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
+    nlohmann::ordered_json json{{"name", "calibrated"}, {"title", machine.processor + ", a rank a core"}};
+    json["device"] = device_json(machine, laws, samples);
+    json["nodes"] = 1;
+    json["devices_per_node"] = machine.cores;
+    json["intra_node"] = {{"kind", "shared-memory"}, {"gb_per_s", rounded(machine.copy_gb_per_s)}, {"latency_us", rounded(machine.handover_us)}};
+    json["sources"] = {{"intra_node", "measured: copies of 64 MiB, and the hand-over between two threads that spin"}};
+    return json.dump(2) + "\n";
+}
+
+} // namespace orrery

@@ -1,0 +1,93 @@
+#include "exec/calibrate/calibrate.hpp"
+#include "exec/local/executor.hpp"
+#include "exec/runtime/world.hpp"
+#include "sim/scenario/parse.hpp"
+#include "topology/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+
+namespace {
+
+double median(std::vector<double> v) {
+    const auto middle = v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2);
+    std::nth_element(v.begin(), middle, v.end());
+    return *middle;
+}
+
+std::unique_ptr<World> world_of(const std::string& text) {
+    const ParseResult parsed = parse_scenario(text);
+    require(parsed.scenario && parsed.problems.empty(), "a calibration scenario with problems: " + to_text(parsed.problems));
+    auto world = make_world(*parsed.scenario, DType::fp32);
+    initialise(*world);
+    return world;
+}
+
+using Times = std::map<std::string, std::map<std::pair<double, double>, std::vector<double>>>;   // by key, then by FLOPs and bytes
+
+// Each issued op's median over the steps.
+void train(const std::string& text, int steps, Times& times) {
+    const auto world = world_of(text);
+    const auto executor = serial_executor(*world);
+    const Corpus corpus{"", world->scenario.model.vocab_size, 1};
+    std::map<std::int32_t, std::vector<double>> by_issue;
+    for (int step = 0; step <= steps; ++step) {
+        load_batch(*world, corpus, step);
+        std::vector<OpTime> record;
+        executor->step(&record);
+        if (step == 0) continue;
+        for (const OpTime& t : record) by_issue[t.issue].push_back(static_cast<double>(t.cpu) * 1e-3);
+    }
+    for (auto& [issue, us] : by_issue) {
+        const Op& op = *world->orders[0].issues[static_cast<std::size_t>(issue)].op;
+        if (op.queue != compute_queue) continue;
+        const KernelSize size = kernel_size(world->plan, op);
+        times[kernel_key(world->plan, op)][{size.flops, size.bytes}].push_back(median(std::move(us)));
+    }
+}
+
+} // namespace
+
+std::vector<std::string> calibration_scenarios(double scale) {
+    struct Shape { int hidden, heads, sequence, batch, vocabulary; const char* family; };
+    constexpr const char* gpt = R"("activation": "gelu", "norm": "layernorm", "position": "learned", "tied_embeddings": true)";
+    constexpr const char* llama = R"("activation": "swiglu", "norm": "rmsnorm", "position": "rope", "tied_embeddings": false, "bias": false)";
+    const Shape shapes[] = {{64, 4, 64, 1, 256, gpt},   {64, 4, 128, 4, 256, llama},   {128, 4, 128, 2, 512, gpt},   {128, 8, 64, 1, 1024, llama},
+                            {256, 8, 128, 1, 2048, gpt}, {256, 4, 256, 2, 512, llama}, {384, 6, 192, 2, 4096, gpt},  {512, 8, 256, 1, 1024, llama},
+                            {512, 8, 128, 4, 8192, gpt}, {768, 12, 128, 1, 2048, llama}};
+    std::vector<std::string> scenarios;
+    for (const Shape& s : shapes) {
+        const int heads = s.heads, hidden = std::max(heads * 4, static_cast<int>(std::lround(s.hidden * scale / heads / 4)) * heads * 4);
+        for (const char* flash : {"true", "false"}) {
+            if (std::string_view(flash) == "false" && s.hidden > 256) continue;   // stored scores: the small models are enough
+            scenarios.push_back(fmt::format(
+                R"({{"name": "calibration", "model": {{"layers": 2, "hidden_size": {}, "attention_heads": {}, "vocab_size": {}, {}}},
+                    "cluster": {{"preset": "local-cpu", "devices_per_node": 1}},
+                    "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}, "precision": "fp32", "optimizer": "adamw",
+                                  "gradient_clipping": 1.0}},
+                    "strategy": {{"framework": "ddp", "flash_attention": {}}}}})",
+                hidden, heads, s.vocabulary, s.family, s.batch, s.batch, s.sequence, flash));
+        }
+    }
+    return scenarios;
+}
+
+std::vector<KernelSample> sample_kernels(const SampleOptions& options) {
+    const std::vector<std::string> scenarios = calibration_scenarios(options.scale);
+    Times times;
+    for (std::size_t i = 0; i < scenarios.size(); ++i) {
+        if (options.progress) options.progress(i, scenarios.size());
+        train(scenarios[i], options.steps, times);
+    }
+    if (options.progress) options.progress(scenarios.size(), scenarios.size());
+    std::vector<KernelSample> samples;
+    for (auto& [key, sizes] : times)
+        for (auto& [size, us] : sizes) samples.push_back({key, {size.first, size.second}, median(std::move(us))});
+    return samples;
+}
+
+} // namespace orrery

@@ -1,0 +1,84 @@
+// Do laws come back from samples that follow them, and is what calibrate writes a cluster that simrun takes?
+#include "exec/calibrate/calibrate.hpp"
+
+#include "sim/plan/lower.hpp"
+#include "sim/scenario/parse.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace orrery {
+namespace {
+
+TEST(FitLaws, FindTheLawTheSamplesFollow) {
+    const KernelLaw linear{3, 80, 12}, norm{1.5, 0, 9};
+    std::vector<KernelSample> samples;
+    for (const double m : {16, 64, 256, 1024})
+        for (const double k : {64, 256, 1024}) {
+            const KernelSize size{2 * m * k * k, 4 * (2 * m * k + k * k)};
+            samples.push_back({"linear fwd fp32", size, law_us(linear, size)});
+            samples.push_back({"norm fwd fp32", {0, 8 * m * k}, law_us(norm, {0, 8 * m * k})});
+        }
+    samples[6].us *= 4;   // something else ran
+    const auto laws = fit_laws(samples);
+    ASSERT_EQ(laws.size(), 2u);
+    const FittedLaw &l = laws.at("linear fwd fp32"), &n = laws.at("norm fwd fp32");
+    EXPECT_EQ(l.points, 12);
+    for (const KernelSample& s : samples) {
+        if (&s == &samples[6]) continue;
+        EXPECT_NEAR(law_us(laws.at(s.key).law, s.size) / s.us, 1, 0.08) << s.key << " " << s.size.flops;
+    }
+    EXPECT_EQ(n.law.gflops_per_s, 0);
+    EXPECT_LT(l.error, 0.03);
+}
+
+TEST(SampleKernels, MeetsEveryKindAStepHas) {
+    const auto samples = sample_kernels({.steps = 1, .scale = 0.25});
+    std::map<std::string, int> sizes;
+    for (const KernelSample& s : samples) {
+        ++sizes[s.key];
+        EXPECT_GE(s.us, 0) << s.key;
+        EXPECT_GT(s.size.bytes, 0) << s.key;
+    }
+    for (const char* key : {"linear fwd fp32", "linear dx fp32", "linear dw fp32", "attention fwd causal fp32", "attention bwd causal fp32", "norm fwd fp32",
+                            "norm bwd fp32", "gelu fwd fp32", "swiglu bwd fp32", "embedding fwd fp32", "cross-entropy sums fp32", "optimizer adam fp32"})
+        EXPECT_GE(sizes[key], 3) << key;
+}
+
+// The whole way: what was measured is written, read by a scenario, and times its ops.
+TEST(ClusterFile, IsTakenByAScenarioAsItIs) {
+    const std::vector<KernelSample> samples{{"linear fwd fp32", {2e6, 1e5}, 100}, {"linear fwd fp32", {8e6, 4e5}, 390}, {"linear fwd fp32", {2e7, 1e6}, 980}};
+    const MachineFacts machine{"a \"processor\"", "a library", 4, 16000, 32, 9.5, 0.4};
+    const auto laws = fit_laws(samples);
+    const auto folder = std::filesystem::temp_directory_path() / ("orrery-calibrate-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "local.json") << cluster_json(machine, laws, samples);
+    ParseOptions options;
+    options.base_dir = folder.string();
+    const ParseResult r = parse_scenario(R"({"name": "t", "model": {"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256},
+        "cluster": "local.json", "training": {"global_batch_size": 4, "sequence_length": 32, "precision": "fp32"}, "strategy": {}})", options);
+    std::filesystem::remove_all(folder);
+    ASSERT_TRUE(r.scenario) << to_text(r.problems);
+    const Device& device = r.scenario->cluster.device;
+    ASSERT_TRUE(device.kernels.contains("linear fwd fp32"));
+    EXPECT_NEAR(law_us(device.kernels.at("linear fwd fp32"), samples[1].size), 390, 20);
+    EXPECT_EQ(r.scenario->cluster.devices_per_node, 4);
+    EXPECT_EQ(device.launch_us, 0);
+    EXPECT_NEAR(device.scale_up.value, 9.5e9, 1e7);
+}
+
+TEST(Machine, HasAMemoryThatCopiesAndThreadsThatMeet) {
+    const MachineFacts m = measure_machine();
+    EXPECT_GE(m.cores, 1);
+    EXPECT_GT(m.memory_mib, 100);
+    EXPECT_GT(m.copy_gb_per_s, 0.1);
+    EXPECT_GT(m.handover_us, 0);
+    EXPECT_FALSE(m.processor.empty());
+    EXPECT_FALSE(m.gemm.empty());
+}
+
+} // namespace
+} // namespace orrery
