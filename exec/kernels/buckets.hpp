@@ -9,13 +9,13 @@
 
 namespace orrery {
 
-struct Segment {
+struct BucketSegment {
     BufferId tensor;                    // parameter, or gradient, as the bucket's whole side names it
     std::int64_t begin, end;            // in the bucket
 };
 
 struct BucketLayout {
-    std::vector<Segment> segments;      // in order, without the padding
+    std::vector<BucketSegment> segments;      // in order, without the padding
     CommId comm = -1;                   // whose ranks hold the shards
     std::int64_t shard = 0;             // elements of each, padding included
 };

@@ -92,7 +92,7 @@ bool counts(const Call& c, const Buffer& tensor, bool flat) {
             for (BufferId b : op.in) {
                 if (k.plan.buffers[static_cast<std::size_t>(b)].name == tensor.name) return false;
                 if (const BucketLayout* layout = k.buckets.find(b); layout && k.plan.directions == 1)
-                    for (const Segment& s : layout->segments)
+                    for (const BucketSegment& s : layout->segments)
                         if (k.plan.buffers[static_cast<std::size_t>(s.tensor)].name == tensor.name) return false;
             }
         }
@@ -114,7 +114,7 @@ template <class T> void run(const GradientNorm&, const Call& c) {
         }
         const std::vector<int> ranks = members(c.context.plan, layout->comm, c.context.plan.mesh.rank_of(c.context.at));
         const std::int64_t rank = std::find(ranks.begin(), ranks.end(), c.context.plan.mesh.rank_of(c.context.at)) - ranks.begin(), begin = rank * layout->shard, end = begin + layout->shard;
-        for (const Segment& s : layout->segments)
+        for (const BucketSegment& s : layout->segments)
             if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, c.context.plan.buffers[static_cast<std::size_t>(s.tensor)], true)) part(std::max(s.begin, begin) - begin, std::min(s.end, end) - begin);
     }
     *c.output<T>(0) = static_cast<T>(sum);

@@ -117,6 +117,24 @@ void all_reduce(std::span<const Pieces> in, std::span<const Pieces> out, Element
     reduce(cursors(in, 0, size), cursors(out, 0, size), n, element, maximum);
 }
 
+void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum) {
+    std::vector<Cursor> to;
+    to.emplace_back(out, 0, bytes_of(element));
+    reduce(cursors(in, 0, bytes_of(element)), std::move(to), elements(out), element, maximum);
+}
+
+std::vector<std::byte> packed(const Pieces& from, std::int64_t begin, std::int64_t n, Element element) {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(n * bytes_of(element)));
+    const Pieces to{{bytes.data(), n}};
+    copy(Cursor(from, begin, bytes_of(element)), Cursor(to, 0, bytes_of(element)), n, bytes_of(element));
+    return bytes;
+}
+
+void unpack(const std::byte* from, const Pieces& to, std::int64_t begin, std::int64_t n, Element element) {
+    const Pieces source{{const_cast<std::byte*>(from), n}};
+    copy(Cursor(source, 0, bytes_of(element)), Cursor(to, begin, bytes_of(element)), n, bytes_of(element));
+}
+
 void reduce_scatter(std::span<const Pieces> in, std::span<const Pieces> out, Element element) {
     const std::int64_t size = bytes_of(element), shard = elements(out[0]);
     require(elements(in[0]) <= shard * static_cast<std::int64_t>(out.size()), "a reduce-scatter's parts do not hold its sum");

@@ -19,6 +19,8 @@ std::int64_t elements(const Pieces& p);
 
 // in[i] and out[i] are member i's. maximum: of the elements, instead of their sum. They may be the same memory, or out[i] its own part of in[i] (in place).
 void all_reduce(std::span<const Pieces> in, std::span<const Pieces> out, Element element, bool maximum);
+// The same of parts that have come together in one place.
+void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum);
 // Member i gets the sum of every member's i-th part, of elements(out[i]); what lies beyond a member's input is zero, and padding.
 void reduce_scatter(std::span<const Pieces> in, std::span<const Pieces> out, Element element);
 // Every member gets all inputs, member by member; what lies beyond its output is padding, and dropped.
@@ -29,5 +31,9 @@ void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element
 void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::vector<std::int64_t>>& counts);
 // Member i's input goes to member i + by (around the ring).
 void shift(std::span<const Pieces> in, std::span<const Pieces> out, Element element, int by);
+
+// Elements [begin, begin + n) as bytes; those beyond the end are zero. And back; those beyond the end are dropped.
+std::vector<std::byte> packed(const Pieces& from, std::int64_t begin, std::int64_t n, Element element);
+void unpack(const std::byte* from, const Pieces& to, std::int64_t begin, std::int64_t n, Element element);
 
 } // namespace orrery

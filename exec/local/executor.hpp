@@ -4,6 +4,7 @@
 
 #include "exec/runtime/world.hpp"
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <stdexcept>
@@ -12,10 +13,12 @@
 
 namespace orrery {
 
-// An op as it ran; times in ns since the step began. A communication was posted first, and began when its partners were there.
+// An op as it ran; times in ns since the step began. A communication was posted first, and began when its partners were there: those that
+// ended together have one number `meeting`.
 struct OpTime {
-    std::int32_t rank, issue;
+    std::int32_t rank, issue, meeting;
     std::int64_t posted, begin, end, cpu;   // cpu: of the thread that ran it
+    std::array<std::int64_t, memory_kind_count> memory;   // what was alive on the rank
 };
 
 // Nothing can happen any more: who is blocked, where, and who is missing. The message is to_text(Deadlock)'s.
@@ -29,5 +32,10 @@ class Executor {
 };
 
 std::unique_ptr<Executor> serial_executor(World& world);
+std::unique_ptr<Executor> threads_executor(World& world);
+
+// By name; all executors, in the order they were built. An unknown name aborts: the command line knows them.
+std::unique_ptr<Executor> make_executor(const std::string& name, World& world);
+std::vector<std::string> executor_names();
 
 } // namespace orrery

@@ -18,7 +18,7 @@ Element element_of(DType t, DType real) {
     return Element::boolean;
 }
 
-Pieces pieces_of(const std::vector<Operand>& operands) {
+Pieces pieces_of(std::span<const Operand> operands) {
     Pieces p;
     for (const Operand& o : operands) p.push_back({o.data, elements(*o.buffer)});
     return p;
@@ -36,7 +36,7 @@ Pieces summands_of(const World& world, const std::vector<Operand>& operands, std
             continue;
         }
         const std::int64_t begin = part_index * layout->shard, end = begin + layout->shard;
-        for (const Segment& s : layout->segments) {
+        for (const BucketSegment& s : layout->segments) {
             const Buffer& gradient = world.plan.buffers[static_cast<std::size_t>(s.tensor)];
             const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
             if (gradient.placement.on(axis) == PlacementKind::partial && from < to) p.push_back({o.data + (from - begin) * size, to - from});
@@ -51,66 +51,27 @@ Axis axis_of(const Communicator& c) {
     broken("a communicator without axes");
 }
 
-struct Call {
-    World& world;
-    std::span<Side* const> sides;
-    const Collective& work;
-    std::vector<Pieces> in, out;
-    Element element;
-
-    void take(std::size_t from_operand, std::size_t to_operand) {
-        in.clear();
-        out.clear();
-        const auto slice = [&](const std::vector<Operand>& all) {
-            return std::vector<Operand>(all.begin() + static_cast<std::ptrdiff_t>(from_operand), all.begin() + static_cast<std::ptrdiff_t>(to_operand));
-        };
-        for (Side* s : sides) {
-            in.push_back(pieces_of(slice(s->in)));
-            out.push_back(pieces_of(slice(s->out)));
-        }
-        element = element_of(sides[0]->in[from_operand].buffer->dtype, world.real);
-    }
-    void take_all() {
-        in.clear();
-        out.clear();
-        for (Side* s : sides) {
-            in.push_back(pieces_of(s->in));
-            out.push_back(pieces_of(s->out));
-        }
-        element = element_of(sides[0]->in[0].buffer->dtype, world.real);
-    }
-    void sum_gradients() {   // finalize: in place
-        const Axis axis = axis_of(world.plan.communicators[static_cast<std::size_t>(work.comm)]);
-        for (Side* s : sides) {
-            const BucketLayout* layout = world.buckets.find(s->in[0].id);
-            const std::int64_t index = layout && layout->shard > 0 ? s->rank->memory.part_index(layout->comm) : 0;
-            in.push_back(summands_of(world, s->in, index, axis));
-        }
-        out = in;
-        element = element_of(sides[0]->in[0].buffer->dtype, world.real);
-        all_reduce(in, out, element, work.maximum);
-    }
-    void run() {
-        const Op& op = *sides[0]->issue->op;
-        switch (work.kind) {
-        case CollectiveKind::all_reduce:
-            if (op.phase == Phase::gradient_reduce && op.in == op.out) return sum_gradients();
-            take_all();
-            return all_reduce(in, out, element, work.maximum);
-        case CollectiveKind::all_gather: take_all(); return all_gather(in, out, element);
-        case CollectiveKind::reduce_scatter: take_all(); return reduce_scatter(in, out, element);
-        case CollectiveKind::all_to_all: take_all(); return all_to_all(in, out, element);
-        case CollectiveKind::shift: take_all(); return shift(in, out, element, 1);
-        case CollectiveKind::shift_back: take_all(); return shift(in, out, element, -1);
-        case CollectiveKind::broadcast: broken("a broadcast, which no pass makes");
-        }
-    }
-};
-
 } // namespace
 
-Side side_of(Rank& rank, const Issue& issue, const IssueOrder& order) {
-    Side s;
+// Lists of one length on both sides are tensors that travel together, each on its own; a list on one side alone is a bucket.
+std::vector<CollectiveSides> sides_of(const World& world, const Attendance& member) {
+    const Op& op = *member.issue->op;
+    const auto& work = std::get<Collective>(op.work);
+    const auto element = [&](std::size_t i) { return element_of(member.in[i].buffer->dtype, world.real); };
+    if (work.kind == CollectiveKind::all_reduce && op.phase == Phase::gradient_reduce && op.in == op.out) {   // finalize: in place
+        const BucketLayout* layout = world.buckets.find(member.in[0].id);
+        const std::int64_t index = layout && layout->shard > 0 ? member.rank->memory.part_index(layout->comm) : 0;
+        const Pieces p = summands_of(world, member.in, index, axis_of(world.plan.communicators[static_cast<std::size_t>(work.comm)]));
+        return {{p, p, element(0)}};
+    }
+    if (member.in.size() != member.out.size()) return {{pieces_of(member.in), pieces_of(member.out), element(0)}};
+    std::vector<CollectiveSides> sides;
+    for (std::size_t i = 0; i < member.in.size(); ++i) sides.push_back({pieces_of({&member.in[i], 1}), pieces_of({&member.out[i], 1}), element(i)});
+    return sides;
+}
+
+Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order) {
+    Attendance s;
     s.rank = &rank;
     s.issue = &issue;
     const auto add = [&](BufferId b, std::int32_t microbatch, std::vector<Operand>& list) {
@@ -128,29 +89,47 @@ Side side_of(Rank& rank, const Issue& issue, const IssueOrder& order) {
     return s;
 }
 
-void finish(Side& side) {
+void finish(Attendance& side) {
     for (std::byte* b : side.blocks) side.rank->memory.let_go(b);
     side.blocks.clear();
 }
 
-void meet(World& world, std::span<Side* const> sides) {
-    const auto& work = std::get<Collective>(sides[0]->issue->op->work);
-    for (const Side* s : sides) {
+void meet(World& world, std::span<Attendance* const> members) {
+    const auto& work = std::get<Collective>(members[0]->issue->op->work);
+    for (const Attendance* s : members) {
         const auto* other = std::get_if<Collective>(&s->issue->op->work);
-        if (!other || other->kind != work.kind || other->comm != work.comm || s->in.size() != sides[0]->in.size())
-            broken(fmt::format("rank {} calls {} where rank {} calls {}", s->rank->rank, s->issue->op->name, sides[0]->rank->rank, sides[0]->issue->op->name));
+        if (!other || other->kind != work.kind || other->comm != work.comm || s->in.size() != members[0]->in.size())
+            broken(fmt::format("rank {} calls {} where rank {} calls {}", s->rank->rank, s->issue->op->name, members[0]->rank->rank, members[0]->issue->op->name));
     }
-    Call{world, sides, work, {}, {}, Element::fp32}.run();
+    std::vector<std::vector<CollectiveSides>> sides;
+    for (const Attendance* m : members) sides.push_back(sides_of(world, *m));
+    for (std::size_t i = 0; i < sides[0].size(); ++i) {
+        std::vector<Pieces> in, out;
+        for (const auto& of_member : sides) {
+            in.push_back(of_member[i].in);
+            out.push_back(of_member[i].out);
+        }
+        const Element element = sides[0][i].element;
+        switch (work.kind) {
+        case CollectiveKind::all_reduce: all_reduce(in, out, element, work.maximum); break;
+        case CollectiveKind::all_gather: all_gather(in, out, element); break;
+        case CollectiveKind::reduce_scatter: reduce_scatter(in, out, element); break;
+        case CollectiveKind::all_to_all: all_to_all(in, out, element); break;
+        case CollectiveKind::shift: shift(in, out, element, 1); break;
+        case CollectiveKind::shift_back: shift(in, out, element, -1); break;
+        case CollectiveKind::broadcast: broken("a broadcast, which no pass makes");
+        }
+    }
 }
 
-const Operand& end_of(const Side& side, std::size_t k) {
+const Operand& end_of(const Attendance& side, std::size_t k) {
     const auto& transfers = std::get<Exchange>(side.issue->op->work).transfers;
     std::size_t sends = 0, receives = 0;
     for (std::size_t i = 0; i < k; ++i) ++(transfers[i].send ? sends : receives);
     return transfers[k].send ? side.in[sends] : side.out[receives];
 }
 
-void transfer(const Side& sender, std::size_t k, const Side& receiver, std::size_t l) {
+void transfer(const Attendance& sender, std::size_t k, const Attendance& receiver, std::size_t l) {
     const Operand &from = end_of(sender, k), &to = end_of(receiver, l);
     const DType real = sender.rank->context.real;
     const auto bytes = [&](const Operand& o) { return elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, real)); };

@@ -1,6 +1,7 @@
 // Communication inside one process: what a collective does to its members' buffers once all of them are there, what a transfer moves.
 #pragma once
 
+#include "exec/local/collectives.hpp"
 #include "exec/runtime/world.hpp"
 
 #include <span>
@@ -9,23 +10,34 @@
 namespace orrery {
 
 // A member's side: the op as it was issued, with the addresses it had then.
-struct Side {
+struct Attendance {
     Rank* rank = nullptr;
     const Issue* issue = nullptr;
     std::vector<Operand> in, out;
     std::vector<std::byte*> blocks;   // held until it is done
 };
 
-Side side_of(Rank& rank, const Issue& issue, const IssueOrder& order);   // holds its blocks
-void finish(Side& side);                                                 // lets them go
+Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order);   // holds its blocks
+void finish(Attendance& side);                                                 // lets them go
 
-// The members' sides of one collective, in the communicator's order.
-void meet(World& world, std::span<Side* const> sides);
+// What it reduces, gathers or exchanges: each with its own call, one after the other.
+struct CollectiveSides { Pieces in, out; Element element; };
+std::vector<CollectiveSides> sides_of(const World& world, const Attendance& member);
+
+// All members of one collective, in the communicator's order.
+void meet(World& world, std::span<Attendance* const> members);
 
 // Transfer k of the sender's exchange to transfer l of the receiver's.
-void transfer(const Side& sender, std::size_t k, const Side& receiver, std::size_t l);
+void transfer(const Attendance& sender, std::size_t k, const Attendance& receiver, std::size_t l);
 
 // The transfers of an exchange stand one behind the other in in (sends) and out (receives): where transfer k is.
-const Operand& end_of(const Side& side, std::size_t k);
+const Operand& end_of(const Attendance& side, std::size_t k);
+
+// A collective between processes, as what this member sends to each and what comes from each, by phases: all that a transport must do.
+struct Parts { std::vector<std::vector<std::byte>> to; std::vector<std::int64_t> from; };   // by member; bytes that come
+// sum: between the phases of an all-reduce, this member's part of it.
+Parts parts_to_send(World& world, const Attendance& member, int index, int members, int phase, const std::vector<std::byte>& sum);
+// What came, by member. True: there is another phase.
+bool take_parts(World& world, const Attendance& member, int index, int phase, const std::vector<std::vector<std::byte>>& received, std::vector<std::byte>& sum);
 
 } // namespace orrery

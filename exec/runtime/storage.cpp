@@ -71,7 +71,7 @@ void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& 
         if (grouped[static_cast<std::size_t>(layout->segments[0].tensor)]) continue;   // several views of one bucket
         StorageMap::Bucket g;
         g.stored = layout->shard * orrery::size(plan, layout->comm) * size;
-        for (const Segment& s : layout->segments) {
+        for (const BucketSegment& s : layout->segments) {
             g.tensors.push_back(s.tensor);
             grouped[static_cast<std::size_t>(s.tensor)] = 1;
         }
@@ -189,7 +189,9 @@ void RankMemory::allocate(BufferId b, std::int32_t microbatch) {
     if (slot) broken(fmt::format("{} (microbatch {}) is allocated twice", x.name, microbatch));
     slot = arenas_[x.space == Space::device ? 0 : 1].allocate(p.stored);
     if (!slot) out_of_memory(x);
-    if (poison_) std::memset(slot, 0xff, static_cast<std::size_t>(p.stored));
+    // Gradients that come and go are added to from nothing (autograd sets where there is none, which costs no kernel).
+    if (x.kind == MemoryKind::gradients) std::memset(slot, 0, static_cast<std::size_t>(p.stored));
+    else if (poison_) std::memset(slot, 0xff, static_cast<std::size_t>(p.stored));
     count(x, 1);
 }
 

@@ -38,7 +38,7 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
         return;
     }
     const std::int64_t begin = rank.memory.part_index(layout->comm) * layout->shard, end = begin + layout->shard;
-    for (const Segment& s : layout->segments) {
+    for (const BucketSegment& s : layout->segments) {
         const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
         if (from < to) parts.push_back({prefix + tensor_name(plan.buffers[static_cast<std::size_t>(s.tensor)]), s.tensor, from - s.begin, to - from, data + (from - begin) * size});
     }

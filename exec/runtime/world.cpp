@@ -33,12 +33,29 @@ void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand
     }
 }
 
+// A flat shard: of each tensor in it the part that lies there. Where it is a view of whole tensors these are initialised themselves.
+void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, const World& world) {
+    if (world.plan.buffers[static_cast<std::size_t>(shard)].storage >= 0) return;
+    const auto size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    const std::int64_t begin = rank.memory.part_index(layout.comm) * layout.shard, end = begin + layout.shard;
+    std::byte* const data = rank.memory.at(shard, -1);
+    std::vector<std::byte> whole;
+    for (const BucketSegment& s : layout.segments) {
+        const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
+        if (from >= to) continue;
+        const Buffer& tensor = world.plan.buffers[static_cast<std::size_t>(s.tensor)];
+        whole.resize(static_cast<std::size_t>(elements(tensor) * size));
+        initialise(Operand{whole.data(), &tensor, s.tensor}, rank.context);
+        std::memcpy(data + (from - begin) * size, whole.data() + (from - s.begin) * size, static_cast<std::size_t>((to - from) * size));
+    }
+}
+
 // Master weights begin as their parameters.
 void initialise_master(Rank& rank, const Op& op, DType real) {
     const std::size_t states = op.out.size();
     for (std::size_t k = 0; k < states; ++k) {
         const Operand master = rank.memory.operand(op.out[k], -1);
-        if (master.buffer->name != "opt.master") continue;
+        if (master.buffer->name != "opt.master") continue;   // the optimizer pass's name for it
         std::byte* to = master.data;
         for (BufferId w : op.out) {
             const Operand weight = rank.memory.operand(w, -1);
@@ -52,12 +69,20 @@ void initialise_master(Rank& rank, const Op& op, DType real) {
 
 } // namespace
 
-std::vector<std::string> not_executable(const Scenario& s) {
-    std::vector<std::string> reasons;
-    if (s.training.precision == DType::fp8 || s.training.precision == DType::mxfp8 || s.training.precision == DType::nvfp4)
-        reasons.push_back(std::string("/training/precision: ") + name(s.training.precision) + " has no kernels here: use fp32, or bf16, which is computed in fp32");
-    if (s.strategy.post_validation) reasons.push_back("/strategy/optimizer_sync: post-validation is simulated only: use global");
-    return reasons;
+std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
+    std::vector<Problem> problems;
+    const DType p = s.training.precision;
+    if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
+        problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) + " has no kernels here: use fp32, or bf16, whose storage is held in fp32"});
+    if (s.strategy.post_validation) problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
+    if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
+        problems.push_back({"/model/moe/capacity_factor", "experts on several ranks that drop no tokens take rows in numbers only the router knows: set model.moe.capacity_factor"});
+    if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
+        problems.push_back({"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher + " has no kernels here, where experts are on several ranks: use alltoall"});
+    const bool sharded = s.strategy.zero_stage > 0 || s.strategy.tensor_parallel > 1;
+    if (sharded && (s.training.optimizer == "lamb" || s.training.optimizer == "lars"))
+        problems.push_back({"/training/optimizer", "training.optimizer = " + s.training.optimizer + " takes norms of whole tensors, which no op of the plan makes of shards: use zero_stage 0 without tensor parallelism"});
+    return problems;
 }
 
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only) { return make_world(scenario, lower(scenario), real, std::move(only)); }
@@ -109,7 +134,9 @@ void initialise(World& world) {
             const Buffer& x = world.plan.buffers[b];
             const auto id = static_cast<BufferId>(b);
             const bool here = x.stage == rank->stage && x.kind == MemoryKind::parameters && rank->memory.block(id, -1) != nullptr;
-            if (here) initialise(rank->memory.operand(id, -1), rank->context);
+            if (!here) continue;
+            if (const BucketLayout* layout = world.buckets.find(id); layout && layout->shard > 0) initialise_shard(*rank, *layout, id, world);
+            else initialise(rank->memory.operand(id, -1), rank->context);
         }
         for (const Issue& i : rank->order->issues)
             if (std::holds_alternative<OptimizerStep>(i.op->work)) initialise_master(*rank, *i.op, world.real);

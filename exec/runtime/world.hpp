@@ -7,7 +7,7 @@
 #include "exec/runtime/issue.hpp"
 #include "exec/runtime/storage.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/scenario/scenario.hpp"
+#include "sim/scenario/parse.hpp"
 
 #include <memory>
 #include <string>
@@ -39,8 +39,9 @@ struct World {
     const Rank& rank(int r) const { return *ranks[static_cast<std::size_t>(r)]; }
 };
 
-// What a correct scenario asks for that the runtime cannot do on a CPU: empty, or a sentence each.
-std::vector<std::string> not_executable(const Scenario& scenario);
+// What a correct scenario asks for that can be simulated but not run here.
+// forced_routing: experts take rows in numbers that are known, as tests of agreement have it.
+std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routing = false);
 
 // Lowers the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty: all of them.
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {});

@@ -24,7 +24,7 @@ struct Placement {
 };
 
 // run: parameters, optimizer states. step: gradients. microbatch: one instance per (chunk, microbatch), from its first write to its
-// last read, which may be in another block. action: inside one action.
+// last read, which may be in another block. action: inside one action. Gradients that are allocated in a step begin as zero.
 enum class Scope : std::uint8_t { run, step, microbatch, action };
 enum class MemoryKind : std::uint8_t { parameters, gradients, optimizer_states, activations, communication, workspace };
 inline constexpr int memory_kind_count = 6;

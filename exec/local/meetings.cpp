@@ -1,0 +1,204 @@
+#include "exec/local/meetings.hpp"
+
+#include "topology/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace orrery {
+
+bool is_posted(const Op& op) { return op.queue >= first_comm_queue || std::holds_alternative<Exchange>(op.work) || std::holds_alternative<Collective>(op.work); }
+
+Meetings::Meetings(World& world) : world_(world) {
+    for (auto& r : world_.ranks) {
+        require(r != nullptr, "ranks of one process meet where all are");
+        Issuer h;
+        h.rank = r.get();
+        h.done.resize(r->order->issues.size());
+        h.queues.resize(static_cast<std::size_t>(first_comm_queue) + world_.plan.communicators.size());
+        hosts_.push_back(std::move(h));
+    }
+}
+
+void Meetings::begin_step() {
+    moves_ = 0;
+    for (Issuer& h : hosts_) {
+        h.next = 0;
+        std::fill(h.done.begin(), h.done.end(), 0);
+    }
+}
+
+void Meetings::post(Issuer& h, std::size_t index, std::int64_t when) {
+    const Issue& issue = h.issue(index);
+    auto p = std::make_unique<Posted>();
+    p->side = attend(*h.rank, issue, *h.rank->order);
+    p->issue = static_cast<std::int32_t>(index);
+    p->when = when;
+    p->queues.push_back(issue.op->queue);
+    if (const auto* x = std::get_if<Exchange>(&issue.op->work)) {
+        p->moved.resize(x->transfers.size());
+        for (const Transfer& t : x->transfers)
+            if (std::find(p->queues.begin(), p->queues.end(), queue_of(t.comm)) == p->queues.end()) p->queues.push_back(queue_of(t.comm));
+    }
+    for (QueueId q : p->queues) h.queues[static_cast<std::size_t>(q)].push_back(p.get());
+    h.posted.push_back(std::move(p));
+}
+
+std::optional<Move> Meetings::take(Issuer& h) {
+    if (h.posted.empty()) return std::nullopt;
+    for (auto& q : h.queues)
+        if (!q.empty())
+            if (auto m = take(h, *q.front())) return m;
+    return std::nullopt;
+}
+
+std::optional<Move> Meetings::take(Issuer& h, Posted& p) {
+    if (p.moving) return std::nullopt;
+    if (!p.arrived) {
+        for (QueueId q : p.queues)
+            if (h.queues[static_cast<std::size_t>(q)].front() != &p) return std::nullopt;
+        if (!h.ready(*p.side.issue)) return std::nullopt;
+        p.arrived = true;
+    }
+    const Op& op = *p.side.issue->op;
+    if (std::holds_alternative<Collective>(op.work)) return take_collective(p);
+    if (std::holds_alternative<Exchange>(op.work)) return take_exchange(h, p);
+    p.moving = true;
+    return Move{{{&h, &p}}, {}};
+}
+
+Posted* Meetings::arrived(int rank, QueueId queue) {
+    auto& q = hosts_[static_cast<std::size_t>(rank)].queues[static_cast<std::size_t>(queue)];
+    return !q.empty() && q.front()->arrived ? q.front() : nullptr;
+}
+
+std::optional<Move> Meetings::take_collective(Posted& p) {
+    const auto& work = std::get<Collective>(p.side.issue->op->work);
+    Move m;
+    for (int r : world_.members[static_cast<std::size_t>(work.comm)][static_cast<std::size_t>(p.side.rank->rank)]) {
+        Posted* end = arrived(r, queue_of(work.comm));
+        if (!end) return std::nullopt;
+        m.ends.push_back({&hosts_[static_cast<std::size_t>(r)], end});
+    }
+    for (Move::End& e : m.ends) e.posted->moving = true;
+    return m;
+}
+
+Meetings::Peer Meetings::peer_of(Issuer& h, Posted& p, std::size_t k) {
+    const Transfer& t = std::get<Exchange>(p.side.issue->op->work).transfers[k];
+    const std::int32_t ordinal = h.rank->order->ordinals[static_cast<std::size_t>(p.side.issue->transfers_begin) + k];
+    for (int m : world_.members[static_cast<std::size_t>(t.comm)][static_cast<std::size_t>(h.rank->rank)]) {
+        if (m == h.rank->rank) continue;
+        Issuer& other = hosts_[static_cast<std::size_t>(m)];
+        Posted* const at = arrived(m, queue_of(t.comm));
+        const auto* x = at ? std::get_if<Exchange>(&at->side.issue->op->work) : nullptr;
+        if (!x) return {&other, nullptr, 0};
+        for (std::size_t l = 0; l < x->transfers.size(); ++l)
+            if (x->transfers[l].comm == t.comm && x->transfers[l].send != t.send &&
+                other.rank->order->ordinals[static_cast<std::size_t>(at->side.issue->transfers_begin) + l] == ordinal)
+                return {&other, at, l};
+        return {&other, nullptr, 0};
+    }
+    broken("a transfer without a peer");
+}
+
+// An exchange begins when the peers of all its transfers have arrived; a transfer moves when the exchanges at both ends have begun.
+std::optional<Move> Meetings::take_exchange(Issuer& h, Posted& p) {
+    const auto begins = [&](Issuer& host, Posted& x) {
+        for (std::size_t k = 0; k < x.moved.size() && !x.begun; ++k)
+            if (!x.moved[k] && !peer_of(host, x, k).posted) return false;
+        return x.begun = true;
+    };
+    if (!begins(h, p)) return std::nullopt;
+    const auto& transfers = std::get<Exchange>(p.side.issue->op->work).transfers;
+    Move m;
+    for (std::size_t k = 0; k < p.moved.size(); ++k) {
+        if (p.moved[k]) continue;
+        const Peer peer = peer_of(h, p, k);
+        if (!begins(*peer.host, *peer.posted)) continue;
+        p.moved[k] = peer.posted->moved[peer.transfer] = 1;
+        const Move::End mine{&h, &p}, theirs{peer.host, peer.posted};
+        m.transfers.push_back(transfers[k].send ? Move::Transfer{mine, k, theirs, peer.transfer} : Move::Transfer{theirs, peer.transfer, mine, k});
+    }
+    if (m.transfers.empty()) return std::nullopt;
+    return m;
+}
+
+void Meetings::move(const Move& m) {
+    for (const Move::Transfer& t : m.transfers) transfer(t.from.posted->side, t.k, t.to.posted->side, t.l);
+    if (m.ends.empty()) return;
+    Attendance& first = m.ends[0].posted->side;
+    if (!std::holds_alternative<Collective>(first.issue->op->work)) return run_op(world_, *first.rank, *first.issue, first.in, first.out);
+    std::vector<Attendance*> members;
+    for (const Move::End& e : m.ends) members.push_back(&e.posted->side);
+    meet(world_, members);
+}
+
+void Meetings::settle(const Move& m, std::int64_t begin, std::int64_t end, std::int64_t cpu, std::vector<OpTime>* record) {
+    const std::int32_t meeting = moves_++;
+    const auto ended = [&](const Move::End& e) {
+        if (record) record->push_back({e.host->rank->rank, e.posted->issue, meeting, e.posted->when, begin, end, cpu, e.host->rank->memory.device().by_kind});
+        complete(*e.host, *e.posted);
+    };
+    for (const Move::End& e : m.ends) ended(e);
+    for (const Move::Transfer& t : m.transfers) t.from.posted->moved[t.k] = t.to.posted->moved[t.l] = 2;
+    std::vector<Move::End> over;
+    for (const Move::Transfer& t : m.transfers)
+        for (const Move::End& e : {t.from, t.to}) {
+            const bool known = std::any_of(over.begin(), over.end(), [&](const Move::End& o) { return o.posted == e.posted; });
+            if (!known && std::all_of(e.posted->moved.begin(), e.posted->moved.end(), [](char c) { return c == 2; })) over.push_back(e);
+        }
+    for (const Move::End& e : over) ended(e);
+}
+
+void Meetings::complete(Issuer& h, Posted& p) {
+    finish(p.side);
+    h.done[static_cast<std::size_t>(p.issue)] = 1;
+    for (QueueId q : p.queues) {
+        require(h.queues[static_cast<std::size_t>(q)].front() == &p, "what ends is not at the head of its queue");
+        h.queues[static_cast<std::size_t>(q)].pop_front();
+    }
+    const auto it = std::find_if(h.posted.begin(), h.posted.end(), [&](const auto& own) { return own.get() == &p; });
+    std::swap(*it, h.posted.back());
+    h.posted.pop_back();
+}
+
+std::string Meetings::where(const Issuer& h) const {
+    return h.next < h.done.size() ? " (which stands at " + place(world_.plan, h.issue(h.next)) + ")" : " (which has issued all)";
+}
+
+std::string Meetings::waits_for(Issuer& h, Posted& p) {
+    if (const auto* c = std::get_if<Collective>(&p.side.issue->op->work))
+        for (int m : world_.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(h.rank->rank)])
+            if (!arrived(m, queue_of(c->comm)))
+                return fmt::format("rank {} on communicator {}{}", m, world_.plan.communicators[static_cast<std::size_t>(c->comm)].name, where(hosts_[static_cast<std::size_t>(m)]));
+    if (const auto* x = std::get_if<Exchange>(&p.side.issue->op->work))
+        for (std::size_t k = 0; k < x->transfers.size(); ++k)
+            if (!p.moved[k])
+                if (const Peer peer = peer_of(h, p, k); !peer.posted || !peer.posted->begun)
+                    return fmt::format("the {} of rank {} on communicator {}{}", x->transfers[k].send ? "receive" : "send", peer.host->rank->rank,
+                                       world_.plan.communicators[static_cast<std::size_t>(x->transfers[k].comm)].name, where(*peer.host));
+    return "its place in its queues";
+}
+
+std::string Meetings::blocked() {
+    std::string text;
+    int ranks = 0;
+    for (Issuer& h : hosts_) {
+        Posted* at = nullptr;
+        for (auto& q : h.queues)
+            if (!q.empty() && q.front()->arrived && (!at || q.front()->issue < at->issue)) at = q.front();
+        if (!at && h.next == h.done.size()) continue;
+        ++ranks;
+        const Issue& issue = at ? *at->side.issue : h.issue(h.next);
+        std::string on = at ? waits_for(h, *at) : "its place in its queues";
+        if (!at)
+            for (std::int32_t d : h.rank->order->deps_of(issue))
+                if (!h.done[static_cast<std::size_t>(d)]) on = place(world_.plan, h.issue(static_cast<std::size_t>(d)));
+        text += fmt::format("  rank {}: {} waits for {}\n", h.rank->rank, place(world_.plan, issue), on);
+    }
+    return fmt::format("deadlock: {} ranks are blocked\n{}", ranks, text);
+}
+
+} // namespace orrery

@@ -1,0 +1,27 @@
+// Ranks in processes of their own: one rank a process, messages by a transport that is loaded at run time.
+#pragma once
+
+#include "exec/local/executor.hpp"
+#include "exec/mpi/transport.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace orrery {
+
+// A peer has not come for longer than the patience, or ranks are not of one mind. Says which rank, op, communicator, and who is missing.
+struct LostPeer : std::runtime_error { using std::runtime_error::runtime_error; };
+
+// Loads exec_mpi.so from beside the program. Throws std::runtime_error with the reason and a way out.
+const OrreryTransport& open_transport();
+
+// All ranks must have the same plan, kernels and element type: else LostPeer names the first that has not.
+void agree_on_plan(const World& world, const OrreryTransport& transport);
+
+// Whether any rank says so; the same answer on all of them.
+bool any_rank(const OrreryTransport& transport, bool mine, double patience);
+
+// patience: seconds without any progress before it gives up. The order of sums is the serial executor's, so that results are its to the bit.
+std::unique_ptr<Executor> processes_executor(World& world, const OrreryTransport& transport, double patience);
+
+} // namespace orrery

@@ -1,0 +1,72 @@
+#include "exec/runtime/resume.hpp"
+
+#include "exec/kernels/shards.hpp"
+
+#include <cstring>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+
+namespace orrery {
+namespace {
+
+constexpr Quantity kept[] = {Quantity::parameters, Quantity::states};
+
+std::string prefix(Quantity q) { return q == Quantity::parameters ? "parameters/" : "states/"; }
+
+Tensor tensor_of(const CheckpointTensor& from) {
+    Tensor t;
+    t.shape = from.shape;
+    const std::size_t size = from.dtype == DType::fp64 ? 8 : 4, n = from.data.size() / size;
+    t.values.resize(n);
+    for (std::size_t i = 0; i < n; ++i) {
+        if (size == 8) std::memcpy(&t.values[i], from.data.data() + i * 8, 8);
+        else {
+            float f;
+            std::memcpy(&f, from.data.data() + i * 4, 4);
+            t.values[i] = static_cast<double>(f);
+        }
+    }
+    return t;
+}
+
+} // namespace
+
+std::vector<CheckpointPiece> pieces_of(const World& world) {
+    std::vector<CheckpointPiece> pieces;
+    std::set<std::tuple<std::string, std::vector<std::int64_t>, std::int64_t>> taken;
+    for (const auto& rank : world.ranks) {
+        if (!rank) continue;
+        for (Quantity q : kept)
+            for (const TensorPart& part : parts_of(world, *rank, q)) {
+                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+                if (!taken.insert({prefix(q) + part.name, view.offset, part.begin}).second) continue;
+                pieces.push_back({prefix(q) + part.name, view.whole, view.offset, view.local, part.begin, part.count, world.real, part.data});
+            }
+    }
+    return pieces;
+}
+
+void restore(World& world, const Checkpoint& checkpoint) {
+    for (Quantity q : kept) {
+        Tensors tensors;
+        for (const auto& [name, tensor] : checkpoint.tensors)
+            if (name.starts_with(prefix(q))) tensors[name.substr(prefix(q).size())] = tensor_of(tensor);
+        for (const auto& rank : world.ranks) {
+            if (!rank) continue;
+            for (const TensorPart& part : parts_of(world, *rank, q)) {
+                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+                const auto found = tensors.find(part.name);
+                if (found == tensors.end()) throw std::runtime_error("the checkpoint has no " + prefix(q) + part.name + ": it is of another model or optimizer");
+                // Rows that pad a vocabulary differ between strategies; nothing else may.
+                const auto& shape = found->second.shape;
+                const bool alike = shape.size() == view.whole.size() && std::equal(shape.begin() + 1, shape.end(), view.whole.begin() + 1);
+                const bool rows = alike && (shape[0] == view.whole[0] || part.name.ends_with("embedding.weight") || part.name.ends_with("head.weight"));
+                if (!rows) throw std::runtime_error("the checkpoint's " + prefix(q) + part.name + " is of another shape");
+            }
+        }
+        scatter(world, q, tensors);
+    }
+}
+
+} // namespace orrery

@@ -1,0 +1,61 @@
+// What the subcommands of simexec share. One file a subcommand.
+#pragma once
+
+#include "sim/report/terminal.hpp"
+#include "sim/scenario/parse.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery::simexec {
+
+// 0: done. 1: bad input. 2: out of memory. 3: the plan cannot run (a deadlock). 4: training failed (a loss that is no number; a strategy that
+// does not train like one rank). 5: stopped by a signal, with a checkpoint where one was asked for. 6: a rank was lost, or is of another mind.
+// 70: our bug.
+enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, failed = 4, stopped = 5, lost = 6, our_bug = 70 };
+
+struct Options {
+    bool json = false, quiet = false, verbose = false;
+    std::string output;                   // -o: a file instead of standard output
+    std::vector<std::string> overrides;   // --set path=value
+};
+
+struct RunOptions {
+    std::string executor = "serial", text, trace, checkpoint, resume;
+    int steps = 10, every = 0;
+    bool fp64 = false;
+    double patience = 60;                 // mpi: seconds without progress
+};
+
+struct CheckOptions { std::string calibration, trace; int steps = 5, worst = 10; };
+
+int run_run(const std::string& file, const Options& options, const RunOptions& how);
+int run_agree(const std::string& file, const Options& options, int steps);
+int run_check(const std::string& file, const Options& options, const CheckOptions& how);
+int run_doctor(const Options& options);
+
+TextStyle output_style(const Options& options);
+TextStyle error_style();
+bool deliver(const std::string& text, const Options& options);   // to -o or standard output
+void complain(const std::string& text);                          // "simexec: error: .." on standard error
+
+// A scenario that can be executed here, or nothing after every problem has been printed.
+std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing = false);
+std::optional<std::string> read_text(const std::string& file);
+
+// A line on standard error that is written over, where that is a terminal and -q was not given.
+class Progress {
+  public:
+    explicit Progress(const Options& options);
+    ~Progress();
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+    void show(int done, int total, const std::string& beside);
+
+  private:
+    bool visible_, drawn_ = false;
+    double last_ = 0;
+};
+
+} // namespace orrery::simexec

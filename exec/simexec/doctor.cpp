@@ -1,0 +1,23 @@
+// `simexec doctor`: what this machine has, what is missing, and what that means.
+#include "exec/kernels/kernel.hpp"
+#include "exec/local/executor.hpp"
+#include "exec/runtime/machine.hpp"
+#include "exec/simexec/command.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace orrery::simexec {
+
+int run_doctor(const Options& options) {
+    nlohmann::ordered_json json{{"processor", processor_name()}, {"processors", processors()}, {"gemm", gemm_library()}, {"executors", executor_names()}};
+    std::string text = fmt::format("processor   {}, {} may be used\nkernels     {}, fp32 and fp64\n", processor_name(), processors(), gemm_library());
+    text += fmt::format("executors   {}\n", fmt::join(executor_names(), ", "));
+    for (const Library& l : optional_libraries()) {
+        text += fmt::format("{:<12}{}\n", l.what, l.found ? l.file + " is here" : "not here: " + l.detail);
+        json["libraries"].push_back({{"what", l.what}, {"file", l.file}, {"found", l.found}, {"detail", l.detail}});
+    }
+    return deliver(options.json ? json.dump(2) + "\n" : text, options) ? done : bad_input;
+}
+
+} // namespace orrery::simexec

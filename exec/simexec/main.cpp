@@ -1,0 +1,117 @@
+// simexec: runs plans for real. The command line; each subcommand is a file of this folder (command.hpp lists them).
+#include "exec/simexec/command.hpp"
+
+#include "exec/local/executor.hpp"
+#include "exec/mpi/processes.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <exception>
+
+namespace orrery::simexec {
+namespace {
+
+constexpr const char* examples = R"(Examples:
+  simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
+  simexec run job.json --set strategy.tensor_parallel=2                the same under another strategy: the losses agree
+  simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM) and go on with --resume runs/a
+  simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
+  mpirun -n 4 simexec run job.json --executor mpi                      a process a rank, on one machine or many
+  simexec agree job.json                                               does this strategy train like one rank?
+  simexec check job.json                                               predicted and measured, side by side
+  simexec doctor                                                       what this machine has
+
+Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
+one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or is of another mind, 70 a bug of
+simexec.)";
+
+struct Parsed {
+    Options options;
+    RunOptions run;
+    CheckOptions check;
+    std::string file;
+    int steps = 5;
+};
+
+void add_output(CLI::App& app, Options& o) {
+    app.add_flag("--json", o.json, "JSON on standard output");
+    app.add_option("-o,--output", o.output, "Write to this file instead of standard output")->type_name("FILE");
+    app.add_flag("-q,--quiet", o.quiet, "Nothing but errors (and what --json or -o ask for)");
+    app.add_flag("-v,--verbose", o.verbose, "Every step's loss");
+}
+
+CLI::App* add_scenario_command(CLI::App& app, Parsed& p, const char* name, const char* what) {
+    CLI::App* sub = app.add_subcommand(name, what);
+    sub->add_option("scenario", p.file, "The scenario")->required()->type_name("SCENARIO.json");
+    sub->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->take_all();
+    add_output(*sub, p.options);
+    return sub;
+}
+
+std::vector<std::string> all_executors() {
+    std::vector<std::string> names = executor_names();
+    names.emplace_back("mpi");
+    return names;
+}
+
+void add_commands(CLI::App& app, Parsed& p) {
+    CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
+    run->add_option("--executor", p.run.executor, "Who moves the ranks on")->check(CLI::IsMember(all_executors()));
+    run->add_option("--patience", p.run.patience, "mpi: give up after so many seconds without progress")->type_name("S");
+    run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
+    run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
+    run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
+    run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder, at the end and where stopped")->type_name("DIR");
+    run->add_option("--every", p.run.every, "A checkpoint every so many steps")->type_name("N");
+    run->add_option("--resume", p.run.resume, "Go on from the newest checkpoint of this folder; any strategy may")->type_name("DIR");
+    run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
+    CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
+    agree->add_option("--steps", p.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
+    CLI::App* check = add_scenario_command(app, p, "check", "Predict a step, run it, and set the two side by side");
+    check->add_option("--calibration", p.check.calibration, "Predict with this machine as it was measured; the scenario's cluster if left out")->type_name("FILE");
+    check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
+    check->add_option("--worst", p.check.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
+    check->add_option("--trace", p.check.trace, "Write what was measured")->type_name("FILE");
+    add_output(*app.add_subcommand("doctor", "What this machine has, what is missing"), p.options);
+}
+
+int dispatch(const CLI::App& app, Parsed& p) {
+    if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
+    if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.steps);
+    if (app.got_subcommand("check")) return run_check(p.file, p.options, p.check);
+    return run_doctor(p.options);
+}
+
+int run(int argc, char** argv) {
+    CLI::App app{"simexec runs the plan of a scenario for real: the same plan that simrun times.", "simexec"};
+    app.set_version_flag("--version", "simexec " ORRERY_VERSION);
+    app.footer(examples);
+    Parsed parsed;
+    add_commands(app, parsed);
+    app.require_subcommand(1, 1);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& e) {
+        return app.exit(e) == 0 ? done : bad_input;
+    }
+    try {
+        return dispatch(app, parsed);
+    } catch (const OutOfMemory& e) {
+        complain(e.what());
+        return too_big;
+    } catch (const StandsStill& e) {
+        complain(e.what());
+        return cannot_run;
+    } catch (const LostPeer& e) {
+        complain(e.what());
+        return lost;
+    } catch (const std::exception& e) {
+        complain(e.what());
+        return bad_input;
+    }
+}
+
+} // namespace
+} // namespace orrery::simexec
+
+int main(int argc, char** argv) { return orrery::simexec::run(argc, argv); }

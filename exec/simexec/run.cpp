@@ -1,0 +1,245 @@
+// `simexec run SCENARIO.json`: train it here, by the plan the simulator would time.
+#include "exec/local/timeline.hpp"
+#include "exec/mpi/processes.hpp"
+#include "exec/runtime/machine.hpp"
+#include "exec/runtime/resume.hpp"
+#include "exec/simexec/command.hpp"
+#include "sim/memory/memory.hpp"
+#include "sim/report/model_flops.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <unistd.h>
+
+namespace orrery::simexec {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> v) {
+    if (v.empty()) return 0;
+    std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+    return v[v.size() / 2];
+}
+
+// Signals that ask for an end are kept until a step is over.
+class StopSignals {
+  public:
+    StopSignals() {
+        sigemptyset(&set_);
+        sigaddset(&set_, SIGTERM);
+        sigaddset(&set_, SIGINT);
+        pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    }
+    ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    StopSignals(const StopSignals&) = delete;
+    StopSignals& operator=(const StopSignals&) = delete;
+    int pending() const {
+        const timespec at_once{0, 0};
+        const int got = sigtimedwait(&set_, nullptr, &at_once);
+        return got > 0 ? got : 0;
+    }
+
+  private:
+    sigset_t set_, before_;
+};
+
+struct Result {
+    std::int64_t first_step = 0, steps = 0;
+    double first_loss = 0, last_loss = 0, step_s = 0;
+    int signal = 0;
+    bool diverged = false;
+    std::vector<OpTime> record;
+    std::string checkpoint;
+};
+
+struct Training {
+    World& world;
+    Executor& executor;
+    const Corpus& corpus;
+    const Options& options;
+    const RunOptions& how;
+    std::string corpus_name;
+    const OrreryTransport* transport;   // null: all ranks are in this process
+
+    bool anyone(bool mine) const { return transport ? any_rank(*transport, mine, how.patience) : mine; }
+    void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
+    CheckpointState state(std::int64_t step) const { return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}}; }
+    Result run(std::int64_t first);
+};
+
+// One process saves behind the step's back; several write a part each, and the first seals when all have.
+void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const {
+    if (!transport) {
+        if (!writer) writer.emplace(how.checkpoint);
+        return writer->begin(state(step), pieces_of(world));
+    }
+    const CheckpointDraft draft(how.checkpoint, step);
+    bool failed_here = false;
+    try {
+        draft.write_part(transport->rank, pieces_of(world));
+    } catch (const std::exception& e) {
+        failed_here = true;
+        complain(e.what());
+    }
+    if (anyone(failed_here)) {
+        if (transport->rank == 0) draft.discard();
+        throw std::runtime_error("the checkpoint could not be written");
+    }
+    if (transport->rank == 0) draft.seal(state(step), transport->size);
+    transport->barrier();
+}
+
+Result Training::run(std::int64_t first) {
+    Result r;
+    r.first_step = first;
+    Progress progress(options);
+    StopSignals signals;
+    std::optional<CheckpointWriter> writer;
+    std::vector<double> times;
+    std::int64_t step = first, saved = first;
+    for (; step < how.steps && !r.signal && !r.diverged; ++step) {
+        const bool last = step + 1 == how.steps;
+        load_batch(world, corpus, step);
+        const double began = now();
+        executor.step(last && !how.trace.empty() ? &r.record : nullptr);
+        times.push_back(now() - began);
+        r.last_loss = mean_loss(world);
+        if (step == first) r.first_loss = r.last_loss;
+        r.diverged = !std::isfinite(r.last_loss);
+        const int got = signals.pending();
+        if (anyone(got != 0)) r.signal = got ? got : SIGTERM;
+        if (!how.checkpoint.empty() && !r.diverged && how.every > 0 && (step + 1) % how.every == 0) {
+            checkpoint(writer, step + 1);
+            saved = step + 1;
+        }
+        const double tokens = static_cast<double>(world.facts.loss_tokens) / times.back();
+        progress.show(static_cast<int>(step + 1 - first), static_cast<int>(how.steps - first), fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
+        if (options.verbose) std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
+    }
+    r.steps = step - first;
+    r.step_s = median(times);
+    if (!how.checkpoint.empty() && !r.diverged) {
+        if (saved != step) checkpoint(writer, step);
+        if (writer) writer->finish();
+        r.checkpoint = fmt::format("{}/step-{:08}", how.checkpoint, step);
+    }
+    return r;
+}
+
+struct Figures { double tokens_per_s, flops_per_s, mfu; std::string peak_of; };
+
+Figures figures(const Scenario& s, const Result& r) {
+    const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
+    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) * static_cast<double>(s.training.global_batch_size);
+    const auto peak = s.cluster.device.peak.find("fp32");
+    Figures f{tokens / r.step_s, flops / r.step_s, 0, s.cluster.device.name};
+    if (peak != s.cluster.device.peak.end() && peak->second.value > 0) f.mfu = f.flops_per_s / peak->second.value;
+    return f;
+}
+
+std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
+    const Figures f = figures(world.scenario, r);
+    nlohmann::ordered_json j{{"name", world.scenario.name}, {"world_size", world.plan.mesh.ranks()}, {"executor", how.executor}, {"kernels", gemm_library()}, {"processor", processor_name()},
+                             {"first_step", r.first_step}, {"steps", r.steps}, {"first_loss", r.first_loss}, {"last_loss", r.last_loss}, {"step_time_s", r.step_s},
+                             {"tokens_per_s", f.tokens_per_s}, {"model_tflops", f.flops_per_s / 1e12}, {"mfu", f.mfu}};
+    for (const auto& rank : world.ranks)
+        if (rank) j["memory"].push_back({{"rank", rank->rank}, {"peak_bytes", rank->memory.device().highest}, {"predicted_bytes", predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count}});
+    if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
+    return j.dump(2) + "\n";
+}
+
+std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
+    const Figures f = figures(world.scenario, r);
+    std::string text = paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} steps on {} rank{}, {} executor, {} on {}\n\n", r.steps, world.plan.mesh.ranks(), world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, gemm_library(), processor_name());
+    text += fmt::format("  loss       {:.4f} -> {:.4f}{}\n", r.first_loss, r.last_loss, r.diverged ? "  no number: training has failed" : "");
+    text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
+    text += fmt::format("  model FLOP/s  {}              MFU  {:.1f} % of one {}\n", metric(f.flops_per_s, 4), 100 * f.mfu, f.peak_of);
+    std::vector<std::int64_t> most(predicted.stages.size(), 0);
+    for (const auto& rank : world.ranks)
+        if (rank) most[static_cast<std::size_t>(rank->stage)] = std::max(most[static_cast<std::size_t>(rank->stage)], rank->memory.device().highest);
+    for (std::size_t s = 0; s < most.size(); ++s) {
+        if (most[s] == 0) continue;   // no rank of it is in this process
+        const std::int64_t expected = predicted.stages[s].allocated_peak.count;
+        text += fmt::format("  memory of stage {}: {} bytes at the peak, {}\n", s, grouped(most[s]), most[s] == expected ? "as predicted" : "predicted " + grouped(expected));
+    }
+    if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
+    if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";
+    return text;
+}
+
+void write_trace(const World& world, const Result& r, const RunOptions& how, const OrreryTransport* transport) {
+    const std::string file = transport && transport->rank > 0 ? fmt::format("{}.rank{}", how.trace, transport->rank) : how.trace;
+    const bool serial = how.executor == "serial";
+    const std::vector<OpTime> times = serial ? side_by_side(world, r.record) : r.record;
+    const Trace trace = trace_of(world, times, fmt::format("measured: {}{} on {}", gemm_library(), serial ? ", ops timed one by one and laid side by side," : ", " + how.executor + " executor,", processor_name()));
+    if (how.trace.ends_with(".json")) export_perfetto(trace, file);
+    else save(trace, file);
+}
+
+int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport) {
+    const auto world = make_world(scenario, how.fp64 ? DType::fp64 : DType::fp32, transport ? std::vector<int>{transport->rank} : std::vector<int>{});
+    if (transport) agree_on_plan(*world, *transport);
+    if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
+    std::int64_t needed = 0;
+    for (const auto& rank : world->ranks)
+        if (rank) needed += world->storage[static_cast<std::size_t>(rank->stage)].planned[0] + world->storage[static_cast<std::size_t>(rank->stage)].planned[1];
+    if (needed > physical_memory()) throw OutOfMemory(fmt::format("the ranks of this process need {} bytes, and the machine has {}", grouped(needed), grouped(physical_memory())));
+    std::int64_t first = 0;
+    if (how.resume.empty()) {
+        initialise(*world);
+    } else {
+        const Checkpoint checkpoint = load_checkpoint(how.resume);
+        restore(*world, checkpoint);
+        first = checkpoint.state.step;
+        if (const auto it = checkpoint.state.facts.find("corpus"); checkpoint.state.seed != scenario.training.seed || (it != checkpoint.state.facts.end() && it->second != how.text))
+            complain("the checkpoint was trained on another text or seed: going on with this one");
+        if (first >= how.steps) return complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, first)), bad_input;
+    }
+    const auto executor = transport ? processes_executor(*world, *transport, how.patience) : make_executor(how.executor, *world);
+    const Result r = Training{*world, *executor, corpus, options, how, how.text, transport}.run(first);
+    const MemoryReport predicted = memory(world->plan, scenario);
+    if (!r.record.empty()) write_trace(*world, r, how, transport);
+    if (transport) transport->finish();
+    const bool json = options.json || options.output.ends_with(".json"), speaks = !transport || transport->rank == 0;
+    if (speaks && (json || !options.quiet) && !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options)) return bad_input;
+    if (r.diverged) return complain(fmt::format("the loss of step {} is no number", r.first_step + r.steps - 1)), failed;
+    return r.signal ? stopped : done;
+}
+
+} // namespace
+
+int run_run(const std::string& file, const Options& options, const RunOptions& how) {
+    const std::optional<Scenario> scenario = load(file, options);
+    if (!scenario) return bad_input;
+    Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
+    if (!how.text.empty()) {
+        auto text = read_text(how.text);
+        if (!text) return bad_input;
+        corpus.text = std::move(*text);
+        const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
+        if (static_cast<std::int64_t>(corpus.text.size()) < needed) return complain(fmt::format("{}: a text of {} bytes is shorter than a sequence of {}", how.text, corpus.text.size(), needed)), bad_input;
+        if (corpus.vocabulary < 256) return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)), bad_input;
+    }
+    const OrreryTransport* transport = nullptr;
+    if (how.executor == "mpi") {
+        transport = &open_transport();
+        if (transport->size != scenario->world_size())
+            return complain(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..", scenario->world_size(), transport->size, scenario->world_size())), bad_input;
+    }
+    try {
+        return train(*scenario, std::move(corpus), options, how, transport);
+    } catch (const std::exception& e) {
+        if (!transport) throw;
+        complain(e.what());   // the others would wait for this rank
+        transport->abort_all(dynamic_cast<const LostPeer*>(&e) ? lost : dynamic_cast<const OutOfMemory*>(&e) ? too_big : bad_input);
+        return lost;
+    }
+}
+
+} // namespace orrery::simexec

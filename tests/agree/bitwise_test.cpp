@@ -1,0 +1,59 @@
+// Where two strategies add the same numbers in the same order: are their results the same to the bit?
+#include "agree.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::agree {
+namespace {
+
+using Fields = std::vector<std::string>;
+
+Fields with(Fields fields, const Fields& more) {
+    fields.insert(fields.end(), more.begin(), more.end());
+    return fields;
+}
+
+void expect_same_bits(const Fields& a, const Fields& b, const std::string& executor = "serial") {
+    const Trained x = train(tiny(a), {.steps = 5, .real = DType::fp32}), y = train(tiny(b), {.steps = 5, .real = DType::fp32, .executor = executor});
+    EXPECT_EQ(x.losses, y.losses);
+    EXPECT_EQ(difference(x.first_gradients, y.first_gradients).relative, 0) << difference(x.first_gradients, y.first_gradients).worst;
+    EXPECT_EQ(difference(x.parameters, y.parameters).relative, 0) << difference(x.parameters, y.parameters).worst;
+    EXPECT_EQ(difference(x.states, y.states).relative, 0) << difference(x.states, y.states).worst;
+}
+
+// One microbatch a rank: a sum over ranks is all there is.
+const Fields four = {"strategy.data_parallel=4", "training.micro_batch_size=2"};
+
+TEST(SameBits, Zero1) { expect_same_bits(four, with(four, {"strategy.zero_stage=1"})); }
+TEST(SameBits, Zero2) { expect_same_bits(four, with(four, {"strategy.framework=deepspeed", "strategy.zero_stage=2", "strategy.fused=false"})); }
+TEST(SameBits, Zero3) { expect_same_bits(four, with(four, {"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.fused=false"})); }
+TEST(SameBits, Fsdp) { expect_same_bits(four, with(four, {"strategy.framework=fsdp"})); }
+TEST(SameBits, Fsdp2) { expect_same_bits(four, with(four, {"strategy.framework=fsdp2"})); }
+
+const Fields two = {"strategy.pipeline_parallel=2", "model.layers=4"};
+
+TEST(SameBits, OneForwardOneBackwardIsGpipe) { expect_same_bits(with(two, {"strategy.schedule=gpipe"}), with(two, {"strategy.schedule=1f1b"})); }
+TEST(SameBits, ZeroBubbleIsOneForwardOneBackward) {
+    for (const char* schedule : {"strategy.schedule=zb-h1", "strategy.schedule=zb-h2"}) expect_same_bits(with(two, {"strategy.schedule=1f1b"}), with(two, {schedule}));
+}
+TEST(SameBits, OverlappedTransfers) { expect_same_bits(with(two, {"strategy.schedule=1f1b"}), with(two, {"strategy.schedule=1f1b", "strategy.overlap.pipeline=true"})); }
+TEST(SameBits, PipelineIsOneRank) { expect_same_bits({"model.layers=4", "model.tied_embeddings=false"}, with(two, {"strategy.schedule=1f1b", "model.tied_embeddings=false"})); }
+
+TEST(SameBits, Recompute) {
+    for (const char* kind : {"strategy.recompute=full", "strategy.recompute=selective"}) expect_same_bits(two, with(two, {kind}));
+    expect_same_bits({"model.dropout=0.2"}, {"model.dropout=0.2", "strategy.recompute=full"});
+}
+
+TEST(SameBits, ThreadsAndSerial) {
+    const Fields all[] = {
+        with(four, {"strategy.zero_stage=1", "strategy.overlap.grad_reduce=true"}),
+        with(four, {"strategy.framework=fsdp"}),
+        with(two, {"strategy.schedule=zb-h1", "strategy.tensor_parallel=2"}),
+        with(two, {"strategy.schedule=1f1b", "strategy.overlap.pipeline=true", "strategy.data_parallel=2"}),
+        {"strategy.context_parallel=2", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "training.gradient_clipping=0.1"},
+    };
+    for (const Fields& f : all) expect_same_bits(f, f, "threads");
+}
+
+} // namespace
+} // namespace orrery::agree

@@ -1,0 +1,98 @@
+// A plan that lacks a communication: do both verify and the numbers say so?
+#include "agree.hpp"
+
+#include "sim/plan/lower.hpp"
+#include "sim/plan/verify.hpp"
+#include "tests/unit/plan/mutations.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace orrery::agree {
+namespace {
+
+// In a process of its own, for a plan that is wrong may end in one of our own checks: anything but "0" is noticed.
+bool ends_well(const std::function<bool()>& work) {
+    const pid_t child = fork();
+    if (child == 0) {
+        std::freopen("/dev/null", "w", stderr);
+        bool good = false;
+        try {
+            good = work();
+        } catch (...) {
+        }
+        _exit(good ? 0 : 1);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+struct Place { std::int32_t block, op; };
+
+std::vector<Place> communications(const Plan& plan) {
+    std::vector<Place> places;
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+        for (std::size_t i = 0; i < plan.blocks[b].ops.size(); ++i)
+            if (std::holds_alternative<Collective>(plan.blocks[b].ops[i].work)) places.push_back({static_cast<std::int32_t>(b), static_cast<std::int32_t>(i)});
+    return places;
+}
+
+void expect_each_is_missed(const std::vector<std::string>& fields) {
+    const Scenario scenario = tiny(fields);
+    const Plan plan = lower(scenario);
+    const Trained right = train(scenario, {.steps = 2});
+    const auto agrees = [&](const std::function<void(Plan&)>& change) {
+        return ends_well([&] {
+            const Trained t = train(scenario, {.steps = 2, .change = change});
+            return t.disagreement == 0 && difference(right.first_gradients, t.first_gradients).relative < 1e-9 && difference(right.parameters, t.parameters).relative < 1e-9 &&
+                   std::abs(t.losses[1] - right.losses[1]) < 1e-12;
+        });
+    };
+    ASSERT_TRUE(agrees([](Plan&) {}));
+    const std::vector<Place> places = communications(plan);
+    EXPECT_FALSE(places.empty());
+    for (const Place& p : places) {
+        const auto drop = [&](Plan& broken) { test::drop_op(broken, p.block, p.op); };
+        const Op& op = plan.blocks[static_cast<std::size_t>(p.block)].ops[static_cast<std::size_t>(p.op)];
+        Plan broken = plan;
+        drop(broken);
+        EXPECT_FALSE(verify(broken).empty()) << "verify does not miss " << op.name;
+        EXPECT_FALSE(agrees(drop)) << "the numbers do not miss " << op.name;
+    }
+}
+
+TEST(MissingCommunication, DataParallel) { expect_each_is_missed({"strategy.data_parallel=2", "training.gradient_clipping=0.1"}); }
+TEST(MissingCommunication, Sharded) { expect_each_is_missed({"strategy.data_parallel=2", "strategy.zero_stage=1", "training.gradient_clipping=0.1"}); }
+TEST(MissingCommunication, TensorParallel) { expect_each_is_missed({"strategy.tensor_parallel=2", "model.layers=1", "training.gradient_clipping=0.1"}); }
+TEST(MissingCommunication, SequenceParallel) { expect_each_is_missed({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "model.layers=1"}); }
+TEST(MissingCommunication, Ring) { expect_each_is_missed({"strategy.context_parallel=2", "model.layers=1"}); }
+TEST(MissingCommunication, Ulysses) { expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses", "model.layers=1"}); }
+TEST(MissingCommunication, AllGatheredKeys) { expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather", "model.layers=1"}); }
+TEST(MissingCommunication, TiedEmbedding) { expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.1"}); }
+
+// A rank that does not call a collective its partner calls: the report names both, the op and the communicator.
+TEST(Deadlock, IsReported) {
+    const Scenario scenario = tiny({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
+    const auto drop_first = [](Plan& plan) {
+        for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+            for (std::size_t i = 0; i < plan.blocks[b].ops.size(); ++i)
+                if (plan.blocks[b].ops[i].name == "finalize.embedding") return test::drop_op(plan, static_cast<std::int32_t>(b), static_cast<std::int32_t>(i));
+    };
+    for (const std::string& executor : executor_names()) {
+        try {
+            train(scenario, {.steps = 1, .executor = executor, .change = drop_first});
+            ADD_FAILURE() << "nobody noticed";
+        } catch (const StandsStill& e) {
+            const std::string said = e.what();
+            EXPECT_NE(said.find("rank 1: finalize.embedding of optimizer:1"), std::string::npos) << said;
+            EXPECT_NE(said.find("waits for rank 0 on communicator embedding"), std::string::npos) << said;
+        }
+    }
+}
+
+} // namespace
+} // namespace orrery::agree
