@@ -53,6 +53,19 @@ std::vector<AttentionPoint> points_of(const Json& j) {
 
 AttentionSeries series_of(const Json& j) { return {points_of(j["causal"]), points_of(j["full"])}; }
 
+PrefillTable prefill_of(const Json& j) {
+    PrefillTable t;
+    t.start = j["start_us"].get<double>();
+    t.pre = j["pre"].get<double>();
+    t.s0 = j["s0"].get<double>();
+    t.critical = j["critical"].get<double>();
+    t.soft_waves = j["soft_waves"].get<double>();
+    t.rows = j["rows"].get<double>();
+    for (const auto& [dim, e] : j["efficiency"].items()) t.efficiency[std::stoi(dim)] = e.get<double>();
+    t.source = source_of(j);
+    return t;
+}
+
 // What a file states replaces what it inherits.
 void apply(KernelTables& t, const Json& j) {
     t.device = j["device"].get<std::string>();
@@ -68,11 +81,14 @@ void apply(KernelTables& t, const Json& j) {
                 t.attention[kernel] = {series_of(a["forward"]), series_of(a["backward"]), source_of(a)};
         }
     }
+    if (j.contains("prefill"))
+        for (const auto& [kind, p] : j["prefill"].items()) t.prefill[kind] = prefill_of(p);
     if (j.contains("sustained")) {
         const Json& s = j["sustained"];
         t.sustained_16 = s["bf16"].get<double>();
         t.sustained_8 = s["fp8"].get<double>();
         t.sustained_other = s["other"].get<double>();
+        t.sustained_attention = s.contains("attention") ? s["attention"].get<double>() : t.sustained_16;
         t.sustained_source = source_of(s);
     }
     if (j.contains("memory")) {
@@ -185,6 +201,17 @@ void read_optimizer(PointwiseTable& t, const Json& j) {
     t.optimizer_source = source_of(j);
 }
 
+void read_quantize(QuantizeTable& t, const Json& j) {
+    t.phi = j["phi"].get<double>();
+    auto names = [&](const char* key) { return j[key].get<std::vector<std::string>>(); };
+    t.turning_architectures = names("turning_architectures");
+    t.both_ways = names("both_ways");
+    t.present_maximum = names("present_maximum");
+    t.norm_casts = names("norm_casts");
+    t.compiling_frameworks = names("compiling_frameworks");
+    t.source = source_of(j);
+}
+
 void read_host(PointwiseTable& t, const Json& j) {
     t.host_share = j["optimizer_share"].get<double>();
     t.host_memory = rate(j, "memory_gb_per_s");
@@ -206,17 +233,22 @@ PointwiseTable pointwise_table() {
     t.embedding_phi = j["embedding"]["phi"].get<double>();
     t.embedding_source = source_of(j["embedding"]);
     read_optimizer(t, j["optimizer"]);
+    read_quantize(t.quantize, j["quantize"]);
     read_host(t, j["host"]);
     const Json& l = j["launch"];
     t.launch_eager = l["eager_us"].get<double>();
     t.launch_graph = l["graph_us"].get<double>();
     t.launch_blocking = l["blocking_us"].get<double>();
+    t.list_copy = l["list_copy_us"].get<double>();
     t.exchange_sync = l["exchange_sync_us"].get<double>();
     t.launch_source = source_of(l);
     const Json& i = j["interference"];
     t.compute_slowdown = i["compute_slowdown"].get<double>();
     t.communication_slowdown = i["communication_slowdown"].get<double>();
     t.interference_source = source_of(i);
+    t.spread = j["spread"]["sigma"].get<double>();
+    t.spread_from = j["spread"]["devices"].get<double>();
+    t.spread_source = source_of(j["spread"]);
     t.source = source_of(j);
     return t;
 }

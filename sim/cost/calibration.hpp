@@ -45,13 +45,21 @@ struct AttentionWaves {
     double soft_waves = 0, rows = 128, critical = 0, start = 4;
 };
 
+// An inference engine's prefill, as its profilers measure it (fit/prefill.hpp): training is not timed by it.
+struct PrefillTable {
+    double start = 0, pre = 1, s0 = 0, critical = 0, soft_waves = 0, rows = 128;
+    std::map<int, double> efficiency; // of the 16-bit peak, by head dimension
+    Source source;
+};
+
 struct KernelTables {
     std::string device;                              // whose measurements these are
     double reference_tflops_16 = 0;                  // the 16-bit peak that attention rates belong to
     std::map<std::string, GemmTable> gemm;           // bf16 (fp16 too), fp8, fp8_block, mxfp8, nvfp4, tf32, fp32
     std::map<std::string, AttentionTable> attention; // flash-1, flash-2, flash-3, cudnn
     AttentionWaves waves;
-    double sustained_16 = 1, sustained_8 = 1, sustained_other = 1;
+    std::map<std::string, PrefillTable> prefill; // "full", "latent"
+    double sustained_16 = 1, sustained_8 = 1, sustained_other = 1, sustained_attention = 1;
     Source sustained_source;
     double memory_fused = 1, memory_eager = 1, kernel_us = 2;
     Source memory_source;
@@ -65,7 +73,14 @@ struct TrafficEntry {
     std::array<double, 2> traffic;
     std::array<int, 2> kernels;
 }; // [eager, fused]
+// Which recipes of 8- and 4-bit training move what; the counts are in quantize.hpp.
+struct QuantizeTable {
+    double phi = 0.6;
+    std::vector<std::string> turning_architectures, both_ways, present_maximum, norm_casts, compiling_frameworks;
+    Source source;
+};
 struct PointwiseTable {
+    QuantizeTable quantize;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
     double loss_phi = 0.7;
     std::array<std::array<double, 4>, 3> loss_bytes{}; // [eager, fused, whole][part]
@@ -76,9 +91,10 @@ struct PointwiseTable {
     int optimizer_eager_kernels = 12;
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
-    double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150;
+    double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;
+    double spread = 0, spread_from = 8; // of devices' speeds, relative; of so many devices the sustained clocks are
     double compute_slowdown = 0, communication_slowdown = 0;
-    Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, interference_source;
+    Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, interference_source, spread_source;
 };
 PointwiseTable pointwise_table();
 
@@ -99,6 +115,8 @@ struct LinkTable {
     double choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
     std::array<double, 3> choice_hop{}; // LL, LL128, Simple
+    struct Box { int devices; double ring, direct; };
+    std::vector<Box> fitted_box; // rates by devices of the machine the curves were measured in, where its wiring is worse than these links
     Source source;
 };
 LinkTable link_table(const Cluster& cluster);

@@ -68,6 +68,11 @@ LinkTable link_of(const Json& j) {
     for (const Json& v : c["nvls_speeds"]) t.choice_nvls_speeds.push_back(v.get<double>() * 1e3);
     for (std::size_t i = 0; i < 3; ++i) t.choice_hop[i] = c["hop_us"][i].get<double>();
     t.source = source_of(j);
+    if (j.contains("fitted_box")) {
+        const Json& b = j["fitted_box"];
+        for (std::size_t k = 0; k < b["devices"].size(); ++k)
+            t.fitted_box.push_back({b["devices"][k].get<int>(), b["ring_gb_per_s"][k].get<double>() * 1e3, b["direct_gb_per_s"][k].get<double>() * 1e3});
+    }
     return t;
 }
 

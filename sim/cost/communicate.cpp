@@ -122,7 +122,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     }
     const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                                 : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
-    const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n);
+    const double copies = d.list_copy_us > 0 && (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter) ? d.list_copy_us * g.group.n : 0;
+    const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n) + copies;
     return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
 }
 

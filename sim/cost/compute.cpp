@@ -54,6 +54,8 @@ std::vector<std::string> precisions_for(DType t, const std::string& recipe) {
     }
 }
 
+bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
+
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
 
 template <class... F> struct Overloaded : F... { using F::operator()...; };
@@ -113,6 +115,18 @@ double CostModel::Data::buffer_bytes(const Plan& plan, const Op& op) const {
     return sum;
 }
 
+// Bytes of an element of what the op writes where that is a type to compute in of 8 bits or fewer, else 0.
+double CostModel::Data::low_bytes(const Plan& plan, const Op& op) const {
+    if (op.out.empty()) return 0;
+    const DType t = plan.buffers[static_cast<std::size_t>(op.out.front())].dtype;
+    return is_low(t) ? bytes_per_element(t) : 0;
+}
+
+KernelTime CostModel::Data::with(KernelTime t, Extra extra) const {
+    if (extra.bytes <= 0) return t;
+    return {t.us + kernels.kernel_us * extra.kernels + extra.bytes / (pointwise.quantize.phi * bandwidth), t.kernels + extra.kernels};
+}
+
 KernelTime CostModel::Data::copy(const Copy& c) const {
     const bool disk = c.kind == CopyKind::host_to_nvme || c.kind == CopyKind::nvme_to_host;
     return {pointwise.copy_us + static_cast<double>(c.bytes.count) / (disk ? nvme : pcie), 1};
@@ -125,7 +139,9 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
         Overloaded{
             [&](const Linear& w) -> KernelTime {
                 // A framework's grouped linear is a kernel an expert, on a few streams side by side.
-                return {gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), static_cast<int>(w.groups)};
+                const KernelTime t{gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), static_cast<int>(w.groups)};
+                if (!is_low(w.dtype) || w.direction != Direction::weight_gradient) return t;
+                return with(t, weight_gradient_extra(quantizer, static_cast<double>(w.groups * w.m * w.k), bytes_per_element(w.dtype)));
             },
             [&](const Matmul& w) -> KernelTime {
                 // Forward is one product; backward has one for each operand, of the same size.
@@ -138,12 +154,21 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,
-                                        power * kernels.sustained_16};
+                                        power * kernels.sustained_attention};
                 return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
-            [&](const Norm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
-            [&](const Pointwise& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
+            [&](const Norm& w) {
+                const KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
+                const double low = low_bytes(plan, op);
+                return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
+            },
+            [&](const Pointwise& w) {
+                const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
+                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers());
+                const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
+                return with({kernels.kernel_us, 1}, {extra.bytes + buffers(), extra.kernels});
+            },
             [&](const Embedding& w) {
                 const bool forward = w.direction == Direction::forward,
                            wide = !forward && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
@@ -174,7 +199,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
 ComputeCost CostModel::compute(const Plan& plan, const Op& op) const {
     if (const auto us = measured_us(data_->device, plan, op)) return {Time::microseconds(*us), 1};
     const KernelTime t = data_->time(plan, op);
-    return {Time::microseconds(t.us), t.kernels};
+    const bool on_device = op.queue == compute_queue;
+    return {Time::microseconds(on_device ? t.us * data_->slowest : t.us), t.kernels};
 }
 
 } // namespace orrery

@@ -8,6 +8,21 @@
 
 namespace orrery {
 
+namespace {
+
+// Expected maximum of n standard normals, by Gumbel's limit: 1.52 of 8, 3.28 of 1024.
+double expected_maximum(double n) {
+    const double b = std::sqrt(2 * std::log(n));
+    return b + (0.5772 - 0.5 * (std::log(std::log(n)) + std::log(4 * 3.14159265))) / b;
+}
+
+// Devices differ, and a synchronous step waits for the slowest of all. What the sustained clock was fitted to are mostly single nodes.
+double slowest_of(double devices, const PointwiseTable& t) {
+    return devices > t.spread_from ? 1 + t.spread * (expected_maximum(devices) - expected_maximum(t.spread_from)) : 1;
+}
+
+} // namespace
+
 CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std::make_unique<Data>()) {
     Data& d = *data_;
     const Cluster& c = scenario.cluster;
@@ -20,6 +35,9 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.fabric = &fabric;
     d.kernels = kernel_tables(c.device);
     d.pointwise = pointwise_table();
+    if (d.strategy.framework == "deepspeed" && d.strategy.zero_stage == 3 && d.runtime.year < 2022) d.list_copy_us = d.pointwise.list_copy;
+    d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise);
+    d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework);
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
         scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
@@ -81,12 +99,14 @@ std::vector<std::string> CostModel::provenance() const {
         line(std::string("attention ") + kernel, d.kernels.attention.at(kernel).source);
     }
     line("sustained clock", d.kernels.sustained_source);
+    if (d.slowest > 1) line("devices that differ", d.pointwise.spread_source);
     line("memory-bound kernels", d.kernels.memory_source);
     line("memory-bound traffic", d.pointwise.source);
+    if (r.name.starts_with("fp8") || r.name == "mxfp8" || r.name == "nvfp4") line("quantising", d.pointwise.quantize.source);
     line("loss", d.pointwise.loss_source);
     line("embedding", d.pointwise.embedding_source);
     line("optimizer", d.pointwise.optimizer_source);
-    line("launch", d.runtime.launch_us > 0 ? Source{"stated", "by the scenario"} : d.pointwise.launch_source);
+    line("launch", d.pointwise.launch_source);
     line("interference", d.pointwise.interference_source);
     if (d.fabric->devices() > d.nodes) line("links " + d.links.name, d.links.source);
     if (d.nodes > 1) line("fabric " + d.between.name, d.between.source);

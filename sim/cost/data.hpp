@@ -6,6 +6,7 @@
 #include "sim/cost/cost.hpp"
 #include "sim/cost/gemm.hpp"
 #include "sim/cost/pointwise.hpp"
+#include "sim/cost/quantize.hpp"
 
 #include <unordered_map>
 
@@ -62,6 +63,9 @@ struct CostModel::Data {
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
+    Quantizer quantizer;                          // of the training's precision
+    double slowest = 1;                           // time of the slowest device of the job against that of a device of a node
+    double list_copy_us = 0;                      // a member's copy between the list of parts and the collective's buffer; 0: there is no list
     bool whole_loss = false;                      // the framework's own loss over an undivided vocabulary
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
@@ -71,6 +75,8 @@ struct CostModel::Data {
     GemmRate rate(DType t) const;
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate) const;
     double buffer_bytes(const Plan& plan, const Op& op) const;
+    double low_bytes(const Plan& plan, const Op& op) const;
+    KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
     const KnownGroup& known(std::span<const int> ranks) const;

@@ -1,5 +1,6 @@
 // What the committed calibration says of each measurement of a table.
 #include "sim/fit/laws.hpp"
+#include "sim/fit/prefill.hpp"
 
 #include "sim/cost/attention.hpp"
 #include "sim/cost/collectives.hpp"
@@ -83,6 +84,30 @@ Checked check_attention(const MeasuredTable& t) {
     return out;
 }
 
+Checked check_prefill(const MeasuredTable& t) {
+    Checked out;
+    const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
+    const auto device = find_device(name);
+    if (!device) return {{}, {fmt::format("{}: no device {}", t.file, name)}};
+    const KernelTables kernels = kernel_tables(*device);
+    const char* kind = is_latent(t) ? "latent" : "full";
+    const auto table = kernels.prefill.find(kind);
+    if (table == kernels.prefill.end()) return {{}, {fmt::format("{}: no constants of {} attention's prefill for {}", t.file, kind, name)}};
+    std::set<int> without;
+    for (std::size_t i = 0; i < t.rows.size(); ++i) {
+        const PrefillProblem p = prefill_problem(t, i);
+        const int dim = static_cast<int>((p.qk + p.v) / 2);
+        if (!table->second.efficiency.contains(dim)) {
+            without.insert(dim);
+            continue;
+        }
+        const double us = t.number(i, "fwd_us");
+        out.points.push_back({fmt::format("prefill {}", kind), fmt::format("{} d{}", t.text(i, "dtype"), dim), time_class(us), name, us, prefill_us(table->second, prefill_device(*device), p)});
+    }
+    for (int dim : without) out.skipped.push_back(fmt::format("{}: no constants for a head dimension of {}", t.file, dim));
+    return out;
+}
+
 const std::map<std::string, CollectiveKind> ops = {{"all_gather", CollectiveKind::all_gather}, {"all_reduce", CollectiveKind::all_reduce},
                                                    {"reduce_scatter", CollectiveKind::reduce_scatter}, {"alltoall", CollectiveKind::all_to_all},
                                                    {"broadcast", CollectiveKind::broadcast}};
@@ -106,7 +131,12 @@ Checked check_collectives(const MeasuredTable& t) {
         const bool one_byte = t.text(i, "variant").find("int8") != std::string::npos;
         const double bytes = t.number(i, "bytes");
         const bool multicast = device->architecture == "hopper" || device->architecture == "blackwell";
-        const CollectiveTime c = single_node(link_table(cluster), op->second, static_cast<int>(t.number(i, "devices")), bytes, one_byte, multicast, "auto");
+        const int devices = static_cast<int>(t.number(i, "devices"));
+        LinkTable links = link_table(cluster);
+        for (const LinkTable::Box& b : links.fitted_box)
+            if (b.devices == devices)
+                scale_rates(links, op->second == CollectiveKind::all_to_all ? b.direct / links.direct_rate : b.ring / links.simple_rate);
+        const CollectiveTime c = single_node(links, op->second, devices, bytes, one_byte, multicast, "auto");
         out.points.push_back({op->first, one_byte ? "int8" : "half", bytes > 1048576 ? "over 1 MB" : "up to 1 MB", device->name, t.number(i, "us"), c.us});
     }
     for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
@@ -118,6 +148,7 @@ Checked check_collectives(const MeasuredTable& t) {
 TableKind kind_of(const MeasuredTable& t) {
     if (t.has("m") && t.has("n") && t.has("k") && t.has("us") && t.has("dtype")) return TableKind::gemm;
     if (t.has("implementation") && t.has("tflops") && t.has("seq")) return TableKind::attention_rates;
+    if (is_prefill(t)) return TableKind::attention_prefill;
     if (t.has("system") && t.has("bytes") && t.has("us") && t.has("devices")) return TableKind::collectives;
     return TableKind::unknown;
 }
@@ -126,6 +157,7 @@ Checked check(const MeasuredTable& t) {
     switch (kind_of(t)) {
     case TableKind::gemm: return check_gemm(t);
     case TableKind::attention_rates: return check_attention(t);
+    case TableKind::attention_prefill: return check_prefill(t);
     case TableKind::collectives: return check_collectives(t);
     case TableKind::unknown: break;
     }

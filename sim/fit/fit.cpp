@@ -1,5 +1,6 @@
 // Constants from tables (fit.hpp): the tile law's eight of a GEMM table, rate and start of each attention series.
 #include "sim/fit/laws.hpp"
+#include "sim/fit/prefill.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -106,6 +107,48 @@ Json fit_attention(const MeasuredTable& t) {
     return out;
 }
 
+PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& dims, double rows) {
+    PrefillTable t{p[0], p[1], p[2], p[3], std::min(1.0, p[4]), rows, {}, {}};
+    for (std::size_t k = 0; k < dims.size(); ++k) t.efficiency[dims[k]] = p[5 + k];
+    return t;
+}
+
+// Five constants and an efficiency for each head dimension, with the better of two heights of a block.
+Json fit_prefill(const MeasuredTable& t) {
+    const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
+    const auto device = find_device(name);
+    if (!device) throw std::runtime_error(fmt::format("{}: the file's name says for which device it is (attention_h100-sxm-80gb.csv); {} is none", t.file, name));
+    const PrefillDevice d = prefill_device(*device);
+    std::set<int> met;
+    std::vector<std::size_t> inside, outside;
+    for (std::size_t i = 0; i < t.rows.size(); ++i) {
+        const PrefillProblem p = prefill_problem(t, i);
+        met.insert(static_cast<int>((p.qk + p.v) / 2));
+        (i % 5 == 4 ? outside : inside).push_back(i);
+    }
+    const std::vector<int> dims(met.begin(), met.end());
+    if (inside.size() < 40) throw std::runtime_error(fmt::format("{}: {} rows are too few for {} constants", t.file, t.rows.size(), 5 + dims.size()));
+    PrefillTable best;
+    double least = 1e300;
+    for (const double rows : {128.0, 256.0}) {
+        std::vector<double> start{10, 0.9, is_latent(t) ? 50.0 : 800.0, 0.4, 0.5};
+        start.resize(5 + dims.size(), 0.5);
+        const auto residual = [&](const std::vector<double>& p, std::size_t i) {
+            return std::log(prefill_us(prefill_of(p, dims, rows), d, prefill_problem(t, inside[i])) / t.number(inside[i], "fwd_us"));
+        };
+        const std::vector<double> p = least_squares(start, inside.size(), residual);
+        double cost = 0;
+        for (std::size_t i = 0; i < inside.size(); ++i) cost += std::abs(residual(p, i));
+        if (cost < least) least = cost, best = prefill_of(p, dims, rows);
+    }
+    std::vector<double> errors;
+    for (std::size_t row : outside) errors.push_back(prefill_us(best, d, prefill_problem(t, row)) / t.number(row, "fwd_us") - 1);
+    Json efficiency;
+    for (const auto& [dim, e] : best.efficiency) efficiency[std::to_string(dim)] = rounded(e);
+    return {{"start_us", rounded(best.start)}, {"pre", rounded(best.pre)}, {"s0", rounded(best.s0)}, {"critical", rounded(best.critical)}, {"soft_waves", rounded(best.soft_waves)},
+            {"rows", best.rows}, {"efficiency", efficiency}, {"source", source_of(t, inside.size(), score(std::move(errors)))}};
+}
+
 } // namespace
 
 GemmDevice burst_device(const Device& device, const std::string& dtype) {
@@ -154,6 +197,7 @@ std::string fit(const MeasuredTable& t) {
         for (const std::string& dtype : dtypes) out["gemm"][dtype] = fit_gemm(t, dtype, *device);
         break;
     }
+    case TableKind::attention_prefill: out["prefill"][is_latent(t) ? "latent" : "full"] = fit_prefill(t); break;
     case TableKind::attention_rates: out["attention"] = fit_attention(t); break;
     case TableKind::collectives: throw std::runtime_error(t.file + ": collectives are checked (--check), their constants are not fitted here");
     case TableKind::unknown: throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");

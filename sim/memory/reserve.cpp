@@ -99,6 +99,15 @@ Bytes parameters_of(const Plan& plan, int stage) {
     return sum;
 }
 
+// The buffer that a framework keeps for the scores of unfused attention: one, as large as a layer's.
+Bytes kept_scores(const Scenario& s) {
+    const Json& f = figures().at("kept_scores");
+    const bool keeps = std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
+    if (!keeps || s.runtime.attention_kernel != AttentionKernel::unfused || s.runtime.year < f.at("since_year").get<int>()) return {};
+    const std::int64_t rows = s.training.micro_batch_size * s.training.sequence_length / s.strategy.context_parallel;
+    return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
+}
+
 std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
 
 } // namespace
@@ -114,6 +123,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     std::vector<ReserveItem> items;
     items.push_back({"matmul workspace", Bytes::mebibytes(of(f.at("cublas_workspace").at("mib"), device.architecture)),
                      source("cublas_workspace"), MemoryMeasure::allocated});
+    items.push_back({"kept scores", kept_scores(scenario), source("kept_scores"), MemoryMeasure::allocated});
     if (!scenario.runtime.plan_allocator) {
         const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
         items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},

@@ -68,11 +68,18 @@ void resolve_data_parallel(Reading& reading) {
 void resolve_overlap(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
     const int year = reading.scenario.runtime.year;
-    if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
+    if (s.zero_stage == 3 && s.framework == "deepspeed" && year < 2022) {
+        for (auto [pointer, field] : {std::pair{"/strategy/overlap/param_gather", &s.overlap.param_gather},
+                                      std::pair{"/strategy/overlap/grad_reduce", &s.overlap.grad_reduce}}) {
+            if (reading.has(pointer)) continue;
+            *field = false;
+            note_default(reading, pointer, "false", "DeepSpeed before 0.5.10 (January 2022): a parameter is gathered, and waited for, where it is used");
+        }
+    } else if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
         s.overlap.param_gather = true;
         note_default(reading, "/strategy/overlap/param_gather", "true", "ZeRO-3 prefetches the next layer's parameters");
     }
-    if (s.zero_stage == 3 && s.framework == "deepspeed" && !reading.has("/strategy/overlap/grad_reduce")) {
+    if (s.zero_stage == 3 && s.framework == "deepspeed" && year >= 2022 && !reading.has("/strategy/overlap/grad_reduce")) {
         s.overlap.grad_reduce = true;
         note_default(reading, "/strategy/overlap/grad_reduce", "true", "DeepSpeed's overlap_comm is on by default in ZeRO stage 3");
     }

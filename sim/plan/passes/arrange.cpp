@@ -53,6 +53,13 @@ struct Weaver {
         return 0;
     }
 
+    std::int32_t first_timed_op(std::int32_t block, std::int32_t first, std::int32_t last) const {
+        const Block& b = l.plan.blocks[static_cast<std::size_t>(block)];
+        for (std::int32_t i = first; i < last; ++i)
+            if (!is_memory_op(b.ops[static_cast<std::size_t>(i)].work)) return i;
+        return -1;
+    }
+
     // Received in parts, ahead of the step that uses it: made whole right before that.
     struct Received { TransferStep transfer; std::int32_t block; std::array<std::int32_t, max_ports> microbatch; };
     std::vector<Received> to_gather;
@@ -238,22 +245,26 @@ void Weaver::run_part(const Part& part) {
             if (std::find(pieces[i].buckets.begin(), pieces[i].buckets.end(), b) != pieces[i].buckets.end()) last = i;
         return last;
     };
-    const auto gather = [&](std::size_t i) {   // the parameters of piece i, kept at most two units ahead of the computation
+    const Overlap& overlap = l.scenario.strategy.overlap;
+    const std::size_t ahead = overlap.param_gather ? 2 : 1;
+    const auto gather = [&](std::size_t i) {   // the parameters of piece i, kept at most so many units ahead of the computation
         if (!gather_now || i >= pieces.size()) return;
         for (const Bucket* b : pieces[i].buckets) {
             if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || uses[b].weights++ > 0) continue;
             const std::int32_t a = push_block(b->gather);
-            if (i >= 2 && piece_action[i - 2] >= 0) wait_for_action(a, first_timed_op(b->gather), piece_action[i - 2]);
+            if (i >= ahead && piece_action[i - ahead] >= 0) wait_for_action(a, first_timed_op(b->gather), piece_action[i - ahead]);
         }
     };
     const auto release = [&](const Bucket* b) {
         if (b->release >= 0 && uses[b].weights > 0 && --uses[b].weights == 0) push_block(b->release);
     };
+    std::int32_t unhidden = -1;   // a reduction that the next piece has to wait for
     const auto reduce = [&](const Bucket* b) {
         if (!(dp.reduces_each_run(*b) ? reduce_run : reduce_step)) return;
-        if (b->reduce >= 0 && uses[b].gradients > 0 && --uses[b].gradients == 0) push_block(b->reduce);
+        if (b->reduce < 0 || uses[b].gradients == 0 || --uses[b].gradients > 0) return;
+        const std::int32_t a = push_block(b->reduce);
+        if (!overlap.grad_reduce && dp.reduces_each_run(*b)) unhidden = a;
     };
-    const std::size_t ahead = l.scenario.strategy.overlap.param_gather ? 2 : 1;
     if (forward && whole_root)
         for (std::size_t i = 0; i < pieces.size(); ++i)
             if (root(pieces[i].unit)) gather(i);
@@ -264,6 +275,10 @@ void Weaver::run_part(const Part& part) {
             for (const Bucket* b : pieces[i].buckets)
                 if (b->acquire >= 0 && once(acquired, b) && uses[b].gradients++ == 0) push_block(b->acquire);
         piece_action[i] = push(id, pieces[i].first, pieces[i].last, mb);
+        if (const std::int32_t op = first_timed_op(id, pieces[i].first, pieces[i].last); unhidden >= 0 && op >= 0) {
+            wait_for_action(piece_action[i], op, unhidden);
+            unhidden = -1;
+        }
         for (const Bucket* b : pieces[i].buckets) {
             if (last_piece_of(b) != i) continue;
             if (release_now && !(forward && kept(*b))) release(b);

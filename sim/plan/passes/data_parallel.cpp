@@ -198,13 +198,40 @@ bool stands_alone(const Lowering& l, const Parameter& p) {
     return shared && p.tensor == "embedding.weight" && l.graphs.front().stage != l.graphs.back().stage && l.scenario.strategy.zero_stage > 0;
 }
 
+// DeepSpeed's ZeRO-3 before 2022 gathered and reduced every parameter by itself; those of up to a million elements it left whole, and
+// they go together here. From 0.5.10 on it joins a module's parameters (its pull request 1453).
+bool by_parameter(const Scenario& s) { return s.strategy.framework == "deepspeed" && s.strategy.zero_stage == 3 && s.runtime.year < 2022; }
+
+// A bucket of one unit as a bucket for each parameter that is large, and one of the rest.
+std::vector<Bucket> apart(const Lowering& l, const Bucket& whole) {
+    std::vector<Bucket> out;
+    Bucket rest = whole;
+    rest.parameters.clear();
+    rest.elements = 0;
+    for (std::int32_t i : whole.parameters) {
+        const std::int64_t elements = l.parameters[static_cast<std::size_t>(whole.stage)][static_cast<std::size_t>(i)].elements;
+        Bucket alone = whole;
+        alone.parameters = {i};
+        alone.elements = elements;
+        if (elements > 1'000'000) out.push_back(std::move(alone));
+        else {
+            rest.parameters.push_back(i);
+            rest.elements += elements;
+        }
+    }
+    if (!rest.parameters.empty()) out.push_back(std::move(rest));
+    return out;
+}
+
 std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dtype, bool one_unit_each) {
     const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
     const auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
     std::vector<Bucket> buckets;
     Bucket open[2];   // of what all share, of the experts
     const auto close = [&](Bucket& b) {
-        if (!b.parameters.empty()) buckets.push_back(b);
+        if (!b.parameters.empty() && by_parameter(l.scenario))
+            for (Bucket& one : apart(l, b)) buckets.push_back(std::move(one));
+        else if (!b.parameters.empty()) buckets.push_back(b);
         b = Bucket{};
     };
     for (int unit = g.units; unit-- > 0;)

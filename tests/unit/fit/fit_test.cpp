@@ -1,5 +1,6 @@
 // Does a fit find the constants a table was made from, and does the check measure how far off a calibration is?
 #include "sim/fit/laws.hpp"
+#include "sim/fit/prefill.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -48,6 +49,33 @@ TEST(Fit, AttentionRatesAndTheirStart) {
     const auto series = nlohmann::json::parse(fit(parse_table("attention_tflops.csv", csv))).at("attention").at(0);
     EXPECT_NEAR(series.at("tflops").get<double>(), 400, 1);
     EXPECT_NEAR(series.at("s0").get<double>(), 300, 2);
+}
+
+TEST(Fit, RecoversAPrefillAndTheCheckSeesTheSameLaw) {
+    const Device device = *find_device("h100-sxm-80gb");
+    const PrefillTable law{12, 0.8, 600, 0.3, 0.7, 128, {{64, 0.4}, {128, 0.6}}, {}};
+    std::string csv = "dtype,seq_q,seq_kv,heads,kv_heads,head_dim,batch,causal,fwd_us,source\n";
+    for (int s : {512, 1024, 2048, 4096, 8192, 16384})
+        for (int heads : {2, 8, 16, 32, 64})
+            for (int batch : {1, 2, 8})
+                for (int dim : {64, 128}) {
+                    const PrefillProblem p{double(batch), double(s), double(heads), 2, double(dim), double(dim)};
+                    csv += fmt::format("bf16,{},{},{},2,{},{},1,{},made\n", s, s, heads, dim, batch, prefill_us(law, prefill_device(device), p));
+                }
+    const auto g = nlohmann::json::parse(fit(parse_table("attention_h100-sxm-80gb.csv", csv))).at("prefill").at("full");
+    EXPECT_NEAR(g.at("efficiency").at("128").get<double>(), 0.6, 0.02);
+    EXPECT_NEAR(g.at("start_us").get<double>(), 12, 1);
+    EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
+}
+
+TEST(Check, APrefillIsComparedByHeadDimensionAndTheOthersNamed) {
+    const std::string head = "dtype,seq_q,seq_kv,heads,kv_heads,head_dim,batch,causal,fwd_us,source\n";
+    const Checked c = check(parse_table("attention_h100-sxm-80gb.csv", head + "bf16,4096,4096,32,8,128,4,1,1000,made\nbf16,4096,4096,32,8,80,4,1,1000,made\n"));
+    ASSERT_EQ(c.points.size(), 1u);
+    EXPECT_EQ(c.points[0].op, "prefill full");
+    EXPECT_NEAR(c.points[0].predicted, 4.0 * 128 * 4 * 32 * 4096 * 4096 / 2 / 450e6, 0.25 * c.points[0].predicted); // some 450 TFLOP/s
+    ASSERT_EQ(c.skipped.size(), 1u);
+    EXPECT_NE(c.skipped[0].find("80"), std::string::npos);
 }
 
 TEST(Check, SeesATableThatTakesTwiceAsLong) {

@@ -1,0 +1,42 @@
+// The counts of quantize.hpp.
+#include "sim/cost/quantize.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework) {
+    auto among = [](const std::vector<std::string>& names, const std::string& name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    Quantizer q;
+    if (among(table.compiling_frameworks, framework)) return q;
+    q.both_ways = among(table.both_ways, recipe);
+    q.turns_input = !q.both_ways && among(table.turning_architectures, architecture);
+    q.present_maximum = among(table.present_maximum, recipe);
+    q.norm_casts = among(table.norm_casts, recipe);
+    return q;
+}
+
+Extra cast_extra(const Quantizer& q, bool gradient, double elements, double wide, double low) {
+    Extra e;
+    if (q.both_ways || (gradient && q.turns_input)) e.bytes += elements * low;
+    if (q.present_maximum) e.bytes += elements * wide, ++e.kernels;
+    return e;
+}
+
+Extra norm_extra(const Quantizer& q, double elements, double wide, double low) {
+    Extra e;
+    if (q.both_ways) e.bytes += elements * low;
+    if (q.norm_casts) return e;
+    e.bytes += elements * wide * 2, ++e.kernels;
+    if (q.present_maximum) e.bytes += elements * wide, ++e.kernels;
+    return e;
+}
+
+Extra weight_gradient_extra(const Quantizer& q, double elements, double low) {
+    if (!q.turns_input) return {};
+    return {2 * elements * low, 1};
+}
+
+} // namespace orrery

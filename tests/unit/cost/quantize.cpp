@@ -1,0 +1,58 @@
+// What quantising costs: which recipe moves what, on which device, under which framework.
+#include "fixture.hpp"
+
+#include "sim/cost/quantize.hpp"
+
+namespace orrery {
+namespace {
+
+using namespace cost_test;
+
+Quantizer with(const char* recipe, const char* architecture, const char* framework = "megatron") {
+    return quantizer(pointwise_table().quantize, recipe, architecture, framework);
+}
+
+TEST(Quantizing, OnlyTensorCoresThatWantTheContractionInnermostTurnTheInput) {
+    EXPECT_EQ(weight_gradient_extra(with("delayed", "hopper"), 1000, 1).bytes, 2000);
+    EXPECT_EQ(weight_gradient_extra(with("delayed", "blackwell"), 1000, 1).bytes, 0);
+    EXPECT_EQ(weight_gradient_extra(with("mxfp8", "blackwell"), 1000, 1).bytes, 0); // its cast wrote columns, too
+}
+
+TEST(Quantizing, AGradientIsWantedByRowsAndByColumns) {
+    const Quantizer hopper = with("delayed", "hopper"), blocks = with("mxfp8", "blackwell");
+    EXPECT_EQ(cast_extra(hopper, false, 1000, 2, 1).bytes, 0);
+    EXPECT_EQ(cast_extra(hopper, true, 1000, 2, 1).bytes, 1000);
+    EXPECT_EQ(cast_extra(blocks, false, 1000, 2, 1).bytes, cast_extra(blocks, true, 1000, 2, 1).bytes);
+    EXPECT_EQ(cast_extra(with("delayed", "blackwell"), true, 1000, 2, 1).bytes, 0);
+}
+
+TEST(Quantizing, ThePresentMaximumIsReadFirst) {
+    const Extra delayed = cast_extra(with("delayed", "hopper"), false, 1000, 2, 1), current = cast_extra(with("current", "hopper"), false, 1000, 2, 1);
+    EXPECT_EQ(current.bytes - delayed.bytes, 2000);
+    EXPECT_EQ(current.kernels - delayed.kernels, 1);
+    EXPECT_GT(norm_extra(with("current", "hopper"), 1000, 2, 1).bytes, norm_extra(with("delayed", "hopper"), 1000, 2, 1).bytes);
+}
+
+TEST(Quantizing, ACompilersCastsAreInTheKernelsAroundThem) {
+    const Quantizer q = with("current", "hopper", "torchtitan");
+    EXPECT_EQ(cast_extra(q, true, 1000, 2, 1).bytes, 0);
+    EXPECT_EQ(norm_extra(q, 1000, 2, 1).bytes, 0);
+    EXPECT_EQ(weight_gradient_extra(q, 1000, 1).bytes, 0);
+}
+
+TEST(Quantizing, ALinearsWeightGradientPaysForTheTurnedInputOnHopperAlone) {
+    const Linear wide{Direction::weight_gradient, 8192, 4096, 4096, 1, DType::fp8, DType::fp32, true};
+    auto longer = [&](const char* device) {
+        Scenario eight = on_device(device), compiled = eight;
+        eight.training.precision = compiled.training.precision = DType::fp8;
+        eight.strategy.framework = "megatron", compiled.strategy.framework = "torchtitan";
+        eight.runtime.fp8_recipe = compiled.runtime.fp8_recipe = "delayed";
+        return Costs(eight).compute_us(wide) - Costs(compiled).compute_us(wide);
+    };
+    // 2 x 8192 x 4096 bytes at 0.6 of 3.35 TB/s, and a kernel.
+    EXPECT_NEAR(longer("h100-sxm-80gb"), 2 * 8192 * 4096 / (0.6 * 3.35e6) + 2, 0.5);
+    EXPECT_EQ(longer("b200-192gb"), 0);
+}
+
+} // namespace
+} // namespace orrery
