@@ -1,33 +1,42 @@
 // Activations and their adjoints. gelu is the tanh form (GPT-2, Megatron). Gated ones read columns 2i (gate) and 2i+1.
+#include "exec/kernels/exponential.hpp"
 #include "exec/kernels/pointwise.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 namespace orrery {
 namespace {
 
 constexpr double root = 0.7978845608028654, cubic = 0.044715;   // sqrt(2 / pi)
 
+constexpr std::int64_t block = 256;   // values whose exponentials are taken together
+
+// Of each activation what its value and its slope share, for a block of x: t.
 template <class T> struct Gelu {
-    static T value(T x) { return T(0.5) * x * (1 + std::tanh(static_cast<T>(root) * (x + static_cast<T>(cubic) * x * x * x))); }
-    static T slope(T x) {
-        const T t = std::tanh(static_cast<T>(root) * (x + static_cast<T>(cubic) * x * x * x));
-        return T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * static_cast<T>(root) * (1 + 3 * static_cast<T>(cubic) * x * x);
+    // tanh u = 1 - 2 / (1 + e^2u); beyond 20 it is 1 in either type.
+    static void prepare(const T* x, T* t, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i) t[i] = 2 * std::clamp(static_cast<T>(root) * (x[i] + static_cast<T>(cubic) * x[i] * x[i] * x[i]), T(-20), T(20));
+        exponential(t, n);
+        for (std::int64_t i = 0; i < n; ++i) t[i] = 1 - 2 / (1 + t[i]);
     }
+    static T value(T x, T t) { return T(0.5) * x * (1 + t); }
+    static T slope(T x, T t) { return T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * static_cast<T>(root) * (1 + 3 * static_cast<T>(cubic) * x * x); }
 };
 
 template <class T> struct Relu {
-    static T value(T x) { return x > 0 ? x : T(0); }
-    static T slope(T x) { return x > 0 ? T(1) : T(0); }
+    static void prepare(const T*, T*, std::int64_t) {}
+    static T value(T x, T) { return x > 0 ? x : T(0); }
+    static T slope(T x, T) { return x > 0 ? T(1) : T(0); }
 };
 
 template <class T> struct Silu {
-    static T value(T x) { return x / (1 + std::exp(-x)); }
-    static T slope(T x) {
-        const T s = 1 / (1 + std::exp(-x));
-        return s * (1 + x * (1 - s));
+    static void prepare(const T* x, T* t, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i) t[i] = -x[i];
+        exponential(t, n);
+        for (std::int64_t i = 0; i < n; ++i) t[i] = 1 / (1 + t[i]);
     }
+    static T value(T x, T t) { return x * t; }
+    static T slope(T x, T t) { return t * (1 + x * (1 - t)); }
 };
 
 // Of experts, a row's result is times its probability p: da = p dy, and dp = dy f(x).
@@ -51,7 +60,12 @@ template <class T, class F> void plain(const Call& c, bool forward) {
     const std::int64_t n = elements(c.written(0));
     T* const out = c.output<T>(0);
     const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
-    for (std::int64_t i = 0; i < n; ++i) out[i] = forward ? F::value(x[i]) : dy[i] * F::slope(x[i]);
+    T t[block];
+    for (std::int64_t first = 0; first < n; first += block) {
+        const std::int64_t here = std::min(block, n - first);
+        F::prepare(x + first, t, here);
+        for (std::int64_t j = 0, i = first; j < here; ++j, ++i) out[i] = forward ? F::value(x[i], t[j]) : dy[i] * F::slope(x[i], t[j]);
+    }
 }
 
 template <class T, class F> void gated(const Call& c, bool forward) {
@@ -59,15 +73,21 @@ template <class T, class F> void gated(const Call& c, bool forward) {
     T* const out = c.output<T>(0);
     const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
     const Weights<T> weight = weights<T>(c, forward);
-    for (std::int64_t i = 0; i < n; ++i) {
-        const T gate = x[2 * i], up = x[2 * i + 1];
-        if (forward) {
-            out[i] = F::value(gate) * up * weight.at(i);
-        } else {
-            const T d = dy[i] * weight.at(i);
-            weight.add(i, dy[i] * F::value(gate) * up);
-            out[2 * i] = d * F::slope(gate) * up;
-            out[2 * i + 1] = d * F::value(gate);
+    T gates[block], t[block];
+    for (std::int64_t first = 0; first < n; first += block) {
+        const std::int64_t here = std::min(block, n - first);
+        for (std::int64_t j = 0; j < here; ++j) gates[j] = x[2 * (first + j)];
+        F::prepare(gates, t, here);
+        for (std::int64_t j = 0, i = first; j < here; ++j, ++i) {
+            const T up = x[2 * i + 1], value = F::value(gates[j], t[j]);
+            if (forward) {
+                out[i] = value * up * weight.at(i);
+            } else {
+                const T d = dy[i] * weight.at(i);
+                weight.add(i, dy[i] * value * up);
+                out[2 * i] = d * F::slope(gates[j], t[j]) * up;
+                out[2 * i + 1] = d * value;
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 //   S = scale q k^T (+ slope (key - query)),  P = exp(S - lse),  o = drop(P) v
 //   dv = drop(P)^T dy,  dP = drop(dy v^T),  dS = P (dP - sum(dy o)),  dq = scale dS k,  dk = scale dS^T q
 #include "exec/kernels/dropout.hpp"
+#include "exec/kernels/exponential.hpp"
 #include "exec/kernels/gemm.hpp"
 #include "exec/kernels/heads.hpp"
 #include "exec/kernels/mask.hpp"
@@ -84,7 +85,9 @@ template <class T> void softmax_rows(T* s, std::int64_t rows, std::int64_t cols,
             continue;
         }
         T sum = 0;
-        for (std::int64_t j = 0; j < cols; ++j) sum += s[j] = std::exp(s[j] - max);
+        for (std::int64_t j = 0; j < cols; ++j) s[j] -= max;
+        exponential(s, cols);
+        for (std::int64_t j = 0; j < cols; ++j) sum += s[j];
         const T inverse = 1 / sum;
         for (std::int64_t j = 0; j < cols; ++j) s[j] *= inverse;
         lse[i] = max + std::log(sum);
@@ -152,9 +155,12 @@ template <class T> struct BackwardBlock {
         for (std::int64_t i = 0; i < m; ++i) {
             T delta = 0;
             for (std::int64_t d = 0; d < w.v_dim; ++d) delta += dy[i * w.v_dim + d] * o[i * w.v_dim + d];
+            T* const row = s.data() + i * n;   // a query that sees nothing has only -inf, and an lse that is
+            for (std::int64_t j = 0; j < n; ++j) row[j] = row[j] == none ? none : row[j] - lse[i];
+            exponential(row, n);
             for (std::int64_t j = 0; j < n; ++j) {
                 T &pij = s[static_cast<std::size_t>(i * n + j)], &dij = ds[static_cast<std::size_t>(i * n + j)];
-                const T probability = pij == none ? T(0) : std::exp(pij - lse[i]);
+                const T probability = pij;
                 const T keep = p.dropout.on() ? p.kept(sequence, head, block[static_cast<std::size_t>(i)].position, against[static_cast<std::size_t>(j)].position) : T(1);
                 dij = scale * probability * (dij * keep - delta);
                 pij = probability * keep;

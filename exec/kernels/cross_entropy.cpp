@@ -2,6 +2,7 @@
 // statistics. Columns that only pad the vocabulary take no part. A negative label is no target: its loss and gradient are 0.
 //   maximum: max x;  sums: e = exp(x - max), (sum e, x[label] - max);  loss = log(sum) - target;  gradient = (e / sum - [label]) / tokens
 #include "exec/kernels/call.hpp"
+#include "exec/kernels/exponential.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -25,7 +26,9 @@ template <class T> void sums(const Call& c, std::int64_t tokens) {
     for (std::int64_t i = 0; i < tokens; ++i) {
         const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
         T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i, sum = 0;
-        for (std::int64_t j = 0; j < v.used; ++j) sum += e[j] = std::exp(x[j] - max);
+        for (std::int64_t j = 0; j < v.used; ++j) e[j] = x[j] - max;
+        exponential(e, v.used);
+        for (std::int64_t j = 0; j < v.used; ++j) sum += e[j];
         std::fill(e + v.used, e + v.count, T(0));
         const std::int64_t target = labels[i] - v.first;
         pair[0] = sum;

@@ -1,5 +1,6 @@
 // Attention in separate steps: scores and context as batched GEMMs, and the softmax between them, which scales and masks.
 // Scores are [heads][sequence of the microbatch][query][key]; every sequence is whole on its rank.
+#include "exec/kernels/exponential.hpp"
 #include "exec/kernels/gemm.hpp"
 #include "exec/kernels/heads.hpp"
 #include "exec/kernels/mask.hpp"
@@ -86,7 +87,9 @@ template <class T> void run(const Softmax& w, const Call& c) {
             p[k] = mask.allows(query, k) ? s[k] * scale + slope * static_cast<T>(k - query) : -std::numeric_limits<T>::infinity();
             max = std::max(max, p[k]);
         }
-        for (std::int64_t k = 0; k < seq; ++k) sum += p[k] = std::exp(p[k] - max);
+        for (std::int64_t k = 0; k < seq; ++k) p[k] -= max;
+        exponential(p, seq);
+        for (std::int64_t k = 0; k < seq; ++k) sum += p[k];
         for (std::int64_t k = 0; k < seq; ++k) p[k] /= sum;
     }
 }
