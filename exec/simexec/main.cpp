@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* examples = R"(Examples:
   simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
-  simexec run job.json --set strategy.tensor_parallel=2                the same under another strategy: the losses agree
+  simexec run job.json --set cluster.devices_per_node=2 --set strategy.tensor_parallel=2      another strategy: the losses agree
   simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM) and go on with --resume runs/a
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
   mpirun -n 4 simexec run job.json --executor mpi                      a process a rank, on one machine or many

@@ -32,9 +32,12 @@ void check_world(Reading& reading) {
                                 std::to_string(model);
     const std::string have = "nodes x devices_per_node = " + std::to_string(devices);
     if (model > devices) {
+        // A machine of a few devices is more likely described too small than to have others beside it.
+        const bool one_machine = sc.cluster.nodes == 1 && sc.cluster.devices_per_node < 8;
         const std::int64_t nodes = (model + sc.cluster.devices_per_node - 1) / sc.cluster.devices_per_node;
-        return reading.problem("/strategy", "strategy." + product + " ranks are more than cluster." + have +
-                                                ": lower a degree, or set nodes = " + std::to_string(nodes) + " or more");
+        return reading.problem("/strategy", "strategy." + product + " ranks are more than cluster." + have + ": lower a degree, or set " +
+                                                (one_machine ? "cluster.devices_per_node = " + std::to_string(model)
+                                                             : "nodes = " + std::to_string(nodes) + " or more"));
     }
     if (!reading.has("/strategy/data_parallel")) {
         if (devices % model != 0)
