@@ -7,9 +7,10 @@
 namespace orrery {
 namespace {
 
-std::vector<double> wished(const MoeSpec& moe) {
+std::vector<double> wished(const MoeSpec& moe, int mixture) {
     std::vector<double> w(static_cast<std::size_t>(moe.experts), 1.0);
-    if (!moe.imbalance_list.empty()) w = moe.imbalance_list;
+    // Layers beyond the last list (further tokens' layers) have the last one's.
+    if (!moe.imbalance_loads.empty()) w = moe.imbalance_loads[std::min(static_cast<std::size_t>(mixture), moe.imbalance_loads.size() - 1)];
     else if (moe.imbalance.starts_with("zipf:")) {
         const double exponent = std::stod(moe.imbalance.substr(5));
         for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::pow(static_cast<double>(i + 1), -exponent);
@@ -19,8 +20,8 @@ std::vector<double> wished(const MoeSpec& moe) {
 
 } // namespace
 
-std::vector<double> expert_shares(const MoeSpec& moe) {
-    std::vector<double> w = wished(moe);
+std::vector<double> expert_shares(const MoeSpec& moe, int mixture) {
+    std::vector<double> w = wished(moe, mixture);
     const double most = 1.0 / moe.top_k;
     std::vector<char> full(w.size(), 0);
     // What is beyond a full expert goes to the others in their proportions, until none is beyond.
@@ -42,9 +43,9 @@ std::int64_t expert_capacity(const MoeSpec& moe, std::int64_t tokens) {
     return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens * moe.top_k) / moe.experts * moe.capacity_factor - 1e-9));
 }
 
-double fullest_share(const MoeSpec& moe, int ranks) {
+double fullest_share(const MoeSpec& moe, int ranks, int mixture) {
     if (moe.capacity_factor > 0 || ranks <= 1) return 1;
-    const std::vector<double> shares = expert_shares(moe);
+    const std::vector<double> shares = expert_shares(moe, mixture);
     const std::size_t each = shares.size() / static_cast<std::size_t>(ranks);
     double most = 0;
     for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r)
@@ -52,11 +53,11 @@ double fullest_share(const MoeSpec& moe, int ranks) {
     return std::max(1.0, most * ranks);
 }
 
-double dropped_share(const MoeSpec& moe, std::int64_t tokens) {
+double dropped_share(const MoeSpec& moe, std::int64_t tokens, int mixture) {
     if (moe.capacity_factor <= 0 || tokens <= 0) return 0;
     const double rows = static_cast<double>(tokens * moe.top_k), capacity = static_cast<double>(expert_capacity(moe, tokens));
     double dropped = 0;
-    for (double share : expert_shares(moe)) dropped += std::max(0.0, share * rows - capacity);
+    for (double share : expert_shares(moe, mixture)) dropped += std::max(0.0, share * rows - capacity);
     return dropped / rows;
 }
 

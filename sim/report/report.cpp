@@ -67,12 +67,18 @@ void fill_experts(Report& r, const Scenario& s) {
     if (!s.model.moe) return;
     const MoeSpec& moe = *s.model.moe;
     const Strategy& st = s.strategy;
-    r.experts.load = expert_shares(moe);
-    r.experts.fullest_rank = fullest_share(moe, st.expert_parallel);
     const std::int64_t of_a_rank = s.training.micro_batch_size * s.training.sequence_length / (st.tensor_parallel * st.context_parallel);
-    r.experts.dropped_fraction = dropped_share(moe, of_a_rank);
-    double layers = 0;
-    for (int layer = 0; layer < s.model.layers + s.model.mtp_layers; ++layer) layers += is_moe_layer(s.model, layer);
+    const int layers = mixture_layers(s.model, s.model.layers + s.model.mtp_layers);
+    r.experts.load.assign(static_cast<std::size_t>(moe.experts), 0);
+    r.experts.fullest_rank = 0;
+    for (int layer = 0; layer < layers; ++layer) {
+        const std::vector<double> shares = expert_shares(moe, layer);
+        for (std::size_t e = 0; e < shares.size(); ++e) r.experts.load[e] += shares[e] / layers;
+        const double fullest = fullest_share(moe, st.expert_parallel, layer);
+        if (moe.imbalance_loads.size() > 1) r.experts.fullest_by_layer.push_back(fullest);
+        r.experts.fullest_rank += fullest / layers;
+        r.experts.dropped_fraction += dropped_share(moe, of_a_rank, layer) / layers;
+    }
     r.experts.tokens_dropped = r.experts.dropped_fraction * layers * moe.top_k * static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
 }
 

@@ -91,6 +91,19 @@ std::string count_text(double n) {
     return n >= 1e6 ? fmt::format("{:.1f} million", n * 1e-6) : grouped(static_cast<std::int64_t>(n));
 }
 
+// Unequal loads: who has the most, and what a capacity drops. Nothing where all experts have the same.
+std::string experts_line(const Report& r, const Scenario& s, const TextStyle& style) {
+    if (r.experts.load.empty()) return "";
+    const double most = *std::max_element(r.experts.load.begin(), r.experts.load.end()) * static_cast<double>(r.experts.load.size());
+    if (most < 1 + 1e-9 && r.experts.fullest_rank < 1 + 1e-9) return "";
+    std::string text = fmt::format("{} experts: the fullest has {:.2f} x the mean load", r.experts.load.size(), most);
+    if (s.strategy.expert_parallel > 1 && s.model.moe->capacity_factor <= 0)
+        text += fmt::format(", the fullest of {} ranks {:.2f} x, and the others wait for it", s.strategy.expert_parallel, r.experts.fullest_rank);
+    if (r.experts.dropped_fraction > 0)
+        text += fmt::format("; {:.2g} % of the tokens' rows find their expert full and are dropped", r.experts.dropped_fraction * 100);
+    return wrapped(text, style.width, "  ", "    ");
+}
+
 std::string headline(const Report& r, const Scenario& s, const TextStyle& style) {
     const Cluster& c = s.cluster;
     const std::string fits = r.memory.fits ? paint("fits", Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
@@ -103,6 +116,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     text += wrapped(strategy_line(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
+    text += experts_line(r, s, style);
     if (!r.memory.fits) text += paint(wrapped(why_not(r.memory), style.width, "  ", "    "), Ink::red, style);
     return text;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 namespace orrery {
 namespace {
@@ -21,6 +22,30 @@ bool whole_numbers(Reading& reading, const Json& value, const std::string& where
         out.push_back(item.get<int>());
     }
     return true;
+}
+
+bool is_load_list(const Json& list) {
+    return list.is_array() && !list.empty() &&
+           std::all_of(list.begin(), list.end(), [](const Json& x) { return x.is_number() && x.get<double>() >= 0; }) &&
+           std::any_of(list.begin(), list.end(), [](const Json& x) { return x.get<double>() > 0; });
+}
+
+// Rows or shares each expert got, as a run's router counted them: a list of lists, one a mixture layer, or one list for all.
+void read_load_file(Reading& reading, const std::string& name, const std::string& where) {
+    MoeSpec& moe = *reading.scenario.model.moe;
+    const std::filesystem::path file = std::filesystem::path(reading.options.base_dir) / name;
+    std::string text;
+    if (!read_file(file.string(), text)) return reading.problem(where, dotted(where) + ": cannot read " + file.string());
+    std::vector<Problem> problems;
+    Json loads = read_json(text, problems);
+    for (const Problem& p : problems) reading.problem(where, file.string() + ": " + p.what);
+    if (!problems.empty()) return;
+    if (is_load_list(loads)) loads = Json::array({loads});
+    if (!loads.is_array() || loads.empty() || !std::all_of(loads.begin(), loads.end(), is_load_list))
+        return reading.problem(where, file.string() + " must be a list of lists of loads, one a mixture layer in model order, each with a number "
+                                                      "of at least 0 an expert, not all 0");
+    moe.imbalance = "file";
+    moe.imbalance_loads = loads.get<std::vector<std::vector<double>>>();
 }
 
 } // namespace
@@ -107,11 +132,14 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
     } else if (value.is_array() && !value.empty() &&
                std::all_of(value.begin(), value.end(), [](const Json& x) { return x.is_number() && x.get<double>() >= 0; })) {
         moe.imbalance = "list";
-        moe.imbalance_list = value.get<std::vector<double>>();
+        moe.imbalance_loads = {value.get<std::vector<double>>()};
         return;
+    } else if (value.is_object() && value.size() == 1 && value.contains("file") && value.at("file").is_string()) {
+        return read_load_file(reading, value.at("file").get<std::string>(), where + "/file");
     }
     reading.problem(where, dotted(where) + " = " + short_text(value) +
-                               " must be \"none\", \"zipf:1.2\" (any exponent), or a list of shares, one an expert");
+                               " must be \"none\", \"zipf:1.2\" (any exponent), a list of shares, one an expert, or {\"file\": path} of such "
+                               "lists, one a mixture layer");
 }
 
 void read_bucket_bytes(Reading& reading, const Json& value, const std::string& where) {

@@ -65,9 +65,9 @@ const Fields& moe_fields() {
         Field{"capacity_factor", NumberSlot{[](Scenario& s) { return &s.model.moe->capacity_factor; }},
               "tokens an expert takes, as a multiple of the even share; 0: dropless"}
             .least(0),
-        Field{"imbalance", CustomSlot{read_imbalance}, "load of the experts: none, zipf:<exponent>, or a list of shares, one an expert"}
+        Field{"imbalance", CustomSlot{read_imbalance}, "load of the experts: none, zipf:<exponent>, a list of shares, one an expert, or {\"file\": path} of such lists, one a mixture layer"}
             .like(
-                R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}}]})"),
+                R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}},{"type":"object","properties":{"file":{"type":"string"}},"required":["file"],"additionalProperties":false}]})"),
         Field{"scoring", TextSlot{[](Scenario& s) { return &s.model.moe->scoring; }}, "how the router turns logits to weights"}.one_of(
             {"softmax", "sigmoid"}),
         Field{"groups", IntSlot{[](Scenario& s) { return &s.model.moe->groups; }}, "groups of experts, for routing limited to some of them"}

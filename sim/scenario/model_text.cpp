@@ -3,6 +3,7 @@
 
 #include "sim/scenario/fields.hpp"
 #include "sim/scenario/hf_config.hpp"
+#include "sim/scenario/parameters.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "topology/catalog.hpp"
 
@@ -94,9 +95,17 @@ void resolve_model(Reading& reading, const std::string& where) {
     if (e.group_limit > e.groups)
         reading.problem(where + "/moe/group_limit", dotted(where) + ".moe.group_limit = " + std::to_string(e.group_limit) +
                                                         " must be at most groups = " + std::to_string(e.groups));
-    if (!e.imbalance_list.empty() && static_cast<int>(e.imbalance_list.size()) != e.experts)
-        reading.problem(where + "/moe/imbalance", dotted(where) + ".moe.imbalance has " + std::to_string(e.imbalance_list.size()) +
+    for (const std::vector<double>& loads : e.imbalance_loads) {
+        if (static_cast<int>(loads.size()) == e.experts) continue;
+        reading.problem(where + "/moe/imbalance", dotted(where) + ".moe.imbalance has " + std::to_string(loads.size()) +
                                                       " entries: it needs one an expert, experts = " + std::to_string(e.experts));
+        break;
+    }
+    const int layers = mixture_layers(m, m.layers), lists = static_cast<int>(e.imbalance_loads.size());
+    if (lists > 1 && lists != layers && lists != mixture_layers(m, m.layers + m.mtp_layers))
+        reading.problem(where + "/moe/imbalance", dotted(where) + ".moe.imbalance has " + std::to_string(lists) +
+                                                      " lists: it needs one a mixture layer, " + std::to_string(layers) + " of the " +
+                                                      std::to_string(m.layers) + " layers, or one for all");
 }
 
 void read_fields(Reading& reading, const Json& object, const std::string& where) {

@@ -42,6 +42,12 @@ bool is_moe_layer(const Model& m, int layer) {
     return m.moe && layer >= m.moe->first_dense_layers && (layer + 1) % m.moe->layer_frequency == 0;
 }
 
+int mixture_layers(const Model& m, int before) {
+    int n = 0;
+    for (int layer = 0; layer < before; ++layer) n += is_moe_layer(m, layer);
+    return n;
+}
+
 std::int64_t attention_parameters(const Model& m) {
     if (m.attention.kind == AttentionSpec::Kind::mla) return latent_attention(m);
     const std::int64_t h = m.hidden_size, d = m.head_dim, q = m.attention_heads * d, kv = m.kv_heads * d;

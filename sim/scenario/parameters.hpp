@@ -14,6 +14,7 @@ std::int64_t parameter_count(const Model& model);
 std::int64_t active_parameter_count(const Model& model);
 
 bool is_moe_layer(const Model& model, int layer);             // layer 0 is the first
+int mixture_layers(const Model& model, int before);           // how many of the layers [0, before) have experts
 std::int64_t attention_parameters(const Model& model);        // of one layer, its norms on queries and keys included
 std::int64_t dense_mlp_parameters(const Model& model);        // of one layer
 std::int64_t moe_parameters(const Model& model, bool active); // of one layer: router, experts (or the active ones), shared experts

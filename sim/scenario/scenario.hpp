@@ -34,7 +34,7 @@ struct MoeSpec {
     std::int64_t shared_expert_ffn_size = 0;       // 0: expert_ffn_size for each shared expert
     double capacity_factor = 0;                    // 0: dropless
     std::string imbalance = "none";                // none, zipf:<s>, list, file
-    std::vector<double> imbalance_list;
+    std::vector<std::vector<double>> imbalance_loads;   // list: one of every layer; file: one a mixture layer in model order, or one of all
     std::string scoring = "softmax";               // softmax, sigmoid
     int groups = 1, group_limit = 1;
     bool auxiliary_loss = true;

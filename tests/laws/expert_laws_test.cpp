@@ -9,6 +9,7 @@
 #include "sim/scenario/parameters.hpp"
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -278,7 +279,7 @@ TEST(Experts, SharesAreProportionalUntilAnExpertHasEveryToken) {
     MoeSpec moe;
     moe.experts = 4, moe.top_k = 2;
     moe.imbalance = "list";
-    moe.imbalance_list = {8, 1, 1, 2};
+    moe.imbalance_loads = {{8, 1, 1, 2}};
     const std::vector<double> shares = expert_shares(moe);   // the first cannot have more than every token once: half of all rows
     EXPECT_DOUBLE_EQ(shares[0], 0.5);
     EXPECT_DOUBLE_EQ(shares[1], 0.125);
@@ -288,6 +289,35 @@ TEST(Experts, SharesAreProportionalUntilAnExpertHasEveryToken) {
     moe.capacity_factor = 1;   // 100 tokens, 200 rows, 50 an expert: the first drops 50
     EXPECT_EQ(expert_capacity(moe, 100), 50);
     EXPECT_DOUBLE_EQ(dropped_share(moe, 100), 50.0 / 200);
+}
+
+// Loads of a file, relative to the scenario: each layer waits for its own fullest rank.
+TEST(Experts, LoadsOfAFileAreOfTheirLayers) {
+    const std::filesystem::path folder = std::filesystem::temp_directory_path() / "orrery-loads-of-layers";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "loads.json") << "[[1,1,1,1,1,1,1,1], [4,0,1,1,1,1,0,0], [2,2,2,2,3,3,1,1]]";
+    Mixture m;
+    m.dp = m.ep = 4, m.dense_layers = 1;
+    m.moe = R"(, "imbalance": {"file": "loads.json"})";
+    ParseOptions beside;
+    beside.base_dir = folder.string();
+    const ParseResult parsed = parse_scenario(m.text(), beside);
+    ASSERT_TRUE(parsed.scenario.has_value()) << to_text(parsed.problems);
+    const Plan plan = lower(*parsed.scenario);
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+    std::map<int, std::int64_t> rows;   // of the fullest rank, by layer
+    each_op(plan, 0, [&](const Block& b, const Op& op) {
+        if (const auto* l = std::get_if<Linear>(&op.work); l && b.kind == BlockKind::forward && op.name.ends_with("expert_fc2")) rows[op.layer] = l->m * l->groups;
+    });
+    const std::int64_t even = m.micro_batch * m.sequence * m.top_k;
+    EXPECT_EQ(rows, (std::map<int, std::int64_t>{{1, even}, {2, 2 * even}, {3, 3 * even / 2}}));
+    const Report r = predict(*parsed.scenario).report;
+    EXPECT_EQ(r.experts.fullest_by_layer, (std::vector<double>{1, 2, 1.5}));
+    EXPECT_NEAR(r.experts.fullest_rank, 4.5 / 3, 1e-12);
+    EXPECT_NEAR(std::accumulate(r.experts.load.begin(), r.experts.load.end(), 0.0), 1, 1e-12);
+    m.layers = 3;
+    EXPECT_FALSE(parse_scenario(m.text(), beside).scenario.has_value()) << "lists of three layers for two";
+    std::filesystem::remove_all(folder);
 }
 
 TEST(Experts, SharedExpertsRunUnderTheDispatch) {

@@ -8,6 +8,7 @@
 #include "sim/plan/passes/passes.hpp"
 
 #include "sim/model/expert_load.hpp"
+#include "sim/scenario/parameters.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,15 +29,18 @@ struct Folding {
         if (moe.capacity_factor <= 0) return tokens * moe.top_k;
         return moe.experts * expert_capacity(moe, tokens);
     }
+    // Over the mean, what the fullest rank of a layer gets. Each layer's exchange waits for its own; where loads differ by layer, memory
+    // is that of a rank which is the fullest of all of them: a bound.
+    double fullest(int layer) const { return fullest_share(moe, static_cast<int>(ep), mixture_layers(l.scenario.model, layer)); }
     // Rows the experts of the fullest rank work on.
-    std::int64_t rows_of_experts(std::int64_t tokens) const {
-        return static_cast<std::int64_t>(std::ceil(static_cast<double>(rows_sent(tokens)) * fullest_share(moe, static_cast<int>(ep)) - 1e-9)) * etp;
+    std::int64_t rows_of_experts(std::int64_t tokens, int layer) const {
+        return static_cast<std::int64_t>(std::ceil(static_cast<double>(rows_sent(tokens)) * fullest(layer) - 1e-9)) * etp;
     }
     // Tokens at the experts' side where tokens travel: all of the group's, or those with an expert here.
-    std::int64_t tokens_arrived(std::int64_t tokens) const {
+    std::int64_t tokens_arrived(std::int64_t tokens, int layer) const {
         if (gathers) return tokens * ep * etp;
         const double touched = static_cast<double>(ep) * (1 - std::pow(1 - 1 / static_cast<double>(ep), moe.top_k));
-        return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens) * touched * fullest_share(moe, static_cast<int>(ep)) - 1e-9)) * etp;
+        return static_cast<std::int64_t>(std::ceil(static_cast<double>(tokens) * touched * fullest(layer) - 1e-9)) * etp;
     }
 
     void place(Value& v, PlacementKind over_tp, int tp_dim) const {
@@ -95,7 +99,7 @@ void Folding::run(Graph& g) const {
             tokens = g.value(n.in[0]).shape[0];
             outside = inside = n.out;
             if (!moves()) {
-                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens));
+                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens, n.layer));
                 nodes.push_back(n);
             } else if (tokens_travel) {
                 // Tokens with their probabilities and map: whole to each rank they go to, whose gradients of them are summands.
@@ -104,7 +108,7 @@ void Folding::run(Graph& g) const {
                 for (ValueId s : sent) {
                     Value v = g.value(s);
                     v.name += ".dispatched";
-                    v.shape[0] = tokens_arrived(tokens);
+                    v.shape[0] = tokens_arrived(tokens, n.layer);
                     place(v, PlacementKind::varying, 0);
                     v.placement.set(Axis::ep, PlacementKind::varying);
                     arrived.push_back(g.add(std::move(v)));
@@ -112,7 +116,7 @@ void Folding::run(Graph& g) const {
                 Node dispatch = mover(NodeKind::dispatch, n, {sent[0], n.in[2], sent[1], sent[2]}, arrived[0]);
                 dispatch.out = arrived;
                 nodes.push_back(std::move(dispatch));
-                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens));
+                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens, n.layer));
                 here = arrived;
                 held = n;
                 held.in = {arrived[0], arrived[2], n.in[2], arrived[1]};
@@ -123,7 +127,7 @@ void Folding::run(Graph& g) const {
                 for (ValueId o : outside) {   // sent from where its tokens are
                     Value received = g.value(o);
                     received.name += ".dispatched";
-                    shard_rows(received, rows_of_experts(tokens));
+                    shard_rows(received, rows_of_experts(tokens, n.layer));
                     g.value(o).shape[0] = rows_sent(tokens);
                     g.value(o).placement = g.value(n.in[0]).placement;
                     inside.push_back(g.add(std::move(received)));
@@ -141,7 +145,7 @@ void Folding::run(Graph& g) const {
             for (ValueId& v : n.in)
                 for (std::size_t i = 0; i < outside.size(); ++i)
                     if (v == outside[i]) v = inside[i];
-            shard_rows(g.value(n.out[0]), rows_of_experts(tokens));
+            shard_rows(g.value(n.out[0]), rows_of_experts(tokens, n.layer));
             nodes.push_back(n);
             // The last of them: its sum over the expert-tensor ranks is part of the combine.
             const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
@@ -161,7 +165,7 @@ void Folding::run(Graph& g) const {
             const ValueId y = n.out[0];
             Value partial = g.value(y);
             partial.name = g.value(y).name + ".local";
-            partial.shape[0] = tokens_arrived(tokens);
+            partial.shape[0] = tokens_arrived(tokens, n.layer);
             place(partial, PlacementKind::partial, 0);
             partial.placement.set(Axis::ep, PlacementKind::partial);
             const ValueId local = g.add(std::move(partial));
