@@ -58,8 +58,8 @@ Simulation run_plan(const Plan& plan, const Costs& costs, bool fold = true) {
     return s;
 }
 
-// Each half of a chunk's backward pass and each forward pass lasts one unit, on its last computation.
-double step_in_units(const Plan& plan) {
+// Each half of a chunk's backward pass and each forward pass lasts one unit, on its last computation; of chunk `long_chunk` two.
+double step_in_units(const Plan& plan, int long_chunk = -1) {
     std::unordered_map<const Op*, std::int64_t> times;
     for (std::size_t b = 0; b < plan.blocks.size(); ++b)
         for (const BlockPart& part : parts_of(plan, static_cast<std::int32_t>(b))) {
@@ -68,7 +68,7 @@ double step_in_units(const Plan& plan) {
             const Op* last = nullptr;
             for (const Op& op : plan.blocks[b].ops)
                 if (op.queue == compute_queue && op.port == part.port && !is_memory_op(op.work)) last = &op;
-            times[last] += unit;
+            times[last] += block_of(plan, part.block).chunk == long_chunk ? 2 * unit : unit;
         }
     return double(run_plan(plan, plain_costs([&](const Op& op) { return times.contains(&op) ? times.at(&op) : 0; }, 0)).step_time.ps) / unit;
 }
@@ -87,6 +87,23 @@ TEST(DualLaws, BubbleIsThePapersAtMost) {
             EXPECT_LE(bubble, (p - 1) * 2 + 1e-9) << p << " " << m;
             EXPECT_GE(bubble, p - 1 - 1e-9) << p << " " << m;
         }
+}
+
+// Where one rank has more to do (the head beside its layers), it is never idle but for the paper's bubble: the others wait for it.
+TEST(DualLaws, TheLongestRankSetsThePace) {
+    for (const char* overlap : {"true", "false"})
+        for (int p : {2, 4})
+            for (int m : {2 * p, 4 * p}) {
+                Gpt v = small("dualpipe-v", p, 2, m), both = small("dualpipe", 2 * p, 1, 2 * m);
+                v.extra_strategy = both.extra_strategy = fmt::format(R"(, "overlap": {{"pipeline": {}}})", overlap);
+                // The rank of the last chunk has its first chunk too: three units of three against two; of DualPipe's, half the microbatches each.
+                const double of_v = step_in_units(lower(v.make()), 2 * p - 1) - 9.0 * m;
+                EXPECT_GE(of_v, -1e-9) << p << " " << m;
+                EXPECT_LE(of_v, (p - 1) * 4 + 1e-9) << p << " " << m;
+                const double of_both = step_in_units(lower(both.make()), 2 * p - 1) - 9.0 * m;
+                EXPECT_GE(of_both, -1e-9) << p << " " << m;
+                EXPECT_LE(of_both, (p - 1) * 4 + 1e-9) << p << " " << m;
+            }
 }
 
 // Most (chunk, microbatch) activations at once, forward to the end of backward.
@@ -204,6 +221,29 @@ TEST(DualLaws, JoinedBlocksKeepTheOrderOfTheirParts) {
         }
     }
     EXPECT_GT(joined, 8);
+}
+
+// What is gathered, released and reduced stands before and behind a joined block, not inside it.
+TEST(DualLaws, ShardingLeavesJoinedBlocksJoined) {
+    for (const char* schedule : {"dualpipe-v", "interleaved-1f1b"}) {
+        const auto joined = [&](int zero) {
+            Gpt g = small(schedule, 4, 2, 8);
+            g.dp = 2;
+            g.zero = zero;
+            g.extra_strategy = R"(, "overlap": {"expert_parallel": true})";
+            const Plan plan = lower(g.make());
+            std::vector<int> counts;
+            for (const Program& program : plan.programs)
+                counts.push_back(static_cast<int>(std::count_if(program.actions.begin(), program.actions.end(), [&](const Action& a) {
+                    const Block& b = block_of(plan, a.block);
+                    return !b.parts.empty() && b.parts.back().port > 0;
+                })));
+            return counts;
+        };
+        const std::vector<int> plain = joined(0);
+        EXPECT_GT(plain[0], 4) << schedule;
+        for (int zero : {1, 2, 3}) EXPECT_EQ(joined(zero), plain) << schedule << " zero " << zero;
+    }
 }
 
 struct Combination { const char* schedule; int v; const char* extra; int most_zero; };

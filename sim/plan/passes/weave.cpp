@@ -1,0 +1,210 @@
+// Data parallelism woven into a stage's program: parameters are gathered before the units that read them and released behind, gradients
+// reduced as soon as their last summand is there, once a step or once a run of microbatches.
+#include "sim/plan/passes/weaver.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+
+Weaver::RunPosition Weaver::run_position(const Part& part) const {
+    const std::int64_t microbatches = l.plan.microbatches / l.plan.directions;
+    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
+    const std::int64_t k = static_cast<std::int64_t>((part.kind == StepKind::weight ? completed : position)[part.index]);
+    const bool last = k + 1 == microbatches;
+    return {k % limit == 0, last || (k + 1) % limit == 0, last};
+}
+
+void Weaver::number_steps() {
+    std::map<std::pair<int, int>, std::size_t> counts;
+    position.assign(steps.size(), 0);
+    completed.assign(steps.size(), 0);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        if (steps[i].is_exchange) continue;
+        const ScheduleStep& s = steps[i].step;
+        if (s.kind != StepKind::weight) position[i] = counts[{s.kind == StepKind::forward ? 0 : 1, s.chunk}]++;
+        if (s.kind == StepKind::weight || s.kind == StepKind::backward) completed[i] = counts[{2, s.chunk}]++;
+    }
+}
+
+Weaver::Woven Weaver::woven(const Part& part) const {
+    const RunPosition at = run_position(part);
+    const bool forward = part.kind == StepKind::forward, completes = part.kind == StepKind::weight || part.kind == StepKind::backward;
+    const bool begins_backward = part.kind == StepKind::input || part.kind == StepKind::backward;
+    Woven w;
+    w.reduce_run = completes && dp.reduces_each_run() && at.ends;
+    w.reduce_step = completes && dp.active() && at.last_of_chunk && l.scenario.strategy.overlap.grad_reduce;
+    w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
+    w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
+    w.acquire = dp.reduces_each_run() && begins_backward && at.starts;
+    return w;
+}
+
+namespace {
+
+bool once(std::vector<const Bucket*>& list, const Bucket* b) {
+    if (std::find(list.begin(), list.end(), b) != list.end()) return false;
+    list.push_back(b);
+    return true;
+}
+
+bool touches(const Weaver::Piece& p, const Bucket* b) { return std::find(p.buckets.begin(), p.buckets.end(), b) != p.buckets.end(); }
+
+// What one part of a step wants gathered before its pieces, and released and reduced behind them.
+struct Weaving {
+    Weaver& w;
+    const Weaver::Part& part;
+    const ScheduleStep& step = w.steps[part.index].step;
+    Weaver::Woven now = w.woven(part);
+    const std::vector<Weaver::Piece>& pieces = w.pieces_of(part.block, step.chunk);
+    bool forward = part.kind == StepKind::forward;
+    bool whole_root = w.l.plan.stages == 1;   // FSDP's root unit (embedding and head) stays gathered through forward and backward
+    std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1);
+    std::vector<const Bucket*> gathered = {}, acquired = {};
+    std::size_t ahead = w.l.scenario.strategy.overlap.param_gather ? 2 : 1;
+    std::int32_t unhidden = -1;   // a reduction that the next piece has to wait for
+
+    bool root(int unit) const {
+        const std::string& name = w.l.graphs[static_cast<std::size_t>(step.chunk)].unit_names[static_cast<std::size_t>(unit)];
+        return whole_root && (name == "embedding" || name == "head");
+    }
+    // Gathered in the forward pass and kept until the backward pass is through.
+    bool kept(const Bucket& b) const {
+        return w.dp.keeps_until_backward || std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); });
+    }
+    // The parameters of piece i, kept at most so many units ahead of the computation.
+    void gather(std::size_t i) {
+        if (!now.gather) return;
+        for (const Bucket* b : pieces[i].buckets) {
+            if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || w.uses[b].weights++ > 0) continue;
+            const std::int32_t a = w.push_block(b->gather);
+            if (i >= ahead && piece_action[i - ahead] >= 0) w.wait_for_action(a, w.first_timed_op(b->gather), piece_action[i - ahead]);
+        }
+    }
+    void gather_roots() {
+        if (!forward || !whole_root) return;
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+            if (root(pieces[i].unit)) gather(i);
+    }
+    void acquire(std::size_t i) {
+        if (!now.acquire) return;
+        for (const Bucket* b : pieces[i].buckets)
+            if (b->acquire >= 0 && once(acquired, b) && w.uses[b].gradients++ == 0) w.push_block(b->acquire);
+    }
+    void release(const Bucket* b) {
+        if (now.release && b->release >= 0 && w.uses[b].weights > 0 && --w.uses[b].weights == 0) w.push_block(b->release);
+    }
+    void reduce(const Bucket* b) {
+        if (!(w.dp.reduces_each_run(*b) ? now.reduce_run : now.reduce_step)) return;
+        if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
+        const std::int32_t a = w.push_block(b->reduce);
+        if (!w.l.scenario.strategy.overlap.grad_reduce && w.dp.reduces_each_run(*b)) unhidden = a;
+    }
+    // Behind piece i: the buckets that no later piece touches.
+    void settle(std::size_t i) {
+        for (const Bucket* b : pieces[i].buckets) {
+            if (std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return touches(p, b); })) continue;
+            if (!(forward && kept(*b))) release(b);
+            reduce(b);
+        }
+    }
+    // Buckets of the chunk without a piece of their own in this block.
+    void settle_rest() {
+        for (const Bucket& b : w.dp.buckets[static_cast<std::size_t>(step.chunk)]) {
+            if (std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return touches(p, &b); })) continue;
+            if (!forward && kept(b)) release(&b);
+            reduce(&b);
+        }
+    }
+};
+
+} // namespace
+
+void Weaver::run_part(const Part& part) {
+    const std::array<std::int32_t, max_ports> mb{steps[part.index].step.microbatch, -1, -1, -1};
+    if (!woven(part).any()) {
+        push(part.block, 0, static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(part.block)].ops.size()), mb);
+        return;
+    }
+    Weaving weaving{*this, part};
+    weaving.gather_roots();
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < weaving.pieces.size(); ++i) {
+        const Piece& piece = weaving.pieces[i];
+        for (; next < weaving.pieces.size() && next < i + weaving.ahead; ++next) weaving.gather(next);
+        weaving.acquire(i);
+        weaving.piece_action[i] = push(part.block, piece.first, piece.last, mb);
+        if (const std::int32_t op = first_timed_op(part.block, piece.first, piece.last); weaving.unhidden >= 0 && op >= 0) {
+            wait_for_action(weaving.piece_action[i], op, weaving.unhidden);
+            weaving.unhidden = -1;
+        }
+        weaving.settle(i);
+    }
+    weaving.settle_rest();
+}
+
+// A joined block is not cut: what its parts want gathered comes before it, a unit after another, and what they leave behind it.
+void Weaver::run_together(const std::vector<Part>& parts) {
+    std::vector<Weaving> all;
+    for (const Part& p : parts)
+        if (woven(p).any()) all.push_back(Weaving{*this, p});
+    for (Weaving& weaving : all) {
+        weaving.gather_roots();
+        for (std::size_t i = 0; i < weaving.pieces.size(); ++i) {
+            weaving.gather(i);
+            weaving.acquire(i);
+        }
+    }
+    push_joined(parts);
+    for (Weaving& weaving : all) {
+        for (std::size_t i = 0; i < weaving.pieces.size(); ++i) weaving.settle(i);
+        weaving.settle_rest();
+    }
+}
+
+void Weaver::find_buckets() {
+    for (const auto& of_chunk : dp.buckets)
+        for (const Bucket& b : of_chunk)
+            for (std::int32_t i : b.parameters) {
+                if (b.stage != stage) continue;
+                const Parameter& p = l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)];
+                bucket_of_buffer[p.weight] = bucket_of_buffer[p.gradient] = &b;
+            }
+    if (!dp.active()) return;
+    // Reduced once a step: when every chunk that adds to it has done so.
+    for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
+        if (l.graphs[static_cast<std::size_t>(c)].stage != stage) continue;
+        const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(c)];
+        std::vector<const Bucket*> met;
+        for (const Piece& p : pieces_of(l.schedule->splits_backward ? ends.weight : ends.backward, c)) met.insert(met.end(), p.buckets.begin(), p.buckets.end());
+        for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)]) met.push_back(&b);
+        std::sort(met.begin(), met.end());
+        met.erase(std::unique(met.begin(), met.end()), met.end());
+        for (const Bucket* b : met)
+            if (!dp.reduces_each_run(*b)) ++uses[b].gradients;
+    }
+}
+
+const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) {
+    const auto [it, fresh] = pieces_of_block.try_emplace(id);
+    std::vector<Piece>& pieces = it->second;
+    if (!fresh) return pieces;
+    const Block& block = l.plan.blocks[static_cast<std::size_t>(id)];
+    const auto add = [](Piece& p, const Bucket* b) {
+        if (std::find(p.buckets.begin(), p.buckets.end(), b) == p.buckets.end()) p.buckets.push_back(b);
+    };
+    for (std::size_t u = 0; u < block.unit_begin.size(); ++u) {
+        const std::int32_t begin = block.unit_begin[u], end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : static_cast<std::int32_t>(block.ops.size());
+        if (begin == end) continue;
+        Piece p{begin, end, block.ops[static_cast<std::size_t>(begin)].unit, {}};
+        for (const Bucket& b : dp.buckets[static_cast<std::size_t>(chunk)])
+            if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) add(p, &b);
+        for (std::int32_t i = begin; i < end; ++i)
+            for (const auto* list : {&block.ops[static_cast<std::size_t>(i)].in, &block.ops[static_cast<std::size_t>(i)].out})
+                for (BufferId b : *list)
+                    if (const auto found = bucket_of_buffer.find(b); found != bucket_of_buffer.end()) add(p, found->second);
+        pieces.push_back(std::move(p));
+    }
+    return pieces;
+}
+
+} // namespace orrery
