@@ -15,12 +15,12 @@ namespace {
 
 bool along(AxisMask m, Axis a) { return (m & mask(a)) != 0; }
 
-// Where a communicator's instances stand: members are base + offset, in its order.
+// Where a communicator's instances stand, counted stage by stage: members are base + offset, in its order.
 struct Layout {
     std::vector<std::int32_t> bases, offsets;
 };
 
-// Adds `counts` steps along each axis (fastest first) to a list of rank numbers.
+// Adds the steps along an axis (fastest first) to a list of places.
 void spread(std::vector<std::int32_t>& ranks, const std::vector<int>& steps) {
     std::vector<std::int32_t> wider;
     wider.reserve(ranks.size() * steps.size());
@@ -31,7 +31,10 @@ void spread(std::vector<std::int32_t>& ranks, const std::vector<int>& steps) {
 
 Layout layout(const Plan& plan, const Communicator& comm) {
     Layout l{{0}, {0}};
-    for (Axis a : mesh_of(plan, comm).order) spread(along(comm.axes, a) ? l.offsets : l.bases, steps_along(plan, comm, a));
+    const auto add = [&](Axis a) { spread(along(comm.axes, a) ? l.offsets : l.bases, steps_along(plan, comm, a)); };
+    for (Axis a : mesh_of(plan, comm).order)
+        if (a != Axis::pp) add(a);
+    add(Axis::pp);   // last, as in members()
     return l;
 }
 
@@ -168,8 +171,8 @@ struct InstanceFinder {
             whole.clear();
             bool collects = false;
             for (std::int32_t o : l.offsets) {
-                whole.push_back(base + o);
-                collects = collects || use.collects[at(stage_of[at(base + o)])];
+                whole.push_back(rank_at(c.plan, base + o));
+                collects = collects || use.collects[at(stage_of[at(whole.back())])];
             }
             if (collects) {
                 ranks = whole;

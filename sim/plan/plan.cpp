@@ -38,43 +38,47 @@ BufferId storage(const Plan& plan, BufferId b) {
 
 const Mesh& mesh_of(const Plan& plan, const Communicator& comm) { return comm.expert ? plan.expert_mesh : plan.mesh; }
 
+int stage_major(const Plan& plan, int rank) {
+    const int inside = plan.mesh.stride(Axis::pp), stages = plan.mesh.extent(Axis::pp), outside = inside * stages;
+    return rank / inside % stages * (plan.mesh.ranks() / stages) + rank / outside * inside + rank % inside;
+}
+
+int rank_at(const Plan& plan, int stage_major) {
+    const int inside = plan.mesh.stride(Axis::pp), stages = plan.mesh.extent(Axis::pp), of_a_stage = plan.mesh.ranks() / stages;
+    const int place = stage_major % of_a_stage;
+    return place / inside * inside * stages + stage_major / of_a_stage * inside + place % inside;
+}
+
 std::vector<int> steps_along(const Plan& plan, const Communicator& comm, Axis axis) {
     const Mesh& mesh = mesh_of(plan, comm);
+    const int step = axis == Axis::pp ? plan.mesh.ranks() / plan.mesh.extent(Axis::pp) : mesh.stride_in_stage(axis);
     std::vector<int> steps;
-    if (axis == Axis::pp) {
-        const int stride = plan.mesh.stride(Axis::pp);
-        if (comm.stages.empty()) for (int s = 0; s < plan.mesh.extent(Axis::pp); ++s) steps.push_back(s * stride);
-        else for (std::int16_t s : comm.stages) steps.push_back(s * stride);
-        return steps;
-    }
-    const int stride = mesh.stride_in_stage(axis), inside = plan.mesh.stride(Axis::pp), stages = plan.mesh.extent(Axis::pp);
-    for (int i = 0; i < mesh.extent(axis); ++i) {
-        const int at = i * stride;   // among the stage's ranks: those before the pipeline axis stay neighbours
-        steps.push_back(at % inside + at / inside * inside * stages);
-    }
+    if (axis == Axis::pp && !comm.stages.empty())
+        for (std::int16_t s : comm.stages) steps.push_back(s * step);
+    else
+        for (int i = 0; i < mesh.extent(axis); ++i) steps.push_back(i * step);
     return steps;
 }
 
 std::vector<int> members(const Plan& plan, CommId c, int rank) {
     const Communicator& comm = plan.communicators[static_cast<std::size_t>(c)];
-    const auto in_mask = [&](Axis a) { return (comm.axes & mask(a)) != 0; };
-    const int pp_stride = plan.mesh.stride(Axis::pp), stages = plan.mesh.extent(Axis::pp), stage = rank / pp_stride % stages;
+    const int self = stage_major(plan, rank), of_a_stage = plan.mesh.ranks() / plan.mesh.extent(Axis::pp);
+    const int stage = self / of_a_stage, place = self % of_a_stage;
     if (!comm.stages.empty() && std::find(comm.stages.begin(), comm.stages.end(), stage) == comm.stages.end()) return {};
-    // The first member: rank, less its own steps along the axes of the mask. Fastest-varying first, so that neighbours in the mesh
-    // are neighbours in the communicator; stages last.
+    // Fastest-varying axis first, so that neighbours in the mesh are neighbours in the communicator; stages last.
     const Mesh& mesh = mesh_of(plan, comm);
-    const int in_stage = rank % pp_stride + rank / pp_stride / stages * pp_stride;
-    std::vector<int> ranks{rank};
-    const auto spread = [&](Axis a, int self) {
-        const std::vector<int> steps = steps_along(plan, comm, a);
+    std::vector<int> ranks{self};
+    const auto spread = [&](Axis a, int own) {
+        if ((comm.axes & mask(a)) == 0) return;
         std::vector<int> wider;
-        for (int step : steps)
-            for (int r : ranks) wider.push_back(r + step - self);
+        for (int step : steps_along(plan, comm, a))
+            for (int r : ranks) wider.push_back(r + step - own);
         ranks = std::move(wider);
     };
     for (Axis a : mesh.order)
-        if (a != Axis::pp && in_mask(a)) spread(a, steps_along(plan, comm, a)[static_cast<std::size_t>(in_stage / mesh.stride_in_stage(a) % mesh.extent(a))]);
-    if (in_mask(Axis::pp)) spread(Axis::pp, stage * pp_stride);
+        if (a != Axis::pp) spread(a, place / mesh.stride_in_stage(a) % mesh.extent(a) * mesh.stride_in_stage(a));
+    spread(Axis::pp, stage * of_a_stage);
+    for (int& r : ranks) r = rank_at(plan, r);
     return ranks;
 }
 

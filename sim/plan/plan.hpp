@@ -130,8 +130,11 @@ BufferId storage(const Plan& plan, BufferId b);   // the buffer whose bytes b na
 
 std::vector<int> members(const Plan& plan, CommId c, int rank);
 const Mesh& mesh_of(const Plan& plan, const Communicator& comm);
-// How far apart in rank numbers the members of `comm` along one axis are: the i-th from the 0-th, for each i. Of experts, whose axes
-// fold over the ranks of a stage, in the order these ranks have.
+// Ranks counted stage by stage, inside a stage in rank order. Steps along axes add up in this count whatever the rank order, and where
+// the axes of experts, which fold over a stage's ranks, cross the stride of the pipeline.
+int stage_major(const Plan& plan, int rank);
+int rank_at(const Plan& plan, int stage_major);
+// How far apart in that count the members of `comm` along one axis are: the i-th from the 0-th, for each i.
 std::vector<int> steps_along(const Plan& plan, const Communicator& comm, Axis axis);
 int size(const Plan& plan, CommId c);   // members of each instance
 

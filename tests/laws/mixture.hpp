@@ -5,9 +5,9 @@
 #include "sim/plan/verify.hpp"
 #include "sim/scenario/parse.hpp"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-
 #include <string>
 
 namespace orrery::laws {
