@@ -5,11 +5,11 @@
 //   S = scale q k^T (+ slope (key - query)),  P = exp(S - lse),  o = drop(P) v
 //   dv = drop(P)^T dy,  dP = drop(dy v^T),  dS = P (dP - sum(dy o)),  dq = scale dS k,  dk = scale dS^T q
 #include "exec/kernels/dropout.hpp"
-#include "exec/kernels/exponential.hpp"
 #include "exec/kernels/gemm.hpp"
 #include "exec/kernels/heads.hpp"
 #include "exec/kernels/mask.hpp"
 #include "exec/kernels/tokens.hpp"
+#include "exec/kernels/vector.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -50,7 +50,7 @@ template <class T> struct Problem {
     }
 
     // Keys [first, last) are all that any of these queries sees.
-    std::pair<std::int64_t, std::int64_t> seen(std::span<const Row> block, const std::vector<Row>& all) const {
+    std::pair<std::int64_t, std::int64_t> seen(std::span<const Row> block, std::span<const Row> all) const {
         if (!mask.causal && mask.window <= 0) return {0, static_cast<std::int64_t>(all.size())};
         const auto before = [](const Row& r, std::int64_t position) { return r.position < position; };
         const auto last = std::lower_bound(all.begin(), all.end(), block.back().position + 1, before);
@@ -62,11 +62,15 @@ template <class T> struct Problem {
     void prepare(T* s, std::span<const Row> block, std::span<const Row> against, std::int64_t head) const {
         const T scale = static_cast<T>(c.facts.attention_scale()), none = -std::numeric_limits<T>::infinity();
         const T slope = c.facts.alibi ? static_cast<T>(alibi_slope(first_head + head, c.facts.heads)) : T(0);
-        for (const Row& q : block)
-            for (const Row& k : against) {
-                *s = mask.allows(q.position, k.position) ? *s * scale + slope * static_cast<T>(k.position - q.position) : none;
-                ++s;
-            }
+        for (const Row& q : block) {
+            const auto [first, last] = seen({&q, 1}, against);
+            const std::int64_t n = static_cast<std::int64_t>(against.size());
+            std::fill(s, s + first, none);
+            for (std::int64_t j = first; j < last; ++j) s[j] *= scale;
+            for (std::int64_t j = first; j < last && slope != 0; ++j) s[j] += slope * static_cast<T>(against[static_cast<std::size_t>(j)].position - q.position);
+            std::fill(s + last, s + n, none);
+            s += n;
+        }
     }
 
     T kept(std::int64_t sequence, std::int64_t head, std::int64_t query, std::int64_t key) const {
@@ -78,19 +82,16 @@ template <class T> struct Problem {
 template <class T> void softmax_rows(T* s, std::int64_t rows, std::int64_t cols, T* lse) {
     const T none = -std::numeric_limits<T>::infinity();
     for (std::int64_t i = 0; i < rows; ++i, s += cols) {
-        const T max = cols > 0 ? *std::max_element(s, s + cols) : none;
+        const T max = largest(s, cols);
         if (max == none) {
             std::fill(s, s + cols, T(0));
             lse[i] = none;
             continue;
         }
-        T sum = 0;
-        for (std::int64_t j = 0; j < cols; ++j) s[j] -= max;
-        exponential(s, cols);
-        for (std::int64_t j = 0; j < cols; ++j) sum += s[j];
-        const T inverse = 1 / sum;
+        exp_of(s, max, s, cols);
+        const T total = sum(s, cols), inverse = 1 / total;
         for (std::int64_t j = 0; j < cols; ++j) s[j] *= inverse;
-        lse[i] = max + std::log(sum);
+        lse[i] = max + std::log(total);
     }
 }
 
@@ -151,19 +152,20 @@ template <class T> struct BackwardBlock {
         gemm(false, true, m, n, w.qk_dim, T(1), q, w.qk_dim, k, w.qk_dim, T(0), s.data(), n);
         gemm(false, true, m, n, w.v_dim, T(1), dy, w.v_dim, v, w.v_dim, T(0), ds.data(), n);
         p.prepare(s.data(), block, against, head);
-        const T scale = static_cast<T>(p.c.facts.attention_scale()), none = -std::numeric_limits<T>::infinity();
+        const T scale = static_cast<T>(p.c.facts.attention_scale());
         for (std::int64_t i = 0; i < m; ++i) {
-            T delta = 0;
-            for (std::int64_t d = 0; d < w.v_dim; ++d) delta += dy[i * w.v_dim + d] * o[i * w.v_dim + d];
-            T* const row = s.data() + i * n;   // a query that sees nothing has only -inf, and an lse that is
-            for (std::int64_t j = 0; j < n; ++j) row[j] = row[j] == none ? none : row[j] - lse[i];
-            exponential(row, n);
+            const T delta = dot(dy + i * w.v_dim, o + i * w.v_dim, w.v_dim);
+            T *const pi = s.data() + i * n, *const di = ds.data() + i * n;
+            if (lse[i] == -std::numeric_limits<T>::infinity()) std::fill(pi, pi + n, T(0));
+            else exp_of(pi, lse[i], pi, n);
+            if (!p.dropout.on()) {
+                for (std::int64_t j = 0; j < n; ++j) di[j] = scale * pi[j] * (di[j] - delta);
+                continue;
+            }
             for (std::int64_t j = 0; j < n; ++j) {
-                T &pij = s[static_cast<std::size_t>(i * n + j)], &dij = ds[static_cast<std::size_t>(i * n + j)];
-                const T probability = pij;
-                const T keep = p.dropout.on() ? p.kept(sequence, head, block[static_cast<std::size_t>(i)].position, against[static_cast<std::size_t>(j)].position) : T(1);
-                dij = scale * probability * (dij * keep - delta);
-                pij = probability * keep;
+                const T keep = p.kept(sequence, head, block[static_cast<std::size_t>(i)].position, against[static_cast<std::size_t>(j)].position);
+                di[j] = scale * pi[j] * (di[j] * keep - delta);
+                pi[j] *= keep;
             }
         }
         gemm(true, false, n, w.v_dim, m, T(1), s.data(), n, dy, w.v_dim, T(1), dv, w.v_dim);
@@ -213,11 +215,6 @@ template <class T> void backward(const Attention& w, const Call& call) {
 }
 
 } // namespace
-
-HeadShape heads_of_rank(const KernelContext& c) {
-    const int t = c.plan.mesh.extent(Axis::tp);
-    return {std::max(1, c.facts.heads / t), std::max(1, c.facts.kv_heads / t), c.facts.qk_dim, c.facts.v_dim};
-}
 
 template <class T> void run(const Attention& w, const Call& c) {
     w.direction == Direction::forward ? forward<T>(w, c) : backward<T>(w, c);

@@ -2,11 +2,10 @@
 // statistics. Columns that only pad the vocabulary take no part. A negative label is no target: its loss and gradient are 0.
 //   maximum: max x;  sums: e = exp(x - max), (sum e, x[label] - max);  loss = log(sum) - target;  gradient = (e / sum - [label]) / tokens
 #include "exec/kernels/call.hpp"
-#include "exec/kernels/exponential.hpp"
+#include "exec/kernels/vector.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace orrery {
 namespace {
@@ -25,16 +24,15 @@ template <class T> void sums(const Call& c, std::int64_t tokens) {
     const std::int64_t* labels = c.input<std::int64_t>(2);
     for (std::int64_t i = 0; i < tokens; ++i) {
         const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
-        T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i, sum = 0;
-        for (std::int64_t j = 0; j < v.used; ++j) e[j] = x[j] - max;
-        exponential(e, v.used);
-        for (std::int64_t j = 0; j < v.used; ++j) sum += e[j];
+        T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i;
+        exp_of(x, max, e, v.used);
+        const T total = sum(e, v.used);
         std::fill(e + v.used, e + v.count, T(0));
         const std::int64_t target = labels[i] - v.first;
-        pair[0] = sum;
+        pair[0] = total;
         pair[1] = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0);
         if (c.out.size() > 2)   // eager frameworks keep it; the sum over other ranks is not in it
-            for (std::int64_t j = 0; j < v.count; ++j) c.output<T>(2)[i * v.count + j] = j < v.used ? x[j] - max - std::log(sum) : T(0);
+            for (std::int64_t j = 0; j < v.count; ++j) c.output<T>(2)[i * v.count + j] = j < v.used ? x[j] - max - std::log(total) : T(0);
     }
 }
 
@@ -62,7 +60,7 @@ template <class T> void run(const CrossEntropy& w, const Call& c) {
         const Columns v = columns_of(c, c.read(0));
         for (std::int64_t i = 0; i < w.tokens; ++i) {
             const T* x = c.input<T>(0) + i * v.count;
-            c.output<T>(0)[i] = v.used > 0 ? *std::max_element(x, x + v.used) : -std::numeric_limits<T>::infinity();
+            c.output<T>(0)[i] = largest(x, v.used);
         }
         break;
     }

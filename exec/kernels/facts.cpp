@@ -2,8 +2,6 @@
 
 #include "sim/plan/context.hpp"
 
-#include <cmath>
-
 namespace orrery {
 namespace {
 
@@ -22,8 +20,6 @@ OptimizerFacts optimizer_facts(const Training& t) {
 }
 
 } // namespace
-
-double KernelFacts::attention_scale() const { return 1 / std::sqrt(static_cast<double>(qk_dim)); }
 
 KernelFacts facts_of(const Scenario& s) {
     const Model& m = s.model;

@@ -3,6 +3,8 @@
 
 #include "sim/scenario/scenario.hpp"
 
+#include <cmath>
+
 namespace orrery {
 
 struct OptimizerFacts {
@@ -35,7 +37,7 @@ struct KernelFacts {
     OptimizerFacts optimizer;
     std::uint64_t seed = 0;
 
-    double attention_scale() const;            // 1 / sqrt(qk_dim)
+    double attention_scale() const { return 1 / std::sqrt(static_cast<double>(qk_dim)); }
 };
 
 KernelFacts facts_of(const Scenario& scenario);

@@ -52,19 +52,6 @@ template <class T> void fill(const Operand& p, const KernelContext& c) {
 
 } // namespace
 
-bool is_floating(DType t) { return t != DType::int64 && t != DType::int32 && t != DType::uint8 && t != DType::boolean; }
-
-std::size_t stored_bytes(DType t, DType real) {
-    if (is_floating(t)) return real == DType::fp64 ? 8 : 4;
-    return static_cast<std::size_t>(bytes_per_element(t));
-}
-
-std::int64_t elements(const Buffer& b) {
-    std::int64_t n = 1;
-    for (std::int64_t d : b.shape) n *= d;
-    return n;
-}
-
 void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context) {
     const Call call{op, in, out, context};
     context.real == DType::fp64 ? dispatch<double>(call) : dispatch<float>(call);

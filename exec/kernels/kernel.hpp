@@ -1,8 +1,9 @@
 // The CPU kernels of the plan's computations: what an executor calls for an op of the compute queue.
 //
 // Storage. Every floating buffer, whatever its dtype in the plan, holds `KernelContext::real` (fp32 or fp64); int64 and boolean are
-// themselves. A buffer is row-major, contiguous, of the shape the plan gives it. Operands stand in the order of Op::in and Op::out;
-// an operand that is both (a view, an accumulated gradient) is given twice with the same address, and kernels allow for that.
+// themselves. (On a GPU it may be bf16: then every buffer is what the plan says.) A buffer is row-major, contiguous, of the shape the
+// plan gives it. Operands stand in the order of Op::in and Op::out; an operand that is both (a view, an accumulated gradient) is given
+// twice with the same address, and kernels allow for that.
 //
 // Layouts, so that a tensor-parallel shard is a contiguous part of the logical tensor along the placement's dimension:
 //   packed q, k, v   columns by group of a key head: its queries, then its key, then its value (Megatron's; one group a head in MLA)
@@ -31,7 +32,9 @@
 //                    gradient: e, (sum, target), labels[, ..] -> dlogits[, fp32]
 //   Router           logits[, bias] -> scores (of all), map, counts      bwd: dscores, scores, map[, g] -> dlogits[, g]
 //   Permute          gather: x, map, scores -> rows, p;  dy, map -> drows      scatter: rows, map -> y;  drows, dp, map, scores -> dx, dscores
-//                    sort: lists to lists.  A linear of experts, its bias too, reads counts last where they may differ
+//                    sort: lists[, counts] -> lists
+//   counts           [sender][expert], all experts: read last by linears of experts and their biases, by sorts and the all-to-alls of
+//                    rows, where they are known; else parts are equal
 //   GradientNorm     g.. -> sum of squares     OptimizerStep  g..[, factor], [master,] moments -> w.., [master,] moments
 #pragma once
 
@@ -69,7 +72,7 @@ std::int64_t elements(const Buffer& b);              // by its shape
 // Runs a computation. Collectives, exchanges, copies, host work, Alloc and Free are the executor's: they abort here.
 void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context);
 
-// The first values of a parameter shard: normal(0, 0.02) by the tensor's name and the element's global index, those of output
+// The first values of a rank's part of a parameter: normal(0, 0.02) by the tensor's name and the element's global index, those of output
 // projections divided by sqrt(2 layers) (GPT-2); norms' weights 1, biases 0. Rows that only pad a vocabulary are 0.
 void initialise(const Operand& parameter, const KernelContext& context);
 

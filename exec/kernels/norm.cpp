@@ -4,22 +4,22 @@
 // Adjoint, with g = dy w and xh the normalised x:  dx = r (g - mean(g) - xh mean(g xh)), RMS without mean(g);  dw += dy xh;  db += dy.
 #include "exec/kernels/call.hpp"
 #include "exec/kernels/packed.hpp"
+#include "exec/kernels/vector.hpp"
 
 #include <cmath>
+#include <vector>
 
 namespace orrery {
 namespace {
 
 template <class T> void normalise(const T* x, const T* w, const T* b, T* y, T* statistics, std::int64_t n, bool layer, double epsilon) {
-    T mean = 0;
-    if (layer) {
-        for (std::int64_t i = 0; i < n; ++i) mean += x[i];
-        mean /= static_cast<T>(n);
-    }
-    T square = 0;
-    for (std::int64_t i = 0; i < n; ++i) square += (x[i] - mean) * (x[i] - mean);
-    const T r = 1 / std::sqrt(square / static_cast<T>(n) + static_cast<T>(epsilon));
-    for (std::int64_t i = 0; i < n; ++i) y[i] = w[i] * ((x[i] - mean) * r) + (b ? b[i] : T(0));
+    const T mean = layer ? sum(x, n) / static_cast<T>(n) : T(0);
+    for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] - mean;
+    const T r = 1 / std::sqrt(dot(y, y, n) / static_cast<T>(n) + static_cast<T>(epsilon));
+    if (b)
+        for (std::int64_t i = 0; i < n; ++i) y[i] = w[i] * (y[i] * r) + b[i];
+    else
+        for (std::int64_t i = 0; i < n; ++i) y[i] = w[i] * (y[i] * r);
     if (layer) {
         statistics[0] = mean;
         statistics[1] = r;
@@ -28,19 +28,15 @@ template <class T> void normalise(const T* x, const T* w, const T* b, T* y, T* s
     }
 }
 
-template <class T> void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T* gw, T* gb, std::int64_t n, bool layer) {
-    const T mean = layer ? statistics[0] : T(0), r = layer ? statistics[1] : statistics[0];
-    T sum = 0, product = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-        const T xh = (x[i] - mean) * r, g = dy[i] * w[i];
-        sum += g;
-        product += g * xh;
-        gw[i] += dy[i] * xh;
-        if (gb) gb[i] += dy[i];
-    }
-    const T scale = 1 / static_cast<T>(n);
-    if (!layer) sum = 0;
-    for (std::int64_t i = 0; i < n; ++i) dx[i] = r * (dy[i] * w[i] - (sum + (x[i] - mean) * r * product) * scale);
+template <class T> void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T* gw, T* gb, T* scratch, std::int64_t n, bool layer) {
+    const T mean = layer ? statistics[0] : T(0), r = layer ? statistics[1] : statistics[0], scale = 1 / static_cast<T>(n);
+    T *const xh = scratch, *const g = scratch + n;
+    for (std::int64_t i = 0; i < n; ++i) xh[i] = (x[i] - mean) * r;
+    for (std::int64_t i = 0; i < n; ++i) gw[i] += dy[i] * xh[i];
+    for (std::int64_t i = 0; i < n && gb; ++i) gb[i] += dy[i];
+    for (std::int64_t i = 0; i < n; ++i) g[i] = dy[i] * w[i];
+    const T total = layer ? sum(g, n) : T(0), product = dot(g, xh, n);
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = r * (g[i] - (total + xh[i] * product) * scale);
 }
 
 template <class T> void heads_forward(const Call& c, std::int64_t heads_and_keys, std::int64_t dim) {
@@ -61,12 +57,13 @@ template <class T> void heads_forward(const Call& c, std::int64_t heads_and_keys
 template <class T> void heads_backward(const Call& c, std::int64_t heads_and_keys, std::int64_t dim) {
     const Packed p = packed_layout(c.context.facts, columns(c.read(0)), dim, heads_and_keys);
     const std::int64_t rows = elements(c.read(0)) / columns(c.read(0)), width = columns(c.read(0));
+    std::vector<T> scratch(static_cast<std::size_t>(2 * dim));
     for (std::int64_t row = 0; row < rows; ++row) {
         const T *dy = c.input<T>(0) + row * width, *x = c.input<T>(1) + row * width, *statistics = c.input<T>(2) + row * heads_and_keys;
         T* dx = c.output<T>(0) + row * width;
-        for (std::int64_t h = 0; h < p.heads; ++h) adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), c.output<T>(1), static_cast<T*>(nullptr), dim, false);
+        for (std::int64_t h = 0; h < p.heads; ++h) adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), c.output<T>(1), static_cast<T*>(nullptr), scratch.data(), dim, false);
         for (std::int64_t h = 0; h < p.kv_heads; ++h) {
-            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), c.output<T>(2), static_cast<T*>(nullptr), dim, false);
+            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), c.output<T>(2), static_cast<T*>(nullptr), scratch.data(), dim, false);
             for (std::int64_t i = 0; i < p.v_dim; ++i) dx[p.value(h) + i] = dy[p.value(h) + i];
         }
     }
@@ -90,8 +87,9 @@ template <class T> void run(const Norm& w, const Call& c) {
     }
     // dx may be wider than what was normalised: the rest is another's to fill.
     T* const gb = layer ? c.output<T>(2) : nullptr;
+    std::vector<T> scratch(static_cast<std::size_t>(2 * w.cols));
     const std::int64_t dy = columns(c.read(0)), x = columns(c.read(1)), dx = columns(c.written(0));
-    for (std::int64_t r = 0; r < rows; ++r) adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx, c.output<T>(1), gb, w.cols, layer);
+    for (std::int64_t r = 0; r < rows; ++r) adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx, c.output<T>(1), gb, scratch.data(), w.cols, layer);
 }
 
 template void run<float>(const Norm&, const Call&);

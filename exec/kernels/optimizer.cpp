@@ -1,5 +1,6 @@
 // Optimizer steps on whole tensors or flat shards, element by element as torch.optim has them, and the gradients' norm.
-#include "exec/kernels/buckets.hpp"
+#include "exec/kernels/optimizer.hpp"
+
 #include "exec/kernels/call.hpp"
 
 #include <algorithm>
@@ -8,14 +9,7 @@
 namespace orrery {
 namespace {
 
-struct Constants { double lr, beta1, beta2, epsilon, decay, momentum, correction1, correction2; bool decoupled, first; };
-
-Constants constants(const KernelContext& c) {
-    const OptimizerFacts& o = c.facts.optimizer;
-    const double t = static_cast<double>(c.step + 1);
-    const double warm = o.warmup_steps > 0 ? std::min(1.0, t / static_cast<double>(o.warmup_steps)) : 1.0;
-    return {o.learning_rate * warm, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.momentum, 1 - std::pow(o.beta1, t), 1 - std::pow(o.beta2, t), o.decoupled, c.step == 0};
-}
+using Constants = StepConstants;
 
 template <class T> void adam(const Constants& k, T* w, const T* g, T* m, T* v, std::int64_t n) {
     const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), size = static_cast<T>(k.lr / k.correction1), root = static_cast<T>(1 / std::sqrt(k.correction2)), eps = static_cast<T>(k.epsilon);
@@ -72,50 +66,14 @@ bool whole(const Buffer& b) {
     return b.shape.size() > 0 && std::none_of(b.placement.kind.begin(), b.placement.kind.end(), [](PlacementKind k) { return k == PlacementKind::sharded; });
 }
 
-// Whether this rank is the one that counts the tensor's elements, of those that hold the same and whose summands are added up.
-bool counts(const Call& c, const Buffer& tensor, bool flat) {
-    const KernelContext& k = c.context;
-    for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr}) {
-        const bool data = a == Axis::dp || a == Axis::cp;
-        // An expert's replicas lie along the experts' axes; the sum is over all of a stage's ranks as soon as there are experts apart.
-        const bool summed = c.written(0).placement.on(a) == PlacementKind::partial || (tensor.expert && c.written(0).placement.on(Axis::dp) == PlacementKind::partial);
-        if (!summed || (flat && data) || tensor.placement.on(a) == PlacementKind::sharded) continue;
-        if ((tensor.expert ? k.expert_at : k.at)[static_cast<std::size_t>(a)] != 0) return false;
-    }
-    if (tensor.placement.on(Axis::pp) != PlacementKind::partial) return true;
-    // On several stages: the first of those that count it.
-    const std::int16_t here = tensor.stage;
-    for (const Block& block : k.plan.blocks) {
-        if (block.kind != BlockKind::optimizer || block.stage >= here) continue;
-        for (const Op& op : block.ops) {
-            if (!std::holds_alternative<GradientNorm>(op.work)) continue;
-            for (BufferId b : op.in) {
-                if (k.plan.buffers[static_cast<std::size_t>(b)].name == tensor.name) return false;
-                if (const BucketLayout* layout = k.buckets.find(b); layout && k.plan.directions == 1)
-                    for (const BucketSegment& s : layout->segments)
-                        if (k.plan.buffers[static_cast<std::size_t>(s.tensor)].name == tensor.name) return false;
-            }
-        }
-    }
-    return true;
-}
-
 } // namespace
 
 template <class T> void run(const GradientNorm&, const Call& c) {
     double sum = 0;
     for (std::size_t i = 0; i < c.in.size(); ++i) {
         const T* g = c.input<T>(i);
-        const auto part = [&](std::int64_t begin, std::int64_t end) { for (std::int64_t j = begin; j < end; ++j) sum += static_cast<double>(g[j]) * static_cast<double>(g[j]); };
-        const BucketLayout* layout = c.context.buckets.find(c.in[i].id);
-        if (!layout) {
-            if (counts(c, c.read(i), false)) part(0, elements(c.read(i)));
-            continue;
-        }
-        const std::vector<int> ranks = members(c.context.plan, layout->comm, c.context.plan.mesh.rank_of(c.context.at));
-        const std::int64_t rank = std::find(ranks.begin(), ranks.end(), c.context.plan.mesh.rank_of(c.context.at)) - ranks.begin(), begin = rank * layout->shard, end = begin + layout->shard;
-        for (const BucketSegment& s : layout->segments)
-            if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, c.context.plan.buffers[static_cast<std::size_t>(s.tensor)], true)) part(std::max(s.begin, begin) - begin, std::min(s.end, end) - begin);
+        for (const Range& r : counted_ranges(c.context, c.in[i], c.written(0)))
+            for (std::int64_t j = r.begin; j < r.end; ++j) sum += static_cast<double>(g[j]) * static_cast<double>(g[j]);
     }
     *c.output<T>(0) = static_cast<T>(sum);
 }
@@ -128,7 +86,7 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
     T* const master = states > moments ? c.output<T>(parts) : nullptr;
     T* const first = moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr;
     T* const second = moments > 1 ? c.output<T>(c.out.size() - 1) : nullptr;
-    const Constants k = constants(c.context);
+    const Constants k = step_constants(c.context);
     std::int64_t at = 0;
     for (std::size_t i = 0; i < parts; ++i) {
         const std::int64_t n = elements(c.written(i));

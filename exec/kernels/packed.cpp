@@ -1,6 +1,6 @@
-#include "exec/kernels/packed.hpp"
+#include "exec/kernels/heads.hpp"
 
-#include "topology/check.hpp"
+#include <algorithm>
 
 namespace orrery {
 
@@ -13,6 +13,11 @@ Packed packed_layout(const KernelFacts& f, std::int64_t width, std::int64_t dim,
     p.v_dim = (width - heads_and_keys * dim) / p.kv_heads;
     require(p.width() == width, "packed queries, keys and values do not fill their row");
     return p;
+}
+
+HeadShape heads_of_rank(const KernelContext& c) {
+    const int t = c.plan.mesh.extent(Axis::tp);
+    return {std::max(1, c.facts.heads / t), std::max(1, c.facts.kv_heads / t), c.facts.qk_dim, c.facts.v_dim};
 }
 
 } // namespace orrery

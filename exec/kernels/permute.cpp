@@ -1,13 +1,26 @@
 // Tokens to rows and back. A row's weight p is its score over the sum of its token's chosen scores (one chosen: the score itself);
 // with d = dp, its adjoint is ds_i = (d_i - sum_j p_j d_j) / sum of chosen scores. Rows no token has (padding) are 0.
 #include "exec/kernels/routing.hpp"
+#include "exec/kernels/rows.hpp"
 
 #include <algorithm>
 
 namespace orrery {
 namespace {
 
-std::int64_t capacity_of(const Call& c, std::int64_t rows, std::int64_t experts) { return c.context.facts.moe.capacity_factor > 0 ? rows / experts : 0; }
+// The rows of a map: all experts' where tokens are at home, this rank's where tokens came to their experts.
+std::vector<RoutedRow> rows_of(const Permute& w, const Call& c, const unsigned char* map, const Buffer& map_buffer) {
+    const std::int64_t experts = columns(map_buffer);
+    ExpertRange here{0, experts};
+    if (map_buffer.expert) {
+        const std::int64_t local = experts / c.context.plan.expert_mesh.extent(Axis::ep);
+        here.first = c.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+        here.last = here.first + local;
+    }
+    auto rows = routed_rows(map, w.tokens, experts, here, c.context.facts.moe.capacity_factor > 0 ? w.rows / (here.last - here.first) : 0);
+    check_room(rows.empty() ? 0 : rows.back().row + 1, w.rows);
+    return rows;
+}
 
 template <class T> std::vector<T> chosen_sums(const T* scores, const unsigned char* map, std::int64_t tokens, std::int64_t experts, std::int64_t top_k) {
     std::vector<T> sums(static_cast<std::size_t>(tokens), T(1));
@@ -26,12 +39,11 @@ template <class T> void gather(const Permute& w, const Call& c) {
     const bool weighs = c.in.size() > 2;
     const unsigned char* map = c.input<unsigned char>(1);
     const std::int64_t experts = columns(c.read(1));
-    const auto rows = routed_rows(map, w.tokens, experts, capacity_of(c, w.rows, experts));
+    const auto rows = rows_of(w, c, map, c.read(1));
     std::fill_n(c.output<T>(0), elements(c.written(0)), T(0));
     if (weighs) std::fill_n(c.output<T>(1), elements(c.written(1)), T(0));
     const std::vector<T> sums = weighs ? chosen_sums(c.input<T>(2), map, w.tokens, experts, c.context.facts.moe.top_k) : std::vector<T>{};
     for (const RoutedRow& r : rows) {
-        require(r.row < w.rows, "more rows go to experts than the plan has room for");
         std::copy_n(c.input<T>(0) + r.token * w.cols, w.cols, c.output<T>(0) + r.row * w.cols);
         if (weighs) c.output<T>(1)[r.row] = c.input<T>(2)[r.token * experts + r.expert] / sums[static_cast<std::size_t>(r.token)];
     }
@@ -43,7 +55,7 @@ template <class T> void scatter(const Permute& w, const Call& c) {
     const std::size_t at = weighs ? 2 : 1;
     const unsigned char* map = c.input<unsigned char>(at);
     const std::int64_t experts = columns(c.read(at));
-    const auto rows = routed_rows(map, w.tokens, experts, capacity_of(c, w.rows, experts));
+    const auto rows = rows_of(w, c, map, c.read(at));
     std::fill_n(c.output<T>(0), elements(c.written(0)), T(0));
     for (const RoutedRow& r : rows) {
         const T* from = c.input<T>(0) + r.row * w.cols;
@@ -64,29 +76,40 @@ template <class T> void scatter(const Permute& w, const Call& c) {
     for (const RoutedRow& r : rows) ds[r.token * experts + r.expert] += dp[r.row] / sums[static_cast<std::size_t>(r.token)];
 }
 
-// Rows in equal parts, one for each sender and local expert: from sender by sender to expert by expert, or back.
+// From sender by sender, each one's by local expert, to expert by expert, or back. Parts are as long as the counts say, or equal.
 template <class T> void sort(const Permute& w, const Call& c) {
-    const KernelFacts& f = c.context.facts;
-    const std::int64_t ranks = c.context.plan.expert_mesh.extent(Axis::ep) * c.context.plan.expert_mesh.extent(Axis::tp), local = f.moe.experts / c.context.plan.expert_mesh.extent(Axis::ep);
-    require(f.moe.capacity_factor > 0 || f.forced_routing, "rows of several ranks are sorted where their numbers are known: a capacity, or forced routing");
-    const bool to_experts = w.direction == Direction::forward;
-    for (std::size_t i = 0; i < c.in.size(); ++i) {
-        const std::int64_t cols = columns(c.read(i)), part = w.rows / (ranks * local) * cols;
-        for (std::int64_t r = 0; r < ranks; ++r)
-            for (std::int64_t e = 0; e < local; ++e) {
-                const std::int64_t by_sender = (r * local + e) * part, by_expert = (e * ranks + r) * part;
-                std::copy_n(c.input<T>(i) + (to_experts ? by_sender : by_expert), part, c.output<T>(i) + (to_experts ? by_expert : by_sender));
+    const Mesh& mesh = c.context.plan.expert_mesh;
+    const std::int64_t experts = c.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep), first = c.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const bool counted = !is_floating(c.read(c.in.size() - 1).dtype), to_experts = w.direction == Direction::forward;
+    const std::int64_t senders = counted ? elements(c.read(c.in.size() - 1)) / experts : mesh.extent(Axis::ep) * mesh.extent(Axis::tp);
+    const auto length = [&](std::int64_t r, std::int64_t e) { return counted ? c.input<std::int64_t>(c.in.size() - 1)[r * experts + first + e] : w.rows / (senders * local); };
+    std::vector<std::int64_t> begin(static_cast<std::size_t>(senders * local));   // of each part among those by sender
+    std::int64_t at = 0;
+    for (std::int64_t r = 0; r < senders; ++r)
+        for (std::int64_t e = 0; e < local; ++e) {
+            begin[static_cast<std::size_t>(r * local + e)] = at;
+            at += length(r, e);
+        }
+    check_room(at, w.rows);
+    for (std::size_t i = 0; i < c.out.size(); ++i) {
+        const std::int64_t cols = columns(c.read(i));
+        std::int64_t by_expert = 0;
+        for (std::int64_t e = 0; e < local; ++e)
+            for (std::int64_t r = 0; r < senders; ++r) {
+                const std::int64_t by_sender = begin[static_cast<std::size_t>(r * local + e)], n = length(r, e);
+                std::copy_n(c.input<T>(i) + (to_experts ? by_sender : by_expert) * cols, n * cols, c.output<T>(i) + (to_experts ? by_expert : by_sender) * cols);
+                by_expert += n;
             }
     }
 }
 
 } // namespace
 
-std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, std::int64_t capacity) {
+std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, ExpertRange here, std::int64_t capacity) {
     std::vector<RoutedRow> out;
     std::int64_t row = 0;
-    for (std::int64_t e = 0; e < experts; ++e) {
-        if (capacity > 0) row = e * capacity;
+    for (std::int64_t e = here.first; e < here.last; ++e) {
+        if (capacity > 0) row = (e - here.first) * capacity;
         std::int64_t taken = 0;
         for (std::int64_t t = 0; t < tokens; ++t) {
             if (!map[t * experts + e] || (capacity > 0 && taken == capacity)) continue;

@@ -2,17 +2,31 @@
 
 namespace orrery {
 
+std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContext& c, std::int64_t local) {
+    const std::int64_t *sent = reinterpret_cast<const std::int64_t*>(counts.data), first = c.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const std::int64_t experts = c.facts.moe.experts > 0 ? c.facts.moe.experts : local, senders = elements(*counts.buffer) / experts;
+    std::vector<std::int64_t> out(static_cast<std::size_t>(local), 0);
+    for (std::int64_t r = 0; r < senders; ++r)
+        for (std::int64_t e = 0; e < local; ++e) out[static_cast<std::size_t>(e)] += sent[r * experts + first + e];
+    return out;
+}
+
+void check_room(std::int64_t rows, std::int64_t room) {
+    if (rows > room)
+        throw NoRoom("a rank's experts are sent " + std::to_string(rows) + " rows where the plan has room for " + std::to_string(room) + ": give model.moe.capacity_factor, or a model.moe.imbalance as large as the router's");
+}
+
 RowGroups row_groups(const Call& call, std::int64_t rows, std::int64_t groups) {
     RowGroups out;
     for (const Operand& o : call.in)
         if (o.buffer->dtype == DType::int64) {
-            const std::int64_t* counts = reinterpret_cast<const std::int64_t*>(o.data);
             std::int64_t at = 0;
-            for (std::int64_t g = 0; g < groups; at += counts[g++]) {
+            for (const std::int64_t n : local_counts(o, call.context, groups)) {
                 out.begin.push_back(at);
-                out.count.push_back(counts[g]);
+                out.count.push_back(n);
+                at += n;
             }
-            require(at <= rows, "experts have more rows than the plan has room for");
+            check_room(at, rows);
             return out;
         }
     require(rows % groups == 0, "rows of experts do not divide");

@@ -2,10 +2,14 @@
 #pragma once
 
 #include "exec/kernels/call.hpp"
+#include "exec/kernels/room.hpp"
 
 #include <vector>
 
 namespace orrery {
+
+// Rows of each of a rank's `local` experts, of all that send to it. counts: [sender][expert], all experts.
+std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContext& context, std::int64_t local);
 
 struct RowGroups { std::vector<std::int64_t> begin, count; };
 

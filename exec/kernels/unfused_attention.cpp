@@ -1,11 +1,11 @@
 // Attention in separate steps: scores and context as batched GEMMs, and the softmax between them, which scales and masks.
 // Scores are [heads][sequence of the microbatch][query][key]; every sequence is whole on its rank.
-#include "exec/kernels/exponential.hpp"
 #include "exec/kernels/gemm.hpp"
 #include "exec/kernels/heads.hpp"
 #include "exec/kernels/mask.hpp"
+#include "exec/kernels/vector.hpp"
 
-#include <algorithm>
+#include <limits>
 
 namespace orrery {
 namespace {
@@ -75,22 +75,18 @@ template <class T> void run(const Softmax& w, const Call& c) {
         const std::int64_t query = row % seq;
         if (w.direction != Direction::forward) {
             const T *dp = c.input<T>(0) + row * seq, *p = c.input<T>(1) + row * seq;
-            T *ds = c.output<T>(0) + row * seq, dot = 0;
-            for (std::int64_t k = 0; k < seq; ++k) dot += dp[k] * p[k];
-            for (std::int64_t k = 0; k < seq; ++k) ds[k] = scale * p[k] * (dp[k] - dot);
+            T* ds = c.output<T>(0) + row * seq;
+            const T product = dot(dp, p, seq);
+            for (std::int64_t k = 0; k < seq; ++k) ds[k] = scale * p[k] * (dp[k] - product);
             continue;
         }
         const T slope = f.alibi ? static_cast<T>(alibi_slope(first_head + row / per_head, f.heads)) : T(0);
         const T* s = c.input<T>(0) + row * seq;
-        T *p = c.output<T>(0) + row * seq, max = -std::numeric_limits<T>::infinity(), sum = 0;
-        for (std::int64_t k = 0; k < seq; ++k) {
-            p[k] = mask.allows(query, k) ? s[k] * scale + slope * static_cast<T>(k - query) : -std::numeric_limits<T>::infinity();
-            max = std::max(max, p[k]);
-        }
-        for (std::int64_t k = 0; k < seq; ++k) p[k] -= max;
-        exponential(p, seq);
-        for (std::int64_t k = 0; k < seq; ++k) sum += p[k];
-        for (std::int64_t k = 0; k < seq; ++k) p[k] /= sum;
+        T* p = c.output<T>(0) + row * seq;
+        for (std::int64_t k = 0; k < seq; ++k) p[k] = mask.allows(query, k) ? s[k] * scale + slope * static_cast<T>(k - query) : -std::numeric_limits<T>::infinity();
+        exp_of(p, largest(p, seq), p, seq);
+        const T total = sum(p, seq);
+        for (std::int64_t k = 0; k < seq; ++k) p[k] /= total;
     }
 }
 

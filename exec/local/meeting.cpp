@@ -1,5 +1,6 @@
 #include "exec/local/meeting.hpp"
 
+#include "exec/kernels/room.hpp"
 #include "exec/local/collectives.hpp"
 #include "topology/check.hpp"
 
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 namespace orrery {
 namespace {
@@ -51,6 +53,28 @@ Axis axis_of(const Communicator& c) {
     broken("a communicator without axes");
 }
 
+// Rows of experts go as the router's counts say, an operand behind the others: [member][expert], how many rows each has for each. NoRoom
+// where more come than the plan has room for.
+void count_rows(const World& world, const Attendance& member, std::vector<CollectiveSides>& sides) {
+    const Operand& counts = member.in.back();
+    const auto& work = std::get<Collective>(member.issue->op->work);
+    const std::vector<int>& ranks = world.members[static_cast<std::size_t>(work.comm)][static_cast<std::size_t>(member.rank->rank)];
+    const std::int64_t n = static_cast<std::int64_t>(ranks.size()), experts = elements(*counts.buffer) / n, local = experts / n;
+    const std::int64_t self = std::find(ranks.begin(), ranks.end(), member.rank->rank) - ranks.begin();
+    const bool to_experts = member.out[0].buffer->expert && !member.in[0].buffer->expert;
+    const auto* rows = reinterpret_cast<const std::int64_t*>(counts.data);
+    const auto of_experts = [&](std::int64_t home, std::int64_t there) { return std::accumulate(rows + home * experts + there * local, rows + home * experts + (there + 1) * local, std::int64_t{0}); };
+    for (std::size_t i = 0; i < sides.size(); ++i) {
+        const std::int64_t cols = member.out[i].buffer->shape.back();
+        for (std::int64_t m = 0; m < n; ++m) {
+            const std::int64_t out = of_experts(self, m), home = of_experts(m, self);
+            sides[i].sent.push_back((to_experts ? out : home) * cols);
+            sides[i].received.push_back((to_experts ? home : out) * cols);
+        }
+        check_room(std::accumulate(sides[i].received.begin(), sides[i].received.end(), std::int64_t{0}) / cols, elements(sides[i].out) / cols);
+    }
+}
+
 } // namespace
 
 // Lists of one length on both sides are tensors that travel together, each on its own; a list on one side alone is a bucket.
@@ -64,9 +88,11 @@ std::vector<CollectiveSides> sides_of(const World& world, const Attendance& memb
         const Pieces p = summands_of(world, member.in, index, axis_of(world.plan.communicators[static_cast<std::size_t>(work.comm)]));
         return {{p, p, element(0)}};
     }
-    if (member.in.size() != member.out.size()) return {{pieces_of(member.in), pieces_of(member.out), element(0)}};
+    const bool counted = work.kind == CollectiveKind::all_to_all && member.in.size() == member.out.size() + 1;
+    if (!counted && member.in.size() != member.out.size()) return {{pieces_of(member.in), pieces_of(member.out), element(0)}};
     std::vector<CollectiveSides> sides;
-    for (std::size_t i = 0; i < member.in.size(); ++i) sides.push_back({pieces_of({&member.in[i], 1}), pieces_of({&member.out[i], 1}), element(i)});
+    for (std::size_t i = 0; i < member.out.size(); ++i) sides.push_back({pieces_of({&member.in[i], 1}), pieces_of({&member.out[i], 1}), element(i)});
+    if (counted) count_rows(world, member, sides);
     return sides;
 }
 
@@ -114,7 +140,15 @@ void meet(World& world, std::span<Attendance* const> members) {
         case CollectiveKind::all_reduce: all_reduce(in, out, element, work.maximum); break;
         case CollectiveKind::all_gather: all_gather(in, out, element); break;
         case CollectiveKind::reduce_scatter: reduce_scatter(in, out, element); break;
-        case CollectiveKind::all_to_all: all_to_all(in, out, element); break;
+        case CollectiveKind::all_to_all:
+            if (sides[0][i].sent.empty()) {
+                all_to_all(in, out, element);
+            } else {
+                std::vector<std::vector<std::int64_t>> counts;
+                for (const auto& of_member : sides) counts.push_back(of_member[i].sent);
+                all_to_all(in, out, element, counts);
+            }
+            break;
         case CollectiveKind::shift: shift(in, out, element, 1); break;
         case CollectiveKind::shift_back: shift(in, out, element, -1); break;
         case CollectiveKind::broadcast: broken("a broadcast, which no pass makes");

@@ -21,7 +21,8 @@ Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order);   //
 void finish(Attendance& side);                                                 // lets them go
 
 // What it reduces, gathers or exchanges: each with its own call, one after the other.
-struct CollectiveSides { Pieces in, out; Element element; };
+// sent, received: of rows of experts, elements to and from each member; empty: equal parts.
+struct CollectiveSides { Pieces in, out; Element element; std::vector<std::int64_t> sent{}, received{}; };
 std::vector<CollectiveSides> sides_of(const World& world, const Attendance& member);
 
 // All members of one collective, in the communicator's order.

@@ -6,6 +6,7 @@
 #include "topology/check.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace orrery {
 namespace {
@@ -40,6 +41,11 @@ Parts parts_to_send(World& world, const Attendance& member, int index, int membe
             if (shifts && (index + by + members) % members == m) append(to, packed(s.in, 0, shard, s.element));
             if (shifts && (m + by + members) % members == index) parts.from[static_cast<std::size_t>(m)] += bytes;
             if (shifts) continue;
+            if (!s.sent.empty()) {   // rows of experts, as many as the counts say
+                append(to, packed(s.in, std::accumulate(s.sent.begin(), s.sent.begin() + m, std::int64_t{0}), s.sent[static_cast<std::size_t>(m)], s.element));
+                parts.from[static_cast<std::size_t>(m)] += s.received[static_cast<std::size_t>(m)] * bytes_of(s.element);
+                continue;
+            }
             if (phase == 1) to.insert(to.end(), sum.begin() + static_cast<std::ptrdiff_t>(at), sum.begin() + static_cast<std::ptrdiff_t>(at) + bytes);
             else append(to, packed(s.in, work.kind == CollectiveKind::all_gather ? 0 : m * shard, shard, s.element));
             parts.from[static_cast<std::size_t>(m)] += bytes;
@@ -54,8 +60,18 @@ bool take_parts(World& world, const Attendance& member, int index, int phase, co
     const int members = static_cast<int>(received.size());
     const bool reduces = work.kind == CollectiveKind::all_reduce && phase == 0;
     std::size_t at = 0;
+    std::vector<std::size_t> rows_at(received.size(), 0);   // in what came from each, of rows of experts
     if (reduces) sum.clear();
     for (const CollectiveSides& s : sides_of(world, member)) {
+        if (!s.sent.empty()) {
+            std::int64_t begin = 0;
+            for (std::size_t m = 0; m < received.size(); ++m) {
+                unpack(received[m].data() + rows_at[m], s.out, begin, s.received[m], s.element);
+                rows_at[m] += static_cast<std::size_t>(s.received[m] * bytes_of(s.element));
+                begin += s.received[m];
+            }
+            continue;
+        }
         const std::int64_t shard = shard_of(s, work.kind, members), bytes = shard * bytes_of(s.element);
         if (reduces || work.kind == CollectiveKind::reduce_scatter) {
             std::vector<Pieces> summands;

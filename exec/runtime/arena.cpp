@@ -3,10 +3,7 @@
 #include "topology/check.hpp"
 
 #include <algorithm>
-#include <new>
 #include <utility>
-
-#include <sys/mman.h>
 
 namespace orrery {
 namespace {
@@ -17,19 +14,10 @@ std::int64_t rounded(std::int64_t bytes) { return std::max<std::int64_t>(1, (byt
 
 } // namespace
 
-Arena::Arena(std::int64_t reserve) : reserve_(rounded(reserve)) {
-    void* at = mmap(nullptr, static_cast<std::size_t>(reserve_), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) throw std::bad_alloc();
-    base_ = static_cast<std::byte*>(at);
-    gaps_[0] = reserve_;
-}
-
-Arena::~Arena() {
-    if (base_) munmap(base_, static_cast<std::size_t>(reserve_));
-}
+Arena::Arena(std::int64_t reserve, const Machine& machine) : memory_(machine.reserve(rounded(reserve))), base_(memory_.get()), reserve_(rounded(reserve)) { gaps_[0] = reserve_; }
 
 Arena::Arena(Arena&& other) noexcept
-    : base_(std::exchange(other.base_, nullptr)), reserve_(other.reserve_), live_(other.live_), highest_(other.highest_), extent_(other.extent_),
+    : memory_(std::move(other.memory_)), base_(std::exchange(other.base_, nullptr)), reserve_(other.reserve_), live_(other.live_), highest_(other.highest_), extent_(other.extent_),
       gaps_(std::move(other.gaps_)), blocks_(std::move(other.blocks_)) {}
 
 std::byte* Arena::allocate(std::int64_t bytes) {

@@ -2,6 +2,8 @@
 // twice: as the plan counts it (a buffer's bytes, as its allocator would hold them), and as it really lies here.
 #pragma once
 
+#include "exec/kernels/machine.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,9 +12,8 @@ namespace orrery {
 
 class Arena {
   public:
-    // Address space for `reserve` bytes; pages are the system's until they are touched. Throws std::bad_alloc.
-    explicit Arena(std::int64_t reserve);
-    ~Arena();
+    // Address space for `reserve` bytes of the machine's memory. Throws std::bad_alloc.
+    explicit Arena(std::int64_t reserve, const Machine& machine = cpu_machine());
     Arena(Arena&& other) noexcept;
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
@@ -28,6 +29,7 @@ class Arena {
     std::int64_t extent() const { return extent_; }      // one past the highest byte that was ever part of a block
 
   private:
+    std::shared_ptr<std::byte> memory_;
     std::byte* base_ = nullptr;
     std::int64_t reserve_ = 0, live_ = 0, highest_ = 0, extent_ = 0;
     std::map<std::int64_t, std::int64_t> gaps_, blocks_;   // offset -> length

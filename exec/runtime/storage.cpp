@@ -122,9 +122,9 @@ StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLa
     return map;
 }
 
-RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index)
+RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Machine& machine)
     : plan_(&plan), map_(&map), part_index_(std::move(part_index)), addresses_(static_cast<std::size_t>(map.slots), nullptr),
-      arenas_{Arena(reserve_for(map.planned[0])), Arena(reserve_for(map.planned[1]))} {
+      arenas_{Arena(reserve_for(map.planned[0]), machine), Arena(reserve_for(map.planned[1]), machine)} {
     for (const StorageMap::Bucket& g : map.buckets) {
         std::byte* at = arenas_[0].allocate(g.stored);
         if (!at) out_of_memory(buffer(plan, g.tensors[0]));

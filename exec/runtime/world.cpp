@@ -75,19 +75,19 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
         problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) + " has no kernels here: use fp32, or bf16, whose storage is held in fp32"});
     if (s.strategy.post_validation) problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
-    if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
-        problems.push_back({"/model/moe/capacity_factor", "experts on several ranks that drop no tokens take rows in numbers only the router knows: set model.moe.capacity_factor"});
-    if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
-        problems.push_back({"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher + " has no kernels here, where experts are on several ranks: use alltoall"});
-    const bool sharded = s.strategy.zero_stage > 0 || s.strategy.tensor_parallel > 1;
+    if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.strategy.expert_tensor_parallel > 1)
+        problems.push_back({"/model/moe/capacity_factor", "experts divided over tensor ranks that drop no tokens take rows in numbers only the router knows: set model.moe.capacity_factor"});
+    if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.runtime.token_dispatcher != "allgather" && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
+        problems.push_back({"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher + " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
+    const bool sharded = s.strategy.zero_stage > 0 || s.strategy.tensor_parallel > 1 || s.strategy.expert_parallel > 1;
     if (sharded && (s.training.optimizer == "lamb" || s.training.optimizer == "lars"))
-        problems.push_back({"/training/optimizer", "training.optimizer = " + s.training.optimizer + " takes norms of whole tensors, which no op of the plan makes of shards: use zero_stage 0 without tensor parallelism"});
+        problems.push_back({"/training/optimizer", "training.optimizer = " + s.training.optimizer + " takes norms of whole tensors, which no op of the plan makes of shards: use zero_stage 0 without tensor or expert parallelism"});
     return problems;
 }
 
-std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only) { return make_world(scenario, lower(scenario), real, std::move(only)); }
+std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Machine machine) { return make_world(scenario, lower(scenario), real, std::move(only), std::move(machine)); }
 
-std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only) {
+std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only, Machine machine) {
     auto world = std::make_unique<World>();
     World& w = *world;
     w.scenario = scenario;
@@ -95,6 +95,7 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     w.facts = facts_of(scenario);
     w.buckets = bucket_layouts(w.plan);
     w.real = real;
+    w.machine = std::move(machine);
     const int ranks = w.plan.mesh.ranks();
     for (const Program& p : w.plan.programs) w.orders.push_back(issue_order(w.plan, p));
     for (const IssueOrder& o : w.orders) w.storage.push_back(storage_map(w.plan, o, w.buckets, real));
@@ -119,7 +120,7 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
         context.real = real;
         context.at = at;
         context.expert_at = expert_coordinates(w.plan, r);
-        w.ranks[static_cast<std::size_t>(r)] = std::make_unique<Rank>(Rank{r, static_cast<int>(stage), context, RankMemory(w.plan, w.storage[stage], std::move(part_index)), &w.orders[stage]});
+        w.ranks[static_cast<std::size_t>(r)] = std::make_unique<Rank>(Rank{r, static_cast<int>(stage), context, RankMemory(w.plan, w.storage[stage], std::move(part_index), w.machine), &w.orders[stage]});
     }
     const auto tokens = static_cast<std::size_t>(w.facts.loss_tokens);
     w.losses.assign(tokens, 0);
@@ -184,7 +185,7 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
         return;
     }
     if (issue.microbatch >= 0) rank.context.first_sequence = first_sequence(world, rank.context.at, issue.microbatch);
-    run_kernel(op, in, out, rank.context);
+    world.machine.kernel(op, in, out, rank.context);
     if (const auto* loss = std::get_if<CrossEntropy>(&op.work); loss && loss->part == CrossEntropy::Part::loss) note_loss(world, rank, issue, out[0]);
 }
 

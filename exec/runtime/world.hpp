@@ -3,6 +3,7 @@
 
 #include "exec/kernels/buckets.hpp"
 #include "exec/kernels/facts.hpp"
+#include "exec/kernels/machine.hpp"
 #include "exec/runtime/corpus.hpp"
 #include "exec/runtime/issue.hpp"
 #include "exec/runtime/storage.hpp"
@@ -28,6 +29,7 @@ struct World {
     KernelFacts facts;
     BucketLayouts buckets;
     DType real = DType::fp32;
+    Machine machine;                               // whose memory it is, and who computes
     std::vector<IssueOrder> orders;                // by stage
     std::vector<StorageMap> storage;               // by stage
     std::vector<std::unique_ptr<Rank>> ranks;      // by rank; null: not of this process
@@ -44,8 +46,8 @@ struct World {
 std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routing = false);
 
 // Lowers the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty: all of them.
-std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {});
-std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {});
+std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Machine machine = cpu_machine());
+std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {}, Machine machine = cpu_machine());
 
 // First values of every parameter and master weight, by tensor and global index; moments are zero.
 void initialise(World& world);

@@ -33,6 +33,7 @@ void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suf
         emit_collective(n.name + ".counts" + suffix, CollectiveKind::all_gather, l.buffer(gathered).bytes, DType::int64, counts, gathered, "ep");
         counts = gathered;
     }
+    counts_of.try_emplace(n.layer, counts);
     Buffer host = l.buffer(counts);
     host.name += ".host" + suffix;
     host.space = Space::host;
@@ -94,13 +95,14 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
         return made;
     };
     const auto sort = [&](const std::vector<BufferId>& b) {
-        emit(name + ".sort", Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, s().runtime.permute_fusion}, at, b);
+        emit(name + ".sort", Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, s().runtime.permute_fusion}, with_counts(n, at), b);
         at = b;
     };
     const auto exchange = [&](const std::vector<BufferId>& b) {
         // What a rank of the slowest group receives is what it sends back: its rows bound the exchange.
         const Bytes size = std::max(bytes({part, h}, dtype), l.buffer(outside).bytes);
         collective(name, CollectiveKind::all_to_all, size, at, b, "ep");
+        block->ops.back().in = with_counts(n, std::move(block->ops.back().in));
         at = b;
     };
     const auto over_tensor = [&](const std::vector<BufferId>& b) {
@@ -118,12 +120,10 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     }
 }
 
-// How many rows each of a rank's matrices has, beside what a linear of experts reads: where they differ, and all of the layer's are here.
+// Beside what an op reads of experts' rows: how many each rank sends to each expert, where these numbers are known on the way.
 std::vector<BufferId> Emitter::with_counts(const Node& n, std::vector<BufferId> read) {
-    if (n.params.empty() || value(n.params[0]).shape.size() != 3) return read;
-    if (s().model.moe->capacity_factor > 0 || s().strategy.expert_parallel * s().strategy.expert_tensor_parallel > 1) return read;
-    for (const Node& other : g.nodes)
-        if (other.kind == NodeKind::route && other.layer == n.layer) read.push_back(phase == Phase::forward ? input_of(other.out[2], false) : need(other.out[2]));
+    const bool of_experts = n.params.empty() || value(n.params[0]).dims[0] == DimKind::expert;
+    if (const auto it = counts_of.find(n.layer); of_experts && it != counts_of.end()) read.push_back(it->second);
     return read;
 }
 
@@ -158,7 +158,7 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
         emit(name, Pointwise{PointwiseKind::scale, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
         return true;
     case NodeKind::weighted_bias:
-        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused}, {in[0], in[1], weight(n.params[0])}, {output(0)});
+        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused}, with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
         return true;
     case NodeKind::unpermute:
         emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, in, {output(0)});
@@ -220,8 +220,8 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
     }
     case NodeKind::weighted_bias: {   // the rows' gradient is dy itself; d probability = dy b, db = the sum of p dy
         const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32), db = weight_gradient(n.params[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, weight(n.params[0])}, {dp});
-        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, need(n.in[1]), db}, {db});
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused}, with_counts(n, {dy, weight(n.params[0])}), {dp});
+        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, with_counts(n, {dy, need(n.in[1]), db}), {db});
         add_gradient(n.in[1], dp, true);
         add_gradient(n.in[0], dy, false);
         return true;

@@ -17,6 +17,7 @@ struct Emitter {
     std::vector<std::int32_t> producer;     // by value: node, -1 none
     bool split = false;                  // weight gradients go to a block of their own
     std::vector<Op> weight_ops;          // of the weight block, in order
+    std::map<std::int16_t, BufferId> counts_of;   // by layer: rows each rank sends to each expert
     std::vector<Op> pending;             // weight-gradient ops held back to run under the next collective
 
     Emitter(Lowering& lowering, const Graph& graph);

@@ -44,7 +44,7 @@ Trained train(const Scenario& scenario, const TrainOptions& options) {
     Plan plan = lower(scenario);
     if (options.change) options.change(plan);
     t.world = make_world(scenario, std::move(plan), options.real);
-    t.world->facts.forced_routing = scenario.model.moe && scenario.model.moe->capacity_factor <= 0;   // experts' rows in known numbers
+    t.world->facts.forced_routing = options.forced_routing && scenario.model.moe && scenario.model.moe->capacity_factor <= 0;   // experts' rows in known numbers
     initialise(*t.world);
     for (auto& r : t.world->ranks) r->memory.poison(true);
     const auto executor = make_executor(options.executor, *t.world);

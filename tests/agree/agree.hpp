@@ -22,7 +22,7 @@ struct Trained {
     double disagreement = 0;                // of replicas, anywhere
 };
 
-struct TrainOptions { int steps = 5; DType real = DType::fp64; std::string executor = "serial"; std::function<void(Plan&)> change{}; };
+struct TrainOptions { int steps = 5; DType real = DType::fp64; std::string executor = "serial"; std::function<void(Plan&)> change{}; bool forced_routing = true; };
 Trained train(const Scenario& scenario, const TrainOptions& options = {});
 
 } // namespace orrery::agree

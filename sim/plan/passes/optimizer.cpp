@@ -191,7 +191,10 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         norm.placement = {};
         // Ranks that hold the same gradients (replicas) have the same summand: the sum is over the others.
         AxisMask axes = mask(Axis::tp) | mask(Axis::pp);
-        if (dp.shares_sharded()) axes |= mask(Axis::dp) | mask(Axis::cp);
+        // Experts lie over a stage's ranks their own way: what one rank counts, another may hold along any axis.
+        const Strategy& st = l.scenario.strategy;
+        const bool experts_apart = l.scenario.model.moe && (st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
+        if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
         int summands = 1;
         for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
             if (axes & mask(a)) {

@@ -2,13 +2,15 @@
 #pragma once
 
 #include "exec/kernels/buckets.hpp"
-#include "exec/kernels/kernel.hpp"
+#include "exec/kernels/machine.hpp"
 #include "exec/kernels/random.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/scenario/parse.hpp"
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,14 +33,14 @@ inline Scenario tiny_scenario(const std::vector<std::string>& overrides) {
 
 class SingleRank {
   public:
-    explicit SingleRank(Scenario scenario, DType real = DType::fp64)
-        : scenario_(std::move(scenario)), plan_(lower(scenario_)), facts_(facts_of(scenario_)), buckets_(bucket_layouts(plan_)), real_(real), memory_(plan_.buffers.size()) {
+    explicit SingleRank(Scenario scenario, DType real = DType::fp64, Machine machine = cpu_machine())
+        : scenario_(std::move(scenario)), plan_(lower(scenario_)), facts_(facts_of(scenario_)), buckets_(bucket_layouts(plan_)), real_(real), machine_(std::move(machine)), memory_(plan_.buffers.size()) {
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
             const Buffer& b = plan_.buffers[i];
             if (b.storage >= 0) continue;
             const bool batch = b.name == "tokens" || b.name == "labels";
-            memory_[i].resize(static_cast<std::size_t>(elements(b)) * stored_bytes(b.dtype, real_) * static_cast<std::size_t>(batch ? plan_.microbatches : 1));
-            if (b.kind == MemoryKind::parameters) initialise(operand(static_cast<BufferId>(i), 0), context(0));
+            memory_[i] = machine_.reserve(std::max<std::int64_t>(1, elements(b)) * static_cast<std::int64_t>(stored_bytes(b.dtype, real_)) * (batch ? plan_.microbatches : 1));
+            if (b.kind == MemoryKind::parameters) first_values(static_cast<BufferId>(i));
             if (batch) fill_tokens(static_cast<BufferId>(i), b.name == "labels" ? 1 : 0);
         }
     }
@@ -67,10 +69,14 @@ class SingleRank {
             if (plan_.buffers[i].name == name) return static_cast<BufferId>(i);
         return -1;
     }
-    template <class T> T* data(BufferId b) { return reinterpret_cast<T*>(memory_[static_cast<std::size_t>(storage(plan_, b))].data()); }
-    double value(BufferId b, std::int64_t i) { return real_ == DType::fp64 ? data<double>(b)[i] : data<float>(b)[i]; }
+    template <class T> T* data(BufferId b) { return reinterpret_cast<T*>(memory_[static_cast<std::size_t>(storage(plan_, b))].get()); }
+    double value(BufferId b, std::int64_t i) {
+        if (sixteen_bit(b)) return std::bit_cast<float>(std::uint32_t{data<std::uint16_t>(b)[i]} << 16);
+        return real_ == DType::fp64 ? data<double>(b)[i] : data<float>(b)[i];
+    }
     void set(BufferId b, std::int64_t i, double x) {
-        if (real_ == DType::fp64) data<double>(b)[i] = x;
+        if (sixteen_bit(b)) data<std::uint16_t>(b)[i] = static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(static_cast<float>(x)) + 0x8000u) >> 16);
+        else if (real_ == DType::fp64) data<double>(b)[i] = x;
         else data<float>(b)[i] = static_cast<float>(x);
     }
     std::vector<double> values(BufferId b) {
@@ -87,6 +93,13 @@ class SingleRank {
     BufferId gradient_of(BufferId parameter) const { return find("g." + plan_.buffers[static_cast<std::size_t>(parameter)].name.substr(2)); }
 
   private:
+    bool sixteen_bit(BufferId b) const { return real_ == DType::bf16 && plan_.buffers[static_cast<std::size_t>(b)].dtype == DType::bf16; }
+    void first_values(BufferId b) {
+        std::vector<double> values(static_cast<std::size_t>(elements(plan_.buffers[static_cast<std::size_t>(b)])));
+        KernelContext c{plan_, facts_, buckets_, DType::fp64, {}, {}, 0, 0};
+        initialise({reinterpret_cast<std::byte*>(values.data()), &plan_.buffers[static_cast<std::size_t>(b)], b}, c);
+        for (std::size_t i = 0; i < values.size(); ++i) set(b, static_cast<std::int64_t>(i), values[i]);
+    }
     Operand operand(BufferId b, std::int64_t microbatch) {
         const Buffer& buffer = plan_.buffers[static_cast<std::size_t>(b)];
         std::byte* at = data<std::byte>(b);
@@ -101,7 +114,7 @@ class SingleRank {
         std::vector<Operand> in, out;
         for (BufferId b : op.in) in.push_back(operand(b, microbatch));
         for (BufferId b : op.out) out.push_back(operand(b, microbatch));
-        run_kernel(op, in, out, context(microbatch));
+        machine_.kernel(op, in, out, context(microbatch));
     }
 
     // Sequences of random tokens; a label is the token behind.
@@ -117,7 +130,8 @@ class SingleRank {
     KernelFacts facts_;
     BucketLayouts buckets_;
     DType real_;
-    std::vector<std::vector<std::byte>> memory_;
+    Machine machine_;
+    std::vector<std::shared_ptr<std::byte>> memory_;
 };
 
 } // namespace orrery::test

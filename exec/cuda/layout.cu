@@ -1,0 +1,151 @@
+// Rotary embeddings and copies with an order of their own; as exec/kernels/layout.cpp.
+#include "exec/cuda/heads.cuh"
+
+#include <cmath>
+
+namespace orrery::cuda {
+namespace {
+
+// Pairs of columns half of them apart: what the i-th of a head's last `dim` columns becomes.
+struct Turn {
+    const Token* tokens;
+    float base;
+    std::int64_t dim;
+    bool back;
+    __device__ float operator()(const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const {
+        const std::int64_t half = dim / 2, f = i % half;
+        const double angle = static_cast<double>(tokens[row].position) * pow(static_cast<double>(base), -2.0 * static_cast<double>(f) / static_cast<double>(dim));
+        const float c = static_cast<float>(cos(angle)), s = static_cast<float>(back ? -sin(angle) : sin(angle));
+        const float a = v.get(begin + f), b = v.get(begin + f + half);
+        return i < half ? a * c - b * s : b * c + a * s;
+    }
+};
+
+Turn turn(const Launch& l, const Buffer& value, std::int64_t rows, bool back) { return {l.tokens(value, rows), static_cast<float>(l.context.facts.rope_base), l.context.facts.rope_dim, back}; }
+
+// From one arrangement of queries, keys and values to another; turned: all but values, by position.
+void between(const Launch& l, bool turned, bool back) {
+    const HeadShape shape = heads_of_rank(l.context);
+    const HeadsView from = heads_view(l, false, 0, l.in.size(), shape), to = heads_view(l, true, 0, l.out.size(), shape);
+    const std::int64_t rows = from.q.rows(), qk = shape.qk_dim, vd = shape.v_dim, heads = shape.heads, groups = shape.kv_heads;
+    const Turn t = turned ? turn(l, l.read(0), rows, back) : Turn{};
+    const std::int64_t still = turned ? qk - t.dim : qk;
+    each(l.stream(), rows * heads * qk, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / (heads * qk), h = i / qk % heads, j = i % qk, x = from.q_at(row, h);
+        to.q.put(to.q_at(row, h) + j, j < still ? from.q.get(x + j) : t(from.q, x + still, j - still, row));
+    });
+    each(l.stream(), rows * groups * qk, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / (groups * qk), g = i / qk % groups, j = i % qk, x = from.k_at(row, g);
+        to.k.put(to.k_at(row, g) + j, j < still ? from.k.get(x + j) : t(from.k, x + still, j - still, row));
+    });
+    each(l.stream(), rows * groups * vd, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / (groups * vd), g = i / vd % groups, j = i % vd;
+        to.v.put(to.v_at(row, g) + j, from.v.get(from.v_at(row, g) + j));
+    });
+}
+
+void join_latent(const Launch& l) {
+    const HeadShape shape = heads_of_rank(l.context);
+    const HeadsView to = heads_view(l, true, 0, l.out.size(), shape);
+    const View q = l.input(0), up = l.input(1), key = l.input(2);
+    const Turn t = turn(l, l.read(0), q.rows(), false);
+    const std::int64_t qk = shape.qk_dim, vd = shape.v_dim, still = qk - t.dim, heads = shape.heads;
+    each(l.stream(), q.rows() * heads * qk, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / (heads * qk), h = i / qk % heads, j = i % qk, x = row * q.cols + h * qk, u = row * up.cols + h * (still + vd);
+        to.q.put(to.q_at(row, h) + j, j < still ? q.get(x + j) : t(q, x + still, j - still, row));
+        to.k.put(to.k_at(row, h) + j, j < still ? up.get(u + j) : t(key, row * key.cols, j - still, row));
+    });
+    each(l.stream(), q.rows() * heads * vd, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / (heads * vd), h = i / vd % heads, j = i % vd;
+        to.v.put(to.v_at(row, h) + j, up.get(row * up.cols + h * (still + vd) + still + j));
+    });
+}
+
+void part_latent(const Launch& l) {
+    const HeadShape shape = heads_of_rank(l.context);
+    const HeadsView from = heads_view(l, false, 0, l.in.size(), shape);
+    const View q = l.output(0), up = l.output(1), key = l.output(2);
+    const Turn t = turn(l, l.read(0), q.rows(), true);
+    const std::int64_t qk = shape.qk_dim, vd = shape.v_dim, still = qk - t.dim, heads = shape.heads;
+    each(l.stream(), q.rows() * heads * qk, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / (heads * qk), h = i / qk % heads, j = i % qk, x = from.q_at(row, h);
+        q.put(row * q.cols + h * qk + j, j < still ? from.q.get(x + j) : t(from.q, x + still, j - still, row));
+        if (j < still) up.put(row * up.cols + h * (still + vd) + j, from.k.get(from.k_at(row, h) + j));
+    });
+    each(l.stream(), q.rows() * heads * vd, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / (heads * vd), h = i / vd % heads, j = i % vd;
+        up.put(row * up.cols + h * (still + vd) + still + j, from.v.get(from.v_at(row, h) + j));
+    });
+    each(l.stream(), q.rows() * t.dim, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / t.dim;
+        float sum = 0;
+        for (std::int64_t h = 0; h < heads; ++h) sum += t(from.k, from.k_at(row, h) + still, i % t.dim, row);
+        key.put(i, sum);
+    });
+}
+
+void narrow(const Pointwise& w, const Launch& l) {
+    const bool forward = w.direction == Direction::forward;
+    const View wide = forward ? l.input(0) : l.output(0), thin = forward ? l.output(0) : l.input(0);
+    const std::int64_t offset = wide.cols - thin.cols;
+    each(l.stream(), thin.count, [=] __device__(std::int64_t i) {
+        const std::int64_t there = i / thin.cols * wide.cols + offset + i % thin.cols;
+        if (forward) thin.put(i, wide.get(there));
+        else wide.put(there, thin.get(i));
+    });
+}
+
+void concat(const Pointwise& w, const Launch& l) {
+    const bool forward = w.direction == Direction::forward;
+    const View whole = forward ? l.output(0) : l.input(0);
+    std::int64_t offset = 0;
+    for (std::size_t p = 0; p < (forward ? l.in : l.out).size(); ++p) {
+        const View part = forward ? l.input(p) : l.output(p);
+        const std::int64_t from = offset;
+        each(l.stream(), part.count, [=] __device__(std::int64_t i) {
+            const std::int64_t there = i / part.cols * whole.cols + from + i % part.cols;
+            if (forward) whole.put(there, part.get(i));
+            else part.put(i, whole.get(there));
+        });
+        offset += part.cols;
+    }
+}
+
+// [rows][ranks x part] and [rank][rows][part]; copies of a head are summed on the way back.
+void pack(const Launch& l, bool back) {
+    const View tokens = back ? l.output(0) : l.input(0), ranks_first = back ? l.input(0) : l.output(0);
+    const std::int64_t rows = tokens.rows(), width = ranks_first.count / rows, part = width / l.context.facts.context_ranks, copies = width / tokens.cols;
+    const std::int64_t dim = copies > 1 ? tokens.cols / heads_of_rank(l.context).kv_heads : tokens.cols;
+    each(l.stream(), tokens.count, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / tokens.cols, col = i % tokens.cols;
+        float sum = 0;
+        for (std::int64_t c = 0; c < copies; ++c) {
+            const std::int64_t wide = (col / dim * copies + c) * dim + col % dim, there = (wide / part * rows + row) * part + wide % part;
+            if (back) sum += ranks_first.get(there);
+            else ranks_first.put(there, tokens.get(i));
+        }
+        if (back) tokens.put(i, sum);
+    });
+}
+
+} // namespace
+
+void rope(const Pointwise& w, const Launch& l) {
+    const bool forward = w.direction == Direction::forward;
+    if (forward && l.in.size() == 3) join_latent(l);
+    else if (!forward && l.out.size() == 3) part_latent(l);
+    else between(l, true, !forward);
+}
+
+void rearrange(const Pointwise& w, const Launch& l) {
+    switch (w.kind) {
+    case PointwiseKind::split: return between(l, false, false);
+    case PointwiseKind::narrow: return narrow(w, l);
+    case PointwiseKind::concat: return concat(w, l);
+    case PointwiseKind::pack: return pack(l, false);
+    case PointwiseKind::unpack: return pack(l, true);
+    default: throw std::runtime_error("not a copy with an order of its own");
+    }
+}
+
+} // namespace orrery::cuda

@@ -1,0 +1,274 @@
+// Pointwise work; operands and meaning as the CPU's kernels have them (exec/kernels/kernel.hpp, pointwise.cpp, activation.cpp).
+#include "exec/cuda/device.cuh"
+#include "exec/kernels/dropout.hpp"
+
+namespace orrery::cuda {
+namespace {
+
+__device__ float gelu(float x) { return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x))); }
+__device__ float gelu_slope(float x) {
+    const float t = tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
+}
+__device__ float activated(PointwiseKind k, float x) {
+    if (k == PointwiseKind::relu) return fmaxf(x, 0.0f);
+    return k == PointwiseKind::swiglu ? x / (1 + expf(-x)) : gelu(x);
+}
+__device__ float slope(PointwiseKind k, float x) {
+    if (k == PointwiseKind::relu) return x > 0 ? 1.0f : 0.0f;
+    if (k != PointwiseKind::swiglu) return gelu_slope(x);
+    const float s = 1 / (1 + expf(-x));
+    return s * (1 + x * (1 - s));
+}
+
+// f[, p] -> a;  dy, f[, p] -> df[, dp]. Gated ones read columns 2i and 2i + 1.
+void activation(const Pointwise& w, const Launch& l) {
+    const bool forward = w.direction == Direction::forward, gated = w.kind == PointwiseKind::swiglu || w.kind == PointwiseKind::geglu;
+    const std::size_t at_p = forward ? 1 : 2;
+    const bool weighted = l.in.size() > at_p;
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = weighted ? l.input(at_p) : View{}, dp = weighted && !forward ? l.output(1) : View{};
+    const PointwiseKind kind = w.kind;
+    const std::int64_t cols = forward ? out.cols : dy.cols, rows = (forward ? out.count : dy.count) / cols;
+    each_row(l.stream(), rows, [=] __device__(std::int64_t row) {
+        const float weight = weighted ? p.get(row) : 1.0f;
+        float sum = 0;
+        for (std::int64_t i = row * cols + threadIdx.x; i < (row + 1) * cols; i += blockDim.x) {
+            const float gate = x.get(gated ? 2 * i : i), up = gated ? x.get(2 * i + 1) : 1.0f;
+            if (forward) {
+                out.put(i, activated(kind, gate) * up * weight);
+                continue;
+            }
+            const float d = dy.get(i) * weight;
+            sum += dy.get(i) * activated(kind, gate) * up;
+            out.put(gated ? 2 * i : i, d * slope(kind, gate) * up);
+            if (gated) out.put(2 * i + 1, d * activated(kind, gate));
+        }
+        if (forward || !weighted) return;
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) dp.put(row, sum);
+    });
+}
+
+struct Drops {
+    Dropout dropout;
+    const Token* tokens;
+    std::int64_t cols, sequence, first, heads, first_head, batch, pairs;
+    float scale;
+    __device__ bool keeps(std::int64_t i) const {
+        std::int64_t index;
+        if (pairs > 0) index = (((first + i / (sequence * sequence) % batch) * heads + first_head + i / pairs) * sequence + i / sequence % sequence) * sequence + i % sequence;
+        else index = ((first + tokens[i / cols].sequence) * sequence + tokens[i / cols].position) * cols + i % cols;
+        return uniform(dropout.seed, dropout.stream, static_cast<std::uint64_t>(index)) >= dropout.rate;
+    }
+};
+
+std::string_view place_of(const Op& op) {
+    std::string_view name = op.name;
+    if (op.layer >= 0) name.remove_prefix(std::min(name.size(), name.find('.') + 1));
+    if (name.ends_with(".again")) name.remove_suffix(6);
+    return name;
+}
+
+Drops drops(const Launch& l) {
+    const KernelFacts& f = l.context.facts;
+    const Buffer& value = l.written(0);
+    const std::int64_t square = f.micro_batch * f.sequence * f.sequence;
+    const bool pairs = value.shape[0] == square && f.sequence > 1;
+    const std::int64_t n = elements(value);
+    return {dropout_at(l.context, pairs ? "attention" : place_of(l.op), l.op.layer), pairs ? nullptr : l.tokens(value, n / value.shape.back()), value.shape.back(), f.sequence, l.context.first_sequence, f.heads,
+            pairs ? l.coordinate(Axis::tp) * (n / square) : 0, f.micro_batch, pairs ? square : 0, static_cast<float>(1 / (1 - f.dropout))};
+}
+
+void drop_gradient(const Launch& l) {
+    const View dy = l.input(0), mask = l.input(1), dx = l.output(0);
+    const float scale = static_cast<float>(1 / (1 - l.context.facts.dropout));
+    each(l.stream(), dx.count, [=] __device__(std::int64_t i) { dx.put(i, mask.flag(i) ? dy.get(i) * scale : 0.0f); });
+}
+
+void drop(const Launch& l) {
+    const Drops d = drops(l);
+    const View x = l.input(0), y = l.output(0), mask = l.output(1);
+    each(l.stream(), y.count, [=] __device__(std::int64_t i) {
+        const bool keep = d.keeps(i);
+        mask.set_flag(i, keep);
+        y.put(i, keep ? x.get(i) * d.scale : 0.0f);
+    });
+}
+
+void bias_dropout_add(const Launch& l) {
+    const bool dropping = l.out.size() > 1, biased = l.in.size() > 2;
+    const View branch = l.input(0), x = l.input(1), b = biased ? l.input(2) : View{}, y = l.output(0), mask = dropping ? l.output(1) : View{};
+    const Drops d = dropping ? drops(l) : Drops{};
+    each(l.stream(), y.count, [=] __device__(std::int64_t i) {
+        float v = branch.get(i) + (biased ? b.get(i % y.cols) : 0.0f);
+        if (dropping) {
+            const bool keep = d.keeps(i);
+            mask.set_flag(i, keep);
+            v = keep ? v * d.scale : 0.0f;
+        }
+        y.put(i, x.get(i) + v);
+    });
+}
+
+void add(const Pointwise& w, const Launch& l) {
+    if (l.in.size() == 1) return rearrange({PointwiseKind::unpack, w.direction, w.elements, w.fused}, l);
+    const View a = l.input(0), b = l.input(1), y = l.output(0);
+    if (l.in.size() == 3) {   // dscores, scores, counts: plus the balancing loss's gradient
+        const KernelFacts& f = l.context.facts;
+        const View counts = l.input(2);
+        const float scale = static_cast<float>(f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) / static_cast<double>(a.rows() * f.moe.top_k));
+        each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, a.get(i) + scale * static_cast<float>(counts.integer(i % y.cols))); });
+        return;
+    }
+    if (l.read(1).kind == MemoryKind::parameters && l.read(1).shape.size() == 2) {
+        const Token* tokens = l.tokens(l.read(0), a.rows());
+        each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, a.get(i) + b.get(tokens[i / y.cols].position * y.cols + i % y.cols)); });
+        return;
+    }
+    each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, a.get(i) + b.get(i)); });
+}
+
+// g += sums over rows of p dy (p empty: of dy).
+void add_columns(const Launch& l, const View& dy, const View& p, const View& g, std::int64_t rows, std::int64_t cols) {
+    each_row(l.stream(), cols, [=] __device__(std::int64_t col) {
+        float sum = 0;
+        for (std::int64_t r = threadIdx.x; r < rows; r += blockDim.x) sum += dy.get(r * cols + col) * (p.data ? p.get(r) : 1.0f);
+        sum = block_sum(sum);
+        if (threadIdx.x == 0) g.put(col, g.get(col) + sum);
+    });
+}
+
+// dy, g[, counts] -> g: sums of columns; by position into a table; by expert.
+void bias_gradient(const Launch& l) {
+    const View dy = l.input(0), g = l.output(0);
+    const std::int64_t cols = dy.cols, rows = dy.rows();
+    if (l.written(0).expert) {
+        const RowGroups groups = l.row_groups(rows, l.written(0).shape[0]);
+        for (std::size_t e = 0; e < groups.begin.size(); ++e) add_columns(l, at(dy, groups.begin[e] * cols), View{}, at(g, static_cast<std::int64_t>(e) * cols), groups.count[e], cols);
+        return;
+    }
+    if (l.written(0).shape.size() == 2) {
+        const Token* tokens = l.tokens(l.read(0), rows);
+        each(l.stream(), dy.count, [=] __device__(std::int64_t i) { g.add(tokens[i / cols].position * cols + i % cols, dy.get(i)); });
+        return;
+    }
+    add_columns(l, dy, View{}, g, rows, cols);
+}
+
+// x, p, b -> x + p b[e];  dy, b -> dp;  dy, p, g -> g += sum of p dy.
+void weighted_bias(const Pointwise& w, const Launch& l) {
+    const View x = l.input(0), out = l.output(0), table = l.input(w.direction == Direction::backward ? 1 : 2);
+    const std::int64_t cols = x.cols;
+    const RowGroups groups = l.row_groups(x.rows(), table.count / cols);
+    for (std::size_t e = 0; e < groups.begin.size(); ++e) {
+        const std::int64_t begin = groups.begin[e], rows = groups.count[e];
+        const View b = at(table, static_cast<std::int64_t>(e) * cols), xe = at(x, begin * cols);
+        if (w.direction == Direction::weight_gradient) {
+            add_columns(l, xe, at(l.input(1), begin), at(out, static_cast<std::int64_t>(e) * cols), rows, cols);
+        } else if (w.direction == Direction::forward) {
+            const View p = at(l.input(1), begin), y = at(out, begin * cols);
+            each(l.stream(), rows * cols, [=] __device__(std::int64_t i) { y.put(i, xe.get(i) + p.get(i / cols) * b.get(i % cols)); });
+        } else {
+            const View dp = at(out, begin);
+            each_row(l.stream(), rows, [=] __device__(std::int64_t r) {
+                float dot = 0;
+                for (std::int64_t j = threadIdx.x; j < cols; j += blockDim.x) dot += xe.get(r * cols + j) * b.get(j);
+                dot = block_sum(dot);
+                if (threadIdx.x == 0) dp.put(r, dot);
+            });
+        }
+    }
+}
+
+void clip(const Launch& l) {
+    const View total = l.input(0), factor = l.output(0);
+    const float limit = static_cast<float>(l.context.facts.optimizer.clip);
+    each(l.stream(), 1, [=] __device__(std::int64_t) { factor.put(0, fminf(1.0f, limit / (sqrtf(total.get(0)) + 1e-6f))); });
+    for (std::size_t i = 1; i < l.out.size(); ++i) {
+        const View g = l.input(i), out = l.output(i);
+        each(l.stream(), out.count, [=] __device__(std::int64_t j) { out.put(j, g.get(j) * factor.get(0)); });
+    }
+}
+
+void weigh(const Pointwise& w, const Launch& l) {
+    const bool forward = w.direction == Direction::forward;
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), p = l.input(forward ? 1 : 2), out = l.output(0), dp = forward ? View{} : l.output(1);
+    each_row(l.stream(), out.rows(), [=] __device__(std::int64_t r) {
+        float dot = 0;
+        for (std::int64_t i = r * out.cols + threadIdx.x; i < (r + 1) * out.cols; i += blockDim.x) {
+            dot += dy.get(i) * x.get(i);
+            out.put(i, (forward ? x.get(i) : dy.get(i)) * p.get(r));
+        }
+        if (forward) return;
+        dot = block_sum(dot);
+        if (threadIdx.x == 0) dp.put(r, dot);
+    });
+}
+
+// A list of buffers into a list of others, one element behind the other; what is left over is 0.
+void copy(const Launch& l) {
+    std::size_t from = 0;
+    std::int64_t done_from = 0;
+    for (std::size_t to = 0; to < l.out.size(); ++to) {
+        const View y = l.output(to);
+        std::int64_t done = 0;
+        while (done < y.count && from < l.in.size()) {
+            const View x = l.input(from);
+            const std::int64_t n = std::min(y.count - done, x.count - done_from), a = done_from, b = done;
+            each(l.stream(), n, [=] __device__(std::int64_t i) { y.put(b + i, x.get(a + i)); });
+            done += n;
+            done_from += n;
+            if (done_from == x.count) {
+                ++from;
+                done_from = 0;
+            }
+        }
+        const std::int64_t begin = done;
+        each(l.stream(), y.count - done, [=] __device__(std::int64_t i) { y.put(begin + i, 0); });
+    }
+}
+
+void merge(const Launch& l) {
+    const View o1 = l.input(0), l1 = l.input(1), o2 = l.input(2), l2 = l.input(3), o = l.output(0), lse = l.output(1);
+    const std::int64_t dim = o.cols / lse.cols;
+    each(l.stream(), lse.count, [=] __device__(std::int64_t i) {
+        const float a = l1.get(i), b = l2.get(i), top = fmaxf(a, b), sum = top == -INFINITY ? -INFINITY : top + logf(expf(a - top) + expf(b - top));
+        const float wa = a == -INFINITY ? 0 : expf(a - sum), wb = b == -INFINITY ? 0 : expf(b - sum);
+        for (std::int64_t d = i * dim; d < (i + 1) * dim; ++d) o.put(d, o1.get(d) * wa + o2.get(d) * wb);
+        lse.put(i, sum);
+    });
+}
+
+} // namespace
+
+void run(const Pointwise& w, const Launch& l) {
+    switch (w.kind) {
+    case PointwiseKind::gelu:
+    case PointwiseKind::relu:
+    case PointwiseKind::swiglu:
+    case PointwiseKind::geglu: return activation(w, l);
+    case PointwiseKind::bias: {
+        const bool weighted = l.in.size() > 2 && l.read(1).shape.back() == 1 && is_floating(l.read(1).dtype) && l.read(1).kind == MemoryKind::activations;
+        return w.direction == Direction::weight_gradient && !weighted ? bias_gradient(l) : weighted_bias(w, l);
+    }
+    case PointwiseKind::dropout: return w.direction == Direction::forward ? drop(l) : drop_gradient(l);
+    case PointwiseKind::add: return add(w, l);
+    case PointwiseKind::bias_dropout_add: return w.direction == Direction::forward ? bias_dropout_add(l) : drop_gradient(l);
+    case PointwiseKind::rope: return rope(w, l);
+    case PointwiseKind::scale: return l.op.phase == Phase::optimizer ? clip(l) : weigh(w, l);
+    case PointwiseKind::cast:
+    case PointwiseKind::copy: return copy(l);
+    case PointwiseKind::zero:
+        for (std::size_t i = 0; i < l.out.size(); ++i) check(cudaMemsetAsync(l.output(i).data, 0, static_cast<std::size_t>(elements(l.written(i))) * stored_bytes(l.written(i).dtype, l.context.real), l.stream()), "zero");
+        return;
+    case PointwiseKind::merge: return merge(l);
+    case PointwiseKind::split:
+    case PointwiseKind::narrow:
+    case PointwiseKind::concat:
+    case PointwiseKind::pack:
+    case PointwiseKind::unpack: return rearrange(w, l);
+    case PointwiseKind::alibi: throw std::runtime_error("the bias by distance is part of the softmax");
+    }
+}
+
+} // namespace orrery::cuda

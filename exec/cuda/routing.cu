@@ -1,0 +1,210 @@
+// Mixtures: the router, and rows to experts and back; as exec/kernels/router.cpp and permute.cpp. Order and ties are the CPU's.
+#include "exec/cuda/device.cuh"
+
+#include <cfloat>
+
+namespace orrery::cuda {
+namespace {
+
+constexpr int most_experts = 512;   // of a token's scores in shared memory
+
+__device__ bool better(float a, std::int64_t i, float b, std::int64_t j) { return a > b || (a == b && i < j); }
+
+// Row of (token, expert), by counting the tokens of the expert before it; -1: none, the expert is full, or not of this rank.
+struct Rows {
+    std::int64_t experts;
+    const std::int64_t* of;      // [token][expert]
+};
+
+// Fills `of` in scratch memory: a thread an expert walks the tokens in order. Where tokens came to their experts, only these have rows.
+Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std::int64_t tokens, std::int64_t rows) {
+    const std::int64_t experts = map.cols, local = map_buffer.expert ? experts / l.context.plan.expert_mesh.extent(Axis::ep) : experts;
+    const std::int64_t first = map_buffer.expert ? l.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local : 0;
+    const std::int64_t capacity = l.context.facts.moe.capacity_factor > 0 ? rows / local : 0;
+    std::int64_t* begin = static_cast<std::int64_t*>(l.scratch(static_cast<std::size_t>((experts + 1 + tokens * experts) * 8)));
+    std::int64_t* of = begin + experts + 1;
+    each(l.stream(), experts, [=] __device__(std::int64_t e) {
+        std::int64_t n = 0;
+        for (std::int64_t t = 0; t < tokens && e >= first && e < first + local; ++t) n += map.flag(t * experts + e);
+        begin[e] = n;
+    });
+    each(l.stream(), 1, [=] __device__(std::int64_t) {
+        std::int64_t at = 0;
+        for (std::int64_t e = 0; e < experts; ++e) {
+            const std::int64_t n = begin[e];
+            begin[e] = capacity > 0 ? (e - first) * capacity : at;
+            at += n;
+        }
+    });
+    each(l.stream(), experts, [=] __device__(std::int64_t e) {
+        std::int64_t taken = 0;
+        for (std::int64_t t = 0; t < tokens; ++t) {
+            const bool here = e >= first && e < first + local && map.flag(t * experts + e) && (capacity == 0 || taken < capacity) && begin[e] + taken < rows;
+            of[t * experts + e] = here ? begin[e] + taken++ : -1;
+        }
+    });
+    return {experts, of};
+}
+
+__device__ float chosen_sum(const View& scores, const View& map, std::int64_t token, std::int64_t experts, std::int64_t top_k) {
+    if (top_k == 1) return 1;
+    float sum = 0;
+    for (std::int64_t e = 0; e < experts; ++e)
+        if (map.flag(token * experts + e)) sum += scores.get(token * experts + e);
+    return sum;
+}
+
+// From sender by sender to expert by expert, or back: one copy for each part.
+void sort(const Permute& w, const Launch& l) {
+    const Mesh& mesh = l.context.plan.expert_mesh;
+    const std::vector<std::int64_t> sent = l.counts();
+    const std::int64_t experts = l.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep), first = l.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const std::int64_t senders = sent.empty() ? mesh.extent(Axis::ep) * mesh.extent(Axis::tp) : static_cast<std::int64_t>(sent.size()) / experts;
+    const auto length = [&](std::int64_t r, std::int64_t e) { return sent.empty() ? w.rows / (senders * local) : sent[static_cast<std::size_t>(r * experts + first + e)]; };
+    const bool to_experts = w.direction == Direction::forward;
+    for (std::size_t p = 0; p < l.out.size(); ++p) {
+        const View from = l.input(p), to = l.output(p);
+        std::int64_t by_expert = 0;
+        for (std::int64_t e = 0; e < local; ++e)
+            for (std::int64_t r = 0; r < senders; ++r) {
+                std::int64_t by_sender = 0;
+                for (std::int64_t q = 0; q <= r; ++q)
+                    for (std::int64_t x = 0; x < (q < r ? local : e); ++x) by_sender += length(q, x);
+                const View a = at(from, (to_experts ? by_sender : by_expert) * from.cols), b = at(to, (to_experts ? by_expert : by_sender) * from.cols);
+                const std::int64_t n = length(r, e);
+                each(l.stream(), n * from.cols, [=] __device__(std::int64_t i) { b.put(i, a.get(i)); });
+                by_expert += n;
+            }
+    }
+}
+
+} // namespace
+
+void run(const Router& w, const Launch& l) {
+    const KernelFacts& f = l.context.facts;
+    const std::int64_t experts = w.experts, top_k = w.top_k, groups = w.groups, limit = f.moe.group_limit, size = experts / groups;
+    const bool sigmoid = w.sigmoid;
+    if (experts > most_experts) throw std::runtime_error("the router's kernel has room for " + std::to_string(most_experts) + " experts");
+    if (w.direction != Direction::forward) {
+        const View ds = l.input(0), s = l.input(1), map = l.input(2), dx = l.output(0);
+        each_row(l.stream(), w.tokens, [=] __device__(std::int64_t t) {
+            float dot = 0;
+            for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) dot += ds.get(t * experts + e) * s.get(t * experts + e);
+            dot = block_sum(dot);
+            for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) {
+                const float x = s.get(t * experts + e), d = ds.get(t * experts + e);
+                dx.put(t * experts + e, sigmoid ? d * x * (1 - x) : x * (d - dot));
+            }
+        });
+        if (l.out.size() < 2) return;
+        const View g = l.output(1);
+        const float scale = 1 / static_cast<float>(f.loss_tokens), mean = static_cast<float>(w.tokens * top_k) / static_cast<float>(experts);
+        const std::int64_t tokens = w.tokens;
+        each(l.stream(), experts, [=] __device__(std::int64_t e) {
+            std::int64_t load = 0;
+            for (std::int64_t t = 0; t < tokens; ++t) load += map.flag(t * experts + e);
+            g.put(e, g.get(e) + (static_cast<float>(load) - mean) * scale);
+        });
+        return;
+    }
+    const bool biased = l.in.size() > 1, forced = f.forced_routing;
+    const View x = l.input(0), b = biased ? l.input(1) : View{}, s = l.output(0), map = l.output(1), counts = l.output(2);
+    const Token* tokens = forced ? l.tokens(l.read(0), w.tokens) : nullptr;
+    check(cudaMemsetAsync(map.data, 0, static_cast<std::size_t>(map.count), l.stream()), "map");
+    check(cudaMemsetAsync(counts.data, 0, static_cast<std::size_t>(counts.count) * 8, l.stream()), "counts");
+    each_row(l.stream(), w.tokens, [=] __device__(std::int64_t t) {
+        __shared__ float by[most_experts];
+        float top = -FLT_MAX, sum = 0;
+        for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) top = fmaxf(top, x.get(t * experts + e));
+        top = block_max(top);
+        for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) sum += expf(x.get(t * experts + e) - top);
+        sum = block_sum(sum);
+        for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) {
+            const float v = x.get(t * experts + e), score = sigmoid ? 1 / (1 + expf(-v)) : expf(v - top) / sum;
+            s.put(t * experts + e, score);
+            by[e] = score + (biased ? b.get(e) : 0.0f);
+        }
+        __syncthreads();
+        if (threadIdx.x > 0) return;
+        const auto take = [&](std::int64_t e) {
+            map.set_flag(t * experts + e, true);
+            atomicAdd(static_cast<unsigned long long*>(counts.data) + e, 1ull);
+        };
+        if (forced) {
+            for (std::int64_t k = 0; k < top_k; ++k) take((tokens[t].position * top_k + k) % experts);
+            return;
+        }
+        if (groups > 1 && limit < groups) {   // of the other groups nothing is chosen
+            std::uint64_t kept = 0;
+            for (std::int64_t n = 0; n < limit; ++n) {
+                std::int64_t best = -1;
+                float most = 0;
+                for (std::int64_t g = 0; g < groups; ++g) {
+                    if (kept >> g & 1) continue;
+                    float first = -INFINITY, second = -INFINITY;
+                    for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
+                        if (by[e] > first) second = first, first = by[e];
+                        else if (by[e] > second) second = by[e];
+                    }
+                    const float worth = size > 1 ? first + second : first;
+                    if (best < 0 || better(worth, g, most, best)) best = g, most = worth;
+                }
+                kept |= std::uint64_t{1} << best;
+            }
+            for (std::int64_t e = 0; e < experts; ++e)
+                if (!(kept >> (e / size) & 1)) by[e] = -INFINITY;
+        }
+        for (std::int64_t k = 0; k < top_k; ++k) {
+            std::int64_t best = 0;
+            for (std::int64_t e = 1; e < experts; ++e)
+                if (better(by[e], e, by[best], best)) best = e;
+            take(best);
+            by[best] = -INFINITY;
+        }
+    });
+}
+
+void run(const Permute& w, const Launch& l) {
+    const std::int64_t cols = w.cols, top_k = l.context.facts.moe.top_k;
+    const auto clear = [&](const View& v) { check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * (v.kind == Kind::bf16 ? 2 : 4), l.stream()), "rows"); };
+    if (w.part == Permute::Part::sort) return sort(w, l);
+    if (w.part == Permute::Part::gather) {
+        const View x = l.input(0), map = l.input(1), out = l.output(0);
+        const bool weighs = l.in.size() > 2;
+        const View scores = weighs ? l.input(2) : View{}, p = weighs ? l.output(1) : View{};
+        clear(out);
+        if (weighs) clear(p);
+        const Rows rows = number_rows(l, map, l.read(1), w.tokens, w.rows);
+        each_row(l.stream(), w.tokens * rows.experts, [=] __device__(std::int64_t i) {
+            const std::int64_t row = rows.of[i], token = i / rows.experts;
+            if (row < 0) return;
+            for (std::int64_t j = threadIdx.x; j < cols; j += blockDim.x) out.put(row * cols + j, x.get(token * cols + j));
+            if (weighs && threadIdx.x == 0) p.put(row, scores.get(i) / chosen_sum(scores, map, token, rows.experts, top_k));
+        });
+        return;
+    }
+    const bool weighs = l.out.size() > 1;
+    const View from = l.input(0), map = l.input(weighs ? 2 : 1), out = l.output(0);
+    const Rows rows = number_rows(l, map, l.read(weighs ? 2 : 1), w.tokens, w.rows);
+    const std::int64_t experts = rows.experts;
+    each(l.stream(), w.tokens * cols, [=] __device__(std::int64_t i) {
+        float sum = 0;
+        for (std::int64_t e = 0; e < experts; ++e)
+            if (const std::int64_t row = rows.of[i / cols * experts + e]; row >= 0) sum += from.get(row * cols + i % cols);
+        out.put(i, sum);
+    });
+    if (!weighs) return;
+    const View dp = l.input(1), scores = l.input(3), ds = l.output(1);
+    each(l.stream(), w.tokens, [=] __device__(std::int64_t t) {
+        const float total = chosen_sum(scores, map, t, experts, top_k);
+        float mean = 0;
+        for (std::int64_t e = 0; e < experts && top_k > 1; ++e)
+            if (const std::int64_t row = rows.of[t * experts + e]; row >= 0) mean += scores.get(t * experts + e) / total * dp.get(row);
+        for (std::int64_t e = 0; e < experts; ++e) {
+            const std::int64_t row = rows.of[t * experts + e];
+            ds.put(t * experts + e, map.flag(t * experts + e) ? ((row >= 0 ? dp.get(row) : 0.0f) - mean) / total : 0.0f);
+        }
+    });
+}
+
+} // namespace orrery::cuda

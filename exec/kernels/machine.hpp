@@ -1,0 +1,22 @@
+// Where ranks' memory is and who runs their kernels: this process, or a device whose memory the host can read.
+#pragma once
+
+#include "exec/kernels/kernel.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace orrery {
+
+struct Machine {
+    std::string name;
+    // Address space for so many bytes, which pages back as they are touched. Throws std::bad_alloc.
+    std::function<std::shared_ptr<std::byte>(std::int64_t bytes)> reserve;
+    // Runs a computation; its results are there when it returns.
+    std::function<void(const Op&, std::span<const Operand> in, std::span<const Operand> out, const KernelContext&)> kernel;
+};
+
+Machine cpu_machine();
+
+} // namespace orrery

@@ -1,0 +1,61 @@
+// Small models that between them have every kernel: what is changed of tiny_scenario's GPT.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace orrery::test {
+
+struct Model {
+    std::string name;
+    std::vector<std::string> overrides;
+    friend std::ostream& operator<<(std::ostream& out, const Model& m) { return out << m.name; }
+};
+
+using Overrides = std::vector<std::string>;
+
+inline const Overrides llama{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu", "model.norm=rmsnorm", "model.kv_heads=2", "model.bias=false"};
+inline const Overrides unfused{"strategy.flash_attention=false", "runtime.attention_kernel=unfused"};
+inline const Overrides eager{"strategy.framework=ddp", "strategy.fused=false", "runtime.fused_loss=false", "runtime.fused_weight_gradient_accumulation=false"};
+inline const Overrides latent{"model.attention.kind=mla", "model.attention.q_lora_rank=12", "model.attention.kv_lora_rank=10", "model.attention.qk_nope_head_dim=4", "model.attention.qk_rope_head_dim=2", "model.attention.v_head_dim=6",
+                       "model.position=rope", "model.norm=rmsnorm", "model.activation=swiglu", "model.bias=false"};
+
+inline const Overrides mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12", "model.moe.auxiliary_loss=false"};
+
+inline Overrides operator+(Overrides a, const Overrides& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+}
+
+inline std::vector<Model> models() {
+    return {
+        {"gpt", {}},
+        {"gpt_dropout", {"model.dropout=0.2"}},
+        {"gpt_unfused", unfused},
+        {"gpt_unfused_dropout", unfused + Overrides{"model.dropout=0.2"}},
+        {"gpt_eager", eager},
+        {"gpt_untied_relu", {"model.activation=relu", "model.tied_embeddings=false"}},
+        {"not_causal", {"model.attention.causal=false"}},
+        {"alibi", {"model.position=alibi", "model.embedding_norm=true", "model.attention_heads=4"}},
+        {"alibi_unfused", unfused + Overrides{"model.position=alibi"}},
+        {"window", {"model.attention.sliding_window=3"}},
+        {"llama", llama},
+        {"llama_unfused", llama + unfused},
+        {"llama_head_norms", llama + Overrides{"model.attention.qk_norm=true"}},
+        {"llama_one_key_head", llama + Overrides{"model.kv_heads=1", "model.activation=geglu"}},
+        {"parallel_block", {"model.parallel_block=true"}},
+        {"latent", latent},
+        {"latent_unfused", latent + unfused},
+        {"recompute_full", {"strategy.recompute=full", "model.dropout=0.2"}},
+        {"recompute_selective", unfused + Overrides{"strategy.recompute=selective", "model.dropout=0.2"}},
+        {"mixture", llama + mixture},
+        {"mixture_sigmoid_groups", llama + mixture + Overrides{"model.moe.scoring=sigmoid", "model.moe.groups=2", "model.moe.group_limit=1", "model.moe.router_bias=true", "model.moe.auxiliary_loss=false", "model.moe.shared_experts=1"}},
+        {"mixture_one_of_many", llama + mixture + Overrides{"model.moe.top_k=1"}},
+        {"mixture_capacity", llama + mixture + Overrides{"model.moe.capacity_factor=1.0"}},
+        {"mixture_gelu_biases", mixture},
+        {"split_backward", {"strategy.schedule=zb-h1"}},
+    };
+}
+
+} // namespace orrery::test
