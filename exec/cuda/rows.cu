@@ -145,7 +145,7 @@ void run(const CrossEntropy& w, const Launch& l) {
         const bool twice = l.out.size() > 1;
         const View second = twice ? l.output(1) : View{};
         const std::int64_t used = used_of(l.written(0), first), offset = first;
-        const float weight = static_cast<float>((l.op.name.starts_with("mtp_") ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
+        const float weight = static_cast<float>((l.op.layer >= f.layers ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
         each(l.stream(), e.count, [=] __device__(std::int64_t i) {
             const std::int64_t r = i / e.cols, label = labels.integer(r), target = label - offset;
             const bool hit = i % e.cols == target && target < used;

@@ -40,7 +40,7 @@ template <class T> void gradient(const Call& c, std::int64_t tokens) {
     const Columns v = columns_of(c, c.written(0));
     const KernelFacts& f = c.context.facts;
     const std::int64_t* labels = c.input<std::int64_t>(2);
-    const bool further = c.op.name.starts_with("mtp_");
+    const bool further = c.op.layer >= f.layers;
     const T weight = static_cast<T>((further ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
     for (std::int64_t i = 0; i < tokens; ++i) {
         const T *e = c.input<T>(0) + i * v.count, scale = labels[i] < 0 ? T(0) : weight / c.input<T>(1)[2 * i];

@@ -1,5 +1,7 @@
 #include "exec/runtime/storage.hpp"
 
+#include "exec/kernels/tokens.hpp"
+
 #include "topology/check.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +20,7 @@ bool per_microbatch(const Buffer& b) {
     return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters && b.kind != MemoryKind::gradients;
 }
 
-bool is_batch(const Buffer& b) { return b.name == "tokens" || b.name == "labels"; }
+bool is_batch(const Buffer& b) { return tokens_ahead(b) >= 0; }
 
 // Alignment costs up to 64 bytes a block, and what is freed while still in use takes room beside what comes next.
 std::int64_t reserve_for(std::int64_t planned) { return 4 * planned + (std::int64_t{16} << 20); }

@@ -163,9 +163,9 @@ void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
         const int context_rank = rank->context.at[static_cast<std::size_t>(Axis::cp)];
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
-            if (x.stage != rank->stage || (x.name != "tokens" && x.name != "labels")) continue;
+            if (x.stage != rank->stage || tokens_ahead(x) < 0) continue;
             auto* data = reinterpret_cast<std::int64_t*>(rank->memory.block(static_cast<BufferId>(b), -1));
-            const std::int64_t rows = elements(x), ahead = x.name == "labels" ? 1 : 0;
+            const std::int64_t rows = elements(x), ahead = tokens_ahead(x);
             for (std::int32_t m = 0; m < world.plan.microbatches; ++m)
                 for (std::int64_t i = 0; i < rows; ++i) {
                     const Token t = token_of(world.facts, context_rank, i);

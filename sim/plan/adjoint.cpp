@@ -248,7 +248,7 @@ void Emitter::backward(const Node& n) {
     switch (n.kind) {
     case NodeKind::embedding: {
         const BufferId grad = weight_gradient(n.params[0]);
-        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, {tokens_buffer("tokens"), dy, grad}, {grad});
+        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, {tokens_buffer(tokens_ahead(n)), dy, grad}, {grad});
         break;
     }
     case NodeKind::positions: {
@@ -318,7 +318,7 @@ void Emitter::backward(const Node& n) {
     }
     case NodeKind::cross_entropy: {
         const BufferId dx = fresh(n.in[0]);
-        std::vector<BufferId> in{need(n.out[1]), need(n.out[2]), tokens_buffer("labels")}, out{dx};
+        std::vector<BufferId> in{need(n.out[1]), need(n.out[2]), tokens_buffer(tokens_ahead(n) + 1)}, out{dx};
         if (n.out.size() > 3) {   // eager: an fp32 gradient before the cast to the logits' dtype
             in.push_back(need(n.out[3]));
             out.push_back(make(n.name + ".fp32.grad", value(n.in[0]), DType::fp32));

@@ -135,7 +135,8 @@ std::int32_t Emitter::parameter_index(ValueId v) {
     return static_cast<std::int32_t>(parameters.size()) - 1;
 }
 
-BufferId Emitter::tokens_buffer(const char* what) {
+BufferId Emitter::tokens_buffer(int ahead) {
+    const std::string what = ahead == 0 ? "tokens" : ahead == 1 ? "labels" : fmt::format("labels.{}", ahead - 1);
     for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
         if (l.plan.buffers[i].stage == g.stage && l.plan.buffers[i].name == what) return static_cast<BufferId>(i);
     Buffer b;
@@ -221,7 +222,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     if (forward_experts(n, in, out, recomputing) || forward_latent(n, in, out, recomputing)) return;
     switch (n.kind) {
     case NodeKind::embedding:
-        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({tokens_buffer("tokens")}), {output(0)});
+        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({tokens_buffer(tokens_ahead(n))}), {output(0)});
         break;
     case NodeKind::positions:
         emit(name, Pointwise{PointwiseKind::add, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(in), {output(0)});
@@ -308,7 +309,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         const BufferId local_sums = make(name + ".local_sums", value(n.out[2]), DType::fp32);
         std::vector<BufferId> sums{softmax, local_sums};
         if (n.out.size() > 3) sums.push_back(output(3));
-        emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], max, tokens_buffer("labels")}, sums);
+        emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], max, tokens_buffer(tokens_ahead(n) + 1)}, sums);
         const BufferId stats = out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2, false);
         emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
         break;

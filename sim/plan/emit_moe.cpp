@@ -120,8 +120,10 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     }
 }
 
-// Beside what an op reads of experts' rows: how many each rank sends to each expert, where these numbers are known on the way.
+// Beside what an op reads of experts' rows: how many each rank sends to each expert, where these numbers are known on the way. (They are
+// those of the expert ranks; expert-tensor ranks that gather each other's rows would need each other's too.)
 std::vector<BufferId> Emitter::with_counts(const Node& n, std::vector<BufferId> read) {
+    if (s().strategy.expert_tensor_parallel > 1) return read;
     const bool of_experts = n.params.empty() || value(n.params[0]).dims[0] == DimKind::expert;
     if (const auto it = counts_of.find(n.layer); of_experts && it != counts_of.end()) read.push_back(it->second);
     return read;

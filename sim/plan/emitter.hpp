@@ -3,6 +3,8 @@
 
 #include "sim/plan/lowering.hpp"
 
+#include <algorithm>
+
 namespace orrery {
 
 struct Emitter {
@@ -35,7 +37,8 @@ struct Emitter {
     Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out, const char* comm = "tp");
     void set_place(const Node& n) { layer = n.layer; unit = n.unit; }
 
-    BufferId tokens_buffer(const char* what);   // "tokens" or "labels" of this stage's ranks
+    BufferId tokens_buffer(int ahead);   // of this stage's ranks: "tokens"; one ahead "labels", two "labels.1", ..
+    int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); }   // of what predicts further tokens
     BufferId weight(ValueId parameter);
     BufferId weight_gradient(ValueId parameter);
 

@@ -148,7 +148,7 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     out.stage = static_cast<std::int16_t>(stage);
     std::vector<BufferId> batch;
     for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
-        if (l.plan.buffers[i].stage == stage && (l.plan.buffers[i].name == "tokens" || l.plan.buffers[i].name == "labels")) batch.push_back(static_cast<BufferId>(i));
+        if (l.plan.buffers[i].stage == stage && (l.plan.buffers[i].name == "tokens" || l.plan.buffers[i].name.starts_with("labels"))) batch.push_back(static_cast<BufferId>(i));
     if (l.scenario.runtime.dataloader_us > 0 && !batch.empty()) out.ops.push_back(step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, batch, host_queue, Phase::forward));
     std::vector<BufferId> zeroed;
     std::int64_t elements = 0;

@@ -74,11 +74,11 @@ struct Rank {
         return *this;
     }
     KernelContext context() const { return {plan, facts, buckets, DType::fp64, at, {}, first_sequence, step}; }
-    void run(Work work, std::vector<Arg> in, std::vector<Arg> out, const std::string& name = "l0.op", Phase phase = Phase::forward) const {
+    void run(Work work, std::vector<Arg> in, std::vector<Arg> out, const std::string& name = "l0.op", Phase phase = Phase::forward, int layer = 0) const {
         Op op;
         op.work = std::move(work);
         op.name = name;
-        op.layer = 0;
+        op.layer = static_cast<std::int16_t>(layer);
         op.phase = phase;
         std::vector<Operand> read, written;
         for (const Arg& a : in) read.push_back(a.operand);

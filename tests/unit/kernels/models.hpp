@@ -49,6 +49,7 @@ inline std::vector<Model> models() {
         {"latent_unfused", latent + unfused},
         {"recompute_full", {"strategy.recompute=full", "model.dropout=0.2"}},
         {"recompute_selective", unfused + Overrides{"strategy.recompute=selective", "model.dropout=0.2"}},
+        {"further_tokens", llama + Overrides{"model.mtp_layers=2"}},
         {"mixture", llama + mixture},
         {"mixture_sigmoid_groups", llama + mixture + Overrides{"model.moe.scoring=sigmoid", "model.moe.groups=2", "model.moe.group_limit=1", "model.moe.router_bias=true", "model.moe.auxiliary_loss=false", "model.moe.shared_experts=1"}},
         {"mixture_one_of_many", llama + mixture + Overrides{"model.moe.top_k=1"}},

@@ -4,6 +4,7 @@
 #include "exec/kernels/buckets.hpp"
 #include "exec/kernels/machine.hpp"
 #include "exec/kernels/random.hpp"
+#include "exec/kernels/tokens.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/scenario/parse.hpp"
 
@@ -38,10 +39,10 @@ class SingleRank {
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
             const Buffer& b = plan_.buffers[i];
             if (b.storage >= 0) continue;
-            const bool batch = b.name == "tokens" || b.name == "labels";
+            const bool batch = tokens_ahead(b) >= 0;
             memory_[i] = machine_.reserve(std::max<std::int64_t>(1, elements(b)) * static_cast<std::int64_t>(stored_bytes(b.dtype, real_)) * (batch ? plan_.microbatches : 1));
             if (b.kind == MemoryKind::parameters) first_values(static_cast<BufferId>(i));
-            if (batch) fill_tokens(static_cast<BufferId>(i), b.name == "labels" ? 1 : 0);
+            if (batch) fill_tokens(static_cast<BufferId>(i), tokens_ahead(b));
         }
     }
 
@@ -58,8 +59,10 @@ class SingleRank {
             if (!backward && (block.kind == BlockKind::backward || block.kind == BlockKind::weight)) continue;
             if (!optimizer && block.kind == BlockKind::optimizer) continue;
             for (std::int32_t i = a.first; i < a.last; ++i) run(block.ops[static_cast<std::size_t>(i)], a);
-            if (block.kind == BlockKind::forward)
-                for (double x : values(find("c0.loss"))) loss += x / static_cast<double>(facts_.loss_tokens);
+            if (block.kind != BlockKind::forward) continue;
+            for (double x : values(find("c0.loss"))) loss += x / static_cast<double>(facts_.loss_tokens);
+            for (int i = 0; i < facts_.mtp_layers; ++i)
+                for (double x : values(find("c0.l" + std::to_string(facts_.layers + i) + ".mtp_loss"))) loss += facts_.mtp_weight / facts_.mtp_layers * x / static_cast<double>(facts_.loss_tokens);
         }
         return loss;
     }
@@ -103,7 +106,7 @@ class SingleRank {
     Operand operand(BufferId b, std::int64_t microbatch) {
         const Buffer& buffer = plan_.buffers[static_cast<std::size_t>(b)];
         std::byte* at = data<std::byte>(b);
-        if (buffer.name == "tokens" || buffer.name == "labels") at += microbatch * elements(buffer) * 8;
+        if (tokens_ahead(buffer) >= 0) at += microbatch * elements(buffer) * 8;
         return {at, &buffer, b};
     }
     KernelContext context(std::int64_t microbatch) const { return {plan_, facts_, buckets_, real_, {}, {}, microbatch * facts_.micro_batch, step}; }
@@ -120,7 +123,7 @@ class SingleRank {
     // Sequences of random tokens; a label is the token behind.
     void fill_tokens(BufferId b, std::int64_t ahead) {
         for (std::int64_t i = 0; i < plan_.microbatches * facts_.micro_batch * facts_.sequence; ++i) {
-            const std::int64_t at = i / facts_.sequence * (facts_.sequence + 1) + i % facts_.sequence + ahead;
+            const std::int64_t at = i / facts_.sequence * (facts_.sequence + 1 + facts_.mtp_layers) + i % facts_.sequence + ahead;
             data<std::int64_t>(b)[i] = static_cast<std::int64_t>(uniform(11, 5, static_cast<std::uint64_t>(at)) * static_cast<double>(facts_.vocabulary));
         }
     }

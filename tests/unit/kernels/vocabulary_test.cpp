@@ -54,7 +54,7 @@ Loss cross_entropy(const Array& logits, int of) {
     for (int r = 0; r < of; ++r) {
         Array dx = zeros(x[static_cast<std::size_t>(r)].buffer.shape);
         dx.buffer.placement = x[static_cast<std::size_t>(r)].buffer.placement;
-        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {e[static_cast<std::size_t>(r)], total, labels}, {dx}, "loss.grad");
+        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {e[static_cast<std::size_t>(r)], total, labels}, {dx}, "loss.grad", Phase::backward_input, -1);
         const std::int64_t n = padded / of;
         for (std::int64_t i = 0; i < tokens; ++i)
             for (std::int64_t j = 0; j < n; ++j) out.gradient[static_cast<std::size_t>(i * padded + r * n + j)] = dx[i * n + j];
