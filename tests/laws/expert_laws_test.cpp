@@ -189,7 +189,7 @@ TEST(Experts, LowDispatchHalvesWhatGoesToTheExperts) {
 
 // The input of an activation kept in 8 bits is all of it that outlives the forward pass.
 TEST(Experts, AnActivationsInputIsKeptLow) {
-    for (const char* again : {"", R"(, "recompute": ["activation"])"}) {
+    for (const char* again : {"", R"(, "recompute": ["activation"])", R"(, "recompute": ["norm", "cast"])"}) {
         Mixture m;
         m.strategy = again;
         const Plan plan = lower(m.make({"runtime.fp8_activation_input=true"}));

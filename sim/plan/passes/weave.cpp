@@ -107,12 +107,12 @@ struct Weaving {
             reduce(b);
         }
     }
-    // Buckets of the chunk without a piece of their own in this block.
+    // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further tokens).
     void settle_rest() {
-        for (const Bucket& b : w.dp.buckets[static_cast<std::size_t>(step.chunk)]) {
-            if (std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return touches(p, &b); })) continue;
-            if (!forward && kept(b)) release(&b);
-            reduce(&b);
+        for (const Bucket* b : w.added_to(step.chunk)) {
+            if (std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return touches(p, b); })) continue;
+            if (!forward && b->chunk == step.chunk && kept(*b)) release(b);
+            reduce(b);
         }
     }
 };
@@ -173,15 +173,22 @@ void Weaver::find_buckets() {
     // Reduced once a step: when every chunk that adds to it has done so.
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         if (l.graphs[static_cast<std::size_t>(c)].stage != stage) continue;
-        const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(c)];
-        std::vector<const Bucket*> met;
-        for (const Piece& p : pieces_of(l.schedule->splits_backward ? ends.weight : ends.backward, c)) met.insert(met.end(), p.buckets.begin(), p.buckets.end());
-        for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)]) met.push_back(&b);
-        std::sort(met.begin(), met.end());
-        met.erase(std::unique(met.begin(), met.end()), met.end());
-        for (const Bucket* b : met)
+        for (const Bucket* b : added_to(c))
             if (!dp.reduces_each_run(*b)) ++uses[b].gradients;
     }
+}
+
+std::vector<const Bucket*> Weaver::added_to(int chunk) {
+    const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(chunk)];
+    std::vector<const Bucket*> met;
+    const auto meet = [&](const Bucket* b) { once(met, b); };
+    for (const Bucket& b : dp.buckets[static_cast<std::size_t>(chunk)]) meet(&b);
+    for (std::int32_t block : {ends.backward, ends.weight}) {
+        if (block < 0) continue;
+        for (const Piece& p : pieces_of(block, chunk))
+            for (const Bucket* b : p.buckets) meet(b);
+    }
+    return met;
 }
 
 const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) {

@@ -104,6 +104,7 @@ struct Weaver {
     std::map<const Bucket*, Use> uses;
     std::map<BufferId, const Bucket*> bucket_of_buffer;   // of parameters and gradients
     void find_buckets();
+    std::vector<const Bucket*> added_to(int chunk);       // the chunk's own, and those its backward blocks touch
 
     // Pieces of a block, one a unit, in its own order (backward blocks run their units last to first), and the buckets each touches.
     struct Piece { std::int32_t first, last; int unit; std::vector<const Bucket*> buckets; };
