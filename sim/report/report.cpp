@@ -70,15 +70,18 @@ void fill_experts(Report& r, const Scenario& s) {
     const std::int64_t of_a_rank = s.training.micro_batch_size * s.training.sequence_length / (st.tensor_parallel * st.context_parallel);
     const int layers = mixture_layers(s.model, s.model.layers + s.model.mtp_layers);
     r.experts.load.assign(static_cast<std::size_t>(moe.experts), 0);
-    r.experts.fullest_rank = 0;
+    r.experts.fullest_rank = r.experts.fullest_expert = 0;
     for (int layer = 0; layer < layers; ++layer) {
         const std::vector<double> shares = expert_shares(moe, layer);
         for (std::size_t e = 0; e < shares.size(); ++e) r.experts.load[e] += shares[e] / layers;
+        r.experts.fullest_expert += *std::max_element(shares.begin(), shares.end()) * moe.experts / layers;
         const double fullest = fullest_share(moe, st.expert_parallel, layer);
         if (moe.imbalance_loads.size() > 1) r.experts.fullest_by_layer.push_back(fullest);
         r.experts.fullest_rank += fullest / layers;
         r.experts.dropped_fraction += dropped_share(moe, of_a_rank, layer) / layers;
     }
+    if (r.experts.fullest_rank > 1 + 1e-9)
+        r.notes.push_back("experts' loads are uneven: every rank is taken for the fullest one of each layer, whose pace all have; HFU and the memory of rows are upper bounds");
     r.experts.tokens_dropped = r.experts.dropped_fraction * layers * moe.top_k * static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
 }
 

@@ -23,6 +23,7 @@ struct Report {
     double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
     struct Experts {                                     // of a mixture's layer; load empty: the model has none
         std::vector<double> load;                        // share of the routed rows, by expert: the mean over layers
+        double fullest_expert = 1;                       // the load of the expert with the most, over the mean: the mean over layers
         double fullest_rank = 1;                         // rows of the rank with the most, over the mean: the mean over layers
         std::vector<double> fullest_by_layer;            // the same of each mixture layer, where they differ
         double dropped_fraction = 0, tokens_dropped = 0; // routed rows that find their expert full; of all layers in a step

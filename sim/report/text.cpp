@@ -94,9 +94,9 @@ std::string count_text(double n) {
 // Unequal loads: who has the most, and what a capacity drops. Nothing where all experts have the same.
 std::string experts_line(const Report& r, const Scenario& s, const TextStyle& style) {
     if (r.experts.load.empty()) return "";
-    const double most = *std::max_element(r.experts.load.begin(), r.experts.load.end()) * static_cast<double>(r.experts.load.size());
-    if (most < 1 + 1e-9 && r.experts.fullest_rank < 1 + 1e-9) return "";
-    std::string text = fmt::format("{} experts: the fullest has {:.2f} x the mean load", r.experts.load.size(), most);
+    const double most = r.experts.fullest_expert;
+    if (most < 1 + 1e-9) return "";
+    std::string text = fmt::format("{} experts: the fullest of a layer has {:.2f} x the mean load", r.experts.load.size(), most);
     if (s.strategy.expert_parallel > 1 && s.model.moe->capacity_factor <= 0)
         text += fmt::format(", the fullest of {} ranks {:.2f} x, and the others wait for it", s.strategy.expert_parallel, r.experts.fullest_rank);
     if (r.experts.dropped_fraction > 0)

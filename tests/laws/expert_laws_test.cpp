@@ -314,6 +314,7 @@ TEST(Experts, LoadsOfAFileAreOfTheirLayers) {
     const Report r = predict(*parsed.scenario).report;
     EXPECT_EQ(r.experts.fullest_by_layer, (std::vector<double>{1, 2, 1.5}));
     EXPECT_NEAR(r.experts.fullest_rank, 4.5 / 3, 1e-12);
+    EXPECT_NEAR(r.experts.fullest_expert, 6.5 / 3, 1e-12);
     EXPECT_NEAR(std::accumulate(r.experts.load.begin(), r.experts.load.end(), 0.0), 1, 1e-12);
     m.layers = 3;
     EXPECT_FALSE(parse_scenario(m.text(), beside).scenario.has_value()) << "lists of three layers for two";
