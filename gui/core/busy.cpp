@@ -19,14 +19,15 @@ struct View {
     const std::int64_t* samples;
     const std::uint32_t* cells;
     std::size_t width, last_cell, sample_count;
-    std::int64_t begin, end, cell;
+    std::int64_t begin;
+    int shift;
     const SliceKind* op_kinds;
     const std::int8_t* slot;
 
     View(const TrackStore& store, const Track& t)
         : spans(store.trace->lanes[at(t.lane)].spans.data()), order(t.order.empty() ? nullptr : t.order.data()), first(t.first),
           count(slice_count(t)), samples(t.samples.data()), cells(t.cells.data()), width(t.kinds.size() + 1), last_cell(t.cells.size() - 2),
-          sample_count(t.samples.size() / width), begin(t.begin), end(t.end), cell(t.cell), op_kinds(store.op_kinds.data()),
+          sample_count(t.samples.size() / width), begin(t.begin), shift(t.cell_shift), op_kinds(store.op_kinds.data()),
           slot(t.slot.data()) {}
 
     const Span& operator[](std::int32_t i) const { return order ? spans[order[i]] : spans[first + i]; }
@@ -37,7 +38,7 @@ struct View {
         else k = s.cause == WaitCause::warm_up || s.cause == WaitCause::drain ? SliceKind::bubble : SliceKind::wait;
         return static_cast<std::size_t>(slot[static_cast<std::size_t>(k)]);
     }
-    std::size_t cell_of(std::int64_t t) const { return std::min(static_cast<std::size_t>((t - begin) / cell), last_cell); }
+    std::size_t cell_of(std::int64_t t) const { return std::min(static_cast<std::size_t>(t - begin) >> shift, last_cell); }
     // The last sample that begins at or before t; t >= begin.
     std::size_t sample_of(std::int64_t t, std::size_t c) const {
         std::size_t low = cells[c], high = std::min<std::size_t>(cells[c + 1] + 1, sample_count);
@@ -81,17 +82,26 @@ std::int32_t last_begun(const View& v, std::int64_t t) {
 void walk(const View& v, const Columns& columns, std::int32_t from, std::int32_t to, std::int64_t* out) {
     const std::size_t kinds = v.width - 1;
     int c = 0;
-    std::int64_t left = columns.edge(0), right = columns.edge(1);
+    Edges edge(columns);
+    std::int64_t left = *edge;
+    edge.next();
+    std::int64_t right = *edge;
+    const auto next = [&] {
+        ++c;
+        left = right;
+        edge.next();
+        right = *edge;
+    };
     for (std::int32_t i = from; i <= to; ++i) {
         const Span& s = v[i];
         const std::size_t k = v.slot_of(s);
         const std::int64_t b = std::max(s.begin.ps, columns.begin), e = std::min(s.end.ps, columns.end);
-        while (right <= b && c + 1 < columns.count) left = right, right = columns.edge(++c + 1);
+        while (right <= b && c + 1 < columns.count) next();
         while (e > left) {
             const std::int64_t part = std::min(e, right) - std::max(b, left);
             if (part > 0) out[at(c) * kinds + k] += part;
             if (e <= right || c + 1 == columns.count) break;
-            left = right, right = columns.edge(++c + 1);
+            next();
         }
     }
 }
@@ -101,13 +111,15 @@ void look_up(const View& v, const Columns& columns, std::int64_t* out) {
     constexpr int batch = 32;
     const std::size_t kinds = v.width - 1;
     std::int64_t before[slice_kind_count], after[slice_kind_count];
-    v.busy(columns.edge(0), before);
+    Edges edge(columns);
+    v.busy(*edge, before);
     std::int64_t t[batch];
     std::size_t where[batch];
     for (int c = 0; c < columns.count; c += batch) {
         const int n = std::min(batch, columns.count - c);
         for (int j = 0; j < n; ++j) {
-            t[j] = std::max(columns.edge(c + j + 1), v.begin);
+            edge.next();
+            t[j] = std::max(*edge, v.begin);
             where[j] = v.cell_of(t[j]);
             __builtin_prefetch(v.cells + where[j]);
         }

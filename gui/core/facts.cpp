@@ -55,7 +55,8 @@ Facts facts(const Trace& trace, SpanRef ref) {
     const Lane& lane = trace.lanes[at(ref.lane)];
     const std::int64_t length = s.end.ps - s.begin.ps;
     Facts out{{tr("slice"), title(trace, s)}};
-    out.emplace_back(tr("kind"), label(kind_of(s, kinds_of_ops(trace))));
+    const bool runs = s.kind == SpanKind::op && s.op >= 0;
+    out.emplace_back(tr("kind"), label(runs ? kind_of_op(trace.ops[at(s.op)]) : kind_of(s, {})));
     out.emplace_back(tr("takes"), duration_text(length));
     out.emplace_back(tr("begins"), time_text(s.begin.ps, 1000000));
     out.emplace_back(tr("ends"), time_text(s.end.ps, 1000000));

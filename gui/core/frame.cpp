@@ -1,10 +1,10 @@
 #include "gui/core/frame.hpp"
 
+#include "gui/core/parallel.hpp"
 #include "gui/core/queries.hpp"
 
 #include <QFontMetricsF>
 #include <QPainter>
-#include <QtConcurrent/QtConcurrentMap>
 
 #include <algorithm>
 #include <cmath>
@@ -45,8 +45,17 @@ void label(QPainter& p, const QFontMetricsF& metrics, const QString& text, doubl
     p.drawText(QRectF(left + 2, y, right - left - 4, height), Qt::AlignCenter | Qt::TextSingleLine, fits);
 }
 
+// How much of a stretch its track was busy: what a label stands on.
+double covered(const TrackStore& store, const Track& t, const Stretch& s) {
+    const KindTimes before = busy_before(store, t, s.begin), after = busy_before(store, t, s.end);
+    std::int64_t busy = 0;
+    for (int k = 0; k < slice_kind_count; ++k)
+        if (!is_waiting(static_cast<SliceKind>(k))) busy += after[at(k)] - before[at(k)];
+    return static_cast<double>(busy) / static_cast<double>(std::max<std::int64_t>(1, s.end - s.begin));
+}
+
 // F, B and W with the number of the microbatch, on what is wide enough.
-void label_stretches(QPainter& p, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
+void label_stretches(QPainter& p, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
     const QFontMetricsF metrics(p.font());
     const auto visible = [&](const Stretch& s) { return s.end <= r.range.begin; };
     const auto first = std::partition_point(t.stretches.begin(), t.stretches.end(), visible);
@@ -59,9 +68,12 @@ void label_stretches(QPainter& p, const Track& t, const FrameRequest& r, const S
         if (right - left < narrowest_label) continue;
         const char* letter = s->kind == SliceKind::forward ? "F" : s->kind == SliceKind::backward_input ? "B"
                            : s->kind == SliceKind::backward_weight ? "W" : s->kind == SliceKind::recompute ? "R" : "";
+        QColor ink = ink_on(r.background);
+        if (r.microbatch >= 0 && s->microbatch != r.microbatch) ink.setAlpha(110);
+        else if (covered(store, t, *s) > 0.6) ink = ink_on(colour(s->kind, r.dark));
         QString text = QString::number(s->microbatch);
         if (metrics.horizontalAdvance(text) + 12 < right - left) text.prepend(letter);
-        label(p, metrics, text, left, right, y, r.row_height, ink_on(colour(s->kind, r.dark)));
+        label(p, metrics, text, left, right, y, r.row_height, ink);
     }
 }
 
@@ -95,9 +107,11 @@ bool label_slices(QPainter& p, const TrackStore& store, const Track& t, const Fr
 
 } // namespace
 
+// WCAG's relative luminance; where it is above 0.179 black has the higher contrast.
 QColor ink_on(const QColor& c) {
-    const double light = 0.299 * c.red() + 0.587 * c.green() + 0.114 * c.blue();
-    return light > 127 ? QColor(Qt::black) : QColor(Qt::white);
+    const auto linear = [](double v) { return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4); };
+    const double light = 0.2126 * linear(c.redF()) + 0.7152 * linear(c.greenF()) + 0.0722 * linear(c.blueF());
+    return light > 0.179 ? QColor(Qt::black) : QColor(Qt::white);
 }
 
 QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const FrameRequest& r) {
@@ -108,7 +122,8 @@ QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const 
     const Tiles look = tiles(r.dark, r.background.rgb(), std::max(1, static_cast<int>(r.ratio)));
     const Columns columns{r.range.begin, r.range.end, width};
     image.bits();   // detached here, not by every thread
-    const auto paint_row = [&](const FrameRow& place) {
+    parallel_for(r.rows.size(), [&](std::size_t i) {
+        const FrameRow& place = r.rows[i];
         const Row& row = rows[at(place.row)];
         if (row.tracks.empty()) return;
         // Edges in device pixels, so that rows neither touch nor drift apart at a ratio like 1.25.
@@ -116,19 +131,20 @@ QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const 
         const int bottom = std::min(height, static_cast<int>(std::lround((place.y + r.row_height) * r.ratio)));
         if (bottom <= top) return;
         paint(image, {0, top, bottom - top}, column_times(store, row.tracks, columns), columns, look);
-    };
-    QtConcurrent::blockingMap(r.rows, paint_row);
+    });
     image.setDevicePixelRatio(r.ratio);
     QPainter p(&image);
     p.setFont(r.font);
     const Scale scale{static_cast<double>(r.range.begin), r.width / static_cast<double>(r.range.length())};
     for (const FrameRow& place : r.rows) {
         const Row& row = rows[at(place.row)];
-        for (std::int32_t t : row.tracks)
-            if (r.microbatch >= 0 && row.tracks.size() == 1) veil(p, store.tracks[at(t)], r, scale, place.y);
+        if (r.microbatch >= 0) {
+            static const Track folded;      // of several ranks: they cannot be told apart here
+            veil(p, row.tracks.size() == 1 ? store.tracks[at(row.tracks[0])] : folded, r, scale, place.y);
+        }
         if (row.tracks.size() != 1) continue;
         const Track& track = store.tracks[at(row.tracks[0])];
-        if (!label_slices(p, store, track, r, scale, place.y)) label_stretches(p, track, r, scale, place.y);
+        if (!label_slices(p, store, track, r, scale, place.y)) label_stretches(p, store, track, r, scale, place.y);
     }
     return image;
 }

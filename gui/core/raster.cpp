@@ -23,48 +23,49 @@ bool inked(Pattern p, int x, int y) {
     return true;
 }
 
-// One pixel column, filled from below.
+// One pixel column, filled from below. Heights are in 256ths of a pixel; red with blue, and green, are summed up two in a word.
 class Stack {
   public:
-    Stack(QRgb* bottom, std::ptrdiff_t stride, int height, int tile_x, int tile_y, QRgb background)
-        : bottom_(bottom), stride_(stride), height_(height), tile_x_(tile_x), tile_y_(tile_y), background_(background) {}
+    Stack(QRgb* bottom, std::ptrdiff_t stride, int tile_x, int tile_y) : pixel_(bottom), stride_(stride), tile_x_(tile_x), tile_y_(tile_y) {}
 
-    void add(const Tile& tile, double share) {
-        double rest = share * height_;
-        while (rest > 1e-9 && done_ < height_) {
-            const double part = std::min(1 - covered_, rest);
-            const QRgb ink = tile[at(((tile_y_ - done_) & 7) * 8 + tile_x_)];
-            rest -= part;
-            if (part > 1 - 1e-9) {
-                bottom_[-stride_ * done_++] = ink;
-                continue;
-            }
-            blend(ink, part);
-            if (covered_ > 1 - 1e-9) flush();
-        }
-    }
-    void finish() {
-        if (covered_ > 0 && done_ < height_) {
-            blend(background_, 1 - covered_);
+    void fill(const Tile& tile, std::int32_t to) {
+        if (to <= at_) return;
+        if (const std::int32_t inside = at_ & 255; inside != 0) {
+            const std::int32_t part = std::min(256 - inside, to - at_);
+            blend(ink(tile), part);
+            if ((at_ & 255) != 0) return;
             flush();
         }
+        for (; at_ + 256 <= to; at_ += 256) next(ink(tile));
+        if (at_ < to) blend(ink(tile), to - at_);
+    }
+    void finish(QRgb background) {
+        if (const std::int32_t inside = at_ & 255; inside != 0) blend(background, 256 - inside), flush();
     }
 
   private:
-    void blend(QRgb ink, double part) {
-        red_ += qRed(ink) * part, green_ += qGreen(ink) * part, blue_ += qBlue(ink) * part;
-        covered_ += part;
+    QRgb ink(const Tile& tile) const { return tile[at((tile_y_ & 7) * 8 + tile_x_)]; }
+    void blend(QRgb c, std::int32_t part) {
+        const auto weight = static_cast<std::uint32_t>(part);
+        red_blue_ += (c & 0xff00ff) * weight;
+        green_ += (c & 0x00ff00) * weight;
+        at_ += part;
     }
     void flush() {
-        bottom_[-stride_ * done_++] = qRgb(static_cast<int>(red_ + 0.5), static_cast<int>(green_ + 0.5), static_cast<int>(blue_ + 0.5));
-        red_ = green_ = blue_ = covered_ = 0;
+        next(0xff000000u | (((red_blue_ + 0x800080) >> 8) & 0xff00ff) | (((green_ + 0x8000) >> 8) & 0x00ff00));
+        red_blue_ = green_ = 0;
+    }
+    void next(QRgb c) {
+        *pixel_ = c;
+        pixel_ -= stride_;
+        --tile_y_;
     }
 
-    QRgb* bottom_;
+    QRgb* pixel_;
     std::ptrdiff_t stride_;
-    int height_, tile_x_, tile_y_, done_ = 0;
-    QRgb background_;
-    double covered_ = 0, red_ = 0, green_ = 0, blue_ = 0;
+    int tile_x_, tile_y_;
+    std::int32_t at_ = 0;
+    std::uint32_t red_blue_ = 0, green_ = 0;
 };
 
 } // namespace
@@ -115,16 +116,25 @@ void paint(QImage& image, const Strip& strip, const ColumnTimes& times, const Co
     const std::size_t kinds = times.kinds.size();
     const std::ptrdiff_t stride = image.bytesPerLine() / 4;
     QRgb* const bottom = reinterpret_cast<QRgb*>(image.bits()) + (strip.y + strip.height - 1) * stride + strip.x;
-    std::int64_t left = columns.edge(0);
+    const std::int32_t full = strip.height * 256;
+    Edges edge(columns);
+    const std::int64_t least = edge.least();
+    const auto scale_of = [&](std::int64_t length) { return full / (static_cast<double>(std::max<std::int64_t>(1, length)) * times.tracks); };
+    const double scales[2] = {scale_of(least), scale_of(least + 1)};
     for (int c = 0; c < columns.count; ++c) {
-        const std::int64_t right = columns.edge(c + 1);
-        const double whole = 1.0 / (static_cast<double>(std::max<std::int64_t>(1, right - left)) * times.tracks);
-        left = right;
+        const std::int64_t left = *edge;
+        edge.next();
+        const double scale = scales[*edge - left > least];
         const std::int64_t* busy = &times.busy[at(c) * kinds];
-        Stack stack(bottom + c, stride, strip.height, (strip.x + c) & 7, strip.y + strip.height - 1, tiles.background);
-        for (std::size_t k = 0; k < kinds; ++k)
-            if (busy[k] > 0) stack.add(tiles.kinds[at(static_cast<int>(times.kinds[k]))], static_cast<double>(busy[k]) * whole);
-        stack.finish();
+        Stack stack(bottom + c, stride, (strip.x + c) & 7, strip.y + strip.height - 1);
+        std::int64_t sum = 0;
+        for (std::size_t k = 0; k < kinds; ++k) {
+            if (busy[k] == 0) continue;
+            sum += busy[k];
+            const auto to = static_cast<std::int32_t>(static_cast<double>(sum) * scale + 0.5);
+            stack.fill(tiles.kinds[at(static_cast<int>(times.kinds[k]))], std::min(to, full));
+        }
+        stack.finish(tiles.background);
     }
 }
 

@@ -54,6 +54,7 @@ class Builder {
 
   private:
     QString lane_label(std::int32_t lane) const {
+        if (at(lane) < options_.names.size()) return options_.names[at(lane)];
         const Lane& l = store_.trace->lanes[at(lane)];
         return l.ranks > 1 ? tr("rank %1 (as %2)").arg(l.rank).arg(l.ranks) : tr("rank %1").arg(l.rank);
     }
@@ -62,6 +63,7 @@ class Builder {
         return t.overlap > 0 ? QString("%1 (%2)").arg(queue).arg(t.overlap + 1) : queue;
     }
     QString rank_key(const QString& path, std::int32_t lane) const {
+        if (at(lane) < options_.names.size()) return path + options_.names[at(lane)];
         return path + QString("rank %1").arg(store_.trace->lanes[at(lane)].rank);
     }
     std::int32_t main_track(std::int32_t lane) const { return tracks_[at(lane)].front(); }   // computation is the first queue

@@ -37,6 +37,7 @@ struct RowOptions {
     std::map<QString, int> order;                   // among siblings; those without a place keep theirs behind
     QString filter;                                 // only rows with it in the label of a track or of its rank
     std::vector<std::int32_t> ranks;                // only lanes that show one of these; empty: all
+    std::vector<QString> names;                     // by lane, instead of "rank 5"; empty: those of the trace
     friend bool operator==(const RowOptions&, const RowOptions&) = default;
 };
 

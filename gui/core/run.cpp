@@ -137,7 +137,7 @@ void RunStore::start(RunId id, Work work) {
         finish(id, future.isCanceled() || future.resultCount() == 0 ? nullptr : future.result());
     });
     jobs_[id] = watcher;
-    watcher->setFuture(QtConcurrent::run([work = std::move(work)](QPromise<std::shared_ptr<const RunData>>& promise) {
+    watcher->setFuture(QtConcurrent::run(&pool_, [work = std::move(work)](QPromise<std::shared_ptr<const RunData>>& promise) {
         promise.setProgressRange(0, 8);
         int steps = 0;
         const GoOn go_on = [&](const QString& what) {

@@ -11,6 +11,7 @@
 #include <QFutureWatcher>
 #include <QObject>
 #include <QString>
+#include <QThreadPool>
 
 #include <functional>
 #include <map>
@@ -92,6 +93,7 @@ class RunStore : public QObject {
 
     std::vector<Run> runs_;
     std::map<RunId, Watcher*> jobs_;
+    QThreadPool pool_;                                           // its own: whoever else works in the background need not wait
     RunId next_ = 1;
 };
 

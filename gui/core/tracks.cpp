@@ -1,10 +1,9 @@
 #include "gui/core/tracks.hpp"
 
-#include "topology/check.hpp"
-
-#include <QtConcurrent/QtConcurrentMap>
+#include "gui/core/parallel.hpp"
 
 #include <algorithm>
+#include <bit>
 
 namespace orrery {
 
@@ -67,31 +66,37 @@ void sample(const TrackStore& store, Track& t) {
         }
         busy[at(t.slot[at(static_cast<int>(kind(store, t, i)))])] += s.end.ps - s.begin.ps;
     }
-    t.cell = std::max<std::int64_t>(1, (t.end - t.begin) / static_cast<std::int64_t>(count) + 1);
-    t.cells.resize(at((t.end - t.begin) / t.cell) + 2);
+    const auto each = static_cast<std::uint64_t>((t.end - t.begin) / static_cast<std::int64_t>(count));
+    t.cell_shift = std::max(0, static_cast<int>(std::bit_width(each)) - 1);
+    t.cells.resize(at((t.end - t.begin) >> t.cell_shift) + 2);
     std::uint32_t r = 0;
     for (std::size_t c = 0; c < t.cells.size(); ++c) {
-        const std::int64_t edge = t.begin + static_cast<std::int64_t>(c) * t.cell;
+        const std::int64_t edge = t.begin + (static_cast<std::int64_t>(c) << t.cell_shift);
         while (r < count && t.samples[r * width] < edge) ++r;
         t.cells[c] = r;
     }
 }
 
-// Waits in between end a stretch only where they are longer than a twentieth of it.
+bool backward(SliceKind k) { return k == SliceKind::backward_input || k == SliceKind::backward_weight || k == SliceKind::recompute; }
+
+// A pass may wait for a collective in its middle; what waits for another stage, or for memory, ends it.
 void stretch(const TrackStore& store, Track& t) {
+    bool ended = true;
     for (std::int32_t i = 0; i < slice_count(t); ++i) {
         const Span& s = slice(store, t, i);
         const SliceKind k = kind(store, t, i);
-        if (s.microbatch < 0 || is_waiting(k)) continue;
-        if (!t.stretches.empty()) {
+        if (k == SliceKind::bubble || s.cause == WaitCause::receive || s.cause == WaitCause::memory) ended = true;
+        if (is_waiting(k)) continue;
+        if (!ended && t.stretches.back().microbatch == s.microbatch) {
             Stretch& last = t.stretches.back();
-            const std::int64_t gap = s.begin.ps - last.end;
-            if (last.microbatch == s.microbatch && last.kind == k && gap * 20 <= last.end - last.begin) {
+            if (last.kind == k || (backward(last.kind) && backward(k))) {
+                if (last.kind != k) last.kind = SliceKind::backward_input;
                 last.end = s.end.ps;
                 continue;
             }
         }
-        t.stretches.push_back({s.begin.ps, s.end.ps, s.microbatch, k});
+        ended = s.microbatch < 0;
+        if (!ended) t.stretches.push_back({s.begin.ps, s.end.ps, s.microbatch, k});
     }
     t.stretches.shrink_to_fit();
 }
@@ -114,22 +119,14 @@ TrackStore tracks_of(const Trace& trace) {
             split_overlaps(spans, std::move(t), store.tracks);
         }
     }
-    QtConcurrent::blockingMap(store.tracks, [&](Track& t) {
+    parallel_for(store.tracks.size(), [&](std::size_t i) {
+        Track& t = store.tracks[i];
         number_kinds(store, t);
         sample(store, t);
         stretch(store, t);
     });
     return store;
 }
-
-std::int32_t slice_count(const Track& t) { return t.order.empty() ? t.count : static_cast<std::int32_t>(t.order.size()); }
-std::int32_t span_index(const Track& t, std::int32_t i) { return t.order.empty() ? t.first + i : t.order[at(i)]; }
-
-const Span& slice(const TrackStore& store, const Track& t, std::int32_t i) {
-    return store.trace->lanes[at(t.lane)].spans[at(span_index(t, i))];
-}
-
-SliceKind kind(const TrackStore& store, const Track& t, std::int32_t i) { return kind_of(slice(store, t, i), store.op_kinds); }
 
 std::int64_t bytes_held(const TrackStore& store) {
     std::size_t n = store.op_kinds.size() + sizeof(Track) * store.tracks.size();

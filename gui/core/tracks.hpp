@@ -16,7 +16,7 @@ namespace orrery {
 struct Stretch {
     std::int64_t begin = 0, end = 0;
     std::int32_t microbatch = -1;
-    SliceKind kind = SliceKind::other;
+    SliceKind kind = SliceKind::other;      // of a backward pass in one go: backward_input, whatever else it holds
 };
 
 struct Track {
@@ -29,11 +29,11 @@ struct Track {
     std::array<std::int8_t, slice_kind_count> slot{};   // index in kinds; -1: does not occur
     std::int64_t begin = 0, end = 0;        // of all its slices
 
-    // One sample every sample_step slices: its begin, then the time busy before it, by kinds. cells: for equal cells of time from
+    // One sample every sample_step slices: its begin, then the time busy before it, by kinds. cells: for cells of 2^cell_shift ps from
     // `begin`, how many samples begin before the cell does, so that a time's sample is found without a search.
     std::vector<std::int64_t> samples;
     std::vector<std::uint32_t> cells;
-    std::int64_t cell = 1;
+    int cell_shift = 0;
 
     std::vector<Stretch> stretches;         // in order of time
 };
@@ -47,10 +47,15 @@ struct TrackStore {
 
 TrackStore tracks_of(const Trace& trace);   // on all cores
 
-std::int32_t slice_count(const Track& track);
-std::int32_t span_index(const Track& track, std::int32_t slice);            // in Lane::spans
-const Span& slice(const TrackStore& store, const Track& track, std::int32_t index);
-SliceKind kind(const TrackStore& store, const Track& track, std::int32_t index);
+inline std::int32_t slice_count(const Track& t) { return t.order.empty() ? t.count : static_cast<std::int32_t>(t.order.size()); }
+// In Lane::spans.
+inline std::int32_t span_index(const Track& t, std::int32_t slice) {
+    return t.order.empty() ? t.first + slice : t.order[static_cast<std::size_t>(slice)];
+}
+inline const Span& slice(const TrackStore& store, const Track& t, std::int32_t index) {
+    return store.trace->lanes[static_cast<std::size_t>(t.lane)].spans[static_cast<std::size_t>(span_index(t, index))];
+}
+inline SliceKind kind(const TrackStore& store, const Track& t, std::int32_t index) { return kind_of(slice(store, t, index), store.op_kinds); }
 // The last slice that begins at or before t; -1: none does.
 std::int32_t last_begun(const TrackStore& store, const Track& track, std::int64_t t);
 // The slice that runs at t; -1: none.
@@ -70,6 +75,20 @@ struct Columns {
         const std::int64_t whole = (end - begin) / count, rest = (end - begin) % count;
         return begin + whole * i + rest * i / count;
     }
+};
+// Edge after edge without a division: *edge is columns.edge(0), then (1) and so on.
+class Edges {
+  public:
+    explicit Edges(const Columns& c) : at_(c.begin), whole_((c.end - c.begin) / c.count), rest_((c.end - c.begin) % c.count), count_(c.count) {}
+    std::int64_t operator*() const { return at_; }
+    std::int64_t least() const { return whole_; }   // a column's length: this, or one more
+    void next() {
+        at_ += whole_;
+        if ((carry_ += rest_) >= count_) carry_ -= count_, ++at_;
+    }
+
+  private:
+    std::int64_t at_, whole_, rest_, count_, carry_ = 0;
 };
 // The time busy in each column, exact: out[column * kinds.size() + slot]. `out` is overwritten.
 void busy_in_columns(const TrackStore& store, const Track& track, const Columns& columns, std::vector<std::int64_t>& out);

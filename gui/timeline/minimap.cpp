@@ -10,6 +10,8 @@
 
 namespace orrery {
 
+namespace { constexpr std::size_t most_tracks = 256; }   // of more, every so many
+
 Minimap::Minimap(QWidget* parent) : QWidget(parent) {
     setFixedHeight(34);
     setMouseTracking(true);
@@ -49,7 +51,11 @@ void Minimap::paintEvent(QPaintEvent*) {
         picture_.fill(base);
         std::vector<std::int32_t> tracks;
         for (std::size_t t = 0; t < data_->tracks->tracks.size(); ++t)
-            if (data_->tracks->tracks[t].queue == 0 && tracks.size() < 64) tracks.push_back(static_cast<std::int32_t>(t));
+            if (data_->tracks->tracks[t].queue == 0) tracks.push_back(static_cast<std::int32_t>(t));
+        if (const std::size_t every = tracks.size() / most_tracks + 1; every > 1) {
+            std::size_t n = 0;
+            std::erase_if(tracks, [&](std::int32_t) { return n++ % every != 0; });
+        }
         const Columns columns{whole_.begin, whole_.end, size.width()};
         if (!tracks.empty())
             paint(picture_, {0, 0, size.height()}, column_times(*data_->tracks, tracks, columns), columns,

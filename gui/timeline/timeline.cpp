@@ -6,6 +6,7 @@
 
 #include <QDateTime>
 #include <QScrollBar>
+#include <QTimer>
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +25,10 @@ Timeline::Timeline(QWidget* parent) : QAbstractScrollArea(parent), frame_(std::m
     setFrameShape(QFrame::NoFrame);
     setAccessibleName(tr("Timeline"));
     setAccessibleDescription(tr("Ranks and queues over time. W and S zoom, A and D pan, the arrow keys choose a row, comma and full stop a slice."));
+    refine_ = new QTimer(this);
+    refine_->setSingleShot(true);
+    refine_->setInterval(120);
+    connect(refine_, &QTimer::timeout, viewport(), qOverload<>(&QWidget::update));
     updateGeometryOfRows();
 }
 
@@ -33,6 +38,7 @@ std::vector<Timeline::Key> Timeline::keys() {
     return {{"W / S", tr("zoom in, zoom out")}, {"A / D", tr("earlier, later")}, {tr("Ctrl+wheel"), tr("zoom at the pointer")},
             {"Home", tr("the whole step")}, {"F", tr("fit the selection")}, {"Backspace", tr("the view before")},
             {"Shift+Backspace", tr("the view after")}, {tr("Up / Down"), tr("choose a row")}, {tr("Left / Right, Enter"), tr("fold, unfold the row")},
+            {tr("Shift+Left / Shift+Right"), tr("fold, unfold the queues of all ranks")},
             {"Alt+Up / Alt+Down", tr("move the row")}, {"P", tr("pin the row")}, {", / .", tr("previous, next slice")},
             {"[ / ]", tr("along the arrows, back and on")}, {"H", tr("highlight the selection's microbatch")}, {"C", tr("critical path")},
             {"/", tr("search")}, {"M", tr("marker at the cursor")}, {"Shift+M", tr("remove the marker nearby")}, {"Esc", tr("clear")}};
@@ -62,10 +68,16 @@ void Timeline::setHint(const QString& hint) {
 
 TimeRange Timeline::whole() const {
     if (!store()) return {};
+    if (limits_) return *limits_;
     const Trace& t = *store()->trace;
     std::int64_t begin = t.begin.ps, end = t.end.ps;
     for (const Track& track : store()->tracks) begin = std::min(begin, track.begin), end = std::max(end, track.end);
     return {begin, std::max(end, begin + 1)};
+}
+
+void Timeline::setLimits(std::optional<TimeRange> limits) {
+    limits_ = limits;
+    if (store()) setRange(range_);
 }
 
 void Timeline::setRange(TimeRange r) {
@@ -234,6 +246,16 @@ void Timeline::toggleRow(int row) {
     setRowOptions(std::move(options));
 }
 
+void Timeline::foldLanes(bool folded) {
+    if (!store()) return;
+    RowOptions options = options_;
+    options.folded.clear();
+    if (folded)
+        for (const Row& r : rows_of(*store(), data_->plan ? &*data_->plan : nullptr, options))
+            if (r.kind == RowKind::lane) options.folded.insert(r.key);
+    setRowOptions(std::move(options));
+}
+
 void Timeline::togglePin(int row) {
     if (row < 0 || row >= static_cast<int>(rows_.size())) return;
     RowOptions options = options_;
@@ -269,6 +291,13 @@ void Timeline::setCursorTime(std::int64_t ps) {
     updateColumn(cursor_);
     cursor_ = ps;
     updateColumn(cursor_);
+}
+
+void Timeline::showArea(TimeRange r) {
+    area_ = r;
+    areaTop_ = 0;
+    areaBottom_ = static_cast<int>(rows_.size()) - 1;
+    viewport()->update();
 }
 
 void Timeline::clearArea() {

@@ -12,6 +12,8 @@
 #include <optional>
 #include <vector>
 
+class QTimer;
+
 namespace orrery {
 
 struct Marker { std::int64_t at = 0; QString note; };
@@ -33,7 +35,8 @@ class Timeline : public QAbstractScrollArea {
 
     void setRange(TimeRange range);                       // kept inside the trace, and not narrower than a pixel a picosecond
     TimeRange range() const { return range_; }
-    TimeRange whole() const;
+    TimeRange whole() const;                              // of the trace, or the limits
+    void setLimits(std::optional<TimeRange> limits);      // how far one can go, where that is not the trace
     void setRowOptions(RowOptions options);
     const RowOptions& rowOptions() const { return options_; }
     const std::vector<Row>& rows() const { return rows_; }
@@ -52,6 +55,7 @@ class Timeline : public QAbstractScrollArea {
     void setMarkers(std::vector<Marker> markers);
     std::optional<TimeRange> area() const { return area_; }
     std::vector<std::int32_t> areaTracks() const;
+    void showArea(TimeRange area);                        // over all rows; says nothing
     void clearArea();
 
     // What keys do.
@@ -63,6 +67,7 @@ class Timeline : public QAbstractScrollArea {
     void step(int delta);                                 // to the next or previous slice of the row
     void follow(bool outgoing);                           // along the selection's arrows
     void toggleRow(int row);
+    void foldLanes(bool folded);                          // the queues of all ranks
     void togglePin(int row);
     void moveRow(int delta);
 
@@ -132,6 +137,7 @@ class Timeline : public QAbstractScrollArea {
     std::vector<Row> rows_;
     std::vector<std::int32_t> rowOfTrack_;
     TimeRange range_;
+    std::optional<TimeRange> limits_;
     std::vector<TimeRange> past_, future_;
     qint64 lastMove_ = 0;                                 // quick moves are remembered as one
     int gutter_ = 180, ruler_ = 24, rowHeight_ = 16, currentRow_ = 0;
@@ -147,6 +153,7 @@ class Timeline : public QAbstractScrollArea {
     QPoint pressed_;
     TimeRange pressedRange_;
     std::unique_ptr<Frame> frame_;
+    QTimer* refine_ = nullptr;                            // after quick moves at a coarser resolution, the full one
 };
 
 } // namespace orrery

@@ -77,10 +77,12 @@ bool Timeline::rowKey(QKeyEvent* e) {
     case Qt::Key_PageUp: setCurrentRow(currentRow_ - page); break;
     case Qt::Key_PageDown: setCurrentRow(currentRow_ + page); break;
     case Qt::Key_Left:
-        if (!rows_.empty() && rows_[at(currentRow_)].expanded) toggleRow(currentRow_);
+        if (e->modifiers() & Qt::ShiftModifier) foldLanes(true);
+        else if (!rows_.empty() && rows_[at(currentRow_)].expanded) toggleRow(currentRow_);
         break;
     case Qt::Key_Right:
-        if (!rows_.empty() && !rows_[at(currentRow_)].expanded) toggleRow(currentRow_);
+        if (e->modifiers() & Qt::ShiftModifier) foldLanes(false);
+        else if (!rows_.empty() && !rows_[at(currentRow_)].expanded) toggleRow(currentRow_);
         break;
     case Qt::Key_Return:
     case Qt::Key_Enter:

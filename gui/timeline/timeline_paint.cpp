@@ -8,6 +8,7 @@
 #include <QPainterPath>
 #include <QPaintEvent>
 #include <QScrollBar>
+#include <QTimer>
 
 #include <algorithm>
 #include <cmath>
@@ -20,6 +21,7 @@ namespace {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 constexpr std::size_t most_arrows = 1000;
+constexpr double frame_budget_ms = 16;
 
 // 1, 2 or 5 times a power of ten: what lies between two marks of a ruler so that they are at least `least` apart.
 std::int64_t tick(double least) {
@@ -96,9 +98,14 @@ void Timeline::showFrame(QPainter& p) {
     Frame& f = *frame_;
     const QSize size(plotWidth(), std::max(1, viewport()->height() - ruler_));
     const int scroll = verticalScrollBar()->value();
-    const double ratio = devicePixelRatioF();
+    // On a fine screen a picture may take longer than a frame: while it moves, one device pixel a logical one will do.
+    const bool moving = f.valid && f.range != range_ && f.cost_ms > frame_budget_ms && devicePixelRatioF() > 1;
+    if (moving) refine_->start();
+    const double ratio = moving || refine_->isActive() ? 1 : devicePixelRatioF();
     const bool same = f.valid && f.range == range_ && f.size == size && f.scroll == scroll && f.microbatch == microbatch_ && f.ratio == ratio;
     if (!same) {
+        QElapsedTimer clock;
+        clock.start();
         FrameRequest r;
         r.range = range_;
         r.width = size.width();
@@ -117,7 +124,7 @@ void Timeline::showFrame(QPainter& p) {
             if (rect.bottom() < visible_from || rect.top() > viewport()->height()) continue;
             r.rows.push_back({i, rect.top() - ruler_});
         }
-        f = Frame{render_rows(*store(), rows_, r), true, range_, size, scroll, microbatch_, ratio};
+        f = Frame{render_rows(*store(), rows_, r), true, range_, size, scroll, microbatch_, ratio, f.cost_ms};
         if (pinned > 0) {   // rows that scrolled under the pinned ones
             FrameRequest top = r;
             top.height = pinned * rowHeight_;
@@ -125,6 +132,7 @@ void Timeline::showFrame(QPainter& p) {
             QPainter over(&f.image);
             over.drawImage(QPoint(0, 0), render_rows(*store(), rows_, top));
         }
+        if (ratio == devicePixelRatioF()) f.cost_ms = static_cast<double>(clock.nsecsElapsed()) * 1e-6;
     }
     p.drawImage(QPoint(gutter_, ruler_), f.image);
 }
@@ -266,8 +274,12 @@ void Timeline::paintArea(QPainter& p) {
     veil.setAlpha(50);
     p.setBrush(veil);
     p.drawRect(QRectF(left, top, right - left, bottom - top));
-    p.setPen(palette().color(QPalette::Text));
-    p.drawText(QRectF(left, 0, std::max(80.0, right - left), ruler_), Qt::AlignCenter, duration_text(area_->length()));
+    const QString text = duration_text(area_->length());
+    const double wide = p.fontMetrics().horizontalAdvance(text) + 10;
+    const QRectF plate((left + right - wide) / 2, 1, wide, ruler_ - 3);
+    p.fillRect(plate, palette().color(QPalette::Highlight));
+    p.setPen(palette().color(QPalette::HighlightedText));
+    p.drawText(plate, Qt::AlignCenter, text);
 }
 
 void Timeline::paintCursor(QPainter& p) {

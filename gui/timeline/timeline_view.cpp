@@ -23,6 +23,9 @@ namespace orrery {
 
 namespace {
 
+// More tracks than this and a run opens with the ranks' queues folded away: all stages at a glance.
+constexpr std::size_t most_unfolded = 48;
+
 QTableView* table(QAbstractItemModel* model, const QString& name) {
     auto* view = new QTableView;
     view->setModel(model);
@@ -223,8 +226,12 @@ void TimelineView::showRun() {
     if (id != shown_) markers_->setMarkers(markersOf_[id]);
     shown_ = id;
     if (run && run->data->tracks && run->data.get() != timeline_->data()) {
+        const bool another = timeline_->run() != id, all = timeline_->store() && timeline_->range() == timeline_->whole();
         timeline_->setRun(id, run->data);
-        if (state_.timeRange().length() > 0) timeline_->setRange(state_.timeRange());
+        if (another) timeline_->foldLanes(timeline_->store()->tracks.size() > most_unfolded);
+        if (all) timeline_->setRange(timeline_->whole());       // who saw all of one run wants to see all of the next
+        else if (state_.timeRange().length() > 0) timeline_->setRange(state_.timeRange());
+        state_.setTimeRange(timeline_->range());
     } else if (!run || !run->data->tracks) {
         timeline_->setRun(id, run ? run->data : nullptr);
     }

@@ -36,6 +36,13 @@ class RunStoreTest : public QObject {
         QVERIFY(!store.busy());
     }
 
+    void manyAtOnceAllFinish() {
+        RunStore store;
+        for (int i = 0; i < 40; ++i) store.simulate(small, {});
+        QTRY_VERIFY_WITH_TIMEOUT(!store.busy(), 60000);
+        for (const Run& run : store.runs()) QVERIFY(run.data->tracks);
+    }
+
     void saysWhatIsWrong() {
         RunStore store;
         QSignalSpy failed(&store, &RunStore::failed);

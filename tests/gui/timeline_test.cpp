@@ -11,6 +11,8 @@
 #include <QToolButton>
 #include <QtTest/QTest>
 
+#include <array>
+
 using namespace orrery;
 
 namespace {
@@ -85,6 +87,51 @@ class TimelineTest : public QObject {
         QCOMPARE(w.line().rows().size(), std::size_t(7));
         QVERIFY(w.line().rows()[0].pinned);
         QCOMPARE(w.line().rows()[0].label, QString("rank 0 · tp"));
+    }
+
+    void queuesOfAllRanksFold() {
+        Window w;
+        w.press(Qt::Key_Left, Qt::ShiftModifier);
+        QCOMPARE(w.line().rows().size(), std::size_t(2));
+        w.press(Qt::Key_Right, Qt::ShiftModifier);
+        QCOMPARE(w.line().rows().size(), std::size_t(6));
+    }
+
+    void groupsFoldTheirRanks() {
+        Trace t = two_stages();
+        t.lanes[1].stage = 0;                   // both in one stage
+        Window w(t);
+        QCOMPARE(w.line().rows().size(), std::size_t(7));
+        QCOMPARE(w.line().rows()[0].label, QString("stage 0"));
+        QCOMPARE(w.line().rows()[0].tracks.size(), std::size_t(2));
+        w.press(Qt::Key_Left);
+        QCOMPARE(w.line().rows().size(), std::size_t(1));
+        w.state.setSelectedSlice({w.id, 1, 2});     // what is folded away is shown in its group
+        QCOMPARE(w.line().currentRow(), 0);
+        w.press(Qt::Key_Right);
+        QCOMPARE(w.line().rows().size(), std::size_t(7));
+    }
+
+    void anotherRunIsSeenWhole() {
+        Window w;
+        Trace longer = two_stages();
+        for (Lane& l : longer.lanes) l.spans.back().end.ps = 900 * us;
+        const RunId other = w.runs.add(run_of_trace(longer), "longer");
+        w.state.setCurrentRun(other);
+        QCOMPARE(w.state.timeRange(), (TimeRange{0, 900 * us}));
+        w.state.setTimeRange({10 * us, 20 * us});
+        w.state.setCurrentRun(w.id);
+        QCOMPARE(w.line().range(), (TimeRange{10 * us, 20 * us}));
+    }
+
+    void aRangeAskedForBeforehandIsKept() {
+        RunStore runs;
+        ViewState state;
+        TimelineView view(runs, state);
+        view.resize(900, 500);
+        state.setTimeRange({5 * us, 15 * us});
+        state.setCurrentRun(runs.add(run_of_trace(two_stages()), "run"));
+        QCOMPARE(view.timeline().range(), (TimeRange{5 * us, 15 * us}));
     }
 
     void ranksMove() {
@@ -162,6 +209,27 @@ class TimelineTest : public QObject {
         QCOMPARE(w.state.selectedSlice(), (SliceId{w.id, 1, 5}));
         w.press(Qt::Key_BracketLeft);
         QCOMPARE(w.state.selectedSlice(), (SliceId{w.id, 0, 5}));
+    }
+
+    void thePlanKnowsDependencies() {
+        const auto data = simulate_run(R"({"model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+            "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
+            "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
+            "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2, "schedule": "1f1b"}})",
+                                       {}, [](const QString&) { return true; });
+        QVERIFY2(data->problems.empty(), data->problems.empty() ? "" : data->problems[0].what.c_str());
+        std::array<int, 3> seen{};
+        for (const Track& t : data->tracks->tracks)
+            for (std::int32_t i = 0; i < slice_count(t); i += 5) {
+                const SpanRef me{t.lane, span_index(t, i)};
+                for (const Arrow& a : arrows_of(*data->tracks, &*data->plan, me)) {
+                    ++seen[static_cast<std::size_t>(a.kind)];
+                    QVERIFY(a.from == me || a.to == me);
+                    if (a.kind == ArrowKind::dependency)
+                        QVERIFY(span_of(*data->trace, a.from).end <= span_of(*data->trace, a.to).begin);
+                }
+            }
+        QVERIFY2(seen[0] > 0 && seen[2] > 10, qPrintable(QString("%1 transfers, %2 dependencies").arg(seen[0]).arg(seen[2])));
     }
 
     void aCollectiveKnowsItsMembers() {

@@ -1,0 +1,50 @@
+// A prediction laid over a measurement: of each rank the predicted lane above the measured one, the error of each kind of op, and the slices
+// that are furthest off, each a jump away.
+#pragma once
+
+#include "gui/core/compare.hpp"
+#include "gui/core/run.hpp"
+
+#include <QFutureWatcher>
+#include <QWidget>
+
+#include <memory>
+
+class QComboBox;
+class QLabel;
+
+namespace orrery {
+
+class ErrorsModel;
+class OffendersModel;
+class Timeline;
+
+class PredictedMeasured : public QWidget {
+    Q_OBJECT
+  public:
+    PredictedMeasured(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
+    ~PredictedMeasured() override;
+    Timeline& timeline() { return *line_; }
+    void setRuns(RunId predicted, RunId measured);
+
+  private:
+    struct Answer { std::shared_ptr<const Overlaid> overlaid; std::shared_ptr<const RunData> picture; Agreement agreement; };
+    void fillChoices();
+    void ask();
+    void showAnswer();
+    void jump(int row);
+
+    RunStore& runs_;
+    ViewState& state_;
+    QComboBox *predicted_ = nullptr, *measured_ = nullptr;
+    QLabel* words_ = nullptr;
+    Timeline* line_ = nullptr;
+    ErrorsModel* errors_ = nullptr;
+    OffendersModel* offenders_ = nullptr;
+    RunId shownPredicted_ = 0, shownMeasured_ = 0;
+    std::shared_ptr<const RunData> predictedData_, measuredData_;
+    QFutureWatcher<Answer> work_;
+    Answer answer_;
+};
+
+} // namespace orrery

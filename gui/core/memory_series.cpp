@@ -1,0 +1,103 @@
+#include "gui/core/memory_series.hpp"
+
+#include "gui/core/queries.hpp"
+
+#include <QCoreApplication>
+#include <QLocale>
+
+#include <algorithm>
+#include <array>
+
+namespace orrery {
+
+namespace {
+
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+struct Look { const char* label; QRgb light, dark; Pattern pattern; };
+// In the order of MemoryKind, the reserve behind them.
+constexpr std::size_t look_count = 7;
+const Look& look(std::size_t kind) {
+    static const std::array<Look, look_count> all = {{
+        {QT_TRANSLATE_NOOP("Memory", "parameters"), 0x0072b2, 0x3d9bd6, Pattern::solid},
+        {QT_TRANSLATE_NOOP("Memory", "gradients"), 0x56b4e9, 0x8fd0f5, Pattern::diagonal},
+        {QT_TRANSLATE_NOOP("Memory", "optimizer states"), 0xcc79a7, 0xcc79a7, Pattern::solid},
+        {QT_TRANSLATE_NOOP("Memory", "activations"), 0xe69f00, 0xe69f00, Pattern::solid},
+        {QT_TRANSLATE_NOOP("Memory", "communication"), 0x009e73, 0x14b88a, Pattern::dots},
+        {QT_TRANSLATE_NOOP("Memory", "workspace"), 0xf0e442, 0xf0e442, Pattern::solid},
+        {QT_TRANSLATE_NOOP("Memory", "reserved by the runtime"), 0x909090, 0x8a8a8a, Pattern::cross},
+    }};
+    return all[std::min(kind, look_count - 1)];
+}
+
+} // namespace
+
+QColor memory_colour(std::size_t kind, bool dark) { return QColor::fromRgb(dark ? look(kind).dark : look(kind).light); }
+Pattern memory_pattern(std::size_t kind) { return look(kind).pattern; }
+QString bytes_text(std::int64_t bytes) {
+    const double size = static_cast<double>(bytes);
+    if (bytes == 0) return "0";
+    if (size < 1e9) return QLocale().toString(size / 1e6, 'f', 1) + " MB";
+    return QLocale().toString(size / 1e9, 'f', size < 1e11 ? 2 : 1) + " GB";
+}
+
+MemorySeries memory_of(const RunData& run, std::int32_t lane) {
+    MemorySeries out;
+    if (!run.trace || lane < 0 || at(lane) >= run.trace->lanes.size()) return out;
+    const Trace& trace = *run.trace;
+    const Lane& l = trace.lanes[at(lane)];
+    if (run.report) out.capacity = run.report->memory.capacity.count;
+    out.begin = trace.begin.ps;
+    out.end = trace.end.ps;
+    for (std::size_t k = 0; k < trace.memory_kinds.size(); ++k) {
+        const bool ours = k < memory_kind_count ? trace.memory_kinds[k] == name(static_cast<MemoryKind>(k)) : trace.memory_kinds[k] == "reserved";
+        out.kinds.push_back(ours ? QCoreApplication::translate("Memory", look(k).label) : QString::fromStdString(trace.memory_kinds[k]));
+    }
+    for (const MemorySample& s : l.memory) {
+        std::int64_t sum = 0;
+        for (std::int64_t b : s.bytes) sum += b;
+        const auto index = static_cast<std::int32_t>(out.at.size());
+        out.at.push_back(s.at.ps);
+        out.bytes.insert(out.bytes.end(), s.bytes.begin(), s.bytes.end());
+        out.total.push_back(sum);
+        if (out.peak < 0 || sum > out.total[at(out.peak)]) out.peak = index;
+        if (out.runs_out < 0 && out.capacity > 0 && sum > out.capacity) out.runs_out = index;
+    }
+    if (!out.at.empty()) out.begin = std::min(out.begin, out.at.front()), out.end = std::max(out.end, out.at.back());
+    return out;
+}
+
+std::int32_t sample_at(const MemorySeries& s, std::int64_t t) {
+    return static_cast<std::int32_t>(std::upper_bound(s.at.begin(), s.at.end(), t) - s.at.begin()) - 1;
+}
+
+std::vector<std::int32_t> highest_in_columns(const MemorySeries& s, const Columns& columns) {
+    std::vector<std::int32_t> out(at(columns.count), -1);
+    std::int32_t now = sample_at(s, columns.begin);
+    Edges edge(columns);
+    for (std::int32_t& best : out) {
+        while (at(now + 1) < s.at.size() && s.at[at(now + 1)] <= *edge) ++now;      // what ends where the column begins is not in it
+        best = now;
+        edge.next();
+        while (at(now + 1) < s.at.size() && s.at[at(now + 1)] < *edge) {
+            ++now;
+            if (best < 0 || s.total[at(now)] > s.total[at(best)]) best = now;
+        }
+    }
+    return out;
+}
+
+QString running_at(const RunData& run, std::int32_t lane, std::int64_t t) {
+    if (!run.tracks) return {};
+    for (const Track& track : run.tracks->tracks) {
+        if (track.lane != lane || track.queue != 0) continue;
+        const std::int32_t i = slice_at(*run.tracks, track, t);
+        if (i < 0) continue;
+        const Span& s = slice(*run.tracks, track, i);
+        const QString what = title(*run.trace, s);
+        return s.microbatch < 0 ? what : QCoreApplication::translate("Memory", "%1 (microbatch %2)").arg(what).arg(s.microbatch);
+    }
+    return {};
+}
+
+} // namespace orrery

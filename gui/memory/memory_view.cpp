@@ -1,0 +1,146 @@
+#include "gui/memory/memory_view.hpp"
+
+#include "gui/memory/memory_chart.hpp"
+#include "gui/memory/models.hpp"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QSignalBlocker>
+#include <QSplitter>
+#include <QTableView>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+namespace orrery {
+
+namespace {
+
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+QTableView* table(QAbstractItemModel* model, const QString& name) {
+    auto* view = new QTableView;
+    view->setModel(model);
+    view->setAccessibleName(name);
+    view->setSelectionBehavior(QAbstractItemView::SelectRows);
+    view->verticalHeader()->hide();
+    view->verticalHeader()->setDefaultSectionSize(view->fontMetrics().height() + 6);
+    view->horizontalHeader()->setStretchLastSection(true);
+    view->horizontalHeader()->resizeSection(0, 190);
+    view->setAlternatingRowColors(true);
+    view->setShowGrid(false);
+    return view;
+}
+
+} // namespace
+
+MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWidget(parent), runs_(runs), state_(state) {
+    setAccessibleName(tr("Memory over time"));
+    lanes_ = new QComboBox;
+    lanes_->setAccessibleName(tr("Rank whose memory is shown"));
+    lanes_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+    auto* by = new QLabel(tr("Memory &of"));
+    by->setBuddy(lanes_);
+    words_ = new QLabel;
+    words_->setWordWrap(true);
+    toPeak_ = new QToolButton;
+    toPeak_->setText(tr("Go to the peak"));
+    auto* line = new QHBoxLayout;
+    line->addWidget(by);
+    line->addWidget(lanes_);
+    line->addWidget(toPeak_);
+    line->addWidget(words_, 1);
+    chart_ = new MemoryChart;
+    kinds_ = new MemoryKindsModel(this);
+    alive_ = new AliveModel(this);
+    auto* tables = new QSplitter(Qt::Horizontal);
+    tables->addWidget(table(kinds_, tr("Memory by kind")));
+    tables->addWidget(table(alive_, tr("What is alive at the peak")));
+    tables->setSizes({300, 500});
+    auto* parts = new QSplitter(Qt::Vertical);
+    parts->addWidget(chart_);
+    parts->addWidget(tables);
+    parts->setSizes({320, 180});
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(4, 4, 4, 4);
+    layout->addLayout(line);
+    layout->addWidget(parts, 1);
+
+    connect(lanes_, &QComboBox::currentIndexChanged, this, &MemoryView::showSeries);
+    connect(chart_, &MemoryChart::rangeAsked, &state_, &ViewState::setTimeRange);
+    connect(chart_, &MemoryChart::cursorMoved, &state_, &ViewState::setCursor);
+    connect(&state_, &ViewState::timeRangeChanged, chart_, &MemoryChart::setRange);
+    connect(&state_, &ViewState::cursorChanged, this, [this](std::int64_t t) {
+        chart_->setCursorTime(t);
+        kinds_->setCursor(t < 0 ? -1 : sample_at(chart_->series(), t));
+    });
+    connect(&state_, &ViewState::currentRunChanged, this, &MemoryView::showRun);
+    connect(&state_, &ViewState::selectedSliceChanged, this, [this](SliceId id) {
+        if (id.valid() && id.run == state_.currentRun()) showLane(id.lane);
+    });
+    connect(&runs_, &RunStore::runChanged, this, [this](RunId id) {
+        if (id == state_.currentRun()) showRun();
+    });
+    connect(&runs_, &RunStore::runRemoved, this, &MemoryView::showRun);
+    connect(toPeak_, &QToolButton::clicked, this, [this] {
+        const MemorySeries& s = chart_->series();
+        if (s.peak < 0) return;
+        const std::int64_t t = s.at[at(s.peak)], half = (s.end - s.begin) / 40 + 1;
+        state_.setTimeRange({t - half, t + half});
+    });
+    showRun();
+}
+
+void MemoryView::showLane(std::int32_t lane) {
+    if (lane >= 0 && lane < lanes_->count()) lanes_->setCurrentIndex(lane);
+}
+
+void MemoryView::showRun() {
+    const Run* run = runs_.find(state_.currentRun());
+    data_ = run ? run->data : nullptr;
+    const int before = lanes_->currentIndex();
+    {
+        const QSignalBlocker quiet(lanes_);
+        lanes_->clear();
+        if (data_ && data_->trace)
+            for (const Lane& l : data_->trace->lanes)
+                lanes_->addItem(l.ranks > 1 ? tr("stage %1, rank %2 (as %3)").arg(l.stage).arg(l.rank).arg(l.ranks)
+                                            : tr("stage %1, rank %2").arg(l.stage).arg(l.rank));
+        // The fullest stage is what one looks for first.
+        int lane = before;
+        if (before < 0 && data_ && data_->trace && data_->report && !data_->report->memory.stages.empty())
+            for (std::size_t l = 0; l < data_->trace->lanes.size() && lane < 0; ++l)
+                if (data_->trace->lanes[l].stage == fullest(data_->report->memory).stage) lane = static_cast<int>(l);
+        lanes_->setCurrentIndex(std::min(std::max(0, lane), lanes_->count() - 1));
+    }
+    chart_->setHint(!run ? tr("No run is open.") : tr("%1 says nothing of memory over time.").arg(run->name));
+    chart_->setRange(state_.timeRange());
+    showSeries();
+}
+
+void MemoryView::showSeries() {
+    const int lane = lanes_->currentIndex();
+    MemorySeries series = data_ && lane >= 0 ? memory_of(*data_, lane) : MemorySeries{};
+    kinds_->setSeries(series);
+    const StageMemory* stage = nullptr;
+    if (data_ && data_->report && lane >= 0)
+        for (const StageMemory& s : data_->report->memory.stages)
+            if (s.stage == data_->trace->lanes[at(lane)].stage) stage = &s;
+    alive_->setStage(stage);
+    QString words;
+    if (series.peak >= 0) {
+        const std::int64_t most = series.total[at(series.peak)];
+        const QString when = stage ? QString::fromStdString(stage->peak_op_name) : running_at(*data_, lane, series.at[at(series.peak)]);
+        words = tr("Peak %1 at %2.").arg(bytes_text(most), when);
+        if (series.capacity > 0 && most <= series.capacity) words += " " + tr("%1 are free then.").arg(bytes_text(series.capacity - most));
+        if (series.runs_out >= 0)
+            words += " " + tr("It would run out at %1, %2 too much in the end.")
+                               .arg(running_at(*data_, lane, series.at[at(series.runs_out)]), bytes_text(most - series.capacity));
+    }
+    words_->setText(words);
+    toPeak_->setEnabled(series.peak >= 0);
+    chart_->setSeries(std::move(series));
+}
+
+} // namespace orrery

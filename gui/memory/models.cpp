@@ -1,0 +1,81 @@
+#include "gui/memory/models.hpp"
+
+#include <QLocale>
+
+#include <algorithm>
+
+namespace orrery {
+
+namespace { constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); } }
+
+void MemoryKindsModel::setSeries(const MemorySeries& series) {
+    beginResetModel();
+    series_ = series;
+    cursor_ = -1;
+    endResetModel();
+}
+
+void MemoryKindsModel::setCursor(std::int32_t sample) {
+    if (sample == cursor_) return;
+    cursor_ = sample;
+    if (rowCount() > 0) Q_EMIT dataChanged(index(0, 1), index(rowCount() - 1, 1));
+}
+
+int MemoryKindsModel::rowCount(const QModelIndex& parent) const {
+    return parent.isValid() || series_.at.empty() ? 0 : static_cast<int>(series_.kinds.size()) + 1;
+}
+int MemoryKindsModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : 3; }
+
+std::int64_t MemoryKindsModel::bytes(std::int32_t sample, int row) const {
+    return at(row) == series_.kinds.size() ? series_.total[at(sample)] : series_.bytes[at(sample) * series_.kinds.size() + at(row)];
+}
+
+QVariant MemoryKindsModel::data(const QModelIndex& i, int role) const {
+    if (!checkIndex(i, CheckIndexOption::IndexIsValid)) return {};
+    if (role == Qt::TextAlignmentRole && i.column() > 0) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
+    if (role == Qt::DecorationRole && i.column() == 0 && at(i.row()) < series_.kinds.size()) return memory_colour(at(i.row()), false);
+    if (role != Qt::DisplayRole) return {};
+    if (i.column() == 0) return at(i.row()) == series_.kinds.size() ? tr("all") : series_.kinds[at(i.row())];
+    const std::int32_t sample = i.column() == 1 ? cursor_ : series_.peak;
+    return sample < 0 ? QString() : bytes_text(bytes(sample, i.row()));
+}
+
+QVariant MemoryKindsModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
+    return section == 0 ? tr("Kind") : section == 1 ? tr("At the cursor") : tr("At the peak");
+}
+
+void AliveModel::setStage(const StageMemory* stage) {
+    beginResetModel();
+    lines_.clear();
+    if (stage) {
+        for (const LiveBuffer& b : stage->largest) lines_.push_back({QString::fromStdString(b.name), b.bytes.count, b.count, {}});
+        for (const ReserveItem& r : stage->reserve) lines_.push_back({QString::fromStdString(r.name), r.bytes.count, 1, QString::fromStdString(r.source)});
+        std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.bytes > b.bytes; });
+    }
+    endResetModel();
+}
+
+int AliveModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(lines_.size()); }
+int AliveModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : 4; }
+
+QVariant AliveModel::data(const QModelIndex& i, int role) const {
+    if (!checkIndex(i, CheckIndexOption::IndexIsValid)) return {};
+    const Line& line = lines_[at(i.row())];
+    if (role == Qt::TextAlignmentRole && (i.column() == 1 || i.column() == 2)) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
+    if (role == Qt::ToolTipRole && i.column() == 3) return line.source;
+    if (role != Qt::DisplayRole) return {};
+    switch (i.column()) {
+    case 0: return line.name;
+    case 1: return bytes_text(line.bytes);
+    case 2: return QLocale().toString(line.count);
+    default: return line.source;
+    }
+}
+
+QVariant AliveModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
+    return section == 0 ? tr("Alive at the peak") : section == 1 ? tr("Together") : section == 2 ? tr("Count") : tr("Source of the figure");
+}
+
+} // namespace orrery

@@ -1,0 +1,142 @@
+// Is no peak lost at any zoom, and does the view say when memory is full and of what?
+#include "gui/memory/memory_chart.hpp"
+#include "gui/memory/memory_view.hpp"
+#include "gui/memory/models.hpp"
+#include "tests/gui/synthetic.hpp"
+
+#include <QAbstractItemModelTester>
+#include <QComboBox>
+#include <QLabel>
+#include <QToolButton>
+#include <QtTest/QTest>
+
+using namespace orrery;
+
+namespace {
+
+constexpr std::int64_t gb = 1'000'000'000, us = 1'000'000;
+
+// One lane whose memory rises to 90 GB for an instant, on a device of 80.
+std::shared_ptr<RunData> spiky() {
+    Trace t;
+    t.queues = {"compute"};
+    t.ops = synthetic::ops();
+    t.memory_kinds = {"parameters", "gradients", "optimizer states", "activations", "communication", "workspace", "reserved"};
+    Lane lane;
+    for (int i = 0; i < 1000; ++i) {
+        lane.spans.push_back({{i * us}, {(i + 1) * us}, i % 16 * 4, i / 100, 0, SpanKind::op, WaitCause::none, -1});
+        const std::int64_t high = i == 567 ? 60 * gb : i % 20 * gb;
+        lane.memory.push_back({{i * us}, {10 * gb, 5 * gb, 10 * gb, high, 0, 0, 5 * gb}});
+    }
+    t.lanes = {lane};
+    t.end = {1000 * us};
+    auto data = std::make_shared<RunData>();
+    data->trace = std::move(t);
+    data->tracks = std::make_shared<const TrackStore>(tracks_of(*data->trace));
+    Report report;
+    report.memory.capacity = Bytes{80 * gb};
+    StageMemory stage;
+    stage.peak_op_name = "l7.qkv.fwd (microbatch 5)";
+    stage.largest = {{"c*.l*.qkv", Bytes{40 * gb}, 32}, {"w.l*.fc1", Bytes{6 * gb}, 16}};
+    stage.reserve = {{"CUDA context", Bytes{5 * gb}, "a published table", MemoryMeasure::device}};
+    report.memory.stages = {stage};
+    data->report = report;
+    return data;
+}
+
+} // namespace
+
+class MemoryTest : public QObject {
+    Q_OBJECT
+  private Q_SLOTS:
+    void noPeakIsLost() {
+        const auto data = spiky();
+        const MemorySeries s = memory_of(*data, 0);
+        QCOMPARE(s.at.size(), std::size_t(1000));
+        QCOMPARE(s.peak, 567);
+        QCOMPARE(s.runs_out, 567);
+        for (int columns : {3, 50, 999, 4000}) {
+            const Columns c{0, 1000 * us, columns};
+            const auto highest = highest_in_columns(s, c);
+            for (int i = 0; i < columns; ++i) {
+                std::int64_t most = 0;      // by brute force: the level at the column's begin and every one that starts in it
+                for (int k = 0; k < 1000; ++k)
+                    if (s.at[static_cast<std::size_t>(k)] < c.edge(i + 1) && (k + 1 == 1000 || s.at[static_cast<std::size_t>(k) + 1] > c.edge(i)))
+                        most = std::max(most, s.total[static_cast<std::size_t>(k)]);
+                QCOMPARE(s.total[static_cast<std::size_t>(highest[static_cast<std::size_t>(i)])], most);
+            }
+        }
+    }
+
+    void theViewSaysWhereItRunsOut() {
+        RunStore runs;
+        ViewState state;
+        MemoryView view(runs, state);
+        view.resize(900, 500);
+        view.show();
+        state.setCurrentRun(runs.add(spiky(), "spiky"));
+        QString words;
+        for (const QLabel* l : view.findChildren<QLabel*>())
+            if (l->text().contains("Peak")) words = l->text();
+        QVERIFY(words.contains("90.00 GB") && words.contains("l7.qkv.fwd (microbatch 5)"));
+        QVERIFY(words.contains("run out at l7.qkv.fwd (microbatch 5), 10.00 GB too much"));
+        QVERIFY(view.chart().yOf(80 * gb) > view.chart().yOf(90 * gb));
+    }
+
+    void itMovesWithTheOtherViews() {
+        RunStore runs;
+        ViewState state;
+        MemoryView view(runs, state);
+        view.resize(900, 500);
+        view.show();
+        state.setCurrentRun(runs.add(spiky(), "spiky"));
+        state.setTimeRange({100 * us, 200 * us});
+        QCOMPARE(view.chart().range(), (TimeRange{100 * us, 200 * us}));
+        view.chart().setFocus();
+        QTest::keyClick(&view.chart(), Qt::Key_W);
+        QVERIFY(state.timeRange().length() < 70 * us);
+        QTest::mouseClick(view.findChild<QToolButton*>(), Qt::LeftButton);
+        QVERIFY(state.timeRange().begin < 567 * us && state.timeRange().end > 567 * us);
+        auto* kinds = view.findChild<MemoryKindsModel*>();
+        QCOMPARE(kinds->data(kinds->index(3, 2)).toString(), QString("60.00 GB"));
+        state.setCursor(30 * us + 5);
+        QCOMPARE(kinds->data(kinds->index(3, 1)).toString(), QString("10.00 GB"));
+        QCOMPARE(kinds->data(kinds->index(7, 1)).toString(), QString("40.00 GB"));
+        view.grab();
+    }
+
+    void modelsAreSound() {
+        MemoryKindsModel kinds;
+        AliveModel alive;
+        const QAbstractItemModelTester a(&kinds, QAbstractItemModelTester::FailureReportingMode::Fatal);
+        const QAbstractItemModelTester b(&alive, QAbstractItemModelTester::FailureReportingMode::Fatal);
+        const auto data = spiky();
+        kinds.setSeries(memory_of(*data, 0));
+        kinds.setCursor(4);
+        alive.setStage(&data->report->memory.stages[0]);
+        QCOMPARE(alive.rowCount(), 3);
+        QCOMPARE(alive.data(alive.index(0, 0)).toString(), QString("c*.l*.qkv"));
+        QCOMPARE(alive.data(alive.index(2, 3)).toString(), QString("a published table"));
+        alive.setStage(nullptr);
+        QCOMPARE(alive.rowCount(), 0);
+    }
+
+    void runsWithoutMemoryAreSaid() {
+        RunStore runs;
+        ViewState state;
+        MemoryView view(runs, state);
+        view.show();
+        view.grab();
+        state.setCurrentRun(runs.add(run_of_trace(synthetic::trace({.lanes = 2, .slices = 100})), "no memory"));
+        QCOMPARE(view.findChild<QComboBox*>()->count(), 2);
+        view.grab();
+        QTest::keyClick(&view.chart(), Qt::Key_W);
+        auto report_only = std::make_shared<RunData>();
+        report_only->report = spiky()->report;
+        state.setCurrentRun(runs.add(report_only, "of a sweep"));
+        view.grab();
+    }
+};
+
+QTEST_MAIN(MemoryTest)
+#include "memory_test.moc"
