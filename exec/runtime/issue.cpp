@@ -53,9 +53,8 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
 
 std::string place(const Plan& plan, const Issue& issue) {
     const Block& block = plan.blocks[static_cast<std::size_t>(issue.block)];
-    std::string text = fmt::format("{} of {} (action {}", issue.op->name.empty() ? kind_name(issue.op->work) : issue.op->name.c_str(), block.name, issue.action);
-    if (issue.microbatch >= 0) text += fmt::format(", microbatch {}", issue.microbatch);
-    return text + ")";
+    const std::string op = issue.op->name.empty() ? "op " + std::to_string(issue.index) : issue.op->name;
+    return fmt::format("{} of {} (action {})", op, block.name, issue.action);
 }
 
 } // namespace orrery

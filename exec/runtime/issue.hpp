@@ -31,7 +31,7 @@ struct IssueOrder {
 
 IssueOrder issue_order(const Plan& plan, const Program& program);
 
-// "l0.qkv of F0 (action 3, microbatch 1)"
+// "l0.qkv of F0 (action 3)", in the simulator's words
 std::string place(const Plan& plan, const Issue& issue);
 
 } // namespace orrery

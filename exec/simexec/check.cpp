@@ -63,7 +63,10 @@ std::optional<std::string> cluster_of(const std::string& file, int ranks) {
 
 } // namespace
 
-int run_check(const std::string& file, const Options& options, const CheckOptions& how) {
+int run_check(const std::string& file, const Options& asked, const CheckOptions& how) {
+    // What this executor is: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a microsecond).
+    Options options = asked;
+    options.overrides.insert(options.overrides.begin(), {"runtime.allocator=plan", "runtime.launch_us=0"});
     std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return bad_input;
     if (!how.calibration.empty()) {

@@ -22,17 +22,19 @@ struct Options {
 };
 
 struct RunOptions {
-    std::string executor = "serial", text, trace, checkpoint, resume;
+    std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume;
     int steps = 10, every = 0;
     bool fp64 = false;
     double patience = 60;                 // mpi: seconds without progress
 };
 
+struct CalibrateOptions { int steps = 5; double scale = 1; };
 struct CheckOptions { std::string calibration, trace; int steps = 5, worst = 10; };
 
 int run_run(const std::string& file, const Options& options, const RunOptions& how);
 int run_agree(const std::string& file, const Options& options, int steps);
 int run_check(const std::string& file, const Options& options, const CheckOptions& how);
+int run_calibrate(const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);
 
 TextStyle output_style(const Options& options);

@@ -1,4 +1,5 @@
 // `simexec doctor`: what this machine has, what is missing, and what that means.
+#include "exec/cuda/plugin.hpp"
 #include "exec/kernels/kernel.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/runtime/machine.hpp"
@@ -17,6 +18,11 @@ int run_doctor(const Options& options) {
         text += fmt::format("{:<12}{}\n", l.what, l.found ? l.file + " is here" : "not here: " + l.detail);
         json["libraries"].push_back({{"what", l.what}, {"file", l.file}, {"found", l.found}, {"detail", l.detail}});
     }
+    std::string why_not;
+    const CudaPlugin* plugin = load_cuda(why_not);
+    const int gpus = plugin ? plugin->devices(why_not) : 0;
+    text += gpus > 0 ? fmt::format("CUDA        {} GPU{}, {}\n", gpus, gpus == 1 ? "" : "s", plugin->versions()) : fmt::format("CUDA        no GPU can be used: {}\n", why_not);
+    json["cuda"] = {{"devices", gpus}, {"why_none", gpus > 0 ? "" : why_not}};
     return deliver(options.json ? json.dump(2) + "\n" : text, options) ? done : bad_input;
 }
 

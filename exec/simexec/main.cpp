@@ -1,6 +1,7 @@
 // simexec: runs plans for real. The command line; each subcommand is a file of this folder (command.hpp lists them).
 #include "exec/simexec/command.hpp"
 
+#include "exec/kernels/room.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/mpi/processes.hpp"
 
@@ -18,7 +19,8 @@ constexpr const char* examples = R"(Examples:
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
   mpirun -n 4 simexec run job.json --executor mpi                      a process a rank, on one machine or many
   simexec agree job.json                                               does this strategy train like one rank?
-  simexec check job.json                                               predicted and measured, side by side
+  simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
+  simexec check job.json --calibration local.json                      predicted and measured, side by side
   simexec doctor                                                       what this machine has
 
 Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
@@ -29,6 +31,7 @@ struct Parsed {
     Options options;
     RunOptions run;
     CheckOptions check;
+    CalibrateOptions calibrate;
     std::string file;
     int steps = 5;
 };
@@ -57,6 +60,7 @@ std::vector<std::string> all_executors() {
 void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor, "Who moves the ranks on")->check(CLI::IsMember(all_executors()));
+    run->add_option("--device", p.run.device, "Where kernels run; cuda: ranks of this process on one GPU")->check(CLI::IsMember({"cpu", "cuda"}));
     run->add_option("--patience", p.run.patience, "mpi: give up after so many seconds without progress")->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
     run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
@@ -72,6 +76,10 @@ void add_commands(CLI::App& app, Parsed& p) {
     check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
     check->add_option("--worst", p.check.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
     check->add_option("--trace", p.check.trace, "Write what was measured")->type_name("FILE");
+    CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
+    add_output(*calibrate, p.options);
+    calibrate->add_option("--steps", p.calibrate.steps, "How many to take medians of")->check(CLI::Range(1, 1000))->type_name("N");
+    calibrate->add_option("--scale", p.calibrate.scale, "Of the sizes of the models that are trained: below 1 for a quick look")->check(CLI::Range(0.1, 4.0))->type_name("X");
     add_output(*app.add_subcommand("doctor", "What this machine has, what is missing"), p.options);
 }
 
@@ -79,6 +87,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
     if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.steps);
     if (app.got_subcommand("check")) return run_check(p.file, p.options, p.check);
+    if (app.got_subcommand("calibrate")) return run_calibrate(p.options, p.calibrate);
     return run_doctor(p.options);
 }
 
@@ -97,6 +106,9 @@ int run(int argc, char** argv) {
     try {
         return dispatch(app, parsed);
     } catch (const OutOfMemory& e) {
+        complain(e.what());
+        return too_big;
+    } catch (const NoRoom& e) {
         complain(e.what());
         return too_big;
     } catch (const StandsStill& e) {

@@ -1,10 +1,13 @@
 // `simexec run SCENARIO.json`: train it here, by the plan the simulator would time.
+#include "exec/cuda/plugin.hpp"
+#include "exec/kernels/room.hpp"
 #include "exec/local/timeline.hpp"
 #include "exec/mpi/processes.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/runtime/resume.hpp"
 #include "exec/simexec/command.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/plan/lower.hpp"
 #include "sim/report/model_flops.hpp"
 
 #include <fmt/format.h>
@@ -27,7 +30,7 @@ double median(std::vector<double> v) {
     return v[v.size() / 2];
 }
 
-// Signals that ask for an end are kept until a step is over.
+// Signals that ask for an end are kept until a step is over. Made before any thread is, so that none of them takes a signal.
 class StopSignals {
   public:
     StopSignals() {
@@ -66,6 +69,7 @@ struct Training {
     const RunOptions& how;
     std::string corpus_name;
     const OrreryTransport* transport;   // null: all ranks are in this process
+    const StopSignals& signals;
 
     bool anyone(bool mine) const { return transport ? any_rank(*transport, mine, how.patience) : mine; }
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
@@ -99,7 +103,6 @@ Result Training::run(std::int64_t first) {
     Result r;
     r.first_step = first;
     Progress progress(options);
-    StopSignals signals;
     std::optional<CheckpointWriter> writer;
     std::vector<double> times;
     std::int64_t step = first, saved = first;
@@ -182,14 +185,33 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
     else save(trace, file);
 }
 
-int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport) {
-    const auto world = make_world(scenario, how.fp64 ? DType::fp64 : DType::fp32, transport ? std::vector<int>{transport->rank} : std::vector<int>{});
+Machine machine_of(const std::string& device) {
+    if (device == "cpu") return cpu_machine();
+    std::string why_not;
+    const CudaPlugin* plugin = load_cuda(why_not);
+    if (plugin && plugin->devices(why_not) == 0) plugin = nullptr;
+    std::unique_ptr<CudaDevice> first;
+    if (plugin) why_not = plugin->open(0, first).message;
+    if (!first) throw std::runtime_error("--device cuda: " + why_not + "\nsimexec doctor says what this machine has.");
+    return cuda_machine(std::move(first));
+}
+
+// Before anything is made for the ranks: a plan of thousands is refused at once.
+void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) {
+    double mean = 0;
+    const MemoryReport predicted = memory(plan, scenario);
+    for (const StageMemory& s : predicted.stages) mean += static_cast<double>(s.allocated_peak.count) / static_cast<double>(predicted.stages.size());
+    const double needed = mean * ranks_here;
+    if (needed > static_cast<double>(physical_memory()))
+        throw OutOfMemory(fmt::format("{} rank{} of this scenario need {}B of memory, and this machine has {}B: try a smaller model or fewer ranks", grouped(ranks_here), ranks_here == 1 ? "" : "s", metric(needed, 3), metric(static_cast<double>(physical_memory()), 3)));
+}
+
+int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport, const StopSignals& signals) {
+    Plan plan = lower(scenario);
+    require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
+    const auto world = make_world(scenario, std::move(plan), how.fp64 ? DType::fp64 : DType::fp32, transport ? std::vector<int>{transport->rank} : std::vector<int>{}, machine_of(how.device));
     if (transport) agree_on_plan(*world, *transport);
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
-    std::int64_t needed = 0;
-    for (const auto& rank : world->ranks)
-        if (rank) needed += world->storage[static_cast<std::size_t>(rank->stage)].planned[0] + world->storage[static_cast<std::size_t>(rank->stage)].planned[1];
-    if (needed > physical_memory()) throw OutOfMemory(fmt::format("the ranks of this process need {} bytes, and the machine has {}", grouped(needed), grouped(physical_memory())));
     std::int64_t first = 0;
     if (how.resume.empty()) {
         initialise(*world);
@@ -202,7 +224,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
         if (first >= how.steps) return complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, first)), bad_input;
     }
     const auto executor = transport ? processes_executor(*world, *transport, how.patience) : make_executor(how.executor, *world);
-    const Result r = Training{*world, *executor, corpus, options, how, how.text, transport}.run(first);
+    const Result r = Training{*world, *executor, corpus, options, how, how.text, transport, signals}.run(first);
     const MemoryReport predicted = memory(world->plan, scenario);
     if (!r.record.empty()) write_trace(*world, r, how, transport);
     if (transport) transport->finish();
@@ -226,6 +248,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
         if (static_cast<std::int64_t>(corpus.text.size()) < needed) return complain(fmt::format("{}: a text of {} bytes is shorter than a sequence of {}", how.text, corpus.text.size(), needed)), bad_input;
         if (corpus.vocabulary < 256) return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)), bad_input;
     }
+    const StopSignals signals;
     const OrreryTransport* transport = nullptr;
     if (how.executor == "mpi") {
         transport = &open_transport();
@@ -233,11 +256,11 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
             return complain(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..", scenario->world_size(), transport->size, scenario->world_size())), bad_input;
     }
     try {
-        return train(*scenario, std::move(corpus), options, how, transport);
+        return train(*scenario, std::move(corpus), options, how, transport, signals);
     } catch (const std::exception& e) {
         if (!transport) throw;
         complain(e.what());   // the others would wait for this rank
-        transport->abort_all(dynamic_cast<const LostPeer*>(&e) ? lost : dynamic_cast<const OutOfMemory*>(&e) ? too_big : bad_input);
+        transport->abort_all(dynamic_cast<const LostPeer*>(&e) ? lost : dynamic_cast<const OutOfMemory*>(&e) || dynamic_cast<const NoRoom*>(&e) ? too_big : bad_input);
         return lost;
     }
 }

@@ -191,12 +191,13 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         norm.placement = {};
         // Ranks that hold the same gradients (replicas) have the same summand: the sum is over the others.
         AxisMask axes = mask(Axis::tp) | mask(Axis::pp);
-        // Experts lie over a stage's ranks their own way: what one rank counts, another may hold along any axis.
+        // Experts lie over a stage's ranks their own way: what one rank counts, another may hold along any axis, copies' included.
         const Strategy& st = l.scenario.strategy;
-        const bool experts_apart = l.scenario.model.moe && (st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
+        const bool experts_apart = l.scenario.model.moe && (dp.sharded() || st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
         if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
+        if (experts_apart) axes |= mask(Axis::dpr);
         int summands = 1;
-        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::pp})
+        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr, Axis::pp})
             if (axes & mask(a)) {
                 norm.placement.set(a, PlacementKind::partial);
                 summands *= l.plan.mesh.extent(a);

@@ -1,0 +1,186 @@
+// Ranks in processes of their own: the same bits as in one process, and a clear end where one is lost. Skipped where there is no MPI.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+const std::string simexec = ORRERY_BINARY_DIR "/bin/simexec";
+
+bool can_run() { return fs::exists(ORRERY_BINARY_DIR "/bin/exec_mpi.so") && std::system("command -v mpirun > /dev/null 2>&1") == 0; }
+
+fs::path scratch(const std::string& name) { return fs::path(testing::TempDir()) / ("orrery_mpi_" + name + std::to_string(getpid())); }
+
+std::string scenario(int ranks) {
+    const fs::path file = scratch("scenario" + std::to_string(ranks) + ".json");
+    std::ofstream(file) << R"({"name": "tiny", "model": {"name": "tiny", "layers": 2, "hidden_size": 16, "attention_heads": 4, "vocab_size": 32, "ffn_size": 32},
+        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": )" << ranks << R"(},
+        "training": {"global_batch_size": 8, "sequence_length": 8, "precision": "fp32", "learning_rate": 0.01},
+        "strategy": {"framework": "ddp"}})";
+    return file.string();
+}
+
+// A program under way, its output in a file.
+struct Process {
+    pid_t id;
+    fs::path output;
+    std::string text() const {
+        std::ifstream in(output);
+        return {std::istreambuf_iterator<char>(in), {}};
+    }
+    // Its exit code; -1 where it had to be killed after `seconds`.
+    int wait(double seconds) const {
+        const auto began = std::chrono::steady_clock::now();
+        int status = 0;
+        while (waitpid(id, &status, WNOHANG) == 0) {
+            if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > seconds) {
+                kill(id, SIGKILL);
+                waitpid(id, &status, 0);
+                return -1;
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        }
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+};
+
+Process start(const Words& words, const std::string& name) {
+    for (const auto& [variable, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}, {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                          {"OMPI_MCA_hwloc_base_binding_policy", "none"}, {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}, {"PMIX_MCA_gds", "hash"}})
+        setenv(variable, value, 1);
+    Process p{0, scratch(name)};
+    p.id = fork();
+    if (p.id == 0) {
+        std::freopen(p.output.c_str(), "w", stdout);
+        dup2(STDOUT_FILENO, STDERR_FILENO);
+        std::vector<char*> arguments;
+        for (const std::string& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
+        arguments.push_back(nullptr);
+        execvp(arguments[0], arguments.data());
+        _exit(127);
+    }
+    return p;
+}
+
+Words over(int ranks, const Words& more) {
+    Words words{"mpirun", "-n", std::to_string(ranks), simexec, "run", scenario(ranks), "--executor", "mpi"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+}
+
+nlohmann::json run(Words words, const std::string& name) {
+    const fs::path report = scratch(name + ".json");
+    words.insert(words.end(), {"--json", "-o", report.string(), "--steps", "3"});
+    const Process p = start(words, name);
+    EXPECT_EQ(p.wait(50), 0) << p.text();
+    std::ifstream in(report);
+    return nlohmann::json::parse(in, nullptr, false);
+}
+
+// The process numbers that --verbose names, once all are there.
+std::vector<pid_t> ranks_of(const Process& p, int ranks) {
+    const std::regex line("rank ([0-9]+) is process ([0-9]+)");
+    for (int tries = 0; tries < 500; ++tries) {
+        const std::string text = p.text();
+        std::vector<pid_t> ids(static_cast<std::size_t>(ranks), 0);
+        for (std::sregex_iterator i(text.begin(), text.end(), line), end; i != end; ++i) ids[std::stoul((*i)[1])] = std::stoi((*i)[2]);
+        if (std::find(ids.begin(), ids.end(), 0) == ids.end() && text.find("step 1:") != std::string::npos) return ids;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return {};
+}
+
+class Mpi : public testing::Test {
+  protected:
+    void SetUp() override {
+        if (!can_run()) GTEST_SKIP() << "no MPI here: exec_mpi.so was not built, or there is no mpirun";
+    }
+};
+
+TEST_F(Mpi, SameBitsAsOneProcess) {
+    const std::pair<const char*, Words> cases[] = {
+        {"zero1", {"--set", "strategy.data_parallel=4", "--set", "strategy.zero_stage=1"}},
+        {"fsdp", {"--set", "strategy.data_parallel=4", "--set", "strategy.framework=fsdp"}},
+        {"tp_pp", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.pipeline_parallel=2", "--set", "strategy.schedule=1f1b"}},
+        {"cp_sp", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.context_parallel=2", "--set", "strategy.sequence_parallel=true"}},
+    };
+    for (const auto& [name, fields] : cases) {
+        Words alone{simexec, "run", scenario(4)};
+        alone.insert(alone.end(), fields.begin(), fields.end());
+        const nlohmann::json one = run(alone, std::string(name) + "_serial"), many = run(over(4, fields), name);
+        EXPECT_EQ(one["last_loss"], many["last_loss"]) << name;
+        EXPECT_LT(one["last_loss"], one["first_loss"]) << name;
+        EXPECT_EQ(one["memory"][0], many["memory"][0]) << name;
+    }
+}
+
+TEST_F(Mpi, KilledRankEndsTheJob) {
+    const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "1000000", "-v"}), "killed");
+    const auto ranks = ranks_of(p, 2);
+    ASSERT_EQ(ranks.size(), 2u) << p.text();
+    kill(ranks[1], SIGKILL);
+    const int code = p.wait(15);
+    EXPECT_NE(code, 0);
+    EXPECT_NE(code, -1) << "it did not end";
+}
+
+TEST_F(Mpi, StoppedRankIsNamed) {
+    const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "1000000", "-v", "--patience", "2"}), "stopped");
+    const auto ranks = ranks_of(p, 2);
+    ASSERT_EQ(ranks.size(), 2u) << p.text();
+    kill(ranks[1], SIGSTOP);
+    const int code = p.wait(25);
+    kill(ranks[1], SIGKILL);   // where mpirun could not
+    EXPECT_EQ(code, 6) << p.text();
+    EXPECT_TRUE(std::regex_search(p.text(), std::regex("rank 0: .* waits for rank 1"))) << p.text().substr(p.text().size() > 2000 ? p.text().size() - 2000 : 0);
+}
+
+TEST_F(Mpi, AnotherPlanIsRefused) {
+    const std::string file = scenario(2);
+    const Words words{"mpirun", "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", ":",
+                      "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", "--set", "model.ffn_size=64"};
+    const Process p = start(words, "another");
+    EXPECT_EQ(p.wait(25), 6) << p.text();
+    EXPECT_NE(p.text().find("has another plan"), std::string::npos) << p.text();
+}
+
+TEST_F(Mpi, TooFewProcesses) {
+    Words words = over(2, {"--set", "strategy.data_parallel=2"});
+    words[2] = "1";
+    const Process p = start(words, "few");
+    EXPECT_EQ(p.wait(25), 1) << p.text();
+    EXPECT_NE(p.text().find("mpirun -n 2"), std::string::npos) << p.text();
+}
+
+TEST_F(Mpi, StopsAtASignalAndGoesOn) {
+    const fs::path folder = scratch("checkpoints");
+    const Words dp{"--set", "strategy.data_parallel=2", "--checkpoint", folder.string()};
+    Words words = over(2, dp);
+    words.insert(words.end(), {"--steps", "1000000", "-v"});
+    const Process p = start(words, "signal");
+    ASSERT_EQ(ranks_of(p, 2).size(), 2u) << p.text();
+    kill(p.id, SIGTERM);
+    p.wait(20);
+    ASSERT_FALSE(fs::is_empty(folder));
+    const Process q = start({simexec, "run", scenario(1), "--resume", folder.string(), "--steps", "1000001", "--json", "-v", "--set", "training.global_batch_size=8"}, "further");
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    kill(q.id, SIGTERM);
+    EXPECT_EQ(q.wait(20), 5) << q.text();
+}
+
+} // namespace

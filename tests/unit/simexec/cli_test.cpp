@@ -1,0 +1,110 @@
+// The program as a user meets it: exit codes, reports, stopping and going on.
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string program = ORRERY_BINARY_DIR "/bin/simexec";
+const std::string small = " " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --set model.layers=1 --set model.hidden_size=16 --set training.sequence_length=16 --set training.global_batch_size=4 --set training.micro_batch_size=1";
+
+fs::path scratch(const std::string& name) { return fs::path(testing::TempDir()) / ("orrery_simexec_" + std::to_string(getpid()) + "_" + name); }
+
+struct Outcome { int code; std::string out, err; };
+
+Outcome run(const std::string& arguments) {
+    const fs::path out = scratch("out"), err = scratch("err");
+    const int status = std::system((program + " " + arguments + " > " + out.string() + " 2> " + err.string()).c_str());
+    const auto text = [](const fs::path& file) {
+        std::ifstream in(file);
+        return std::string{std::istreambuf_iterator<char>(in), {}};
+    };
+    return {WEXITSTATUS(status), text(out), text(err)};
+}
+
+nlohmann::json report(const std::string& arguments) {
+    const Outcome o = run(arguments + " --json");
+    EXPECT_EQ(o.code, 0) << o.err;
+    return nlohmann::json::parse(o.out, nullptr, false);
+}
+
+TEST(Simexec, TrainsOnText) {
+    const nlohmann::json r = report("run" + small + " --steps 12 --set training.learning_rate=0.01 --text " ORRERY_SOURCE_DIR "/LICENSE");
+    EXPECT_EQ(r["steps"], 12);
+    EXPECT_LT(r["last_loss"], r["first_loss"].get<double>() - 0.3);
+    EXPECT_EQ(r["memory"][0]["peak_bytes"], r["memory"][0]["predicted_bytes"]);
+}
+
+TEST(Simexec, AgreesUnderAnotherStrategy) {
+    const Outcome o = run("agree" + small + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --steps 2");
+    EXPECT_EQ(o.code, 0) << o.out << o.err;
+    EXPECT_NE(o.out.find("as predicted, to the byte"), std::string::npos) << o.out;
+}
+
+TEST(Simexec, SaysWhatIsWrong) {
+    const Outcome none = run("run no-such-file.json");
+    EXPECT_EQ(none.code, 1);
+    EXPECT_NE(none.err.find("no-such-file.json"), std::string::npos);
+    const Outcome precise = run("run" + small + " --set strategy.optimizer_sync=post-validation --set strategy.schedule=zb-h1");
+    EXPECT_EQ(precise.code, 1) << precise.out;
+    const fs::path brief = scratch("brief.txt");
+    std::ofstream(brief) << "too short";
+    const Outcome text = run("run" + small + " --text " + brief.string());
+    EXPECT_EQ(text.code, 1);
+    EXPECT_NE(text.err.find("shorter than a sequence"), std::string::npos) << text.err;
+}
+
+TEST(Simexec, CheckSetsMemoryEqual) {
+    const Outcome o = run("check" + small + " --steps 1 --json");
+    EXPECT_EQ(o.code, 0) << o.err;
+    const nlohmann::json c = nlohmann::json::parse(o.out, nullptr, false);
+    ASSERT_FALSE(c.is_discarded());
+    EXPECT_NE(o.out.find("peak"), std::string::npos);
+}
+
+TEST(Simexec, TraceIsComparable) {
+    const fs::path trace = scratch("step.trace");
+    EXPECT_EQ(run("run" + small + " --steps 2 -q --trace " + trace.string()).code, 0);
+    EXPECT_GT(fs::file_size(trace), 1000u);
+}
+
+// A signal ends the run behind its step, with a checkpoint; what goes on from there is what would have been.
+TEST(Simexec, StopsAndGoesOn) {
+    const fs::path folder = scratch("checkpoints");
+    fs::remove_all(folder);
+    const std::string text = " --text " ORRERY_SOURCE_DIR "/LICENSE";
+    const pid_t child = fork();
+    if (child == 0) {
+        const std::string line = "exec " + program + " run" + small + text + " -q --steps 100000 --checkpoint " + folder.string();
+        execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
+        _exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    kill(child, SIGTERM);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 5);
+    std::string newest;
+    for (const auto& entry : fs::directory_iterator(folder)) newest = std::max(newest, entry.path().filename().string());
+    ASSERT_TRUE(newest.starts_with("step-")) << newest;
+    const int step = std::stoi(newest.substr(5));
+    const std::string until = " --steps " + std::to_string(step + 3);
+    const nlohmann::json on = report("run" + small + text + until + " --resume " + folder.string()), whole = report("run" + small + text + until);
+    EXPECT_EQ(on["first_step"], step);
+    EXPECT_EQ(on["last_loss"], whole["last_loss"]);
+    const nlohmann::json other = report("run" + small + text + until + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --resume " + folder.string());
+    EXPECT_NEAR(other["last_loss"], whole["last_loss"], 1e-5);
+}
+
+} // namespace
