@@ -2,6 +2,9 @@
 
 #include "gui/app/welcome.hpp"
 #include "gui/breakdown/bars.hpp"
+#include "gui/breakdown/pareto.hpp"
+#include "gui/editor/scenario_editor.hpp"
+#include "gui/placement/placement_view.hpp"
 #include "gui/strategies/strategies_view.hpp"
 
 #include <QDockWidget>
@@ -37,24 +40,32 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
 MainWindow::~MainWindow() = default;
 
 QStringList MainWindow::viewNames() {
-    return {QStringLiteral("strategies"), QStringLiteral("breakdown"), QStringLiteral("problems")};
+    return {QStringLiteral("strategies"), QStringLiteral("scenario"), QStringLiteral("breakdown"), QStringLiteral("pareto"), QStringLiteral("placement"), QStringLiteral("problems")};
 }
 
-void MainWindow::addView(const QString& name, const QString& title, QWidget* widget) {
+void MainWindow::addView(const QString& name, const QString& title, QWidget* widget, Place place) {
     auto* dock = new QDockWidget(title, this);
     dock->setObjectName(QStringLiteral("dock.") + name);
     dock->setWidget(widget);
     widget->setObjectName(QStringLiteral("view.") + name);
-    views_.push_back({name, dock});
+    views_.push_back({name, dock, place});
 }
 
 void MainWindow::makeViews() {
     strategies_ = new StrategiesView(store_, state_);
-    addView(QStringLiteral("strategies"), tr("Strategies"), strategies_);
-    addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_));
+    editor_ = new ScenarioEditor(store_, state_, *documents_);
     auto* problems = new ProblemsView(*problems_);
-    addView(QStringLiteral("problems"), tr("Problems"), problems);
+    addView(QStringLiteral("strategies"), tr("Strategies"), strategies_, Place::top);
+    addView(QStringLiteral("scenario"), tr("Scenario"), editor_, Place::left);
+    addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_), Place::main);
+    addView(QStringLiteral("pareto"), tr("Frontier"), new ParetoView(store_, state_), Place::main);
+    addView(QStringLiteral("placement"), tr("Placement"), new PlacementView(store_, state_), Place::main);
+    addView(QStringLiteral("problems"), tr("Problems"), problems, Place::bottom);
     connect(problems, &ProblemsView::jump, this, &MainWindow::jumpTo);
+    connect(strategies_, &StrategiesView::editRequested, this, [this](RunId run) {
+        state_.setCurrentRun(run);
+        showView(QStringLiteral("scenario"));
+    });
 }
 
 QWidget* MainWindow::view(const QString& name) const {
@@ -70,19 +81,21 @@ void MainWindow::showView(const QString& name) {
     it->dock->widget()->setFocus(Qt::ShortcutFocusReason);
 }
 
-// The table on top, views of one run as tabs below it, problems at the bottom.
+// The editor on the left; right of it the table, the views of a run as tabs below it, problems at the bottom.
 void MainWindow::defaultLayout() {
-    const auto dock = [this](const char* name) {
-        return std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.name == QLatin1String(name); })->dock;
-    };
     for (const View& v : views_) {
         v.dock->setFloating(false);
-        addDockWidget(Qt::TopDockWidgetArea, v.dock);
+        addDockWidget(v.place == Place::left ? Qt::LeftDockWidgetArea : Qt::RightDockWidgetArea, v.dock);
         v.dock->show();
     }
-    splitDockWidget(dock("strategies"), dock("breakdown"), Qt::Vertical);
-    splitDockWidget(dock("breakdown"), dock("problems"), Qt::Vertical);
-    resizeDocks({dock("strategies"), dock("breakdown"), dock("problems")}, {height() * 3 / 10, height() * 6 / 10, height() / 10}, Qt::Vertical);
+    const auto first = [this](Place place) { return std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.place == place; })->dock; };
+    splitDockWidget(first(Place::top), first(Place::main), Qt::Vertical);
+    splitDockWidget(first(Place::main), first(Place::bottom), Qt::Vertical);
+    for (const View& v : views_)
+        if (v.place == Place::main && v.dock != first(Place::main)) tabifyDockWidget(first(Place::main), v.dock);
+    first(Place::main)->raise();
+    resizeDocks({first(Place::left), first(Place::top)}, {width() * 3 / 10, width() * 7 / 10}, Qt::Horizontal);
+    resizeDocks({first(Place::top), first(Place::main), first(Place::bottom)}, {height() * 26 / 100, height() * 65 / 100, height() * 9 / 100}, Qt::Vertical);
 }
 
 void MainWindow::makeStatusBar() {
@@ -170,9 +183,15 @@ void MainWindow::resizeEvent(QResizeEvent* event) {
     updateWelcome();
 }
 
-void MainWindow::jumpTo(const QString& source, const QString&) {
-    for (const Run& run : store_.runs())
-        if (run.name == source) state_.setCurrentRun(run.id);
+void MainWindow::jumpTo(const QString& source, const QString& where) {
+    for (const Run& run : store_.runs()) {
+        if (run.name != source) continue;
+        state_.setCurrentRun(run.id);
+        if (!documents_->current()) return;
+        showView(QStringLiteral("scenario"));
+        editor_->jumpTo(where.toStdString());
+        return;
+    }
 }
 
 } // namespace orrery

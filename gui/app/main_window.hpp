@@ -21,6 +21,7 @@ class QToolButton;
 
 namespace orrery {
 
+class ScenarioEditor;
 class StrategiesView;
 class WelcomePage;
 
@@ -57,9 +58,11 @@ class MainWindow : public QMainWindow {
     void resizeEvent(QResizeEvent* event) override;
 
   private:
-    struct View { QString name; QDockWidget* dock; };
+    // left: a column of its own; top: over the tabs of main; bottom: under them.
+    enum class Place { left, top, main, bottom };
+    struct View { QString name; QDockWidget* dock; Place place; };
     void makeViews();
-    void addView(const QString& name, const QString& title, QWidget* widget);
+    void addView(const QString& name, const QString& title, QWidget* widget, Place place);
     void makeActions();
     void makeFileActions();
     void makeEditActions();
@@ -89,6 +92,7 @@ class MainWindow : public QMainWindow {
     ProblemsModel* problems_;
     std::vector<View> views_;
     StrategiesView* strategies_ = nullptr;
+    ScenarioEditor* editor_ = nullptr;
     WelcomePage* welcome_ = nullptr;
     QMenu* recent_ = nullptr;
     QLabel* doing_ = nullptr;

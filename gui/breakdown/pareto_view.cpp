@@ -1,0 +1,85 @@
+// The frontier of the runs in the store: which figures are its axes, brushing linked to the table.
+#include "gui/breakdown/pareto.hpp"
+#include "gui/strategies/figures.hpp"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QVBoxLayout>
+
+namespace orrery {
+namespace {
+
+struct AxisChoice {
+    const char* title;
+    std::optional<double> (*value)(const Figures&);
+    ParetoPlot::Words words;
+};
+
+QString dollars(std::optional<double> v) { return v ? QStringLiteral("$%1").arg(*v, 0, 'g', 3) : QString{}; }
+
+// Smaller is better in each.
+const std::vector<AxisChoice>& choices() {
+    static const std::vector<AxisChoice> all = {
+        {QT_TRANSLATE_NOOP("ParetoView", "Peak memory"), [](const Figures& f) { return f.peak_bytes; }, gigabytes_words},
+        {QT_TRANSLATE_NOOP("ParetoView", "Devices"), [](const Figures& f) { return f.devices; }, count_words},
+        {QT_TRANSLATE_NOOP("ParetoView", "Cost of a step"), [](const Figures& f) { return f.cost_usd; }, dollars},
+        {QT_TRANSLATE_NOOP("ParetoView", "Step time"), [](const Figures& f) { return f.step_s; }, seconds_words},
+        {QT_TRANSLATE_NOOP("ParetoView", "Time of a token on all devices"),
+         [](const Figures& f) { return f.tokens_per_s && *f.tokens_per_s > 0 && f.devices ? std::optional<double>(*f.devices / *f.tokens_per_s) : std::nullopt; }, seconds_words},
+        {QT_TRANSLATE_NOOP("ParetoView", "Bubble"), [](const Figures& f) { return f.bubble; }, percent_words},
+    };
+    return all;
+}
+
+constexpr int step_time = 3;
+
+} // namespace
+
+ParetoView::ParetoView(RunStore& store, ViewState& state, QWidget* parent)
+    : QWidget(parent), store_(store), state_(state), x_(new QComboBox), y_(new QComboBox), plot_(new ParetoPlot) {
+    for (QComboBox* box : {x_, y_})
+        for (const AxisChoice& choice : choices()) box->addItem(tr(choice.title));
+    x_->setAccessibleName(tr("Figure to the right"));
+    y_->setAccessibleName(tr("Figure upwards"));
+    y_->setCurrentIndex(step_time);
+    auto* row = new QHBoxLayout;
+    row->addWidget(y_);
+    row->addWidget(new QLabel(tr("against")));
+    row->addWidget(x_);
+    row->addStretch();
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 2, 0, 0);
+    layout->setSpacing(2);
+    layout->addLayout(row);
+    layout->addWidget(plot_, 1);
+    setFocusProxy(plot_);
+    for (QComboBox* box : {x_, y_}) connect(box, &QComboBox::currentIndexChanged, this, &ParetoView::refresh);
+    connect(&store_, &RunStore::runChanged, this, &ParetoView::refresh);
+    connect(&store_, &RunStore::runAdded, this, &ParetoView::refresh);
+    connect(&store_, &RunStore::runRemoved, this, &ParetoView::refresh);
+    connect(&state_, &ViewState::brushedRunsChanged, this, &ParetoView::showBrush);
+    connect(&state_, &ViewState::currentRunChanged, this, &ParetoView::showBrush);
+    connect(plot_, &ParetoPlot::brushed, this, [this](const std::vector<RunId>& ids) {
+        state_.setBrushedRuns(ids);
+        if (!ids.empty()) state_.setCurrentRun(ids.back());
+    });
+    refresh();
+}
+
+void ParetoView::refresh() {
+    const AxisChoice &x = choices()[static_cast<std::size_t>(x_->currentIndex())], &y = choices()[static_cast<std::size_t>(y_->currentIndex())];
+    plot_->setAxes(tr(x.title), x.words, tr(y.title), y.words);
+    std::vector<ParetoPoint> points;
+    for (const Run& run : store_.runs()) {
+        const Figures f = figures(*run.data);
+        const auto right = x.value(f), up = y.value(f);
+        if (right && up) points.push_back({run.id, run.name, *right, *up, f.fits.value_or(true)});
+    }
+    plot_->setPoints(std::move(points));
+    showBrush();
+}
+
+void ParetoView::showBrush() { plot_->setBrushed(state_.brushedRuns(), state_.currentRun()); }
+
+} // namespace orrery

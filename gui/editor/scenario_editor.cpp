@@ -1,0 +1,205 @@
+#include "gui/editor/scenario_editor.hpp"
+
+#include "gui/editor/changes_model.hpp"
+#include "gui/editor/fields_model.hpp"
+#include "gui/editor/scenario_text.hpp"
+
+#include <QComboBox>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QLineEdit>
+#include <QListWidget>
+#include <QMenu>
+#include <QSpinBox>
+#include <QTabWidget>
+#include <QTableView>
+#include <QTreeView>
+#include <QVBoxLayout>
+
+#include <cmath>
+#include <limits>
+
+namespace orrery {
+namespace {
+
+const FieldSpec& spec_of(const QModelIndex& index) { return static_cast<const FieldsModel*>(index.model())->spec(index); }
+
+QStringList names(const FieldSpec& spec) {
+    QStringList out;
+    for (const std::string& choice : spec.choices) out << QString::fromStdString(choice);
+    return out;
+}
+
+} // namespace
+
+QWidget* FieldDelegate::createEditor(QWidget* parent, const QStyleOptionViewItem&, const QModelIndex& index) const {
+    const FieldSpec& spec = spec_of(index);
+    auto* self = const_cast<FieldDelegate*>(this);
+    const auto commit = [self](QWidget* editor) { return [self, editor] { Q_EMIT self->commitData(editor); }; };
+    if (!spec.choices.empty() || spec.type == FieldType::boolean) {
+        auto* box = new QComboBox(parent);
+        box->setEditable(spec.type != FieldType::choice && spec.type != FieldType::boolean);
+        box->addItems(spec.type == FieldType::boolean ? QStringList{QStringLiteral("true"), QStringLiteral("false")} : names(spec));
+        connect(box, &QComboBox::activated, self, commit(box));
+        return box;
+    }
+    if (spec.type == FieldType::integer) {
+        auto* box = new QSpinBox(parent);
+        const double most = std::numeric_limits<int>::max();
+        box->setRange(static_cast<int>(std::max(spec.minimum, -most)), static_cast<int>(std::min(spec.maximum, most)));
+        box->setGroupSeparatorShown(false);
+        connect(box, &QSpinBox::valueChanged, self, commit(box));
+        return box;
+    }
+    return new QLineEdit(parent);
+}
+
+void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) const {
+    const QVariant value = index.data(Qt::EditRole);
+    const QSignalBlocker quiet(editor);
+    if (auto* box = qobject_cast<QComboBox*>(editor)) {
+        const QString text = value.userType() == QMetaType::Bool ? (value.toBool() ? QStringLiteral("true") : QStringLiteral("false")) : value.toString();
+        if (box->isEditable()) box->setEditText(text);
+        else box->setCurrentText(text);
+    } else if (auto* spin = qobject_cast<QSpinBox*>(editor)) {
+        if (spin->value() != value.toInt()) spin->setValue(value.toInt());
+    } else if (auto* line = qobject_cast<QLineEdit*>(editor)) {
+        if (line->text() != value.toString()) line->setText(value.toString());
+    }
+}
+
+void FieldDelegate::setModelData(QWidget* editor, QAbstractItemModel* model, const QModelIndex& index) const {
+    if (auto* box = qobject_cast<QComboBox*>(editor)) {
+        if (spec_of(index).type == FieldType::boolean) model->setData(index, box->currentText() == QLatin1String("true"));
+        else model->setData(index, box->currentText());
+    } else if (auto* spin = qobject_cast<QSpinBox*>(editor)) {
+        const bool untouched = !index.data(FieldsModel::GivenRole).toBool() && spin->value() == std::max(spin->minimum(), index.data(Qt::EditRole).toInt());
+        if (!untouched) model->setData(index, QString::number(spin->value()));
+    } else if (auto* line = qobject_cast<QLineEdit*>(editor)) {
+        model->setData(index, line->text());
+    }
+}
+
+QSize FieldDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
+    return {QStyledItemDelegate::sizeHint(option, index).width(), option.fontMetrics.height() + 10};
+}
+
+ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& documents, QWidget* parent)
+    : QWidget(parent), store_(store), state_(state), documents_(documents), fields_(new FieldsModel(this)), changes_(new ChangesModel(this)), tabs_(new QTabWidget),
+      form_(new QTreeView), text_(new ScenarioText), verdict_(new QLabel), problems_(new QListWidget) {
+    form_->setModel(fields_);
+    form_->setItemDelegate(new FieldDelegate(form_));
+    form_->setEditTriggers(QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed);
+    connect(form_, &QTreeView::clicked, this, [this](const QModelIndex& index) {
+        if (index.flags().testFlag(Qt::ItemIsEditable)) form_->edit(index);
+    });
+    form_->setAlternatingRowColors(true);
+    form_->setContextMenuPolicy(Qt::CustomContextMenu);
+    form_->setAccessibleName(tr("Fields of the scenario"));
+    form_->header()->setStretchLastSection(true);
+    form_->setColumnWidth(FieldsModel::FieldColumn, 190);
+    form_->setColumnWidth(FieldsModel::ValueColumn, 150);
+    form_->setUniformRowHeights(true);
+    form_->installEventFilter(this);
+    for (const char* section : {"/training", "/strategy"}) form_->expand(fields_->indexOf(section));
+    auto* table = new QTableView;
+    table->setModel(changes_);
+    table->setAccessibleName(tr("What is otherwise than in the baseline"));
+    table->verticalHeader()->hide();
+    table->horizontalHeader()->setStretchLastSection(true);
+    table->setColumnWidth(0, 220);
+    table->setColumnWidth(1, 120);
+    table->setEditTriggers(QAbstractItemView::NoEditTriggers);
+    table->setSelectionBehavior(QAbstractItemView::SelectRows);
+    tabs_->addTab(form_, tr("Form"));
+    tabs_->addTab(text_, tr("Text"));
+    tabs_->addTab(table, tr("Against the baseline"));
+    tabs_->setDocumentMode(true);
+    verdict_->setWordWrap(true);
+    verdict_->setContentsMargins(6, 3, 6, 3);
+    problems_->setWordWrap(true);
+    problems_->setMaximumHeight(130);
+    problems_->setAccessibleName(tr("What is wrong with the scenario"));
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    layout->addWidget(tabs_, 1);
+    layout->addWidget(verdict_);
+    layout->addWidget(problems_);
+    setFocusProxy(tabs_);
+
+    connect(form_, &QWidget::customContextMenuRequested, this, &ScenarioEditor::formMenu);
+    connect(problems_, &QListWidget::itemClicked, this, [this](QListWidgetItem* item) { jumpTo(item->data(Qt::UserRole).toString().toStdString()); });
+    connect(problems_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) { jumpTo(item->data(Qt::UserRole).toString().toStdString()); });
+    connect(table, &QTableView::activated, this, [this](const QModelIndex& index) {
+        showTab(FormTab);
+        jumpTo(changes_->change(index.row()).pointer);
+    });
+    connect(&documents_, &Documents::currentChanged, this, &ScenarioEditor::show);
+    connect(&documents_, &Documents::problemsChanged, this, &ScenarioEditor::refresh);
+    connect(&state_, &ViewState::baselineChanged, this, &ScenarioEditor::refresh);
+    show(documents_.current());
+}
+
+void ScenarioEditor::showTab(Tab tab) { tabs_->setCurrentIndex(tab); }
+
+void ScenarioEditor::show(ScenarioDocument* document) {
+    fields_->setDocument(document);
+    text_->setDocument(document);
+    refresh();
+}
+
+void ScenarioEditor::refresh() {
+    const ScenarioDocument* document = documents_.current();
+    ScenarioDocument* base = state_.baseline() != documents_.currentRun() ? documents_.of(state_.baseline()) : nullptr;
+    changes_->setTexts(document && base ? base->text() : std::string{}, document ? document->text() : std::string{});
+    tabs_->setTabText(ChangesTab, changes_->rowCount() > 0 ? tr("Against the baseline (%1)").arg(changes_->rowCount()) : tr("Against the baseline"));
+    problems_->clear();
+    if (document)
+        for (const Problem& p : document->parsed().problems) {
+            auto* item = new QListWidgetItem(QString::fromStdString(p.where.empty() ? p.what : p.where + ": " + p.what), problems_);
+            item->setData(Qt::UserRole, QString::fromStdString(p.where));
+        }
+    problems_->setVisible(problems_->count() > 0);
+    if (!document) verdict_->setText(tr("The current run has no scenario: it is a trace alone"));
+    else if (problems_->count() > 0) verdict_->setText(tr("\u26a0 %n problem(s): the figures shown are of the text before", "", problems_->count()));
+    else if (!document->parsed().scenario->notes.empty()) verdict_->setText(tr("Note: %1").arg(QString::fromStdString(document->parsed().scenario->notes.front())));
+    else verdict_->setText(tr("\u2713 correct: %1 devices").arg(document->parsed().scenario->world_size()));
+}
+
+void ScenarioEditor::jumpTo(const std::string& pointer) {
+    const QModelIndex field = fields_->indexOf(pointer, FieldsModel::ValueColumn);
+    if (tabs_->currentIndex() == TextTab || !field.isValid()) {
+        showTab(TextTab);
+        text_->jumpTo(pointer);
+        return;
+    }
+    showTab(FormTab);
+    for (QModelIndex up = field.parent(); up.isValid(); up = up.parent()) form_->expand(up);
+    form_->setFocus();
+    form_->setCurrentIndex(field);
+    form_->scrollTo(field);
+}
+
+bool ScenarioEditor::eventFilter(QObject* watched, QEvent* event) {
+    if (event->type() == QEvent::KeyPress && static_cast<QKeyEvent*>(event)->key() == Qt::Key_Delete && form_->currentIndex().isValid())
+        return fields_->reset(form_->currentIndex());
+    return QWidget::eventFilter(watched, event);
+}
+
+void ScenarioEditor::formMenu(const QPoint& at) {
+    const QModelIndex index = form_->indexAt(at);
+    if (!index.isValid()) return;
+    auto* menu = new QMenu(this);
+    menu->setAttribute(Qt::WA_DeleteOnClose);
+    QAction* leave_out = menu->addAction(tr("Leave out: the default holds (Delete)"), this, [this, index = QPersistentModelIndex(index)] { fields_->reset(index); });
+    leave_out->setEnabled(index.data(FieldsModel::GivenRole).toBool());
+    menu->addAction(tr("Show in the text"), this, [this, pointer = fields_->spec(index).pointer] {
+        showTab(TextTab);
+        text_->jumpTo(pointer);
+    });
+    menu->popup(form_->viewport()->mapToGlobal(at));
+}
+
+} // namespace orrery

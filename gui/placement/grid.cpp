@@ -1,0 +1,135 @@
+#include "gui/placement/grid.hpp"
+
+#include <QCoreApplication>
+#include <QLocale>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
+
+QString tr(const char* text) { return QCoreApplication::translate("Placement", text); }
+
+constexpr double gap = 0.35, title_height = 0.45;
+
+// How many boxes stand side by side so that the whole has about the aspect asked for.
+int boxes_across(std::size_t boxes, double width, double height, double aspect) {
+    const double ideal = std::sqrt(static_cast<double>(boxes) * height * aspect / width);
+    return std::clamp(static_cast<int>(std::lround(ideal)), 1, static_cast<int>(std::max<std::size_t>(1, boxes)));
+}
+
+// Groups of equal size, wrapped; place(device) is a cell's column and row in its group.
+struct Boxes {
+    int columns = 1, rows = 1;
+    std::vector<GridGroup> groups;
+};
+
+Grid laid_out(const Placements& p, Boxes boxes, const std::vector<int>& group_of, const std::vector<QPointF>& place, double aspect) {
+    Grid g;
+    const double width = boxes.columns + gap, height = boxes.rows + gap + title_height;
+    const int across = boxes_across(boxes.groups.size(), width, height, aspect);
+    for (std::size_t i = 0; i < boxes.groups.size(); ++i) {
+        const double x = static_cast<double>(static_cast<int>(i) % across) * width, y = static_cast<double>(static_cast<int>(i) / across) * height;
+        boxes.groups[i].box = QRectF(x + gap / 2, y + gap / 2, boxes.columns, boxes.rows + title_height);
+    }
+    for (std::size_t r = 0; r < p.devices.size(); ++r) {
+        GridGroup& group = boxes.groups[static_cast<std::size_t>(group_of[r])];
+        group.ranks.push_back(static_cast<std::int32_t>(r));
+        g.cells.push_back(QRectF(group.box.left() + place[r].x(), group.box.top() + title_height + place[r].y(), 1, 1));
+    }
+    const auto down = (static_cast<int>(boxes.groups.size()) + across - 1) / across;
+    g.size = QSizeF(std::min<int>(across, static_cast<int>(boxes.groups.size())) * width, down * height);
+    g.groups = std::move(boxes.groups);
+    return g;
+}
+
+Grid by_nodes(const Placements& p, double aspect) {
+    Boxes boxes;
+    const int per_node = p.devices_per_node;
+    boxes.columns = per_node <= 4 ? per_node : per_node <= 16 ? (per_node + 1) / 2 : static_cast<int>(std::ceil(std::sqrt(per_node * 2.0)));
+    boxes.columns = std::min<int>(boxes.columns, std::max<int>(1, static_cast<int>(p.devices.size())));
+    boxes.rows = (std::min<int>(per_node, static_cast<int>(p.devices.size())) + boxes.columns - 1) / boxes.columns;
+    std::vector<int> group_of;
+    std::vector<QPointF> place;
+    for (const DevicePlace& d : p.devices) {
+        while (static_cast<int>(boxes.groups.size()) <= d.node) boxes.groups.push_back({tr("node %1").arg(boxes.groups.size()), {}, {}});
+        group_of.push_back(d.node);
+        place.emplace_back(d.slot % boxes.columns, d.slot / boxes.columns);
+    }
+    return laid_out(p, std::move(boxes), group_of, place, aspect);
+}
+
+// A box a replica of the model: stages down, tensor and context shards across.
+Grid by_axes(const Placements& p, double aspect) {
+    Boxes boxes;
+    const int tensor = p.mesh.extent(Axis::tp) * p.mesh.extent(Axis::ep);
+    boxes.columns = tensor * p.mesh.extent(Axis::cp);
+    boxes.rows = p.mesh.extent(Axis::pp);
+    for (int d = 0; d < p.data_ranks(); ++d) boxes.groups.push_back({tr("data %1").arg(d), {}, {}});
+    std::vector<int> group_of;
+    std::vector<QPointF> place;
+    for (const DevicePlace& d : p.devices) {
+        group_of.push_back(p.data_rank(d));
+        place.emplace_back(d.at[at(Axis::cp)] * tensor + d.at[at(Axis::ep)] * p.mesh.extent(Axis::tp) + d.at[at(Axis::tp)], d.at[at(Axis::pp)]);
+    }
+    return laid_out(p, std::move(boxes), group_of, place, aspect);
+}
+
+QString gigabytes(Bytes bytes) { return QLocale().toString(bytes.gigabytes(), 'f', 2) + QStringLiteral(" GB"); }
+
+QString holding_line(const QString& what, const Holding& holding, const Mesh& mesh) {
+    return QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td align='right'>%2&nbsp;&nbsp;</td><td>%3</td></tr>").arg(what, gigabytes(holding.bytes), QString::fromStdString(split_text(holding, mesh)));
+}
+
+} // namespace
+
+Grid grid(const Placements& placements, Arrangement arrangement, double aspect) {
+    if (placements.devices.empty()) return {};
+    return arrangement == Arrangement::nodes ? by_nodes(placements, aspect) : by_axes(placements, aspect);
+}
+
+Shade shade(const Placements& p, const DevicePlace& d, ShadeBy by) {
+    switch (by) {
+    case ShadeBy::stage: return {p.stage(d), p.mesh.extent(Axis::pp)};
+    case ShadeBy::tensor: return {d.at[at(Axis::tp)], p.mesh.extent(Axis::tp)};
+    case ShadeBy::context: return {d.at[at(Axis::cp)], p.mesh.extent(Axis::cp)};
+    case ShadeBy::data: return {p.data_rank(d), p.data_ranks()};
+    case ShadeBy::experts: return {d.expert_group, std::max(1, p.expert_mesh.extent(Axis::ep))};
+    }
+    return {};
+}
+
+std::vector<QString> cell_lines(const Placements& p, const DevicePlace& d) {
+    std::vector<QString> lines{tr("rank %1").arg(d.rank)};
+    QString layers = QString::fromStdString(layers_text(p.stages[static_cast<std::size_t>(p.stage(d))]));
+    lines.push_back(layers.replace(tr("layers "), QStringLiteral("L ")).replace(tr("layer "), QStringLiteral("L ")));
+    if (p.mesh.extent(Axis::tp) > 1) lines.push_back(tr("tensor %1/%2").arg(d.at[at(Axis::tp)] + 1).arg(p.mesh.extent(Axis::tp)));
+    if (p.mesh.extent(Axis::cp) > 1) lines.push_back(tr("context %1/%2").arg(d.at[at(Axis::cp)] + 1).arg(p.mesh.extent(Axis::cp)));
+    if (p.data_ranks() > 1) lines.push_back(tr("data %1/%2").arg(p.data_rank(d) + 1).arg(p.data_ranks()));
+    if (p.experts > 0 && p.experts_each() > 0) {
+        const int first = p.first_expert(d), last = first + p.experts_each() - 1;
+        lines.push_back(first == last ? tr("expert %1").arg(first) : tr("experts %1-%2").arg(first).arg(last));
+    }
+    return lines;
+}
+
+QString device_text(const Placements& p, const DevicePlace& d) {
+    const StageHoldings& stage = p.stages[static_cast<std::size_t>(p.stage(d))];
+    QString text = tr("<b>rank %1</b>: node %2, device %3<br>stage %4 of %5, %6").arg(d.rank).arg(d.node).arg(d.slot).arg(p.stage(d) + 1).arg(p.mesh.extent(Axis::pp)).arg(QString::fromStdString(layers_text(stage)));
+    for (const ChunkLayers& c : stage.chunks) {
+        if (c.embedding) text += tr(", embedding");
+        if (c.loss) text += tr(", loss");
+    }
+    text += QStringLiteral("<table>") + holding_line(tr("weights"), stage.parameters, p.mesh);
+    if (stage.expert_parameters.bytes.count > 0) text += holding_line(tr("experts' weights"), stage.expert_parameters, p.expert_mesh);
+    text += holding_line(tr("gradients"), stage.gradients, p.mesh) + holding_line(tr("optimizer states"), stage.optimizer, p.mesh) + QStringLiteral("</table>");
+    text += tr("data: part %1 of %2, %3 microbatches of %4 sequences").arg(p.data_rank(d) + 1).arg(p.data_ranks()).arg(p.microbatches).arg(p.micro_batch);
+    if (p.mesh.extent(Axis::cp) > 1) text += tr(", part %1 of %2 of each sequence").arg(d.at[at(Axis::cp)] + 1).arg(p.mesh.extent(Axis::cp));
+    if (p.experts > 0 && p.experts_each() > 0) text += tr("<br>experts %1 to %2 of %3 in each layer").arg(p.first_expert(d)).arg(p.first_expert(d) + p.experts_each() - 1).arg(p.experts);
+    return text;
+}
+
+} // namespace orrery

@@ -1,0 +1,293 @@
+#include "gui/placement/placement_view.hpp"
+
+#include <QComboBox>
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QScrollBar>
+#include <QToolTip>
+#include <QVBoxLayout>
+#include <QWheelEvent>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+constexpr double smallest_cell = 5, largest_cell = 150;
+
+// Few shards get colours of their own, many a scale from dark blue to yellow; the number stands in the cell too.
+QColor shade_colour(const Shade& s, bool dark) {
+    static const QColor few[] = {{86, 180, 233}, {230, 159, 0}, {0, 158, 115}, {240, 228, 66}, {204, 121, 167}, {213, 94, 0}, {100, 143, 255}, {170, 170, 170}};
+    if (s.count <= 8) return dark ? few[s.index].darker(130) : few[s.index].lighter(135);
+    const double t = s.count > 1 ? static_cast<double>(s.index) / (s.count - 1) : 0;
+    QColor c = QColor::fromHsvF(static_cast<float>(0.62 - 0.47 * t), static_cast<float>(0.55 + 0.15 * t), static_cast<float>(dark ? 0.55 + 0.2 * t : 0.85 + 0.1 * t));
+    return c;
+}
+
+} // namespace
+
+PlacementPlot::PlacementPlot(QWidget* parent) : QAbstractScrollArea(parent) {
+    setFocusPolicy(Qt::StrongFocus);
+    setFrameShape(QFrame::NoFrame);
+    setAccessibleName(tr("Devices and what they hold"));
+    viewport()->setMouseTracking(true);
+}
+
+void PlacementPlot::setPlacements(std::optional<Placements> placements) {
+    placements_ = std::move(placements);
+    focus_ = 0;
+    zoom_ = 1;
+    arrange();
+}
+
+void PlacementPlot::setArrangement(Arrangement arrangement) {
+    arrangement_ = arrangement;
+    arrange();
+}
+
+void PlacementPlot::setShadeBy(ShadeBy by) {
+    by_ = by;
+    viewport()->update();
+}
+
+void PlacementPlot::setSelected(const std::vector<std::int32_t>& ranks) {
+    selected_ = {ranks.begin(), ranks.end()};
+    viewport()->update();
+}
+
+void PlacementPlot::arrange() {
+    const double aspect = static_cast<double>(viewport()->width()) / std::max(1, viewport()->height());
+    grid_ = placements_ ? grid(*placements_, arrangement_, aspect) : Grid{};
+    updateScroll();
+    viewport()->update();
+}
+
+// As large as fits, then the user's zoom; below the smallest cell it scrolls.
+void PlacementPlot::updateScroll() {
+    if (grid_.size.isEmpty()) return;
+    const double fit = std::min(viewport()->width() / grid_.size.width(), viewport()->height() / grid_.size.height());
+    cell_ = std::clamp(fit, smallest_cell, largest_cell) * zoom_;
+    horizontalScrollBar()->setRange(0, std::max(0, static_cast<int>(std::ceil(grid_.size.width() * cell_)) - viewport()->width()));
+    verticalScrollBar()->setRange(0, std::max(0, static_cast<int>(std::ceil(grid_.size.height() * cell_)) - viewport()->height()));
+    horizontalScrollBar()->setPageStep(viewport()->width());
+    verticalScrollBar()->setPageStep(viewport()->height());
+}
+
+void PlacementPlot::resizeEvent(QResizeEvent* event) {
+    QAbstractScrollArea::resizeEvent(event);
+    arrange();
+}
+
+QRectF PlacementPlot::shown(const QRectF& units) const {
+    return {units.left() * cell_ - horizontalScrollBar()->value(), units.top() * cell_ - verticalScrollBar()->value(), units.width() * cell_, units.height() * cell_};
+}
+
+QRectF PlacementPlot::cellRect(int rank) const { return shown(grid_.cells[static_cast<std::size_t>(rank)]); }
+
+int PlacementPlot::rankAt(const QPointF& at) const {
+    const int group = groupAt(at);
+    if (group < 0) return -1;
+    for (std::int32_t rank : grid_.groups[static_cast<std::size_t>(group)].ranks)
+        if (cellRect(rank).contains(at)) return rank;
+    return -1;
+}
+
+int PlacementPlot::groupAt(const QPointF& at) const {
+    for (std::size_t g = 0; g < grid_.groups.size(); ++g)
+        if (shown(grid_.groups[g].box).contains(at)) return static_cast<int>(g);
+    return -1;
+}
+
+void PlacementPlot::paintCell(QPainter& painter, int rank) const {
+    const DevicePlace& d = placements_->devices[static_cast<std::size_t>(rank)];
+    const bool dark = palette().color(QPalette::Base).lightness() < 128;
+    QRectF rect = cellRect(rank);
+    const double space = cell_ > 14 ? 2 : 0.5;
+    rect.adjust(space, space, -space, -space);
+    painter.fillRect(rect, shade_colour(shade(*placements_, d, by_), dark));
+    if (selected_.contains(rank)) {
+        painter.setPen(QPen(palette().color(QPalette::Text), cell_ > 14 ? 3 : 1.5));
+        painter.drawRect(rect.adjusted(1, 1, -1, -1));
+    }
+    if (rank == focus_ && hasFocus()) {
+        painter.setPen(QPen(palette().color(QPalette::Highlight), 2, Qt::DashLine));
+        painter.drawRect(rect.adjusted(-1, -1, 1, 1));
+    }
+    const int line = fontMetrics().height();
+    if (cell_ < line * 1.6) return;
+    painter.setPen(palette().color(QPalette::Text));
+    double y = rect.top() + 2;
+    for (const QString& text : cell_lines(*placements_, d)) {
+        if (y + line > rect.bottom()) break;
+        painter.drawText(QRectF(rect.left() + 3, y, rect.width() - 4, line), Qt::AlignLeft | Qt::AlignVCenter, fontMetrics().elidedText(text, Qt::ElideRight, static_cast<int>(rect.width()) - 4));
+        y += line;
+    }
+}
+
+void PlacementPlot::paintEvent(QPaintEvent*) {
+    QPainter painter(viewport());
+    painter.fillRect(viewport()->rect(), palette().color(QPalette::Base));
+    if (!placements_) {
+        painter.setPen(palette().color(QPalette::PlaceholderText));
+        painter.drawText(viewport()->rect(), Qt::AlignCenter, tr("The current run has no plan: simulate a scenario"));
+        return;
+    }
+    const int line = fontMetrics().height();
+    for (const GridGroup& group : grid_.groups) {
+        const QRectF box = shown(group.box);
+        if (!box.intersects(QRectF(viewport()->rect()))) continue;
+        painter.setPen(palette().color(QPalette::Mid));
+        painter.drawRect(box.adjusted(-2, 0, 2, 2));
+        if (cell_ * 0.45 >= line * 0.75) {
+            painter.setPen(palette().color(QPalette::PlaceholderText));
+            painter.drawText(QRectF(box.left() + 3, box.top(), box.width() - 4, cell_ * 0.45), Qt::AlignLeft | Qt::AlignVCenter, group.title);
+        }
+        for (std::int32_t rank : group.ranks) paintCell(painter, rank);
+    }
+    if (!rubber_.isEmpty()) {
+        QColor tint = palette().color(QPalette::Highlight);
+        painter.setPen(tint);
+        tint.setAlpha(40);
+        painter.fillRect(rubber_.normalized(), tint);
+        painter.drawRect(rubber_.normalized());
+    }
+}
+
+void PlacementPlot::mousePressEvent(QMouseEvent* event) {
+    if (event->button() == Qt::LeftButton) rubber_ = QRectF(event->position(), QSizeF(0, 0));
+}
+
+void PlacementPlot::mouseMoveEvent(QMouseEvent* event) {
+    if (!event->buttons().testFlag(Qt::LeftButton)) return;
+    rubber_.setBottomRight(event->position());
+    viewport()->update();
+}
+
+// A click takes a device, on a box's title all of it; a drag all it touches; Ctrl adds; beside everything: none.
+void PlacementPlot::mouseReleaseEvent(QMouseEvent* event) {
+    const QRectF box = rubber_.normalized();
+    rubber_ = {};
+    if (!placements_ || event->button() != Qt::LeftButton) return;
+    if (!event->modifiers().testFlag(Qt::ControlModifier)) selected_.clear();
+    if (box.width() > 4 || box.height() > 4) {
+        for (std::size_t r = 0; r < grid_.cells.size(); ++r)
+            if (cellRect(static_cast<int>(r)).intersects(box)) selected_.insert(static_cast<std::int32_t>(r));
+    } else if (const int rank = rankAt(event->position()); rank >= 0) {
+        focus_ = rank;
+        if (!selected_.insert(rank).second) selected_.erase(rank);
+    } else if (const int group = groupAt(event->position()); group >= 0) {
+        const auto& ranks = grid_.groups[static_cast<std::size_t>(group)].ranks;
+        selected_.insert(ranks.begin(), ranks.end());
+    }
+    tell();
+}
+
+void PlacementPlot::tell() {
+    viewport()->update();
+    Q_EMIT selected({selected_.begin(), selected_.end()});
+}
+
+// Arrows go to the nearest cell in their direction.
+void PlacementPlot::keyPressEvent(QKeyEvent* event) {
+    const int key = event->key();
+    const QPointF way = key == Qt::Key_Right ? QPointF(1, 0) : key == Qt::Key_Left ? QPointF(-1, 0) : key == Qt::Key_Down ? QPointF(0, 1) : key == Qt::Key_Up ? QPointF(0, -1) : QPointF();
+    if (!placements_) return QAbstractScrollArea::keyPressEvent(event);
+    if (!way.isNull()) {
+        const QPointF from = grid_.cells[static_cast<std::size_t>(focus_)].center();
+        double best = 1e18;
+        int to = focus_;
+        for (std::size_t r = 0; r < grid_.cells.size(); ++r) {
+            const QPointF d = grid_.cells[r].center() - from;
+            const double ahead = QPointF::dotProduct(d, way), aside = std::abs(d.x() * way.y()) + std::abs(d.y() * way.x());
+            if (ahead > 0.1 && ahead + 3 * aside < best) {
+                best = ahead + 3 * aside;
+                to = static_cast<int>(r);
+            }
+        }
+        focus_ = to;
+        setAccessibleDescription(cell_lines(*placements_, placements_->devices[static_cast<std::size_t>(focus_)]).front());
+        viewport()->update();
+    } else if (key == Qt::Key_Space) {
+        if (!selected_.insert(focus_).second) selected_.erase(focus_);
+        tell();
+    } else if (key == Qt::Key_Escape) {
+        selected_.clear();
+        tell();
+    } else if (key == Qt::Key_F) {
+        zoom_ = 1;
+        arrange();
+    } else {
+        QAbstractScrollArea::keyPressEvent(event);
+    }
+}
+
+void PlacementPlot::wheelEvent(QWheelEvent* event) {
+    if (!event->modifiers().testFlag(Qt::ControlModifier)) return QAbstractScrollArea::wheelEvent(event);
+    const QPointF at = event->position();
+    const double x = (at.x() + horizontalScrollBar()->value()) / cell_, y = (at.y() + verticalScrollBar()->value()) / cell_;
+    zoom_ = std::clamp(zoom_ * std::pow(1.2, event->angleDelta().y() / 120.0), 1.0, 40.0);
+    updateScroll();
+    horizontalScrollBar()->setValue(static_cast<int>(x * cell_ - at.x()));
+    verticalScrollBar()->setValue(static_cast<int>(y * cell_ - at.y()));
+    viewport()->update();
+}
+
+bool PlacementPlot::viewportEvent(QEvent* event) {
+    if (event->type() != QEvent::ToolTip) return QAbstractScrollArea::viewportEvent(event);
+    const auto* help = static_cast<QHelpEvent*>(event);
+    const int rank = placements_ ? rankAt(help->pos()) : -1;
+    if (rank < 0) QToolTip::hideText();
+    else QToolTip::showText(help->globalPos(), device_text(*placements_, placements_->devices[static_cast<std::size_t>(rank)]), viewport());
+    return true;
+}
+
+PlacementView::PlacementView(RunStore& store, ViewState& state, QWidget* parent)
+    : QWidget(parent), store_(store), state_(state), arrangement_(new QComboBox), by_(new QComboBox), words_(new QLabel), plot_(new PlacementPlot) {
+    arrangement_->addItems({tr("By nodes"), tr("By axes: stages down, shards across, a box a replica")});
+    arrangement_->setAccessibleName(tr("Arrangement"));
+    by_->addItems({tr("Coloured by stage (layers)"), tr("by tensor shard"), tr("by context shard"), tr("by data"), tr("by experts")});
+    by_->setAccessibleName(tr("What the colour tells"));
+    words_->setTextFormat(Qt::PlainText);
+    auto* row = new QHBoxLayout;
+    row->addWidget(arrangement_);
+    row->addWidget(by_);
+    row->addWidget(words_, 1);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 2, 0, 0);
+    layout->setSpacing(2);
+    layout->addLayout(row);
+    layout->addWidget(plot_, 1);
+    setFocusProxy(plot_);
+    connect(arrangement_, &QComboBox::currentIndexChanged, this, [this](int i) { plot_->setArrangement(static_cast<Arrangement>(i)); });
+    connect(by_, &QComboBox::currentIndexChanged, this, [this](int i) { plot_->setShadeBy(static_cast<ShadeBy>(i)); });
+    connect(plot_, &PlacementPlot::selected, &state_, [this](const std::vector<std::int32_t>& ranks) { state_.setSelectedRanks(ranks); });
+    connect(&state_, &ViewState::selectedRanksChanged, this, [this] { plot_->setSelected(state_.selectedRanks()); });
+    connect(&state_, &ViewState::currentRunChanged, this, &PlacementView::refresh);
+    connect(&store_, &RunStore::runChanged, this, [this](RunId id) {
+        if (id == state_.currentRun()) refresh();
+    });
+    refresh();
+}
+
+void PlacementView::refresh() {
+    const Run* run = store_.find(state_.currentRun());
+    const std::shared_ptr<const RunData> now = run ? run->data : nullptr;
+    if (now == shown_ && now) return;
+    shown_ = now;
+    if (!now || !now->plan || !now->scenario) {
+        plot_->setPlacements(std::nullopt);
+        words_->clear();
+        return;
+    }
+    const Placements p = placements(*now->plan, *now->scenario);
+    words_->setText(tr("%1 devices: tensor %2 x context %3 x pipeline %4 x data %5").arg(p.devices.size()).arg(p.mesh.extent(Axis::tp)).arg(p.mesh.extent(Axis::cp)).arg(p.mesh.extent(Axis::pp)).arg(p.data_ranks()) +
+                    (p.experts > 0 ? tr(", experts over %1").arg(p.expert_mesh.extent(Axis::ep)) : QString{}));
+    plot_->setPlacements(p);
+    plot_->setSelected(state_.selectedRanks());
+}
+
+} // namespace orrery
