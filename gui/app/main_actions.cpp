@@ -2,9 +2,9 @@
 #include "gui/app/command_palette.hpp"
 #include "gui/app/key_sheet.hpp"
 #include "gui/app/main_window.hpp"
-#include "gui/app/palettes.hpp"
 #include "gui/app/welcome.hpp"
 #include "gui/strategies/strategies_view.hpp"
+#include "gui/sweep/sweep_view.hpp"
 
 #include <QAction>
 #include <QApplication>
@@ -47,14 +47,16 @@ void MainWindow::makeActions() {
 void MainWindow::makeFileActions() {
     const QString file = tr("&File");
     actions_->add({QStringLiteral("file.new"), file, tr("&New scenario"), tr("A small scenario to change"), {QKeySequence::New}},
-                  [this] { openText(new_scenario, tr("new scenario")); });
+                  [this] { openText(new_scenario, {}, tr("new scenario")); });
     actions_->add({QStringLiteral("file.open"), file, tr("&Open\u2026"), tr("Scenarios, sweeps or traces"), {QKeySequence::Open}}, [this] {
         open(QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Scenarios, sweeps and traces (*.json *.trace *.ort);;All files (*)")));
     });
     actions_->add({QStringLiteral("file.save"), file, tr("&Save the scenario"), tr("To the file it is from"), {QKeySequence::Save}, true}, [this] { saveDocument(false); });
     actions_->add({QStringLiteral("file.save_as"), file, tr("Save the scenario &as\u2026"), tr("To another file"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S)}},
                   [this] { saveDocument(true); });
-    actions_->add({QStringLiteral("file.quit"), file, tr("&Quit"), tr("The session comes back at the next start"), {QKeySequence::Quit}, true}, [this] { close(); });
+    actions_->add({QStringLiteral("file.export"), file, tr("&Export this view\u2026"), tr("As PNG, SVG, PDF or CSV"), {QKeySequence(Qt::CTRL | Qt::Key_E)}, true}, [this] { exportView(); });
+    actions_->add({QStringLiteral("file.export_trace"), file, tr("Export the &trace\u2026"), tr("For ui.perfetto.dev, or as our own"), {}}, [this] { exportTrace(); });
+    actions_->add({QStringLiteral("file.quit"), file, tr("&Quit"), tr("The session comes back at the next start"), {QKeySequence(Qt::CTRL | Qt::Key_Q)}, true}, [this] { close(); });
 }
 
 void MainWindow::makeEditActions() {
@@ -78,9 +80,14 @@ void MainWindow::makeEditActions() {
     live.setCheckable(true);
     live.setChecked(true);
     connect(&live, &QAction::toggled, documents_, &Documents::setSimulateAsYouType);
+    actions_->add({QStringLiteral("run.sweep"), run, tr("Run or stop the s&weep"), tr("The one that is open"), {QKeySequence(Qt::CTRL | Qt::Key_R)}}, [this] {
+        showView(QStringLiteral("sweep"));
+        sweep_->running() ? sweep_->cancel() : sweep_->start();
+    });
     actions_->add({QStringLiteral("run.now"), run, tr("&Simulate now"), tr("The scenario as it stands"), {QKeySequence(Qt::Key_F5)}}, [this] { documents_->simulateNow(); });
     actions_->add({QStringLiteral("run.cancel"), run, tr("Cance&l"), tr("Stops all that is being simulated or loaded"), {QKeySequence(Qt::CTRL | Qt::Key_Period)}}, [this] {
         store_.cancelAll();
+        sweep_->cancel();
     }).setEnabled(false);
 }
 
@@ -115,8 +122,6 @@ void MainWindow::makeHelpActions() {
         sheet->show();
     });
     actions_->add({QStringLiteral("help.examples"), help, tr("&Examples"), tr("Scenarios to begin with"), {}}, [this] {
-        for (const QString& name : example_names()) Q_UNUSED(name);
-        welcome_closed_ = false;
         welcome_->show();
         welcome_->raise();
         welcome_->setFocus();

@@ -1,16 +1,20 @@
 // What the window does with files: opening, saving, the session, the command line.
 #include "gui/app/main_window.hpp"
 
+#include "gui/app/export.hpp"
 #include "gui/app/palettes.hpp"
+#include "gui/sweep/sweep_view.hpp"
 #include "sim/scenario/sweep.hpp"
 
 #include <QApplication>
 #include <QCloseEvent>
+#include <QDockWidget>
 #include <QDropEvent>
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QMenu>
 #include <QMimeData>
+#include <QUrl>
 #include <QSettings>
 #include <QStatusBar>
 
@@ -21,6 +25,7 @@ namespace {
 
 constexpr int layout_version = 1;       // raised when docks change so that an old layout no longer fits
 constexpr qsizetype recent_kept = 12;
+constexpr qint64 largest_sweep = 64 << 20;
 
 } // namespace
 
@@ -28,13 +33,27 @@ void MainWindow::open(const QStringList& paths) {
     for (const QString& path : paths) openOne(QFileInfo(path).absoluteFilePath());
 }
 
+// Sweeps are known by their text; scenarios and traces are the store's to tell apart, and to refuse.
 void MainWindow::openOne(const QString& path) {
-    const RunId id = store_.open(path);
-    state_.setCurrentRun(id);
-    if (QFileInfo(path).isFile()) remember(path);
+    const QFileInfo info(path);
+    if (info.isFile()) remember(path);
+    if (info.isFile() && info.size() < largest_sweep) {
+        QFile file(path);
+        const std::string text = file.open(QIODevice::ReadOnly) ? file.readAll().toStdString() : std::string{};
+        if (is_sweep(text)) return openText(text, info.absolutePath(), info.completeBaseName());
+    }
+    state_.setCurrentRun(store_.open(path));
 }
 
-void MainWindow::openText(const std::string& text, const QString& name) { state_.setCurrentRun(store_.simulate(text, {}, name, {})); }
+void MainWindow::openText(const std::string& text, const QString& base_dir, const QString& name) {
+    if (!is_sweep(text)) return state_.setCurrentRun(store_.simulate(text, base_dir.toStdString(), name, {}));
+    std::vector<ProblemEntry> entries;
+    for (const Problem& p : sweep_->load(text, base_dir.toStdString(), name)) entries.push_back({name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
+    problems_->replace(name, entries);
+    showView(entries.empty() ? QStringLiteral("sweep") : QStringLiteral("problems"));
+    updateWelcome();
+    if (entries.empty()) sweep_->start();
+}
 
 void MainWindow::apply(const Options& options) {
     if (options.compare && !store_.runs().empty()) {
@@ -68,8 +87,7 @@ void MainWindow::selectByName(const QString& id) {
             return;
         }
     }
-    problems_->add({tr("command line"), {}, tr("--select %1: the trace shown has no such op on such a rank (a folded trace shows one rank of those alike)").arg(id)});
-    showView(QStringLiteral("problems"));
+    complain(tr("command line"), tr("--select %1: the trace shown has no such op on such a rank (a folded trace shows one rank of those alike)").arg(id));
 }
 
 QString MainWindow::linkToHere() const {
@@ -117,13 +135,37 @@ void MainWindow::saveDocument(bool under_new_name) {
     if (path.isEmpty() || under_new_name) path = QFileDialog::getSaveFileName(this, tr("Save the scenario"), path, tr("Scenarios (*.json)"));
     if (path.isEmpty()) return;
     const QString wrong = document->save(path);
-    if (wrong.isEmpty()) {
-        remember(path);
-        statusBar()->showMessage(tr("%1 saved").arg(path), 5000);
-    } else {
-        problems_->add({tr("save"), {}, wrong});
-        showView(QStringLiteral("problems"));
-    }
+    if (!wrong.isEmpty()) return complain(tr("save"), wrong);
+    remember(path);
+    statusBar()->showMessage(tr("%1 saved").arg(path), 5000);
+}
+
+QDockWidget* MainWindow::frontDock() const {
+    for (const View& v : views_)
+        if (v.dock->isAncestorOf(QApplication::focusWidget())) return v.dock;
+    const auto front = std::find_if(views_.begin(), views_.end(), [](const View& v) { return v.place == Place::main && !v.dock->visibleRegion().isEmpty(); });
+    return front == views_.end() ? views_.front().dock : front->dock;
+}
+
+void MainWindow::exportView() {
+    QWidget* view = frontDock()->widget();
+    const QAbstractItemModel* table = table_of(*view);
+    const QString kinds = tr("Pictures (*.png *.svg *.pdf)") + (table ? tr(";;Tables (*.csv)") : QString{});
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export %1").arg(frontDock()->windowTitle()), frontDock()->windowTitle().toLower() + QStringLiteral(".png"), kinds);
+    if (path.isEmpty()) return;
+    const QString wrong = table && path.endsWith(QLatin1String(".csv")) ? export_csv(*table, path) : export_picture(*view, path);
+    if (!wrong.isEmpty()) return complain(tr("export"), wrong);
+    statusBar()->showMessage(tr("%1 written").arg(path), 5000);
+}
+
+void MainWindow::exportTrace() {
+    const Run* run = store_.find(state_.currentRun());
+    if (!run || !run->data->trace) return complain(tr("export"), tr("the current run has no trace"));
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export the trace"), run->name + QStringLiteral(".json"), tr("For ui.perfetto.dev (*.json);;Orrery traces (*.trace)"));
+    if (path.isEmpty()) return;
+    const QString wrong = export_trace(*run->data->trace, path);
+    if (!wrong.isEmpty()) return complain(tr("export"), wrong);
+    statusBar()->showMessage(tr("%1 written").arg(path), 5000);
 }
 
 void MainWindow::setTheme(const QString& theme) {

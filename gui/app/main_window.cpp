@@ -1,11 +1,15 @@
 #include "gui/app/main_window.hpp"
 
+#include "gui/app/execution_view.hpp"
 #include "gui/app/welcome.hpp"
 #include "gui/breakdown/bars.hpp"
 #include "gui/breakdown/pareto.hpp"
 #include "gui/editor/scenario_editor.hpp"
 #include "gui/placement/placement_view.hpp"
 #include "gui/strategies/strategies_view.hpp"
+#include "gui/sweep/sweep_view.hpp"
+#include "gui/timeline/timeline_view.hpp"
+#include "gui/topology/topology_view.hpp"
 
 #include <QDockWidget>
 #include <QLabel>
@@ -16,6 +20,32 @@
 #include <algorithm>
 
 namespace orrery {
+
+constexpr int autosave_ms = 3000;
+
+namespace {
+
+// What the frontier shows of a sweep: the points that have figures.
+std::vector<ParetoView::SweptPoint> swept_points(const SweepModel& model) {
+    std::vector<ParetoView::SweptPoint> out;
+    for (int point = 0; point < model.rowCount(); ++point) {
+        const SweepRow* row = model.row(static_cast<std::size_t>(point));
+        if (!row || row->status != PointStatus::fits) continue;
+        Figures f;
+        f.devices = static_cast<double>(row->world_size);
+        f.step_s = row->step_time_s;
+        f.tokens_per_s = row->tokens_per_s;
+        f.mfu = row->mfu;
+        f.bubble = row->bubble_fraction;
+        f.peak_bytes = static_cast<double>(row->peak_bytes);
+        f.capacity_bytes = static_cast<double>(row->capacity_bytes);
+        f.fits = true;
+        out.push_back({QString::fromStdString(row->label), f, point});
+    }
+    return out;
+}
+
+} // namespace
 
 MainWindow::MainWindow(const Options& options, QWidget* parent)
     : QMainWindow(parent), options_(options), documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)),
@@ -29,7 +59,8 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
     makeActions();
     makeStatusBar();
     welcome_ = new WelcomePage(*actions_, this);
-    connect(welcome_, &WelcomePage::exampleChosen, this, [this](const QString& name) { openText(std::string(example_text(name)), name); });
+    connect(welcome_, &WelcomePage::dismissed, this, [this] { welcome_closed_ = true; });
+    connect(welcome_, &WelcomePage::exampleChosen, this, [this](const QString& name) { openText(std::string(example_text(name)), {}, name); });
     resize(options_.size);
     defaultLayout();
     default_state_ = saveState();
@@ -40,7 +71,8 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
 MainWindow::~MainWindow() = default;
 
 QStringList MainWindow::viewNames() {
-    return {QStringLiteral("strategies"), QStringLiteral("scenario"), QStringLiteral("breakdown"), QStringLiteral("pareto"), QStringLiteral("placement"), QStringLiteral("problems")};
+    return {QStringLiteral("strategies"), QStringLiteral("scenario"), QStringLiteral("timeline"), QStringLiteral("breakdown"), QStringLiteral("pareto"), QStringLiteral("placement"),
+            QStringLiteral("topology"), QStringLiteral("sweep"), QStringLiteral("execution"), QStringLiteral("problems")};
 }
 
 void MainWindow::addView(const QString& name, const QString& title, QWidget* widget, Place place) {
@@ -57,9 +89,28 @@ void MainWindow::makeViews() {
     auto* problems = new ProblemsView(*problems_);
     addView(QStringLiteral("strategies"), tr("Strategies"), strategies_, Place::top);
     addView(QStringLiteral("scenario"), tr("Scenario"), editor_, Place::left);
+    addView(QStringLiteral("timeline"), tr("Timeline"), new TimelineView(store_, state_), Place::main);
     addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_), Place::main);
-    addView(QStringLiteral("pareto"), tr("Frontier"), new ParetoView(store_, state_), Place::main);
+    auto* pareto = new ParetoView(store_, state_);
+    addView(QStringLiteral("pareto"), tr("Frontier"), pareto, Place::main);
     addView(QStringLiteral("placement"), tr("Placement"), new PlacementView(store_, state_), Place::main);
+    addView(QStringLiteral("topology"), tr("Topology"), new TopologyView(store_, state_), Place::main);
+    sweep_ = new SweepView(store_, state_);
+    addView(QStringLiteral("sweep"), tr("Sweep"), sweep_, Place::main);
+    connect(sweep_, &SweepView::pointsChanged, this, [this, pareto] { pareto->setSwept(swept_points(sweep_->model())); });
+    connect(pareto, &ParetoView::sweptChosen, sweep_, &SweepView::selectPoint);
+    connect(sweep_, &SweepView::failed, this, &MainWindow::complain);
+    connect(sweep_, &SweepView::runningChanged, this, [this](bool running) {
+        if (!running && idle()) Q_EMIT becameIdle();
+    });
+    auto* execution = new ExecutionView(store_, state_, *documents_);
+    addView(QStringLiteral("execution"), tr("Execution"), execution, Place::main);
+    connect(execution, &ExecutionView::failed, this, &MainWindow::complain);
+    connect(execution, &ExecutionView::measured, this, [this](RunId run, RunId prediction) {
+        state_.setBaseline(prediction);
+        state_.setBrushedRuns({prediction, run});
+        showView(QStringLiteral("compare"));
+    });
     addView(QStringLiteral("problems"), tr("Problems"), problems, Place::bottom);
     connect(problems, &ProblemsView::jump, this, &MainWindow::jumpTo);
     connect(strategies_, &StrategiesView::editRequested, this, [this](RunId run) {
@@ -129,7 +180,11 @@ void MainWindow::followStore() {
         if (state_.currentRun() == id) state_.setCurrentRun(store_.runs().empty() ? 0 : store_.runs().front().id);
         updateWelcome();
     });
+    autosave_.setSingleShot(true);
+    autosave_.setInterval(autosave_ms);
+    connect(&autosave_, &QTimer::timeout, this, &MainWindow::saveSession);
     connect(documents_, &Documents::problemsChanged, this, [this](RunId run) {
+        autosave_.start();
         const ScenarioDocument* document = documents_->of(run);
         const Run* known = store_.find(run);
         if (!document || !known) return;
@@ -151,7 +206,14 @@ void MainWindow::showProgress(RunId id, const QString& what) {
     if (idle()) Q_EMIT becameIdle();
 }
 
-bool MainWindow::idle() const { return !store_.busy(); }
+bool MainWindow::idle() const { return !store_.busy() && !sweep_->running(); }
+
+// What went wrong goes to its dock, never into a box that stops the work.
+void MainWindow::complain(const QString& source, const QString& what) {
+    problems_->add({source, {}, what});
+    showView(QStringLiteral("problems"));
+    statusBar()->showMessage(source + QStringLiteral(": ") + what, 10000);
+}
 
 // A file that is nothing we know leaves a message, not a row.
 void MainWindow::runFailed(RunId id) {
@@ -169,7 +231,7 @@ void MainWindow::runFailed(RunId id) {
 }
 
 void MainWindow::updateWelcome() {
-    const bool empty = store_.runs().empty() && !welcome_closed_;
+    const bool empty = store_.runs().empty() && !sweep_->model().document() && !welcome_closed_;
     welcome_->setVisible(empty);
     if (!empty) return;
     const int top = menuWidget() ? menuWidget()->height() : 0;

@@ -8,6 +8,7 @@
 #include "gui/editor/documents.hpp"
 
 #include <QMainWindow>
+#include <QTimer>
 
 #include <functional>
 #include <set>
@@ -23,6 +24,7 @@ namespace orrery {
 
 class ScenarioEditor;
 class StrategiesView;
+class SweepView;
 class WelcomePage;
 
 class MainWindow : public QMainWindow {
@@ -76,7 +78,11 @@ class MainWindow : public QMainWindow {
     void updateWelcome();
     void jumpTo(const QString& source, const QString& where);
     void openOne(const QString& path);
-    void openText(const std::string& text, const QString& name);
+    void openText(const std::string& text, const QString& base_dir, const QString& name); // a scenario or a sweep
+    void complain(const QString& source, const QString& what);
+    void exportView();
+    void exportTrace();
+    QDockWidget* frontDock() const;                     // the one with the focus, else the one in front
     void remember(const QString& path);
     void fillRecent();
     void setTheme(const QString& theme);
@@ -93,6 +99,7 @@ class MainWindow : public QMainWindow {
     std::vector<View> views_;
     StrategiesView* strategies_ = nullptr;
     ScenarioEditor* editor_ = nullptr;
+    SweepView* sweep_ = nullptr;
     WelcomePage* welcome_ = nullptr;
     QMenu* recent_ = nullptr;
     QLabel* doing_ = nullptr;
@@ -100,6 +107,7 @@ class MainWindow : public QMainWindow {
     QToolButton* cancel_ = nullptr;
     std::set<RunId> working_;
     QByteArray default_state_;
+    QTimer autosave_;                                   // a crash costs a few seconds of work
     bool welcome_closed_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <QAction>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QListWidget>
 #include <QPainter>
@@ -76,6 +77,12 @@ WelcomePage::WelcomePage(const ActionRegistry& actions, QWidget* parent) : QWidg
     layout->addLayout(column);
     setFocusProxy(list);
     connect(list, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) { Q_EMIT exampleChosen(item->data(Qt::UserRole).toString()); });
+}
+
+void WelcomePage::keyPressEvent(QKeyEvent* event) {
+    if (event->key() != Qt::Key_Escape) return QWidget::keyPressEvent(event);
+    hide();
+    Q_EMIT dismissed();
 }
 
 void WelcomePage::paintEvent(QPaintEvent*) { QPainter(this).fillRect(rect(), palette().color(QPalette::Base)); }

@@ -16,9 +16,11 @@ class WelcomePage : public QWidget {
 
   Q_SIGNALS:
     void exampleChosen(const QString& name);
+    void dismissed();                                   // Esc: to the empty window
 
   protected:
     void paintEvent(QPaintEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
 };
 
 // The example scenarios compiled in; empty text: there is none of this name.

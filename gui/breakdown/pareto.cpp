@@ -1,7 +1,6 @@
 #include "gui/breakdown/pareto.hpp"
 
 #include "gui/breakdown/categories.hpp"
-#include "gui/strategies/figures.hpp"
 
 #include <QHelpEvent>
 #include <QKeyEvent>
@@ -12,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace orrery {
 namespace {
@@ -170,8 +170,8 @@ void ParetoPlot::paintEvent(QPaintEvent*) {
         const QColor ink = p.fits ? colour(Category::compute, dark) : palette().color(QPalette::PlaceholderText);
         painter.setPen(QPen(ink, 1.5));
         if (p.fits) { // what does not fit is a grey cross: not told apart by colour alone
-            painter.setBrush(chosen ? colour(Category::exposed_pp, dark) : ink);
-            painter.drawEllipse(at, radius, radius);
+            painter.setBrush(p.id < 0 ? QBrush(Qt::NoBrush) : QBrush(chosen ? colour(Category::exposed_pp, dark) : ink));
+            painter.drawEllipse(at, p.id < 0 ? radius - 1 : radius, p.id < 0 ? radius - 1 : radius);
         } else {
             painter.drawLine(at + QPointF(-4, -4), at + QPointF(4, 4));
             painter.drawLine(at + QPointF(-4, 4), at + QPointF(4, -4));
@@ -185,7 +185,7 @@ void ParetoPlot::paintEvent(QPaintEvent*) {
             painter.setPen(QPen(palette().color(QPalette::Highlight), 2));
             painter.drawRect(QRectF(at - QPointF(reach, reach), QSizeF(2 * reach, 2 * reach)));
         }
-        if (points_.size() <= 12 || chosen) {
+        if ((points_.size() <= 12 || chosen) && p.id > 0) {
             painter.setPen(palette().color(p.fits ? QPalette::Text : QPalette::PlaceholderText));
             const QString name = fontMetrics().elidedText(p.name, Qt::ElideMiddle, 220);
             const int wide = fontMetrics().horizontalAdvance(name);

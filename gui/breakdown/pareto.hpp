@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gui/core/run.hpp"
+#include "gui/strategies/figures.hpp"
 
 #include <QWidget>
 
@@ -13,7 +14,7 @@ class QComboBox;
 namespace orrery {
 
 struct ParetoPoint {
-    RunId id = 0;                       // or a sweep's row
+    RunId id = 0;                       // of a run; below zero: a sweep's point -id - 1, drawn as a ring
     QString name;
     double x = 0, y = 0;
     bool fits = true;
@@ -69,10 +70,17 @@ class ParetoView : public QWidget {
   public:
     ParetoView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     ParetoPlot& plot() { return *plot_; }
+    // The points of a sweep that were simulated, beside the runs: name, figures, number.
+    struct SweptPoint { QString name; Figures figures; int number = 0; };
+    void setSwept(std::vector<SweptPoint> swept);
+
+  Q_SIGNALS:
+    void sweptChosen(int number);
 
   private:
     void refresh();
     void showBrush();
+    std::vector<SweptPoint> swept_;
     RunStore& store_;
     ViewState& state_;
     QComboBox* x_;

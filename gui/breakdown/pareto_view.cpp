@@ -1,6 +1,5 @@
 // The frontier of the runs in the store: which figures are its axes, brushing linked to the table.
 #include "gui/breakdown/pareto.hpp"
-#include "gui/strategies/figures.hpp"
 
 #include <QComboBox>
 #include <QHBoxLayout>
@@ -61,8 +60,13 @@ ParetoView::ParetoView(RunStore& store, ViewState& state, QWidget* parent)
     connect(&state_, &ViewState::brushedRunsChanged, this, &ParetoView::showBrush);
     connect(&state_, &ViewState::currentRunChanged, this, &ParetoView::showBrush);
     connect(plot_, &ParetoPlot::brushed, this, [this](const std::vector<RunId>& ids) {
-        state_.setBrushedRuns(ids);
-        if (!ids.empty()) state_.setCurrentRun(ids.back());
+        std::vector<RunId> runs;
+        for (RunId id : ids) {
+            if (id > 0) runs.push_back(id);
+            else Q_EMIT sweptChosen(-id - 1);
+        }
+        state_.setBrushedRuns(runs);
+        if (!runs.empty()) state_.setCurrentRun(runs.back());
     });
     refresh();
 }
@@ -76,8 +80,17 @@ void ParetoView::refresh() {
         const auto right = x.value(f), up = y.value(f);
         if (right && up) points.push_back({run.id, run.name, *right, *up, f.fits.value_or(true)});
     }
+    for (const SweptPoint& p : swept_) {
+        const auto right = x.value(p.figures), up = y.value(p.figures);
+        if (right && up) points.push_back({-p.number - 1, p.name, *right, *up, p.figures.fits.value_or(true)});
+    }
     plot_->setPoints(std::move(points));
     showBrush();
+}
+
+void ParetoView::setSwept(std::vector<SweptPoint> swept) {
+    swept_ = std::move(swept);
+    refresh();
 }
 
 void ParetoView::showBrush() { plot_->setBrushed(state_.brushedRuns(), state_.currentRun()); }

@@ -152,10 +152,13 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
     run.rows.resize(static_cast<std::size_t>(document.size()));
     Writer writer(store);
     std::atomic<std::int64_t> next{0}, reused{0};
+    std::atomic<bool> stopped{false};
     std::mutex counting;
     std::size_t finished = 0;
     const auto work = [&] {
         for (std::int64_t i = next++; i < document.size() && !writer.broken(); i = next++) {
+            if (options.go_on && !options.go_on()) stopped = true;
+            if (stopped) return;
             const SweepPoint point = document.point(i);
             SweepRow& row = run.rows[static_cast<std::size_t>(i)];
             if (const auto it = known.find(point_hash(point)); it != known.end()) {
@@ -167,6 +170,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
                 writer.add(row);
             }
             const std::lock_guard lock(counting);
+            if (options.found) options.found(row);
             if (++finished; options.progress) options.progress(finished, run.rows.size());
         }
     };
@@ -177,6 +181,12 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
     for (std::thread& t : threads) t.join();
     writer.finish();
     run.reused = reused;
+    run.stopped = stopped;
+    for (std::size_t i = 0; run.stopped && i < run.rows.size(); ++i) {
+        if (!run.rows[i].hash.empty()) continue;
+        run.rows[i].index = static_cast<std::int64_t>(i);
+        run.rows[i].reason = "not computed: the sweep was stopped";
+    }
     return run;
 }
 

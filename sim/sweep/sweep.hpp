@@ -36,12 +36,15 @@ enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step
 struct SweepRun {
     std::vector<SweepRow> rows;           // by index, every point
     std::int64_t reused = 0;              // found in the file
+    bool stopped = false;                 // by go_on: rows it did not come to have no hash, and a reason that says so
 };
 
 struct SweepRunOptions {
     int jobs = 0;                         // 0: all cores
     bool fresh = false;                   // forget what the file holds
-    std::function<void(std::size_t done, std::size_t total)> progress;   // called by one thread at a time
+    std::function<void(std::size_t done, std::size_t total)> progress{};   // called by one thread at a time
+    std::function<void(const SweepRow& row)> found{};                      // each row as it comes; one thread at a time
+    std::function<bool()> go_on{};                                         // asked before each point, by any thread; false: stop, and keep what there is
 };
 
 std::string point_hash(const SweepPoint& point);

@@ -54,6 +54,24 @@ TEST(Sweep, KeepsEveryCombinationWithItsReason) {
     EXPECT_GE(impossible, 12) << "tensor_parallel = 3 divides nothing";
 }
 
+TEST(Sweep, StopsWhenToldAndKeepsWhatItHas) {
+    const TemporaryFolder folder;
+    const std::string file = folder.file("a.sqlite");
+    std::size_t seen = 0;
+    SweepRunOptions options;
+    options.jobs = 1;
+    options.found = [&](const SweepRow& row) { seen += !row.hash.empty(); };
+    options.go_on = [&] { return seen < 7; };
+    const SweepRun part = run_sweep(document(), file, options);
+    EXPECT_TRUE(part.stopped);
+    EXPECT_EQ(seen, 7u);
+    EXPECT_TRUE(part.rows[7].hash.empty());
+    EXPECT_NE(part.rows[7].reason.find("stopped"), std::string::npos);
+    const SweepRun rest = run_sweep(document(), file);
+    EXPECT_EQ(rest.reused, 7);
+    EXPECT_FALSE(rest.stopped);
+}
+
 TEST(Sweep, GoesOnWhereItWas) {
     const TemporaryFolder folder;
     const std::string file = folder.file("a.sqlite");

@@ -1,0 +1,63 @@
+// Runs the current scenario for real: simexec as a process of its own, its output as it comes, its trace opened beside the prediction.
+#pragma once
+
+#include "gui/core/run.hpp"
+#include "gui/editor/documents.hpp"
+
+#include <QProcess>
+#include <QWidget>
+
+class QComboBox;
+class QLabel;
+class QLineEdit;
+class QPlainTextEdit;
+class QPushButton;
+class QSpinBox;
+class QTemporaryDir;
+
+namespace orrery {
+
+// Beside this program, else on the PATH; empty: not there.
+QString find_simexec();
+
+class ExecutionView : public QWidget {
+    Q_OBJECT
+  public:
+    ExecutionView(RunStore& store, ViewState& state, Documents& documents, QWidget* parent = nullptr);
+    ~ExecutionView() override;
+
+    void setProgram(const QString& path);               // tests bring their own
+    void start();                                       // the current scenario
+    void stop();
+    bool running() const { return process_.state() != QProcess::NotRunning; }
+    QString log() const;
+
+  Q_SIGNALS:
+    void failed(const QString& source, const QString& what);
+    void measured(orrery::RunId run, orrery::RunId prediction);
+
+  private:
+    void layOut();
+    void read();
+    void over(int code, QProcess::ExitStatus status);
+    void refresh();
+    QStringList arguments(const QString& scenario, const QString& trace) const;
+
+    RunStore& store_;
+    ViewState& state_;
+    Documents& documents_;
+    QProcess process_;
+    std::unique_ptr<QTemporaryDir> folder_;             // of the run: its scenario and trace
+    RunId prediction_ = 0;
+    QString name_;
+    bool stopping_ = false;
+    QLineEdit* program_;
+    QComboBox* executor_;
+    QSpinBox* steps_;
+    QLineEdit* more_;
+    QPushButton* run_;
+    QLabel* words_;
+    QPlainTextEdit* log_;
+};
+
+} // namespace orrery

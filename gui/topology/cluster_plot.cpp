@@ -1,0 +1,166 @@
+#include "gui/topology/cluster_plot.hpp"
+
+#include "gui/strategies/figures.hpp"
+
+#include <QHelpEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+constexpr double apart = 3;             // the two directions of a link, in pixels
+constexpr int scale_width = 150;
+
+double away(const QLineF& line, const QPointF& at) {
+    const QPointF d = line.p2() - line.p1();
+    const double length = QPointF::dotProduct(d, d);
+    const double t = length > 0 ? std::clamp(QPointF::dotProduct(at - line.p1(), d) / length, 0.0, 1.0) : 0;
+    return QLineF(line.pointAt(t), at).length();
+}
+
+QColor mixed(const QColor& a, const QColor& b, double t) {
+    const auto part = [t](int x, int y) { return static_cast<int>(x + (y - x) * t); };
+    return {part(a.red(), b.red()), part(a.green(), b.green()), part(a.blue(), b.blue())};
+}
+
+} // namespace
+
+QColor use_colour(double share, bool dark) {
+    const double t = std::clamp(share, 0.0, 1.0);
+    if (t < 0.001) return dark ? QColor(60, 66, 74) : QColor(208, 212, 217);
+    static const QColor blue(86, 160, 215), yellow(235, 190, 20), red(200, 50, 20);
+    return t < 0.5 ? mixed(blue, yellow, 2 * t) : mixed(yellow, red, 2 * t - 1);
+}
+
+ClusterPlot::ClusterPlot(QWidget* parent) : QWidget(parent) {
+    setMouseTracking(true);
+    setMinimumHeight(160);
+    setAccessibleName(tr("Cluster with the use of its links; the table beside it tells the same"));
+}
+
+void ClusterPlot::setPicture(std::optional<ClusterPicture> picture) {
+    picture_ = std::move(picture);
+    update();
+}
+
+void ClusterPlot::setUse(std::vector<double> by_series) {
+    use_ = std::move(by_series);
+    update();
+}
+
+void ClusterPlot::setCurrentSeries(int series) {
+    current_ = series;
+    update();
+}
+
+QPointF ClusterPlot::place(int vertex) const {
+    const ClusterPicture::Vertex& v = picture_->vertices[static_cast<std::size_t>(vertex)];
+    const double top = fontMetrics().height() * 2 + 16, bottom = height() - fontMetrics().height() * 2 - 6;
+    return {20 + (width() - 40) * v.x / picture_->width, bottom - (bottom - top) * v.level / std::max(1, picture_->levels - 1)};
+}
+
+QLineF ClusterPlot::line(const ClusterPicture::Edge& edge) const {
+    const QLineF l(place(edge.from), place(edge.to));
+    if (l.length() < 1) return l;
+    const QPointF aside = QPointF(-l.dy(), l.dx()) / l.length() * (apart / 2 + 0.5);
+    return {l.p1() + aside, l.p2() + aside};
+}
+
+double ClusterPlot::use(const ClusterPicture::Edge& edge) const {
+    return edge.series >= 0 && edge.series < static_cast<int>(use_.size()) ? use_[static_cast<std::size_t>(edge.series)] : 0;
+}
+
+void ClusterPlot::paintVertices(QPainter& painter) const {
+    const double each = (width() - 40) / picture_->width, size = std::clamp(each * 0.3, 3.0, 9.0);
+    const int h = fontMetrics().height();
+    for (std::size_t i = 0; i < picture_->vertices.size(); ++i) {
+        const ClusterPicture::Vertex& v = picture_->vertices[i];
+        const QPointF at = place(static_cast<int>(i));
+        const bool device = v.kind == ExplicitGraph::VertexKind::device, wide = v.kind == ExplicitGraph::VertexKind::switch_;
+        painter.setPen(QPen(palette().color(QPalette::Text), 1));
+        painter.setBrush(palette().color(QPalette::Button));
+        if (device) painter.drawRect(QRectF(at - QPointF(size, size), QSizeF(2 * size, 2 * size)));
+        else if (wide) painter.drawRoundedRect(QRectF(at - QPointF(1.8 * size, size * 0.8), QSizeF(3.6 * size, 1.6 * size)), 3, 3);
+        else painter.drawEllipse(at, size * 0.7, size * 0.7);
+        const QString name = QString::fromStdString(v.name).section(QLatin1Char('.'), -1);
+        if (!wide && each < fontMetrics().horizontalAdvance(name) + 3) continue;
+        painter.setPen(palette().color(QPalette::PlaceholderText));
+        if (device) painter.drawText(QRectF(at.x() - 60, at.y() + size + 1, 120, h), Qt::AlignCenter, name);
+        else painter.drawText(QPointF(at.x() + 2 * size + 3, at.y() - 3), name);
+    }
+}
+
+void ClusterPlot::paintScale(QPainter& painter) const {
+    const bool dark = palette().color(QPalette::Base).lightness() < 128;
+    const QRectF words(width() - scale_width - 10, 16, scale_width, fontMetrics().height());
+    for (int x = 0; x < scale_width; ++x) painter.fillRect(QRectF(words.left() + x, 8, 1, 7), use_colour(static_cast<double>(x + 1) / scale_width, dark));
+    painter.setPen(palette().color(QPalette::PlaceholderText));
+    painter.drawText(words, Qt::AlignLeft, QStringLiteral("0 %"));
+    painter.drawText(words, Qt::AlignHCenter, tr("of capacity"));
+    painter.drawText(words, Qt::AlignRight, QStringLiteral("100 %"));
+    QString shown = tr("%n node(s) shown", "", picture_->nodes);
+    if (picture_->nodes_left_out > 0) shown += tr("; %n more not drawn", "", picture_->nodes_left_out);
+    painter.drawText(QRectF(10, 8, width() - scale_width - 40, fontMetrics().height()), Qt::AlignLeft, shown);
+}
+
+void ClusterPlot::paintEvent(QPaintEvent*) {
+    QPainter painter(this);
+    painter.fillRect(rect(), palette().color(QPalette::Base));
+    if (!picture_) {
+        painter.setPen(palette().color(QPalette::PlaceholderText));
+        painter.drawText(rect(), Qt::AlignCenter, tr("The current run does not say what its cluster is"));
+        return;
+    }
+    const bool dark = palette().color(QPalette::Base).lightness() < 128;
+    painter.setRenderHint(QPainter::Antialiasing);
+    std::vector<const ClusterPicture::Edge*> order;
+    for (const ClusterPicture::Edge& e : picture_->edges) order.push_back(&e);
+    std::stable_sort(order.begin(), order.end(), [this](const auto* a, const auto* b) { return use(*a) < use(*b); });
+    for (const ClusterPicture::Edge* e : order) {
+        if (current_ >= 0 && e->series == current_) {
+            painter.setPen(QPen(palette().color(QPalette::Highlight), 8));
+            painter.drawLine(line(*e));
+        }
+        painter.setPen(QPen(use_colour(use(*e), dark), 1 + 3.5 * std::clamp(use(*e), 0.0, 1.0)));
+        painter.drawLine(line(*e));
+    }
+    paintVertices(painter);
+    paintScale(painter);
+}
+
+int ClusterPlot::edgeAt(const QPointF& at) const {
+    int best = -1;
+    double nearest = 6;
+    for (std::size_t i = 0; picture_ && i < picture_->edges.size(); ++i)
+        if (const double d = away(line(picture_->edges[i]), at); picture_->edges[i].link >= 0 && d < nearest) {
+            nearest = d;
+            best = static_cast<int>(i);
+        }
+    return best;
+}
+
+void ClusterPlot::mousePressEvent(QMouseEvent* event) {
+    const int edge = edgeAt(event->position());
+    Q_EMIT chosen(edge < 0 ? -1 : picture_->edges[static_cast<std::size_t>(edge)].series);
+}
+
+bool ClusterPlot::event(QEvent* event) {
+    if (event->type() != QEvent::ToolTip) return QWidget::event(event);
+    const auto* help = static_cast<QHelpEvent*>(event);
+    const int i = edgeAt(help->pos());
+    if (i < 0) {
+        QToolTip::hideText();
+        return true;
+    }
+    const ClusterPicture::Edge& e = picture_->edges[static_cast<std::size_t>(i)];
+    const auto name = [this](int v) { return QString::fromStdString(picture_->vertices[static_cast<std::size_t>(v)].name); };
+    const QString what = e.series < 0 ? tr("nothing goes here, or the trace shows a link like it") : percent_words(use(e));
+    QToolTip::showText(help->globalPos(), tr("%1 to %2: %3").arg(name(e.from), name(e.to), what), this);
+    return true;
+}
+
+} // namespace orrery

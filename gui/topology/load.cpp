@@ -1,0 +1,155 @@
+#include "gui/topology/load.hpp"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <tuple>
+
+namespace orrery {
+namespace {
+
+constexpr double full = 0.9;
+constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+// Nodes to draw: those a loaded link belongs to, two at least.
+std::vector<int> nodes_shown(const Fabric& fabric, const Trace& trace, int most) {
+    std::set<int> loaded;
+    for (const LinkSeries& s : trace.links)
+        if (s.link >= 0 && at(s.link) < fabric.links().size() && fabric.links()[at(s.link)].node >= 0) loaded.insert(fabric.links()[at(s.link)].node);
+    for (int n = 0; n < fabric.nodes() && static_cast<int>(loaded.size()) < std::min(most, 2); ++n) loaded.insert(n);
+    std::vector<int> out(loaded.begin(), loaded.end());
+    if (static_cast<int>(out.size()) > most) out.resize(at(most));
+    return out;
+}
+
+// Devices 0, what joins them inside a node 1, NICs 2, switches between nodes by how far they are from a node.
+std::vector<int> levels_of(const ExplicitGraph& graph) {
+    std::vector<int> level(graph.vertices.size(), -1);
+    std::vector<std::vector<int>> next(graph.vertices.size());
+    for (const auto& e : graph.edges) next[at(e.from)].push_back(e.to);
+    std::queue<int> open;
+    for (std::size_t v = 0; v < level.size(); ++v) {
+        const auto& vertex = graph.vertices[v];
+        const bool device = vertex.kind == ExplicitGraph::VertexKind::device, nic = vertex.kind == ExplicitGraph::VertexKind::nic;
+        if (device || nic || vertex.node >= 0) {
+            level[v] = device ? 0 : nic ? 2 : 1;
+            open.push(static_cast<int>(v));
+        }
+    }
+    while (!open.empty()) {
+        const int v = open.front();
+        open.pop();
+        for (int w : next[at(v)])
+            if (level[at(w)] < 0) {
+                level[at(w)] = std::max(2, level[at(v)]) + 1;
+                open.push(w);
+            }
+    }
+    for (int& l : level)
+        if (l < 0) l = 3; // joined to nothing
+    return level;
+}
+
+// Nodes side by side, what is on one level of a node spread over its width; switches between nodes over all of it.
+void place(ClusterPicture& p) {
+    std::map<std::pair<int, int>, std::vector<std::size_t>> rows; // node (-1: between nodes), level
+    std::map<int, double> widths, left;
+    for (std::size_t v = 0; v < p.vertices.size(); ++v) {
+        auto& row = rows[{p.vertices[v].node, p.vertices[v].level}];
+        row.push_back(v);
+        if (p.vertices[v].node >= 0) widths[p.vertices[v].node] = std::max(widths[p.vertices[v].node], static_cast<double>(row.size()));
+    }
+    double x = 0;
+    for (const auto& [node, width] : widths) {
+        left[node] = x;
+        x += width + 0.8;
+    }
+    p.width = std::max(1.0, x - 0.8);
+    for (const auto& [key, row] : rows) {
+        const double from = key.first >= 0 ? left[key.first] : 0, width = key.first >= 0 ? widths[key.first] : p.width;
+        for (std::size_t i = 0; i < row.size(); ++i) p.vertices[row[i]].x = from + width * (static_cast<double>(i) + 0.5) / static_cast<double>(row.size());
+    }
+}
+
+} // namespace
+
+int bins(const Trace& trace) { return trace.links.empty() ? 0 : static_cast<int>(trace.links.front().bytes.size()); }
+
+std::vector<LinkLoadRow> link_loads(const Trace& trace) {
+    std::vector<LinkLoadRow> rows;
+    const double step = (trace.end - trace.begin).seconds(), bin = bins(trace) > 0 ? step / bins(trace) : 0;
+    for (const LinkSeries& s : trace.links) {
+        LinkLoadRow row{s.link, s.name, s.twins, s.capacity};
+        for (std::int64_t b : s.bytes) {
+            row.bytes += static_cast<double>(b);
+            const double share = bin > 0 && s.capacity > 0 ? static_cast<double>(b) / (bin * s.capacity) : 0;
+            row.peak = std::max(row.peak, share);
+            if (share > full) row.busy += 1.0 / static_cast<double>(s.bytes.size());
+        }
+        row.mean = step > 0 && s.capacity > 0 ? row.bytes / (step * s.capacity) : 0;
+        rows.push_back(std::move(row));
+    }
+    std::stable_sort(rows.begin(), rows.end(), [](const LinkLoadRow& a, const LinkLoadRow& b) { return std::tie(a.busy, a.peak, a.bytes) > std::tie(b.busy, b.peak, b.bytes); });
+    return rows;
+}
+
+std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int64_t end) {
+    const std::int64_t whole = (trace.end - trace.begin).ps;
+    if (end <= begin) {
+        begin = 0;
+        end = whole;
+    }
+    std::vector<double> out;
+    const int n = bins(trace);
+    for (const LinkSeries& s : trace.links) {
+        double bytes = 0;
+        for (int b = 0; b < n && whole > 0; ++b) { // a bin partly inside counts in part
+            const double from = static_cast<double>(whole) * b / n, to = static_cast<double>(whole) * (b + 1) / n;
+            const double inside = std::min(to, static_cast<double>(end)) - std::max(from, static_cast<double>(begin));
+            if (inside > 0) bytes += static_cast<double>(s.bytes[at(b)]) * inside / (to - from);
+        }
+        const double seconds = static_cast<double>(end - begin) * 1e-12;
+        out.push_back(seconds > 0 && s.capacity > 0 ? bytes / (seconds * s.capacity) : 0);
+    }
+    return out;
+}
+
+ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most) {
+    const ExplicitGraph graph = fabric.graph();
+    const std::vector<int> nodes = nodes_shown(fabric, trace, most), level = levels_of(graph);
+    ClusterPicture p;
+    p.nodes = static_cast<int>(nodes.size());
+    p.nodes_left_out = fabric.nodes() - p.nodes;
+    // Switches between nodes are drawn where something drawn leads up to them.
+    std::vector<char> drawn(graph.vertices.size(), 0);
+    for (std::size_t v = 0; v < drawn.size(); ++v) drawn[v] = std::binary_search(nodes.begin(), nodes.end(), graph.vertices[v].node);
+    for (bool more = true; more;) {
+        more = false;
+        for (const auto& e : graph.edges)
+            if (drawn[at(e.from)] && !drawn[at(e.to)] && graph.vertices[at(e.to)].node < 0 && level[at(e.to)] > level[at(e.from)]) {
+                drawn[at(e.to)] = 1;
+                more = true;
+            }
+    }
+    std::vector<int> number(drawn.size(), -1);
+    for (std::size_t v = 0; v < drawn.size(); ++v) {
+        if (!drawn[v]) continue;
+        number[v] = static_cast<int>(p.vertices.size());
+        p.vertices.push_back({graph.vertices[v].name, graph.vertices[v].kind, graph.vertices[v].node, level[v], 0});
+        p.levels = std::max(p.levels, level[v] + 1);
+    }
+    std::map<LinkId, int> series;
+    for (std::size_t s = 0; s < trace.links.size(); ++s) series[trace.links[s].link] = static_cast<int>(s);
+    for (std::size_t e = 0; e < graph.edges.size(); ++e) {
+        const int from = number[at(graph.edges[e].from)], to = number[at(graph.edges[e].to)];
+        if (from < 0 || to < 0) continue;
+        const LinkId link = e < fabric.links().size() ? static_cast<LinkId>(e) : -1;
+        const auto it = series.find(link);
+        p.edges.push_back({from, to, link, link >= 0 && it != series.end() ? it->second : -1});
+    }
+    place(p);
+    return p;
+}
+
+} // namespace orrery

@@ -1,0 +1,43 @@
+// What the links of a run carry: over the step, at its busiest, at an instant. From a trace's series; where the cluster is known, with
+// the place of each link in it. No Qt here.
+#pragma once
+
+#include "sim/trace/trace.hpp"
+#include "topology/fabric.hpp"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct LinkLoadRow {
+    LinkId link = -1;
+    std::string name;
+    int twins = 1;                      // links alike, this one included
+    double capacity = 0;                // bytes per second
+    double bytes = 0;                   // in the step
+    double mean = 0, peak = 0;          // shares of the capacity: over the step, and in the busiest bin
+    double busy = 0;                    // share of the step in which it is over nine tenths full
+};
+// By falling time at the limit, then peak, then bytes: the first one limits, where any does.
+std::vector<LinkLoadRow> link_loads(const Trace& trace);
+
+int bins(const Trace& trace);
+// Shares of the capacity by series, over [begin, end) picoseconds since the trace's begin; of the whole step where end <= begin.
+std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int64_t end);
+
+// The part of a cluster to draw: the nodes whose links are in the trace, at most `most`, and the switches above them. Vertices stand
+// on levels, devices lowest.
+struct ClusterPicture {
+    struct Vertex { std::string name; ExplicitGraph::VertexKind kind; int node, level; double x; };   // x: 0 .. width
+    struct Edge { int from, to; LinkId link; int series; };     // indices of vertices; series: of Trace::links, -1: none shows it
+    std::vector<Vertex> vertices;
+    std::vector<Edge> edges;
+    double width = 1;
+    int levels = 1;
+    int nodes = 0, nodes_left_out = 0;
+};
+ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most);
+
+} // namespace orrery

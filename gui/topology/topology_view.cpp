@@ -1,0 +1,135 @@
+#include "gui/topology/topology_view.hpp"
+
+#include "gui/strategies/figures.hpp"
+#include "gui/topology/cluster_plot.hpp"
+#include "gui/topology/links_model.hpp"
+
+#include <QHeaderView>
+#include <QLabel>
+#include <QSlider>
+#include <QSortFilterProxyModel>
+#include <QSplitter>
+#include <QTableView>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace orrery {
+
+constexpr int most_nodes = 8;
+
+TopologyView::TopologyView(RunStore& store, ViewState& state, QWidget* parent)
+    : QWidget(parent), store_(store), state_(state), links_(new LinksModel(this)), sorted_(new QSortFilterProxyModel(this)), plot_(new ClusterPlot),
+      scrubber_(new QSlider(Qt::Horizontal)), time_(new QLabel), limit_(new QLabel), table_(new QTableView) {
+    makeTable();
+    layOut();
+    connect(scrubber_, &QSlider::valueChanged, this, &TopologyView::showTime);
+    connect(&state_, &ViewState::timeRangeChanged, this, &TopologyView::showTime);
+    connect(&state_, &ViewState::currentRunChanged, this, &TopologyView::refresh);
+    connect(&store_, &RunStore::runChanged, this, [this](RunId id) {
+        if (id == state_.currentRun()) refresh();
+    });
+    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) { showRow(sorted_->mapToSource(index).row()); });
+    connect(plot_, &ClusterPlot::chosen, this, [this](int series) {
+        if (series < 0 || !shown_ || !shown_->trace) return;
+        for (std::size_t row = 0; row < links_->rows().size(); ++row)
+            if (links_->rows()[row].link == shown_->trace->links[static_cast<std::size_t>(series)].link)
+                table_->selectRow(sorted_->mapFromSource(links_->index(static_cast<int>(row), 0)).row());
+    });
+    refresh();
+}
+
+void TopologyView::makeTable() {
+    sorted_->setSourceModel(links_);
+    sorted_->setSortRole(LinksModel::SortRole);
+    table_->setModel(sorted_);
+    table_->setSortingEnabled(true);
+    table_->sortByColumn(LinksModel::PeakColumn, Qt::DescendingOrder);
+    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+    table_->setSelectionMode(QAbstractItemView::SingleSelection);
+    table_->setAlternatingRowColors(true);
+    table_->setTabKeyNavigation(false);
+    table_->setShowGrid(false);
+    table_->verticalHeader()->hide();
+    table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
+    table_->setColumnWidth(LinksModel::NameColumn, 200);
+    for (int c = 1; c < LinksModel::ColumnCount; ++c) table_->setColumnWidth(c, c == LinksModel::TwinsColumn ? 55 : 90);
+    table_->setAccessibleName(tr("Links"));
+}
+
+void TopologyView::layOut() {
+    scrubber_->setAccessibleName(tr("Time: the leftmost place is all of the time shown"));
+    limit_->setWordWrap(true);
+    limit_->setContentsMargins(6, 2, 6, 4);
+    time_->setMinimumWidth(fontMetrics().horizontalAdvance(QStringLiteral("000.00 ms to 000.00 ms of 000.00 ms")));
+    auto* times = new QHBoxLayout;
+    times->setContentsMargins(6, 0, 6, 0);
+    times->addWidget(new QLabel(tr("Time")));
+    times->addWidget(scrubber_, 1);
+    times->addWidget(time_);
+    auto* left = new QWidget;
+    auto* column = new QVBoxLayout(left);
+    column->setContentsMargins(0, 0, 0, 0);
+    column->addWidget(plot_, 1);
+    column->addLayout(times);
+    column->addWidget(limit_);
+    auto* splitter = new QSplitter;
+    splitter->addWidget(left);
+    splitter->addWidget(table_);
+    splitter->setStretchFactor(0, 3);
+    splitter->setStretchFactor(1, 2);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->addWidget(splitter);
+    setFocusProxy(table_);
+}
+
+void TopologyView::refresh() {
+    const Run* run = store_.find(state_.currentRun());
+    const std::shared_ptr<const RunData> now = run ? run->data : nullptr;
+    if (now == shown_ && now) return;
+    shown_ = now;
+    const bool known = now && now->trace && !now->trace->links.empty();
+    links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{});
+    if (known && now->scenario) plot_->setPicture(picture(Fabric(now->scenario->cluster), *now->trace, most_nodes));
+    else plot_->setPicture(std::nullopt);
+    scrubber_->setRange(0, known ? bins(*now->trace) : 0);
+    scrubber_->setValue(0);
+    scrubber_->setEnabled(known);
+    limit_->setText(verdict());
+    showTime();
+}
+
+void TopologyView::showTime() {
+    if (!shown_ || !shown_->trace || shown_->trace->links.empty()) {
+        time_->clear();
+        return;
+    }
+    const Trace& trace = *shown_->trace;
+    const std::int64_t whole = (trace.end - trace.begin).ps;
+    TimeRange range = state_.timeRange();
+    if (const int bin = scrubber_->value(); bin > 0) range = {whole * (bin - 1) / bins(trace), whole * bin / bins(trace)};
+    if (range.length() <= 0) range = {0, whole};
+    plot_->setUse(utilisation(trace, range.begin, range.end));
+    const auto words = [](std::int64_t ps) { return seconds_words(static_cast<double>(ps) * 1e-12); };
+    time_->setText(tr("%1 to %2 of %3").arg(words(range.begin), words(range.end), words(whole)));
+    if (scrubber_->value() > 0) state_.setCursor((range.begin + range.end) / 2);
+}
+
+void TopologyView::showRow(int row) {
+    plot_->setCurrentSeries(-1);
+    if (row < 0 || row >= links_->rowCount() || !shown_ || !shown_->trace) return;
+    const auto& series = shown_->trace->links;
+    const auto it = std::find_if(series.begin(), series.end(), [&](const LinkSeries& s) { return s.link == links_->rows()[static_cast<std::size_t>(row)].link; });
+    if (it != series.end()) plot_->setCurrentSeries(static_cast<int>(it - series.begin()));
+}
+
+QString TopologyView::verdict() const {
+    if (links_->rows().empty()) return tr("No link carries anything");
+    const LinkLoadRow& r = links_->rows().front();
+    const QString name = QString::fromStdString(r.name).toHtmlEscaped();
+    if (r.busy > 0) return tr("<b>%1</b> limits: it is over nine tenths full during %2 of the step (%n link(s) alike)", "", r.twins).arg(name, percent_words(r.busy));
+    return tr("No link is full for long: the busiest, <b>%1</b>, reaches %2 of its capacity").arg(name, percent_words(r.peak));
+}
+
+} // namespace orrery

@@ -1,0 +1,292 @@
+// Does the window open what it should and refuse what it must, are all commands found in one place, is the command line understood?
+#include "gui/app/command_palette.hpp"
+#include "gui/app/execution_view.hpp"
+#include "gui/app/export.hpp"
+#include "gui/app/key_sheet.hpp"
+#include "gui/app/main_window.hpp"
+#include "gui/app/options.hpp"
+#include "gui/app/welcome.hpp"
+#include "gui/strategies/strategies_view.hpp"
+#include "sim/trace/trace.hpp"
+
+#include <QAbstractItemModelTester>
+#include <QAction>
+#include <QApplication>
+#include <QLineEdit>
+#include <QListWidget>
+#include <QMimeData>
+#include <QDropEvent>
+#include <QSignalSpy>
+#include <QTableView>
+#include <QTemporaryDir>
+#include <QUndoStack>
+#include <QtTest/QTest>
+
+using namespace orrery;
+
+namespace {
+
+constexpr int patience = 30000;
+
+const QByteArray small = R"({"name": "small", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+  "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
+  "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
+  "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2}})";
+
+QString written(const QTemporaryDir& folder, const char* name, const QByteArray& bytes) {
+    QFile file(folder.filePath(name));
+    if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size()) qFatal("cannot write %s", name);
+    return file.fileName();
+}
+
+Options fresh() {
+    Options o;
+    o.fresh = true;
+    o.size = {1000, 700};
+    return o;
+}
+
+ParsedOptions parse(const QStringList& words) { return parse_options(QStringList{"simgui"} + words, MainWindow::viewNames()); }
+
+} // namespace
+
+class AppTest : public QObject {
+    Q_OBJECT
+  private Q_SLOTS:
+    void theCommandLine() {
+        const Options o = parse({"a.json", "b.json", "--compare", "--view", "1.5ms,2ms", "--select", "0:l1.qkv.fwd@2", "--dock", "breakdown", "--size", "800x600"}).options;
+        QCOMPARE(o.files, (QStringList{"a.json", "b.json"}));
+        QVERIFY(o.compare);
+        QCOMPARE(o.view->first, 1500000000LL);
+        QCOMPARE(o.view->second, 2000000000LL);
+        QCOMPARE(o.size, QSize(800, 600));
+        const QStringList words = command_line(o).split(' ').mid(1);
+        QCOMPARE(parse(words).options.view, o.view);
+        QCOMPARE(parse(words).options.select, o.select);
+    }
+
+    void wrongCommandLinesSayWhy_data() {
+        QTest::addColumn<QStringList>("words");
+        QTest::addColumn<QString>("says");
+        QTest::newRow("view") << QStringList{"--view", "5,1"} << "two times";
+        QTest::newRow("size") << QStringList{"--size", "big"} << "1600x1000";
+        QTest::newRow("dock") << QStringList{"--dock", "nothing"} << "breakdown";
+        QTest::newRow("compare") << QStringList{"--compare", "a"} << "two files";
+        QTest::newRow("select") << QStringList{"--select", "x"} << "RANK:OP";
+        QTest::newRow("unknown") << QStringList{"--colour"} << "colour";
+        QTest::newRow("theme") << QStringList{"--theme", "blue"} << "light or dark";
+    }
+    void wrongCommandLinesSayWhy() {
+        QFETCH(QStringList, words);
+        QFETCH(QString, says);
+        const auto answer = parse(words).answer;
+        QVERIFY(answer && answer->code == 1);
+        QVERIFY2(answer->text.contains(says), qPrintable(answer->text));
+    }
+
+    void helpHasExamples() {
+        const auto help = parse({"--help"}).answer;
+        QVERIFY(help && help->code == 0 && help->text.contains("Examples:"));
+        QVERIFY(parse({"--version"}).answer->text.startsWith("simgui "));
+    }
+
+    void everyCommandIsNamedAndNoKeyIsTakenTwice() {
+        MainWindow window(fresh());
+        QStringList keys;
+        for (const QAction* action : window.registry().actions()) {
+            QVERIFY(!action->text().isEmpty());
+            QVERIFY2(!action->toolTip().isEmpty(), qPrintable(action->objectName()));
+            for (const QKeySequence& key : action->shortcuts()) {
+                QVERIFY2(!keys.contains(key.toString()), qPrintable(key.toString()));
+                keys << key.toString();
+                QVERIFY(key_sheet_html(window.registry()).contains(key.toString(QKeySequence::NativeText).toHtmlEscaped()));
+            }
+        }
+        for (const QString& name : MainWindow::viewNames()) QVERIFY2(window.view(name), qPrintable(name));
+    }
+
+    void thePaletteFindsByLetters() {
+        MainWindow window(fresh());
+        CommandModel model(window.registry());
+        QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::QtTest);
+        model.setPattern("reset lay");
+        QCOMPARE(model.action(model.index(0))->objectName(), QString("view.reset"));
+        model.setPattern("zzzz");
+        QCOMPARE(model.rowCount(), 0);
+        QVERIFY(fuzzy_score("dk", "View: Dark") > 0);
+        QCOMPARE(fuzzy_score("dq", "View: Dark"), 0);
+        QVERIFY(fuzzy_score("dark", "View: Dark") > fuzzy_score("dark", "data and other keys"));
+    }
+
+    void thePaletteRunsWithKeys() {
+        MainWindow window(fresh());
+        window.show();
+        QSignalSpy run(window.registry().find("view.reset"), &QAction::triggered);
+        window.registry().find("help.palette")->trigger();
+        auto* line = window.findChild<CommandPalette*>()->findChild<QLineEdit*>();
+        QTest::keyClicks(line, "reset layout");
+        QTest::keyClick(line, Qt::Key_Return);
+        QCOMPARE(run.size(), 1);
+    }
+
+    void anEmptyWindowSaysWhatToDo() {
+        MainWindow window(fresh());
+        window.show();
+        auto* welcome = window.findChild<WelcomePage*>();
+        QVERIFY(welcome->isVisible());
+        auto* list = welcome->findChild<QListWidget*>();
+        QVERIFY(list->count() > 5);
+        for (int i = 0; i < list->count(); ++i)
+            if (list->item(i)->data(Qt::UserRole) == "gpt2-124m-1-gpu") list->setCurrentRow(i);
+        QTest::keyClick(list, Qt::Key_Return);
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle() && !window.store().runs().empty(), patience);
+        QVERIFY(!welcome->isVisible());
+        QVERIFY(window.store().runs().front().data->report.has_value());
+    }
+
+    void badFilesEndInAMessage_data() {
+        QTest::addColumn<QByteArray>("bytes");
+        QTest::newRow("empty") << QByteArray();
+        QTest::newRow("binary") << QByteArray("\x00\x01\xff\xfe\x7f" "ELF", 8);
+        QTest::newRow("truncated json") << small.left(200);
+        QTest::newRow("no scenario") << QByteArray("[1, 2, 3]");
+        QTest::newRow("deep") << QByteArray(50000, '[');
+        QTest::newRow("wrong field") << QByteArray(small).replace("tensor_parallel\": 2", "tensor_paralel\": 2");
+        QTest::newRow("trace without a rest") << QByteArray("\x89ORT\r\n\x1a\n", 8);
+        QTest::newRow("trace of another version") << QByteArray("\x89ORT\r\n\x1a\n\xff\xff\xff\x7f", 12) + QByteArray(16, '\0');
+        QTest::newRow("trace of a huge size") << QByteArray("\x89ORT\r\n\x1a\n\x01\x00\x00\x00", 12) + QByteArray(16, '\x7f');
+        QTest::newRow("broken sweep") << QByteArray(R"({"sweep": {"/strategy/tensor_parallel": []}})");
+    }
+    void badFilesEndInAMessage() {
+        QFETCH(QByteArray, bytes);
+        QTemporaryDir folder;
+        MainWindow window(fresh());
+        window.open({written(folder, "bad", bytes), folder.filePath("not-there.json"), folder.path()});
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        QStringList said;
+        for (int row = 0; row < window.problems().rowCount(); ++row) said << window.problems().entry(row).source;
+        QVERIFY2(said.contains("bad"), qPrintable(said.join(" ")));
+        QVERIFY(said.contains("not-there"));
+        for (const Run& run : window.store().runs()) QVERIFY(!run.data->report); // text with a mistake stays, to be mended
+    }
+
+    void aTruncatedTraceIsRefused() {
+        QTemporaryDir folder;
+        const auto data = simulate_run(small.toStdString(), {}, [](const QString&) { return true; });
+        const QString path = folder.filePath("step.trace");
+        save(*data->trace, path.toStdString());
+        QFile file(path);
+        QVERIFY(file.open(QIODevice::ReadOnly));
+        const QByteArray whole = file.readAll();
+        MainWindow window(fresh());
+        window.open({written(folder, "cut.trace", whole.left(whole.size() / 2)), path});
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        QCOMPARE(window.store().runs().size(), std::size_t(1));
+        QVERIFY(window.store().runs().front().data->trace.has_value());
+        QCOMPARE(window.problems().entry(0).source, QString("cut"));
+    }
+
+    void filesCanBeDropped() {
+        QTemporaryDir folder;
+        MainWindow window(fresh());
+        QMimeData mime;
+        mime.setUrls({QUrl::fromLocalFile(written(folder, "a.json", small))});
+        QDragEnterEvent enter({5, 5}, Qt::CopyAction, &mime, Qt::LeftButton, {});
+        QApplication::sendEvent(&window, &enter);
+        QVERIFY(enter.isAccepted());
+        QDropEvent drop({5, 5}, Qt::CopyAction, &mime, Qt::LeftButton, {});
+        QApplication::sendEvent(&window, &drop);
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        QCOMPARE(window.store().runs().size(), std::size_t(1));
+    }
+
+    void typingSimulatesAgain() {
+        QTemporaryDir folder;
+        MainWindow window(fresh());
+        window.open({written(folder, "a.json", small)});
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        const RunId id = window.store().runs().front().id;
+        const double before = window.store().find(id)->data->report->step_time_s;
+        ScenarioDocument* document = window.documents().current();
+        QVERIFY(document);
+        QVERIFY(document->setField("/training/global_batch_size", "32", "batch"));
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle() && window.store().find(id)->data->report->step_time_s > 1.5 * before, patience);
+        QVERIFY(document->setField("/training/global_batch_size", "-1", "batch"));
+        QCOMPARE(window.problems().rowCount(), 1);
+        QCOMPARE(window.problems().entry(0).where, QString("/training/global_batch_size"));
+        window.registry().find("edit.undo")->trigger();
+        QCOMPARE(window.problems().rowCount(), 0);
+        window.registry().find("edit.undo")->trigger();
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle() && window.store().find(id)->data->report->step_time_s == before, patience);
+        QVERIFY(!document->isModified());
+    }
+
+    void copiesStandBesideTheBaseline() {
+        QTemporaryDir folder;
+        MainWindow window(fresh());
+        window.open({written(folder, "a.json", small)});
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        window.registry().find("run.baseline")->trigger();
+        window.registry().find("run.copy")->trigger();
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        QCOMPARE(window.store().runs().size(), std::size_t(2));
+        QCOMPARE(window.state().currentRun(), window.store().runs()[1].id);
+        QCOMPARE(window.state().baseline(), window.store().runs()[0].id);
+        window.store().remove(window.state().baseline());
+        QCOMPARE(window.state().baseline(), 0);
+    }
+
+    void viewsAreExported() {
+        QTemporaryDir folder;
+        MainWindow window(fresh());
+        window.open({written(folder, "a.json", small)});
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        window.show();
+        QWidget& view = *window.view("strategies");
+        for (const char* name : {"a.png", "a.svg", "a.pdf"}) {
+            QCOMPARE(export_picture(view, folder.filePath(name)), QString());
+            QVERIFY(QFileInfo(folder.filePath(name)).size() > 500);
+        }
+        QVERIFY(QImage(folder.filePath("a.png")).size() == view.size());
+        const QString csv = to_csv(*table_of(view));
+        QCOMPARE(csv.count('\n'), 2);
+        QVERIFY(csv.section('\n', 1, 1).startsWith("a,"));
+        QCOMPARE(export_trace(*window.store().runs().front().data->trace, folder.filePath("a.json.json")), QString());
+        QVERIFY(!export_picture(view, folder.filePath("no/such/a.png")).isEmpty());
+    }
+
+    void aProgramIsRunAndItsTraceOpened() {
+        QTemporaryDir folder;
+        MainWindow window(fresh());
+        window.open({written(folder, "a.json", small)});
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        const QString trace = folder.filePath("kept.trace");
+        save(*window.store().runs().front().data->trace, trace.toStdString());
+        const QString program = written(folder, "stand-in", "#!/bin/sh\necho step 1\nwhile [ $# -gt 0 ]; do if [ $1 = --trace ]; then cp " + trace.toUtf8() + " $2; fi; shift; done\n");
+        QFile::setPermissions(program, QFile::ReadOwner | QFile::ExeOwner);
+        auto* execution = qobject_cast<ExecutionView*>(window.view("execution"));
+        execution->setProgram(program);
+        execution->start();
+        QTRY_VERIFY_WITH_TIMEOUT(!execution->running() && window.idle() && window.store().runs().size() == 2, patience);
+        QVERIFY(execution->log().contains("step 1"));
+        QCOMPARE(window.store().runs()[1].name, QString("a, measured"));
+        QCOMPARE(window.state().baseline(), window.store().runs()[0].id);
+        execution->setProgram(written(folder, "fails", "#!/bin/sh\necho no device\nexit 3\n"));
+        QFile::setPermissions(folder.filePath("fails"), QFile::ReadOwner | QFile::ExeOwner);
+        window.state().setCurrentRun(window.store().runs()[0].id);
+        execution->start();
+        QTRY_VERIFY_WITH_TIMEOUT(window.problems().rowCount() == 1, patience);
+        QVERIFY(window.problems().entry(0).what.contains("no device"));
+    }
+
+    void everyWidgetThatTakesTheFocusHasAName() {
+        MainWindow window(fresh());
+        for (const QString& name : MainWindow::viewNames()) {
+            for (QAbstractItemView* view : window.view(name)->findChildren<QAbstractItemView*>())
+                if (view->parentWidget() && !view->inherits("QComboBoxListView")) QVERIFY2(!view->accessibleName().isEmpty(), qPrintable(name + " " + view->metaObject()->className()));
+        }
+    }
+};
+
+QTEST_MAIN(AppTest)
+#include "app_test.moc"

@@ -1,0 +1,255 @@
+// Is the frontier the frontier, do placements hold what the plan says, do links carry the trace's bytes, does a sweep's map show its best?
+#include "gui/breakdown/pareto.hpp"
+#include "gui/placement/grid.hpp"
+#include "gui/placement/placement_view.hpp"
+#include "gui/sweep/heat_plot.hpp"
+#include "gui/sweep/sweep_view.hpp"
+#include "gui/topology/links_model.hpp"
+#include "gui/topology/topology_view.hpp"
+
+#include <QAbstractItemModelTester>
+#include <QSignalSpy>
+#include <QSlider>
+#include <QTableView>
+#include <QTemporaryDir>
+#include <QtTest/QTest>
+
+#include <map>
+#include <numeric>
+#include <set>
+
+using namespace orrery;
+
+namespace {
+
+constexpr int patience = 60000;
+
+std::string scenario(const std::string& strategy, const std::string& model = "") {
+    return R"({"name": "s", "model": {"name": "tiny", "layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024)" + model + R"(},
+  "cluster": {"preset": "dgx-a100-80gb", "nodes": 2},
+  "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
+  "strategy": {"framework": "megatron", )" + strategy + "}}";
+}
+
+std::shared_ptr<const RunData> simulated(const std::string& text) { return simulate_run(text, {}, [](const QString&) { return true; }); }
+
+constexpr const char* sweep = R"({"name": "sweep", "model": {"layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+  "cluster": {"preset": "dgx-a100-80gb", "nodes": 1}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 512}, "strategy": {},
+  "sweep": {"/strategy/tensor_parallel": [1, 2, 3], "/strategy/pipeline_parallel": [1, 2], "/training/micro_batch_size": [1, 2]}})";
+
+} // namespace
+
+class ViewsTest : public QObject {
+    Q_OBJECT
+  private Q_SLOTS:
+    void nothingOnTheFrontierIsBeaten() {
+        std::vector<ParetoPoint> points;
+        for (int i = 0; i < 200; ++i) points.push_back({i + 1, {}, static_cast<double>(i * 7919 % 101), static_cast<double>(i * 104729 % 97), i % 3 != 0});
+        const auto best = frontier(points);
+        const std::set<std::size_t> on(best.begin(), best.end());
+        QVERIFY(!best.empty());
+        for (std::size_t i = 0; i < points.size(); ++i) {
+            if (!points[i].fits) QVERIFY(!on.contains(i));
+            const bool beaten = std::any_of(points.begin(), points.end(), [&](const ParetoPoint& p) {
+                return p.fits && p.x <= points[i].x && p.y <= points[i].y && (p.x < points[i].x || p.y < points[i].y);
+            });
+            if (beaten) QVERIFY(!on.contains(i));
+        }
+    }
+
+    void pointsAreBrushedByDragAndKeys() {
+        ParetoPlot plot;
+        const auto words = [](std::optional<double> v) { return QString::number(v.value_or(0)); };
+        plot.setAxes("x", words, "y", words);
+        plot.setPoints({{1, "a", 1, 4, true}, {2, "b", 2, 2, true}, {3, "c", 4, 1, false}});
+        plot.resize(500, 400);
+        plot.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&plot));
+        std::vector<RunId> got;
+        connect(&plot, &ParetoPlot::brushed, &plot, [&](const std::vector<RunId>& ids) { got = ids; });
+        QTest::mouseClick(&plot, Qt::LeftButton, {}, plot.place(1).toPoint());
+        QCOMPARE(got, std::vector<RunId>{2});
+        const QPoint from = plot.place(0).toPoint() - QPoint(12, 12), to = plot.place(1).toPoint() + QPoint(12, 12);
+        QTest::mousePress(&plot, Qt::LeftButton, {}, from);
+        QTest::mouseMove(&plot, to);
+        QTest::mouseRelease(&plot, Qt::LeftButton, {}, to);
+        QCOMPARE(got, (std::vector<RunId>{1, 2}));
+        plot.setBrushed({}, 0);
+        plot.setFocus();
+        QTest::keyClick(&plot, Qt::Key_Right);
+        QTest::keyClick(&plot, Qt::Key_Space);
+        QCOMPARE(got.size(), std::size_t(1));
+    }
+
+    void everyLayerIsHeldOnceByEachReplica() {
+        const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4, "zero_stage": 1)"));
+        const Placements p = placements(*data->plan, *data->scenario);
+        QCOMPARE(p.devices.size(), std::size_t(16));
+        std::multiset<int> layers;
+        for (const StageHoldings& stage : p.stages)
+            for (const ChunkLayers& c : stage.chunks)
+                for (int l = c.first; l <= c.last; ++l) layers.insert(l);
+        QCOMPARE(layers.size(), std::size_t(8));
+        QCOMPARE(std::set<int>(layers.begin(), layers.end()).size(), std::size_t(8));
+        QVERIFY(p.stages.front().chunks.front().embedding);
+        QVERIFY(p.stages.back().chunks.back().loss);
+        QCOMPARE(split_text(p.stages[1].parameters, p.mesh), std::string("split over tensor 2"));
+        QVERIFY(split_text(p.stages[1].optimizer, p.mesh).find("data 2") != std::string::npos);
+    }
+
+    void expertsAreSharedOut() {
+        const auto data = simulated(scenario(R"("expert_parallel": 4, "zero_stage": 1)", R"(, "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 1024})"));
+        QVERIFY2(data->plan.has_value(), to_text(data->problems).c_str());
+        const Placements p = placements(*data->plan, *data->scenario);
+        QCOMPARE(p.experts_each(), 2);
+        std::map<int, int> holders;
+        for (const DevicePlace& d : p.devices)
+            for (int e = 0; e < p.experts_each(); ++e) ++holders[p.first_expert(d) + e];
+        QCOMPARE(holders.size(), std::size_t(8));
+        for (const auto& [expert, n] : holders) QCOMPARE(n, 4);
+        QVERIFY(p.stages[0].expert_parameters.bytes.count > 0);
+    }
+
+    void noTwoDevicesAreDrawnInOnePlace() {
+        for (const char* strategy : {R"("tensor_parallel": 2, "pipeline_parallel": 4)", R"("tensor_parallel": 4, "context_parallel": 2)", R"("tensor_parallel": 8)"}) {
+            const auto data = simulated(scenario(strategy));
+            QVERIFY2(data->plan.has_value(), to_text(data->problems).c_str());
+            const Placements p = placements(*data->plan, *data->scenario);
+            for (Arrangement a : {Arrangement::nodes, Arrangement::axes}) {
+                const Grid g = grid(p, a, 1.6);
+                QCOMPARE(g.cells.size(), p.devices.size());
+                std::set<std::pair<int, int>> places;
+                for (const QRectF& c : g.cells) {
+                    places.insert({static_cast<int>(c.left() * 100), static_cast<int>(c.top() * 100)});
+                    QVERIFY(c.right() <= g.size.width() && c.bottom() <= g.size.height());
+                }
+                QCOMPARE(places.size(), g.cells.size());
+            }
+        }
+    }
+
+    void devicesAreChosenByClickDragAndKeys() {
+        RunStore store;
+        ViewState state;
+        const RunId id = store.add(simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)")), "a");
+        state.setCurrentRun(id);
+        PlacementView view(store, state);
+        view.resize(900, 500);
+        view.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&view));
+        PlacementPlot& plot = view.plot();
+        QTest::mouseClick(plot.viewport(), Qt::LeftButton, {}, plot.cellRect(5).center().toPoint());
+        QCOMPARE(state.selectedRanks(), std::vector<std::int32_t>{5});
+        QTest::mouseClick(plot.viewport(), Qt::LeftButton, Qt::ControlModifier, plot.cellRect(9).center().toPoint());
+        QCOMPARE(state.selectedRanks(), (std::vector<std::int32_t>{5, 9}));
+        plot.setFocus();
+        QTest::keyClick(&plot, Qt::Key_Escape);
+        QVERIFY(state.selectedRanks().empty());
+        QTest::keyClick(&plot, Qt::Key_Space);
+        QCOMPARE(state.selectedRanks(), std::vector<std::int32_t>{9});
+        QVERIFY(device_text(*plot.placements(), plot.placements()->devices[5]).contains("rank 5"));
+    }
+
+    void linksCarryTheTracesBytes() {
+        const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
+        const Trace& trace = *data->trace;
+        QVERIFY(!trace.links.empty());
+        const auto whole = utilisation(trace, 0, 0);
+        const double step = (trace.end - trace.begin).seconds();
+        for (std::size_t s = 0; s < trace.links.size(); ++s) {
+            const double bytes = static_cast<double>(std::accumulate(trace.links[s].bytes.begin(), trace.links[s].bytes.end(), std::int64_t{0}));
+            QVERIFY(std::abs(whole[s] * step * trace.links[s].capacity - bytes) <= 1e-6 * bytes + 1);
+        }
+        // Two halves make the whole, wherever the cut is.
+        const std::int64_t end = (trace.end - trace.begin).ps, cut = end / 7 * 3;
+        const auto a = utilisation(trace, 0, cut), b = utilisation(trace, cut, end);
+        for (std::size_t s = 0; s < whole.size(); ++s)
+            QVERIFY(std::abs(a[s] * static_cast<double>(cut) + b[s] * static_cast<double>(end - cut) - whole[s] * static_cast<double>(end)) < 1e-6 * static_cast<double>(end));
+        for (const LinkLoadRow& row : link_loads(trace)) QVERIFY2(row.peak < 1.02 && row.mean <= row.peak + 1e-12, row.name.c_str());
+    }
+
+    void theClusterIsDrawnWithItsLinks() {
+        const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
+        const Fabric fabric(data->scenario->cluster);
+        const ClusterPicture p = picture(fabric, *data->trace, 8);
+        const auto devices = std::count_if(p.vertices.begin(), p.vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
+        QCOMPARE(static_cast<int>(devices), 8 * p.nodes);
+        QCOMPARE(p.nodes + p.nodes_left_out, 2);
+        std::set<int> series;
+        for (const auto& e : p.edges)
+            if (e.series >= 0) series.insert(e.series);
+        QCOMPARE(series.size(), data->trace->links.size());
+        for (const auto& v : p.vertices) QVERIFY(v.x >= 0 && v.x <= p.width && v.level >= 0 && v.level < p.levels);
+    }
+
+    void theScrubberMovesTheCursor() {
+        RunStore store;
+        ViewState state;
+        state.setCurrentRun(store.add(simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)")), "a"));
+        TopologyView view(store, state);
+        QAbstractItemModelTester tester(&view.links(), QAbstractItemModelTester::FailureReportingMode::QtTest);
+        QVERIFY(view.links().rowCount() > 0);
+        QVERIFY(view.scrubber().maximum() > 1);
+        view.show();
+        view.scrubber().setFocus();
+        QTest::keyClick(&view.scrubber(), Qt::Key_Right);
+        QVERIFY(state.cursor() > 0);
+        QVERIFY(!view.verdict().isEmpty());
+    }
+
+    void aSweepRunsStopsAndGoesOn() {
+        QTemporaryDir folder;
+        RunStore store;
+        ViewState state;
+        SweepView view(store, state);
+        QAbstractItemModelTester tester(&view.model(), QAbstractItemModelTester::FailureReportingMode::QtTest);
+        view.setDatabase(folder.filePath("s.sqlite"));
+        QVERIFY(view.load(sweep, {}, "s").empty());
+        QCOMPARE(view.model().rowCount(), 12);
+        QSignalSpy running(&view, &SweepView::runningChanged);
+        view.start();
+        view.cancel();
+        QTRY_VERIFY_WITH_TIMEOUT(!view.running(), patience);
+        view.start();
+        QTRY_VERIFY_WITH_TIMEOUT(!view.running(), patience);
+        QCOMPARE(running.size(), 4);
+        for (std::size_t point = 0; point < 12; ++point) QVERIFY(view.model().row(point) && !view.model().row(point)->hash.empty());
+        QVERIFY(!view.load(R"({"sweep": 3})", {}, "wrong").empty());
+    }
+
+    void theMapShowsTheBestOfEachCell() {
+        QTemporaryDir folder;
+        RunStore store;
+        ViewState state;
+        SweepView view(store, state);
+        view.setDatabase(folder.filePath("s.sqlite"));
+        QVERIFY(view.load(sweep, {}, "s").empty());
+        view.start();
+        QTRY_VERIFY_WITH_TIMEOUT(!view.running(), patience);
+        const HeatMap map = heat_map(view.model(), 0, 1, HeatMetric::step_time);
+        QCOMPARE(map.columns.size(), std::size_t(3));
+        QCOMPARE(map.rows.size(), std::size_t(2));
+        QVERIFY(!map.cell(2, 0).value);         // three divides nothing
+        QVERIFY(map.cell(2, 0).point >= 0);     // and says why
+        for (std::size_t c = 0; c < 2; ++c) {
+            double best = 1e9;
+            for (std::size_t point = 0; point < 12; ++point) {
+                const SweepPoint p = view.model().document()->point(static_cast<std::int64_t>(point));
+                if (p.values[0] == map.columns[c] && p.values[1] == map.rows[1] && view.model().row(point)->status == PointStatus::fits) best = std::min(best, view.model().row(point)->step_time_s);
+            }
+            QCOMPARE(*map.cell(c, 1).value, best);
+        }
+        view.resize(1000, 400);
+        view.show();
+        QVERIFY(QTest::qWaitForWindowExposed(&view));
+        QTest::mouseClick(&view.heat(), Qt::LeftButton, {}, view.heat().cellRect(0, 1).center().toPoint());
+        QVERIFY(view.table().selectionModel()->hasSelection());
+        QTest::keyClick(&view.table(), Qt::Key_Return);
+        QTRY_VERIFY_WITH_TIMEOUT(!store.busy() && store.runs().size() == 1, patience);
+        const Report& report = *store.runs().front().data->report;
+        QCOMPARE(report.step_time_s, *heat_map(view.model(), 0, 1, HeatMetric::step_time).cell(0, 1).value);
+    }
+};
+
+QTEST_MAIN(ViewsTest)
+#include "views_test.moc"
