@@ -138,6 +138,7 @@ void ExecutionView::stop() {
 
 void ExecutionView::read() {
     const QString text = QString::fromUtf8(process_.readAll());
+    if (text.isEmpty()) return;
     log_->appendPlainText(text.endsWith(QLatin1Char('\n')) ? text.chopped(1) : text);
 }
 

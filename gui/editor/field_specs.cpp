@@ -17,6 +17,7 @@ FieldSpec spec_of(const std::string& key, const std::string& pointer, const Orde
 void add_fields(FieldSpec& spec, const Ordered& object) {
     const Ordered required = object.value("required", Ordered::array());
     for (const auto& [key, value] : object.at("properties").items()) {
+        if (key.starts_with('$')) continue; // for editors of text
         FieldSpec child = spec_of(key, spec.pointer + "/" + escaped_step(key), value);
         child.required = std::find(required.begin(), required.end(), key) != required.end();
         spec.fields.push_back(std::move(child));

@@ -162,7 +162,7 @@ void ScenarioEditor::refresh() {
             item->setData(Qt::UserRole, QString::fromStdString(p.where));
         }
     problems_->setVisible(problems_->count() > 0);
-    if (!document) verdict_->setText(tr("The current run has no scenario: it is a trace alone"));
+    if (!document) verdict_->setText(state_.currentRun() == 0 ? tr("Open a scenario, or make a new one (Ctrl+N)") : tr("The current run has no scenario: it is a trace alone"));
     else if (problems_->count() > 0) verdict_->setText(tr("\u26a0 %n problem(s): the figures shown are of the text before", "", problems_->count()));
     else if (!document->parsed().scenario->notes.empty()) verdict_->setText(tr("Note: %1").arg(QString::fromStdString(document->parsed().scenario->notes.front())));
     else verdict_->setText(tr("\u2713 correct: %1 devices").arg(document->parsed().scenario->world_size()));

@@ -15,10 +15,18 @@ QString tr(const char* text) { return QCoreApplication::translate("Placement", t
 
 constexpr double gap = 0.35, title_height = 0.45;
 
-// How many boxes stand side by side so that the whole has about the aspect asked for.
+// How many boxes stand side by side so that they are drawn as large as can be in a room `aspect` wide and 1 high.
 int boxes_across(std::size_t boxes, double width, double height, double aspect) {
-    const double ideal = std::sqrt(static_cast<double>(boxes) * height * aspect / width);
-    return std::clamp(static_cast<int>(std::lround(ideal)), 1, static_cast<int>(std::max<std::size_t>(1, boxes)));
+    int best = 1;
+    double largest = 0;
+    for (int across = 1; across <= static_cast<int>(boxes); ++across) {
+        const auto down = (static_cast<int>(boxes) + across - 1) / across;
+        const double scale = std::min(aspect / (across * width), 1 / (down * height));
+        if (scale <= largest) continue;
+        largest = scale;
+        best = across;
+    }
+    return best;
 }
 
 // Groups of equal size, wrapped; place(device) is a cell's column and row in its group.
@@ -102,16 +110,21 @@ Shade shade(const Placements& p, const DevicePlace& d, ShadeBy by) {
     return {};
 }
 
-std::vector<QString> cell_lines(const Placements& p, const DevicePlace& d) {
-    std::vector<QString> lines{tr("rank %1").arg(d.rank)};
-    QString layers = QString::fromStdString(layers_text(p.stages[static_cast<std::size_t>(p.stage(d))]));
-    lines.push_back(layers.replace(tr("layers "), QStringLiteral("L ")).replace(tr("layer "), QStringLiteral("L ")));
-    if (p.mesh.extent(Axis::tp) > 1) lines.push_back(tr("tensor %1/%2").arg(d.at[at(Axis::tp)] + 1).arg(p.mesh.extent(Axis::tp)));
-    if (p.mesh.extent(Axis::cp) > 1) lines.push_back(tr("context %1/%2").arg(d.at[at(Axis::cp)] + 1).arg(p.mesh.extent(Axis::cp)));
-    if (p.data_ranks() > 1) lines.push_back(tr("data %1/%2").arg(p.data_rank(d) + 1).arg(p.data_ranks()));
+std::vector<CellLine> cell_lines(const Placements& p, const DevicePlace& d) {
+    std::vector<CellLine> lines{{tr("rank %1").arg(d.rank), QString::number(d.rank)}};
+    const QString layers = QString::fromStdString(layers_text(p.stages[static_cast<std::size_t>(p.stage(d))]));
+    lines.push_back({layers, QStringLiteral("L ") + layers.section(QLatin1Char(' '), 1)});
+    const auto part = [&](const QString& what, const QString& letter, int index, int count) {
+        const QString which = QStringLiteral("%1/%2").arg(index + 1).arg(count);
+        if (count > 1) lines.push_back({what + QLatin1Char(' ') + which, letter + QLatin1Char(' ') + which});
+    };
+    part(tr("tensor"), tr("T"), d.at[at(Axis::tp)], p.mesh.extent(Axis::tp));
+    part(tr("context"), tr("C"), d.at[at(Axis::cp)], p.mesh.extent(Axis::cp));
+    part(tr("data"), tr("D"), p.data_rank(d), p.data_ranks());
     if (p.experts > 0 && p.experts_each() > 0) {
         const int first = p.first_expert(d), last = first + p.experts_each() - 1;
-        lines.push_back(first == last ? tr("expert %1").arg(first) : tr("experts %1-%2").arg(first).arg(last));
+        const QString which = first == last ? QString::number(first) : QStringLiteral("%1-%2").arg(first).arg(last);
+        lines.push_back({tr("experts %1").arg(which), tr("E %1").arg(which)});
     }
     return lines;
 }

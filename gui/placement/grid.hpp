@@ -28,8 +28,9 @@ enum class ShadeBy { stage, tensor, context, data, experts };
 struct Shade { int index = 0, count = 1; };
 Shade shade(const Placements& placements, const DevicePlace& device, ShadeBy by);
 
-// The lines of a cell, most telling first: what does not fit is left away.
-std::vector<QString> cell_lines(const Placements& placements, const DevicePlace& device);
+// The lines of a cell, most telling first, each in full and as it is written where there is little room.
+struct CellLine { QString full, brief; };
+std::vector<CellLine> cell_lines(const Placements& placements, const DevicePlace& device);
 // All that is known about a device, for a tooltip.
 QString device_text(const Placements& placements, const DevicePlace& device);
 

@@ -93,7 +93,9 @@ Placements placements(const Plan& plan, const Scenario& scenario) {
     for (int s = 0; s < plan.stages; ++s) p.stages.push_back(holdings_of(plan, s));
     for (int r = 0; r < plan.mesh.ranks(); ++r) {
         DevicePlace d{r, r / p.devices_per_node, r % p.devices_per_node, plan.mesh.coordinates(r)};
-        if (p.experts > 0) d.expert_group = plan.expert_mesh.coordinates(r)[at(Axis::ep)];
+        // The experts' axes fold over the ranks of a stage, in their order.
+        const int in_stage = stage_major(plan, r) % (plan.mesh.ranks() / plan.mesh.extent(Axis::pp));
+        if (p.experts > 0) d.expert_group = in_stage / plan.expert_mesh.stride_in_stage(Axis::ep) % plan.expert_mesh.extent(Axis::ep);
         p.devices.push_back(d);
     }
     return p;

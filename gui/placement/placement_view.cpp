@@ -4,6 +4,7 @@
 #include <QHelpEvent>
 #include <QKeyEvent>
 #include <QLabel>
+#include <QLocale>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QScrollBar>
@@ -17,15 +18,20 @@
 namespace orrery {
 namespace {
 
-constexpr double smallest_cell = 5, largest_cell = 150;
+constexpr double smallest_cell = 4, largest_cell = 150;
 
-// Few shards get colours of their own, many a scale from dark blue to yellow; the number stands in the cell too.
+// Few shards get colours of their own, many a scale from blue over grey to yellow that is safe for the colour-blind and rises in
+// lightness; the number stands in the cell too.
 QColor shade_colour(const Shade& s, bool dark) {
     static const QColor few[] = {{86, 180, 233}, {230, 159, 0}, {0, 158, 115}, {240, 228, 66}, {204, 121, 167}, {213, 94, 0}, {100, 143, 255}, {170, 170, 170}};
     if (s.count <= 8) return dark ? few[s.index].darker(130) : few[s.index].lighter(135);
     const double t = s.count > 1 ? static_cast<double>(s.index) / (s.count - 1) : 0;
-    QColor c = QColor::fromHsvF(static_cast<float>(0.62 - 0.47 * t), static_cast<float>(0.55 + 0.15 * t), static_cast<float>(dark ? 0.55 + 0.2 * t : 0.85 + 0.1 * t));
-    return c;
+    static const QColor blue(60, 100, 170), grey(150, 150, 146), yellow(250, 226, 70);
+    const auto mixed = [](const QColor& a, const QColor& b, double u) {
+        const auto part = [u](int x, int y) { return static_cast<int>(x + (y - x) * u); };
+        return QColor(part(a.red(), b.red()), part(a.green(), b.green()), part(a.blue(), b.blue()));
+    };
+    return t < 0.5 ? mixed(blue, grey, 2 * t) : mixed(grey, yellow, 2 * t - 1);
 }
 
 } // namespace
@@ -108,7 +114,8 @@ void PlacementPlot::paintCell(QPainter& painter, int rank) const {
     QRectF rect = cellRect(rank);
     const double space = cell_ > 14 ? 2 : 0.5;
     rect.adjust(space, space, -space, -space);
-    painter.fillRect(rect, shade_colour(shade(*placements_, d, by_), dark));
+    const QColor fill = shade_colour(shade(*placements_, d, by_), dark);
+    painter.fillRect(rect, fill);
     if (selected_.contains(rank)) {
         painter.setPen(QPen(palette().color(QPalette::Text), cell_ > 14 ? 3 : 1.5));
         painter.drawRect(rect.adjusted(1, 1, -1, -1));
@@ -119,10 +126,11 @@ void PlacementPlot::paintCell(QPainter& painter, int rank) const {
     }
     const int line = fontMetrics().height();
     if (cell_ < line * 1.6) return;
-    painter.setPen(palette().color(QPalette::Text));
+    painter.setPen(qGray(fill.rgb()) > 125 ? QColor(20, 22, 26) : QColor(255, 255, 255));
     double y = rect.top() + 2;
-    for (const QString& text : cell_lines(*placements_, d)) {
-        if (y + line > rect.bottom()) break;
+    for (const CellLine& words : cell_lines(*placements_, d)) {
+        if (y + line > rect.bottom() + 1) break;
+        const QString& text = fontMetrics().horizontalAdvance(words.full) <= rect.width() - 4 ? words.full : words.brief;
         painter.drawText(QRectF(rect.left() + 3, y, rect.width() - 4, line), Qt::AlignLeft | Qt::AlignVCenter, fontMetrics().elidedText(text, Qt::ElideRight, static_cast<int>(rect.width()) - 4));
         y += line;
     }
@@ -209,7 +217,7 @@ void PlacementPlot::keyPressEvent(QKeyEvent* event) {
             }
         }
         focus_ = to;
-        setAccessibleDescription(cell_lines(*placements_, placements_->devices[static_cast<std::size_t>(focus_)]).front());
+        setAccessibleDescription(cell_lines(*placements_, placements_->devices[static_cast<std::size_t>(focus_)]).front().full);
         viewport()->update();
     } else if (key == Qt::Key_Space) {
         if (!selected_.insert(focus_).second) selected_.erase(focus_);
@@ -284,7 +292,7 @@ void PlacementView::refresh() {
         return;
     }
     const Placements p = placements(*now->plan, *now->scenario);
-    words_->setText(tr("%1 devices: tensor %2 x context %3 x pipeline %4 x data %5").arg(p.devices.size()).arg(p.mesh.extent(Axis::tp)).arg(p.mesh.extent(Axis::cp)).arg(p.mesh.extent(Axis::pp)).arg(p.data_ranks()) +
+    words_->setText(tr("%1 devices: tensor %2 x context %3 x pipeline %4 x data %5").arg(QLocale().toString(static_cast<qlonglong>(p.devices.size()))).arg(p.mesh.extent(Axis::tp)).arg(p.mesh.extent(Axis::cp)).arg(p.mesh.extent(Axis::pp)).arg(p.data_ranks()) +
                     (p.experts > 0 ? tr(", experts over %1").arg(p.expert_mesh.extent(Axis::ep)) : QString{}));
     plot_->setPlacements(p);
     plot_->setSelected(state_.selectedRanks());

@@ -87,7 +87,8 @@ void ClusterPlot::paintVertices(QPainter& painter) const {
         else if (wide) painter.drawRoundedRect(QRectF(at - QPointF(1.8 * size, size * 0.8), QSizeF(3.6 * size, 1.6 * size)), 3, 3);
         else painter.drawEllipse(at, size * 0.7, size * 0.7);
         const QString name = QString::fromStdString(v.name).section(QLatin1Char('.'), -1);
-        if (!wide && each < fontMetrics().horizontalAdvance(name) + 3) continue;
+        const double room = v.node >= 0 ? each : 1e9;
+        if (room < fontMetrics().horizontalAdvance(name) + (device ? 3 : 2 * size + 3)) continue;
         painter.setPen(palette().color(QPalette::PlaceholderText));
         if (device) painter.drawText(QRectF(at.x() - 60, at.y() + size + 1, 120, h), Qt::AlignCenter, name);
         else painter.drawText(QPointF(at.x() + 2 * size + 3, at.y() - 3), name);
@@ -158,7 +159,9 @@ bool ClusterPlot::event(QEvent* event) {
     }
     const ClusterPicture::Edge& e = picture_->edges[static_cast<std::size_t>(i)];
     const auto name = [this](int v) { return QString::fromStdString(picture_->vertices[static_cast<std::size_t>(v)].name); };
-    const QString what = e.series < 0 ? tr("nothing goes here, or the trace shows a link like it") : percent_words(use(e));
+    const QString what = e.series < 0 ? tr("nothing goes here, or the trace shows a link like it")
+                         : e.own     ? percent_words(use(e))
+                                     : tr("%1, as a link that is like it").arg(percent_words(use(e)));
     QToolTip::showText(help->globalPos(), tr("%1 to %2: %3").arg(name(e.from), name(e.to), what), this);
     return true;
 }

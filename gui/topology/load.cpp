@@ -1,6 +1,7 @@
 #include "gui/topology/load.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <queue>
 #include <set>
@@ -72,7 +73,46 @@ void place(ClusterPicture& p) {
     }
 }
 
+// "node3.gpu1 > nvswitch" -> "node#.gpu# > nvswitch"
+std::string shape(const std::string& name) {
+    std::string out;
+    for (char c : name)
+        if (!std::isdigit(static_cast<unsigned char>(c))) out += c;
+        else if (out.empty() || out.back() != '#') out += '#';
+    return out;
+}
+
+// Links of one shape, all or a node's, and the series among them.
+struct Group {
+    std::vector<LinkId> links;
+    std::vector<int> series;
+    int stand_for(const Trace& trace) const { return series.size() == 1 ? trace.links[at(series.front())].twins : -1; }
+};
+
 } // namespace
+
+std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace) {
+    std::vector<int> out(fabric.links().size(), -1);
+    for (std::size_t s = 0; s < trace.links.size(); ++s)
+        if (const LinkId link = trace.links[s].link; link >= 0 && at(link) < out.size()) out[at(link)] = static_cast<int>(s);
+    std::map<std::string, Group> shapes;
+    std::map<std::pair<std::string, int>, Group> in_nodes;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        const Link& link = fabric.links()[i];
+        const std::string key = shape(link.name);
+        for (Group* group : {&shapes[key], &in_nodes[{key, link.node}]}) {
+            group->links.push_back(static_cast<LinkId>(i));
+            if (out[i] >= 0) group->series.push_back(out[i]);
+        }
+    }
+    const auto share = [&](const Group& group) {
+        if (group.stand_for(trace) != static_cast<int>(group.links.size())) return;
+        for (LinkId link : group.links) out[at(link)] = group.series.front();
+    };
+    for (const auto& [key, group] : shapes) share(group);
+    for (const auto& [key, group] : in_nodes) share(group);
+    return out;
+}
 
 int bins(const Trace& trace) { return trace.links.empty() ? 0 : static_cast<int>(trace.links.front().bytes.size()); }
 
@@ -139,14 +179,13 @@ ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most) {
         p.vertices.push_back({graph.vertices[v].name, graph.vertices[v].kind, graph.vertices[v].node, level[v], 0});
         p.levels = std::max(p.levels, level[v] + 1);
     }
-    std::map<LinkId, int> series;
-    for (std::size_t s = 0; s < trace.links.size(); ++s) series[trace.links[s].link] = static_cast<int>(s);
+    const std::vector<int> series = series_of_links(fabric, trace);
     for (std::size_t e = 0; e < graph.edges.size(); ++e) {
         const int from = number[at(graph.edges[e].from)], to = number[at(graph.edges[e].to)];
         if (from < 0 || to < 0) continue;
         const LinkId link = e < fabric.links().size() ? static_cast<LinkId>(e) : -1;
-        const auto it = series.find(link);
-        p.edges.push_back({from, to, link, link >= 0 && it != series.end() ? it->second : -1});
+        const int shows = link >= 0 ? series[at(link)] : -1;
+        p.edges.push_back({from, to, link, shows, shows >= 0 && trace.links[at(shows)].link == link});
     }
     place(p);
     return p;

@@ -23,6 +23,10 @@ struct LinkLoadRow {
 // By falling time at the limit, then peak, then bytes: the first one limits, where any does.
 std::vector<LinkLoadRow> link_loads(const Trace& trace);
 
+// For each link of the fabric the series that shows it, or -1. A folded trace shows one link of those alike and says how many they are:
+// links whose names differ only in their numbers share it where the counts leave no other choice.
+std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace);
+
 int bins(const Trace& trace);
 // Shares of the capacity by series, over [begin, end) picoseconds since the trace's begin; of the whole step where end <= begin.
 std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int64_t end);
@@ -31,7 +35,8 @@ std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int
 // on levels, devices lowest.
 struct ClusterPicture {
     struct Vertex { std::string name; ExplicitGraph::VertexKind kind; int node, level; double x; };   // x: 0 .. width
-    struct Edge { int from, to; LinkId link; int series; };     // indices of vertices; series: of Trace::links, -1: none shows it
+    // Indices of vertices. series: of Trace::links, -1: none shows it; own: it is this link's, not that of one like it.
+    struct Edge { int from, to; LinkId link; int series; bool own; };
     std::vector<Vertex> vertices;
     std::vector<Edge> edges;
     double width = 1;

@@ -168,6 +168,18 @@ class ViewsTest : public QObject {
         for (const LinkLoadRow& row : link_loads(trace)) QVERIFY2(row.peak < 1.02 && row.mean <= row.peak + 1e-12, row.name.c_str());
     }
 
+    void linksAlikeShareWhatOneShows() {
+        const auto data = simulated(scenario(R"("tensor_parallel": 8)"));
+        const Fabric fabric(data->scenario->cluster);
+        const std::vector<int> series = series_of_links(fabric, *data->trace);
+        for (std::size_t s = 0; s < data->trace->links.size(); ++s) { // never more links than the trace says are alike
+            const auto n = std::count(series.begin(), series.end(), static_cast<int>(s));
+            QVERIFY(n == 1 || n == data->trace->links[s].twins);
+        }
+        const auto shown = std::count_if(series.begin(), series.end(), [](int s) { return s >= 0; });
+        QVERIFY(shown >= 32);   // 16 devices, both ways, to their switches
+    }
+
     void theClusterIsDrawnWithItsLinks() {
         const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
         const Fabric fabric(data->scenario->cluster);
