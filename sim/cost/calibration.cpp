@@ -242,6 +242,10 @@ PointwiseTable pointwise_table() {
     t.list_copy = l["list_copy_us"].get<double>();
     t.exchange_sync = l["exchange_sync_us"].get<double>();
     t.launch_source = source_of(l);
+    auto named = [&](const char* key) { return Source{l[key]["kind"].get<std::string>(), l[key]["text"].get<std::string>()}; };
+    t.blocking_source = named("blocking_source");
+    t.exchange_source = named("exchange_source");
+    t.list_source = named("list_source");
     const Json& i = j["interference"];
     t.compute_slowdown = i["compute_slowdown"].get<double>();
     t.communication_slowdown = i["communication_slowdown"].get<double>();

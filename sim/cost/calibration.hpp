@@ -94,7 +94,8 @@ struct PointwiseTable {
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;
     double spread = 0, spread_from = 8; // of devices' speeds, relative; of so many devices the sustained clocks are
     double compute_slowdown = 0, communication_slowdown = 0;
-    Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, interference_source, spread_source;
+    Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source, exchange_source, list_source,
+        interference_source, spread_source;
 };
 PointwiseTable pointwise_table();
 

@@ -106,7 +106,9 @@ std::vector<std::string> CostModel::provenance() const {
     line("loss", d.pointwise.loss_source);
     line("embedding", d.pointwise.embedding_source);
     line("optimizer", d.pointwise.optimizer_source);
-    line("launch", d.pointwise.launch_source);
+    line("launch", d.runtime.launch_blocking ? d.pointwise.blocking_source : d.pointwise.launch_source);
+    if (d.strategy.pipeline_parallel > 1 && !d.strategy.overlap.pipeline) line("exchanges", d.pointwise.exchange_source);
+    if (d.list_copy_us > 0) line("collectives on lists", d.pointwise.list_source);
     line("interference", d.pointwise.interference_source);
     if (d.fabric->devices() > d.nodes) line("links " + d.links.name, d.links.source);
     if (d.nodes > 1) line("fabric " + d.between.name, d.between.source);

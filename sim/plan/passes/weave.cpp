@@ -49,6 +49,13 @@ bool once(std::vector<const Bucket*>& list, const Bucket* b) {
 
 bool touches(const Weaver::Piece& p, const Bucket* b) { return std::find(p.buckets.begin(), p.buckets.end(), b) != p.buckets.end(); }
 
+// FullyShardedDataParallel has two gathers in flight at most (limit_all_gathers): a layer whose experts are a unit of their own has both.
+bool both_in_one_layer(const Strategy& strategy, const std::vector<Weaver::Piece>& pieces) {
+    return strategy.framework == "fsdp" && std::any_of(pieces.begin(), pieces.end(), [](const Weaver::Piece& p) {
+               return std::any_of(p.buckets.begin(), p.buckets.end(), [](const Bucket* b) { return b->expert && b->gather >= 0; });
+           });
+}
+
 // What one part of a step wants gathered before its pieces, and released and reduced behind them.
 struct Weaving {
     Weaver& w;
@@ -60,7 +67,7 @@ struct Weaving {
     bool whole_root = w.l.plan.stages == 1;   // FSDP's root unit (embedding and head) stays gathered through forward and backward
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1);
     std::vector<const Bucket*> gathered = {}, acquired = {};
-    std::size_t ahead = w.l.scenario.strategy.overlap.param_gather ? 2 : 1;
+    std::size_t ahead = w.l.scenario.strategy.overlap.param_gather && !both_in_one_layer(w.l.scenario.strategy, pieces) ? 2 : 1;
     std::int32_t unhidden = -1;   // a reduction that the next piece has to wait for
 
     bool root(int unit) const {
