@@ -67,6 +67,9 @@ struct CudaPlugin {
 // Null and why where there is no plugin, or one of another ABI. Looks beside the program and where the loader looks.
 const CudaPlugin* load_cuda(std::string& why_not);
 
+// The GPU of that number, or null and why there is none.
+std::shared_ptr<CudaDevice> open_cuda(int device, std::string& why_not);
+
 // The device as a machine for virtual ranks: memory that host and device share, every op waited for. Collectives between ranks of one
 // process are the host's; times mean nothing. Throws std::runtime_error where the device reports an error.
 Machine cuda_machine(std::shared_ptr<CudaDevice> device);

@@ -249,6 +249,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
         if (corpus.vocabulary < 256) return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)), bad_input;
     }
     const StopSignals signals;
+    if (how.device == "cuda" && (how.executor != "serial" || how.fp64)) return complain("--device cuda goes with the serial executor, in single precision"), bad_input;
     const OrreryTransport* transport = nullptr;
     if (how.executor == "mpi") {
         transport = &open_transport();

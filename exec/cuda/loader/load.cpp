@@ -37,4 +37,17 @@ const CudaPlugin* load_cuda(std::string& why_not) {
     return plugin;
 }
 
+std::shared_ptr<CudaDevice> open_cuda(int device, std::string& why_not) {
+    const CudaPlugin* plugin = load_cuda(why_not);
+    if (!plugin) return nullptr;
+    const int count = plugin->devices(why_not);
+    if (device >= count) {
+        why_not = count > 0 ? "there are " + std::to_string(count) + " GPUs" : "there is no GPU to be had: " + why_not + " (" + plugin->versions() + ")";
+        return nullptr;
+    }
+    std::unique_ptr<CudaDevice> opened;
+    why_not = plugin->open(device, opened).message;
+    return opened;
+}
+
 } // namespace orrery
