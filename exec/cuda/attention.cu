@@ -17,16 +17,21 @@ struct Masking {
     bool alibi;
     std::int64_t heads, sequence, first_head, first_sequence;
 
-    __device__ bool sees(std::int64_t q, std::int64_t k) const { return !(mask.causal || mask.window > 0) || (k <= q && (mask.window <= 0 || q - k < mask.window)); }
+    __device__ bool sees(std::int64_t q, std::int64_t k) const {
+        return !(mask.causal || mask.window > 0) || (k <= q && (mask.window <= 0 || q - k < mask.window));
+    }
     __device__ float slope(std::int64_t head) const {
         std::int64_t power = 1;
         while (power * 2 <= heads) power *= 2;
-        return head < power ? exp2f(-8.0f * static_cast<float>(head + 1) / static_cast<float>(power)) : exp2f(-8.0f * static_cast<float>(2 * (head - power) + 1) / static_cast<float>(2 * power));
+        return head < power ? exp2f(-8.0f * static_cast<float>(head + 1) / static_cast<float>(power))
+                            : exp2f(-8.0f * static_cast<float>(2 * (head - power) + 1) / static_cast<float>(2 * power));
     }
     __device__ float kept(std::int64_t seq, std::int64_t head, std::int64_t q, std::int64_t k) const {
         if (dropout.rate <= 0) return 1;
         const std::int64_t index = (((first_sequence + seq) * heads + first_head + head) * sequence + q) * sequence + k;
-        return uniform(dropout.seed, dropout.stream, static_cast<std::uint64_t>(index)) >= dropout.rate ? static_cast<float>(1 / (1 - dropout.rate)) : 0.0f;
+        return uniform(dropout.seed, dropout.stream, static_cast<std::uint64_t>(index)) >= dropout.rate
+                   ? static_cast<float>(1 / (1 - dropout.rate))
+                   : 0.0f;
     }
 };
 
@@ -35,7 +40,14 @@ Masking masking(const Launch& l, std::int64_t heads) {
     const std::int64_t of_rank = heads_of_rank(l.context).heads;
     std::int64_t first = l.coordinate(Axis::tp) * of_rank;
     if (heads < of_rank) first += l.coordinate(Axis::cp) * heads;
-    return {{f.causal, f.window}, dropout_at(l.context, "attention", l.op.layer), static_cast<float>(f.attention_scale()), f.alibi, f.heads, f.sequence, first, l.context.first_sequence};
+    return {{f.causal, f.window},
+            dropout_at(l.context, "attention", l.op.layer),
+            static_cast<float>(f.attention_scale()),
+            f.alibi,
+            f.heads,
+            f.sequence,
+            first,
+            l.context.first_sequence};
 }
 
 // [sequence][i]: the row of the i-th position, and that position.
@@ -43,25 +55,30 @@ const TokenRow* sorted(const Launch& l, const Buffer& value, std::int64_t rows, 
     const std::string name = "sorted " + std::to_string(rows) + " " + std::to_string(l.coordinate(Axis::cp)) + " " + std::to_string(behind);
     return l.gpu.table<TokenRow>(name, [&] {
         std::vector<TokenRow> flat;
-        for (const auto& list : rows_by_sequence(tokens_met(l.context, value, rows, behind), l.context.facts.micro_batch)) flat.insert(flat.end(), list.begin(), list.end());
+        for (const auto& list : rows_by_sequence(tokens_met(l.context, value, rows, behind), l.context.facts.micro_batch))
+            flat.insert(flat.end(), list.begin(), list.end());
         return flat;
     });
 }
 
 // Dense matrices of a batch of (sequence, head) pairs, in scratch memory.
-struct Dense { View q, k, v, s, o, dq, dk, dv, ds, dy; };
+struct Dense {
+    View q, k, v, s, o, dq, dk, dv, ds, dy;
+};
 
 struct Problem {
     const Attention& w;
     const Launch& l;
     HeadsView in;
     const TokenRow *queries, *keys;
-    std::int64_t batch, m, n;         // queries and keys of a sequence
+    std::int64_t batch, m, n; // queries and keys of a sequence
     Masking masks;
     Kind kind;
-    std::int64_t pairs = 1;           // at a time
+    std::int64_t pairs = 1; // at a time
 
-    Problem(const Attention& work, const Launch& launch, std::size_t first, std::size_t parts) : w(work), l(launch), in(heads_view(l, false, first, parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim})), masks(masking(l, w.heads)), kind(in.q.kind) {
+    Problem(const Attention& work, const Launch& launch, std::size_t first, std::size_t parts)
+        : w(work), l(launch), in(heads_view(l, false, first, parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim})), masks(masking(l, w.heads)),
+          kind(in.q.kind) {
         batch = l.context.facts.micro_batch;
         const Buffer &q = l.read(first), &kv = l.read(first + parts - 1);
         queries = sorted(l, q, in.q.rows(), 0);
@@ -86,13 +103,13 @@ struct Problem {
         d.v = matrix(n * w.v_dim, kind);
         d.o = matrix(m * w.v_dim, kind);
         d.s = matrix(m * n, Kind::fp32);
-        d.ds = matrix(m * n, kind);        // forward: the probabilities in the products' type
+        d.ds = matrix(m * n, kind); // forward: the probabilities in the products' type
         if (!backward) return d;
         d.dq = matrix(m * w.qk_dim, kind);
         d.dk = matrix(n * w.qk_dim, kind);
         d.dv = matrix(n * w.v_dim, kind);
         d.dy = d.o;
-        d.o = matrix(m * n, Kind::fp32);   // backward: dy v^T
+        d.o = matrix(m * n, Kind::fp32); // backward: dy v^T
         return d;
     }
     // Of pairs [from, from + count): queries, keys and values.
@@ -113,8 +130,10 @@ struct Problem {
             d.v.put(i, h.v.get(h.v_at(row, pair % heads / h.per_group()) + i % vd));
         });
     }
-    void product(bool ta, bool tb, std::int64_t rows, std::int64_t cols, std::int64_t depth, const View& a, const View& b, const View& c, std::int64_t count) const {
-        gemm(l, {ta, tb, rows, cols, depth, a, ta ? rows : depth, b, tb ? depth : cols, c, cols, false, count, rows * depth, depth * cols, rows * cols});
+    void product(bool ta, bool tb, std::int64_t rows, std::int64_t cols, std::int64_t depth, const View& a, const View& b, const View& c,
+                 std::int64_t count) const {
+        gemm(l, {ta, tb, rows, cols, depth, a, ta ? rows : depth, b, tb ? depth : cols, c, cols, false, count, rows * depth, depth * cols,
+                 rows * cols});
     }
 };
 
@@ -136,7 +155,8 @@ void forward(const Attention& w, const Launch& l) {
             float top = -FLT_MAX, sum = 0;
             for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) {
                 const std::int64_t k = ks[seq * n + j].position;
-                const float x = masks.sees(q.position, k) ? d.s.get(i * n + j) * masks.scale + slope * static_cast<float>(k - q.position) : -INFINITY;
+                const float x =
+                    masks.sees(q.position, k) ? d.s.get(i * n + j) * masks.scale + slope * static_cast<float>(k - q.position) : -INFINITY;
                 d.s.put(i * n + j, x);
                 top = fmaxf(top, x);
             }
@@ -179,7 +199,7 @@ void backward(const Attention& w, const Launch& l) {
         });
         p.product(false, true, m, n, qk, d.q, d.k, d.s, count);
         p.product(false, true, m, n, vd, d.dy, d.v, d.o, count);
-        each_row(l.stream(), count * m, [=] __device__(std::int64_t i) {   // scores become the dropped probabilities, dy v^T their gradient
+        each_row(l.stream(), count * m, [=] __device__(std::int64_t i) { // scores become the dropped probabilities, dy v^T their gradient
             const std::int64_t pair = from + i / m, seq = pair / heads, head = pair % heads;
             const TokenRow q = qs[seq * m + i % m];
             const float slope = masks.alibi ? masks.slope(masks.first_head + head) : 0, sums = lse.get(q.row * heads + head);
@@ -191,22 +211,25 @@ void backward(const Attention& w, const Launch& l) {
             delta = block_sum(delta);
             for (std::int64_t j = threadIdx.x; j < n; j += blockDim.x) {
                 const std::int64_t k = ks[seq * n + j].position;
-                const float probability = masks.sees(q.position, k) ? expf(d.s.get(i * n + j) * masks.scale + slope * static_cast<float>(k - q.position) - sums) : 0;
-                const float kept = masks.kept(seq, head, q.position, k), gradient = masks.scale * probability * (d.o.get(i * n + j) * kept - delta);
+                const float probability = masks.sees(q.position, k)
+                                              ? expf(d.s.get(i * n + j) * masks.scale + slope * static_cast<float>(k - q.position) - sums)
+                                              : 0;
+                const float kept = masks.kept(seq, head, q.position, k),
+                            gradient = masks.scale * probability * (d.o.get(i * n + j) * kept - delta);
                 d.ds.put(i * n + j, gradient);
                 d.s.put(i * n + j, probability * kept);
             }
         });
         p.product(false, false, m, qk, n, d.ds, d.k, d.dq, count);
         p.product(true, false, n, qk, m, d.ds, d.q, d.dk, count);
-        const View s = d.s, probabilities = d.ds;   // in the products' type, where the gradient of the scores was
+        const View s = d.s, probabilities = d.ds; // in the products' type, where the gradient of the scores was
         each(l.stream(), count * m * n, [=] __device__(std::int64_t i) { probabilities.put(i, s.get(i)); });
         p.product(true, false, n, vd, m, d.ds, d.dy, d.dv, count);
         each(l.stream(), count * m * qk, [=] __device__(std::int64_t i) {
             const std::int64_t pair = from + i / (m * qk), row = qs[pair / heads * m + i / qk % m].row;
             out.q.put(out.q_at(row, pair % heads) + i % qk, d.dq.get(i));
         });
-        const auto summed = [=] __device__(const View& of, std::int64_t i, std::int64_t dim) {   // over the heads of a group
+        const auto summed = [=] __device__(const View& of, std::int64_t i, std::int64_t dim) { // over the heads of a group
             float sum = 0;
             const std::int64_t base = i / (n * dim) * group;
             for (std::int64_t h = 0; h < group; ++h) sum += of.get((base + h) * n * dim + i % (n * dim));
@@ -238,14 +261,17 @@ void run(const Softmax& w, const Launch& l) {
             float dot = 0;
             for (std::int64_t k = threadIdx.x; k < seq; k += blockDim.x) dot += first.get(row * seq + k) * p.get(row * seq + k);
             dot = block_sum(dot);
-            for (std::int64_t k = threadIdx.x; k < seq; k += blockDim.x) out.put(row * seq + k, masks.scale * p.get(row * seq + k) * (first.get(row * seq + k) - dot));
+            for (std::int64_t k = threadIdx.x; k < seq; k += blockDim.x)
+                out.put(row * seq + k, masks.scale * p.get(row * seq + k) * (first.get(row * seq + k) - dot));
         });
         return;
     }
     each_row(l.stream(), w.rows, [=] __device__(std::int64_t row) {
         const std::int64_t q = row % seq;
         const float slope = masks.alibi ? masks.slope(masks.first_head + row / per_head) : 0;
-        const auto score = [&](std::int64_t k) { return masks.sees(q, k) ? first.get(row * seq + k) * masks.scale + slope * static_cast<float>(k - q) : -INFINITY; };
+        const auto score = [&](std::int64_t k) {
+            return masks.sees(q, k) ? first.get(row * seq + k) * masks.scale + slope * static_cast<float>(k - q) : -INFINITY;
+        };
         float top = -FLT_MAX, sum = 0;
         for (std::int64_t k = threadIdx.x; k < seq; k += blockDim.x) top = fmaxf(top, score(k));
         top = block_max(top);

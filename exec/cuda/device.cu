@@ -16,9 +16,7 @@ template <class F> CudaStatus guarded(F&& f) {
     try {
         f();
         return {};
-    } catch (const std::exception& e) {
-        return {e.what()};
-    }
+    } catch (const std::exception& e) { return {e.what()}; }
 }
 
 class Device final : public CudaDevice {
@@ -41,7 +39,8 @@ class Device final : public CudaDevice {
         return guarded([&] {
             use();
             void* p = nullptr;
-            check(managed ? cudaMallocManaged(&p, static_cast<std::size_t>(bytes)) : cudaMalloc(&p, static_cast<std::size_t>(bytes)), "allocation of the arena");
+            check(managed ? cudaMallocManaged(&p, static_cast<std::size_t>(bytes)) : cudaMalloc(&p, static_cast<std::size_t>(bytes)),
+                  "allocation of the arena");
             *out = static_cast<std::byte*>(p);
         });
     }
@@ -51,10 +50,12 @@ class Device final : public CudaDevice {
     CudaStatus copy(void* to, const void* from, std::int64_t bytes, QueueId queue) override {
         return guarded([&] {
             use();
-            check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, gpu_.stream(queue).stream), "cudaMemcpyAsync");
+            check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault, gpu_.stream(queue).stream),
+                  "cudaMemcpyAsync");
         });
     }
-    CudaStatus run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context, QueueId queue) override {
+    CudaStatus run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context,
+                   QueueId queue) override {
         CudaStatus status = guarded([&] {
             use();
             Stream& s = gpu_.stream(queue);
@@ -62,8 +63,10 @@ class Device final : public CudaDevice {
             const Launch launch{gpu_, s, op, in, out, context};
             std::visit(
                 [&]<class W>(const W& w) {
-                    if constexpr (requires { orrery::cuda::run(w, launch); }) orrery::cuda::run(w, launch);
-                    else throw std::runtime_error("is the executor's, not a kernel's");
+                    if constexpr (requires { orrery::cuda::run(w, launch); })
+                        orrery::cuda::run(w, launch);
+                    else
+                        throw std::runtime_error("is the executor's, not a kernel's");
                 },
                 op.work);
         });
@@ -85,14 +88,19 @@ class Device final : public CudaDevice {
         });
     }
     CudaStatus wait(QueueId queue, std::int32_t event) override {
-        return guarded([&] { check(cudaStreamWaitEvent(gpu_.stream(queue).stream, events_.at(static_cast<std::size_t>(event))), "cudaStreamWaitEvent"); });
+        return guarded([&] {
+            check(cudaStreamWaitEvent(gpu_.stream(queue).stream, events_.at(static_cast<std::size_t>(event))), "cudaStreamWaitEvent");
+        });
     }
     CudaStatus recycle(std::int32_t event) override {
         free_events_.push_back(event);
         return {};
     }
     CudaStatus milliseconds(std::int32_t from, std::int32_t to, float& out) override {
-        return guarded([&] { check(cudaEventElapsedTime(&out, events_.at(static_cast<std::size_t>(from)), events_.at(static_cast<std::size_t>(to))), "cudaEventElapsedTime"); });
+        return guarded([&] {
+            check(cudaEventElapsedTime(&out, events_.at(static_cast<std::size_t>(from)), events_.at(static_cast<std::size_t>(to))),
+                  "cudaEventElapsedTime");
+        });
     }
     CudaStatus synchronise(std::chrono::milliseconds deadline) override {
         return guarded([&] {
@@ -101,7 +109,8 @@ class Device final : public CudaDevice {
             for (auto& [queue, s] : gpu_.streams)
                 for (cudaError_t e; (e = cudaStreamQuery(s.stream)) != cudaSuccess;) {
                     if (e != cudaErrorNotReady) check(e, "a kernel failed");
-                    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("queue " + std::to_string(queue) + " did not end by the deadline");
+                    if (std::chrono::steady_clock::now() > end)
+                        throw std::runtime_error("queue " + std::to_string(queue) + " did not end by the deadline");
                     std::this_thread::yield();
                 }
         });
@@ -150,7 +159,8 @@ std::string versions() {
     int runtime = 0, driver = 0;
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
-    return "CUDA runtime " + std::to_string(runtime) + ", driver " + (driver == 0 ? "none" : std::to_string(driver)) + ", cuBLASLt " + std::to_string(cublasLtGetVersion()) + ", NCCL " + nccl_version();
+    return "CUDA runtime " + std::to_string(runtime) + ", driver " + (driver == 0 ? "none" : std::to_string(driver)) + ", cuBLASLt " +
+           std::to_string(cublasLtGetVersion()) + ", NCCL " + nccl_version();
 }
 
 } // namespace
@@ -178,13 +188,15 @@ void* Launch::scratch(std::size_t bytes) const {
 const Token* Launch::tokens(const Buffer& value, std::int64_t rows) const {
     const Placement& p = value.placement;
     const bool cut = p.on(Axis::tp) == PlacementKind::sharded && p.dim[static_cast<std::size_t>(Axis::tp)] == 0;
-    const std::string name = "tokens " + std::to_string(rows) + " " + std::to_string(coordinate(Axis::cp)) + (cut ? " " + std::to_string(coordinate(Axis::tp)) : "");
+    const std::string name = "tokens " + std::to_string(rows) + " " + std::to_string(coordinate(Axis::cp)) +
+                             (cut ? " " + std::to_string(coordinate(Axis::tp)) : "");
     return gpu.table<Token>(name, [&] { return tokens_of(context, value, rows); });
 }
 
 } // namespace orrery::cuda
 
 extern "C" __attribute__((visibility("default"))) const orrery::CudaPlugin* orrery_cuda_plugin() {
-    static const orrery::CudaPlugin plugin{orrery::cuda_plugin_abi, orrery::cuda::devices, orrery::cuda::open, orrery::cuda::nccl_id, orrery::cuda::versions};
+    static const orrery::CudaPlugin plugin{orrery::cuda_plugin_abi, orrery::cuda::devices, orrery::cuda::open, orrery::cuda::nccl_id,
+                                           orrery::cuda::versions};
     return &plugin;
 }

@@ -14,7 +14,7 @@
 
 namespace orrery::cuda {
 
-struct DeviceMemory {   // freed with its owner; never inside a step: cudaFree waits for the whole device
+struct DeviceMemory { // freed with its owner; never inside a step: cudaFree waits for the whole device
     void* data = nullptr;
     std::size_t bytes = 0;
     DeviceMemory() = default;
@@ -32,11 +32,11 @@ struct DeviceMemory {   // freed with its owner; never inside a step: cudaFree w
 struct Stream {
     cudaStream_t stream = nullptr;
     DeviceMemory scratch, gemm;
-    std::size_t used = 0;             // of scratch, by the op at hand
+    std::size_t used = 0; // of scratch, by the op at hand
 };
 
-inline constexpr std::size_t gemm_workspace = 32u << 20;      // NVIDIA's recommendation for Hopper (cublasSetWorkspace)
-inline constexpr std::size_t attention_scratch = 1u << 30;    // what scores of unfused attention may take at a time
+inline constexpr std::size_t gemm_workspace = 32u << 20;   // NVIDIA's recommendation for Hopper (cublasSetWorkspace)
+inline constexpr std::size_t attention_scratch = 1u << 30; // what scores of unfused attention may take at a time
 
 struct GemmKey {
     std::int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
@@ -87,13 +87,13 @@ struct Launch {
     const Buffer& read(std::size_t i) const { return *in[i].buffer; }
     const Buffer& written(std::size_t i) const { return *out[i].buffer; }
     int coordinate(Axis a) const { return context.at[static_cast<std::size_t>(a)]; }
-    void* scratch(std::size_t bytes) const;   // until the op ends; asked for once
-    const Token* tokens(const Buffer& value, std::int64_t rows) const;   // of each row, on the device
+    void* scratch(std::size_t bytes) const;                            // until the op ends; asked for once
+    const Token* tokens(const Buffer& value, std::int64_t rows) const; // of each row, on the device
 
     // How many rows each rank sends to each expert, where the op reads that: the host waits for it here, as the plan's HostSync does where
     // a framework has one. Empty: rows are in equal parts.
     std::vector<std::int64_t> counts() const;
-    RowGroups row_groups(std::int64_t rows, std::int64_t local) const;   // of this rank's experts
+    RowGroups row_groups(std::int64_t rows, std::int64_t local) const; // of this rank's experts
 
   private:
     View view(std::span<const Operand> list, std::size_t i) const {
@@ -119,7 +119,7 @@ struct Gemm {
 };
 void gemm(const Launch& l, const Gemm& g);
 
-inline View at(View v, std::int64_t offset) {   // from element `offset` on
+inline View at(View v, std::int64_t offset) { // from element `offset` on
     const std::int64_t size = v.kind == Kind::fp32 ? 4 : v.kind == Kind::bf16 ? 2 : v.kind == Kind::int64 ? 8 : 1;
     v.data = static_cast<std::byte*>(v.data) + offset * size;
     v.count -= offset;
@@ -140,6 +140,6 @@ void run(const OptimizerStep& w, const Launch& l);
 void run(const GradientNorm& w, const Launch& l);
 
 void rope(const Pointwise& w, const Launch& l);
-void rearrange(const Pointwise& w, const Launch& l);   // split, narrow, concat, pack, unpack
+void rearrange(const Pointwise& w, const Launch& l); // split, narrow, concat, pack, unpack
 
 } // namespace orrery::cuda

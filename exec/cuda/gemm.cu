@@ -15,7 +15,8 @@ cudaDataType_t type_of(Kind k) { return k == Kind::bf16 ? CUDA_R_16BF : CUDA_R_3
 
 cublasLtMatrixLayout_t layout(Kind kind, std::int64_t rows, std::int64_t cols, std::int64_t ld, std::int64_t batch, std::int64_t stride) {
     cublasLtMatrixLayout_t out = nullptr;
-    check_lt(cublasLtMatrixLayoutCreate(&out, type_of(kind), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), ld), "matrix layout");
+    check_lt(cublasLtMatrixLayoutCreate(&out, type_of(kind), static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), ld),
+             "matrix layout");
     const std::int32_t count = static_cast<std::int32_t>(batch);
     check_lt(cublasLtMatrixLayoutSetAttribute(out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count), "batch count");
     check_lt(cublasLtMatrixLayoutSetAttribute(out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride), "batch stride");
@@ -35,7 +36,8 @@ GemmPlan plan(cublasLtHandle_t lt, const Gemm& g, bool tf32) {
     cublasLtMatmulPreference_t preference = nullptr;
     check_lt(cublasLtMatmulPreferenceCreate(&preference), "preference");
     const std::size_t workspace = gemm_workspace;
-    check_lt(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace), "workspace");
+    check_lt(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
+             "workspace");
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
     const cublasStatus_t s = cublasLtMatmulAlgoGetHeuristic(lt, p.work, p.a, p.b, p.c, p.c, preference, 1, &found, &count);
@@ -52,12 +54,15 @@ void gemm(const Launch& l, const Gemm& g) {
     if (g.m == 0 || g.n == 0 || g.batch == 0) return;
     const auto* linear = std::get_if<Linear>(&l.op.work);
     const bool tf32 = linear && linear->dtype == DType::tf32;
-    const GemmKey key{g.m, g.n, g.k, g.lda, g.ldb, g.ldc, g.batch, g.stride_a, g.stride_b, g.stride_c, g.transpose_a, g.transpose_b, g.a.kind, g.b.kind, g.c.kind, tf32, g.accumulate};
+    const GemmKey key{g.m,        g.n,           g.k,           g.lda,    g.ldb,    g.ldc,    g.batch, g.stride_a,  g.stride_b,
+                      g.stride_c, g.transpose_a, g.transpose_b, g.a.kind, g.b.kind, g.c.kind, tf32,    g.accumulate};
     auto it = l.gpu.gemms.find(key);
     if (it == l.gpu.gemms.end()) it = l.gpu.gemms.emplace(key, plan(l.gpu.lt, g, tf32)).first;
     const GemmPlan& p = it->second;
     const float beta = g.accumulate ? 1 : 0;
-    check_lt(cublasLtMatmul(l.gpu.lt, p.work, &g.alpha, g.b.data, p.a, g.a.data, p.b, &beta, g.c.data, p.c, g.c.data, p.c, &p.algorithm, l.queue.gemm.data, gemm_workspace, l.stream()), "matrix product");
+    check_lt(cublasLtMatmul(l.gpu.lt, p.work, &g.alpha, g.b.data, p.a, g.a.data, p.b, &beta, g.c.data, p.c, g.c.data, p.c, &p.algorithm,
+                            l.queue.gemm.data, gemm_workspace, l.stream()),
+             "matrix product");
 }
 
 std::vector<std::int64_t> Launch::counts() const {
@@ -90,20 +95,23 @@ RowGroups Launch::row_groups(std::int64_t rows, std::int64_t local) const {
 void run(const Linear& w, const Launch& l) {
     const View first = l.input(0), second = l.input(1), result = l.output(0);
     const std::int64_t n = w.n, k = w.k, rows = first.rows();
-    const RowGroups groups = w.groups > 1 || l.in.back().buffer->dtype == DType::int64 ? l.row_groups(rows, w.groups) : RowGroups{{0}, {rows}};
+    const RowGroups groups =
+        w.groups > 1 || l.in.back().buffer->dtype == DType::int64 ? l.row_groups(rows, w.groups) : RowGroups{{0}, {rows}};
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t begin = groups.begin[g], m = groups.count[g], matrix = static_cast<std::int64_t>(g) * n * k;
         switch (w.direction) {
         case Direction::forward: {
             const bool bias = l.in.size() > 2 && l.read(2).kind == MemoryKind::parameters;
-            if (bias) {   // the bias first, then the product on top of it
+            if (bias) { // the bias first, then the product on top of it
                 const View b = at(l.input(2), static_cast<std::int64_t>(g) * n), y = at(result, begin * n);
                 each(l.stream(), m * n, [=] __device__(std::int64_t i) { y.put(i, b.get(i % n)); });
             }
             gemm(l, {false, true, m, n, k, at(first, begin * k), k, at(second, matrix), k, at(result, begin * n), n, bias});
             break;
         }
-        case Direction::input_gradient: gemm(l, {false, false, m, k, n, at(first, begin * n), n, at(second, matrix), k, at(result, begin * k), k}); break;
+        case Direction::input_gradient:
+            gemm(l, {false, false, m, k, n, at(first, begin * n), n, at(second, matrix), k, at(result, begin * k), k});
+            break;
         case Direction::weight_gradient:
             if (m > 0) {
                 gemm(l, {true, false, n, k, m, at(first, begin * n), n, at(second, begin * k), k, at(result, matrix), k, w.accumulate});
@@ -112,7 +120,8 @@ void run(const Linear& w, const Launch& l) {
                 each(l.stream(), n * k, [=] __device__(std::int64_t i) { of.put(i, 0); });
             }
             break;
-        case Direction::backward: throw std::runtime_error("a linear has two gradients, each an op of its own");
+        case Direction::backward:
+            throw std::runtime_error("a linear has two gradients, each an op of its own");
         }
     }
 }
@@ -121,7 +130,8 @@ void run(const Linear& w, const Launch& l) {
 void run(const Matmul& w, const Launch& l) {
     using Part = Matmul::Part;
     const HeadShape shape = heads_of_rank(l.context);
-    const std::int64_t batch = l.context.facts.micro_batch, seq = l.context.facts.sequence, square = seq * seq, d = shape.qk_dim, dv = shape.v_dim, width = shape.heads * dv;
+    const std::int64_t batch = l.context.facts.micro_batch, seq = l.context.facts.sequence, square = seq * seq, d = shape.qk_dim,
+                       dv = shape.v_dim, width = shape.heads * dv;
     const bool packed_out = w.part == Part::d_values || w.part == Part::d_queries || w.part == Part::d_keys;
     const HeadsView qkv = heads_view(l, false, w.part == Part::scores ? 0 : w.part == Part::d_values ? 0 : 1, 1, shape);
     const HeadsView grads = heads_view(l, packed_out, 0, 1, shape);
@@ -134,12 +144,30 @@ void run(const Matmul& w, const Launch& l) {
         const auto value = [&](const HeadsView& v) { return at(v.v, v.v_at(0, g)); };
         const std::int64_t rows = seq * stride, os = seq * width;
         switch (w.part) {
-        case Part::scores: gemm(l, {false, true, seq, seq, d, q(qkv), stride, key(qkv), stride, at(l.output(0), down), seq, false, batch, rows, rows, square}); break;
-        case Part::context: gemm(l, {false, false, seq, dv, seq, at(l.input(0), down), seq, value(qkv), stride, at(l.output(0), h * dv), width, false, batch, square, rows, os}); break;
-        case Part::d_probabilities: gemm(l, {false, true, seq, seq, dv, at(l.input(0), h * dv), width, value(qkv), stride, at(l.output(0), down), seq, false, batch, os, rows, square}); break;
-        case Part::d_values: gemm(l, {true, false, seq, dv, seq, at(l.input(0), down), seq, at(l.input(1), h * dv), width, value(grads), stride, adds, batch, square, os, rows}); break;
-        case Part::d_queries: gemm(l, {false, false, seq, d, seq, at(l.input(0), down), seq, key(qkv), stride, q(grads), stride, false, batch, square, rows, rows}); break;
-        case Part::d_keys: gemm(l, {true, false, seq, d, seq, at(l.input(0), down), seq, q(qkv), stride, key(grads), stride, adds, batch, square, rows, rows}); break;
+        case Part::scores:
+            gemm(l, {false, true, seq, seq, d, q(qkv), stride, key(qkv), stride, at(l.output(0), down), seq, false, batch, rows, rows,
+                     square});
+            break;
+        case Part::context:
+            gemm(l, {false, false, seq, dv, seq, at(l.input(0), down), seq, value(qkv), stride, at(l.output(0), h * dv), width, false,
+                     batch, square, rows, os});
+            break;
+        case Part::d_probabilities:
+            gemm(l, {false, true, seq, seq, dv, at(l.input(0), h * dv), width, value(qkv), stride, at(l.output(0), down), seq, false, batch,
+                     os, rows, square});
+            break;
+        case Part::d_values:
+            gemm(l, {true, false, seq, dv, seq, at(l.input(0), down), seq, at(l.input(1), h * dv), width, value(grads), stride, adds, batch,
+                     square, os, rows});
+            break;
+        case Part::d_queries:
+            gemm(l, {false, false, seq, d, seq, at(l.input(0), down), seq, key(qkv), stride, q(grads), stride, false, batch, square, rows,
+                     rows});
+            break;
+        case Part::d_keys:
+            gemm(l, {true, false, seq, d, seq, at(l.input(0), down), seq, q(qkv), stride, key(grads), stride, adds, batch, square, rows,
+                     rows});
+            break;
         }
     }
 }

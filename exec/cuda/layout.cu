@@ -14,14 +14,17 @@ struct Turn {
     bool back;
     __device__ float operator()(const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const {
         const std::int64_t half = dim / 2, f = i % half;
-        const double angle = static_cast<double>(tokens[row].position) * pow(static_cast<double>(base), -2.0 * static_cast<double>(f) / static_cast<double>(dim));
+        const double angle = static_cast<double>(tokens[row].position) *
+                             pow(static_cast<double>(base), -2.0 * static_cast<double>(f) / static_cast<double>(dim));
         const float c = static_cast<float>(cos(angle)), s = static_cast<float>(back ? -sin(angle) : sin(angle));
         const float a = v.get(begin + f), b = v.get(begin + f + half);
         return i < half ? a * c - b * s : b * c + a * s;
     }
 };
 
-Turn turn(const Launch& l, const Buffer& value, std::int64_t rows, bool back) { return {l.tokens(value, rows), static_cast<float>(l.context.facts.rope_base), l.context.facts.rope_dim, back}; }
+Turn turn(const Launch& l, const Buffer& value, std::int64_t rows, bool back) {
+    return {l.tokens(value, rows), static_cast<float>(l.context.facts.rope_base), l.context.facts.rope_dim, back};
+}
 
 // From one arrangement of queries, keys and values to another; turned: all but values, by position.
 void between(const Launch& l, bool turned, bool back) {
@@ -51,7 +54,8 @@ void join_latent(const Launch& l) {
     const Turn t = turn(l, l.read(0), q.rows(), false);
     const std::int64_t qk = shape.qk_dim, vd = shape.v_dim, still = qk - t.dim, heads = shape.heads;
     each(l.stream(), q.rows() * heads * qk, [=] __device__(std::int64_t i) {
-        const std::int64_t row = i / (heads * qk), h = i / qk % heads, j = i % qk, x = row * q.cols + h * qk, u = row * up.cols + h * (still + vd);
+        const std::int64_t row = i / (heads * qk), h = i / qk % heads, j = i % qk, x = row * q.cols + h * qk,
+                           u = row * up.cols + h * (still + vd);
         to.q.put(to.q_at(row, h) + j, j < still ? q.get(x + j) : t(q, x + still, j - still, row));
         to.k.put(to.k_at(row, h) + j, j < still ? up.get(u + j) : t(key, row * key.cols, j - still, row));
     });
@@ -90,8 +94,10 @@ void narrow(const Pointwise& w, const Launch& l) {
     const std::int64_t offset = wide.cols - thin.cols;
     each(l.stream(), thin.count, [=] __device__(std::int64_t i) {
         const std::int64_t there = i / thin.cols * wide.cols + offset + i % thin.cols;
-        if (forward) thin.put(i, wide.get(there));
-        else wide.put(there, thin.get(i));
+        if (forward)
+            thin.put(i, wide.get(there));
+        else
+            wide.put(there, thin.get(i));
     });
 }
 
@@ -104,8 +110,10 @@ void concat(const Pointwise& w, const Launch& l) {
         const std::int64_t from = offset;
         each(l.stream(), part.count, [=] __device__(std::int64_t i) {
             const std::int64_t there = i / part.cols * whole.cols + from + i % part.cols;
-            if (forward) whole.put(there, part.get(i));
-            else part.put(i, whole.get(there));
+            if (forward)
+                whole.put(there, part.get(i));
+            else
+                part.put(i, whole.get(there));
         });
         offset += part.cols;
     }
@@ -114,15 +122,18 @@ void concat(const Pointwise& w, const Launch& l) {
 // [rows][ranks x part] and [rank][rows][part]; copies of a head are summed on the way back.
 void pack(const Launch& l, bool back) {
     const View tokens = back ? l.output(0) : l.input(0), ranks_first = back ? l.input(0) : l.output(0);
-    const std::int64_t rows = tokens.rows(), width = ranks_first.count / rows, part = width / l.context.facts.context_ranks, copies = width / tokens.cols;
+    const std::int64_t rows = tokens.rows(), width = ranks_first.count / rows, part = width / l.context.facts.context_ranks,
+                       copies = width / tokens.cols;
     const std::int64_t dim = copies > 1 ? tokens.cols / heads_of_rank(l.context).kv_heads : tokens.cols;
     each(l.stream(), tokens.count, [=] __device__(std::int64_t i) {
         const std::int64_t row = i / tokens.cols, col = i % tokens.cols;
         float sum = 0;
         for (std::int64_t c = 0; c < copies; ++c) {
             const std::int64_t wide = (col / dim * copies + c) * dim + col % dim, there = (wide / part * rows + row) * part + wide % part;
-            if (back) sum += ranks_first.get(there);
-            else ranks_first.put(there, tokens.get(i));
+            if (back)
+                sum += ranks_first.get(there);
+            else
+                ranks_first.put(there, tokens.get(i));
         }
         if (back) tokens.put(i, sum);
     });
@@ -132,19 +143,28 @@ void pack(const Launch& l, bool back) {
 
 void rope(const Pointwise& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward;
-    if (forward && l.in.size() == 3) join_latent(l);
-    else if (!forward && l.out.size() == 3) part_latent(l);
-    else between(l, true, !forward);
+    if (forward && l.in.size() == 3)
+        join_latent(l);
+    else if (!forward && l.out.size() == 3)
+        part_latent(l);
+    else
+        between(l, true, !forward);
 }
 
 void rearrange(const Pointwise& w, const Launch& l) {
     switch (w.kind) {
-    case PointwiseKind::split: return between(l, false, false);
-    case PointwiseKind::narrow: return narrow(w, l);
-    case PointwiseKind::concat: return concat(w, l);
-    case PointwiseKind::pack: return pack(l, false);
-    case PointwiseKind::unpack: return pack(l, true);
-    default: throw std::runtime_error("not a copy with an order of its own");
+    case PointwiseKind::split:
+        return between(l, false, false);
+    case PointwiseKind::narrow:
+        return narrow(w, l);
+    case PointwiseKind::concat:
+        return concat(w, l);
+    case PointwiseKind::pack:
+        return pack(l, false);
+    case PointwiseKind::unpack:
+        return pack(l, true);
+    default:
+        throw std::runtime_error("not a copy with an order of its own");
     }
 }
 

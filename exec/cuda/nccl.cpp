@@ -16,7 +16,7 @@
 namespace orrery::cuda {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(120);   // for a communicator to come up, or a call to be enqueued: connections are made lazily
+constexpr auto patience = std::chrono::seconds(120); // for a communicator to come up, or a call to be enqueued: connections are made lazily
 
 void check(ncclResult_t r, const std::string& what, ncclComm_t comm = nullptr) {
     if (r == ncclSuccess || r == ncclInProgress) return;
@@ -27,15 +27,23 @@ void check(ncclResult_t r, const std::string& what, ncclComm_t comm = nullptr) {
 ncclDataType_t type_of(DType t) {
     switch (t) {
     case DType::fp32:
-    case DType::tf32: return ncclFloat32;
-    case DType::bf16: return ncclBfloat16;
-    case DType::fp16: return ncclFloat16;
-    case DType::fp64: return ncclFloat64;
-    case DType::int64: return ncclInt64;
-    case DType::int32: return ncclInt32;
+    case DType::tf32:
+        return ncclFloat32;
+    case DType::bf16:
+        return ncclBfloat16;
+    case DType::fp16:
+        return ncclFloat16;
+    case DType::fp64:
+        return ncclFloat64;
+    case DType::int64:
+        return ncclInt64;
+    case DType::int32:
+        return ncclInt32;
     case DType::uint8:
-    case DType::boolean: return ncclUint8;
-    default: throw std::runtime_error(std::string("NCCL has no type for ") + orrery::name(t));
+    case DType::boolean:
+        return ncclUint8;
+    default:
+        throw std::runtime_error(std::string("NCCL has no type for ") + orrery::name(t));
     }
 }
 
@@ -43,9 +51,7 @@ template <class F> CudaStatus guarded(F&& f) {
     try {
         f();
         return {};
-    } catch (const std::exception& e) {
-        return {e.what()};
-    }
+    } catch (const std::exception& e) { return {e.what()}; }
 }
 
 ncclConfig_t config_of(const std::string& name) {
@@ -58,12 +64,15 @@ ncclConfig_t config_of(const std::string& name) {
 
 class Communicator final : public CudaCommunicator {
   public:
-    Communicator(ncclComm_t comm, std::string name, StreamOf stream_of) : comm_(comm), name_(std::move(name)), stream_of_(std::move(stream_of)) {}
+    Communicator(ncclComm_t comm, std::string name, StreamOf stream_of)
+        : comm_(comm), name_(std::move(name)), stream_of_(std::move(stream_of)) {}
     ~Communicator() override {
         if (!comm_) return;
         // Finalize and destroy are collective inside a node; in progress, they are waited for like everything else.
-        if (ncclCommFinalize(comm_) == ncclSuccess || settled("finalize").ok()) ncclCommDestroy(comm_);
-        else ncclCommAbort(comm_);
+        if (ncclCommFinalize(comm_) == ncclSuccess || settled("finalize").ok())
+            ncclCommDestroy(comm_);
+        else
+            ncclCommAbort(comm_);
     }
 
     CudaStatus begin_group() override {
@@ -71,16 +80,20 @@ class Communicator final : public CudaCommunicator {
     }
     CudaStatus end_group() override { return done(ncclGroupEnd(), "group"); }
     CudaStatus all_reduce(const void* in, void* out, std::int64_t n, DType t, bool maximum, QueueId q) override {
-        return call("all-reduce", [&] { return ncclAllReduce(in, out, static_cast<std::size_t>(n), type_of(t), maximum ? ncclMax : ncclSum, comm_, stream_of_(q)); });
+        return call("all-reduce", [&] {
+            return ncclAllReduce(in, out, static_cast<std::size_t>(n), type_of(t), maximum ? ncclMax : ncclSum, comm_, stream_of_(q));
+        });
     }
     CudaStatus reduce_scatter(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
-        return call("reduce-scatter", [&] { return ncclReduceScatter(in, out, static_cast<std::size_t>(n), type_of(t), ncclSum, comm_, stream_of_(q)); });
+        return call("reduce-scatter",
+                    [&] { return ncclReduceScatter(in, out, static_cast<std::size_t>(n), type_of(t), ncclSum, comm_, stream_of_(q)); });
     }
     CudaStatus all_gather(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
         return call("all-gather", [&] { return ncclAllGather(in, out, static_cast<std::size_t>(n), type_of(t), comm_, stream_of_(q)); });
     }
     CudaStatus broadcast(const void* in, void* out, std::int64_t n, DType t, int root, QueueId q) override {
-        return call("broadcast", [&] { return ncclBroadcast(in, out, static_cast<std::size_t>(n), type_of(t), root, comm_, stream_of_(q)); });
+        return call("broadcast",
+                    [&] { return ncclBroadcast(in, out, static_cast<std::size_t>(n), type_of(t), root, comm_, stream_of_(q)); });
     }
     CudaStatus send(const void* data, std::int64_t n, DType t, int peer, QueueId q) override {
         return call("send", [&] { return ncclSend(data, static_cast<std::size_t>(n), type_of(t), peer, comm_, stream_of_(q)); });
@@ -115,7 +128,8 @@ class Communicator final : public CudaCommunicator {
             for (ncclResult_t state = ncclInProgress; state == ncclInProgress;) {
                 check(ncclCommGetAsyncError(comm_, &state), name_ + ": " + what, comm_);
                 check(state, name_ + ": " + what, comm_);
-                if (std::chrono::steady_clock::now() > end) throw std::runtime_error(name_ + ": " + what + " was not answered by the other members in time");
+                if (std::chrono::steady_clock::now() > end)
+                    throw std::runtime_error(name_ + ": " + what + " was not answered by the other members in time");
                 std::this_thread::yield();
             }
         });
@@ -141,7 +155,7 @@ class Communicator final : public CudaCommunicator {
 
 std::unique_ptr<CudaCommunicator> connect_nccl(const NcclId& id, int ranks, int rank, const std::string& name, StreamOf stream_of) {
     static_assert(sizeof(ncclUniqueId) == sizeof(NcclId));
-    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);   // before the first communicator; a user's own setting stands
+    setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // before the first communicator; a user's own setting stands
     ncclUniqueId unique;
     std::memcpy(&unique, id.data(), sizeof unique);
     ncclComm_t comm = nullptr;

@@ -15,7 +15,8 @@ void run(const GradientNorm&, const Launch& l) {
             const Range range = r;
             each(l.stream(), parts, [=] __device__(std::int64_t p) {
                 double sum = 0;
-                for (std::int64_t j = range.begin + p; j < range.end; j += parts) sum += static_cast<double>(g.get(j)) * static_cast<double>(g.get(j));
+                for (std::int64_t j = range.begin + p; j < range.end; j += parts)
+                    sum += static_cast<double>(g.get(j)) * static_cast<double>(g.get(j));
                 sums[p] += sum;
             });
         }
@@ -29,11 +30,14 @@ void run(const GradientNorm&, const Launch& l) {
 }
 
 void run(const OptimizerStep& w, const Launch& l) {
-    const std::size_t parts = static_cast<std::size_t>(std::count_if(l.out.begin(), l.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
+    const std::size_t parts = static_cast<std::size_t>(
+        std::count_if(l.out.begin(), l.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
     const std::size_t states = l.out.size() - parts, moments = w.kind == OptimizerKind::sgd ? 0 : w.kind == OptimizerKind::adam ? 2 : 1;
-    if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars) throw std::runtime_error("layer-wise optimizers have no CUDA kernel yet: use adamw, adam, momentum or sgd");
+    if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars)
+        throw std::runtime_error("layer-wise optimizers have no CUDA kernel yet: use adamw, adam, momentum or sgd");
     const bool mastered = states > moments;
-    const View master = mastered ? l.output(parts) : View{}, first = moments > 0 ? l.output(l.out.size() - moments) : View{}, second = moments > 1 ? l.output(l.out.size() - 1) : View{};
+    const View master = mastered ? l.output(parts) : View{}, first = moments > 0 ? l.output(l.out.size() - moments) : View{},
+               second = moments > 1 ? l.output(l.out.size() - 1) : View{};
     const StepConstants k = step_constants(l.context);
     const OptimizerKind kind = w.kind;
     std::int64_t offset = 0;
@@ -44,10 +48,13 @@ void run(const OptimizerStep& w, const Launch& l) {
             float x = p.get(j), d = g.get(j);
             if (kind == OptimizerKind::adam) {
                 if (!k.decoupled) d += static_cast<float>(k.decay) * x;
-                const float b1 = static_cast<float>(k.beta1), b2 = static_cast<float>(k.beta2), m1 = b1 * m.get(j) + (1 - b1) * d, m2 = b2 * v.get(j) + (1 - b2) * d * d;
+                const float b1 = static_cast<float>(k.beta1), b2 = static_cast<float>(k.beta2), m1 = b1 * m.get(j) + (1 - b1) * d,
+                            m2 = b2 * v.get(j) + (1 - b2) * d * d;
                 m.put(j, m1);
                 v.put(j, m2);
-                x = static_cast<float>(k.decoupled ? 1 - k.lr * k.decay : 1) * x - static_cast<float>(k.lr / k.correction1) * m1 / (sqrtf(m2) * static_cast<float>(1 / sqrt(k.correction2)) + static_cast<float>(k.epsilon));
+                x = static_cast<float>(k.decoupled ? 1 - k.lr * k.decay : 1) * x -
+                    static_cast<float>(k.lr / k.correction1) * m1 /
+                        (sqrtf(m2) * static_cast<float>(1 / sqrt(k.correction2)) + static_cast<float>(k.epsilon));
             } else {
                 d += static_cast<float>(k.decay) * x;
                 if (kind == OptimizerKind::momentum) {

@@ -14,7 +14,7 @@ namespace orrery {
 inline constexpr int cuda_plugin_abi = 1;
 
 struct CudaStatus {
-    std::string message;                     // empty: all is well
+    std::string message; // empty: all is well
     bool ok() const { return message.empty(); }
 };
 
@@ -30,9 +30,10 @@ class CudaCommunicator {
     virtual CudaStatus broadcast(const void* in, void* out, std::int64_t elements, DType dtype, int root, QueueId queue) = 0;
     virtual CudaStatus send(const void* data, std::int64_t elements, DType dtype, int peer, QueueId queue) = 0;
     virtual CudaStatus receive(void* data, std::int64_t elements, DType dtype, int peer, QueueId queue) = 0;
-    virtual CudaStatus poll() = 0;           // of what runs asynchronously
-    virtual CudaStatus split(int color, int key, const std::string& name, std::unique_ptr<CudaCommunicator>& out) = 0;   // color < 0: not a member
-    virtual void abort() = 0;                // every rank's, when one has failed; nothing else may be called then
+    virtual CudaStatus poll() = 0; // of what runs asynchronously
+    virtual CudaStatus split(int color, int key, const std::string& name,
+                             std::unique_ptr<CudaCommunicator>& out) = 0; // color < 0: not a member
+    virtual void abort() = 0; // every rank's, when one has failed; nothing else may be called then
 };
 
 using NcclId = std::array<char, 128>;
@@ -42,26 +43,27 @@ class CudaDevice {
   public:
     virtual ~CudaDevice() = default;
     virtual std::string name() const = 0;
-    virtual CudaStatus allocate(std::int64_t bytes, bool managed, std::byte** out) = 0;   // managed: the host may read it too
+    virtual CudaStatus allocate(std::int64_t bytes, bool managed, std::byte** out) = 0; // managed: the host may read it too
     virtual CudaStatus release(std::byte* memory) = 0;
-    virtual CudaStatus copy(void* to, const void* from, std::int64_t bytes, QueueId queue) = 0;   // between any spaces
-    virtual CudaStatus run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context, QueueId queue) = 0;
+    virtual CudaStatus copy(void* to, const void* from, std::int64_t bytes, QueueId queue) = 0; // between any spaces
+    virtual CudaStatus run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context,
+                           QueueId queue) = 0;
     // An event behind what the queue has so far; timed ones can be told apart by time.
     virtual CudaStatus record(QueueId queue, std::int32_t& event) = 0;
     virtual CudaStatus wait(QueueId queue, std::int32_t event) = 0;
     virtual CudaStatus recycle(std::int32_t event) = 0;
-    virtual CudaStatus milliseconds(std::int32_t from, std::int32_t to, float& out) = 0;   // both must have happened
-    virtual CudaStatus synchronise(std::chrono::milliseconds deadline) = 0;   // of all queues; a deadline passed is an error
+    virtual CudaStatus milliseconds(std::int32_t from, std::int32_t to, float& out) = 0; // both must have happened
+    virtual CudaStatus synchronise(std::chrono::milliseconds deadline) = 0;              // of all queues; a deadline passed is an error
     virtual CudaStatus memory(std::int64_t& free, std::int64_t& total) = 0;
     virtual CudaStatus connect(const NcclId& id, int ranks, int rank, const std::string& name, std::unique_ptr<CudaCommunicator>& out) = 0;
 };
 
 struct CudaPlugin {
     int abi;
-    int (*devices)(std::string& why_none);   // how many; 0: why
+    int (*devices)(std::string& why_none); // how many; 0: why
     CudaStatus (*open)(int device, std::unique_ptr<CudaDevice>& out);
-    CudaStatus (*nccl_id)(NcclId& out);      // made by one rank, handed to all
-    std::string (*versions)();               // CUDA runtime and driver, cuBLASLt, NCCL
+    CudaStatus (*nccl_id)(NcclId& out); // made by one rank, handed to all
+    std::string (*versions)();          // CUDA runtime and driver, cuBLASLt, NCCL
 };
 
 // Null and why where there is no plugin, or one of another ABI. Looks beside the program and where the loader looks.

@@ -26,7 +26,8 @@ void activation(const Pointwise& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward, gated = w.kind == PointwiseKind::swiglu || w.kind == PointwiseKind::geglu;
     const std::size_t at_p = forward ? 1 : 2;
     const bool weighted = l.in.size() > at_p;
-    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = weighted ? l.input(at_p) : View{}, dp = weighted && !forward ? l.output(1) : View{};
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = weighted ? l.input(at_p) : View{},
+               dp = weighted && !forward ? l.output(1) : View{};
     const PointwiseKind kind = w.kind;
     const std::int64_t cols = forward ? out.cols : dy.cols, rows = (forward ? out.count : dy.count) / cols;
     each_row(l.stream(), rows, [=] __device__(std::int64_t row) {
@@ -56,8 +57,12 @@ struct Drops {
     float scale;
     __device__ bool keeps(std::int64_t i) const {
         std::int64_t index;
-        if (pairs > 0) index = (((first + i / (sequence * sequence) % batch) * heads + first_head + i / pairs) * sequence + i / sequence % sequence) * sequence + i % sequence;
-        else index = ((first + tokens[i / cols].sequence) * sequence + tokens[i / cols].position) * cols + i % cols;
+        if (pairs > 0)
+            index = (((first + i / (sequence * sequence) % batch) * heads + first_head + i / pairs) * sequence + i / sequence % sequence) *
+                        sequence +
+                    i % sequence;
+        else
+            index = ((first + tokens[i / cols].sequence) * sequence + tokens[i / cols].position) * cols + i % cols;
         return uniform(dropout.seed, dropout.stream, static_cast<std::uint64_t>(index)) >= dropout.rate;
     }
 };
@@ -75,8 +80,16 @@ Drops drops(const Launch& l) {
     const std::int64_t square = f.micro_batch * f.sequence * f.sequence;
     const bool pairs = value.shape[0] == square && f.sequence > 1;
     const std::int64_t n = elements(value);
-    return {dropout_at(l.context, pairs ? "attention" : place_of(l.op), l.op.layer), pairs ? nullptr : l.tokens(value, n / value.shape.back()), value.shape.back(), f.sequence, l.context.first_sequence, f.heads,
-            pairs ? l.coordinate(Axis::tp) * (n / square) : 0, f.micro_batch, pairs ? square : 0, static_cast<float>(1 / (1 - f.dropout))};
+    return {dropout_at(l.context, pairs ? "attention" : place_of(l.op), l.op.layer),
+            pairs ? nullptr : l.tokens(value, n / value.shape.back()),
+            value.shape.back(),
+            f.sequence,
+            l.context.first_sequence,
+            f.heads,
+            pairs ? l.coordinate(Axis::tp) * (n / square) : 0,
+            f.micro_batch,
+            pairs ? square : 0,
+            static_cast<float>(1 / (1 - f.dropout))};
 }
 
 void drop_gradient(const Launch& l) {
@@ -97,7 +110,8 @@ void drop(const Launch& l) {
 
 void bias_dropout_add(const Launch& l) {
     const bool dropping = l.out.size() > 1, biased = l.in.size() > 2;
-    const View branch = l.input(0), x = l.input(1), b = biased ? l.input(2) : View{}, y = l.output(0), mask = dropping ? l.output(1) : View{};
+    const View branch = l.input(0), x = l.input(1), b = biased ? l.input(2) : View{}, y = l.output(0),
+               mask = dropping ? l.output(1) : View{};
     const Drops d = dropping ? drops(l) : Drops{};
     each(l.stream(), y.count, [=] __device__(std::int64_t i) {
         float v = branch.get(i) + (biased ? b.get(i % y.cols) : 0.0f);
@@ -113,16 +127,19 @@ void bias_dropout_add(const Launch& l) {
 void add(const Pointwise& w, const Launch& l) {
     if (l.in.size() == 1) return rearrange({PointwiseKind::unpack, w.direction, w.elements, w.fused}, l);
     const View a = l.input(0), b = l.input(1), y = l.output(0);
-    if (l.in.size() == 3) {   // dscores, scores, counts: plus the balancing loss's gradient
+    if (l.in.size() == 3) { // dscores, scores, counts: plus the balancing loss's gradient
         const KernelFacts& f = l.context.facts;
         const View counts = l.input(2);
-        const float scale = static_cast<float>(f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) / static_cast<double>(a.rows() * f.moe.top_k));
-        each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, a.get(i) + scale * static_cast<float>(counts.integer(i % y.cols))); });
+        const float scale = static_cast<float>(f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) /
+                                               static_cast<double>(a.rows() * f.moe.top_k));
+        each(l.stream(), y.count,
+             [=] __device__(std::int64_t i) { y.put(i, a.get(i) + scale * static_cast<float>(counts.integer(i % y.cols))); });
         return;
     }
     if (l.read(1).kind == MemoryKind::parameters && l.read(1).shape.size() == 2) {
         const Token* tokens = l.tokens(l.read(0), a.rows());
-        each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, a.get(i) + b.get(tokens[i / y.cols].position * y.cols + i % y.cols)); });
+        each(l.stream(), y.count,
+             [=] __device__(std::int64_t i) { y.put(i, a.get(i) + b.get(tokens[i / y.cols].position * y.cols + i % y.cols)); });
         return;
     }
     each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, a.get(i) + b.get(i)); });
@@ -144,7 +161,8 @@ void bias_gradient(const Launch& l) {
     const std::int64_t cols = dy.cols, rows = dy.rows();
     if (l.written(0).expert) {
         const RowGroups groups = l.row_groups(rows, l.written(0).shape[0]);
-        for (std::size_t e = 0; e < groups.begin.size(); ++e) add_columns(l, at(dy, groups.begin[e] * cols), View{}, at(g, static_cast<std::int64_t>(e) * cols), groups.count[e], cols);
+        for (std::size_t e = 0; e < groups.begin.size(); ++e)
+            add_columns(l, at(dy, groups.begin[e] * cols), View{}, at(g, static_cast<std::int64_t>(e) * cols), groups.count[e], cols);
         return;
     }
     if (l.written(0).shape.size() == 2) {
@@ -192,7 +210,8 @@ void clip(const Launch& l) {
 
 void weigh(const Pointwise& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward;
-    const View dy = l.input(0), x = l.input(forward ? 0 : 1), p = l.input(forward ? 1 : 2), out = l.output(0), dp = forward ? View{} : l.output(1);
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), p = l.input(forward ? 1 : 2), out = l.output(0),
+               dp = forward ? View{} : l.output(1);
     each_row(l.stream(), out.rows(), [=] __device__(std::int64_t r) {
         float dot = 0;
         for (std::int64_t i = r * out.cols + threadIdx.x; i < (r + 1) * out.cols; i += blockDim.x) {
@@ -232,7 +251,8 @@ void merge(const Launch& l) {
     const View o1 = l.input(0), l1 = l.input(1), o2 = l.input(2), l2 = l.input(3), o = l.output(0), lse = l.output(1);
     const std::int64_t dim = o.cols / lse.cols;
     each(l.stream(), lse.count, [=] __device__(std::int64_t i) {
-        const float a = l1.get(i), b = l2.get(i), top = fmaxf(a, b), sum = top == -INFINITY ? -INFINITY : top + logf(expf(a - top) + expf(b - top));
+        const float a = l1.get(i), b = l2.get(i), top = fmaxf(a, b),
+                    sum = top == -INFINITY ? -INFINITY : top + logf(expf(a - top) + expf(b - top));
         const float wa = a == -INFINITY ? 0 : expf(a - sum), wb = b == -INFINITY ? 0 : expf(b - sum);
         for (std::int64_t d = i * dim; d < (i + 1) * dim; ++d) o.put(d, o1.get(d) * wa + o2.get(d) * wb);
         lse.put(i, sum);
@@ -246,28 +266,43 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::gelu:
     case PointwiseKind::relu:
     case PointwiseKind::swiglu:
-    case PointwiseKind::geglu: return activation(w, l);
+    case PointwiseKind::geglu:
+        return activation(w, l);
     case PointwiseKind::bias: {
-        const bool weighted = l.in.size() > 2 && l.read(1).shape.back() == 1 && is_floating(l.read(1).dtype) && l.read(1).kind == MemoryKind::activations;
+        const bool weighted =
+            l.in.size() > 2 && l.read(1).shape.back() == 1 && is_floating(l.read(1).dtype) && l.read(1).kind == MemoryKind::activations;
         return w.direction == Direction::weight_gradient && !weighted ? bias_gradient(l) : weighted_bias(w, l);
     }
-    case PointwiseKind::dropout: return w.direction == Direction::forward ? drop(l) : drop_gradient(l);
-    case PointwiseKind::add: return add(w, l);
-    case PointwiseKind::bias_dropout_add: return w.direction == Direction::forward ? bias_dropout_add(l) : drop_gradient(l);
-    case PointwiseKind::rope: return rope(w, l);
-    case PointwiseKind::scale: return l.op.phase == Phase::optimizer ? clip(l) : weigh(w, l);
+    case PointwiseKind::dropout:
+        return w.direction == Direction::forward ? drop(l) : drop_gradient(l);
+    case PointwiseKind::add:
+        return add(w, l);
+    case PointwiseKind::bias_dropout_add:
+        return w.direction == Direction::forward ? bias_dropout_add(l) : drop_gradient(l);
+    case PointwiseKind::rope:
+        return rope(w, l);
+    case PointwiseKind::scale:
+        return l.op.phase == Phase::optimizer ? clip(l) : weigh(w, l);
     case PointwiseKind::cast:
-    case PointwiseKind::copy: return copy(l);
+    case PointwiseKind::copy:
+        return copy(l);
     case PointwiseKind::zero:
-        for (std::size_t i = 0; i < l.out.size(); ++i) check(cudaMemsetAsync(l.output(i).data, 0, static_cast<std::size_t>(elements(l.written(i))) * stored_bytes(l.written(i).dtype, l.context.real), l.stream()), "zero");
+        for (std::size_t i = 0; i < l.out.size(); ++i)
+            check(cudaMemsetAsync(l.output(i).data, 0,
+                                  static_cast<std::size_t>(elements(l.written(i))) * stored_bytes(l.written(i).dtype, l.context.real),
+                                  l.stream()),
+                  "zero");
         return;
-    case PointwiseKind::merge: return merge(l);
+    case PointwiseKind::merge:
+        return merge(l);
     case PointwiseKind::split:
     case PointwiseKind::narrow:
     case PointwiseKind::concat:
     case PointwiseKind::pack:
-    case PointwiseKind::unpack: return rearrange(w, l);
-    case PointwiseKind::alibi: throw std::runtime_error("the bias by distance is part of the softmax");
+    case PointwiseKind::unpack:
+        return rearrange(w, l);
+    case PointwiseKind::alibi:
+        throw std::runtime_error("the bias by distance is part of the softmax");
     }
 }
 

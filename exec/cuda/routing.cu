@@ -6,14 +6,14 @@
 namespace orrery::cuda {
 namespace {
 
-constexpr int most_experts = 512;   // of a token's scores in shared memory
+constexpr int most_experts = 512; // of a token's scores in shared memory
 
 __device__ bool better(float a, std::int64_t i, float b, std::int64_t j) { return a > b || (a == b && i < j); }
 
 // Row of (token, expert), by counting the tokens of the expert before it; -1: none, the expert is full, or not of this rank.
 struct Rows {
     std::int64_t experts;
-    const std::int64_t* of;      // [token][expert]
+    const std::int64_t* of; // [token][expert]
 };
 
 // Fills `of` in scratch memory: a thread an expert walks the tokens in order. Where tokens came to their experts, only these have rows.
@@ -39,7 +39,8 @@ Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std
     each(l.stream(), experts, [=] __device__(std::int64_t e) {
         std::int64_t taken = 0;
         for (std::int64_t t = 0; t < tokens; ++t) {
-            const bool here = e >= first && e < first + local && map.flag(t * experts + e) && (capacity == 0 || taken < capacity) && begin[e] + taken < rows;
+            const bool here = e >= first && e < first + local && map.flag(t * experts + e) && (capacity == 0 || taken < capacity) &&
+                              begin[e] + taken < rows;
             of[t * experts + e] = here ? begin[e] + taken++ : -1;
         }
     });
@@ -58,9 +59,13 @@ __device__ float chosen_sum(const View& scores, const View& map, std::int64_t to
 void sort(const Permute& w, const Launch& l) {
     const Mesh& mesh = l.context.plan.expert_mesh;
     const std::vector<std::int64_t> sent = l.counts();
-    const std::int64_t experts = l.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep), first = l.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
-    const std::int64_t senders = sent.empty() ? mesh.extent(Axis::ep) * mesh.extent(Axis::tp) : static_cast<std::int64_t>(sent.size()) / experts;
-    const auto length = [&](std::int64_t r, std::int64_t e) { return sent.empty() ? w.rows / (senders * local) : sent[static_cast<std::size_t>(r * experts + first + e)]; };
+    const std::int64_t experts = l.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep),
+                       first = l.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const std::int64_t senders =
+        sent.empty() ? mesh.extent(Axis::ep) * mesh.extent(Axis::tp) : static_cast<std::int64_t>(sent.size()) / experts;
+    const auto length = [&](std::int64_t r, std::int64_t e) {
+        return sent.empty() ? w.rows / (senders * local) : sent[static_cast<std::size_t>(r * experts + first + e)];
+    };
     const bool to_experts = w.direction == Direction::forward;
     for (std::size_t p = 0; p < l.out.size(); ++p) {
         const View from = l.input(p), to = l.output(p);
@@ -70,7 +75,8 @@ void sort(const Permute& w, const Launch& l) {
                 std::int64_t by_sender = 0;
                 for (std::int64_t q = 0; q <= r; ++q)
                     for (std::int64_t x = 0; x < (q < r ? local : e); ++x) by_sender += length(q, x);
-                const View a = at(from, (to_experts ? by_sender : by_expert) * from.cols), b = at(to, (to_experts ? by_expert : by_sender) * from.cols);
+                const View a = at(from, (to_experts ? by_sender : by_expert) * from.cols),
+                           b = at(to, (to_experts ? by_expert : by_sender) * from.cols);
                 const std::int64_t n = length(r, e);
                 each(l.stream(), n * from.cols, [=] __device__(std::int64_t i) { b.put(i, a.get(i)); });
                 by_expert += n;
@@ -98,7 +104,8 @@ void run(const Router& w, const Launch& l) {
         });
         if (l.out.size() < 2) return;
         const View g = l.output(1);
-        const float scale = 1 / static_cast<float>(f.loss_tokens), mean = static_cast<float>(w.tokens * top_k) / static_cast<float>(experts);
+        const float scale = 1 / static_cast<float>(f.loss_tokens),
+                    mean = static_cast<float>(w.tokens * top_k) / static_cast<float>(experts);
         const std::int64_t tokens = w.tokens;
         each(l.stream(), experts, [=] __device__(std::int64_t e) {
             std::int64_t load = 0;
@@ -134,7 +141,7 @@ void run(const Router& w, const Launch& l) {
             for (std::int64_t k = 0; k < top_k; ++k) take((tokens[t].position * top_k + k) % experts);
             return;
         }
-        if (groups > 1 && limit < groups) {   // of the other groups nothing is chosen
+        if (groups > 1 && limit < groups) { // of the other groups nothing is chosen
             std::uint64_t kept = 0;
             for (std::int64_t n = 0; n < limit; ++n) {
                 std::int64_t best = -1;
@@ -143,8 +150,10 @@ void run(const Router& w, const Launch& l) {
                     if (kept >> g & 1) continue;
                     float first = -INFINITY, second = -INFINITY;
                     for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
-                        if (by[e] > first) second = first, first = by[e];
-                        else if (by[e] > second) second = by[e];
+                        if (by[e] > first)
+                            second = first, first = by[e];
+                        else if (by[e] > second)
+                            second = by[e];
                     }
                     const float worth = size > 1 ? first + second : first;
                     if (best < 0 || better(worth, g, most, best)) best = g, most = worth;
@@ -166,7 +175,9 @@ void run(const Router& w, const Launch& l) {
 
 void run(const Permute& w, const Launch& l) {
     const std::int64_t cols = w.cols, top_k = l.context.facts.moe.top_k;
-    const auto clear = [&](const View& v) { check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * (v.kind == Kind::bf16 ? 2 : 4), l.stream()), "rows"); };
+    const auto clear = [&](const View& v) {
+        check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * (v.kind == Kind::bf16 ? 2 : 4), l.stream()), "rows");
+    };
     if (w.part == Permute::Part::sort) return sort(w, l);
     if (w.part == Permute::Part::gather) {
         const View x = l.input(0), map = l.input(1), out = l.output(0);

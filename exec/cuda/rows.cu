@@ -8,7 +8,8 @@ namespace orrery::cuda {
 namespace {
 
 // One row of `n` columns from x to y, by a block.
-__device__ void normalise(const View& x, std::int64_t from, const View& w, const View& b, bool biased, const View& y, std::int64_t to, const View& statistics, std::int64_t at, std::int64_t n, bool layer, float epsilon) {
+__device__ void normalise(const View& x, std::int64_t from, const View& w, const View& b, bool biased, const View& y, std::int64_t to,
+                          const View& statistics, std::int64_t at, std::int64_t n, bool layer, float epsilon) {
     float mean = 0, square = 0;
     if (layer) {
         for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) mean += x.get(from + i);
@@ -19,13 +20,15 @@ __device__ void normalise(const View& x, std::int64_t from, const View& w, const
         square += d * d;
     }
     const float r = rsqrtf(block_sum(square) / static_cast<float>(n) + epsilon);
-    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) y.put(to + i, w.get(i) * ((x.get(from + i) - mean) * r) + (biased ? b.get(i) : 0.0f));
+    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        y.put(to + i, w.get(i) * ((x.get(from + i) - mean) * r) + (biased ? b.get(i) : 0.0f));
     if (threadIdx.x > 0) return;
     if (layer) statistics.put(at, mean);
     statistics.put(at + (layer ? 1 : 0), r);
 }
 
-__device__ void adjoint(const View& dy, std::int64_t d, const View& x, std::int64_t from, float mean, float r, const View& w, const View& dx, std::int64_t to, const View& gw, const View& gb, bool biased, std::int64_t n, bool layer) {
+__device__ void adjoint(const View& dy, std::int64_t d, const View& x, std::int64_t from, float mean, float r, const View& w,
+                        const View& dx, std::int64_t to, const View& gw, const View& gb, bool biased, std::int64_t n, bool layer) {
     float sum = 0, product = 0;
     for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) {
         const float xh = (x.get(from + i) - mean) * r, g = dy.get(d + i) * w.get(i);
@@ -36,23 +39,28 @@ __device__ void adjoint(const View& dy, std::int64_t d, const View& x, std::int6
     }
     sum = layer ? block_sum(sum) : 0;
     product = block_sum(product);
-    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) dx.put(to + i, r * (dy.get(d + i) * w.get(i) - (sum + (x.get(from + i) - mean) * r * product) / static_cast<float>(n)));
+    for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x)
+        dx.put(to + i, r * (dy.get(d + i) * w.get(i) - (sum + (x.get(from + i) - mean) * r * product) / static_cast<float>(n)));
 }
 
 // Every head's query and key; values pass by.
 void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
     const bool forward = w.direction == Direction::forward;
     HeadShape shape = heads_of_rank(l.context);
-    const HeadsView a = heads_view(l, false, 0, 1, shape), x = forward ? a : heads_view(l, false, 1, 1, shape), out = heads_view(l, true, 0, 1, shape);
-    const View statistics = forward ? l.output(1) : l.input(2), wq = l.input(forward ? 1 : 3), wk = l.input(forward ? 2 : 4), gq = forward ? View{} : l.output(1), gk = forward ? View{} : l.output(2);
+    const HeadsView a = heads_view(l, false, 0, 1, shape), x = forward ? a : heads_view(l, false, 1, 1, shape),
+                    out = heads_view(l, true, 0, 1, shape);
+    const View statistics = forward ? l.output(1) : l.input(2), wq = l.input(forward ? 1 : 3), wk = l.input(forward ? 2 : 4),
+               gq = forward ? View{} : l.output(1), gk = forward ? View{} : l.output(2);
     const std::int64_t heads = shape.heads, n = w.cols, vd = shape.v_dim, groups = shape.kv_heads, rows = a.q.rows();
     const float epsilon = static_cast<float>(l.context.facts.norm_epsilon);
     each_row(l.stream(), rows * both, [=] __device__(std::int64_t i) {
         const std::int64_t row = i / both, h = i % both;
         const bool query = h < heads;
         const std::int64_t at = query ? a.q_at(row, h) : a.k_at(row, h - heads);
-        if (forward) normalise(a.q, at, query ? wq : wk, View{}, false, out.q, at, statistics, i, n, false, epsilon);
-        else adjoint(a.q, at, x.q, at, 0, statistics.get(i), query ? wq : wk, out.q, at, query ? gq : gk, View{}, false, n, false);
+        if (forward)
+            normalise(a.q, at, query ? wq : wk, View{}, false, out.q, at, statistics, i, n, false, epsilon);
+        else
+            adjoint(a.q, at, x.q, at, 0, statistics.get(i), query ? wq : wk, out.q, at, query ? gq : gk, View{}, false, n, false);
     });
     each(l.stream(), rows * groups * vd, [=] __device__(std::int64_t i) {
         const std::int64_t at = a.v_at(i / (groups * vd), i / vd % groups) + i % vd;
@@ -70,7 +78,9 @@ void run(const Norm& w, const Launch& l) {
     const float epsilon = static_cast<float>(l.context.facts.norm_epsilon);
     if (forward) {
         const View weight = l.input(1), bias = layer ? l.input(2) : View{}, statistics = l.output(1);
-        each_row(l.stream(), w.rows, [=] __device__(std::int64_t r) { normalise(first, r * first.cols, weight, bias, layer, out, r * out.cols, statistics, r * per_row, n, layer, epsilon); });
+        each_row(l.stream(), w.rows, [=] __device__(std::int64_t r) {
+            normalise(first, r * first.cols, weight, bias, layer, out, r * out.cols, statistics, r * per_row, n, layer, epsilon);
+        });
         return;
     }
     const View x = l.input(1), statistics = l.input(2), weight = l.input(3), gw = l.output(1), gb = layer ? l.output(2) : View{};
@@ -83,13 +93,16 @@ void run(const Norm& w, const Launch& l) {
 void run(const Embedding& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward;
     const Buffer& table = forward ? l.read(1) : l.written(0);
-    const std::int64_t first = shard_view(l.context.plan, table, l.context.at, l.context.expert_at).offset[0], rows = table.shape[0], cols = w.hidden;
+    const std::int64_t first = shard_view(l.context.plan, table, l.context.at, l.context.expert_at).offset[0], rows = table.shape[0],
+                       cols = w.hidden;
     const View tokens = l.input(0), second = l.input(1), out = l.output(0);
     each(l.stream(), w.tokens * cols, [=] __device__(std::int64_t i) {
         const std::int64_t row = tokens.integer(i / cols) - first;
         const bool here = row >= 0 && row < rows;
-        if (forward) out.put(i, here ? second.get(row * cols + i % cols) : 0.0f);
-        else if (here) out.add(row * cols + i % cols, second.get(i));
+        if (forward)
+            out.put(i, here ? second.get(row * cols + i % cols) : 0.0f);
+        else if (here)
+            out.add(row * cols + i % cols, second.get(i));
     });
 }
 
@@ -127,7 +140,8 @@ void run(const CrossEntropy& w, const Launch& l) {
                 sum += v;
             }
             sum = block_sum(sum);
-            for (std::int64_t j = threadIdx.x; logs && j < x.cols; j += blockDim.x) log_softmax.put(r * x.cols + j, j < used ? x.get(r * x.cols + j) - m - logf(sum) : 0);
+            for (std::int64_t j = threadIdx.x; logs && j < x.cols; j += blockDim.x)
+                log_softmax.put(r * x.cols + j, j < used ? x.get(r * x.cols + j) - m - logf(sum) : 0);
             if (threadIdx.x > 0) return;
             const std::int64_t label = labels.integer(r), target = label - offset;
             pair.put(2 * r, sum);
@@ -145,7 +159,8 @@ void run(const CrossEntropy& w, const Launch& l) {
         const bool twice = l.out.size() > 1;
         const View second = twice ? l.output(1) : View{};
         const std::int64_t used = used_of(l.written(0), first), offset = first;
-        const float weight = static_cast<float>((l.op.layer >= f.layers ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
+        const float weight =
+            static_cast<float>((l.op.layer >= f.layers ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
         each(l.stream(), e.count, [=] __device__(std::int64_t i) {
             const std::int64_t r = i / e.cols, label = labels.integer(r), target = label - offset;
             const bool hit = i % e.cols == target && target < used;

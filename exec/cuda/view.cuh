@@ -26,14 +26,20 @@ struct View {
     std::int64_t count = 0, cols = 1;
 
     __host__ __device__ std::int64_t rows() const { return count / cols; }
-    __device__ float get(std::int64_t i) const { return kind == Kind::fp32 ? static_cast<const float*>(data)[i] : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]); }
-    __device__ void put(std::int64_t i, float x) const {
-        if (kind == Kind::fp32) static_cast<float*>(data)[i] = x;
-        else static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
+    __device__ float get(std::int64_t i) const {
+        return kind == Kind::fp32 ? static_cast<const float*>(data)[i] : __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
     }
-    __device__ void add(std::int64_t i, float x) const {   // by any thread
-        if (kind == Kind::fp32) atomicAdd(static_cast<float*>(data) + i, x);
-        else atomicAdd(static_cast<__nv_bfloat16*>(data) + i, __float2bfloat16(x));
+    __device__ void put(std::int64_t i, float x) const {
+        if (kind == Kind::fp32)
+            static_cast<float*>(data)[i] = x;
+        else
+            static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16(x);
+    }
+    __device__ void add(std::int64_t i, float x) const { // by any thread
+        if (kind == Kind::fp32)
+            atomicAdd(static_cast<float*>(data) + i, x);
+        else
+            atomicAdd(static_cast<__nv_bfloat16*>(data) + i, __float2bfloat16(x));
     }
     __device__ std::int64_t integer(std::int64_t i) const { return static_cast<const std::int64_t*>(data)[i]; }
     __device__ bool flag(std::int64_t i) const { return static_cast<const unsigned char*>(data)[i] != 0; }
@@ -51,7 +57,9 @@ inline Kind kind_of(DType t, DType real) {
 }
 
 template <class F> __global__ void over_elements(std::int64_t n, F f) {
-    for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < n; i += static_cast<std::int64_t>(gridDim.x) * blockDim.x) f(i);
+    for (std::int64_t i = blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < n;
+         i += static_cast<std::int64_t>(gridDim.x) * blockDim.x)
+        f(i);
 }
 
 // f(row) is called by all threads of a block together.
@@ -87,7 +95,11 @@ template <class F> __device__ float reduce_block(float x, F op) {
     for (int w = 1; w < 8; ++w) x = op(x, warp[w]);
     return x;
 }
-__device__ inline float block_sum(float x) { return reduce_block(x, [](float a, float b) { return a + b; }); }
-__device__ inline float block_max(float x) { return reduce_block(x, [](float a, float b) { return fmaxf(a, b); }); }
+__device__ inline float block_sum(float x) {
+    return reduce_block(x, [](float a, float b) { return a + b; });
+}
+__device__ inline float block_max(float x) {
+    return reduce_block(x, [](float a, float b) { return fmaxf(a, b); });
+}
 
 } // namespace orrery::cuda

@@ -7,20 +7,23 @@
 namespace orrery {
 namespace {
 
-constexpr double root = 0.7978845608028654, cubic = 0.044715;   // sqrt(2 / pi)
+constexpr double root = 0.7978845608028654, cubic = 0.044715; // sqrt(2 / pi)
 
-constexpr std::int64_t block = 256;   // values whose exponentials are taken together
+constexpr std::int64_t block = 256; // values whose exponentials are taken together
 
 // Of each activation what its value and its slope share, for a block of x: t.
 template <class T> struct Gelu {
     // tanh u = 1 - 2 / (1 + e^2u); beyond 20 it is 1 in either type.
     static void prepare(const T* x, T* t, std::int64_t n) {
-        for (std::int64_t i = 0; i < n; ++i) t[i] = 2 * std::clamp(static_cast<T>(root) * (x[i] + static_cast<T>(cubic) * x[i] * x[i] * x[i]), T(-20), T(20));
+        for (std::int64_t i = 0; i < n; ++i)
+            t[i] = 2 * std::clamp(static_cast<T>(root) * (x[i] + static_cast<T>(cubic) * x[i] * x[i] * x[i]), T(-20), T(20));
         exponential(t, n);
         for (std::int64_t i = 0; i < n; ++i) t[i] = 1 - 2 / (1 + t[i]);
     }
     static T value(T x, T t) { return T(0.5) * x * (1 + t); }
-    static T slope(T x, T t) { return T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * static_cast<T>(root) * (1 + 3 * static_cast<T>(cubic) * x * x); }
+    static T slope(T x, T t) {
+        return T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * static_cast<T>(root) * (1 + 3 * static_cast<T>(cubic) * x * x);
+    }
 };
 
 template <class T> struct Relu {
@@ -45,7 +48,9 @@ template <class T> struct Weights {
     T* dp = nullptr;
     std::int64_t cols = 1;
     T at(std::int64_t i) const { return p ? p[i / cols] : T(1); }
-    void add(std::int64_t i, T x) const { if (dp) dp[i / cols] += x; }
+    void add(std::int64_t i, T x) const {
+        if (dp) dp[i / cols] += x;
+    }
 };
 
 template <class T> Weights<T> weights(const Call& c, bool forward) {
@@ -97,11 +102,20 @@ template <class T, class F> void gated(const Call& c, bool forward) {
 template <class T> void activation(const Pointwise& w, const Call& c) {
     const bool forward = w.direction == Direction::forward;
     switch (w.kind) {
-    case PointwiseKind::gelu: plain<T, Gelu<T>>(c, forward); break;
-    case PointwiseKind::relu: plain<T, Relu<T>>(c, forward); break;
-    case PointwiseKind::swiglu: gated<T, Silu<T>>(c, forward); break;
-    case PointwiseKind::geglu: gated<T, Gelu<T>>(c, forward); break;
-    default: broken("not an activation");
+    case PointwiseKind::gelu:
+        plain<T, Gelu<T>>(c, forward);
+        break;
+    case PointwiseKind::relu:
+        plain<T, Relu<T>>(c, forward);
+        break;
+    case PointwiseKind::swiglu:
+        gated<T, Silu<T>>(c, forward);
+        break;
+    case PointwiseKind::geglu:
+        gated<T, Gelu<T>>(c, forward);
+        break;
+    default:
+        broken("not an activation");
     }
 }
 

@@ -36,7 +36,7 @@ template <class T> struct Problem {
     Mask mask;
     Dropout dropout;
     Heads<T> in;
-    std::vector<std::vector<Row>> queries, keys;   // by sequence
+    std::vector<std::vector<Row>> queries, keys; // by sequence
     std::int64_t first_head;
 
     Problem(const Attention& work, const Call& call, std::span<const Operand> parts)
@@ -46,7 +46,7 @@ template <class T> struct Problem {
         keys = rows_by_sequence(tokens_met(c, *parts.back().buffer, in.kv_rows, w.behind), c.facts.micro_batch);
         const std::int64_t of_rank = heads_of_rank(c).heads;
         first_head = c.at[static_cast<std::size_t>(Axis::tp)] * of_rank;
-        if (w.heads < of_rank) first_head += c.at[static_cast<std::size_t>(Axis::cp)] * w.heads;   // heads for tokens
+        if (w.heads < of_rank) first_head += c.at[static_cast<std::size_t>(Axis::cp)] * w.heads; // heads for tokens
     }
 
     // Keys [first, last) are all that any of these queries sees.
@@ -54,7 +54,8 @@ template <class T> struct Problem {
         if (!mask.causal && mask.window <= 0) return {0, static_cast<std::int64_t>(all.size())};
         const auto before = [](const Row& r, std::int64_t position) { return r.position < position; };
         const auto last = std::lower_bound(all.begin(), all.end(), block.back().position + 1, before);
-        const auto first = mask.window > 0 ? std::lower_bound(all.begin(), last, block.front().position - mask.window + 1, before) : all.begin();
+        const auto first =
+            mask.window > 0 ? std::lower_bound(all.begin(), last, block.front().position - mask.window + 1, before) : all.begin();
         return {first - all.begin(), last - all.begin()};
     }
 
@@ -67,14 +68,17 @@ template <class T> struct Problem {
             const std::int64_t n = static_cast<std::int64_t>(against.size());
             std::fill(s, s + first, none);
             for (std::int64_t j = first; j < last; ++j) s[j] *= scale;
-            for (std::int64_t j = first; j < last && slope != 0; ++j) s[j] += slope * static_cast<T>(against[static_cast<std::size_t>(j)].position - q.position);
+            for (std::int64_t j = first; j < last && slope != 0; ++j)
+                s[j] += slope * static_cast<T>(against[static_cast<std::size_t>(j)].position - q.position);
             std::fill(s + last, s + n, none);
             s += n;
         }
     }
 
     T kept(std::int64_t sequence, std::int64_t head, std::int64_t query, std::int64_t key) const {
-        return dropout.keeps(pair_index(c.facts, c.first_sequence + sequence, first_head + head, query, key)) ? static_cast<T>(dropout.scale()) : T(0);
+        return dropout.keeps(pair_index(c.facts, c.first_sequence + sequence, first_head + head, query, key))
+                   ? static_cast<T>(dropout.scale())
+                   : T(0);
     }
 };
 
@@ -99,7 +103,8 @@ template <class T> void forward(const Attention& w, const Call& call) {
     const Problem<T> p(w, call, call.in);
     T *const o = call.output<T>(0), *const lse = call.output<T>(1);
     const std::int64_t per_group = w.heads / w.kv_heads, o_stride = w.heads * w.v_dim;
-    std::vector<T> q(static_cast<std::size_t>(query_block * w.qk_dim)), out(static_cast<std::size_t>(query_block * w.v_dim)), k, v, s, sums(query_block);
+    std::vector<T> q(static_cast<std::size_t>(query_block * w.qk_dim)), out(static_cast<std::size_t>(query_block * w.v_dim)), k, v, s,
+        sums(query_block);
     for (std::size_t sequence = 0; sequence < p.queries.size(); ++sequence) {
         const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
         const std::int64_t count = static_cast<std::int64_t>(keys.size());
@@ -119,16 +124,23 @@ template <class T> void forward(const Attention& w, const Call& call) {
                 const std::int64_t n = last - first;
                 const std::span<const Row> against(keys.data() + first, static_cast<std::size_t>(n));
                 collect<T>(p.in.q[h], p.in.q_stride, block, w.qk_dim, q.data());
-                if (n > 0) gemm(false, true, m, n, w.qk_dim, T(1), q.data(), w.qk_dim, k.data() + first * w.qk_dim, w.qk_dim, T(0), s.data(), n);
+                if (n > 0)
+                    gemm(false, true, m, n, w.qk_dim, T(1), q.data(), w.qk_dim, k.data() + first * w.qk_dim, w.qk_dim, T(0), s.data(), n);
                 p.prepare(s.data(), block, against, head);
                 softmax_rows(s.data(), m, n, sums.data());
                 if (p.dropout.on())
                     for (std::int64_t i = 0; i < m; ++i)
-                        for (std::int64_t j = 0; j < n; ++j) s[static_cast<std::size_t>(i * n + j)] *= p.kept(static_cast<std::int64_t>(sequence), head, block[static_cast<std::size_t>(i)].position, against[static_cast<std::size_t>(j)].position);
-                if (n > 0) gemm(false, false, m, w.v_dim, n, T(1), s.data(), n, v.data() + first * w.v_dim, w.v_dim, T(0), out.data(), w.v_dim);
-                else std::fill(out.begin(), out.end(), T(0));
+                        for (std::int64_t j = 0; j < n; ++j)
+                            s[static_cast<std::size_t>(i * n + j)] *=
+                                p.kept(static_cast<std::int64_t>(sequence), head, block[static_cast<std::size_t>(i)].position,
+                                       against[static_cast<std::size_t>(j)].position);
+                if (n > 0)
+                    gemm(false, false, m, w.v_dim, n, T(1), s.data(), n, v.data() + first * w.v_dim, w.v_dim, T(0), out.data(), w.v_dim);
+                else
+                    std::fill(out.begin(), out.end(), T(0));
                 spread<T>(out.data(), block, w.v_dim, o + head * w.v_dim, o_stride);
-                for (std::int64_t i = 0; i < m; ++i) lse[block[static_cast<std::size_t>(i)].row * w.heads + head] = sums[static_cast<std::size_t>(i)];
+                for (std::int64_t i = 0; i < m; ++i)
+                    lse[block[static_cast<std::size_t>(i)].row * w.heads + head] = sums[static_cast<std::size_t>(i)];
             }
         }
     }
@@ -139,8 +151,8 @@ template <class T> struct BackwardBlock {
     const Problem<T>& p;
     std::int64_t sequence, head;
     std::span<const Row> block, against;
-    const T *q, *k, *v, *dy, *o;        // dense: of the block, of the keys seen
-    const T* lse;                       // of the block
+    const T *q, *k, *v, *dy, *o; // dense: of the block, of the keys seen
+    const T* lse;                // of the block
     T *dq, *dk, *dv;
     std::vector<T>&s, &ds;
 
@@ -156,14 +168,17 @@ template <class T> struct BackwardBlock {
         for (std::int64_t i = 0; i < m; ++i) {
             const T delta = dot(dy + i * w.v_dim, o + i * w.v_dim, w.v_dim);
             T *const pi = s.data() + i * n, *const di = ds.data() + i * n;
-            if (lse[i] == -std::numeric_limits<T>::infinity()) std::fill(pi, pi + n, T(0));
-            else exp_of(pi, lse[i], pi, n);
+            if (lse[i] == -std::numeric_limits<T>::infinity())
+                std::fill(pi, pi + n, T(0));
+            else
+                exp_of(pi, lse[i], pi, n);
             if (!p.dropout.on()) {
                 for (std::int64_t j = 0; j < n; ++j) di[j] = scale * pi[j] * (di[j] - delta);
                 continue;
             }
             for (std::int64_t j = 0; j < n; ++j) {
-                const T keep = p.kept(sequence, head, block[static_cast<std::size_t>(i)].position, against[static_cast<std::size_t>(j)].position);
+                const T keep =
+                    p.kept(sequence, head, block[static_cast<std::size_t>(i)].position, against[static_cast<std::size_t>(j)].position);
                 di[j] = scale * pi[j] * (di[j] * keep - delta);
                 pi[j] *= keep;
             }
@@ -181,7 +196,8 @@ template <class T> void backward(const Attention& w, const Call& call) {
     const Heads<T> out = heads_in<T>(call.out.first(parts), {w.heads, w.kv_heads, w.qk_dim, w.v_dim});
     const T *const dy = call.input<T>(0), *const o = call.input<T>(1 + parts), *const lse = call.input<T>(2 + parts);
     const std::int64_t per_group = w.heads / w.kv_heads, o_stride = w.heads * w.v_dim;
-    std::vector<T> q(static_cast<std::size_t>(query_block * w.qk_dim)), dq(q), dyb(static_cast<std::size_t>(query_block * w.v_dim)), ob(dyb), sums(query_block), k, v, dk, dv, s, ds;
+    std::vector<T> q(static_cast<std::size_t>(query_block * w.qk_dim)), dq(q), dyb(static_cast<std::size_t>(query_block * w.v_dim)),
+        ob(dyb), sums(query_block), k, v, dk, dv, s, ds;
     for (std::size_t sequence = 0; sequence < p.queries.size(); ++sequence) {
         const auto &queries = p.queries[sequence], &keys = p.keys[sequence];
         const std::size_t count = keys.size();
@@ -204,7 +220,23 @@ template <class T> void backward(const Attention& w, const Call& call) {
                 for (std::size_t i = 0; i < block.size(); ++i) sums[i] = lse[block[i].row * w.heads + head];
                 std::fill(dq.begin(), dq.end(), T(0));
                 if (last > first)
-                    BackwardBlock<T>{p, static_cast<std::int64_t>(sequence), head, block, std::span<const Row>(keys.data() + first, static_cast<std::size_t>(last - first)), q.data(), k.data() + first * w.qk_dim, v.data() + first * w.v_dim, dyb.data(), ob.data(), sums.data(), dq.data(), dk.data() + first * w.qk_dim, dv.data() + first * w.v_dim, s, ds}.run();
+                    BackwardBlock<T>{p,
+                                     static_cast<std::int64_t>(sequence),
+                                     head,
+                                     block,
+                                     std::span<const Row>(keys.data() + first, static_cast<std::size_t>(last - first)),
+                                     q.data(),
+                                     k.data() + first * w.qk_dim,
+                                     v.data() + first * w.v_dim,
+                                     dyb.data(),
+                                     ob.data(),
+                                     sums.data(),
+                                     dq.data(),
+                                     dk.data() + first * w.qk_dim,
+                                     dv.data() + first * w.v_dim,
+                                     s,
+                                     ds}
+                        .run();
                 spread<T>(dq.data(), block, w.qk_dim, out.q[h], out.q_stride);
             }
             if (head % per_group != per_group - 1) continue;
@@ -216,9 +248,7 @@ template <class T> void backward(const Attention& w, const Call& call) {
 
 } // namespace
 
-template <class T> void run(const Attention& w, const Call& c) {
-    w.direction == Direction::forward ? forward<T>(w, c) : backward<T>(w, c);
-}
+template <class T> void run(const Attention& w, const Call& c) { w.direction == Direction::forward ? forward<T>(w, c) : backward<T>(w, c); }
 
 template void run<float>(const Attention&, const Call&);
 template void run<double>(const Attention&, const Call&);

@@ -10,7 +10,9 @@
 namespace orrery {
 namespace {
 
-struct Columns { std::int64_t first, count, used; };   // of this rank in the vocabulary; used: not padding
+struct Columns {
+    std::int64_t first, count, used;
+}; // of this rank in the vocabulary; used: not padding
 
 Columns columns_of(const Call& c, const Buffer& logits) {
     Columns out{0, columns(logits), 0};
@@ -31,7 +33,7 @@ template <class T> void sums(const Call& c, std::int64_t tokens) {
         const std::int64_t target = labels[i] - v.first;
         pair[0] = total;
         pair[1] = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0);
-        if (c.out.size() > 2)   // eager frameworks keep it; the sum over other ranks is not in it
+        if (c.out.size() > 2) // eager frameworks keep it; the sum over other ranks is not in it
             for (std::int64_t j = 0; j < v.count; ++j) c.output<T>(2)[i * v.count + j] = j < v.used ? x[j] - max - std::log(total) : T(0);
     }
 }
@@ -64,11 +66,15 @@ template <class T> void run(const CrossEntropy& w, const Call& c) {
         }
         break;
     }
-    case CrossEntropy::Part::sums: sums<T>(c, w.tokens); break;
+    case CrossEntropy::Part::sums:
+        sums<T>(c, w.tokens);
+        break;
     case CrossEntropy::Part::loss:
         for (std::int64_t i = 0; i < w.tokens; ++i) c.output<T>(0)[i] = std::log(c.input<T>(0)[2 * i]) - c.input<T>(0)[2 * i + 1];
         break;
-    case CrossEntropy::Part::gradient: gradient<T>(c, w.tokens); break;
+    case CrossEntropy::Part::gradient:
+        gradient<T>(c, w.tokens);
+        break;
     }
 }
 

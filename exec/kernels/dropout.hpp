@@ -18,7 +18,8 @@ struct Dropout {
 
 // place: "attention", "residual1", ..
 inline Dropout dropout_at(const KernelContext& c, std::string_view place, int layer) {
-    return {c.facts.dropout, c.facts.seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(c.step + 1), name_key(place) + static_cast<std::uint64_t>(layer + 1)};
+    return {c.facts.dropout, c.facts.seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(c.step + 1),
+            name_key(place) + static_cast<std::uint64_t>(layer + 1)};
 }
 
 // Of attention's pair (query, key) of a head of the whole model; sequence: of the step's batch.

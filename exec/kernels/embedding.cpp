@@ -16,8 +16,10 @@ template <class T> void run(const Embedding& w, const Call& c) {
         const bool here = row >= 0 && row < rows;
         if (forward) {
             T* x = c.output<T>(0) + i * w.hidden;
-            if (here) std::copy_n(c.input<T>(1) + row * w.hidden, w.hidden, x);
-            else std::fill_n(x, w.hidden, T(0));
+            if (here)
+                std::copy_n(c.input<T>(1) + row * w.hidden, w.hidden, x);
+            else
+                std::fill_n(x, w.hidden, T(0));
         } else if (here) {
             const T* dy = c.input<T>(1) + i * w.hidden;
             T* g = c.output<T>(0) + row * w.hidden;

@@ -1,5 +1,6 @@
-// e^x = 2^n e^r, n the integer nearest to x / ln 2 and e^r a polynomial. Written so that the compiler makes vector code of it: no branch, no call,
-// and compiled for several instruction sets, of which the processor's best is taken. Without fused multiply-adds all give the same bits.
+// e^x = 2^n e^r, n the integer nearest to x / ln 2 and e^r a polynomial. Written so that the compiler makes vector code of it: no branch,
+// no call, and compiled for several instruction sets, of which the processor's best is taken. Without fused multiply-adds all give the same
+// bits.
 #include "exec/kernels/exponential.hpp"
 
 #include <bit>
@@ -14,8 +15,8 @@ template <class T> struct Range;
 template <> struct Range<float> {
     using Bits = std::int32_t;
     static constexpr int mantissa = 23, terms = 7;
-    static constexpr float magic = 0x1.8p23f, least = -87.0f, most = 88.72f;             // magic + n has n in its lowest bits
-    static constexpr float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;         // high times any n is exact
+    static constexpr float magic = 0x1.8p23f, least = -87.0f, most = 88.72f;   // magic + n has n in its lowest bits
+    static constexpr float ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f; // high times any n is exact
 };
 template <> struct Range<double> {
     using Bits = std::int64_t;
@@ -28,8 +29,10 @@ constexpr double factorial(int k) { return k < 2 ? 1 : k * factorial(k - 1); }
 
 template <class T, int k> inline T horner(T r) {
     constexpr T coefficient = static_cast<T>(1 / factorial(k));
-    if constexpr (k == Range<T>::terms) return coefficient;
-    else return coefficient + r * horner<T, k + 1>(r);
+    if constexpr (k == Range<T>::terms)
+        return coefficient;
+    else
+        return coefficient + r * horner<T, k + 1>(r);
 }
 
 template <class T> inline T one(T x) {

@@ -28,7 +28,8 @@ KernelFacts facts_of(const Scenario& s) {
     f.sequence = s.training.sequence_length;
     f.loss_tokens = s.training.global_batch_size * s.training.sequence_length;
     f.context_ranks = s.strategy.context_parallel;
-    f.context_contiguous = context_is_contiguous(m.attention.sliding_window, f.sequence / f.context_ranks, f.context_ranks, s.strategy.context_parallel_kind);
+    f.context_contiguous =
+        context_is_contiguous(m.attention.sliding_window, f.sequence / f.context_ranks, f.context_ranks, s.strategy.context_parallel_kind);
     f.layers = m.layers;
     f.heads = m.attention_heads;
     f.kv_heads = m.kv_heads;

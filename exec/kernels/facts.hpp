@@ -8,32 +8,32 @@
 namespace orrery {
 
 struct OptimizerFacts {
-    double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;   // PyTorch's defaults
-    double weight_decay = 0;       // adamw, lamb, lars
-    bool decoupled = false;        // adamw: decay is not part of the gradient
+    double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8; // PyTorch's defaults
+    double weight_decay = 0;                                                 // adamw, lamb, lars
+    bool decoupled = false;                                                  // adamw: decay is not part of the gradient
     double momentum = 0.9;
-    double trust = 1e-3;           // LARS (You et al., arXiv:1708.03888)
+    double trust = 1e-3; // LARS (You et al., arXiv:1708.03888)
     std::int64_t warmup_steps = 0;
-    double clip = 0;               // of the gradient norm; 0: none
+    double clip = 0; // of the gradient norm; 0: none
 };
 
 struct KernelFacts {
     // The batch: sequences of a microbatch, of a step; tokens of a sequence. A loss is the mean over `loss_tokens`, the step's.
     std::int64_t micro_batch = 1, sequence = 1, loss_tokens = 1;
     int context_ranks = 1;
-    bool context_contiguous = false;   // a context rank holds consecutive tokens; else chunks r and 2c-1-r of 2c
+    bool context_contiguous = false; // a context rank holds consecutive tokens; else chunks r and 2c-1-r of 2c
     // The model.
     int layers = 1, heads = 1, kv_heads = 1;
-    std::int64_t hidden = 1, vocabulary = 1;   // the vocabulary as the model has it, without the rows that pad it
+    std::int64_t hidden = 1, vocabulary = 1; // the vocabulary as the model has it, without the rows that pad it
     bool causal = true, alibi = false, gated = false;
     int window = 0;
-    std::int64_t qk_dim = 1, v_dim = 1, rope_dim = 1;   // of a head; rope_dim: the last columns of a query or key that carry the position
+    std::int64_t qk_dim = 1, v_dim = 1, rope_dim = 1; // of a head; rope_dim: the last columns of a query or key that carry the position
     double rope_base = 10000, norm_epsilon = 1e-5, dropout = 0;
-    double mtp_weight = 0.3;                   // of the further tokens' loss, over their number (DeepSeek-V3, arXiv:2412.19437, 4.2)
+    double mtp_weight = 0.3; // of the further tokens' loss, over their number (DeepSeek-V3, arXiv:2412.19437, 4.2)
     int mtp_layers = 0;
-    MoeSpec moe;                               // experts == 0: none
-    bool forced_routing = false;               // by position, evenly: token p goes to experts p k + i, i < k (for tests of parity)
-    double auxiliary_weight = 1e-2;            // of the load-balancing loss (Switch, arXiv:2101.03961)
+    MoeSpec moe;                    // experts == 0: none
+    bool forced_routing = false;    // by position, evenly: token p goes to experts p k + i, i < k (for tests of parity)
+    double auxiliary_weight = 1e-2; // of the load-balancing loss (Switch, arXiv:2101.03961)
     OptimizerFacts optimizer;
     std::uint64_t seed = 0;
 

@@ -1,5 +1,6 @@
-// GEMMs by OpenBLAS where the machine has it, by Eigen elsewhere. OpenBLAS is loaded at the first GEMM, not linked: the program runs without
-// it, and can tell it first which processor this is. Its own guess falls back on SSE where it does not know the model (five times slower).
+// GEMMs by OpenBLAS where the machine has it, by Eigen elsewhere. OpenBLAS is loaded at the first GEMM, not linked: the program runs
+// without it, and can tell it first which processor this is. Its own guess falls back on SSE where it does not know the model (five times
+// slower).
 #include "exec/kernels/gemm.hpp"
 
 #include "exec/kernels/kernel.hpp"
@@ -17,7 +18,8 @@ namespace {
 // CBLAS's C interface: its enumerations' values are part of it.
 constexpr int row_major = 101, no_transpose = 111, transpose = 112;
 template <class T>
-using Cblas = void (*)(int order, int ta, int tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c, int ldc);
+using Cblas = void (*)(int order, int ta, int tb, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, T* c,
+                       int ldc);
 
 struct Library {
     Cblas<float> sgemm = nullptr;
@@ -27,7 +29,8 @@ struct Library {
 
 const char* core_type() {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl"))
         return "SkylakeX";
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
 #endif
@@ -63,31 +66,42 @@ template <class T> using Read = Eigen::Map<const Rows<T>, 0, Eigen::OuterStride<
 template <class T> using Write = Eigen::Map<Rows<T>, 0, Eigen::OuterStride<>>;
 
 template <class T>
-void multiply(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
+void multiply(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b,
+              std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
     const Read<T> x(a, ta ? k : m, ta ? m : k, Eigen::OuterStride<>(lda)), y(b, tb ? n : k, tb ? k : n, Eigen::OuterStride<>(ldb));
     Write<T> z(c, m, n, Eigen::OuterStride<>(ldc));
-    if (beta == 0) z.setZero();
-    else if (beta != 1) z *= beta;
-    if (ta && tb) z.noalias() += alpha * x.transpose() * y.transpose();
-    else if (ta) z.noalias() += alpha * x.transpose() * y;
-    else if (tb) z.noalias() += alpha * x * y.transpose();
-    else z.noalias() += alpha * x * y;
+    if (beta == 0)
+        z.setZero();
+    else if (beta != 1)
+        z *= beta;
+    if (ta && tb)
+        z.noalias() += alpha * x.transpose() * y.transpose();
+    else if (ta)
+        z.noalias() += alpha * x.transpose() * y;
+    else if (tb)
+        z.noalias() += alpha * x * y.transpose();
+    else
+        z.noalias() += alpha * x * y;
 }
 
 template <class T>
-void multiply(Cblas<T> blas, bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
+void multiply(Cblas<T> blas, bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, T alpha, const T* a, std::int64_t lda,
+              const T* b, std::int64_t ldb, T beta, T* c, std::int64_t ldc) {
     if (!blas) return multiply(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     const auto narrow = [](std::int64_t v) { return static_cast<int>(v); };
-    blas(row_major, ta ? transpose : no_transpose, tb ? transpose : no_transpose, narrow(m), narrow(n), narrow(k), alpha, a, narrow(lda), b, narrow(ldb), beta, c, narrow(ldc));
+    blas(row_major, ta ? transpose : no_transpose, tb ? transpose : no_transpose, narrow(m), narrow(n), narrow(k), alpha, a, narrow(lda), b,
+         narrow(ldb), beta, c, narrow(ldc));
 }
 
 } // namespace
 
-void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b, std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
+void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha, const float* a, std::int64_t lda, const float* b,
+          std::int64_t ldb, float beta, float* c, std::int64_t ldc) {
     multiply(library().sgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const double* a, std::int64_t lda, const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
+void gemm(bool ta, bool tb, std::int64_t m, std::int64_t n, std::int64_t k, double alpha, const double* a, std::int64_t lda,
+          const double* b, std::int64_t ldb, double beta, double* c, std::int64_t ldc) {
     multiply(library().dgemm, ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 

@@ -8,13 +8,15 @@
 
 namespace orrery {
 
-struct HeadShape { std::int64_t heads, kv_heads, qk_dim, v_dim; };
+struct HeadShape {
+    std::int64_t heads, kv_heads, qk_dim, v_dim;
+};
 
-HeadShape heads_of_rank(const KernelContext& context);   // under tensor parallelism
+HeadShape heads_of_rank(const KernelContext& context); // under tensor parallelism
 
 template <class T> struct Heads {
-    std::vector<T*> q, k, v;                 // by head: its columns in the first row
-    std::int64_t q_stride, k_stride, v_stride;   // from row to row
+    std::vector<T*> q, k, v;                   // by head: its columns in the first row
+    std::int64_t q_stride, k_stride, v_stride; // from row to row
     std::int64_t rows, kv_rows;
 };
 

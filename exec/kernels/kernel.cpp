@@ -10,13 +10,17 @@ namespace orrery {
 namespace {
 
 template <class W>
-concept Kernel = requires(const W& w, const Call& c) { run<float>(w, c); };
+concept Kernel = requires(const W& w, const Call& c) {
+    run<float>(w, c);
+};
 
 template <class T> void dispatch(const Call& call) {
     std::visit(
         [&]<class W>(const W& w) {
-            if constexpr (Kernel<W>) run<T>(w, call);
-            else broken("this op is the executor's, not a kernel's");
+            if constexpr (Kernel<W>)
+                run<T>(w, call);
+            else
+                broken("this op is the executor's, not a kernel's");
         },
         call.op.work);
 }
@@ -28,7 +32,9 @@ bool ends_with_any(std::string_view name, std::initializer_list<std::string_view
 }
 
 // Of a tensor's name ("w.l3.norm1.weight"): 1 for a norm's weight, 0 for a bias, else the deviation of its normal distribution.
-struct Start { double constant, deviation; };
+struct Start {
+    double constant, deviation;
+};
 
 Start start_of(std::string_view name, int layers) {
     if (name.ends_with(".bias")) return {0, 0};
@@ -46,7 +52,9 @@ template <class T> void fill(const Operand& p, const KernelContext& c) {
     T* const data = reinterpret_cast<T*>(p.data);
     for (std::int64_t i = 0; i < elements(*p.buffer); ++i) {
         const std::int64_t index = whole_index(view, i);
-        data[i] = static_cast<T>(start.deviation == 0 ? start.constant : index < used ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index)) : 0);
+        data[i] = static_cast<T>(start.deviation == 0 ? start.constant
+                                 : index < used       ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index))
+                                                      : 0);
     }
 }
 

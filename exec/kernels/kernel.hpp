@@ -31,7 +31,8 @@
 //   CrossEntropy     maximum: logits -> max   sums: logits, max, labels -> e, (sum, target)[, log-softmax]   loss: (sum, target) -> loss
 //                    gradient: e, (sum, target), labels[, ..] -> dlogits[, fp32]
 //   Router           logits[, bias] -> scores (of all), map, counts      bwd: dscores, scores, map[, g] -> dlogits[, g]
-//   Permute          gather: x, map, scores -> rows, p;  dy, map -> drows      scatter: rows, map -> y;  drows, dp, map, scores -> dx, dscores
+//   Permute          gather: x, map, scores -> rows, p;  dy, map -> drows      scatter: rows, map -> y;  drows, dp, map, scores -> dx,
+//   dscores
 //                    sort: lists[, counts] -> lists
 //   counts           [sender][expert], all experts: read last by linears of experts and their biases, by sorts and the all-to-alls of
 //                    rows, where they are known; else parts are equal
@@ -52,22 +53,22 @@ struct Operand {
     BufferId id = -1;
 };
 
-struct BucketLayouts;   // buckets.hpp
+struct BucketLayouts; // buckets.hpp
 
 struct KernelContext {
     const Plan& plan;
     const KernelFacts& facts;
     const BucketLayouts& buckets;
-    DType real = DType::fp32;            // fp32 or fp64
-    Coordinates at{};                    // of the rank in plan.mesh
-    Coordinates expert_at{};             // and in plan.expert_mesh
-    std::int64_t first_sequence = 0;     // in the step's global batch: the first of the op's microbatch on this rank
-    std::int64_t step = 0;               // from 0
+    DType real = DType::fp32;        // fp32 or fp64
+    Coordinates at{};                // of the rank in plan.mesh
+    Coordinates expert_at{};         // and in plan.expert_mesh
+    std::int64_t first_sequence = 0; // in the step's global batch: the first of the op's microbatch on this rank
+    std::int64_t step = 0;           // from 0
 };
 
 bool is_floating(DType t);
-std::size_t stored_bytes(DType t, DType real);       // of an element
-std::int64_t elements(const Buffer& b);              // by its shape
+std::size_t stored_bytes(DType t, DType real); // of an element
+std::int64_t elements(const Buffer& b);        // by its shape
 
 // Runs a computation. Collectives, exchanges, copies, host work, Alloc and Free are the executor's: they abort here.
 void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context);
@@ -76,6 +77,6 @@ void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Opera
 // projections divided by sqrt(2 layers) (GPT-2); norms' weights 1, biases 0. Rows that only pad a vocabulary are 0.
 void initialise(const Operand& parameter, const KernelContext& context);
 
-const char* gemm_library();   // "OpenBLAS 0.3.21 (Haswell)" or "Eigen 3.4": for the trace's header
+const char* gemm_library(); // "OpenBLAS 0.3.21 (Haswell)" or "Eigen 3.4": for the trace's header
 
 } // namespace orrery

@@ -13,12 +13,13 @@ namespace {
 // does: (a, b) -> (a cos - b sin, b cos + a sin), or back.
 template <class T> struct Rotation {
     std::int64_t dim;
-    std::vector<T> cosine, sine;   // by row, then frequency
+    std::vector<T> cosine, sine; // by row, then frequency
 
     Rotation(const KernelFacts& f, const std::vector<Token>& tokens, bool back) : dim(f.rope_dim) {
         for (const Token& t : tokens)
             for (std::int64_t i = 0; i < dim / 2; ++i) {
-                const double angle = static_cast<double>(t.position) * std::pow(f.rope_base, -2 * static_cast<double>(i) / static_cast<double>(dim));
+                const double angle =
+                    static_cast<double>(t.position) * std::pow(f.rope_base, -2 * static_cast<double>(i) / static_cast<double>(dim));
                 cosine.push_back(static_cast<T>(std::cos(angle)));
                 sine.push_back(static_cast<T>(back ? -std::sin(angle) : std::sin(angle)));
             }
@@ -60,7 +61,8 @@ template <class T> void join_latent(const Call& c) {
     const Rotation<T> rotation(c.context.facts, tokens_of(c.context, c.read(0), to.rows), false);
     const std::int64_t still = shape.qk_dim - rotation.dim, kv = still + shape.v_dim;
     for (std::int64_t row = 0; row < to.rows; ++row) {
-        const T *q = c.input<T>(0) + row * columns(c.read(0)), *up = c.input<T>(1) + row * columns(c.read(1)), *key = c.input<T>(2) + row * rotation.dim;
+        const T *q = c.input<T>(0) + row * columns(c.read(0)), *up = c.input<T>(1) + row * columns(c.read(1)),
+                *key = c.input<T>(2) + row * rotation.dim;
         for (std::size_t h = 0; h < to.q.size(); ++h, q += shape.qk_dim, up += kv) {
             T *qh = to.q[h] + row * to.q_stride, *kh = to.k[h] + row * to.k_stride;
             std::copy_n(q, still, qh);
@@ -78,7 +80,8 @@ template <class T> void part_latent(const Call& c) {
     const Rotation<T> rotation(c.context.facts, tokens_of(c.context, c.read(0), from.rows), true);
     const std::int64_t still = shape.qk_dim - rotation.dim, kv = still + shape.v_dim;
     for (std::int64_t row = 0; row < from.rows; ++row) {
-        T *q = c.output<T>(0) + row * columns(c.written(0)), *up = c.output<T>(1) + row * columns(c.written(1)), *key = c.output<T>(2) + row * rotation.dim;
+        T *q = c.output<T>(0) + row * columns(c.written(0)), *up = c.output<T>(1) + row * columns(c.written(1)),
+          *key = c.output<T>(2) + row * rotation.dim;
         std::fill_n(key, rotation.dim, T(0));
         for (std::size_t h = 0; h < from.q.size(); ++h, q += shape.qk_dim, up += kv) {
             const T *qh = from.q[h] + row * from.q_stride, *kh = from.k[h] + row * from.k_stride;
@@ -93,7 +96,9 @@ template <class T> void part_latent(const Call& c) {
 
 // Columns of rows on their way between [rows][ranks x part] and [rank][rows][part]. A head that several ranks need stands once on the
 // tokens' side and `copies` times, one after the other, on the heads' side.
-struct Turning { std::int64_t rows, part, ranks, copies, dim; };   // dim: a head's columns, where there are copies
+struct Turning {
+    std::int64_t rows, part, ranks, copies, dim;
+}; // dim: a head's columns, where there are copies
 
 Turning turning(const Call& c, const Buffer& tokens, const Buffer& heads) {
     const HeadShape shape = heads_of_rank(c.context);
@@ -111,16 +116,20 @@ Turning turning(const Call& c, const Buffer& tokens, const Buffer& heads) {
 
 template <class T> void rope(const Pointwise& w, const Call& c) {
     const bool forward = w.direction == Direction::forward;
-    if (forward && c.in.size() == 3) join_latent<T>(c);
-    else if (!forward && c.out.size() == 3) part_latent<T>(c);
-    else plain_rope<T>(c, forward);
+    if (forward && c.in.size() == 3)
+        join_latent<T>(c);
+    else if (!forward && c.out.size() == 3)
+        part_latent<T>(c);
+    else
+        plain_rope<T>(c, forward);
 }
 
 template <class T> void split(const Pointwise&, const Call& c) {
     const HeadShape shape = heads_of_rank(c.context);
     const Heads<T> from = heads_in<T>(c.in, shape), to = heads_in<T>(c.out, shape);
     for (std::int64_t row = 0; row < from.rows; ++row) {
-        for (std::size_t h = 0; h < from.q.size(); ++h) std::copy_n(from.q[h] + row * from.q_stride, shape.qk_dim, to.q[h] + row * to.q_stride);
+        for (std::size_t h = 0; h < from.q.size(); ++h)
+            std::copy_n(from.q[h] + row * from.q_stride, shape.qk_dim, to.q[h] + row * to.q_stride);
         for (std::size_t g = 0; g < from.k.size(); ++g) {
             std::copy_n(from.k[g] + row * from.k_stride, shape.qk_dim, to.k[g] + row * to.k_stride);
             std::copy_n(from.v[g] + row * from.v_stride, shape.v_dim, to.v[g] + row * to.v_stride);
@@ -134,8 +143,10 @@ template <class T> void narrow(const Pointwise& w, const Call& c) {
     const Buffer &wide = forward ? c.read(0) : c.written(0), &thin = forward ? c.written(0) : c.read(0);
     const std::int64_t rows = elements(thin) / columns(thin), n = columns(thin), offset = columns(wide) - n;
     for (std::int64_t row = 0; row < rows; ++row) {
-        if (forward) std::copy_n(c.input<T>(0) + row * columns(wide) + offset, n, c.output<T>(0) + row * n);
-        else std::copy_n(c.input<T>(0) + row * n, n, c.output<T>(0) + row * columns(wide) + offset);
+        if (forward)
+            std::copy_n(c.input<T>(0) + row * columns(wide) + offset, n, c.output<T>(0) + row * n);
+        else
+            std::copy_n(c.input<T>(0) + row * n, n, c.output<T>(0) + row * columns(wide) + offset);
     }
 }
 
@@ -149,8 +160,10 @@ template <class T> void concat(const Pointwise& w, const Call& c) {
         T* const p = reinterpret_cast<T*>(part.data);
         const std::int64_t n = columns(*part.buffer);
         for (std::int64_t row = 0; row < rows; ++row) {
-            if (forward) std::copy_n(p + row * n, n, all + row * width + offset);
-            else std::copy_n(all + row * width + offset, n, p + row * n);
+            if (forward)
+                std::copy_n(p + row * n, n, all + row * width + offset);
+            else
+                std::copy_n(all + row * width + offset, n, p + row * n);
         }
         offset += n;
     }

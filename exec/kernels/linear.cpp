@@ -9,13 +9,16 @@ namespace orrery {
 namespace {
 
 template <class T> void forward(const Call& c, std::int64_t n, std::int64_t k, const RowGroups& groups) {
-    const T *const x = c.input<T>(0), *const w = c.input<T>(1), *const bias = c.in.size() > 2 && c.read(2).kind == MemoryKind::parameters ? c.input<T>(2) : nullptr;
+    const T *const x = c.input<T>(0), *const w = c.input<T>(1),
+                   *const bias = c.in.size() > 2 && c.read(2).kind == MemoryKind::parameters ? c.input<T>(2) : nullptr;
     T* const y = c.output<T>(0);
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t first = groups.begin[g], m = groups.count[g];
         if (bias)
             for (std::int64_t i = 0; i < m; ++i) std::copy_n(bias + static_cast<std::int64_t>(g) * n, n, y + (first + i) * n);
-        if (m > 0) gemm(false, true, m, n, k, T(1), x + first * k, k, w + static_cast<std::int64_t>(g) * n * k, k, bias ? T(1) : T(0), y + first * n, n);
+        if (m > 0)
+            gemm(false, true, m, n, k, T(1), x + first * k, k, w + static_cast<std::int64_t>(g) * n * k, k, bias ? T(1) : T(0),
+                 y + first * n, n);
     }
 }
 
@@ -24,7 +27,8 @@ template <class T> void input_gradient(const Call& c, std::int64_t n, std::int64
     T* const dx = c.output<T>(0);
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t first = groups.begin[g], m = groups.count[g];
-        if (m > 0) gemm(false, false, m, k, n, T(1), dy + first * n, n, w + static_cast<std::int64_t>(g) * n * k, k, T(0), dx + first * k, k);
+        if (m > 0)
+            gemm(false, false, m, k, n, T(1), dy + first * n, n, w + static_cast<std::int64_t>(g) * n * k, k, T(0), dx + first * k, k);
     }
 }
 
@@ -34,8 +38,10 @@ template <class T> void weight_gradient(const Call& c, std::int64_t n, std::int6
     for (std::size_t e = 0; e < groups.begin.size(); ++e) {
         const std::int64_t first = groups.begin[e], m = groups.count[e];
         T* const of = g + static_cast<std::int64_t>(e) * n * k;
-        if (m > 0) gemm(true, false, n, k, m, T(1), dy + first * n, n, x + first * k, k, accumulate ? T(1) : T(0), of, k);
-        else if (!accumulate) std::fill_n(of, n * k, T(0));
+        if (m > 0)
+            gemm(true, false, n, k, m, T(1), dy + first * n, n, x + first * k, k, accumulate ? T(1) : T(0), of, k);
+        else if (!accumulate)
+            std::fill_n(of, n * k, T(0));
     }
 }
 
@@ -45,10 +51,17 @@ template <class T> void run(const Linear& w, const Call& c) {
     const std::int64_t rows = elements(c.read(0)) / columns(c.read(0));
     const RowGroups groups = row_groups(c, rows, w.groups);
     switch (w.direction) {
-    case Direction::forward: forward<T>(c, w.n, w.k, groups); break;
-    case Direction::input_gradient: input_gradient<T>(c, w.n, w.k, groups); break;
-    case Direction::weight_gradient: weight_gradient<T>(c, w.n, w.k, groups, w.accumulate); break;
-    case Direction::backward: broken("a linear has two gradients, each an op of its own");
+    case Direction::forward:
+        forward<T>(c, w.n, w.k, groups);
+        break;
+    case Direction::input_gradient:
+        input_gradient<T>(c, w.n, w.k, groups);
+        break;
+    case Direction::weight_gradient:
+        weight_gradient<T>(c, w.n, w.k, groups, w.accumulate);
+        break;
+    case Direction::backward:
+        broken("a linear has two gradients, each an op of its own");
     }
 }
 

@@ -10,7 +10,9 @@ namespace orrery {
 struct Mask {
     bool causal;
     int window;
-    bool allows(std::int64_t query, std::int64_t key) const { return !(causal || window > 0) || (key <= query && (window <= 0 || query - key < window)); }
+    bool allows(std::int64_t query, std::int64_t key) const {
+        return !(causal || window > 0) || (key <= query && (window <= 0 || query - key < window));
+    }
 };
 
 // Of head h of H (ALiBi, Press et al., arXiv:2108.12409): 2^(-8 (h+1) / H), for other than powers of two as the paper's code interleaves.

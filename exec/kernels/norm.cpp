@@ -1,7 +1,7 @@
 // LayerNorm and RMSNorm over the first columns of each row, and RMSNorm of every head's query and key.
 //
-// y = w (x - mean) r + b with r = 1 / sqrt(var + eps), statistics (mean, r); RMS: y = w x r with r = 1 / sqrt(mean x^2 + eps), statistics r.
-// Adjoint, with g = dy w and xh the normalised x:  dx = r (g - mean(g) - xh mean(g xh)), RMS without mean(g);  dw += dy xh;  db += dy.
+// y = w (x - mean) r + b with r = 1 / sqrt(var + eps), statistics (mean, r); RMS: y = w x r with r = 1 / sqrt(mean x^2 + eps), statistics
+// r. Adjoint, with g = dy w and xh the normalised x:  dx = r (g - mean(g) - xh mean(g xh)), RMS without mean(g);  dw += dy xh;  db += dy.
 #include "exec/kernels/call.hpp"
 #include "exec/kernels/packed.hpp"
 #include "exec/kernels/vector.hpp"
@@ -28,7 +28,8 @@ template <class T> void normalise(const T* x, const T* w, const T* b, T* y, T* s
     }
 }
 
-template <class T> void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T* gw, T* gb, T* scratch, std::int64_t n, bool layer) {
+template <class T>
+void adjoint(const T* dy, const T* x, const T* statistics, const T* w, T* dx, T* gw, T* gb, T* scratch, std::int64_t n, bool layer) {
     const T mean = layer ? statistics[0] : T(0), r = layer ? statistics[1] : statistics[0], scale = 1 / static_cast<T>(n);
     T *const xh = scratch, *const g = scratch + n;
     for (std::int64_t i = 0; i < n; ++i) xh[i] = (x[i] - mean) * r;
@@ -45,9 +46,12 @@ template <class T> void heads_forward(const Call& c, std::int64_t heads_and_keys
     for (std::int64_t row = 0; row < rows; ++row) {
         const T* x = c.input<T>(0) + row * width;
         T *y = c.output<T>(0) + row * width, *statistics = c.output<T>(1) + row * heads_and_keys;
-        for (std::int64_t h = 0; h < p.heads; ++h) normalise(x + p.query(h), c.input<T>(1), static_cast<T*>(nullptr), y + p.query(h), statistics + h, dim, false, c.context.facts.norm_epsilon);
+        for (std::int64_t h = 0; h < p.heads; ++h)
+            normalise(x + p.query(h), c.input<T>(1), static_cast<T*>(nullptr), y + p.query(h), statistics + h, dim, false,
+                      c.context.facts.norm_epsilon);
         for (std::int64_t h = 0; h < p.kv_heads; ++h) {
-            normalise(x + p.key(h), c.input<T>(2), static_cast<T*>(nullptr), y + p.key(h), statistics + p.heads + h, dim, false, c.context.facts.norm_epsilon);
+            normalise(x + p.key(h), c.input<T>(2), static_cast<T*>(nullptr), y + p.key(h), statistics + p.heads + h, dim, false,
+                      c.context.facts.norm_epsilon);
             for (std::int64_t i = 0; i < p.v_dim; ++i) y[p.value(h) + i] = x[p.value(h) + i];
         }
     }
@@ -61,9 +65,12 @@ template <class T> void heads_backward(const Call& c, std::int64_t heads_and_key
     for (std::int64_t row = 0; row < rows; ++row) {
         const T *dy = c.input<T>(0) + row * width, *x = c.input<T>(1) + row * width, *statistics = c.input<T>(2) + row * heads_and_keys;
         T* dx = c.output<T>(0) + row * width;
-        for (std::int64_t h = 0; h < p.heads; ++h) adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), c.output<T>(1), static_cast<T*>(nullptr), scratch.data(), dim, false);
+        for (std::int64_t h = 0; h < p.heads; ++h)
+            adjoint(dy + p.query(h), x + p.query(h), statistics + h, c.input<T>(3), dx + p.query(h), c.output<T>(1),
+                    static_cast<T*>(nullptr), scratch.data(), dim, false);
         for (std::int64_t h = 0; h < p.kv_heads; ++h) {
-            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), c.output<T>(2), static_cast<T*>(nullptr), scratch.data(), dim, false);
+            adjoint(dy + p.key(h), x + p.key(h), statistics + p.heads + h, c.input<T>(4), dx + p.key(h), c.output<T>(2),
+                    static_cast<T*>(nullptr), scratch.data(), dim, false);
             for (std::int64_t i = 0; i < p.v_dim; ++i) dx[p.value(h) + i] = dy[p.value(h) + i];
         }
     }
@@ -82,14 +89,18 @@ template <class T> void run(const Norm& w, const Call& c) {
     if (forward) {
         const T* bias = layer ? c.input<T>(2) : nullptr;
         const std::int64_t from = columns(c.read(0)), to = columns(c.written(0));
-        for (std::int64_t r = 0; r < rows; ++r) normalise(c.input<T>(0) + r * from, c.input<T>(1), bias, c.output<T>(0) + r * to, c.output<T>(1) + r * statistics, w.cols, layer, c.context.facts.norm_epsilon);
+        for (std::int64_t r = 0; r < rows; ++r)
+            normalise(c.input<T>(0) + r * from, c.input<T>(1), bias, c.output<T>(0) + r * to, c.output<T>(1) + r * statistics, w.cols,
+                      layer, c.context.facts.norm_epsilon);
         return;
     }
     // dx may be wider than what was normalised: the rest is another's to fill.
     T* const gb = layer ? c.output<T>(2) : nullptr;
     std::vector<T> scratch(static_cast<std::size_t>(2 * w.cols));
     const std::int64_t dy = columns(c.read(0)), x = columns(c.read(1)), dx = columns(c.written(0));
-    for (std::int64_t r = 0; r < rows; ++r) adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx, c.output<T>(1), gb, scratch.data(), w.cols, layer);
+    for (std::int64_t r = 0; r < rows; ++r)
+        adjoint(c.input<T>(0) + r * dy, c.input<T>(1) + r * x, c.input<T>(2) + r * statistics, c.input<T>(3), c.output<T>(0) + r * dx,
+                c.output<T>(1), gb, scratch.data(), w.cols, layer);
 }
 
 template void run<float>(const Norm&, const Call&);

@@ -12,7 +12,8 @@ namespace {
 using Constants = StepConstants;
 
 template <class T> void adam(const Constants& k, T* w, const T* g, T* m, T* v, std::int64_t n) {
-    const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), size = static_cast<T>(k.lr / k.correction1), root = static_cast<T>(1 / std::sqrt(k.correction2)), eps = static_cast<T>(k.epsilon);
+    const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2), size = static_cast<T>(k.lr / k.correction1),
+            root = static_cast<T>(1 / std::sqrt(k.correction2)), eps = static_cast<T>(k.epsilon);
     const T keep = static_cast<T>(k.decoupled ? 1 - k.lr * k.decay : 1), decay = static_cast<T>(k.decoupled ? 0 : k.decay);
     for (std::int64_t i = 0; i < n; ++i) {
         const T d = g[i] + decay * w[i];
@@ -44,7 +45,9 @@ template <class T> void lamb(const Constants& k, T* w, const T* g, T* m, T* v, s
     for (std::int64_t i = 0; i < n; ++i) {
         m[i] = b1 * m[i] + (1 - b1) * g[i];
         v[i] = b2 * v[i] + (1 - b2) * g[i] * g[i];
-        r[static_cast<std::size_t>(i)] = m[i] / static_cast<T>(k.correction1) / (std::sqrt(v[i] / static_cast<T>(k.correction2)) + static_cast<T>(k.epsilon)) + static_cast<T>(k.decay) * w[i];
+        r[static_cast<std::size_t>(i)] =
+            m[i] / static_cast<T>(k.correction1) / (std::sqrt(v[i] / static_cast<T>(k.correction2)) + static_cast<T>(k.epsilon)) +
+            static_cast<T>(k.decay) * w[i];
     }
     const double nw = norm(w, n), nr = norm(r.data(), n);
     const T size = static_cast<T>(k.lr * (nw > 0 && nr > 0 ? nw / nr : 1));
@@ -54,7 +57,8 @@ template <class T> void lamb(const Constants& k, T* w, const T* g, T* m, T* v, s
 // LARS (arXiv:1708.03888): momentum with a rate scaled by trust |w| / (|g| + decay |w|) of the tensor.
 template <class T> void lars(const Constants& k, double trust, T* w, const T* g, T* momentum, std::int64_t n) {
     const double nw = norm(w, n), ng = norm(g, n);
-    const T rate = static_cast<T>(k.lr * (nw > 0 && ng > 0 ? trust * nw / (ng + k.decay * nw) : 1)), mu = static_cast<T>(k.momentum), decay = static_cast<T>(k.decay);
+    const T rate = static_cast<T>(k.lr * (nw > 0 && ng > 0 ? trust * nw / (ng + k.decay * nw) : 1)), mu = static_cast<T>(k.momentum),
+            decay = static_cast<T>(k.decay);
     for (std::int64_t i = 0; i < n; ++i) {
         momentum[i] = (k.first ? T(0) : mu * momentum[i]) + rate * (g[i] + decay * w[i]);
         w[i] -= momentum[i];
@@ -63,7 +67,8 @@ template <class T> void lars(const Constants& k, double trust, T* w, const T* g,
 
 // A tensor that is cut has its norm on several ranks.
 bool whole(const Buffer& b) {
-    return b.shape.size() > 0 && std::none_of(b.placement.kind.begin(), b.placement.kind.end(), [](PlacementKind k) { return k == PlacementKind::sharded; });
+    return b.shape.size() > 0 &&
+           std::none_of(b.placement.kind.begin(), b.placement.kind.end(), [](PlacementKind k) { return k == PlacementKind::sharded; });
 }
 
 } // namespace
@@ -80,8 +85,11 @@ template <class T> void run(const GradientNorm&, const Call& c) {
 
 // in: gradients, the clipping factor where there is one (already applied), states; out: weights, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
-    const std::size_t parts = static_cast<std::size_t>(std::count_if(c.out.begin(), c.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
-    const std::size_t states = c.out.size() - parts, moments = w.kind == OptimizerKind::sgd ? 0 : w.kind == OptimizerKind::momentum || w.kind == OptimizerKind::lars ? 1 : 2;
+    const std::size_t parts = static_cast<std::size_t>(
+        std::count_if(c.out.begin(), c.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
+    const std::size_t states = c.out.size() - parts, moments = w.kind == OptimizerKind::sgd                                         ? 0
+                                                               : w.kind == OptimizerKind::momentum || w.kind == OptimizerKind::lars ? 1
+                                                                                                                                    : 2;
     require(states == moments || states == moments + 1, "an optimizer step has other states than its kind");
     T* const master = states > moments ? c.output<T>(parts) : nullptr;
     T* const first = moments > 0 ? c.output<T>(c.out.size() - moments) : nullptr;
@@ -92,13 +100,24 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
         const std::int64_t n = elements(c.written(i));
         const T* g = c.input<T>(i);
         T *const weights = c.output<T>(i), *const p = master ? master + at : weights;
-        if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars) require(whole(c.written(i)), "a layer-wise optimizer needs whole tensors");
+        if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars)
+            require(whole(c.written(i)), "a layer-wise optimizer needs whole tensors");
         switch (w.kind) {
-        case OptimizerKind::sgd: descend<T>(k, p, g, nullptr, n); break;
-        case OptimizerKind::momentum: descend(k, p, g, first + at, n); break;
-        case OptimizerKind::adam: adam(k, p, g, first + at, second + at, n); break;
-        case OptimizerKind::lamb: lamb(k, p, g, first + at, second + at, n); break;
-        case OptimizerKind::lars: lars(k, c.context.facts.optimizer.trust, p, g, first + at, n); break;
+        case OptimizerKind::sgd:
+            descend<T>(k, p, g, nullptr, n);
+            break;
+        case OptimizerKind::momentum:
+            descend(k, p, g, first + at, n);
+            break;
+        case OptimizerKind::adam:
+            adam(k, p, g, first + at, second + at, n);
+            break;
+        case OptimizerKind::lamb:
+            lamb(k, p, g, first + at, second + at, n);
+            break;
+        case OptimizerKind::lars:
+            lars(k, c.context.facts.optimizer.trust, p, g, first + at, n);
+            break;
         }
         if (master) std::copy_n(p, n, weights);
         at += n;

@@ -7,12 +7,17 @@
 
 namespace orrery {
 
-struct StepConstants { double lr, beta1, beta2, epsilon, decay, momentum, correction1, correction2; bool decoupled, first; };
+struct StepConstants {
+    double lr, beta1, beta2, epsilon, decay, momentum, correction1, correction2;
+    bool decoupled, first;
+};
 StepConstants step_constants(const KernelContext& context);
 
 // Ranges of `gradient`'s elements that this rank adds to `norm`, whose placement says over which axes summands are added: what several of
 // those ranks hold counts on one.
-struct Range { std::int64_t begin, end; };
+struct Range {
+    std::int64_t begin, end;
+};
 std::vector<Range> counted_ranges(const KernelContext& context, const Operand& gradient, const Buffer& norm);
 
 } // namespace orrery

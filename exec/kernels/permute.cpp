@@ -22,7 +22,8 @@ std::vector<RoutedRow> rows_of(const Permute& w, const Call& c, const unsigned c
     return rows;
 }
 
-template <class T> std::vector<T> chosen_sums(const T* scores, const unsigned char* map, std::int64_t tokens, std::int64_t experts, std::int64_t top_k) {
+template <class T>
+std::vector<T> chosen_sums(const T* scores, const unsigned char* map, std::int64_t tokens, std::int64_t experts, std::int64_t top_k) {
     std::vector<T> sums(static_cast<std::size_t>(tokens), T(1));
     if (top_k == 1) return sums;
     for (std::int64_t t = 0; t < tokens; ++t) {
@@ -68,8 +69,10 @@ template <class T> void scatter(const Permute& w, const Call& c) {
     const std::int64_t top_k = c.context.facts.moe.top_k;
     const std::vector<T> sums = chosen_sums(scores, map, w.tokens, experts, top_k);
     std::fill_n(ds, w.tokens * experts, T(0));
-    std::vector<T> mean(static_cast<std::size_t>(w.tokens), T(0));   // sum of p dp: a dropped row has none
-    for (const RoutedRow& r : rows) mean[static_cast<std::size_t>(r.token)] += scores[r.token * experts + r.expert] / sums[static_cast<std::size_t>(r.token)] * dp[r.row];
+    std::vector<T> mean(static_cast<std::size_t>(w.tokens), T(0)); // sum of p dp: a dropped row has none
+    for (const RoutedRow& r : rows)
+        mean[static_cast<std::size_t>(r.token)] +=
+            scores[r.token * experts + r.expert] / sums[static_cast<std::size_t>(r.token)] * dp[r.row];
     for (std::int64_t t = 0; t < w.tokens && top_k > 1; ++t)
         for (std::int64_t e = 0; e < experts; ++e)
             if (map[t * experts + e]) ds[t * experts + e] = -mean[static_cast<std::size_t>(t)] / sums[static_cast<std::size_t>(t)];
@@ -79,11 +82,14 @@ template <class T> void scatter(const Permute& w, const Call& c) {
 // From sender by sender, each one's by local expert, to expert by expert, or back. Parts are as long as the counts say, or equal.
 template <class T> void sort(const Permute& w, const Call& c) {
     const Mesh& mesh = c.context.plan.expert_mesh;
-    const std::int64_t experts = c.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep), first = c.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const std::int64_t experts = c.context.facts.moe.experts, local = experts / mesh.extent(Axis::ep),
+                       first = c.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
     const bool counted = !is_floating(c.read(c.in.size() - 1).dtype), to_experts = w.direction == Direction::forward;
     const std::int64_t senders = counted ? elements(c.read(c.in.size() - 1)) / experts : mesh.extent(Axis::ep) * mesh.extent(Axis::tp);
-    const auto length = [&](std::int64_t r, std::int64_t e) { return counted ? c.input<std::int64_t>(c.in.size() - 1)[r * experts + first + e] : w.rows / (senders * local); };
-    std::vector<std::int64_t> begin(static_cast<std::size_t>(senders * local));   // of each part among those by sender
+    const auto length = [&](std::int64_t r, std::int64_t e) {
+        return counted ? c.input<std::int64_t>(c.in.size() - 1)[r * experts + first + e] : w.rows / (senders * local);
+    };
+    std::vector<std::int64_t> begin(static_cast<std::size_t>(senders * local)); // of each part among those by sender
     std::int64_t at = 0;
     for (std::int64_t r = 0; r < senders; ++r)
         for (std::int64_t e = 0; e < local; ++e) {
@@ -97,7 +103,8 @@ template <class T> void sort(const Permute& w, const Call& c) {
         for (std::int64_t e = 0; e < local; ++e)
             for (std::int64_t r = 0; r < senders; ++r) {
                 const std::int64_t by_sender = begin[static_cast<std::size_t>(r * local + e)], n = length(r, e);
-                std::copy_n(c.input<T>(i) + (to_experts ? by_sender : by_expert) * cols, n * cols, c.output<T>(i) + (to_experts ? by_expert : by_sender) * cols);
+                std::copy_n(c.input<T>(i) + (to_experts ? by_sender : by_expert) * cols, n * cols,
+                            c.output<T>(i) + (to_experts ? by_expert : by_sender) * cols);
                 by_expert += n;
             }
     }
@@ -105,7 +112,8 @@ template <class T> void sort(const Permute& w, const Call& c) {
 
 } // namespace
 
-std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, ExpertRange here, std::int64_t capacity) {
+std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, ExpertRange here,
+                                   std::int64_t capacity) {
     std::vector<RoutedRow> out;
     std::int64_t row = 0;
     for (std::int64_t e = here.first; e < here.last; ++e) {
@@ -122,9 +130,12 @@ std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens
 
 template <class T> void run(const Permute& w, const Call& c) {
     switch (w.part) {
-    case Permute::Part::gather: return gather<T>(w, c);
-    case Permute::Part::scatter: return scatter<T>(w, c);
-    case Permute::Part::sort: return sort<T>(w, c);
+    case Permute::Part::gather:
+        return gather<T>(w, c);
+    case Permute::Part::scatter:
+        return scatter<T>(w, c);
+    case Permute::Part::sort:
+        return sort<T>(w, c);
     }
 }
 

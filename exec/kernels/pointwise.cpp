@@ -33,7 +33,8 @@ template <class T> void drop(const Call& c, const T* x, T* y, unsigned char* mas
         const Dropout dropout = dropout_at(c.context, "attention", c.op.layer);
         const std::int64_t first_head = c.coordinate(Axis::tp) * (n / pairs);
         for (std::int64_t i = 0; i < n; ++i) {
-            const std::int64_t key = i % f.sequence, query = i / f.sequence % f.sequence, sequence = i / (f.sequence * f.sequence) % f.micro_batch;
+            const std::int64_t key = i % f.sequence, query = i / f.sequence % f.sequence,
+                               sequence = i / (f.sequence * f.sequence) % f.micro_batch;
             put(i, dropout, pair_index(f, c.context.first_sequence + sequence, first_head + i / pairs, query, key));
         }
         return;
@@ -79,14 +80,16 @@ template <class T, class F> void each_position(const Call& c, const Buffer& rows
     for (std::size_t r = 0; r < tokens.size(); ++r) f(static_cast<std::int64_t>(r) * cols, tokens[r].position * cols);
 }
 
-// dscores, scores, counts -> dscores: plus the gradient of the load-balancing loss (Switch, arXiv:2101.03961, 2.2), alpha E sum f_e P_e with
-// f_e the share of the rows and P_e the mean score of expert e among this microbatch's tokens of this rank.
+// dscores, scores, counts -> dscores: plus the gradient of the load-balancing loss (Switch, arXiv:2101.03961, 2.2), alpha E sum f_e P_e
+// with f_e the share of the rows and P_e the mean score of expert e among this microbatch's tokens of this rank.
 template <class T> void balance(const Call& c) {
     const KernelFacts& f = c.context.facts;
     const std::int64_t experts = columns(c.read(0)), tokens = elements(c.read(0)) / experts;
     const std::int64_t* counts = c.input<std::int64_t>(2);
-    const double rows = static_cast<double>(tokens * f.moe.top_k), scale = f.auxiliary_weight * static_cast<double>(experts) / static_cast<double>(f.loss_tokens);
-    for (std::int64_t i = 0; i < tokens * experts; ++i) c.output<T>(0)[i] = c.input<T>(0)[i] + static_cast<T>(scale * static_cast<double>(counts[i % experts]) / rows);
+    const double rows = static_cast<double>(tokens * f.moe.top_k),
+                 scale = f.auxiliary_weight * static_cast<double>(experts) / static_cast<double>(f.loss_tokens);
+    for (std::int64_t i = 0; i < tokens * experts; ++i)
+        c.output<T>(0)[i] = c.input<T>(0)[i] + static_cast<T>(scale * static_cast<double>(counts[i % experts]) / rows);
 }
 
 template <class T> void add(const Call& c) {
@@ -97,7 +100,9 @@ template <class T> void add(const Call& c) {
     const Buffer& second = c.read(1);
     if (second.kind == MemoryKind::parameters && second.shape.size() == 2) {
         const std::int64_t cols = columns(second);
-        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) { for (std::int64_t j = 0; j < cols; ++j) y[row + j] = a[row + j] + b[position + j]; });
+        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) {
+            for (std::int64_t j = 0; j < cols; ++j) y[row + j] = a[row + j] + b[position + j];
+        });
         return;
     }
     for (std::int64_t i = 0; i < elements(c.written(0)); ++i) y[i] = a[i] + b[i];
@@ -116,7 +121,9 @@ template <class T> void bias_gradient(const Call& c) {
         return;
     }
     if (c.written(0).shape.size() == 2) {
-        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) { for (std::int64_t j = 0; j < cols; ++j) g[position + j] += dy[row + j]; });
+        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) {
+            for (std::int64_t j = 0; j < cols; ++j) g[position + j] += dy[row + j];
+        });
         return;
     }
     for (std::int64_t r = 0; r < elements(c.read(0)); r += cols)
@@ -153,7 +160,8 @@ template <class T> void weighted_bias(const Pointwise& w, const Call& c) {
                 continue;
             }
             const T p = c.input<T>(1)[r];
-            T* const out = w.direction == Direction::forward ? c.output<T>(0) + r * cols : c.output<T>(0) + static_cast<std::int64_t>(e) * cols;
+            T* const out =
+                w.direction == Direction::forward ? c.output<T>(0) + r * cols : c.output<T>(0) + static_cast<std::int64_t>(e) * cols;
             for (std::int64_t j = 0; j < cols; ++j) out[j] = w.direction == Direction::forward ? x[j] + p * b[j] : out[j] + p * x[j];
         }
 }
@@ -204,7 +212,9 @@ template <class T> void merge(const Call& c) {
 }
 
 // dy, p, g: the gradient of an expert's bias behind weighted rows, not dy, g[, counts].
-bool weighted(const Call& c) { return c.in.size() > 2 && columns(c.read(1)) == 1 && is_floating(c.read(1).dtype) && c.read(1).kind == MemoryKind::activations; }
+bool weighted(const Call& c) {
+    return c.in.size() > 2 && columns(c.read(1)) == 1 && is_floating(c.read(1).dtype) && c.read(1).kind == MemoryKind::activations;
+}
 
 } // namespace
 
@@ -213,25 +223,40 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::gelu:
     case PointwiseKind::relu:
     case PointwiseKind::swiglu:
-    case PointwiseKind::geglu: return activation<T>(w, c);
-    case PointwiseKind::bias: return w.direction == Direction::weight_gradient && !weighted(c) ? bias_gradient<T>(c) : weighted_bias<T>(w, c);
-    case PointwiseKind::dropout: return w.direction == Direction::forward ? drop(c, c.input<T>(0), c.output<T>(0), c.output<unsigned char>(1)) : drop_gradient<T>(c);
-    case PointwiseKind::add: return add<T>(c);
-    case PointwiseKind::bias_dropout_add: return bias_dropout_add<T>(w, c);
-    case PointwiseKind::rope: return rope<T>(w, c);
-    case PointwiseKind::scale: return c.op.phase == Phase::optimizer ? clip<T>(c) : weigh<T>(w, c);
+    case PointwiseKind::geglu:
+        return activation<T>(w, c);
+    case PointwiseKind::bias:
+        return w.direction == Direction::weight_gradient && !weighted(c) ? bias_gradient<T>(c) : weighted_bias<T>(w, c);
+    case PointwiseKind::dropout:
+        return w.direction == Direction::forward ? drop(c, c.input<T>(0), c.output<T>(0), c.output<unsigned char>(1)) : drop_gradient<T>(c);
+    case PointwiseKind::add:
+        return add<T>(c);
+    case PointwiseKind::bias_dropout_add:
+        return bias_dropout_add<T>(w, c);
+    case PointwiseKind::rope:
+        return rope<T>(w, c);
+    case PointwiseKind::scale:
+        return c.op.phase == Phase::optimizer ? clip<T>(c) : weigh<T>(w, c);
     case PointwiseKind::cast:
-    case PointwiseKind::copy: return copy<T>(c);
+    case PointwiseKind::copy:
+        return copy<T>(c);
     case PointwiseKind::zero:
         for (std::size_t i = 0; i < c.out.size(); ++i) std::fill_n(c.output<T>(i), elements(c.written(i)), T(0));
         return;
-    case PointwiseKind::merge: return merge<T>(c);
-    case PointwiseKind::split: return split<T>(w, c);
-    case PointwiseKind::narrow: return narrow<T>(w, c);
-    case PointwiseKind::concat: return concat<T>(w, c);
-    case PointwiseKind::pack: return pack<T>(c);
-    case PointwiseKind::unpack: return unpack<T>(c);
-    case PointwiseKind::alibi: broken("the bias by distance is part of the softmax");
+    case PointwiseKind::merge:
+        return merge<T>(c);
+    case PointwiseKind::split:
+        return split<T>(w, c);
+    case PointwiseKind::narrow:
+        return narrow<T>(w, c);
+    case PointwiseKind::concat:
+        return concat<T>(w, c);
+    case PointwiseKind::pack:
+        return pack<T>(c);
+    case PointwiseKind::unpack:
+        return unpack<T>(c);
+    case PointwiseKind::alibi:
+        broken("the bias by distance is part of the softmax");
     }
 }
 

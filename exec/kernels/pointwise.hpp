@@ -12,6 +12,6 @@ template <class T> void split(const Pointwise& w, const Call& c);
 template <class T> void narrow(const Pointwise& w, const Call& c);
 template <class T> void concat(const Pointwise& w, const Call& c);
 template <class T> void pack(const Call& c);
-template <class T> void unpack(const Call& c);   // copies of a head are summed
+template <class T> void unpack(const Call& c); // copies of a head are summed
 
 } // namespace orrery

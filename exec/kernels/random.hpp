@@ -11,7 +11,8 @@ namespace orrery {
 constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, std::array<std::uint32_t, 2> k) {
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t p0 = std::uint64_t{0xD2511F53} * c[0], p1 = std::uint64_t{0xCD9E8D57} * c[2];
-        c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(p1), static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<std::uint32_t>(p0)};
+        c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<std::uint32_t>(p1),
+             static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<std::uint32_t>(p0)};
         k[0] += 0x9E3779B9;
         k[1] += 0xBB67AE85;
     }
@@ -20,7 +21,8 @@ constexpr std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> c, st
 
 constexpr std::array<std::uint32_t, 4> draw(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
     const std::uint64_t key = seed ^ (stream * 0x9E3779B97F4A7C15ull);
-    return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
+    return philox({static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), static_cast<std::uint32_t>(stream),
+                   static_cast<std::uint32_t>(stream >> 32)},
                   {static_cast<std::uint32_t>(key), static_cast<std::uint32_t>(key >> 32)});
 }
 
@@ -34,12 +36,12 @@ constexpr double uniform(std::uint64_t seed, std::uint64_t stream, std::uint64_t
     return fraction(r[0], r[1]);
 }
 
-constexpr std::uint64_t name_key(std::string_view name) {   // FNV-1a, 64 bits
+constexpr std::uint64_t name_key(std::string_view name) { // FNV-1a, 64 bits
     std::uint64_t h = 0xcbf29ce484222325ull;
     for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
     return h;
 }
 
-double normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);   // of mean 0 and deviation 1 (Box-Muller)
+double normal(std::uint64_t seed, std::uint64_t stream, std::uint64_t index); // of mean 0 and deviation 1 (Box-Muller)
 
 } // namespace orrery

@@ -7,8 +7,10 @@
 namespace orrery {
 
 // Routing sends a rank's experts more rows than the plan's buffers hold. The message says what to do.
-struct NoRoom : std::runtime_error { using std::runtime_error::runtime_error; };
+struct NoRoom : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
-void check_room(std::int64_t rows, std::int64_t room);   // throws it
+void check_room(std::int64_t rows, std::int64_t room); // throws it
 
 } // namespace orrery

@@ -27,11 +27,13 @@ template <class T> void score(const T* logits, T* s, std::int64_t experts, bool 
 
 // The k best of `candidates`, the best first, ties to the lower index.
 template <class T> void keep_best(const std::vector<T>& by, std::vector<std::int64_t>& candidates, std::int64_t k) {
-    std::stable_sort(candidates.begin(), candidates.end(), [&](std::int64_t a, std::int64_t b) { return by[static_cast<std::size_t>(a)] > by[static_cast<std::size_t>(b)]; });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](std::int64_t a, std::int64_t b) { return by[static_cast<std::size_t>(a)] > by[static_cast<std::size_t>(b)]; });
     candidates.resize(static_cast<std::size_t>(k));
 }
 
-template <class T> std::vector<std::int64_t> choose(const std::vector<T>& by, std::int64_t top_k, std::int64_t groups, std::int64_t group_limit) {
+template <class T>
+std::vector<std::int64_t> choose(const std::vector<T>& by, std::int64_t top_k, std::int64_t groups, std::int64_t group_limit) {
     const std::int64_t experts = static_cast<std::int64_t>(by.size()), size = experts / groups;
     std::vector<std::int64_t> candidates(by.size());
     std::iota(candidates.begin(), candidates.end(), 0);
@@ -65,7 +67,8 @@ template <class T> void forward(const Router& w, const Call& c) {
         score(c.input<T>(0) + t * w.experts, s, w.experts, w.sigmoid);
         std::vector<std::int64_t> chosen;
         if (f.forced_routing) {
-            for (std::int64_t k = 0; k < w.top_k; ++k) chosen.push_back((tokens[static_cast<std::size_t>(t)].position * w.top_k + k) % w.experts);
+            for (std::int64_t k = 0; k < w.top_k; ++k)
+                chosen.push_back((tokens[static_cast<std::size_t>(t)].position * w.top_k + k) % w.experts);
         } else {
             for (std::int64_t e = 0; e < w.experts; ++e) by[static_cast<std::size_t>(e)] = s[e] + (bias ? bias[e] : T(0));
             chosen = choose(by, w.top_k, w.groups, f.moe.group_limit);
@@ -96,9 +99,7 @@ template <class T> void backward(const Router& w, const Call& c) {
 
 } // namespace
 
-template <class T> void run(const Router& w, const Call& c) {
-    w.direction == Direction::forward ? forward<T>(w, c) : backward<T>(w, c);
-}
+template <class T> void run(const Router& w, const Call& c) { w.direction == Direction::forward ? forward<T>(w, c) : backward<T>(w, c); }
 
 template void run<float>(const Router&, const Call&);
 template void run<double>(const Router&, const Call&);

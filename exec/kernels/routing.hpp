@@ -7,11 +7,16 @@
 
 namespace orrery {
 
-struct RoutedRow { std::int64_t token, expert, row; };
+struct RoutedRow {
+    std::int64_t token, expert, row;
+};
 
 // map: [tokens, experts], of booleans; rows are those of experts [first, last). capacity > 0: each expert has so many rows, later tokens
 // find it full; 0: as many as it has tokens.
-struct ExpertRange { std::int64_t first, last; };
-std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, ExpertRange here, std::int64_t capacity);
+struct ExpertRange {
+    std::int64_t first, last;
+};
+std::vector<RoutedRow> routed_rows(const unsigned char* map, std::int64_t tokens, std::int64_t experts, ExpertRange here,
+                                   std::int64_t capacity);
 
 } // namespace orrery

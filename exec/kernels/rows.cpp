@@ -3,7 +3,8 @@
 namespace orrery {
 
 std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContext& c, std::int64_t local) {
-    const std::int64_t *sent = reinterpret_cast<const std::int64_t*>(counts.data), first = c.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
+    const std::int64_t *sent = reinterpret_cast<const std::int64_t*>(counts.data),
+                       first = c.expert_at[static_cast<std::size_t>(Axis::ep)] * local;
     const std::int64_t experts = c.facts.moe.experts > 0 ? c.facts.moe.experts : local, senders = elements(*counts.buffer) / experts;
     std::vector<std::int64_t> out(static_cast<std::size_t>(local), 0);
     for (std::int64_t r = 0; r < senders; ++r)
@@ -13,7 +14,8 @@ std::vector<std::int64_t> local_counts(const Operand& counts, const KernelContex
 
 void check_room(std::int64_t rows, std::int64_t room) {
     if (rows > room)
-        throw NoRoom("a rank's experts are sent " + std::to_string(rows) + " rows where the plan has room for " + std::to_string(room) + ": give model.moe.capacity_factor, or a model.moe.imbalance as large as the router's");
+        throw NoRoom("a rank's experts are sent " + std::to_string(rows) + " rows where the plan has room for " + std::to_string(room) +
+                     ": give model.moe.capacity_factor, or a model.moe.imbalance as large as the router's");
 }
 
 RowGroups row_groups(const Call& call, std::int64_t rows, std::int64_t groups) {

@@ -24,7 +24,8 @@ Coordinates expert_coordinates(const Plan& plan, int rank) {
     Coordinates c{};
     if (plan.expert_mesh.order.empty()) return c;
     for (Axis a : plan.expert_mesh.order)
-        c[static_cast<std::size_t>(a)] = a == Axis::pp ? rank / stride % stages : in_stage / plan.expert_mesh.stride_in_stage(a) % plan.expert_mesh.extent(a);
+        c[static_cast<std::size_t>(a)] =
+            a == Axis::pp ? rank / stride % stages : in_stage / plan.expert_mesh.stride_in_stage(a) % plan.expert_mesh.extent(a);
     return c;
 }
 

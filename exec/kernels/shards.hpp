@@ -8,11 +8,13 @@
 namespace orrery {
 
 // Per dimension: how long the tensor is, and where this rank's part begins. Parts are contiguous along each sharded dimension.
-struct ShardView { std::vector<std::int64_t> local, whole, offset; };
+struct ShardView {
+    std::vector<std::int64_t> local, whole, offset;
+};
 
 ShardView shard_view(const Plan& plan, const Buffer& buffer, const Coordinates& at, const Coordinates& expert_at);
 
-Coordinates expert_coordinates(const Plan& plan, int rank);   // of a rank in plan.expert_mesh
+Coordinates expert_coordinates(const Plan& plan, int rank); // of a rank in plan.expert_mesh
 
 // Index in the whole tensor of element `i` of the part.
 std::int64_t whole_index(const ShardView& view, std::int64_t i);

@@ -13,7 +13,8 @@ bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, bo
     for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr}) {
         const bool data = a == Axis::dp || a == Axis::cp;
         // An expert's replicas lie along the experts' axes, and the sum is over all of them where experts lie apart from the others.
-        const bool summed = norm.placement.on(a) == PlacementKind::partial || (tensor.expert && a != Axis::dpr && norm.placement.on(Axis::dp) == PlacementKind::partial);
+        const bool summed = norm.placement.on(a) == PlacementKind::partial ||
+                            (tensor.expert && a != Axis::dpr && norm.placement.on(Axis::dp) == PlacementKind::partial);
         if (!summed || (flat && data) || tensor.placement.on(a) == PlacementKind::sharded) continue;
         if ((tensor.expert ? k.expert_at : k.at)[static_cast<std::size_t>(a)] != 0) return false;
     }
@@ -41,7 +42,8 @@ StepConstants step_constants(const KernelContext& c) {
     const OptimizerFacts& o = c.facts.optimizer;
     const double t = static_cast<double>(c.step + 1);
     const double warm = o.warmup_steps > 0 ? std::min(1.0, t / static_cast<double>(o.warmup_steps)) : 1.0;
-    return {o.learning_rate * warm, o.beta1, o.beta2, o.epsilon, o.weight_decay, o.momentum, 1 - std::pow(o.beta1, t), 1 - std::pow(o.beta2, t), o.decoupled, c.step == 0};
+    return {o.learning_rate * warm,   o.beta1,     o.beta2,    o.epsilon, o.weight_decay, o.momentum, 1 - std::pow(o.beta1, t),
+            1 - std::pow(o.beta2, t), o.decoupled, c.step == 0};
 }
 
 std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradient, const Buffer& norm) {
@@ -55,7 +57,8 @@ std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradien
     const std::vector<int> ranks = members(c.plan, layout->comm, self);
     const std::int64_t begin = (std::find(ranks.begin(), ranks.end(), self) - ranks.begin()) * layout->shard, end = begin + layout->shard;
     for (const BucketSegment& s : layout->segments)
-        if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, norm, c.plan.buffers[static_cast<std::size_t>(s.tensor)], true)) out.push_back({std::max(s.begin, begin) - begin, std::min(s.end, end) - begin});
+        if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, norm, c.plan.buffers[static_cast<std::size_t>(s.tensor)], true))
+            out.push_back({std::max(s.begin, begin) - begin, std::min(s.end, end) - begin});
     return out;
 }
 

@@ -40,7 +40,8 @@ std::vector<Token> tokens_of(const KernelContext& c, const Buffer& value, std::i
         return tokens;
     }
     std::int64_t begin = 0;
-    if (value.placement.on(Axis::tp) == PlacementKind::sharded && value.placement.dim[static_cast<std::size_t>(Axis::tp)] == 0) begin = c.at[static_cast<std::size_t>(Axis::tp)] * rows;
+    if (value.placement.on(Axis::tp) == PlacementKind::sharded && value.placement.dim[static_cast<std::size_t>(Axis::tp)] == 0)
+        begin = c.at[static_cast<std::size_t>(Axis::tp)] * rows;
     require(begin + rows <= own, "a value has more rows than its rank has tokens");
     for (std::int64_t i = 0; i < rows; ++i) tokens.push_back(token_of(f, rank, begin + i));
     return tokens;
@@ -56,8 +57,10 @@ std::vector<Token> tokens_met(const KernelContext& c, const Buffer& value, std::
 
 std::vector<std::vector<TokenRow>> rows_by_sequence(const std::vector<Token>& tokens, std::int64_t sequences) {
     std::vector<std::vector<TokenRow>> rows(static_cast<std::size_t>(sequences));
-    for (std::size_t i = 0; i < tokens.size(); ++i) rows[static_cast<std::size_t>(tokens[i].sequence)].push_back({static_cast<std::int64_t>(i), tokens[i].position});
-    for (auto& list : rows) std::sort(list.begin(), list.end(), [](const TokenRow& a, const TokenRow& b) { return a.position < b.position; });
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+        rows[static_cast<std::size_t>(tokens[i].sequence)].push_back({static_cast<std::int64_t>(i), tokens[i].position});
+    for (auto& list : rows)
+        std::sort(list.begin(), list.end(), [](const TokenRow& a, const TokenRow& b) { return a.position < b.position; });
     return rows;
 }
 

@@ -8,13 +8,16 @@
 
 namespace orrery {
 
-struct Token { std::int64_t sequence, position; };   // sequence: in the microbatch
+struct Token {
+    std::int64_t sequence, position;
+}; // sequence: in the microbatch
 
 // Of row `row` of context rank `rank`'s own tokens, before sequence parallelism.
 Token token_of(const KernelFacts& facts, int rank, std::int64_t row);
-std::int64_t tokens_of_rank(const KernelFacts& facts);   // how many a context rank has of a microbatch
+std::int64_t tokens_of_rank(const KernelFacts& facts); // how many a context rank has of a microbatch
 
-// How many tokens ahead of a row's own the ids are that a buffer of the batch holds ("tokens", "labels", "labels.1", ..); -1: it holds none.
+// How many tokens ahead of a row's own the ids are that a buffer of the batch holds ("tokens", "labels", "labels.1", ..); -1: it holds
+// none.
 int tokens_ahead(const Buffer& buffer);
 
 // Of each row of a value of `rows` rows on this rank: its own tokens, its part of them (sequence parallelism, told by the placement),
@@ -25,7 +28,9 @@ std::vector<Token> tokens_of(const KernelContext& context, const Buffer& value, 
 std::vector<Token> tokens_met(const KernelContext& context, const Buffer& value, std::int64_t rows, int behind);
 
 // Rows of each sequence in the order of their positions.
-struct TokenRow { std::int64_t row, position; };
+struct TokenRow {
+    std::int64_t row, position;
+};
 std::vector<std::vector<TokenRow>> rows_by_sequence(const std::vector<Token>& tokens, std::int64_t sequences);
 
 } // namespace orrery

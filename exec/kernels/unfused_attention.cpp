@@ -12,19 +12,22 @@ namespace {
 
 // What one GEMM of a head and a sequence reads and writes.
 template <class T> struct Square {
-    T* s;                                // of scores
-    T *q, *k, *v;                        // first rows
-    std::int64_t seq, stride;            // tokens, from row to row of q, k and v
+    T* s;                     // of scores
+    T *q, *k, *v;             // first rows
+    std::int64_t seq, stride; // tokens, from row to row of q, k and v
 };
 
-template <class T, class F> void each(const HeadShape& shape, const Operand& packed, T* scores, std::int64_t batch, std::int64_t seq, F&& f) {
+template <class T, class F>
+void each(const HeadShape& shape, const Operand& packed, T* scores, std::int64_t batch, std::int64_t seq, F&& f) {
     const Heads<T> h = heads_in<T>(std::span<const Operand>(&packed, 1), shape);
     const std::int64_t per_group = shape.heads / shape.kv_heads;
     for (std::int64_t head = 0; head < shape.heads; ++head)
         for (std::int64_t b = 0; b < batch; ++b) {
             const std::size_t g = static_cast<std::size_t>(head / per_group);
             const std::int64_t down = b * seq * h.q_stride;
-            f(Square<T>{scores + (head * batch + b) * seq * seq, h.q[static_cast<std::size_t>(head)] + down, h.k[g] + down, h.v[g] + down, seq, h.q_stride}, head, b);
+            f(Square<T>{scores + (head * batch + b) * seq * seq, h.q[static_cast<std::size_t>(head)] + down, h.k[g] + down, h.v[g] + down,
+                        seq, h.q_stride},
+              head, b);
         }
 }
 
@@ -33,7 +36,8 @@ template <class T, class F> void each(const HeadShape& shape, const Operand& pac
 template <class T> void run(const Matmul& w, const Call& c) {
     using Part = Matmul::Part;
     const HeadShape shape = heads_of_rank(c.context);
-    const std::int64_t batch = c.context.facts.micro_batch, seq = c.context.facts.sequence, d = shape.qk_dim, dv = shape.v_dim, out_stride = shape.heads * dv;
+    const std::int64_t batch = c.context.facts.micro_batch, seq = c.context.facts.sequence, d = shape.qk_dim, dv = shape.v_dim,
+                       out_stride = shape.heads * dv;
     require(c.context.facts.context_ranks == 1, "attention in separate steps wants whole sequences");
     const T one = 1, zero = 0;
     const std::int64_t per_group = shape.heads / shape.kv_heads;
@@ -41,25 +45,41 @@ template <class T> void run(const Matmul& w, const Call& c) {
     const auto beta = [&](std::int64_t head) { return head % per_group == 0 ? zero : one; };
     switch (w.part) {
     case Part::scores:
-        each<T>(shape, c.in[0], c.output<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t, std::int64_t) { gemm(false, true, seq, seq, d, one, x.q, x.stride, x.k, x.stride, zero, x.s, seq); });
+        each<T>(shape, c.in[0], c.output<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t, std::int64_t) {
+            gemm(false, true, seq, seq, d, one, x.q, x.stride, x.k, x.stride, zero, x.s, seq);
+        });
         break;
     case Part::context:
-        each<T>(shape, c.in[1], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) { gemm(false, false, seq, dv, seq, one, x.s, seq, x.v, x.stride, zero, c.output<T>(0) + b * seq * out_stride + h * dv, out_stride); });
+        each<T>(shape, c.in[1], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) {
+            gemm(false, false, seq, dv, seq, one, x.s, seq, x.v, x.stride, zero, c.output<T>(0) + b * seq * out_stride + h * dv,
+                 out_stride);
+        });
         break;
     case Part::d_probabilities:
-        each<T>(shape, c.in[1], c.output<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) { gemm(false, true, seq, seq, dv, one, c.input<T>(0) + b * seq * out_stride + h * dv, out_stride, x.v, x.stride, zero, x.s, seq); });
+        each<T>(shape, c.in[1], c.output<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) {
+            gemm(false, true, seq, seq, dv, one, c.input<T>(0) + b * seq * out_stride + h * dv, out_stride, x.v, x.stride, zero, x.s, seq);
+        });
         break;
     case Part::d_values:
-        each<T>(shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) { gemm(true, false, seq, dv, seq, one, x.s, seq, c.input<T>(1) + b * seq * out_stride + h * dv, out_stride, beta(h), x.v, x.stride); });
+        each<T>(shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) {
+            gemm(true, false, seq, dv, seq, one, x.s, seq, c.input<T>(1) + b * seq * out_stride + h * dv, out_stride, beta(h), x.v,
+                 x.stride);
+        });
         break;
     case Part::d_queries: {
         const Heads<T> in = heads_in<T>(c.in.subspan(1, 1), shape);
-        each<T>(shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) { gemm(false, false, seq, d, seq, one, x.s, seq, in.k[static_cast<std::size_t>(h / per_group)] + b * seq * x.stride, x.stride, zero, x.q, x.stride); });
+        each<T>(shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) {
+            gemm(false, false, seq, d, seq, one, x.s, seq, in.k[static_cast<std::size_t>(h / per_group)] + b * seq * x.stride, x.stride,
+                 zero, x.q, x.stride);
+        });
         break;
     }
     case Part::d_keys: {
         const Heads<T> in = heads_in<T>(c.in.subspan(1, 1), shape);
-        each<T>(shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) { gemm(true, false, seq, d, seq, one, x.s, seq, in.q[static_cast<std::size_t>(h)] + b * seq * x.stride, x.stride, beta(h), x.k, x.stride); });
+        each<T>(shape, c.out[0], c.input<T>(0), batch, seq, [&](const Square<T>& x, std::int64_t h, std::int64_t b) {
+            gemm(true, false, seq, d, seq, one, x.s, seq, in.q[static_cast<std::size_t>(h)] + b * seq * x.stride, x.stride, beta(h), x.k,
+                 x.stride);
+        });
         break;
     }
     }
@@ -83,7 +103,8 @@ template <class T> void run(const Softmax& w, const Call& c) {
         const T slope = f.alibi ? static_cast<T>(alibi_slope(first_head + row / per_head, f.heads)) : T(0);
         const T* s = c.input<T>(0) + row * seq;
         T* p = c.output<T>(0) + row * seq;
-        for (std::int64_t k = 0; k < seq; ++k) p[k] = mask.allows(query, k) ? s[k] * scale + slope * static_cast<T>(k - query) : -std::numeric_limits<T>::infinity();
+        for (std::int64_t k = 0; k < seq; ++k)
+            p[k] = mask.allows(query, k) ? s[k] * scale + slope * static_cast<T>(k - query) : -std::numeric_limits<T>::infinity();
         exp_of(p, largest(p, seq), p, seq);
         const T total = sum(p, seq);
         for (std::int64_t k = 0; k < seq; ++k) p[k] /= total;

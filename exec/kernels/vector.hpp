@@ -12,7 +12,7 @@ float sum(const float* x, std::int64_t n);
 double sum(const double* x, std::int64_t n);
 float dot(const float* x, const float* y, std::int64_t n);
 double dot(const double* x, const double* y, std::int64_t n);
-float largest(const float* x, std::int64_t n);   // -inf of none
+float largest(const float* x, std::int64_t n); // -inf of none
 double largest(const double* x, std::int64_t n);
 
 // y = exp(x - shift); they may be the same.

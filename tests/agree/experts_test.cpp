@@ -1,4 +1,5 @@
-// Do experts over ranks train like all of them on one rank, as the router sends them: rows dropped by capacity or not, permuted before they travel or where they arrive?
+// Do experts over ranks train like all of them on one rank, as the router sends them: rows dropped by capacity or not, permuted before they
+// travel or where they arrive?
 #include "agree.hpp"
 
 #include "exec/kernels/room.hpp"
@@ -15,7 +16,8 @@ Fields operator+(Fields a, const Fields& b) {
     return a;
 }
 
-const Fields mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12", "model.activation=swiglu", "model.norm=rmsnorm", "model.bias=false", "model.position=rope"};
+const Fields mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12", "model.activation=swiglu",
+                     "model.norm=rmsnorm",  "model.bias=false",  "model.position=rope"};
 const Fields two_ranks{"strategy.data_parallel=2", "strategy.expert_parallel=2"};
 // Room for every row on either rank: nothing is known of the router beforehand.
 const Fields room{"model.moe.imbalance=zipf:30"};
@@ -26,7 +28,8 @@ void expect_like_one_rank(const Fields& fields) {
     const Scenario scenario = tiny(mixture + fields);
     for (const Problem& p : not_executable(scenario)) ADD_FAILURE() << p.what;
     const Trained many = train(scenario, routed), one = train(on_one_rank(scenario), routed);
-    const Difference gradients = difference(one.first_gradients, many.first_gradients), parameters = difference(one.parameters, many.parameters);
+    const Difference gradients = difference(one.first_gradients, many.first_gradients),
+                     parameters = difference(one.parameters, many.parameters);
     EXPECT_LE(gradients.relative, 1e-12) << gradients.worst;
     EXPECT_LE(parameters.relative, 1e-10) << parameters.worst;
     for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(many.losses[i], one.losses[i], 1e-12) << "step " << i;
@@ -40,17 +43,24 @@ TEST(AgreeExperts, OnOneRankLearn) {
 
 TEST(AgreeExperts, WithACapacity) { expect_like_one_rank(two_ranks + Fields{"model.moe.capacity_factor=1.0"}); }
 TEST(AgreeExperts, WithoutDropping) { expect_like_one_rank(two_ranks + room); }
-TEST(AgreeExperts, OneOnEachRank) { expect_like_one_rank(Fields{"strategy.data_parallel=4", "strategy.expert_parallel=4", "model.moe.capacity_factor=1.5"}); }
+TEST(AgreeExperts, OneOnEachRank) {
+    expect_like_one_rank(Fields{"strategy.data_parallel=4", "strategy.expert_parallel=4", "model.moe.capacity_factor=1.5"});
+}
 TEST(AgreeExperts, PermutedWhereTheyArrive) { expect_like_one_rank(two_ranks + room + Fields{"runtime.token_dispatcher=allgather"}); }
 TEST(AgreeExperts, WithReplicas) { expect_like_one_rank(Fields{"strategy.data_parallel=4", "strategy.expert_parallel=2"} + room); }
 TEST(AgreeExperts, BesideSharedOnes) { expect_like_one_rank(two_ranks + room + Fields{"model.moe.shared_experts=1"}); }
 TEST(AgreeExperts, BySigmoidInGroups) {
-    expect_like_one_rank(two_ranks + room + Fields{"model.moe.scoring=sigmoid", "model.moe.groups=2", "model.moe.group_limit=1", "model.moe.router_bias=true", "model.moe.auxiliary_loss=false"});
+    expect_like_one_rank(two_ranks + room +
+                         Fields{"model.moe.scoring=sigmoid", "model.moe.groups=2", "model.moe.group_limit=1", "model.moe.router_bias=true",
+                                "model.moe.auxiliary_loss=false"});
 }
-TEST(AgreeExperts, WithTheirParametersSharded) { expect_like_one_rank(two_ranks + room + Fields{"strategy.zero_stage=1", "strategy.framework=megatron"}); }
+TEST(AgreeExperts, WithTheirParametersSharded) {
+    expect_like_one_rank(two_ranks + room + Fields{"strategy.zero_stage=1", "strategy.framework=megatron"});
+}
 TEST(AgreeExperts, Clipped) {
     expect_like_one_rank(two_ranks + room + Fields{"training.gradient_clipping=0.05"});
-    expect_like_one_rank(two_ranks + room + Fields{"training.gradient_clipping=0.05", "strategy.zero_stage=1", "strategy.framework=megatron"});
+    expect_like_one_rank(two_ranks + room +
+                         Fields{"training.gradient_clipping=0.05", "strategy.zero_stage=1", "strategy.framework=megatron"});
 }
 TEST(AgreeExperts, InThreads) {
     const Scenario scenario = tiny(mixture + two_ranks + room);
@@ -61,8 +71,11 @@ TEST(AgreeExperts, WithoutRoomSaySo) {
     EXPECT_THROW(train(tiny(mixture + two_ranks + Fields{"training.sequence_length=7"}), {.steps = 20, .forced_routing = false}), NoRoom);
 }
 TEST(AgreeExperts, OverPipelinesAndContext) {
-    expect_like_one_rank(room + Fields{"strategy.context_parallel=2", "strategy.expert_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "model.moe.auxiliary_loss=false"});
-    expect_like_one_rank(room + Fields{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2", "strategy.schedule=dualpipe-v", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.overlap.expert_parallel=true", "strategy.overlap.pipeline=true"});
+    expect_like_one_rank(room + Fields{"strategy.context_parallel=2", "strategy.expert_parallel=2", "strategy.pipeline_parallel=2",
+                                       "strategy.schedule=zb-h1", "model.moe.auxiliary_loss=false"});
+    expect_like_one_rank(room + Fields{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.virtual_pipeline=2",
+                                       "strategy.schedule=dualpipe-v", "strategy.data_parallel=2", "strategy.expert_parallel=2",
+                                       "strategy.overlap.expert_parallel=true", "strategy.overlap.pipeline=true"});
 }
 TEST(AgreeExperts, WithBiases) { expect_like_one_rank(two_ranks + room + Fields{"model.activation=gelu", "model.bias=true"}); }
 TEST(AgreeExperts, Recomputed) { expect_like_one_rank(two_ranks + room + Fields{"strategy.recompute=full"}); }

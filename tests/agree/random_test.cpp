@@ -22,8 +22,10 @@ struct Dice {
 
 void draw_model(Dice& dice, Fields& f) {
     const bool llama = dice.once_in(2), mixture = dice.once_in(3);
-    if (llama || mixture) f.insert(f.end(), {"model.norm=rmsnorm", "model.activation=swiglu", "model.bias=false", "model.position=rope"});
-    else f.push_back(std::string("model.position=") + dice.of({"learned", "alibi", "none"}));
+    if (llama || mixture)
+        f.insert(f.end(), {"model.norm=rmsnorm", "model.activation=swiglu", "model.bias=false", "model.position=rope"});
+    else
+        f.push_back(std::string("model.position=") + dice.of({"learned", "alibi", "none"}));
     if (llama) f.push_back("model.kv_heads=" + std::to_string(dice.of({2, 4})));
     if (dice.once_in(2)) f.push_back("model.tied_embeddings=false");
     if (dice.once_in(4)) f.push_back("model.parallel_block=true");
@@ -78,7 +80,8 @@ std::optional<Scenario> draw(std::uint64_t seed, Fields& f) {
         "model": {"name": "tiny", "layers": 4, "hidden_size": 16, "attention_heads": 4, "vocab_size": 32, "ffn_size": 32},
         "cluster": {"preset": "local-cpu", "nodes": 1},
         "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 8, "precision": "fp32", "learning_rate": 0.01, "gradient_clipping": 0, "seed": 7},
-        "strategy": {"framework": "ddp"}})", options);
+        "strategy": {"framework": "ddp"}})",
+                                              options);
     if (!parsed.scenario || !unsupported(*parsed.scenario).empty() || !not_executable(*parsed.scenario).empty()) return std::nullopt;
     return parsed.scenario;
 }
@@ -96,7 +99,8 @@ TEST(AgreeAtRandom, LikeOneRank) {
         SCOPED_TRACE(line);
         const TrainOptions options{.steps = 2, .forced_routing = false};
         const Trained many = train(*scenario, options), one = train(on_one_rank(*scenario), options);
-        const Difference gradients = difference(one.first_gradients, many.first_gradients), parameters = difference(one.parameters, many.parameters);
+        const Difference gradients = difference(one.first_gradients, many.first_gradients),
+                         parameters = difference(one.parameters, many.parameters);
         EXPECT_LE(gradients.relative, 1e-11) << gradients.worst;
         EXPECT_LE(parameters.relative, 1e-9) << parameters.worst;
         EXPECT_NEAR(many.losses.back(), one.losses.back(), 1e-11);

@@ -10,7 +10,10 @@
 namespace orrery::test {
 namespace {
 
-struct Said { int exit; std::string text; };
+struct Said {
+    int exit;
+    std::string text;
+};
 
 Said simexec(const std::string& arguments) {
     FILE* pipe = popen((std::string(ORRERY_BINARY_DIR "/bin/simexec ") + arguments + " 2>&1").c_str(), "r");

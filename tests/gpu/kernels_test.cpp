@@ -14,7 +14,8 @@ class OnGpu : public testing::TestWithParam<Model> {};
 TEST_P(OnGpu, GradientsAreTheCpus) {
     const Gpu gpu_here = open_gpu();
     if (!gpu_here.device) GTEST_SKIP() << gpu_here.why_not;
-    SingleRank cpu(tiny_scenario(GetParam().overrides), DType::fp64), gpu(tiny_scenario(GetParam().overrides), DType::fp32, cuda_machine(gpu_here.device));
+    SingleRank cpu(tiny_scenario(GetParam().overrides), DType::fp64),
+        gpu(tiny_scenario(GetParam().overrides), DType::fp32, cuda_machine(gpu_here.device));
     EXPECT_NEAR(gpu.run(true), cpu.run(true), 1e-5);
     for (BufferId w : cpu.parameters()) {
         const auto a = gpu.values(gpu.gradient_of(w)), b = cpu.values(cpu.gradient_of(w));
@@ -31,7 +32,7 @@ TEST(Gpu, TrainsInSixteenBits) {
     if (!gpu_here.device) GTEST_SKIP() << gpu_here.why_not;
     const std::vector<std::string> overrides{"training.precision=bf16", "training.gradient_clipping=1.0"};
     SingleRank cpu(tiny_scenario(overrides), DType::fp32), gpu(tiny_scenario(overrides), DType::bf16, cuda_machine(gpu_here.device));
-    for (SingleRank* r : {&cpu, &gpu}) {   // master weights begin as the parameters
+    for (SingleRank* r : {&cpu, &gpu}) { // master weights begin as the parameters
         const BufferId master = r->find("opt.master");
         ASSERT_GE(master, 0);
         std::int64_t at = 0;

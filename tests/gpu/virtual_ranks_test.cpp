@@ -24,7 +24,9 @@ std::vector<double> losses(const Scenario& scenario, const Machine& machine) {
 TEST(VirtualRanks, TrainOnOneGpuAsOnTheCpu) {
     const Gpu gpu = open_gpu();
     if (!gpu.device) GTEST_SKIP() << gpu.why_not;
-    const Scenario scenario = tiny_scenario({"cluster.devices_per_node=8", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2", "strategy.zero_stage=1", "training.micro_batch_size=1"});
+    const Scenario scenario = tiny_scenario({"cluster.devices_per_node=8", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true",
+                                             "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2",
+                                             "strategy.zero_stage=1", "training.micro_batch_size=1"});
     const std::vector<double> cpu = losses(scenario, cpu_machine()), here = losses(scenario, cuda_machine(gpu.device));
     for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(here[i], cpu[i], 1e-3) << "step " << i;
 }

@@ -25,7 +25,8 @@ const CudaPlugin* load_cuda(std::string& why_not) {
         library = dlopen("exec_cuda.so", RTLD_NOW | RTLD_LOCAL);
     }
     if (!library) {
-        why_not = "the CUDA plugin exec_cuda.so does not load: " + (std::filesystem::exists(beside) ? first : "it was not built (no CUDA toolkit where this was built), or lies elsewhere");
+        why_not = "the CUDA plugin exec_cuda.so does not load: " +
+                  (std::filesystem::exists(beside) ? first : "it was not built (no CUDA toolkit where this was built), or lies elsewhere");
         return nullptr;
     }
     const auto make = reinterpret_cast<const CudaPlugin* (*)()>(dlsym(library, "orrery_cuda_plugin"));
@@ -42,7 +43,8 @@ std::shared_ptr<CudaDevice> open_cuda(int device, std::string& why_not) {
     if (!plugin) return nullptr;
     const int count = plugin->devices(why_not);
     if (device >= count) {
-        why_not = count > 0 ? "there are " + std::to_string(count) + " GPUs" : "there is no GPU to be had: " + why_not + " (" + plugin->versions() + ")";
+        why_not = count > 0 ? "there are " + std::to_string(count) + " GPUs"
+                            : "there is no GPU to be had: " + why_not + " (" + plugin->versions() + ")";
         return nullptr;
     }
     std::unique_ptr<CudaDevice> opened;

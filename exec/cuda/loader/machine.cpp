@@ -6,7 +6,7 @@
 namespace orrery {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(60);   // for one op
+constexpr auto patience = std::chrono::seconds(60); // for one op
 
 void expect(const CudaStatus& s) {
     if (!s.ok()) throw std::runtime_error(s.message);

@@ -9,8 +9,15 @@
 namespace orrery::test {
 namespace {
 
-struct Tensor { std::string name; std::vector<float> weight, gradient; };
-struct Golden { double loss = 0; std::vector<std::int64_t> tokens, labels; std::vector<Tensor> tensors; };
+struct Tensor {
+    std::string name;
+    std::vector<float> weight, gradient;
+};
+struct Golden {
+    double loss = 0;
+    std::vector<std::int64_t> tokens, labels;
+    std::vector<Tensor> tensors;
+};
 
 Golden read(const std::string& name) {
     std::ifstream file(std::string(ORRERY_SOURCE_DIR "/tests/agree/pytorch/") + name + ".golden", std::ios::binary);
@@ -21,14 +28,16 @@ Golden read(const std::string& name) {
     for (const auto& t : header["tensors"]) {
         const std::size_t n = t["elements"];
         g.tensors.push_back({t["name"], std::vector<float>(n), std::vector<float>(n)});
-        for (auto* part : {&g.tensors.back().weight, &g.tensors.back().gradient}) file.read(reinterpret_cast<char*>(part->data()), static_cast<std::streamsize>(n * sizeof(float)));
+        for (auto* part : {&g.tensors.back().weight, &g.tensors.back().gradient})
+            file.read(reinterpret_cast<char*>(part->data()), static_cast<std::streamsize>(n * sizeof(float)));
     }
     EXPECT_TRUE(file.good()) << name;
     return g;
 }
 
 void expect_agrees(const std::string& name, std::vector<std::string> overrides) {
-    for (const char* common : {"model.layers=1", "model.hidden_size=32", "model.attention_heads=4", "model.ffn_size=48", "model.vocab_size=61", "training.sequence_length=12", "training.global_batch_size=2"})
+    for (const char* common : {"model.layers=1", "model.hidden_size=32", "model.attention_heads=4", "model.ffn_size=48",
+                               "model.vocab_size=61", "training.sequence_length=12", "training.global_batch_size=2"})
         overrides.emplace_back(common);
     const Golden golden = read(name);
     SingleRank rank(tiny_scenario(overrides));
@@ -38,7 +47,8 @@ void expect_agrees(const std::string& name, std::vector<std::string> overrides) 
     for (const Tensor& t : golden.tensors) {
         const BufferId w = rank.find("w." + t.name);
         ASSERT_GE(w, 0) << t.name;
-        ASSERT_LE(static_cast<std::int64_t>(t.weight.size()), elements(rank.plan().buffers[static_cast<std::size_t>(w)])) << t.name;   // or padded
+        ASSERT_LE(static_cast<std::int64_t>(t.weight.size()), elements(rank.plan().buffers[static_cast<std::size_t>(w)]))
+            << t.name; // or padded
         for (std::size_t i = 0; i < t.weight.size(); ++i) rank.set(w, static_cast<std::int64_t>(i), t.weight[i]);
     }
     EXPECT_NEAR(rank.run(true), golden.loss, 1e-12 * golden.loss);
@@ -49,16 +59,19 @@ void expect_agrees(const std::string& name, std::vector<std::string> overrides) 
             difference += std::pow(rank.value(g, static_cast<std::int64_t>(i)) - t.gradient[i], 2);
             size += std::pow(t.gradient[i], 2);
         }
-        EXPECT_LT(std::sqrt(difference), 1e-7 * std::sqrt(size)) << t.name;   // what fp32 keeps of PyTorch's fp64
+        EXPECT_LT(std::sqrt(difference), 1e-7 * std::sqrt(size)) << t.name; // what fp32 keeps of PyTorch's fp64
     }
 }
 
 TEST(PyTorch, AgreesOnGpt2) { expect_agrees("gpt2", {}); }
 
-TEST(PyTorch, AgreesOnGpt2InSeparateSteps) { expect_agrees("gpt2", {"strategy.flash_attention=false", "runtime.attention_kernel=unfused"}); }
+TEST(PyTorch, AgreesOnGpt2InSeparateSteps) {
+    expect_agrees("gpt2", {"strategy.flash_attention=false", "runtime.attention_kernel=unfused"});
+}
 
 TEST(PyTorch, AgreesOnLlama) {
-    expect_agrees("llama", {"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu", "model.norm=rmsnorm", "model.kv_heads=2", "model.bias=false"});
+    expect_agrees("llama", {"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu", "model.norm=rmsnorm",
+                            "model.kv_heads=2", "model.bias=false"});
 }
 
 } // namespace

@@ -74,7 +74,8 @@ struct Rank {
         return *this;
     }
     KernelContext context() const { return {plan, facts, buckets, DType::fp64, at, {}, first_sequence, step}; }
-    void run(Work work, std::vector<Arg> in, std::vector<Arg> out, const std::string& name = "l0.op", Phase phase = Phase::forward, int layer = 0) const {
+    void run(Work work, std::vector<Arg> in, std::vector<Arg> out, const std::string& name = "l0.op", Phase phase = Phase::forward,
+             int layer = 0) const {
         Op op;
         op.work = std::move(work);
         op.name = name;

@@ -15,8 +15,9 @@ struct Shape {
     friend std::ostream& operator<<(std::ostream& out, const Shape& s) { return out << s.name; }
 };
 
-const std::vector<Shape> shapes{{"causal", 2, 2, 8, 8, true, 0, false},   {"full", 2, 2, 8, 8, false, 0, false},  {"grouped", 4, 2, 8, 8, true, 0, false},
-                                {"latent", 2, 2, 12, 8, true, 0, false}, {"window", 2, 1, 8, 8, true, 5, false}, {"alibi", 4, 4, 8, 8, true, 0, true}};
+const std::vector<Shape> shapes{{"causal", 2, 2, 8, 8, true, 0, false},  {"full", 2, 2, 8, 8, false, 0, false},
+                                {"grouped", 4, 2, 8, 8, true, 0, false}, {"latent", 2, 2, 12, 8, true, 0, false},
+                                {"window", 2, 1, 8, 8, true, 5, false},  {"alibi", 4, 4, 8, 8, true, 0, true}};
 
 constexpr std::int64_t batch = 2, sequence = 144;
 
@@ -49,14 +50,19 @@ Attention work(const Shape& s, Direction d, int behind = 0) {
     return a;
 }
 
-struct Whole { Array q, kv, dy, o, lse; };
+struct Whole {
+    Array q, kv, dy, o, lse;
+};
 
 Whole whole(const Shape& s) {
     const std::int64_t rows = batch * sequence;
-    return {random_array({rows, s.heads * s.qk_dim}, 1), random_array({rows, s.kv_heads * (s.qk_dim + s.v_dim)}, 2), random_array({rows, s.heads * s.v_dim}, 3), zeros({rows, s.heads * s.v_dim}), zeros({rows, s.heads})};
+    return {random_array({rows, s.heads * s.qk_dim}, 1), random_array({rows, s.kv_heads * (s.qk_dim + s.v_dim)}, 2),
+            random_array({rows, s.heads * s.v_dim}, 3), zeros({rows, s.heads * s.v_dim}), zeros({rows, s.heads})};
 }
 
-double slope(const Shape& s, std::int64_t h) { return s.alibi ? std::pow(2.0, -8.0 * static_cast<double>(h + 1) / static_cast<double>(s.heads)) : 0; }
+double slope(const Shape& s, std::int64_t h) {
+    return s.alibi ? std::pow(2.0, -8.0 * static_cast<double>(h + 1) / static_cast<double>(s.heads)) : 0;
+}
 
 // o and log-sum-exp of every query by the definition.
 void reference(const Shape& s, Whole& w) {
@@ -69,15 +75,18 @@ void reference(const Shape& s, Whole& w) {
                 double sum = 0;
                 for (std::int64_t j = 0; j < sequence; ++j) {
                     double dot = 0;
-                    for (std::int64_t d = 0; d < s.qk_dim; ++d) dot += w.q[row * s.heads * s.qk_dim + h * s.qk_dim + d] * w.kv[(b * sequence + j) * width + g * s.qk_dim + d];
+                    for (std::int64_t d = 0; d < s.qk_dim; ++d)
+                        dot += w.q[row * s.heads * s.qk_dim + h * s.qk_dim + d] * w.kv[(b * sequence + j) * width + g * s.qk_dim + d];
                     const bool seen = !s.causal || (j <= i && (s.window == 0 || i - j < s.window));
-                    p.push_back(seen ? std::exp(dot / std::sqrt(static_cast<double>(s.qk_dim)) + slope(s, h) * static_cast<double>(j - i)) : 0);
+                    p.push_back(seen ? std::exp(dot / std::sqrt(static_cast<double>(s.qk_dim)) + slope(s, h) * static_cast<double>(j - i))
+                                     : 0);
                     sum += p.back();
                 }
                 w.lse[row * s.heads + h] = std::log(sum);
                 for (std::int64_t d = 0; d < s.v_dim; ++d) {
                     double o = 0;
-                    for (std::int64_t j = 0; j < sequence; ++j) o += p[static_cast<std::size_t>(j)] / sum * w.kv[(b * sequence + j) * width + keys + g * s.v_dim + d];
+                    for (std::int64_t j = 0; j < sequence; ++j)
+                        o += p[static_cast<std::size_t>(j)] / sum * w.kv[(b * sequence + j) * width + keys + g * s.v_dim + d];
                     w.o[row * s.heads * s.v_dim + h * s.v_dim + d] = o;
                 }
             }
@@ -111,19 +120,23 @@ void expect_ring(const Shape& s, int ranks, bool contiguous) {
     rank_for(s).run(work(s, Direction::forward), {w.q, w.kv}, {w.o, w.lse});
     Array dq = zeros(w.q.buffer.shape), dkv = zeros(w.kv.buffer.shape);
     rank_for(s).run(work(s, Direction::backward), {w.dy, w.q, w.kv, w.o, w.lse}, {dq, dkv});
-    std::vector<Array> home;   // gradients of each rank's keys and values
+    std::vector<Array> home; // gradients of each rank's keys and values
     for (int r = 0; r < ranks; ++r) home.push_back(zeros({batch * sequence / ranks, w.kv.buffer.shape[1]}));
     KernelFacts f;
     for (int r = 0; r < ranks; ++r) {
         Rank rank = rank_for(s, ranks, r);
         rank.facts.context_contiguous = contiguous;
         f = rank.facts;
-        Array q = rows_of(w.q, f, r), dy = rows_of(w.dy, f, r), o = zeros(dy.buffer.shape), lse = zeros({q.buffer.shape[0], s.heads}), part_o = o, part_lse = lse;
+        Array q = rows_of(w.q, f, r), dy = rows_of(w.dy, f, r), o = zeros(dy.buffer.shape), lse = zeros({q.buffer.shape[0], s.heads}),
+              part_o = o, part_lse = lse;
         for (int step = 0; step < ranks; ++step) {
             Array kv = rows_of(w.kv, f, (r - step + ranks) % ranks);
             rank.run(work(s, Direction::forward, step), {q, kv}, {part_o, part_lse});
-            if (step == 0) o = part_o, lse = part_lse;
-            else rank.run(Pointwise{PointwiseKind::merge, Direction::forward, elements(o.buffer), true}, {o, lse, part_o, part_lse}, {o, lse});
+            if (step == 0)
+                o = part_o, lse = part_lse;
+            else
+                rank.run(Pointwise{PointwiseKind::merge, Direction::forward, elements(o.buffer), true}, {o, lse, part_o, part_lse},
+                         {o, lse});
         }
         EXPECT_LT(distance(o.data, rows_of(w.o, f, r).data), 1e-13) << "rank " << r;
         EXPECT_LT(distance(lse.data, rows_of(w.lse, f, r).data), 1e-13) << "rank " << r;
@@ -137,7 +150,8 @@ void expect_ring(const Shape& s, int ranks, bool contiguous) {
         }
         EXPECT_LT(distance(sum, rows_of(dq, f, r).data), 1e-12) << "rank " << r;
     }
-    for (int r = 0; r < ranks; ++r) EXPECT_LT(distance(home[static_cast<std::size_t>(r)].data, rows_of(dkv, f, r).data), 1e-12) << "rank " << r;
+    for (int r = 0; r < ranks; ++r)
+        EXPECT_LT(distance(home[static_cast<std::size_t>(r)].data, rows_of(dkv, f, r).data), 1e-12) << "rank " << r;
 }
 
 TEST_P(Attentions, AreTheSameInARing) {
@@ -153,7 +167,8 @@ TEST_P(Attentions, AreTheSameHoweverTheirInputIsPacked) {
     const std::int64_t rows = batch * sequence, keys = s.kv_heads * s.qk_dim, values = s.kv_heads * s.v_dim;
     Rank rank = rank_for(s);
     rank.run(work(s, Direction::forward), {w.q, w.kv}, {w.o, w.lse});
-    Array packed = zeros({rows, s.heads * s.qk_dim + keys + values}), k = zeros({rows, keys}), v = zeros({rows, values}), q = zeros(w.q.buffer.shape), o = w.o, lse = w.lse;
+    Array packed = zeros({rows, s.heads * s.qk_dim + keys + values}), k = zeros({rows, keys}), v = zeros({rows, values}),
+          q = zeros(w.q.buffer.shape), o = w.o, lse = w.lse;
     rank.run(Pointwise{PointwiseKind::split, Direction::backward, 0, true}, {w.q, w.kv}, {packed});
     rank.run(Pointwise{PointwiseKind::split, Direction::forward, 0, true}, {packed}, {q, k, v});
     EXPECT_EQ(q.data, w.q.data);
@@ -171,12 +186,14 @@ TEST_P(Attentions, AreTheSameByHeads) {
     rank_for(s).run(work(s, Direction::forward), {w.q, w.kv}, {w.o, w.lse});
     const std::int64_t rows = batch * sequence / ranks, kv_heads = std::max<std::int64_t>(s.kv_heads, ranks);
     const std::int64_t widths[] = {s.heads * s.qk_dim, kv_heads * s.qk_dim, kv_heads * s.v_dim};
-    std::vector<std::vector<Array>> sent;   // by rank: q, k, v, packed
+    std::vector<std::vector<Array>> sent; // by rank: q, k, v, packed
     std::vector<KernelFacts> facts;
     for (int r = 0; r < ranks; ++r) {
         const Rank rank = rank_for(s, ranks, r);
         facts.push_back(rank.facts);
-        Array q = rows_of(w.q, rank.facts, r), kv = rows_of(w.kv, rank.facts, r), packed = zeros({rows, w.q.buffer.shape[1] + w.kv.buffer.shape[1]}), k = zeros({rows, s.kv_heads * s.qk_dim}), v = zeros({rows, s.kv_heads * s.v_dim});
+        Array q = rows_of(w.q, rank.facts, r), kv = rows_of(w.kv, rank.facts, r),
+              packed = zeros({rows, w.q.buffer.shape[1] + w.kv.buffer.shape[1]}), k = zeros({rows, s.kv_heads * s.qk_dim}),
+              v = zeros({rows, s.kv_heads * s.v_dim});
         rank.run(Pointwise{PointwiseKind::split, Direction::backward, 0, true}, {q, kv}, {packed});
         rank.run(Pointwise{PointwiseKind::split, Direction::forward, 0, true}, {packed}, {q, k, v});
         sent.emplace_back();
@@ -221,9 +238,10 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Attentions, testing::ValuesIn(shapes), [](const
 TEST(Attention, OfNoKeysIsZeroAndMergesAway) {
     const Shape s = shapes[0];
     Rank rank = rank_for(s, 2, 0);
-    rank.facts.context_contiguous = true;   // rank 0 sees nothing of rank 1's keys
+    rank.facts.context_contiguous = true; // rank 0 sees nothing of rank 1's keys
     const std::int64_t rows = batch * sequence / 2;
-    Array q = random_array({rows, 16}, 1), kv = random_array({rows, 32}, 2), o = random_array({rows, 16}, 3), lse = zeros({rows, 2}), before = random_array({rows, 16}, 4), before_lse = random_array({rows, 2}, 5), merged = before, merged_lse = before_lse;
+    Array q = random_array({rows, 16}, 1), kv = random_array({rows, 32}, 2), o = random_array({rows, 16}, 3), lse = zeros({rows, 2}),
+          before = random_array({rows, 16}, 4), before_lse = random_array({rows, 2}, 5), merged = before, merged_lse = before_lse;
     rank.run(work(s, Direction::forward, 1), {q, kv}, {o, lse});
     for (double x : o.data) ASSERT_EQ(x, 0);
     for (double x : lse.data) ASSERT_EQ(x, -std::numeric_limits<double>::infinity());

@@ -22,11 +22,13 @@ TEST_P(Gradients, AreTheDerivativesOfTheLoss) {
     std::size_t index = 0;
     for (BufferId w : rank.parameters()) {
         const std::vector<double>& gradient = gradients[index++];
-        if (rank.plan().buffers[static_cast<std::size_t>(w)].name.ends_with("router.bias")) continue;   // corrected by loads, not by a derivative
+        if (rank.plan().buffers[static_cast<std::size_t>(w)].name.ends_with("router.bias"))
+            continue; // corrected by loads, not by a derivative
         double size = 1e-4;
         for (double g : gradient) size = std::max(size, std::abs(g));
         for (int sample = 0; sample < 6; ++sample) {
-            const std::int64_t i = static_cast<std::int64_t>(uniform(5, static_cast<std::uint64_t>(w), static_cast<std::uint64_t>(sample)) * static_cast<double>(gradient.size()));
+            const std::int64_t i = static_cast<std::int64_t>(uniform(5, static_cast<std::uint64_t>(w), static_cast<std::uint64_t>(sample)) *
+                                                             static_cast<double>(gradient.size()));
             constexpr double h = 1e-5;
             const double x = rank.value(w, i);
             rank.set(w, i, x + h);
@@ -34,7 +36,8 @@ TEST_P(Gradients, AreTheDerivativesOfTheLoss) {
             rank.set(w, i, x - h);
             const double down = rank.run(false);
             rank.set(w, i, x);
-            EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], (up - down) / (2 * h), 1e-6 * size + 1e-9) << rank.plan().buffers[static_cast<std::size_t>(w)].name << "[" << i << "]";
+            EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], (up - down) / (2 * h), 1e-6 * size + 1e-9)
+                << rank.plan().buffers[static_cast<std::size_t>(w)].name << "[" << i << "]";
         }
     }
 }
@@ -42,7 +45,8 @@ TEST_P(Gradients, AreTheDerivativesOfTheLoss) {
 INSTANTIATE_TEST_SUITE_P(Models, Gradients, testing::ValuesIn(models()), [](const auto& instance) { return instance.param.name; });
 
 TEST(Recomputation, ChangesNoBit) {
-    SingleRank kept(tiny_scenario({"model.dropout=0.2"}), DType::fp32), again(tiny_scenario({"model.dropout=0.2", "strategy.recompute=full"}), DType::fp32);
+    SingleRank kept(tiny_scenario({"model.dropout=0.2"}), DType::fp32),
+        again(tiny_scenario({"model.dropout=0.2", "strategy.recompute=full"}), DType::fp32);
     EXPECT_EQ(kept.run(true), again.run(true));
     for (BufferId w : kept.parameters()) {
         const std::string& name = kept.plan().buffers[static_cast<std::size_t>(w)].name;

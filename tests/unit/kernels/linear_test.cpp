@@ -6,8 +6,10 @@ namespace {
 
 TEST(Linear, EqualsItsDefinitionInEveryDirection) {
     constexpr std::int64_t m = 7, n = 5, k = 6, groups = 3;
-    Array x = random_array({groups * m, k}, 1), w = random_array({groups, n, k}, 2, MemoryKind::parameters), bias = random_array({groups, n}, 3, MemoryKind::parameters), dy = random_array({groups * m, n}, 4);
-    Array y = zeros({groups * m, n}), dx = zeros({groups * m, k}), g = random_array({groups, n, k}, 5), sum = g, expected_y = y, expected_dx = dx;
+    Array x = random_array({groups * m, k}, 1), w = random_array({groups, n, k}, 2, MemoryKind::parameters),
+          bias = random_array({groups, n}, 3, MemoryKind::parameters), dy = random_array({groups * m, n}, 4);
+    Array y = zeros({groups * m, n}), dx = zeros({groups * m, k}), g = random_array({groups, n, k}, 5), sum = g, expected_y = y,
+          expected_dx = dx;
     Array expected_g = g;
     for (std::int64_t e = 0; e < groups; ++e)
         for (std::int64_t i = e * m; i < (e + 1) * m; ++i)
@@ -20,7 +22,9 @@ TEST(Linear, EqualsItsDefinitionInEveryDirection) {
                 }
             }
     const Rank rank;
-    const auto work = [&](Direction d, bool accumulate = false) { return Linear{d, m, n, k, groups, DType::fp64, DType::fp64, accumulate}; };
+    const auto work = [&](Direction d, bool accumulate = false) {
+        return Linear{d, m, n, k, groups, DType::fp64, DType::fp64, accumulate};
+    };
     rank.run(work(Direction::forward), {x, w, bias}, {y});
     EXPECT_LT(distance(y.data, expected_y.data), 1e-14);
     rank.run(work(Direction::input_gradient), {dy, w}, {dx});
@@ -36,7 +40,7 @@ TEST(Linear, EqualsItsDefinitionInEveryDirection) {
 TEST(Linear, OfExpertsGoesByTheirCounts) {
     constexpr std::int64_t n = 4, k = 3;
     Array x = random_array({6, k}, 1), w = random_array({3, n, k}, 2, MemoryKind::parameters), y = zeros({6, n});
-    Integers counts({1, 0, 4});   // a row is left over
+    Integers counts({1, 0, 4}); // a row is left over
     Rank().run(Linear{Direction::forward, 2, n, k, 3, DType::fp64, DType::fp64, false}, {x, w, counts}, {y});
     const std::int64_t expert_of[] = {0, 2, 2, 2, 2};
     for (std::int64_t i = 0; i < 6; ++i)
@@ -47,13 +51,14 @@ TEST(Linear, OfExpertsGoesByTheirCounts) {
         }
     Array g = random_array({3, n, k}, 6), before = g;
     Rank().run(Linear{Direction::weight_gradient, 2, n, k, 3, DType::fp64, DType::fp64, true}, {y, x, g, counts}, {g});
-    for (std::int64_t i = 0; i < n * k; ++i) ASSERT_EQ(g[n * k + i], before[n * k + i]);   // of no rows
+    for (std::int64_t i = 0; i < n * k; ++i) ASSERT_EQ(g[n * k + i], before[n * k + i]); // of no rows
 }
 
 // Latent attention normalises the first columns of a wider row.
 TEST(Norm, OfTheFirstColumnsLeavesTheOthersAlone) {
     constexpr std::int64_t rows = 5, width = 9, n = 6;
-    Array x = random_array({rows, width}, 1), w = random_array({n}, 2, MemoryKind::parameters), y = zeros({rows, n}), statistics = zeros({rows, 1}), dy = random_array({rows, n}, 3), gw = zeros({n}), dx = zeros({rows, width});
+    Array x = random_array({rows, width}, 1), w = random_array({n}, 2, MemoryKind::parameters), y = zeros({rows, n}),
+          statistics = zeros({rows, 1}), dy = random_array({rows, n}, 3), gw = zeros({n}), dx = zeros({rows, width});
     Rank rank;
     rank.run(Norm{Direction::forward, NormKind::rmsnorm, rows, n, true}, {x, w}, {y, statistics});
     for (std::int64_t r = 0; r < rows; ++r) {

@@ -15,13 +15,24 @@ struct Model {
 
 using Overrides = std::vector<std::string>;
 
-inline const Overrides llama{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu", "model.norm=rmsnorm", "model.kv_heads=2", "model.bias=false"};
+inline const Overrides llama{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu",
+                             "model.norm=rmsnorm",          "model.kv_heads=2",    "model.bias=false"};
 inline const Overrides unfused{"strategy.flash_attention=false", "runtime.attention_kernel=unfused"};
-inline const Overrides eager{"strategy.framework=ddp", "strategy.fused=false", "runtime.fused_loss=false", "runtime.fused_weight_gradient_accumulation=false"};
-inline const Overrides latent{"model.attention.kind=mla", "model.attention.q_lora_rank=12", "model.attention.kv_lora_rank=10", "model.attention.qk_nope_head_dim=4", "model.attention.qk_rope_head_dim=2", "model.attention.v_head_dim=6",
-                       "model.position=rope", "model.norm=rmsnorm", "model.activation=swiglu", "model.bias=false"};
+inline const Overrides eager{"strategy.framework=ddp", "strategy.fused=false", "runtime.fused_loss=false",
+                             "runtime.fused_weight_gradient_accumulation=false"};
+inline const Overrides latent{"model.attention.kind=mla",
+                              "model.attention.q_lora_rank=12",
+                              "model.attention.kv_lora_rank=10",
+                              "model.attention.qk_nope_head_dim=4",
+                              "model.attention.qk_rope_head_dim=2",
+                              "model.attention.v_head_dim=6",
+                              "model.position=rope",
+                              "model.norm=rmsnorm",
+                              "model.activation=swiglu",
+                              "model.bias=false"};
 
-inline const Overrides mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12", "model.moe.auxiliary_loss=false"};
+inline const Overrides mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12",
+                               "model.moe.auxiliary_loss=false"};
 
 inline Overrides operator+(Overrides a, const Overrides& b) {
     a.insert(a.end(), b.begin(), b.end());
@@ -51,7 +62,10 @@ inline std::vector<Model> models() {
         {"recompute_selective", unfused + Overrides{"strategy.recompute=selective", "model.dropout=0.2"}},
         {"further_tokens", llama + Overrides{"model.mtp_layers=2"}},
         {"mixture", llama + mixture},
-        {"mixture_sigmoid_groups", llama + mixture + Overrides{"model.moe.scoring=sigmoid", "model.moe.groups=2", "model.moe.group_limit=1", "model.moe.router_bias=true", "model.moe.auxiliary_loss=false", "model.moe.shared_experts=1"}},
+        {"mixture_sigmoid_groups",
+         llama + mixture +
+             Overrides{"model.moe.scoring=sigmoid", "model.moe.groups=2", "model.moe.group_limit=1", "model.moe.router_bias=true",
+                       "model.moe.auxiliary_loss=false", "model.moe.shared_experts=1"}},
         {"mixture_one_of_many", llama + mixture + Overrides{"model.moe.top_k=1"}},
         {"mixture_capacity", llama + mixture + Overrides{"model.moe.capacity_factor=1.0"}},
         {"mixture_gelu_biases", mixture},

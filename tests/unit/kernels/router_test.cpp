@@ -10,7 +10,8 @@ struct Routed {
     Integers counts;
 };
 
-Routed route(const Rank& rank, std::vector<double> logits, std::int64_t experts, int top_k, int groups = 1, bool sigmoid = false, std::vector<double> bias = {}) {
+Routed route(const Rank& rank, std::vector<double> logits, std::int64_t experts, int top_k, int groups = 1, bool sigmoid = false,
+             std::vector<double> bias = {}) {
     const std::int64_t tokens = static_cast<std::int64_t>(logits.size()) / experts;
     Array x = zeros({tokens, experts}), b = zeros({experts}, MemoryKind::parameters);
     x.data = std::move(logits);
@@ -53,10 +54,10 @@ TEST(Permute, BringsRowsToTheirExpertsAndBack) {
     Routed r = route(rank, {5, 4, 0, 0, 4, 5, 5, 0, 4}, experts, 2);
     Array x = random_array({tokens, cols}, 1), rows = zeros({6, cols}), p = zeros({6, 1}), y = zeros({tokens, cols});
     rank.run(Permute{Permute::Part::gather, Direction::forward, tokens, 6, cols, true}, {x, r.map, r.scores}, {rows, p});
-    const std::int64_t token_of_row[] = {0, 2, 0, 1, 1, 2};   // expert 0: tokens 0, 2; 1: 0, 1; 2: 1, 2
+    const std::int64_t token_of_row[] = {0, 2, 0, 1, 1, 2}; // expert 0: tokens 0, 2; 1: 0, 1; 2: 1, 2
     for (std::int64_t i = 0; i < 6; ++i)
         for (std::int64_t j = 0; j < cols; ++j) EXPECT_EQ(rows[i * cols + j], x[token_of_row[i] * cols + j]);
-    EXPECT_NEAR(p[0] + p[2], 1, 1e-15);   // a token's weights add up to one
+    EXPECT_NEAR(p[0] + p[2], 1, 1e-15); // a token's weights add up to one
     EXPECT_NEAR(p[0] / p[2], std::exp(1), 1e-14);
     rank.run(Permute{Permute::Part::scatter, Direction::forward, tokens, 6, cols, true}, {rows, r.map}, {y});
     for (std::size_t i = 0; i < y.data.size(); ++i) EXPECT_EQ(y.data[i], 2 * x.data[i]);
@@ -66,7 +67,7 @@ TEST(Permute, DropsWhatAFullExpertHasNoRoomFor) {
     Rank rank;
     rank.facts.moe.top_k = 1;
     rank.facts.moe.capacity_factor = 1;
-    Routed r = route(rank, {1, 0, 1, 0, 1, 0, 0, 1}, 2, 1);   // three tokens to expert 0, one to expert 1, two rows each
+    Routed r = route(rank, {1, 0, 1, 0, 1, 0, 0, 1}, 2, 1); // three tokens to expert 0, one to expert 1, two rows each
     Array x = random_array({4, 1}, 1), rows = zeros({4, 1}), p = zeros({4, 1}), y = zeros({4, 1});
     rank.run(Permute{Permute::Part::gather, Direction::forward, 4, 4, 1, true}, {x, r.map, r.scores}, {rows, p});
     EXPECT_EQ(rows.data, (std::vector<double>{x[0], x[1], x[3], 0}));

@@ -35,12 +35,14 @@ inline Scenario tiny_scenario(const std::vector<std::string>& overrides) {
 class SingleRank {
   public:
     explicit SingleRank(Scenario scenario, DType real = DType::fp64, Machine machine = cpu_machine())
-        : scenario_(std::move(scenario)), plan_(lower(scenario_)), facts_(facts_of(scenario_)), buckets_(bucket_layouts(plan_)), real_(real), machine_(std::move(machine)), memory_(plan_.buffers.size()) {
+        : scenario_(std::move(scenario)), plan_(lower(scenario_)), facts_(facts_of(scenario_)), buckets_(bucket_layouts(plan_)),
+          real_(real), machine_(std::move(machine)), memory_(plan_.buffers.size()) {
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
             const Buffer& b = plan_.buffers[i];
             if (b.storage >= 0) continue;
             const bool batch = tokens_ahead(b) >= 0;
-            memory_[i] = machine_.reserve(std::max<std::int64_t>(1, elements(b)) * static_cast<std::int64_t>(stored_bytes(b.dtype, real_)) * (batch ? plan_.microbatches : 1));
+            memory_[i] = machine_.reserve(std::max<std::int64_t>(1, elements(b)) * static_cast<std::int64_t>(stored_bytes(b.dtype, real_)) *
+                                          (batch ? plan_.microbatches : 1));
             if (b.kind == MemoryKind::parameters) first_values(static_cast<BufferId>(i));
             if (batch) fill_tokens(static_cast<BufferId>(i), tokens_ahead(b));
         }
@@ -62,7 +64,8 @@ class SingleRank {
             if (block.kind != BlockKind::forward) continue;
             for (double x : values(find("c0.loss"))) loss += x / static_cast<double>(facts_.loss_tokens);
             for (int i = 0; i < facts_.mtp_layers; ++i)
-                for (double x : values(find("c0.l" + std::to_string(facts_.layers + i) + ".mtp_loss"))) loss += facts_.mtp_weight / facts_.mtp_layers * x / static_cast<double>(facts_.loss_tokens);
+                for (double x : values(find("c0.l" + std::to_string(facts_.layers + i) + ".mtp_loss")))
+                    loss += facts_.mtp_weight / facts_.mtp_layers * x / static_cast<double>(facts_.loss_tokens);
         }
         return loss;
     }
@@ -78,9 +81,12 @@ class SingleRank {
         return real_ == DType::fp64 ? data<double>(b)[i] : data<float>(b)[i];
     }
     void set(BufferId b, std::int64_t i, double x) {
-        if (sixteen_bit(b)) data<std::uint16_t>(b)[i] = static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(static_cast<float>(x)) + 0x8000u) >> 16);
-        else if (real_ == DType::fp64) data<double>(b)[i] = x;
-        else data<float>(b)[i] = static_cast<float>(x);
+        if (sixteen_bit(b))
+            data<std::uint16_t>(b)[i] = static_cast<std::uint16_t>((std::bit_cast<std::uint32_t>(static_cast<float>(x)) + 0x8000u) >> 16);
+        else if (real_ == DType::fp64)
+            data<double>(b)[i] = x;
+        else
+            data<float>(b)[i] = static_cast<float>(x);
     }
     std::vector<double> values(BufferId b) {
         std::vector<double> out;
@@ -93,7 +99,9 @@ class SingleRank {
             if (plan_.buffers[i].kind == MemoryKind::parameters && plan_.buffers[i].storage < 0) out.push_back(static_cast<BufferId>(i));
         return out;
     }
-    BufferId gradient_of(BufferId parameter) const { return find("g." + plan_.buffers[static_cast<std::size_t>(parameter)].name.substr(2)); }
+    BufferId gradient_of(BufferId parameter) const {
+        return find("g." + plan_.buffers[static_cast<std::size_t>(parameter)].name.substr(2));
+    }
 
   private:
     bool sixteen_bit(BufferId b) const { return real_ == DType::bf16 && plan_.buffers[static_cast<std::size_t>(b)].dtype == DType::bf16; }
@@ -109,10 +117,12 @@ class SingleRank {
         if (tokens_ahead(buffer) >= 0) at += microbatch * elements(buffer) * 8;
         return {at, &buffer, b};
     }
-    KernelContext context(std::int64_t microbatch) const { return {plan_, facts_, buckets_, real_, {}, {}, microbatch * facts_.micro_batch, step}; }
+    KernelContext context(std::int64_t microbatch) const {
+        return {plan_, facts_, buckets_, real_, {}, {}, microbatch * facts_.micro_batch, step};
+    }
 
     void run(const Op& op, const Action& a) {
-        if (op.queue != compute_queue || is_memory_op(op.work)) return;   // one rank: nothing to communicate
+        if (op.queue != compute_queue || is_memory_op(op.work)) return; // one rank: nothing to communicate
         const std::int64_t microbatch = std::max(0, a.microbatch[op.port]);
         std::vector<Operand> in, out;
         for (BufferId b : op.in) in.push_back(operand(b, microbatch));
@@ -124,7 +134,8 @@ class SingleRank {
     void fill_tokens(BufferId b, std::int64_t ahead) {
         for (std::int64_t i = 0; i < plan_.microbatches * facts_.micro_batch * facts_.sequence; ++i) {
             const std::int64_t at = i / facts_.sequence * (facts_.sequence + 1 + facts_.mtp_layers) + i % facts_.sequence + ahead;
-            data<std::int64_t>(b)[i] = static_cast<std::int64_t>(uniform(11, 5, static_cast<std::uint64_t>(at)) * static_cast<double>(facts_.vocabulary));
+            data<std::int64_t>(b)[i] =
+                static_cast<std::int64_t>(uniform(11, 5, static_cast<std::uint64_t>(at)) * static_cast<double>(facts_.vocabulary));
         }
     }
 

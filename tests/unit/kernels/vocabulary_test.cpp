@@ -7,7 +7,7 @@ namespace orrery::test {
 namespace {
 
 constexpr std::int64_t tokens = 6, vocabulary = 13, padded = 16, hidden = 5;
-constexpr int ranks = 4;   // the last holds padding, all but one column of it
+constexpr int ranks = 4; // the last holds padding, all but one column of it
 
 Rank rank_of(int r, int of) {
     Rank rank;
@@ -26,7 +26,9 @@ Array columns_of(const Array& a, int r, int of) {
     return part;
 }
 
-struct Loss { std::vector<double> loss, gradient; };
+struct Loss {
+    std::vector<double> loss, gradient;
+};
 
 Loss cross_entropy(const Array& logits, int of) {
     const auto part = [](CrossEntropy::Part p) { return CrossEntropy{p, tokens, padded, true}; };
@@ -45,7 +47,8 @@ Loss cross_entropy(const Array& logits, int of) {
         for (int r = 1; r < of; ++r) top = std::max(top, max[static_cast<std::size_t>(r)][i]);
         for (int r = 0; r < of; ++r) max[static_cast<std::size_t>(r)][i] = top;
     }
-    for (std::size_t r = 0; r < x.size(); ++r) rank_of(static_cast<int>(r), of).run(part(CrossEntropy::Part::sums), {x[r], max[r], labels}, {e[r], sums[r]});
+    for (std::size_t r = 0; r < x.size(); ++r)
+        rank_of(static_cast<int>(r), of).run(part(CrossEntropy::Part::sums), {x[r], max[r], labels}, {e[r], sums[r]});
     Array total = zeros({tokens, 2}), loss = zeros({tokens, 1});
     for (const Array& s : sums)
         for (std::size_t i = 0; i < s.data.size(); ++i) total.data[i] += s.data[i];
@@ -54,7 +57,8 @@ Loss cross_entropy(const Array& logits, int of) {
     for (int r = 0; r < of; ++r) {
         Array dx = zeros(x[static_cast<std::size_t>(r)].buffer.shape);
         dx.buffer.placement = x[static_cast<std::size_t>(r)].buffer.placement;
-        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {e[static_cast<std::size_t>(r)], total, labels}, {dx}, "loss.grad", Phase::backward_input, -1);
+        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {e[static_cast<std::size_t>(r)], total, labels}, {dx}, "loss.grad",
+                           Phase::backward_input, -1);
         const std::int64_t n = padded / of;
         for (std::int64_t i = 0; i < tokens; ++i)
             for (std::int64_t j = 0; j < n; ++j) out.gradient[static_cast<std::size_t>(i * padded + r * n + j)] = dx[i * n + j];
@@ -64,7 +68,7 @@ Loss cross_entropy(const Array& logits, int of) {
 
 TEST(CrossEntropy, OfAVocabularyInPartsIsThatOfTheWhole) {
     Array logits = random_array({tokens, padded}, 1);
-    for (std::int64_t i = 0; i < tokens; ++i) logits[i * padded + 15] = 100;   // padding must not be seen
+    for (std::int64_t i = 0; i < tokens; ++i) logits[i * padded + 15] = 100; // padding must not be seen
     const Loss one = cross_entropy(logits, 1), four = cross_entropy(logits, ranks);
     EXPECT_LT(distance(four.loss, one.loss), 1e-14);
     EXPECT_LT(distance(four.gradient, one.gradient), 1e-14);
@@ -77,9 +81,7 @@ TEST(CrossEntropy, EqualsItsDefinition) {
     for (std::int64_t i = 0; i < tokens; ++i) {
         double sum = 0;
         for (std::int64_t j = 0; j < vocabulary; ++j) sum += std::exp(logits[i * padded + j]);
-        if (labels[i] >= 0) {
-            EXPECT_NEAR(l.loss[static_cast<std::size_t>(i)], std::log(sum) - logits[i * padded + labels[i]], 1e-14);
-        }
+        if (labels[i] >= 0) { EXPECT_NEAR(l.loss[static_cast<std::size_t>(i)], std::log(sum) - logits[i * padded + labels[i]], 1e-14); }
         for (std::int64_t j = 0; j < padded; ++j) {
             const double p = j < vocabulary ? std::exp(logits[i * padded + j]) / sum : 0;
             const double expected = labels[i] < 0 ? 0 : (p - (j == labels[i] ? 1 : 0)) / 24;
@@ -89,7 +91,8 @@ TEST(CrossEntropy, EqualsItsDefinition) {
 }
 
 TEST(Embedding, OfATableInPartsSumsToThatOfTheWhole) {
-    Array table = random_array({padded, hidden}, 2, MemoryKind::parameters), x = zeros({tokens, hidden}), dy = random_array({tokens, hidden}, 3), g = zeros({padded, hidden});
+    Array table = random_array({padded, hidden}, 2, MemoryKind::parameters), x = zeros({tokens, hidden}),
+          dy = random_array({tokens, hidden}, 3), g = zeros({padded, hidden});
     Integers ids({3, 12, 0, 7, 7, 4});
     const auto work = [](Direction d, std::int64_t rows) { return Embedding{d, tokens, hidden, rows}; };
     rank_of(0, 1).run(work(Direction::forward, padded), {ids, table}, {x});
@@ -126,14 +129,16 @@ TEST(Initialise, GivesShardsOfOneTensor) {
         initialise(Arg(part).operand, rank.context());
         for (std::int64_t i = 0; i < rows * hidden; ++i) EXPECT_EQ(part[i], whole[r * rows * hidden + i]);
     }
-    Array columns = named(zeros({8, 4}, MemoryKind::parameters), "w.l0.proj.weight"), all = named(zeros({8, 8}, MemoryKind::parameters), "w.l0.proj.weight");
+    Array columns = named(zeros({8, 4}, MemoryKind::parameters), "w.l0.proj.weight"),
+          all = named(zeros({8, 8}, MemoryKind::parameters), "w.l0.proj.weight");
     columns.buffer.placement.set(Axis::tp, PlacementKind::sharded, 1);
     const Rank one = rank_of(0, 1), second = rank_of(1, 2);
     initialise(Arg(all).operand, one.context());
     initialise(Arg(columns).operand, second.context());
     for (std::int64_t i = 0; i < 8; ++i)
         for (std::int64_t j = 0; j < 4; ++j) EXPECT_EQ(columns[i * 4 + j], all[i * 8 + 4 + j]);
-    Array norm = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.weight"), bias = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.bias");
+    Array norm = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.weight"),
+          bias = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.bias");
     initialise(Arg(norm).operand, one.context());
     initialise(Arg(bias).operand, one.context());
     EXPECT_EQ(norm.data, std::vector<double>(8, 1.0));
