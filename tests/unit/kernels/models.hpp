@@ -54,6 +54,7 @@ inline std::vector<Model> models() {
         {"llama", llama},
         {"llama_unfused", llama + unfused},
         {"llama_head_norms", llama + Overrides{"model.attention.qk_norm=true"}},
+        {"odd_heads", llama + Overrides{"model.head_dim=5"}},
         {"llama_one_key_head", llama + Overrides{"model.kv_heads=1", "model.activation=geglu"}},
         {"parallel_block", {"model.parallel_block=true"}},
         {"latent", latent},
