@@ -50,6 +50,7 @@ struct View {
 inline Kind kind_of(DType t, DType real) {
     if (t == DType::int64) return Kind::int64;
     if (t == DType::boolean || t == DType::uint8) return Kind::boolean;
+    if (real == DType::fp64) throw std::runtime_error("double precision is the CPU's");
     if (real == DType::fp32) return Kind::fp32;
     if (t == DType::fp32 || t == DType::tf32) return Kind::fp32;
     if (t == DType::bf16) return Kind::bf16;
