@@ -39,6 +39,7 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     sorted->setSourceModel(model_);
     sorted->setSortRole(Qt::UserRole);
     auto* table = new QTableView;
+    table_ = table;
     table->setModel(sorted);
     table->setSortingEnabled(true);
     table->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
@@ -124,9 +125,17 @@ void SideBySide::refresh() {
         for (RunId id : ids) panes_.push_back(makePane(id));
     }
     for (const Pane& p : panes_) p.line->setRun(p.run, runs_.find(p.run)->data);
+    lineUp();
     setTitles();
     setLimits();
     delay_->start();
+}
+
+// One time, one place: all plots begin where the widest labels end.
+void SideBySide::lineUp() {
+    int widest = 0;
+    for (const Pane& p : panes_) widest = std::max(widest, p.line->widthOfLabels());
+    for (const Pane& p : panes_) p.line->setLabelsAtLeast(widest);
 }
 
 SideBySide::Pane SideBySide::makePane(RunId run) {
@@ -135,6 +144,7 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
     p.box = new QWidget;
     p.title = new QLabel;
     p.line = new Timeline;
+    p.line->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOn);   // else one pane is narrower than the others
     auto* layout = new QVBoxLayout(p.box);
     layout->setContentsMargins(0, 2, 0, 0);
     layout->setSpacing(1);
@@ -169,6 +179,7 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
         state_.setCurrentRun(run);
         state_.setSelectedSlice(id);
     });
+    connect(p.line, &Timeline::rowOptionsChanged, this, &SideBySide::lineUp);
     connect(p.line, &Timeline::microbatchAsked, &state_, &ViewState::setMicrobatch);
     return p;
 }
@@ -252,7 +263,9 @@ void SideBySide::showDifferences() {
     for (const Pane& p : panes_) names.push_back(runs_.find(p.run)->name);
     std::vector<Difference> rows = work_.result();
     const bool fresh = rows.empty() || rows[0].covered.size() == panes_.size();
-    if (fresh) model_->setDifferences(std::move(rows), names);
+    if (!fresh) return;
+    model_->setDifferences(std::move(rows), names);
+    table_->resizeColumnsToContents();
 }
 
 } // namespace orrery

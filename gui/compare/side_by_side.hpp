@@ -14,6 +14,7 @@
 class QComboBox;
 class QLabel;
 class QSplitter;
+class QTableView;
 class QTimer;
 
 namespace orrery {
@@ -34,6 +35,7 @@ class SideBySide : public QWidget {
     std::vector<RunId> wanted() const;
     void refresh();
     Pane makePane(RunId run);
+    void lineUp();
     void setTitles();
     void setLimits();
     void follow(std::size_t from);                // the others show what pane `from` shows
@@ -49,6 +51,7 @@ class SideBySide : public QWidget {
     QLabel *hint_ = nullptr, *title_ = nullptr;
     std::vector<Pane> panes_;
     bool following_ = false;
+    QTableView* table_ = nullptr;
     QTimer* delay_ = nullptr;
     DifferenceModel* model_ = nullptr;
     QFutureWatcher<std::vector<Difference>> work_;

@@ -37,6 +37,7 @@ Pattern memory_pattern(std::size_t kind) { return look(kind).pattern; }
 QString bytes_text(std::int64_t bytes) {
     const double size = static_cast<double>(bytes);
     if (bytes == 0) return "0";
+    if (size < 1e6) return QLocale().toString(size / 1e3, 'f', 1) + " kB";
     if (size < 1e9) return QLocale().toString(size / 1e6, 'f', 1) + " MB";
     return QLocale().toString(size / 1e9, 'f', size < 1e11 ? 2 : 1) + " GB";
 }

@@ -176,7 +176,8 @@ void MemoryChart::paintMarks(QPainter& p) {
         p.setBrush(Qt::NoBrush);
         p.drawEllipse(QPointF(x, y), 4, 4);
         if (bad) p.drawLine(QPointF(x, r.top()), QPointF(x, r.bottom()));
-        plate(words, {x + 8, y - (bad ? -8 : 22)});
+        const bool crowded = series_.capacity > 0 && std::abs(y - 14 - yOf(series_.capacity)) < 20;   // the capacity's line stays free
+        plate(words, {x + 8, bad ? y + 8 : crowded ? yOf(series_.capacity) + 12 + std::max(0.0, y - yOf(series_.capacity)) : y - 22});
     };
     if (series_.peak >= 0) mark(series_.peak, tr("peak %1").arg(bytes_text(series_.total[at(series_.peak)])), false);
     if (series_.runs_out >= 0) mark(series_.runs_out, tr("runs out here"), true);

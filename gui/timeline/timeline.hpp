@@ -44,6 +44,8 @@ class Timeline : public QAbstractScrollArea {
     void setCurrentRow(int row);
     QString rowText(int row) const;                       // a row in words, for those who cannot see it
     QRect rowRect(int row) const;                         // of the viewport
+    int widthOfLabels() const;                            // what the rows' labels need
+    void setLabelsAtLeast(int width);                     // so that timelines above each other begin at one place
 
     void select(SpanRef ref, bool reveal);                // an invalid one: nothing
     SpanRef selected() const { return selected_; }
@@ -140,7 +142,7 @@ class Timeline : public QAbstractScrollArea {
     std::optional<TimeRange> limits_;
     std::vector<TimeRange> past_, future_;
     qint64 lastMove_ = 0;                                 // quick moves are remembered as one
-    int gutter_ = 180, ruler_ = 24, rowHeight_ = 16, currentRow_ = 0;
+    int leastGutter_ = 0, gutter_ = 180, ruler_ = 24, rowHeight_ = 16, currentRow_ = 0;
     SpanRef selected_;
     std::vector<Arrow> arrows_;
     std::vector<PathStep> path_;

@@ -48,13 +48,24 @@ std::int64_t Timeline::timeOf(double x) const {
     return range_.begin + static_cast<std::int64_t>((x - gutter_) / plotWidth() * static_cast<double>(range_.length()));
 }
 
+int Timeline::widthOfLabels() const {
+    const QFontMetrics metrics(font());
+    int widest = 60;
+    for (const Row& r : rows_) widest = std::max(widest, metrics.horizontalAdvance(r.label) + 14 * r.depth + 30);
+    return std::min(widest, 260);
+}
+
+void Timeline::setLabelsAtLeast(int width) {
+    leastGutter_ = width;
+    updateGeometryOfRows();
+    viewport()->update();
+}
+
 void Timeline::updateGeometryOfRows() {
     const QFontMetrics metrics(font());
     ruler_ = metrics.height() + 8;
     rowHeight_ = std::max(12, metrics.height() + 1);
-    int widest = 60;
-    for (const Row& r : rows_) widest = std::max(widest, metrics.horizontalAdvance(r.label) + 14 * r.depth + 30);
-    gutter_ = std::min(widest, 260);
+    gutter_ = std::max(leastGutter_, widthOfLabels());
     const int pinned = pinnedRows(), room = viewport()->height() - ruler_ - pinned * rowHeight_;
     verticalScrollBar()->setRange(0, std::max(0, (static_cast<int>(rows_.size()) - pinned) * rowHeight_ - room));
     verticalScrollBar()->setPageStep(std::max(rowHeight_, room));

@@ -139,6 +139,9 @@ QWidget* TimelineView::makePanels() {
     sorted->setSortRole(Qt::UserRole);
     auto* areaTable = table(sorted, tr("What the selected area holds"));
     areaTable->setSortingEnabled(true);
+    areaTable->horizontalHeader()->setStretchLastSection(false);
+    areaTable->horizontalHeader()->resizeSection(AreaModel::kind, 160);
+    areaTable->horizontalHeader()->resizeSection(AreaModel::what, 190);
     areaTable->sortByColumn(AreaModel::covered, Qt::DescendingOrder);
     auto* page = new QWidget;
     auto* layout = new QVBoxLayout(page);

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t us = 1'000'000;
 
 // Two ranks with eight microbatches; durations times `factor`, from `origin` on; a measured run's fourth is slow.
-Trace steps(double factor, std::int64_t origin, bool measured) {
+Trace steps(double factor, std::int64_t origin, bool measured, int first_rank = 0) {
     Trace t;
     t.source = measured ? "measured: here" : "simulated";
     t.queues = measured ? std::vector<std::string>{"tp", "compute"} : std::vector<std::string>{"compute", "tp"};
@@ -25,7 +25,7 @@ Trace steps(double factor, std::int64_t origin, bool measured) {
     const std::int16_t compute = measured ? 1 : 0, tp = measured ? 0 : 1;
     for (int r = 0; r < 2; ++r) {
         Lane lane;
-        lane.rank = r;
+        lane.rank = first_rank + r;      // longer names for their rows
         std::int64_t now = origin;
         std::vector<Span> sums;
         for (int mb = 0; mb < 8; ++mb) {
@@ -112,7 +112,7 @@ class CompareTest : public QObject {
     void runsMoveTogether() {
         RunStore runs;
         ViewState state;
-        const RunId a = runs.add(run_of_trace(steps(1, 0, false)), "a"), b = runs.add(run_of_trace(steps(2, 500 * us, false)), "b");
+        const RunId a = runs.add(run_of_trace(steps(1, 0, false, 100000)), "a"), b = runs.add(run_of_trace(steps(2, 500 * us, false)), "b");
         SideBySide view(runs, state);
         view.resize(900, 600);
         view.show();
@@ -122,6 +122,10 @@ class CompareTest : public QObject {
         QCOMPARE(lines.size(), std::size_t(2));
         QCOMPARE(lines[0]->run(), a);                        // the baseline is on top
         QCOMPARE(lines[0]->range().length(), lines[1]->range().length());
+        for (double share : {0.0, 0.5, 1.0}) {               // one time, one place
+            const auto t = static_cast<std::int64_t>(share * static_cast<double>(lines[0]->range().length()));
+            QVERIFY(std::abs(lines[0]->xOf(lines[0]->range().begin + t) - lines[1]->xOf(lines[1]->range().begin + t)) < 1);
+        }
         lines[0]->setFocus();
         QTest::keyClick(lines[0], Qt::Key_W);
         QVERIFY(lines[0]->range().length() < 480 * us);
