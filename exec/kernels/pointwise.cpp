@@ -52,7 +52,9 @@ template <class T> void drop_gradient(const Call& c) {
     const T scale = static_cast<T>(1 / (1 - c.context.facts.dropout));
     const T* dy = c.input<T>(0);
     const unsigned char* mask = c.input<unsigned char>(1);
-    for (std::int64_t i = 0; i < elements(c.written(0)); ++i) c.output<T>(0)[i] = mask[i] ? dy[i] * scale : T(0);
+    const std::int64_t n = elements(c.written(0));
+    T* const dx = c.output<T>(0);
+    for (std::int64_t i = 0; i < n; ++i) dx[i] = mask[i] ? dy[i] * scale : T(0);
 }
 
 // branch, x[, bias] -> y[, mask]: y = x + drop(branch + bias).
@@ -105,7 +107,8 @@ template <class T> void add(const Call& c) {
         });
         return;
     }
-    for (std::int64_t i = 0; i < elements(c.written(0)); ++i) y[i] = a[i] + b[i];
+    const std::int64_t n = elements(c.written(0));
+    for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
 // dy, g -> g: sums of columns, or by position into a table.
@@ -171,8 +174,12 @@ template <class T> void clip(const Call& c) {
     const double norm = std::sqrt(static_cast<double>(*c.input<T>(0)));
     const T factor = static_cast<T>(std::min(1.0, c.context.facts.optimizer.clip / (norm + 1e-6)));
     *c.output<T>(0) = factor;
-    for (std::size_t i = 1; i < c.out.size(); ++i)
-        for (std::int64_t j = 0; j < elements(c.written(i)); ++j) c.output<T>(i)[j] = c.input<T>(i)[j] * factor;
+    for (std::size_t i = 1; i < c.out.size(); ++i) {
+        const std::int64_t n = elements(c.written(i));
+        const T* const g = c.input<T>(i);
+        T* const out = c.output<T>(i);
+        for (std::int64_t j = 0; j < n; ++j) out[j] = g[j] * factor;
+    }
 }
 
 // Elements of a list of buffers into those of another, one after the other; what is left over (padding) is 0.
