@@ -4,7 +4,9 @@
 #include "gui/core/queries.hpp"
 
 #include <QFontMetricsF>
+#include <QHash>
 #include <QPainter>
+#include <QStaticText>
 
 #include <algorithm>
 #include <cmath>
@@ -38,12 +40,37 @@ void veil(QPainter& p, const Track& t, const FrameRequest& r, const Scale& scale
     if (from < r.width) p.fillRect(QRectF(from, y, r.width - from, r.row_height), pale);
 }
 
-void label(QPainter& p, const QFontMetricsF& metrics, const QString& text, double left, double right, int y, int height, const QColor& ink) {
-    const QString fits = metrics.elidedText(text, Qt::ElideRight, right - left - 4);
-    if (fits.size() < 2 && fits != text) return;
-    p.setPen(ink);
-    p.drawText(QRectF(left + 2, y, right - left - 4, height), Qt::AlignCenter | Qt::TextSingleLine, fits);
-}
+// Texts laid out once a picture: the same few stand on hundreds of slices.
+class Labels {
+  public:
+    explicit Labels(const QFont& font) : font_(font), metrics_(font) {}
+    double width(const QString& text) { return of(text).size().width(); }
+
+    void draw(QPainter& p, const QString& text, double left, double right, int y, int height, const QColor& ink) {
+        const QStaticText& laid = of(text);
+        const double room = right - left - 2;
+        p.setPen(ink);
+        if (laid.size().width() <= room)
+            return p.drawStaticText(QPointF((left + right - laid.size().width()) / 2, y + (height - laid.size().height()) / 2), laid);
+        const QString cut = metrics_.elidedText(text, Qt::ElideRight, room);
+        if (cut.size() > 2) p.drawText(QRectF(left + 1, y, room, height), Qt::AlignCenter | Qt::TextSingleLine, cut);
+    }
+
+  private:
+    const QStaticText& of(const QString& text) {
+        auto known = laid_.find(text);
+        if (known == laid_.end()) {
+            known = laid_.insert(text, QStaticText(text));
+            known->setTextFormat(Qt::PlainText);
+            known->prepare({}, font_);
+        }
+        return *known;
+    }
+
+    QFont font_;
+    QFontMetricsF metrics_;
+    QHash<QString, QStaticText> laid_;
+};
 
 // How much of a stretch its track was busy: what a label stands on.
 double covered(const TrackStore& store, const Track& t, const Stretch& s) {
@@ -55,8 +82,7 @@ double covered(const TrackStore& store, const Track& t, const Stretch& s) {
 }
 
 // F, B and W with the number of the microbatch, on what is wide enough.
-void label_stretches(QPainter& p, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
-    const QFontMetricsF metrics(p.font());
+void label_stretches(QPainter& p, Labels& labels, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
     const auto visible = [&](const Stretch& s) { return s.end <= r.range.begin; };
     const auto first = std::partition_point(t.stretches.begin(), t.stretches.end(), visible);
     const auto last = std::partition_point(first, t.stretches.end(), [&](const Stretch& s) { return s.begin < r.range.end; });
@@ -72,16 +98,15 @@ void label_stretches(QPainter& p, const TrackStore& store, const Track& t, const
         if (r.microbatch >= 0 && s->microbatch != r.microbatch) ink.setAlpha(110);
         else if (covered(store, t, *s) > 0.6) ink = ink_on(colour(s->kind, r.dark));
         QString text = QString::number(s->microbatch);
-        if (metrics.horizontalAdvance(text) + 12 < right - left) text.prepend(letter);
-        label(p, metrics, text, left, right, y, r.row_height, ink);
+        if (labels.width(text) + 12 < right - left) text.prepend(letter);
+        labels.draw(p, text, left, right, y, r.row_height, ink);
     }
 }
 
 // Names, where slices are wide. False: they are not.
-bool label_slices(QPainter& p, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
+bool label_slices(QPainter& p, Labels& labels, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
     const std::int32_t from = std::max(0, last_begun(store, t, r.range.begin)), to = last_begun(store, t, r.range.end - 1);
     if (to < from || (to - from + 1) * narrowest_edge > r.width) return false;
-    const QFontMetricsF metrics(p.font());
     bool named = false;
     for (std::int32_t i = from; i <= to; ++i) {
         const Span& s = slice(store, t, i);
@@ -94,11 +119,11 @@ bool label_slices(QPainter& p, const TrackStore& store, const Track& t, const Fr
         if (s.microbatch >= 0) text += QString("  %1").arg(s.microbatch);
         // On a pattern a plate keeps the words readable.
         if (pattern(k) != Pattern::solid) {
-            const double wide = std::min(right - left - 4, metrics.horizontalAdvance(text) + 6);
+            const double wide = std::min(right - left - 4, labels.width(text) + 6);
             p.fillRect(QRectF((left + right - wide) / 2, y + 1, wide, r.row_height - 2), r.background);
-            label(p, metrics, text, left, right, y, r.row_height, ink_on(r.background));
+            labels.draw(p, text, left, right, y, r.row_height, ink_on(r.background));
         } else {
-            label(p, metrics, text, left, right, y, r.row_height, ink_on(colour(k, r.dark)));
+            labels.draw(p, text, left, right, y, r.row_height, ink_on(colour(k, r.dark)));
         }
         named = true;
     }
@@ -135,6 +160,7 @@ QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const 
     image.setDevicePixelRatio(r.ratio);
     QPainter p(&image);
     p.setFont(r.font);
+    Labels labels(r.font);
     const Scale scale{static_cast<double>(r.range.begin), r.width / static_cast<double>(r.range.length())};
     for (const FrameRow& place : r.rows) {
         const Row& row = rows[at(place.row)];
@@ -144,7 +170,7 @@ QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const 
         }
         if (row.tracks.size() != 1) continue;
         const Track& track = store.tracks[at(row.tracks[0])];
-        if (!label_slices(p, store, track, r, scale, place.y)) label_stretches(p, store, track, r, scale, place.y);
+        if (!label_slices(p, labels, store, track, r, scale, place.y)) label_stretches(p, labels, store, track, r, scale, place.y);
     }
     return image;
 }
