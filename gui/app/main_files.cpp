@@ -62,6 +62,7 @@ void MainWindow::apply(const Options& options) {
         state_.setBaseline(runs.front());
         state_.setBrushedRuns(runs);
         state_.setCurrentRun(runs.front());
+        showView(QStringLiteral("compare"));
     }
     if (options.view) state_.setTimeRange({options.view->first, options.view->second});
     if (!options.select.isEmpty()) selectByName(options.select);

@@ -4,7 +4,9 @@
 #include "gui/app/welcome.hpp"
 #include "gui/breakdown/bars.hpp"
 #include "gui/breakdown/pareto.hpp"
+#include "gui/compare/compare_view.hpp"
 #include "gui/editor/scenario_editor.hpp"
+#include "gui/memory/memory_view.hpp"
 #include "gui/placement/placement_view.hpp"
 #include "gui/strategies/strategies_view.hpp"
 #include "gui/sweep/sweep_view.hpp"
@@ -71,7 +73,7 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
 MainWindow::~MainWindow() = default;
 
 QStringList MainWindow::viewNames() {
-    return {QStringLiteral("strategies"), QStringLiteral("scenario"), QStringLiteral("timeline"), QStringLiteral("breakdown"), QStringLiteral("pareto"), QStringLiteral("placement"),
+    return {QStringLiteral("strategies"), QStringLiteral("scenario"), QStringLiteral("timeline"), QStringLiteral("compare"), QStringLiteral("memory"), QStringLiteral("breakdown"), QStringLiteral("pareto"), QStringLiteral("placement"),
             QStringLiteral("topology"), QStringLiteral("sweep"), QStringLiteral("execution"), QStringLiteral("problems")};
 }
 
@@ -90,6 +92,8 @@ void MainWindow::makeViews() {
     addView(QStringLiteral("strategies"), tr("Strategies"), strategies_, Place::top);
     addView(QStringLiteral("scenario"), tr("Scenario"), editor_, Place::left);
     addView(QStringLiteral("timeline"), tr("Timeline"), new TimelineView(store_, state_), Place::main);
+    addView(QStringLiteral("compare"), tr("Compare"), new CompareView(store_, state_), Place::main);
+    addView(QStringLiteral("memory"), tr("Memory"), new MemoryView(store_, state_), Place::main);
     addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_), Place::main);
     auto* pareto = new ParetoView(store_, state_);
     addView(QStringLiteral("pareto"), tr("Frontier"), pareto, Place::main);

@@ -13,11 +13,15 @@ namespace {
 constexpr double full = 0.9;
 constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-// Nodes to draw: those a loaded link belongs to, two at least.
-std::vector<int> nodes_shown(const Fabric& fabric, const Trace& trace, int most) {
+// Nodes to draw: those a loaded link belongs to, two at least; where they are too many, first those whose links the trace itself shows.
+std::vector<int> nodes_shown(const Fabric& fabric, const Trace& trace, const std::vector<int>& series, int most) {
     std::set<int> loaded;
-    for (const LinkSeries& s : trace.links)
-        if (s.link >= 0 && at(s.link) < fabric.links().size() && fabric.links()[at(s.link)].node >= 0) loaded.insert(fabric.links()[at(s.link)].node);
+    for (std::size_t i = 0; i < series.size(); ++i) {
+        const bool own = series[i] >= 0 && at(trace.links[at(series[i])].link) == i;
+        if (own && fabric.links()[i].node >= 0) loaded.insert(fabric.links()[i].node);
+    }
+    for (std::size_t i = 0; i < series.size() && static_cast<int>(loaded.size()) < most; ++i)
+        if (series[i] >= 0 && fabric.links()[i].node >= 0) loaded.insert(fabric.links()[i].node);
     for (int n = 0; n < fabric.nodes() && static_cast<int>(loaded.size()) < std::min(most, 2); ++n) loaded.insert(n);
     std::vector<int> out(loaded.begin(), loaded.end());
     if (static_cast<int>(out.size()) > most) out.resize(at(most));
@@ -82,12 +86,32 @@ std::string shape(const std::string& name) {
     return out;
 }
 
-// Links of one shape, all or a node's, and the series among them.
-struct Group {
-    std::vector<LinkId> links;
-    std::vector<int> series;
-    int stand_for(const Trace& trace) const { return series.size() == 1 ? trace.links[at(series.front())].twins : -1; }
-};
+// Both directions of a shape under one name: "gpu# > nvswitch" for "node3.nvswitch > gpu1" too.
+std::string shape_both_ways(const std::string& name) {
+    std::string both = shape(name);
+    for (std::size_t node = both.find("node#."); node != std::string::npos; node = both.find("node#.")) both.erase(node, 6);
+    const std::size_t arrow = both.find(" > ");
+    if (arrow == std::string::npos) return both;
+    const std::string from = both.substr(0, arrow), to = both.substr(arrow + 3);
+    return from < to ? from + " > " + to : to + " > " + from;
+}
+
+// Links of one shape, node by node, share the series among them where each series stands for the run of links that begins with its own:
+// then the runs' lengths are the counts of the trace, one behind the other, and no link is left.
+void share(const std::vector<LinkId>& links, const Trace& trace, std::vector<int>& series) {
+    std::vector<int> run; // by link
+    for (std::size_t i = 0; i < links.size(); ++i) {
+        if (run.size() > i) {
+            if (series[at(links[i])] >= 0) return; // a series begins inside another's run
+            continue;
+        }
+        const int own = series[at(links[i])];
+        if (own < 0) return;
+        run.resize(i + at(trace.links[at(own)].twins), own);
+    }
+    if (run.size() != links.size()) return;
+    for (std::size_t i = 0; i < links.size(); ++i) series[at(links[i])] = run[i];
+}
 
 } // namespace
 
@@ -95,22 +119,14 @@ std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace) {
     std::vector<int> out(fabric.links().size(), -1);
     for (std::size_t s = 0; s < trace.links.size(); ++s)
         if (const LinkId link = trace.links[s].link; link >= 0 && at(link) < out.size()) out[at(link)] = static_cast<int>(s);
-    std::map<std::string, Group> shapes;
-    std::map<std::pair<std::string, int>, Group> in_nodes;
-    for (std::size_t i = 0; i < out.size(); ++i) {
-        const Link& link = fabric.links()[i];
-        const std::string key = shape(link.name);
-        for (Group* group : {&shapes[key], &in_nodes[{key, link.node}]}) {
-            group->links.push_back(static_cast<LinkId>(i));
-            if (out[i] >= 0) group->series.push_back(out[i]);
+    for (std::string (*key)(const std::string&) : {shape, shape_both_ways}) {
+        std::map<std::string, std::vector<LinkId>> groups;
+        for (std::size_t i = 0; i < out.size(); ++i) groups[key(fabric.links()[i].name)].push_back(static_cast<LinkId>(i));
+        for (auto& [name, links] : groups) {
+            std::stable_sort(links.begin(), links.end(), [&](LinkId a, LinkId b) { return fabric.links()[at(a)].node < fabric.links()[at(b)].node; });
+            share(links, trace, out);
         }
     }
-    const auto share = [&](const Group& group) {
-        if (group.stand_for(trace) != static_cast<int>(group.links.size())) return;
-        for (LinkId link : group.links) out[at(link)] = group.series.front();
-    };
-    for (const auto& [key, group] : shapes) share(group);
-    for (const auto& [key, group] : in_nodes) share(group);
     return out;
 }
 
@@ -157,7 +173,7 @@ std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int
 
 ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most) {
     const ExplicitGraph graph = fabric.graph();
-    const std::vector<int> nodes = nodes_shown(fabric, trace, most), level = levels_of(graph);
+    const std::vector<int> series = series_of_links(fabric, trace), nodes = nodes_shown(fabric, trace, series, most), level = levels_of(graph);
     ClusterPicture p;
     p.nodes = static_cast<int>(nodes.size());
     p.nodes_left_out = fabric.nodes() - p.nodes;
@@ -179,7 +195,6 @@ ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most) {
         p.vertices.push_back({graph.vertices[v].name, graph.vertices[v].kind, graph.vertices[v].node, level[v], 0});
         p.levels = std::max(p.levels, level[v] + 1);
     }
-    const std::vector<int> series = series_of_links(fabric, trace);
     for (std::size_t e = 0; e < graph.edges.size(); ++e) {
         const int from = number[at(graph.edges[e].from)], to = number[at(graph.edges[e].to)];
         if (from < 0 || to < 0) continue;

@@ -24,7 +24,7 @@ struct LinkLoadRow {
 std::vector<LinkLoadRow> link_loads(const Trace& trace);
 
 // For each link of the fabric the series that shows it, or -1. A folded trace shows one link of those alike and says how many they are:
-// links whose names differ only in their numbers share it where the counts leave no other choice.
+// links whose names differ only in their numbers share it where runs of these lengths, node by node, cover them all.
 std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace);
 
 int bins(const Trace& trace);
