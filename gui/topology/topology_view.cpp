@@ -110,6 +110,7 @@ void TopologyView::showTime() {
     const std::int64_t whole = (trace.end - trace.begin).ps;
     TimeRange range = state_.timeRange();
     if (const int bin = scrubber_->value(); bin > 0) range = {whole * (bin - 1) / bins(trace), whole * bin / bins(trace)};
+    range = {std::max<std::int64_t>(range.begin, 0), std::min(range.end, whole)};   // the timeline shows some air on both sides
     if (range.length() <= 0) range = {0, whole};
     plot_->setUse(utilisation(trace, range.begin, range.end));
     const auto words = [](std::int64_t ps) { return seconds_words(static_cast<double>(ps) * 1e-12); };
