@@ -229,7 +229,7 @@ void TimelineView::showRun() {
     if (id != shown_) markers_->setMarkers(markersOf_[id]);
     shown_ = id;
     if (run && run->data->tracks && run->data.get() != timeline_->data()) {
-        const bool another = timeline_->run() != id, all = timeline_->store() && timeline_->range() == timeline_->whole();
+        const bool another = timeline_->run() != id || !timeline_->store(), all = timeline_->store() && timeline_->range() == timeline_->whole();
         timeline_->setRun(id, run->data);
         if (another) timeline_->foldLanes(timeline_->store()->tracks.size() > most_unfolded);
         if (all) timeline_->setRange(timeline_->whole());       // who saw all of one run wants to see all of the next

@@ -97,6 +97,20 @@ class TimelineTest : public QObject {
         QCOMPARE(w.line().rows().size(), std::size_t(6));
     }
 
+    void aRunWithManyQueuesOpensFolded() {
+        RunStore runs;
+        ViewState state;
+        TimelineView view(runs, state);
+        const RunId id = runs.simulate(R"({"model": {"name": "tiny", "layers": 16, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+            "cluster": {"preset": "dgx-a100-80gb", "nodes": 4},
+            "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
+            "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 16, "schedule": "1f1b"}})", {});
+        state.setCurrentRun(id);                        // still being simulated
+        QTRY_VERIFY_WITH_TIMEOUT(view.timeline().store(), 20000);
+        QVERIFY(view.timeline().store()->tracks.size() > 48);
+        QCOMPARE(view.timeline().rows().size(), std::size_t(16));
+    }
+
     void groupsFoldTheirRanks() {
         Trace t = two_stages();
         t.lanes[1].stage = 0;                   // both in one stage
