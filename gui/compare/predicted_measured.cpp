@@ -145,8 +145,7 @@ void PredictedMeasured::showAnswer() {
     line_->setRun(-1, answer_.picture);
     errors_->setErrors(answer_.agreement.kinds);
     offenders_->setOffenders(answer_.agreement.offenders, &*predictedData_->trace, &*measuredData_->trace);
-    const double p = (predictedData_->trace->end - predictedData_->trace->begin).seconds();
-    const double m = (measuredData_->trace->end - measuredData_->trace->begin).seconds();
+    const double p = step_seconds(*predictedData_), m = step_seconds(*measuredData_);
     QString text = tr("Step %1 predicted, %2 measured").arg(duration_text(static_cast<std::int64_t>(p * 1e12)), duration_text(static_cast<std::int64_t>(m * 1e12)));
     if (m > 0) text += tr(": %1%2 %.").arg(p >= m ? "+" : "").arg(100 * (p / m - 1), 0, 'f', 1);
     if (answer_.agreement.only_predicted + answer_.agreement.only_measured > 0)

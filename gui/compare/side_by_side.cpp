@@ -188,7 +188,7 @@ void SideBySide::setTitles() {
     double first = 0;
     for (std::size_t i = 0; i < panes_.size(); ++i) {
         const Run& run = *runs_.find(panes_[i].run);
-        const double step = (run.data->trace->end - run.data->trace->begin).seconds();
+        const double step = step_seconds(*run.data);
         if (i == 0) first = step;
         QString text = tr("<b>%1</b>: step %2").arg(run.name.toHtmlEscaped(), duration_text(static_cast<std::int64_t>(step * 1e12)));
         if (i > 0 && first > 0) text += tr(", %1%2 %").arg(step >= first ? "+" : "").arg(100 * (step / first - 1), 0, 'f', 1);

@@ -37,6 +37,9 @@ struct RunData {
     std::vector<Problem> problems;              // why the rest is missing; where: a JSON pointer, "" for the whole file
 };
 
+// The step's period where a report gives it, else the length of the trace (ranks that begin apart make it longer); 0: neither.
+double step_seconds(const RunData& data);
+
 enum class RunState { working, ready, failed };   // failed: see data->problems
 
 struct Run {

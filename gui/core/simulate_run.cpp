@@ -55,6 +55,11 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
     return data;
 }
 
+double step_seconds(const RunData& data) {
+    if (data.report && data.report->step_time_s > 0) return data.report->step_time_s;
+    return data.trace ? (data.trace->end - data.trace->begin).seconds() : 0;
+}
+
 std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on) {
     if (!go_on(tr("reading"))) return nullptr;
     Trace trace = load_trace(path);
