@@ -1,8 +1,7 @@
 // What the subcommands of simexec share. One file a subcommand.
 #pragma once
 
-#include "sim/report/terminal.hpp"
-#include "sim/scenario/parse.hpp"
+#include "sim/console/console.hpp"
 
 #include <optional>
 #include <string>
@@ -49,15 +48,11 @@ std::optional<std::string> read_text(const std::string& file);
 // A line on standard error that is written over, where that is a terminal and -q was not given.
 class Progress {
   public:
-    explicit Progress(const Options& options);
-    ~Progress();
-    Progress(const Progress&) = delete;
-    Progress& operator=(const Progress&) = delete;
+    explicit Progress(const Options& options) : line_(!options.quiet) {}
     void show(int done, int total, const std::string& beside);
 
   private:
-    bool visible_, drawn_ = false;
-    double last_ = 0;
+    console::StatusLine line_;
 };
 
 } // namespace orrery::simexec

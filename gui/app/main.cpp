@@ -6,6 +6,7 @@
 #include <QApplication>
 #include <QPixmap>
 #include <QSettings>
+#include <QThreadPool>
 #include <QTimer>
 
 #include <cstdio>
@@ -40,7 +41,12 @@ int run(QApplication& application, const Options& options) {
     const bool picture = !options.screenshot.isEmpty();
     const auto ready = [&window, &options, picture] {
         window.apply(options);
-        if (picture) QTimer::singleShot(200, &window, [&window, &options] { take_picture(window, options); });
+        if (!picture) return;
+        // Views count in the background a moment after they are shown: what they find is to be in the picture.
+        QTimer::singleShot(400, &window, [&window, &options] {
+            QThreadPool::globalInstance()->waitForDone();
+            QTimer::singleShot(100, &window, [&window, &options] { take_picture(window, options); });
+        });
     };
     if (window.idle()) QTimer::singleShot(0, &window, ready);
     else QObject::connect(&window, &MainWindow::becameIdle, &window, ready, Qt::ConnectionType(Qt::QueuedConnection | Qt::SingleShotConnection));

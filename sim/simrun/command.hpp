@@ -1,8 +1,7 @@
 // What the subcommands of simrun share: the options every one takes, how text gets out, and the exit codes. One file a subcommand.
 #pragma once
 
-#include "sim/report/terminal.hpp"
-#include "sim/scenario/parse.hpp"
+#include "sim/console/console.hpp"
 
 #include <optional>
 #include <string>
@@ -55,16 +54,12 @@ std::optional<Scenario> load(const std::string& file, const Options& options);
 // A bar on standard error for what takes over a second, where that is a terminal and -q was not given.
 class ProgressBar {
   public:
-    ProgressBar(std::string what, const Options& options);
-    ~ProgressBar();
-    ProgressBar(const ProgressBar&) = delete;
-    ProgressBar& operator=(const ProgressBar&) = delete;
+    ProgressBar(std::string what, const Options& options) : what_(std::move(what)), line_(!options.quiet) {}
     void show(std::size_t done, std::size_t total);
 
   private:
     std::string what_;
-    bool visible_ = false, drawn_ = false;
-    double began_ = 0, last_ = 0;
+    console::StatusLine line_;
 };
 
 } // namespace orrery::simrun

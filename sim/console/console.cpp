@@ -1,0 +1,119 @@
+#include "sim/console/console.hpp"
+
+#include "sim/scenario/suggest.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace orrery::console {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Files near the one asked for: of its own folder and of ./scenarios.
+std::string meant_instead(const std::string& file) {
+    std::vector<std::string> near;
+    const fs::path asked(file);
+    for (const fs::path& folder : {asked.has_parent_path() ? asked.parent_path() : fs::path("."), fs::path("scenarios")}) {
+        std::error_code ignored;
+        for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+            if (entry.path().extension() == ".json") near.push_back(entry.path().lexically_normal().string());
+        }
+    }
+    std::vector<std::string> stems;
+    for (const std::string& n : near) stems.push_back(fs::path(n).stem().string());
+    const auto best = nearest(asked.stem().string(), stems);
+    if (!best) return {};
+    const auto at = std::find(stems.begin(), stems.end(), *best) - stems.begin();
+    return near[static_cast<std::size_t>(at)];
+}
+
+} // namespace
+
+TextStyle style_of(int descriptor) {
+    TextStyle style;
+    if (isatty(descriptor) == 0) return style;
+    const char* term = std::getenv("TERM");
+    const char* no_colour = std::getenv("NO_COLOR");
+    const bool dumb = term == nullptr || std::string(term) == "dumb";
+    style.colour = !dumb && (no_colour == nullptr || *no_colour == '\0');
+    std::string locale;
+    for (const char* variable : {"LANG", "LC_CTYPE", "LC_ALL"}) {
+        if (const char* value = std::getenv(variable); value != nullptr && *value != '\0') locale = value;
+    }
+    std::transform(locale.begin(), locale.end(), locale.begin(), [](unsigned char c) { return std::tolower(c); });
+    style.unicode = !dumb && (locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos);
+    winsize size{};
+    if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) style.width = std::clamp<int>(size.ws_col, 72, 140);
+    return style;
+}
+
+void complain(const char* program, const std::string& text) {
+    const TextStyle style = style_of(STDERR_FILENO);
+    const std::string line = paint(std::string(program) + ": error: ", Ink::red, style) + text + (text.ends_with('\n') ? "" : "\n");
+    std::fwrite(line.data(), 1, line.size(), stderr);
+}
+
+void complain(const char* program, const std::string& file, const std::vector<Problem>& problems) {
+    complain(program, fmt::format("{}: {} problem{}\n{}", file, problems.size(), problems.size() == 1 ? "" : "s", to_text(problems)));
+}
+
+bool deliver(const char* program, const std::string& text, const std::string& path) {
+    if (path.empty()) {
+        std::fwrite(text.data(), 1, text.size(), stdout);
+        return std::fflush(stdout) == 0;
+    }
+    std::ofstream file(path, std::ios::binary);
+    file << text;
+    file.flush();
+    if (!file) complain(program, path + ": cannot be written");
+    return static_cast<bool>(file);
+}
+
+std::optional<std::string> read_input(const char* program, const std::string& file) {
+    std::error_code ignored;
+    if (fs::is_directory(file, ignored)) {
+        complain(program, file + " is a folder; name a file in it");
+        return std::nullopt;
+    }
+    std::ifstream in(file, std::ios::binary);
+    if (!in) {
+        const std::string meant = meant_instead(file);
+        complain(program, fmt::format("no file {}{}", file, meant.empty() ? fmt::format("; see `{} --help`", program) : ": did you mean " + meant + "?"));
+        return std::nullopt;
+    }
+    std::stringstream text;
+    text << in.rdbuf();
+    return text.str();
+}
+
+StatusLine::StatusLine(bool wanted) : visible_(wanted && isatty(STDERR_FILENO) != 0), began_(now()), last_(began_) {}
+
+StatusLine::~StatusLine() {
+    if (drawn_) std::fputs("\r\x1b[K", stderr);
+}
+
+bool StatusLine::due() const { return visible_ && now() - last_ >= 0.1; }
+double StatusLine::seconds() const { return now() - began_; }
+
+void StatusLine::show(const std::string& text) {
+    if (!due()) return;
+    last_ = now();
+    drawn_ = true;
+    std::fputs(("\r" + text + "\x1b[K").c_str(), stderr);
+    std::fflush(stderr);
+}
+
+} // namespace orrery::console
