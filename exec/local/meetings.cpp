@@ -35,12 +35,8 @@ void Meetings::post(Issuer& h, std::size_t index, std::int64_t when) {
     p->side = attend(*h.rank, issue, *h.rank->order);
     p->issue = static_cast<std::int32_t>(index);
     p->when = when;
-    p->queues.push_back(issue.op->queue);
-    if (const auto* x = std::get_if<Exchange>(&issue.op->work)) {
-        p->moved.resize(x->transfers.size());
-        for (const Transfer& t : x->transfers)
-            if (std::find(p->queues.begin(), p->queues.end(), queue_of(t.comm)) == p->queues.end()) p->queues.push_back(queue_of(t.comm));
-    }
+    p->queues = queues_of(*issue.op);
+    if (const auto* x = std::get_if<Exchange>(&issue.op->work)) p->moved.resize(x->transfers.size());
     for (QueueId q : p->queues) h.queues[static_cast<std::size_t>(q)].push_back(p.get());
     h.posted.push_back(std::move(p));
 }

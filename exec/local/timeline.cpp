@@ -1,35 +1,17 @@
 #include "exec/local/timeline.hpp"
 
+#include "exec/runtime/issue.hpp"
+#include "sim/trace/of_plan.hpp"
 #include "topology/check.hpp"
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 namespace orrery {
 namespace {
 
-TraceOp trace_op(const Op& op) {
-    TraceOp t;
-    t.name = op.name;
-    t.kind = kind_name(op.work);
-    t.phase = name(op.phase);
-    t.layer = op.layer;
-    t.flops = flops(op.work).count;
-    if (const auto* c = std::get_if<Collective>(&op.work)) t.bytes = c->bytes.count;
-    if (const auto* x = std::get_if<Exchange>(&op.work))
-        for (const Transfer& part : x->transfers) t.bytes += part.send ? part.bytes.count : 0;
-    return t;
-}
-
 Time ps(std::int64_t ns) { return {ns * 1000}; }
-
-std::vector<QueueId> queues_of(const Op& op) {
-    std::vector<QueueId> queues{op.queue};
-    if (const auto* x = std::get_if<Exchange>(&op.work))
-        for (const Transfer& t : x->transfers)
-            if (std::find(queues.begin(), queues.end(), queue_of(t.comm)) == queues.end()) queues.push_back(queue_of(t.comm));
-    return queues;
-}
 
 // Where nothing runs on a rank's compute queue it waits: for the communication that ended last before it goes on.
 void add_waits(Lane& lane, Time end) {
@@ -50,11 +32,17 @@ void add_waits(Lane& lane, Time end) {
         at = std::max(at, s.end);
     }
     gap(end);
+    std::vector<std::pair<Time, Time>> moving;   // of communications, by begin: waits ascend too, so one pass over both is enough
+    for (const Span& s : lane.spans)
+        if (s.queue >= first_comm_queue && s.kind == SpanKind::op) moving.emplace_back(s.begin, s.end);
+    std::ranges::sort(moving);
+    auto next = moving.begin();
+    Time latest{0};                              // end of those that began before the wait's end
     for (Span& w : waits) {
-        const bool first = w.begin.ps == 0, last = w.end == end;
-        w.cause = first ? WaitCause::warm_up : last ? WaitCause::drain : WaitCause::dependency;
-        for (const Span& s : lane.spans)
-            if (!first && !last && s.queue >= first_comm_queue && s.kind == SpanKind::op && s.end > w.begin && s.begin < w.end) w.cause = WaitCause::collective;
+        for (; next != moving.end() && next->first < w.end; ++next) latest = std::max(latest, next->second);
+        if (w.begin.ps == 0) w.cause = WaitCause::warm_up;
+        else if (w.end == end) w.cause = WaitCause::drain;
+        else if (latest > w.begin) w.cause = WaitCause::collective;
     }
     lane.spans.insert(lane.spans.end(), waits.begin(), waits.end());
 }
@@ -66,8 +54,7 @@ Trace trace_of(const World& world, std::span<const OpTime> times, const std::str
     t.name = world.plan.name;
     t.source = source;
     t.plan_hash = hash(world.plan);
-    t.queues = {"compute", "device to host", "host to device", "host"};
-    for (const Communicator& c : world.plan.communicators) t.queues.push_back(c.name);
+    t.queues = queue_names(world.plan);
     for (int k = 0; k < memory_kind_count; ++k) t.memory_kinds.emplace_back(name(static_cast<MemoryKind>(k)));
     std::vector<std::int32_t> first_op;   // of each block, in t.ops
     for (const Block& b : world.plan.blocks) {

@@ -57,4 +57,12 @@ std::string place(const Plan& plan, const Issue& issue) {
     return fmt::format("{} of {} (action {})", op, block.name, issue.action);
 }
 
+std::vector<QueueId> queues_of(const Op& op) {
+    std::vector<QueueId> queues{op.queue};
+    if (const auto* x = std::get_if<Exchange>(&op.work))
+        for (const Transfer& t : x->transfers)
+            if (std::find(queues.begin(), queues.end(), queue_of(t.comm)) == queues.end()) queues.push_back(queue_of(t.comm));
+    return queues;
+}
+
 } // namespace orrery

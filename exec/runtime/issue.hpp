@@ -31,6 +31,9 @@ struct IssueOrder {
 
 IssueOrder issue_order(const Plan& plan, const Program& program);
 
+// The queues an op occupies: its own, and of an exchange those of all its transfers; each once.
+std::vector<QueueId> queues_of(const Op& op);
+
 // "l0.qkv of F0 (action 3)", in the simulator's words
 std::string place(const Plan& plan, const Issue& issue);
 

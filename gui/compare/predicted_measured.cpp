@@ -1,6 +1,7 @@
 #include "gui/compare/predicted_measured.hpp"
 
 #include "gui/compare/models.hpp"
+#include "gui/tables/plain_table.hpp"
 #include "gui/timeline/timeline.hpp"
 
 #include <QComboBox>
@@ -21,21 +22,8 @@ namespace {
 constexpr std::size_t most_offenders = 500;
 
 QTableView* table(QAbstractItemModel* model, QObject* owner, const QString& name) {
-    auto* sorted = new QSortFilterProxyModel(owner);
-    sorted->setSourceModel(model);
-    sorted->setSortRole(Qt::UserRole);
-    auto* view = new QTableView;
-    view->setModel(sorted);
-    view->setSortingEnabled(true);
-    view->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
-    view->setAccessibleName(name);
-    view->setSelectionBehavior(QAbstractItemView::SelectRows);
-    view->verticalHeader()->hide();
-    view->verticalHeader()->setDefaultSectionSize(view->fontMetrics().height() + 6);
+    QTableView* view = sorted_table(model, owner, name);
     view->horizontalHeader()->setDefaultSectionSize(90);
-    view->horizontalHeader()->setStretchLastSection(true);
-    view->setAlternatingRowColors(true);
-    view->setShowGrid(false);
     return view;
 }
 

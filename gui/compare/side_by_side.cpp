@@ -1,13 +1,13 @@
 #include "gui/compare/side_by_side.hpp"
 
 #include "gui/compare/models.hpp"
+#include "gui/tables/plain_table.hpp"
 #include "gui/timeline/timeline.hpp"
 
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QLabel>
-#include <QSortFilterProxyModel>
 #include <QSplitter>
 #include <QTableView>
 #include <QTimer>
@@ -35,25 +35,13 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     line->addWidget(hint_, 1);
     stack_ = new QSplitter(Qt::Vertical);
     model_ = new DifferenceModel(this);
-    auto* sorted = new QSortFilterProxyModel(this);
-    sorted->setSourceModel(model_);
-    sorted->setSortRole(Qt::UserRole);
-    auto* table = new QTableView;
-    table_ = table;
-    table->setModel(sorted);
-    table->setSortingEnabled(true);
-    table->horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
-    table->verticalHeader()->hide();
-    table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 6);
-    table->setAlternatingRowColors(true);
-    table->setShowGrid(false);
-    table->setSelectionBehavior(QAbstractItemView::SelectRows);
-    table->setAccessibleName(tr("What differs"));
+    table_ = sorted_table(model_, this, tr("What differs"));
+    table_->horizontalHeader()->setStretchLastSection(false);
     auto* below = new QWidget;
     auto* inner = new QVBoxLayout(below);
     inner->setContentsMargins(0, 0, 0, 0);
     inner->addWidget(title_);
-    inner->addWidget(table);
+    inner->addWidget(table_);
     auto* parts = new QSplitter(Qt::Vertical);
     parts->addWidget(stack_);
     parts->addWidget(below);

@@ -2,6 +2,7 @@
 
 #include "gui/memory/memory_chart.hpp"
 #include "gui/memory/models.hpp"
+#include "gui/tables/plain_table.hpp"
 
 #include <QComboBox>
 #include <QHBoxLayout>
@@ -20,16 +21,8 @@ namespace {
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 QTableView* table(QAbstractItemModel* model, const QString& name) {
-    auto* view = new QTableView;
-    view->setModel(model);
-    view->setAccessibleName(name);
-    view->setSelectionBehavior(QAbstractItemView::SelectRows);
-    view->verticalHeader()->hide();
-    view->verticalHeader()->setDefaultSectionSize(view->fontMetrics().height() + 6);
-    view->horizontalHeader()->setStretchLastSection(true);
+    QTableView* view = plain_table(model, name);
     view->horizontalHeader()->resizeSection(0, 190);
-    view->setAlternatingRowColors(true);
-    view->setShowGrid(false);
     return view;
 }
 

@@ -3,6 +3,7 @@
 #include "gui/timeline/legend.hpp"
 #include "gui/timeline/minimap.hpp"
 #include "gui/timeline/models.hpp"
+#include "gui/tables/plain_table.hpp"
 
 #include <QComboBox>
 #include <QGuiApplication>
@@ -25,19 +26,6 @@ namespace {
 
 // More tracks than this and a run opens with the ranks' queues folded away: all stages at a glance.
 constexpr std::size_t most_unfolded = 48;
-
-QTableView* table(QAbstractItemModel* model, const QString& name) {
-    auto* view = new QTableView;
-    view->setModel(model);
-    view->setAccessibleName(name);
-    view->setSelectionBehavior(QAbstractItemView::SelectRows);
-    view->verticalHeader()->hide();
-    view->verticalHeader()->setDefaultSectionSize(view->fontMetrics().height() + 6);
-    view->horizontalHeader()->setStretchLastSection(true);
-    view->setAlternatingRowColors(true);
-    view->setShowGrid(false);
-    return view;
-}
 
 struct Grouping { const char* name; std::vector<GroupBy> groups; };
 const std::vector<Grouping>& groupings() {
@@ -133,11 +121,11 @@ QWidget* TimelineView::makePanels() {
     facts_ = new FactsModel(this);
     area_ = new AreaModel(this);
     markers_ = new MarkersModel(this);
-    panels_->addTab(table(facts_, tr("Details of the selected slice")), tr("Slice"));
+    panels_->addTab(plain_table(facts_, tr("Details of the selected slice")), tr("Slice"));
     auto* sorted = new QSortFilterProxyModel(this);
     sorted->setSourceModel(area_);
     sorted->setSortRole(Qt::UserRole);
-    auto* areaTable = table(sorted, tr("What the selected area holds"));
+    auto* areaTable = plain_table(sorted, tr("What the selected area holds"));
     areaTable->setSortingEnabled(true);
     areaTable->horizontalHeader()->setStretchLastSection(false);
     areaTable->horizontalHeader()->resizeSection(AreaModel::kind, 160);
@@ -150,7 +138,7 @@ QWidget* TimelineView::makePanels() {
     layout->addWidget(areaTitle_);
     layout->addWidget(areaTable);
     panels_->addTab(page, tr("Area"));
-    markersTable_ = table(markers_, tr("Markers"));
+    markersTable_ = plain_table(markers_, tr("Markers"));
     panels_->addTab(markersTable_, tr("Markers"));
     const auto shown = [this] {
         timeline_->setMarkers(markers_->markers());

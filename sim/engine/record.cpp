@@ -1,5 +1,7 @@
 #include "sim/engine/record.hpp"
 
+#include "sim/trace/of_plan.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -120,19 +122,8 @@ namespace {
 void name_ops(Trace& t, const Machine& m) {
     for (const Segment& s : m.segments)
         for (std::int32_t o = s.begin; o < s.end; ++o) {
-            TraceOp op;
-            if (m.ops[at(o)].kind != OpClass::shadow) {
-                const Op& source = m.plan->blocks[at(s.block)].ops[at(m.ops[at(o)].source)];
-                op.name = source.name;
-                op.kind = kind_name(source.work);
-                op.phase = name(source.phase);
-                op.layer = source.layer;
-                op.flops = flops(source.work).count;
-                if (const auto* c = std::get_if<Collective>(&source.work)) op.bytes = c->bytes.count;
-                if (const auto* x = std::get_if<Exchange>(&source.work))
-                    for (const Transfer& part : x->transfers) op.bytes += part.send ? part.bytes.count : 0;
-            }
-            t.ops.push_back(std::move(op));
+            const CompiledOp& op = m.ops[at(o)];
+            t.ops.push_back(op.kind == OpClass::shadow ? TraceOp{} : trace_op(m.plan->blocks[at(s.block)].ops[at(op.source)]));
         }
 }
 
@@ -195,8 +186,7 @@ Trace trace_of(const Recorder& r, const Run& run, std::int32_t step) {
     Trace t;
     t.name = m.plan->name;
     t.source = "simulated";
-    t.queues = {"compute", "device to host", "host to device", "host"};
-    for (const Communicator& c : m.plan->communicators) t.queues.push_back(c.name);
+    t.queues = queue_names(*m.plan);
     name_ops(t, m);
     std::int64_t origin = INT64_MAX;
     for (const auto& record : r.lanes) origin = std::min(origin, step > 1 ? record.step_ends[at(step - 2)] : 0);

@@ -1,0 +1,12 @@
+// What a trace takes from the plan it is of, whichever interpreter ran it: so that spans of both meet by the same names.
+#pragma once
+
+#include "sim/plan/plan.hpp"
+#include "sim/trace/trace.hpp"
+
+namespace orrery {
+
+TraceOp trace_op(const Op& op);                             // bytes: a collective's, or those an exchange sends
+std::vector<std::string> queue_names(const Plan& plan);     // by QueueId
+
+} // namespace orrery
