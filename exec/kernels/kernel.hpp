@@ -37,6 +37,8 @@
 //   counts           [sender][expert], all experts: read last by linears of experts and their biases, by sorts and the all-to-alls of
 //                    rows, where they are known; else parts are equal
 //   GradientNorm     g.. -> sum of squares     OptimizerStep  g..[, factor], [master,] moments -> w.., [master,] moments
+//                    norms: g.., w.. | master, moments (LAMB) -> norms, moments (LAMB)
+//                    apply: [g.. (LARS),] norms, [master,] moments -> w.., [master,] moment (LARS)
 #pragma once
 
 #include "exec/kernels/facts.hpp"

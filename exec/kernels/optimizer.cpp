@@ -32,33 +32,45 @@ template <class T> void descend(const Constants& k, T* w, const T* g, T* momentu
     }
 }
 
-template <class T> double norm(const T* x, std::int64_t n) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-    return std::sqrt(sum);
-}
+struct Squares {
+    double weights = 0, other = 0;
+};
 
 // LAMB (arXiv:1904.00962): Adam's direction, scaled by |w| / |direction| of the tensor.
-template <class T> void lamb(const Constants& k, T* w, const T* g, T* m, T* v, std::int64_t n) {
+template <class T> T lamb_direction(const Constants& k, T w, T m, T v) {
+    return m / static_cast<T>(k.correction1) / (std::sqrt(v / static_cast<T>(k.correction2)) + static_cast<T>(k.epsilon)) + static_cast<T>(k.decay) * w;
+}
+
+template <class T> Squares lamb_moments(const Constants& k, const T* w, const T* g, T* m, T* v, std::int64_t n) {
     const T b1 = static_cast<T>(k.beta1), b2 = static_cast<T>(k.beta2);
-    std::vector<T> r(static_cast<std::size_t>(n));
+    Squares s;
     for (std::int64_t i = 0; i < n; ++i) {
         m[i] = b1 * m[i] + (1 - b1) * g[i];
         v[i] = b2 * v[i] + (1 - b2) * g[i] * g[i];
-        r[static_cast<std::size_t>(i)] =
-            m[i] / static_cast<T>(k.correction1) / (std::sqrt(v[i] / static_cast<T>(k.correction2)) + static_cast<T>(k.epsilon)) +
-            static_cast<T>(k.decay) * w[i];
+        const double r = static_cast<double>(lamb_direction(k, w[i], m[i], v[i])), x = static_cast<double>(w[i]);
+        s.weights += x * x;
+        s.other += r * r;
     }
-    const double nw = norm(w, n), nr = norm(r.data(), n);
-    const T size = static_cast<T>(k.lr * (nw > 0 && nr > 0 ? nw / nr : 1));
-    for (std::int64_t i = 0; i < n; ++i) w[i] -= size * r[static_cast<std::size_t>(i)];
+    return s;
+}
+
+template <class T> void lamb(const Constants& k, double ratio, T* w, const T* m, const T* v, std::int64_t n) {
+    const T size = static_cast<T>(k.lr * ratio);
+    for (std::int64_t i = 0; i < n; ++i) w[i] -= size * lamb_direction(k, w[i], m[i], v[i]);
+}
+
+template <class T> Squares squares(const T* w, const T* g, std::int64_t n) {
+    Squares s;
+    for (std::int64_t i = 0; i < n; ++i) {
+        s.weights += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+        s.other += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+    }
+    return s;
 }
 
 // LARS (arXiv:1708.03888): momentum with a rate scaled by trust |w| / (|g| + decay |w|) of the tensor.
-template <class T> void lars(const Constants& k, double trust, T* w, const T* g, T* momentum, std::int64_t n) {
-    const double nw = norm(w, n), ng = norm(g, n);
-    const T rate = static_cast<T>(k.lr * (nw > 0 && ng > 0 ? trust * nw / (ng + k.decay * nw) : 1)), mu = static_cast<T>(k.momentum),
-            decay = static_cast<T>(k.decay);
+template <class T> void lars(const Constants& k, double ratio, T* w, const T* g, T* momentum, std::int64_t n) {
+    const T rate = static_cast<T>(k.lr * ratio), mu = static_cast<T>(k.momentum), decay = static_cast<T>(k.decay);
     for (std::int64_t i = 0; i < n; ++i) {
         momentum[i] = (k.first ? T(0) : mu * momentum[i]) + rate * (g[i] + decay * w[i]);
         w[i] -= momentum[i];
@@ -66,9 +78,64 @@ template <class T> void lars(const Constants& k, double trust, T* w, const T* g,
 }
 
 // A tensor that is cut has its norm on several ranks.
-bool whole(const Buffer& b) {
-    return b.shape.size() > 0 &&
-           std::none_of(b.placement.kind.begin(), b.placement.kind.end(), [](PlacementKind k) { return k == PlacementKind::sharded; });
+bool whole(const Plan& plan, const Buffer& b) {
+    const Mesh& mesh = b.expert ? plan.expert_mesh : plan.mesh;
+    for (int a = 0; a < axis_count; ++a)
+        if (b.placement.on(static_cast<Axis>(a)) == PlacementKind::sharded && mesh.extent(static_cast<Axis>(a)) > 1) return false;
+    return !b.shape.empty();
+}
+
+std::int64_t count_kind(std::span<const Operand> list, MemoryKind kind) {
+    return std::count_if(list.begin(), list.end(), [&](const Operand& o) { return o.buffer->kind == kind; });
+}
+
+// Where each operand's elements begin in the states, which lie one tensor behind the other.
+std::vector<std::int64_t> offsets(std::span<const Operand> tensors) {
+    std::vector<std::int64_t> at{0};
+    for (const Operand& o : tensors) at.push_back(at.back() + elements(*o.buffer));
+    return at;
+}
+
+// in: gradients, weights where there is no master, states (LARS: the master alone); out: norms, moments (LAMB).
+template <class T> void run_norms(const OptimizerStep& w, const Call& c) {
+    const std::size_t parts = static_cast<std::size_t>(count_kind(c.in, MemoryKind::gradients));
+    const bool is_lamb = w.kind == OptimizerKind::lamb, mastered = count_kind(c.in, MemoryKind::parameters) == 0;
+    const std::span<const Operand> gradients = c.in.first(parts);
+    const std::vector<std::int64_t> at = offsets(gradients);
+    const Constants k = step_constants(c.context);
+    T* const norms = c.output<T>(0);
+    std::fill_n(norms, elements(c.written(0)), T(0));
+    for (const TensorSlice& s : tensor_slices(c.context, gradients, c.written(0))) {
+        const std::int64_t state = at[s.operand] + s.begin, n = s.end - s.begin;
+        const T* g = c.input<T>(s.operand) + s.begin;
+        const T* p = mastered ? c.input<T>(parts) + state : c.input<T>(parts + s.operand) + s.begin;
+        const Squares q = is_lamb ? lamb_moments(k, p, g, c.output<T>(1) + state, c.output<T>(2) + state, n) : squares(p, g, n);
+        if (!s.counted) continue;
+        norms[2 * s.slot] += static_cast<T>(q.weights);
+        norms[2 * s.slot + 1] += static_cast<T>(q.other);
+    }
+}
+
+// in: gradients (LARS), norms, states; out: weights, the master where there is one, the moment (LARS).
+template <class T> void run_apply(const OptimizerStep& w, const Call& c) {
+    const std::size_t parts = static_cast<std::size_t>(count_kind(c.out, MemoryKind::parameters));
+    const bool is_lamb = w.kind == OptimizerKind::lamb;
+    const std::size_t norms_at = is_lamb ? 0 : parts, states = norms_at + 1, moments = c.in.size() - (is_lamb ? 2 : 1);
+    const bool mastered = moments > states;
+    const std::span<const Operand> weights = c.out.first(parts);
+    const std::vector<std::int64_t> at = offsets(weights);
+    const Constants k = step_constants(c.context);
+    const T* const norms = c.input<T>(norms_at);
+    for (const TensorSlice& s : tensor_slices(c.context, weights, c.read(norms_at))) {
+        const std::int64_t state = at[s.operand] + s.begin, n = s.end - s.begin;
+        T *const stored = c.output<T>(s.operand) + s.begin, *const p = mastered ? c.output<T>(parts) + state : stored;
+        const double ratio = trust_ratio(c.context, w.kind, static_cast<double>(norms[2 * s.slot]), static_cast<double>(norms[2 * s.slot + 1]));
+        if (is_lamb)
+            lamb(k, ratio, p, c.input<T>(moments) + state, c.input<T>(moments + 1) + state, n);
+        else
+            lars(k, ratio, p, c.input<T>(s.operand) + s.begin, c.output<T>(c.out.size() - 1) + state, n);
+        if (mastered) std::copy_n(p, n, stored);
+    }
 }
 
 } // namespace
@@ -85,6 +152,8 @@ template <class T> void run(const GradientNorm&, const Call& c) {
 
 // in: gradients, the clipping factor where there is one (already applied), states; out: weights, states.
 template <class T> void run(const OptimizerStep& w, const Call& c) {
+    if (w.part == OptimizerStep::Part::norms) return run_norms<T>(w, c);
+    if (w.part == OptimizerStep::Part::apply) return run_apply<T>(w, c);
     const std::size_t parts = static_cast<std::size_t>(
         std::count_if(c.out.begin(), c.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
     const std::size_t states = c.out.size() - parts, moments = w.kind == OptimizerKind::sgd                                         ? 0
@@ -101,7 +170,7 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
         const T* g = c.input<T>(i);
         T *const weights = c.output<T>(i), *const p = master ? master + at : weights;
         if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars)
-            require(whole(c.written(i)), "a layer-wise optimizer needs whole tensors");
+            require(whole(c.context.plan, c.written(i)), "a layer-wise optimizer needs whole tensors");
         switch (w.kind) {
         case OptimizerKind::sgd:
             descend<T>(k, p, g, nullptr, n);
@@ -112,12 +181,16 @@ template <class T> void run(const OptimizerStep& w, const Call& c) {
         case OptimizerKind::adam:
             adam(k, p, g, first + at, second + at, n);
             break;
-        case OptimizerKind::lamb:
-            lamb(k, p, g, first + at, second + at, n);
+        case OptimizerKind::lamb: {
+            const Squares s = lamb_moments(k, p, g, first + at, second + at, n);
+            lamb(k, trust_ratio(c.context, w.kind, s.weights, s.other), p, first + at, second + at, n);
             break;
-        case OptimizerKind::lars:
-            lars(k, c.context.facts.optimizer.trust, p, g, first + at, n);
+        }
+        case OptimizerKind::lars: {
+            const Squares s = squares(p, g, n);
+            lars(k, trust_ratio(c.context, w.kind, s.weights, s.other), p, g, first + at, n);
             break;
+        }
         }
         if (master) std::copy_n(p, n, weights);
         at += n;

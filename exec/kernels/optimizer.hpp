@@ -20,4 +20,17 @@ struct Range {
 };
 std::vector<Range> counted_ranges(const KernelContext& context, const Operand& gradient, const Buffer& norm);
 
+// Runs of elements of one tensor in operands (weights, or their gradients), and the row of the table of norms that is the tensor's. counted:
+// on this rank, of those that hold the same.
+struct TensorSlice {
+    std::size_t operand;
+    std::int64_t begin, end, slot;
+    bool counted;
+};
+std::vector<TensorSlice> tensor_slices(const KernelContext& context, std::span<const Operand> operands, const Buffer& norms);
+
+// By what the learning rate of a tensor is multiplied. weights, other: sums of squares of its elements, and of its direction (LAMB) or its
+// gradient (LARS).
+double trust_ratio(const KernelContext& context, OptimizerKind kind, double weights, double other);
+
 } // namespace orrery

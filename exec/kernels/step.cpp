@@ -18,7 +18,7 @@ bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, bo
         if (!summed || (flat && data) || tensor.placement.on(a) == PlacementKind::sharded) continue;
         if ((tensor.expert ? k.expert_at : k.at)[static_cast<std::size_t>(a)] != 0) return false;
     }
-    if (tensor.placement.on(Axis::pp) != PlacementKind::partial) return true;
+    if (tensor.placement.on(Axis::pp) != PlacementKind::partial || norm.placement.on(Axis::pp) != PlacementKind::partial) return true;
     // On several stages: the first of those that count it.
     const std::int16_t here = tensor.stage;
     for (const Block& block : k.plan.blocks) {
@@ -60,6 +60,44 @@ std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradien
         if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, norm, c.plan.buffers[static_cast<std::size_t>(s.tensor)], true))
             out.push_back({std::max(s.begin, begin) - begin, std::min(s.end, end) - begin});
     return out;
+}
+
+std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const Operand> operands, const Buffer& norms) {
+    const auto name = [&](BufferId b) {   // without "w." or "g."
+        const std::string& n = c.plan.buffers[static_cast<std::size_t>(b)].name;
+        return std::string_view(n).substr(n.find('.') + 1);
+    };
+    std::vector<TensorSlice> slices;
+    std::vector<std::string_view> names, all;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+        const BucketLayout* layout = c.buckets.find(operands[i].id);
+        if (!layout) {
+            all.push_back(name(operands[i].id));
+            slices.push_back({i, 0, elements(*operands[i].buffer), 0, counts(c, norms, *operands[i].buffer, false)});
+            names.push_back(all.back());
+            continue;
+        }
+        const int self = c.plan.mesh.rank_of(c.at);
+        const std::vector<int> ranks = members(c.plan, layout->comm, self);
+        const std::int64_t begin = (std::find(ranks.begin(), ranks.end(), self) - ranks.begin()) * layout->shard, end = begin + layout->shard;
+        for (const BucketSegment& s : layout->segments) {
+            all.push_back(name(s.tensor));
+            const std::int64_t from = std::max(s.begin, begin), to = std::min(s.end, end);
+            if (from >= to) continue;
+            slices.push_back({i, from - begin, to - begin, 0, counts(c, norms, c.plan.buffers[static_cast<std::size_t>(s.tensor)], true)});
+            names.push_back(all.back());
+        }
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (std::size_t i = 0; i < slices.size(); ++i) slices[i].slot = std::lower_bound(all.begin(), all.end(), names[i]) - all.begin();
+    return slices;
+}
+
+double trust_ratio(const KernelContext& c, OptimizerKind kind, double weights, double other) {
+    const double nw = std::sqrt(weights), no = std::sqrt(other);
+    if (!(nw > 0 && no > 0)) return 1;
+    return kind == OptimizerKind::lamb ? nw / no : c.facts.optimizer.trust * nw / (no + c.facts.optimizer.weight_decay * nw);
 }
 
 } // namespace orrery

@@ -19,10 +19,23 @@ void write(std::byte* data, double value, DType real) {
     else *reinterpret_cast<float*>(data) = static_cast<float>(value);
 }
 
-const Op* optimizer_of(const Rank& rank) {
-    for (const Issue& i : rank.order->issues)
-        if (std::holds_alternative<OptimizerStep>(i.op->work)) return i.op;
-    return nullptr;
+// What the rank's optimizer works on, whether it takes its step at once or in parts: gradients, and states, each once.
+struct Worked { std::vector<BufferId> gradients, states; };
+
+Worked worked_on(const World& world, const Rank& rank) {
+    Worked w;
+    const auto add = [](std::vector<BufferId>& list, BufferId b) {
+        if (std::find(list.begin(), list.end(), b) == list.end()) list.push_back(b);
+    };
+    for (const Issue& i : rank.order->issues) {
+        if (!std::holds_alternative<OptimizerStep>(i.op->work)) continue;
+        for (BufferId b : i.op->in) {
+            const MemoryKind kind = world.plan.buffers[static_cast<std::size_t>(b)].kind;
+            if (kind == MemoryKind::gradients) add(w.gradients, b);
+            if (kind == MemoryKind::optimizer_states) add(w.states, b);
+        }
+    }
+    return w;
 }
 
 std::string tensor_name(const Buffer& b) { return b.name.substr(b.name.find('.') + 1); }   // without "w." or "g."
@@ -55,7 +68,6 @@ std::int64_t true_rows(const World& world, const TensorPart& part, const ShardVi
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
     std::vector<TensorPart> parts;
     const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
-    const Op* op = optimizer_of(rank);
     if (what == Quantity::parameters) {   // every place they are in between steps
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
@@ -64,17 +76,13 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         }
         return parts;
     }
-    if (!op) return parts;
-    std::vector<BufferId> gradients;
-    for (BufferId b : op->in)
-        if (world.plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::gradients) gradients.push_back(b);
+    const auto [gradients, states] = worked_on(world, rank);
     if (what == Quantity::gradients) {
         for (BufferId b : gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), parts);
         return parts;
     }
-    for (BufferId b : op->in) {
+    for (BufferId b : states) {
         const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
-        if (x.kind != MemoryKind::optimizer_states) continue;
         std::byte* data = rank.memory.at(b, -1);   // one tensor behind the other, in the order of the gradients
         for (BufferId g : gradients) {
             add_parts(world, rank, g, x.name.substr(x.name.find('.') + 1) + "/", data, parts);

@@ -79,9 +79,6 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
         problems.push_back({"/model/moe/capacity_factor", "experts divided over tensor ranks that drop no tokens take rows in numbers only the router knows: set model.moe.capacity_factor"});
     if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.runtime.token_dispatcher != "allgather" && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
         problems.push_back({"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher + " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
-    const bool sharded = s.strategy.zero_stage > 0 || s.strategy.tensor_parallel > 1 || s.strategy.expert_parallel > 1;
-    if (sharded && (s.training.optimizer == "lamb" || s.training.optimizer == "lars"))
-        problems.push_back({"/training/optimizer", "training.optimizer = " + s.training.optimizer + " takes norms of whole tensors, which no op of the plan makes of shards: use zero_stage 0 without tensor or expert parallelism"});
     return problems;
 }
 

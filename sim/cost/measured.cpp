@@ -36,7 +36,7 @@ std::string variant(const Work& work) {
                           [](const CrossEntropy& w) { return std::string(name(w.part)); },
                           [](const OptimizerStep& w) {
                               constexpr const char* kinds[] = {"sgd", "momentum", "adam", "lamb", "lars"};
-                              return std::string(kinds[static_cast<int>(w.kind)]);
+                              return std::string(kinds[static_cast<int>(w.kind)]) + (w.part == OptimizerStep::Part::norms ? " norms" : w.part == OptimizerStep::Part::apply ? " apply" : "");
                           },
                           [](const GradientNorm&) { return std::string(); },
                           [](const auto& w) {

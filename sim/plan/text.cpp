@@ -41,7 +41,7 @@ std::string shape_text(const Plan& plan, const Work& work) {
                           [](const CrossEntropy& c) { return fmt::format("{}x{}", c.tokens, c.vocab); },
                           [](const Router& r) { return fmt::format("{} {}x{} top {}", arrow(r.direction), r.tokens, r.experts, r.top_k); },
                           [](const Permute& p) { return fmt::format("{} {} tokens {} rows x{}", arrow(p.direction), p.tokens, p.rows, p.cols); },
-                          [](const OptimizerStep& o) { return fmt::format("{}", o.elements); },
+                          [](const OptimizerStep& o) { return fmt::format("{}{}", o.part == OptimizerStep::Part::norms ? "norms " : o.part == OptimizerStep::Part::apply ? "apply " : "", o.elements); },
                           [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
                           [&](const Collective& c) { return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count, plan.communicators[static_cast<std::size_t>(c.comm)].name); },
                           [&](const Exchange& x) {

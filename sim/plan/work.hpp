@@ -63,7 +63,16 @@ struct Router { Direction direction; std::int64_t tokens, experts, top_k; bool s
 struct Permute { enum class Part : std::uint8_t { gather, scatter, sort } part; Direction direction; std::int64_t tokens, rows, cols; bool fused; };
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
-struct OptimizerStep { OptimizerKind kind; std::int64_t elements; bool fused; bool on_host; };
+// Layer-wise optimizers (LAMB, LARS) scale each tensor's update by norms of all of it. Where ranks hold parts of tensors these are made apart:
+// norms (LAMB: behind the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has a pair
+// a tensor of the stage, in the order of their names: squares of the weights, and of the direction (LAMB) or the gradient (LARS).
+struct OptimizerStep {
+    enum class Part : std::uint8_t { whole, norms, apply };
+    OptimizerKind kind;
+    std::int64_t elements;
+    bool fused, on_host;
+    Part part = Part::whole;
+};
 struct GradientNorm { std::int64_t elements; bool fused; };
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, shift, shift_back };

@@ -75,6 +75,9 @@ TEST(MissingCommunication, SequenceParallel) { expect_each_is_missed({"strategy.
 TEST(MissingCommunication, Ring) { expect_each_is_missed({"strategy.context_parallel=2", "model.layers=1"}); }
 TEST(MissingCommunication, Ulysses) { expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses", "model.layers=1"}); }
 TEST(MissingCommunication, AllGatheredKeys) { expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather", "model.layers=1"}); }
+TEST(MissingCommunication, NormsOfTensors) {
+    expect_each_is_missed({"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.zero_stage=1", "model.layers=1", "training.optimizer=lamb"});
+}
 TEST(MissingCommunication, TiedEmbedding) { expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.1"}); }
 
 // A rank that does not call a collective its partner calls: the report names both, the op and the communicator.

@@ -65,7 +65,7 @@ void draw_strategy(Dice& dice, Fields& f) {
     f.push_back("training.micro_batch_size=" + std::to_string(dice.of({1, 1, 2})));
     f.push_back(std::string("strategy.recompute=") + dice.of({"none", "none", "full", "selective"}));
     if (dice.once_in(2)) f.push_back("training.gradient_clipping=0.1");
-    f.push_back(std::string("training.optimizer=") + dice.of({"adamw", "adamw", "adam", "sgd", "momentum"}));
+    f.push_back(std::string("training.optimizer=") + dice.of({"adamw", "adamw", "adam", "sgd", "momentum", "lamb", "lars"}));
     f.push_back(std::string("strategy.rank_order=") + dice.of({"tp-cp-ep-dp-pp", "tp-cp-ep-dp-pp", "tp-pp-cp-ep-dp"}));
     f.push_back("cluster.devices_per_node=" + std::to_string(tp * pp * cp * dp));
 }

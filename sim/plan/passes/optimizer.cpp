@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace orrery {
 namespace {
@@ -91,6 +92,65 @@ Buffer state(const char* what, int stage, std::int64_t elements, DType dtype) {
     b.stage = static_cast<std::int16_t>(stage);
     for (Axis a : {Axis::dp, Axis::cp}) b.placement.set(a, PlacementKind::sharded);
     return b;
+}
+
+// Axes over which ranks hold parts of what the stage's optimizer works on, or another number of copies than their neighbours: sums over them
+// are sums over the whole tensors.
+AxisMask summed_axes(const Lowering& l, const DataParallel& dp) {
+    AxisMask axes = mask(Axis::tp);
+    // Experts lie over a stage's ranks their own way: what one rank counts, another may hold along any axis, copies' included.
+    const Strategy& st = l.scenario.strategy;
+    const bool experts_apart = l.scenario.model.moe && (dp.sharded() || st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
+    if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
+    if (experts_apart) axes |= mask(Axis::dpr);
+    return axes;
+}
+
+// Places `summand` as one over `axes`; how many ranks add theirs.
+int place_summand(const Lowering& l, AxisMask axes, Buffer& summand) {
+    int summands = 1;
+    for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr, Axis::pp})
+        if (axes & mask(a)) {
+            summand.placement.set(a, PlacementKind::partial);
+            summands *= l.plan.mesh.extent(a);
+        }
+    return summands;
+}
+
+// Norms of whole tensors from those of parts; returns what `apply` reads, -1 where every rank has its tensors whole.
+BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part, const std::vector<BufferId>& states, OptimizerKind kind, int stage, bool mastered, Block& out) {
+    AxisMask axes = summed_axes(l, dp);
+    std::vector<std::int16_t> stages;
+    std::set<std::string> tensors;
+    for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) tensors.insert(p.tensor);
+    if (l.plan.directions > 1 && dp.sharded()) {   // shards of a chunk lie on both stages that run it
+        const int other = l.plan.stages - 1 - stage;
+        axes |= mask(Axis::pp);
+        stages = {static_cast<std::int16_t>(std::min(stage, other)), static_cast<std::int16_t>(std::max(stage, other))};
+    }
+    Buffer table;
+    table.name = "opt.tensor_norms";
+    table.shape = {static_cast<std::int64_t>(tensors.size()), 2};
+    table.dtype = DType::fp32;
+    table.bytes = bytes(table.shape, table.dtype);
+    table.kind = MemoryKind::workspace;
+    table.scope = Scope::step;
+    table.stage = static_cast<std::int16_t>(stage);
+    if (place_summand(l, axes, table) == 1) return -1;
+    const BufferId summand = l.add(table);
+    std::vector<BufferId> in = part.gradients, result{summand};
+    if (!mastered) in.insert(in.end(), part.weights.begin(), part.weights.end());
+    in.insert(in.end(), states.begin(), kind == OptimizerKind::lars ? states.begin() + (mastered ? 1 : 0) : states.end());
+    if (kind == OptimizerKind::lamb) result.insert(result.end(), states.begin() + (mastered ? 1 : 0), states.end());
+    const bool fused = l.scenario.runtime.fused_optimizer;
+    out.ops.push_back(step_op("tensor_norms", OptimizerStep{kind, part.elements, fused, false, OptimizerStep::Part::norms}, in, result));
+    const CommId comm = l.add_communicator(stages.empty() ? "tensor_norms" : fmt::format("tensor_norms.{}-{}", stages[0], stages[1]), axes, stages);
+    table.name += ".total";
+    table.storage = summand;
+    table.placement = {};
+    const BufferId total = l.add(table);
+    out.ops.push_back(step_op("tensor_norms.reduce", Collective{CollectiveKind::all_reduce, comm, table.bytes, DType::fp32}, {summand}, {total}, queue_of(comm)));
+    return total;
 }
 
 // Under sequence parallelism each tensor-parallel rank has a summand of the gradients of what all of them hold.
@@ -190,18 +250,8 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         norm.scope = Scope::step;
         norm.placement = {};
         // Ranks that hold the same gradients (replicas) have the same summand: the sum is over the others.
-        AxisMask axes = mask(Axis::tp) | mask(Axis::pp);
-        // Experts lie over a stage's ranks their own way: what one rank counts, another may hold along any axis, copies' included.
-        const Strategy& st = l.scenario.strategy;
-        const bool experts_apart = l.scenario.model.moe && (dp.sharded() || st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
-        if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
-        if (experts_apart) axes |= mask(Axis::dpr);
-        int summands = 1;
-        for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr, Axis::pp})
-            if (axes & mask(a)) {
-                norm.placement.set(a, PlacementKind::partial);
-                summands *= l.plan.mesh.extent(a);
-            }
+        const AxisMask axes = static_cast<AxisMask>(summed_axes(l, dp) | mask(Axis::pp));
+        const int summands = place_summand(l, axes, norm);
         BufferId total = l.add(norm);
         out.ops.push_back(step_op("gradient_norm", GradientNorm{part.counted_elements, fused}, part.counted, {total}));
         if (summands > 1) {
@@ -230,10 +280,19 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     std::vector<BufferId> states;
     if (t.master_weights && sixteen_bit(activation_dtype(l.scenario))) states.push_back(l.add(state("master", stage, part.elements, DType::fp32)));
     for (int i = 0; i < moments(kind); ++i) states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, DType::fp32)));
-    in.insert(in.end(), states.begin(), states.end());
+    const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars, mastered = static_cast<int>(states.size()) > moments(kind);
+    const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, states, kind, stage, mastered, out) : -1;
     std::vector<BufferId> result = part.weights;
-    result.insert(result.end(), states.begin(), states.end());
-    out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false}, in, result));
+    auto part_of_step = OptimizerStep::Part::whole;
+    if (norms >= 0) {   // LAMB has used its gradients: they are in the moments
+        part_of_step = OptimizerStep::Part::apply;
+        in = kind == OptimizerKind::lamb ? std::vector<BufferId>{} : part.gradients;
+        in.push_back(norms);
+    }
+    in.insert(in.end(), states.begin(), states.end());
+    const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
+    result.insert(result.end(), states.begin(), keeps_moments ? states.begin() + (mastered ? 1 : 0) : states.end());
+    out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false, part_of_step}, in, result));
     return l.add(std::move(out));
 }
 
