@@ -1,11 +1,9 @@
 // simgui: the desktop application. Pictures (--screenshot) need no display.
 #include "gui/app/main_window.hpp"
 #include "gui/app/options.hpp"
-#include "gui/app/palettes.hpp"
 
 #include <QApplication>
 #include <QPixmap>
-#include <QSettings>
 #include <QThreadPool>
 #include <QTimer>
 
@@ -30,14 +28,12 @@ void take_picture(MainWindow& window, const Options& options) {
 
 bool has_display() { return !qEnvironmentVariableIsEmpty("DISPLAY") || !qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") || qEnvironmentVariableIsSet("QT_QPA_PLATFORM"); }
 
-int run(QApplication& application, const Options& options) {
-    QString theme = options.theme;
-    if (theme.isEmpty()) theme = options.fresh ? QStringLiteral("light") : QSettings().value(QStringLiteral("theme"), QStringLiteral("light")).toString();
-    orrery::apply_theme(application, theme == QLatin1String("dark") ? orrery::Theme::dark : orrery::Theme::light);
+int run(const Options& options) {
     MainWindow window(options);
     if (!options.fresh) window.restoreSession();
     window.show();
     window.open(options.files);
+    if (!options.dock.isEmpty()) window.showView(options.dock);
     const bool picture = !options.screenshot.isEmpty();
     const auto ready = [&window, &options, picture] {
         window.apply(options);
@@ -71,9 +67,9 @@ int main(int argc, char** argv) {
         qputenv("QT_QPA_PLATFORM", "offscreen");
     }
     QApplication::setHighDpiScaleFactorRoundingPolicy(Qt::HighDpiScaleFactorRoundingPolicy::PassThrough);
-    QApplication application(argc, argv);
+    const QApplication application(argc, argv);
     QApplication::setOrganizationName(QStringLiteral("Orrery"));
     QApplication::setApplicationName(QStringLiteral("simgui"));
     QApplication::setApplicationVersion(QStringLiteral(ORRERY_VERSION));
-    return run(application, parsed.options);
+    return run(parsed.options);
 }

@@ -2,11 +2,13 @@
 #include "gui/app/command_palette.hpp"
 #include "gui/app/key_sheet.hpp"
 #include "gui/app/main_window.hpp"
+#include "gui/app/palettes.hpp"
 #include "gui/app/welcome.hpp"
 #include "gui/strategies/strategies_view.hpp"
 #include "gui/sweep/sweep_view.hpp"
 
 #include <QAction>
+#include <QActionGroup>
 #include <QApplication>
 #include <QClipboard>
 #include <QDockWidget>
@@ -101,14 +103,31 @@ void MainWindow::makeViewActions() {
         const QString name = v.name;
         actions_->add({QStringLiteral("view.") + name, menu, v.dock->windowTitle(), tr("Brings the view to the front"), keys}, [this, name] { showView(name); });
     }
-    actions_->add({QStringLiteral("view.light"), menu, tr("&Light"), tr("Dark on light"), {}, true}, [this] { setTheme(QStringLiteral("light")); });
-    actions_->add({QStringLiteral("view.dark"), menu, tr("&Dark"), tr("Light on dark"), {}}, [this] { setTheme(QStringLiteral("dark")); });
+    makeThemeActions(menu);
     actions_->add({QStringLiteral("view.full"), menu, tr("&Full screen"), tr("And back"), {QKeySequence(Qt::Key_F11)}, true}, [this] { setWindowState(windowState() ^ Qt::WindowFullScreen); });
     actions_->add({QStringLiteral("view.reset"), menu, tr("&Reset layout"), tr("Every view back to its first place"), {}}, [this] { restoreState(default_state_); });
     actions_->add({QStringLiteral("view.link"), menu, tr("Copy a link to &here"), tr("The command line that shows these files, this time and selection"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C)}, true}, [this] {
         QApplication::clipboard()->setText(linkToHere());
         statusBar()->showMessage(tr("Copied: %1").arg(linkToHere()), 8000);
     });
+}
+
+void MainWindow::makeThemeActions(const QString& menu) {
+    auto* choices = new QActionGroup(this);
+    const auto choice = [&](const char* id, const QString& text, const QString& tip, bool first) {
+        const QString name = QString::fromLatin1(id);
+        QAction& action = actions_->add({QStringLiteral("view.") + name, menu, text, tip, {}, first}, [this, name] { theme_->choose(name); });
+        action.setCheckable(true);
+        choices->addAction(&action);
+    };
+    choice("light", tr("&Light"), tr("Dark on light"), true);
+    choice("dark", tr("&Dark"), tr("Light on dark"), false);
+    choice("system", tr("As the des&ktop"), tr("Light or dark as the desktop is, also when it changes"), false);
+    actions_->add({QStringLiteral("view.other_theme"), menu, tr("Light or dark"), tr("The other one than is shown"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D)}},
+                  [this] { theme_->toggle(); });
+    const auto tick = [this] { actions_->find(QStringLiteral("view.") + theme_->name())->setChecked(true); };
+    connect(theme_, &ThemeChoice::changed, this, tick);
+    tick();
 }
 
 void MainWindow::makeHelpActions() {

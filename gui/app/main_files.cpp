@@ -1,8 +1,7 @@
-// What the window does with files: opening, saving, the session, the command line.
+// What the window does with files: opening, saving, exporting, the command line.
 #include "gui/app/main_window.hpp"
 
 #include "gui/app/export.hpp"
-#include "gui/app/palettes.hpp"
 #include "gui/sweep/sweep_view.hpp"
 #include "sim/scenario/sweep.hpp"
 
@@ -14,6 +13,7 @@
 #include <QFileInfo>
 #include <QMenu>
 #include <QMimeData>
+#include <QRegularExpression>
 #include <QUrl>
 #include <QSettings>
 #include <QStatusBar>
@@ -23,9 +23,13 @@
 namespace orrery {
 namespace {
 
-constexpr int layout_version = 1;       // raised when docks change so that an old layout no longer fits
 constexpr qsizetype recent_kept = 12;
 constexpr qint64 largest_sweep = 64 << 20;
+
+// What --select calls a span: its op, or what it waits for.
+std::string link_name(const Trace& trace, const Span& s) {
+    return s.op >= 0 ? trace.ops[static_cast<std::size_t>(s.op)].name : std::string(name(s.cause));
+}
 
 } // namespace
 
@@ -62,49 +66,69 @@ void MainWindow::apply(const Options& options) {
         state_.setBaseline(runs.front());
         state_.setBrushedRuns(runs);
         state_.setCurrentRun(runs.front());
-        showView(QStringLiteral("compare"));
+        if (options.dock.isEmpty()) showView(QStringLiteral("compare"));
     }
     if (options.view) state_.setTimeRange({options.view->first, options.view->second});
     if (!options.select.isEmpty()) selectByName(options.select);
-    if (!options.dock.isEmpty()) showView(options.dock);
+    if (!options.dock.isEmpty() && !options.screenshot.isEmpty()) showView(options.dock);
 }
 
-// "0:l17.qkv.fwd@3": the rank's lane, the first span of that op (and microbatch).
+// "0:l17.qkv@3#1": of the rank's lane the second span of that op, or of a wait for that cause, of microbatch 3.
 void MainWindow::selectByName(const QString& id) {
+    static const QRegularExpression form(QStringLiteral("^(\\d+):([^@#]+)(?:@(\\d+))?(?:#(\\d+))?$"));
+    const auto wanted = form.match(id);
     const Run* run = store_.find(state_.currentRun());
-    const std::string what = id.section(QLatin1Char(':'), 1).section(QLatin1Char('@'), 0, 0).toStdString();
-    const QString microbatch = id.section(QLatin1Char('@'), 1);
-    const int rank = id.section(QLatin1Char(':'), 0, 0).toInt();
-    if (run && run->data->trace) {
+    if (wanted.hasMatch() && run && run->data->trace) {
         const Trace& trace = *run->data->trace;
+        const std::string what = wanted.captured(2).toStdString();
+        const std::int32_t microbatch = wanted.captured(3).isEmpty() ? -1 : wanted.captured(3).toInt();
+        int before = wanted.captured(4).toInt();
         for (std::size_t l = 0; l < trace.lanes.size(); ++l) {
-            if (trace.lanes[l].rank != rank) continue;
             const auto& spans = trace.lanes[l].spans;
-            const auto it = std::find_if(spans.begin(), spans.end(), [&](const Span& s) {
-                return s.op >= 0 && trace.ops[static_cast<std::size_t>(s.op)].name == what && (microbatch.isEmpty() || s.microbatch == microbatch.toInt());
-            });
-            if (it == spans.end()) continue;
-            state_.setSelectedSlice({run->id, static_cast<std::int32_t>(l), static_cast<std::int32_t>(it - spans.begin())});
-            return;
+            for (std::size_t i = 0; trace.lanes[l].rank == wanted.captured(1).toInt() && i < spans.size(); ++i) {
+                if (link_name(trace, spans[i]) != what || (microbatch >= 0 && spans[i].microbatch != microbatch) || before-- > 0) continue;
+                state_.setSelectedSlice({run->id, static_cast<std::int32_t>(l), static_cast<std::int32_t>(i)});
+                return;
+            }
         }
     }
     complain(tr("command line"), tr("--select %1: the trace shown has no such op on such a rank (a folded trace shows one rank of those alike)").arg(id));
 }
 
+// The run that is shown comes last, as the last file opened is the one shown; of compared runs the baseline comes first.
 QString MainWindow::linkToHere() const {
     Options here;
-    for (const Run& run : store_.runs())
-        if (!run.path.isEmpty()) here.files << run.path;
+    const QDockWidget* front = frontDock();
+    for (const View& v : views_)
+        if (v.dock == front) here.dock = v.name;
+    std::vector<RunId> runs;
+    here.compare = here.dock == QLatin1String("compare") && state_.brushedRuns().size() > 1;
+    if (here.compare) runs = state_.brushedRuns();
+    else for (const Run& run : store_.runs()) runs.push_back(run.id);
+    const RunId lead = here.compare ? state_.baseline() : state_.currentRun();
+    std::stable_sort(runs.begin(), runs.end(), [&](RunId a, RunId b) { return here.compare ? a == lead && b != lead : b == lead && a != lead; });
+    RunId shown = 0;
+    for (RunId id : runs) {
+        const Run* run = store_.find(id);
+        if (!run || run->path.isEmpty()) continue;
+        here.files << run->path;
+        if (!here.compare || shown == 0) shown = id;
+    }
+    here.compare = here.compare && here.files.size() > 1;
+    if (!here.compare && here.dock == QLatin1String("compare")) here.dock.clear();
     if (state_.timeRange().length() > 0) here.view = {state_.timeRange().begin, state_.timeRange().end};
     const SliceId slice = state_.selectedSlice();
     const Run* run = store_.find(slice.run);
-    if (slice.valid() && run && run->data->trace) {
-        const Lane& lane = run->data->trace->lanes[static_cast<std::size_t>(slice.lane)];
+    if (slice.valid() && slice.run == shown && run && run->data->trace) {
+        const Trace& trace = *run->data->trace;
+        const Lane& lane = trace.lanes[static_cast<std::size_t>(slice.lane)];
         const Span& span = lane.spans[static_cast<std::size_t>(slice.span)];
-        if (span.op >= 0) {
-            here.select = QStringLiteral("%1:%2").arg(lane.rank).arg(QString::fromStdString(run->data->trace->ops[static_cast<std::size_t>(span.op)].name));
-            if (span.microbatch >= 0) here.select += QStringLiteral("@%1").arg(span.microbatch);
-        }
+        const std::string name = link_name(trace, span);
+        const auto alike = std::count_if(lane.spans.begin(), lane.spans.begin() + slice.span,
+                                         [&](const Span& s) { return link_name(trace, s) == name && (span.microbatch < 0 || s.microbatch == span.microbatch); });
+        here.select = QStringLiteral("%1:%2").arg(lane.rank).arg(QString::fromStdString(name));
+        if (span.microbatch >= 0) here.select += QStringLiteral("@%1").arg(span.microbatch);
+        if (alike > 0) here.select += QStringLiteral("#%1").arg(alike);
     }
     return command_line(here);
 }
@@ -167,50 +191,6 @@ void MainWindow::exportTrace() {
     const QString wrong = export_trace(*run->data->trace, path);
     if (!wrong.isEmpty()) return complain(tr("export"), wrong);
     statusBar()->showMessage(tr("%1 written").arg(path), 5000);
-}
-
-void MainWindow::setTheme(const QString& theme) {
-    apply_theme(*qApp, theme == QLatin1String("dark") ? Theme::dark : Theme::light);
-    if (!options_.fresh) QSettings().setValue(QStringLiteral("theme"), theme);
-}
-
-// Scenarios are kept as texts, edits that were never saved included; traces as paths.
-void MainWindow::saveSession() const {
-    if (options_.fresh) return;
-    QSettings settings;
-    settings.setValue(QStringLiteral("geometry"), saveGeometry());
-    settings.setValue(QStringLiteral("state"), saveState(layout_version));
-    settings.beginWriteArray(QStringLiteral("session"));
-    int i = 0;
-    for (const Run& run : store_.runs()) {
-        settings.setArrayIndex(i++);
-        const ScenarioDocument* document = documents_->of(run.id);
-        settings.setValue(QStringLiteral("name"), run.name);
-        settings.setValue(QStringLiteral("path"), run.path);
-        settings.setValue(QStringLiteral("text"), document ? QString::fromStdString(document->text()) : QString::fromStdString(run.data->scenario_json));
-        settings.setValue(QStringLiteral("folder"), QString::fromStdString(run.data->base_dir));
-        settings.setValue(QStringLiteral("baseline"), run.id == state_.baseline());
-    }
-    settings.endArray();
-}
-
-bool MainWindow::restoreSession() {
-    QSettings settings;
-    restoreGeometry(settings.value(QStringLiteral("geometry")).toByteArray());
-    restoreState(settings.value(QStringLiteral("state")).toByteArray(), layout_version);
-    if (!options_.files.isEmpty()) return false;
-    const int runs = settings.beginReadArray(QStringLiteral("session"));
-    for (int i = 0; i < runs; ++i) {
-        settings.setArrayIndex(i);
-        const std::string text = settings.value(QStringLiteral("text")).toString().toStdString();
-        const QString path = settings.value(QStringLiteral("path")).toString();
-        RunId id = 0;
-        if (!text.empty()) id = store_.simulate(text, settings.value(QStringLiteral("folder")).toString().toStdString(), settings.value(QStringLiteral("name")).toString(), path);
-        else if (QFileInfo(path).isFile()) id = store_.loadTrace(path);
-        if (id != 0 && settings.value(QStringLiteral("baseline")).toBool()) state_.setBaseline(id);
-    }
-    settings.endArray();
-    return runs > 0;
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {

@@ -1,6 +1,7 @@
 #include "gui/app/main_window.hpp"
 
 #include "gui/app/execution_view.hpp"
+#include "gui/app/palettes.hpp"
 #include "gui/app/welcome.hpp"
 #include "gui/breakdown/bars.hpp"
 #include "gui/breakdown/pareto.hpp"
@@ -8,6 +9,7 @@
 #include "gui/editor/scenario_editor.hpp"
 #include "gui/memory/memory_view.hpp"
 #include "gui/placement/placement_view.hpp"
+#include "gui/strategies/strategies_model.hpp"
 #include "gui/strategies/strategies_view.hpp"
 #include "gui/sweep/sweep_view.hpp"
 #include "gui/timeline/timeline_view.hpp"
@@ -27,22 +29,23 @@ constexpr int autosave_ms = 3000;
 
 namespace {
 
-// What the frontier shows of a sweep: the points that have figures.
-std::vector<ParetoView::SweptPoint> swept_points(const SweepModel& model) {
-    std::vector<ParetoView::SweptPoint> out;
+// What table and frontier show of a sweep: the points that have figures, those that do not fit among them.
+std::vector<SweptPoint> swept_points(const SweepModel& model) {
+    std::vector<SweptPoint> out;
     for (int point = 0; point < model.rowCount(); ++point) {
         const SweepRow* row = model.row(static_cast<std::size_t>(point));
-        if (!row || row->status != PointStatus::fits) continue;
+        if (!row || (row->status != PointStatus::fits && row->status != PointStatus::too_big)) continue;
         Figures f;
         f.devices = static_cast<double>(row->world_size);
-        f.step_s = row->step_time_s;
-        f.tokens_per_s = row->tokens_per_s;
-        f.mfu = row->mfu;
-        f.bubble = row->bubble_fraction;
+        if (row->step_time_s > 0) f.step_s = row->step_time_s;
+        if (row->tokens_per_s > 0) f.tokens_per_s = row->tokens_per_s;
+        if (row->mfu > 0) f.mfu = row->mfu;
+        if (row->step_time_s > 0) f.bubble = row->bubble_fraction;
         f.peak_bytes = static_cast<double>(row->peak_bytes);
         f.capacity_bytes = static_cast<double>(row->capacity_bytes);
-        f.fits = true;
-        out.push_back({QString::fromStdString(row->label), f, point});
+        f.fits = row->status == PointStatus::fits;
+        f.why_not = QString::fromStdString(row->reason);
+        out.push_back({point, QString::fromStdString(row->label), std::move(f)});
     }
     return out;
 }
@@ -50,7 +53,8 @@ std::vector<ParetoView::SweptPoint> swept_points(const SweepModel& model) {
 } // namespace
 
 MainWindow::MainWindow(const Options& options, QWidget* parent)
-    : QMainWindow(parent), options_(options), documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)),
+    : QMainWindow(parent), options_(options), theme_(new ThemeChoice(!options.fresh, options.theme.isEmpty() && options.fresh ? QStringLiteral("light") : options.theme, this)),
+      documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)),
       problems_(new ProblemsModel(this)) {
     setWindowTitle(tr("Orrery"));
     setObjectName(QStringLiteral("main"));
@@ -88,10 +92,11 @@ void MainWindow::addView(const QString& name, const QString& title, QWidget* wid
 void MainWindow::makeViews() {
     strategies_ = new StrategiesView(store_, state_);
     editor_ = new ScenarioEditor(store_, state_, *documents_);
+    timeline_ = new TimelineView(store_, state_);
     auto* problems = new ProblemsView(*problems_);
     addView(QStringLiteral("strategies"), tr("Strategies"), strategies_, Place::top);
     addView(QStringLiteral("scenario"), tr("Scenario"), editor_, Place::left);
-    addView(QStringLiteral("timeline"), tr("Timeline"), new TimelineView(store_, state_), Place::main);
+    addView(QStringLiteral("timeline"), tr("Timeline"), timeline_, Place::main);
     addView(QStringLiteral("compare"), tr("Compare"), new CompareView(store_, state_), Place::main);
     addView(QStringLiteral("memory"), tr("Memory"), new MemoryView(store_, state_), Place::main);
     addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_), Place::main);
@@ -101,7 +106,18 @@ void MainWindow::makeViews() {
     addView(QStringLiteral("topology"), tr("Topology"), new TopologyView(store_, state_), Place::main);
     sweep_ = new SweepView(store_, state_);
     addView(QStringLiteral("sweep"), tr("Sweep"), sweep_, Place::main);
-    connect(sweep_, &SweepView::pointsChanged, this, [this, pareto] { pareto->setSwept(swept_points(sweep_->model())); });
+    connect(sweep_, &SweepView::pointsChanged, this, [this, pareto] {
+        const std::vector<SweptPoint> points = swept_points(sweep_->model());
+        strategies_->model().setSwept(points);
+        pareto->setSwept(points);
+    });
+    const auto again = [this] { strategies_->model().setSwept(swept_points(sweep_->model())); };   // less those that are runs now
+    connect(&store_, &RunStore::runAdded, this, again);
+    connect(&store_, &RunStore::runRemoved, this, again);
+    connect(strategies_, &StrategiesView::sweptRequested, this, [this](int number) {
+        sweep_->selectPoint(number);
+        sweep_->addSelected();
+    });
     connect(pareto, &ParetoView::sweptChosen, sweep_, &SweepView::selectPoint);
     connect(sweep_, &SweepView::failed, this, &MainWindow::complain);
     connect(sweep_, &SweepView::runningChanged, this, [this](bool running) {
@@ -150,7 +166,8 @@ void MainWindow::defaultLayout() {
         if (v.place == Place::main && v.dock != first(Place::main)) tabifyDockWidget(first(Place::main), v.dock);
     first(Place::main)->raise();
     resizeDocks({first(Place::left), first(Place::top)}, {width() * 3 / 10, width() * 7 / 10}, Qt::Horizontal);
-    resizeDocks({first(Place::top), first(Place::main), first(Place::bottom)}, {height() * 26 / 100, height() * 65 / 100, height() * 9 / 100}, Qt::Vertical);
+    resizeDocks({first(Place::top), first(Place::main), first(Place::bottom)}, {height() * 22 / 100, height() * 69 / 100, height() * 9 / 100}, Qt::Vertical);
+    first(Place::bottom)->setVisible(problems_->rowCount() > 0);    // comes with the first problem
 }
 
 void MainWindow::makeStatusBar() {
@@ -187,6 +204,13 @@ void MainWindow::followStore() {
     autosave_.setSingleShot(true);
     autosave_.setInterval(autosave_ms);
     connect(&autosave_, &QTimer::timeout, this, &MainWindow::saveSession);
+    const auto later = [this] { autosave_.start(); };
+    connect(&store_, &RunStore::runAdded, this, later);
+    connect(&store_, &RunStore::runRemoved, this, later);
+    connect(&store_, &RunStore::runChanged, this, later);
+    connect(&state_, &ViewState::baselineChanged, this, later);
+    connect(&state_, &ViewState::currentRunChanged, this, later);
+    connect(timeline_, &TimelineView::notesChanged, this, later);
     connect(documents_, &Documents::problemsChanged, this, [this](RunId run) {
         autosave_.start();
         const ScenarioDocument* document = documents_->of(run);

@@ -24,6 +24,8 @@ namespace orrery {
 
 class ScenarioEditor;
 class StrategiesView;
+class ThemeChoice;
+class TimelineView;
 class SweepView;
 class WelcomePage;
 
@@ -63,12 +65,14 @@ class MainWindow : public QMainWindow {
     // left: a column of its own; top: over the tabs of main; bottom: under them.
     enum class Place { left, top, main, bottom };
     struct View { QString name; QDockWidget* dock; Place place; };
+    void restoreSweep();
     void makeViews();
     void addView(const QString& name, const QString& title, QWidget* widget, Place place);
     void makeActions();
     void makeFileActions();
     void makeEditActions();
     void makeViewActions();
+    void makeThemeActions(const QString& menu);
     void makeHelpActions();
     void makeStatusBar();
     void defaultLayout();
@@ -85,12 +89,12 @@ class MainWindow : public QMainWindow {
     QDockWidget* frontDock() const;                     // the one with the focus, else the one in front
     void remember(const QString& path);
     void fillRecent();
-    void setTheme(const QString& theme);
     void saveDocument(bool under_new_name);
     void selectByName(const QString& id);
     QString linkToHere() const;
 
     Options options_;
+    ThemeChoice* theme_;
     RunStore store_;
     ViewState state_;
     Documents* documents_;
@@ -100,6 +104,7 @@ class MainWindow : public QMainWindow {
     StrategiesView* strategies_ = nullptr;
     ScenarioEditor* editor_ = nullptr;
     SweepView* sweep_ = nullptr;
+    TimelineView* timeline_ = nullptr;
     WelcomePage* welcome_ = nullptr;
     QMenu* recent_ = nullptr;
     QLabel* doing_ = nullptr;

@@ -1,5 +1,6 @@
 #include "gui/app/options.hpp"
 
+#include "gui/app/palettes.hpp"
 #include "topology/units.hpp"
 
 #include <QCommandLineParser>
@@ -16,7 +17,7 @@ Examples:
   simgui scenarios/llama3-8b-fsdp-8-h100.json       simulate it and look around
   simgui A.json B.json --compare                    two strategies above each other, A the baseline
   simgui step.trace --view 10ms,12ms                a piece of a trace
-  simgui A.json --select 0:l17.qkv.fwd@3            an op of rank 0, of microbatch 3
+  simgui A.json --select 0:l17.qkv@3            an op of rank 0, of microbatch 3
   simgui SWEEP.json --dock sweep                    run a sweep and watch
   simgui A.json --dock placement --screenshot placement.png --size 1200x800
                                                     a picture, without a display
@@ -24,6 +25,10 @@ Examples:
 
 // "12.5ms", "3 s", or a plain number of seconds.
 std::optional<std::int64_t> time_of(const QString& text) {
+    if (text.startsWith(QLatin1Char('-'))) {    // a stage may begin before the step does
+        const auto positive = time_of(text.mid(1));
+        return positive ? std::optional(-*positive) : std::nullopt;
+    }
     if (const auto time = parse_time(text.toStdString())) return time->ps;
     bool good = false;
     const double s = text.toDouble(&good);
@@ -57,11 +62,11 @@ ParsedOptions parse_options(const QStringList& arguments, const QStringList& doc
     const QCommandLineOption help({QStringLiteral("h"), QStringLiteral("help")}, tr("This text.")), version(QStringLiteral("version"), tr("The version."));
     const QCommandLineOption compare(QStringLiteral("compare"), tr("Show the files above each other, the first as the baseline."));
     const QCommandLineOption view(QStringLiteral("view"), tr("The time shown: two times, as 10ms,12ms or in seconds."), QStringLiteral("t0,t1"));
-    const QCommandLineOption select(QStringLiteral("select"), tr("Select an op: RANK:OP or RANK:OP@MICROBATCH."), QStringLiteral("id"));
+    const QCommandLineOption select(QStringLiteral("select"), tr("Select an op: RANK:OP or RANK:OP@MICROBATCH; the n-th alike: #n."), QStringLiteral("id"));
     const QCommandLineOption dock(QStringLiteral("dock"), tr("The view in front: %1.").arg(docks.join(QStringLiteral(", "))), QStringLiteral("name"));
     const QCommandLineOption screenshot(QStringLiteral("screenshot"), tr("Write a picture (.png) of the window when all is there, and quit."), QStringLiteral("file"));
     const QCommandLineOption size(QStringLiteral("size"), tr("Size of the window."), QStringLiteral("WxH"));
-    const QCommandLineOption theme(QStringLiteral("theme"), tr("light or dark."), QStringLiteral("name"));
+    const QCommandLineOption theme(QStringLiteral("theme"), tr("light, dark or system: as the desktop is."), QStringLiteral("name"));
     const QCommandLineOption fresh(QStringLiteral("new"), tr("Do not restore the last session."));
     parser.addOptions({help, version, compare, view, select, dock, screenshot, size, theme, fresh});
 
@@ -81,9 +86,9 @@ ParsedOptions parse_options(const QStringList& arguments, const QStringList& doc
     if (!wrong && parser.isSet(view)) wrong = read_view(parser.value(view), o);
     if (!wrong && parser.isSet(size)) wrong = read_size(parser.value(size), o);
     if (!wrong && !o.dock.isEmpty() && !docks.contains(o.dock)) wrong = tr("--dock %1: there is no such view: try %2").arg(o.dock, docks.join(QStringLiteral(", ")));
-    if (!wrong && !o.theme.isEmpty() && o.theme != QLatin1String("light") && o.theme != QLatin1String("dark")) wrong = tr("--theme %1: expected light or dark").arg(o.theme);
+    if (!wrong && !o.theme.isEmpty() && !ThemeChoice::names().contains(o.theme)) wrong = tr("--theme %1: expected light or dark, or system").arg(o.theme);
     if (!wrong && o.compare && o.files.size() < 2) wrong = tr("--compare needs two files or more");
-    if (!wrong && parser.isSet(select) && !o.select.contains(QLatin1Char(':'))) wrong = tr("--select %1: expected RANK:OP, as 0:l17.qkv.fwd").arg(o.select);
+    if (!wrong && parser.isSet(select) && !o.select.contains(QLatin1Char(':'))) wrong = tr("--select %1: expected RANK:OP, as 0:l17.qkv").arg(o.select);
     if (wrong) out.answer = Answer{QStringLiteral("simgui: error: %1\n(simgui --help)\n").arg(*wrong), 1};
     return out;
 }

@@ -14,11 +14,11 @@ struct Options {
     QStringList files;                  // scenarios, traces, sweeps
     bool compare = false;               // the files above each other, the first as the baseline
     std::optional<std::pair<std::int64_t, std::int64_t>> view; // picoseconds
-    QString select;                     // "RANK:OP" or "RANK:OP@MICROBATCH"
+    QString select;                     // "RANK:OP@MICROBATCH#N", the last two optional; a wait by its cause
     QString dock;                       // the view to bring to the front
     QString screenshot;                 // write it and quit
     QSize size{1600, 1000};
-    QString theme;                      // light or dark; empty: as last time
+    QString theme;                      // light, dark or system; empty: as last time
     bool fresh = false;                 // nothing of the last session
 };
 

@@ -1,6 +1,11 @@
 #include "gui/app/palettes.hpp"
 
+#include "gui/app/desktop_theme.hpp"
+
 #include <QApplication>
+#include <QSettings>
+#include <QStringList>
+#include <QStyle>
 #include <QStyleFactory>
 
 namespace orrery {
@@ -43,9 +48,41 @@ QPalette palette_of(Theme theme) {
     return p;
 }
 
-void apply_theme(QApplication& application, Theme theme) {
-    application.setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+void apply_theme(Theme theme) {
+    if (QApplication::style()->name() != QLatin1String("fusion")) QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
     QApplication::setPalette(palette_of(theme));
+}
+
+QStringList ThemeChoice::names() { return {QStringLiteral("system"), QStringLiteral("light"), QStringLiteral("dark")}; }
+
+ThemeChoice::ThemeChoice(bool remember, const QString& given, QObject* parent)
+    : QObject(parent), remember_(remember), name_(QStringLiteral("system")), desktop_(new DesktopTheme(this)) {
+    const QString kept = remember ? QSettings().value(QStringLiteral("theme")).toString() : QString{};
+    if (names().contains(kept)) name_ = kept;
+    if (names().contains(given)) name_ = given;
+    connect(desktop_, &DesktopTheme::changed, this, &ThemeChoice::apply);
+    apply();
+}
+
+Theme ThemeChoice::shown() const {
+    if (name_ == QLatin1String("dark")) return Theme::dark;
+    return name_ == QLatin1String("light") ? Theme::light : desktop_->theme();
+}
+
+void ThemeChoice::choose(const QString& name) {
+    if (!names().contains(name)) return;
+    name_ = name;
+    if (remember_) QSettings().setValue(QStringLiteral("theme"), name);
+    apply();
+    Q_EMIT changed();
+}
+
+void ThemeChoice::toggle() { choose(shown() == Theme::dark ? QStringLiteral("light") : QStringLiteral("dark")); }
+
+void ThemeChoice::apply() {
+    if (applied_ == shown()) return;
+    applied_ = shown();
+    apply_theme(shown());
 }
 
 } // namespace orrery

@@ -22,9 +22,9 @@ std::vector<Bar> strategy_bars(const RunStore& store, const ViewState& state) {
     if (state.brushedRuns().size() > 1) {
         for (RunId id : state.brushedRuns())
             if (const Run* run = store.find(id)) add(*run);
-    } else {
-        for (const Run& run : store.runs()) add(run);
     }
+    if (out.empty())
+        for (const Run& run : store.runs()) add(run);
     return out;
 }
 

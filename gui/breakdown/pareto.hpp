@@ -14,7 +14,7 @@ class QComboBox;
 namespace orrery {
 
 struct ParetoPoint {
-    RunId id = 0;                       // of a run; below zero: a sweep's point -id - 1, drawn as a ring
+    RunId id = 0;                       // of a run; below zero: a sweep's point (id_of_swept), drawn as a ring
     QString name;
     double x = 0, y = 0;
     bool fits = true;
@@ -70,9 +70,7 @@ class ParetoView : public QWidget {
   public:
     ParetoView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     ParetoPlot& plot() { return *plot_; }
-    // The points of a sweep that were simulated, beside the runs: name, figures, number.
-    struct SweptPoint { QString name; Figures figures; int number = 0; };
-    void setSwept(std::vector<SweptPoint> swept);
+    void setSwept(std::vector<SweptPoint> swept);       // beside the runs
 
   Q_SIGNALS:
     void sweptChosen(int number);

@@ -60,13 +60,10 @@ ParetoView::ParetoView(RunStore& store, ViewState& state, QWidget* parent)
     connect(&state_, &ViewState::brushedRunsChanged, this, &ParetoView::showBrush);
     connect(&state_, &ViewState::currentRunChanged, this, &ParetoView::showBrush);
     connect(plot_, &ParetoPlot::brushed, this, [this](const std::vector<RunId>& ids) {
-        std::vector<RunId> runs;
-        for (RunId id : ids) {
-            if (id > 0) runs.push_back(id);
-            else Q_EMIT sweptChosen(-id - 1);
-        }
-        state_.setBrushedRuns(runs);
-        if (!runs.empty()) state_.setCurrentRun(runs.back());
+        state_.setBrushedRuns(ids);
+        if (ids.empty()) return;
+        if (ids.back() > 0) state_.setCurrentRun(ids.back());
+        else Q_EMIT sweptChosen(swept_number(ids.back()));
     });
     refresh();
 }
@@ -82,7 +79,7 @@ void ParetoView::refresh() {
     }
     for (const SweptPoint& p : swept_) {
         const auto right = x.value(p.figures), up = y.value(p.figures);
-        if (right && up) points.push_back({-p.number - 1, p.name, *right, *up, p.figures.fits.value_or(true)});
+        if (right && up) points.push_back({id_of_swept(p.number), p.name, *right, *up, p.figures.fits.value_or(true)});
     }
     plot_->setPoints(std::move(points));
     showBrush();

@@ -70,6 +70,16 @@ PredictedMeasured::PredictedMeasured(RunStore& runs, ViewState& state, QWidget* 
     connect(worst, &QTableView::activated, this, go);
     connect(worst->selectionModel(), &QItemSelectionModel::currentRowChanged, this, go);
     connect(&work_, &QFutureWatcherBase::finished, this, &PredictedMeasured::showAnswer);
+    connect(line_, &Timeline::rangeChanged, this, &PredictedMeasured::tellRange);
+    connect(line_, &Timeline::microbatchAsked, &state_, &ViewState::setMicrobatch);
+    connect(line_, &Timeline::cursorMoved, this, [this](std::int64_t t) {
+        if (const auto from = origin()) state_.setCursor(t < 0 ? -1 : t + *from);
+    });
+    connect(&state_, &ViewState::microbatchChanged, line_, &Timeline::setMicrobatch);
+    connect(&state_, &ViewState::timeRangeChanged, this, &PredictedMeasured::showRange);
+    connect(&state_, &ViewState::cursorChanged, this, [this](std::int64_t t) {
+        if (const auto from = origin()) line_->setCursorTime(t < 0 ? -1 : t - *from);
+    });
     connect(&runs_, &RunStore::runAdded, this, &PredictedMeasured::fillChoices);
     connect(&runs_, &RunStore::runChanged, this, &PredictedMeasured::fillChoices);
     connect(&runs_, &RunStore::runRemoved, this, &PredictedMeasured::fillChoices);
@@ -141,6 +151,32 @@ void PredictedMeasured::showAnswer() {
     words_->setText(text);
 }
 
+std::optional<std::int64_t> PredictedMeasured::origin() const {
+    const RunId current = state_.currentRun();
+    if (!line_->store() || (current != shownPredicted_ && current != shownMeasured_)) return std::nullopt;
+    return (current == shownPredicted_ ? predictedData_ : measuredData_)->trace->begin.ps;
+}
+
+void PredictedMeasured::showRange() {
+    const auto from = origin();
+    const TimeRange r = state_.timeRange();
+    if (!from || telling_ || r.length() <= 0) return;
+    telling_ = true;
+    line_->setRange({r.begin - *from, r.end - *from});
+    telling_ = false;
+}
+
+// Both lanes may go further than the current run's: the shared range ends where that does.
+void PredictedMeasured::tellRange(TimeRange range) {
+    const auto from = origin();
+    if (!from || telling_) return;
+    const TimeRange all = whole_of(*runs_.find(state_.currentRun())->data->tracks);
+    const TimeRange shared{std::max(all.begin, range.begin + *from), std::min(all.end, range.end + *from)};
+    telling_ = true;
+    if (shared.length() > 0) state_.setTimeRange(shared);
+    telling_ = false;
+}
+
 void PredictedMeasured::jump(int row) {
     if (row < 0 || row >= offenders_->rowCount() || !answer_.picture) return;
     const Offender& o = offenders_->line(row).offender;
@@ -148,9 +184,9 @@ void PredictedMeasured::jump(int row) {
     if (!here.valid()) return;
     const Span& s = span_of(*answer_.picture->trace, here);
     const std::int64_t around = 8 * (s.end.ps - s.begin.ps) + 1;
+    state_.setCurrentRun(shownMeasured_);
     line_->setRange({s.begin.ps - around, s.end.ps + around});
     line_->select(here, true);
-    state_.setCurrentRun(shownMeasured_);
     state_.setSelectedSlice({shownMeasured_, o.measured.lane, o.measured.span});
 }
 

@@ -9,6 +9,7 @@
 #include <QWidget>
 
 #include <memory>
+#include <optional>
 
 class QComboBox;
 class QLabel;
@@ -33,6 +34,9 @@ class PredictedMeasured : public QWidget {
     void ask();
     void showAnswer();
     void jump(int row);
+    std::optional<std::int64_t> origin() const;   // where the current run's step begins, if it is one of the two
+    void showRange();                             // the range all views share
+    void tellRange(TimeRange range);
 
     RunStore& runs_;
     ViewState& state_;
@@ -45,6 +49,7 @@ class PredictedMeasured : public QWidget {
     std::shared_ptr<const RunData> predictedData_, measuredData_;
     QFutureWatcher<Answer> work_;
     Answer answer_;
+    bool telling_ = false;
 };
 
 } // namespace orrery

@@ -62,6 +62,8 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     connect(&state_, &ViewState::microbatchChanged, this, [this](std::int32_t mb) {
         for (const Pane& p : panes_) p.line->setMicrobatch(mb);
     });
+    connect(&state_, &ViewState::timeRangeChanged, this, &SideBySide::showState);
+    connect(&state_, &ViewState::cursorChanged, this, &SideBySide::showCursor);
     connect(&runs_, &RunStore::runChanged, this, &SideBySide::refresh);
     connect(&runs_, &RunStore::runRemoved, this, &SideBySide::refresh);
     refresh();
@@ -143,15 +145,15 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
     p.line->foldLanes(true);                       // queues unfold when asked
     p.line->setMicrobatch(state_.microbatch());
     const std::size_t index = panes_.size();
-    connect(p.line, &Timeline::rangeChanged, this, [this, index](TimeRange r) {
+    connect(p.line, &Timeline::rangeChanged, this, [this, index] {
         if (following_ || index >= panes_.size()) return;
         follow(index);
-        if (panes_[index].run == state_.currentRun()) state_.setTimeRange(r);
+        tellState(index);
         delay_->start();
     });
     connect(p.line, &Timeline::cursorMoved, this, [this, index](std::int64_t t) {
-        for (std::size_t j = 0; j < panes_.size(); ++j)
-            if (j != index) panes_[j].line->setCursorTime(t < 0 ? -1 : moved(index, j, t));
+        const Trace* to = currentTrace();
+        if (to && index < panes_.size()) state_.setCursor(t < 0 ? -1 : align(how_, *panes_[index].line->store()->trace, *to, t));
     });
     connect(p.line, &Timeline::areaChanged, this, [this, index] {
         const auto area = panes_[index].line->area();
@@ -202,9 +204,46 @@ void SideBySide::setLimits() {
         all = i == 0 ? here : TimeRange{std::min(all.begin, here.begin), std::max(all.end, here.end)};
     }
     for (std::size_t i = 0; i < panes_.size(); ++i) panes_[i].line->setLimits(TimeRange{moved(0, i, all.begin), moved(0, i, all.end)});
-    following_ = false;
     panes_[0].line->setRange(all);
+    following_ = false;
     follow(0);
+    showState();
+}
+
+const Trace* SideBySide::currentTrace() const {
+    const Run* run = runs_.find(state_.currentRun());
+    return run && run->data->trace ? &*run->data->trace : nullptr;
+}
+
+// The longest run may show more than there is of the current one: the shared range ends where the current run does.
+void SideBySide::tellState(std::size_t from) {
+    const Trace* to = currentTrace();
+    if (!to) return;
+    const TimeRange r = panes_[from].line->range(), all = whole_of(*runs_.find(state_.currentRun())->data->tracks);
+    const Trace& here = *panes_[from].line->store()->trace;
+    const TimeRange shared{std::max(all.begin, align(how_, here, *to, r.begin)), std::min(all.end, align(how_, here, *to, r.end))};
+    telling_ = true;
+    if (shared.length() > 0) state_.setTimeRange(shared);
+    telling_ = false;
+}
+
+void SideBySide::showState() {
+    const Trace* from = currentTrace();
+    const TimeRange r = state_.timeRange();
+    if (telling_ || panes_.empty() || !from || r.length() <= 0) return;
+    Timeline& first = *panes_[0].line;
+    const Trace& to = *first.store()->trace;
+    const bool all = r == whole_of(*runs_.find(state_.currentRun())->data->tracks);   // of the longest, then
+    following_ = true;
+    first.setRange(all ? first.whole() : TimeRange{align(how_, *from, to, r.begin), align(how_, *from, to, r.end)});
+    following_ = false;
+    follow(0);
+    delay_->start();
+}
+
+void SideBySide::showCursor(std::int64_t t) {
+    const Trace* from = currentTrace();
+    for (const Pane& p : panes_) p.line->setCursorTime(t < 0 || !from ? -1 : align(how_, *from, *p.line->store()->trace, t));
 }
 
 void SideBySide::follow(std::size_t from) {

@@ -39,6 +39,10 @@ class SideBySide : public QWidget {
     void setTitles();
     void setLimits();
     void follow(std::size_t from);                // the others show what pane `from` shows
+    void showState();                             // the range all views share, in the panes
+    void tellState(std::size_t from);             // and theirs to the others
+    void showCursor(std::int64_t t);
+    const Trace* currentTrace() const;            // whose time the shared range is in
     void askDifferences();
     void showDifferences();
     std::int64_t moved(std::size_t from, std::size_t to, std::int64_t t) const;
@@ -50,7 +54,7 @@ class SideBySide : public QWidget {
     QSplitter* stack_ = nullptr;
     QLabel *hint_ = nullptr, *title_ = nullptr;
     std::vector<Pane> panes_;
-    bool following_ = false;
+    bool following_ = false, telling_ = false;
     QTableView* table_ = nullptr;
     QTimer* delay_ = nullptr;
     DifferenceModel* model_ = nullptr;

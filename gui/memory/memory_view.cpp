@@ -63,7 +63,7 @@ MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     connect(lanes_, &QComboBox::currentIndexChanged, this, &MemoryView::showSeries);
     connect(chart_, &MemoryChart::rangeAsked, &state_, &ViewState::setTimeRange);
     connect(chart_, &MemoryChart::cursorMoved, &state_, &ViewState::setCursor);
-    connect(&state_, &ViewState::timeRangeChanged, chart_, &MemoryChart::setRange);
+    connect(&state_, &ViewState::timeRangeChanged, chart_, [this] { chart_->setRange(state_.timeRange()); });
     connect(&state_, &ViewState::cursorChanged, this, [this](std::int64_t t) {
         chart_->setCursorTime(t);
         kinds_->setCursor(t < 0 ? -1 : sample_at(chart_->series(), t));

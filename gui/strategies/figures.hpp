@@ -25,6 +25,15 @@ struct Figures {
 };
 Figures figures(const RunData& data);
 
+// A point of a sweep that was predicted, beside the runs. In what views share it stands under a number below zero.
+struct SweptPoint {
+    int number = 0;                                     // in the sweep
+    QString name;
+    Figures figures;
+};
+constexpr RunId id_of_swept(int number) { return -number - 1; }
+constexpr int swept_number(RunId id) { return -id - 1; }
+
 // As people read them: "6.80 s", "74.2 GB", "40.0 %"; a dash where there is none.
 QString seconds_words(std::optional<double> s);
 QString gigabytes_words(std::optional<double> bytes);

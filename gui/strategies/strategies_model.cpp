@@ -54,11 +54,52 @@ StrategiesModel::StrategiesModel(RunStore& store, ViewState& state, QObject* par
     });
 }
 
-RunId StrategiesModel::runAt(int row) const { return row >= 0 && row < rowCount() ? ids_[static_cast<std::size_t>(row)] : 0; }
+const SweptPoint* StrategiesModel::sweptAt(int row) const {
+    return row >= runs() && row < rowCount() ? &swept_[static_cast<std::size_t>(row - runs())] : nullptr;
+}
+
+const Figures& StrategiesModel::figuresAt(int row) const {
+    const SweptPoint* swept = sweptAt(row);
+    return swept ? swept->figures : figures_[static_cast<std::size_t>(row)];
+}
+
+RunId StrategiesModel::runAt(int row) const {
+    if (const SweptPoint* swept = sweptAt(row)) return id_of_swept(swept->number);
+    return row >= 0 && row < runs() ? ids_[static_cast<std::size_t>(row)] : 0;
+}
 
 int StrategiesModel::rowOf(RunId id) const {
+    if (id < 0) {
+        const auto it = std::find_if(swept_.begin(), swept_.end(), [&](const SweptPoint& p) { return id_of_swept(p.number) == id; });
+        return it == swept_.end() ? -1 : runs() + static_cast<int>(it - swept_.begin());
+    }
     const auto it = std::find(ids_.begin(), ids_.end(), id);
     return it == ids_.end() ? -1 : static_cast<int>(it - ids_.begin());
+}
+
+// Rows that stay keep their place: a choice in the table outlives the next batch of points.
+void StrategiesModel::setSwept(const std::vector<SweptPoint>& swept) {
+    const double before = longest();
+    const auto same = [](const SweptPoint& a, const SweptPoint& b) { return a.number == b.number && a.name == b.name; };
+    const auto wanted = [&](const SweptPoint& p) {
+        const bool a_run = std::any_of(store_.runs().begin(), store_.runs().end(), [&](const Run& r) { return r.name == p.name; });
+        return !a_run && std::any_of(swept.begin(), swept.end(), [&](const SweptPoint& q) { return same(p, q); });
+    };
+    for (int i = static_cast<int>(swept_.size()) - 1; i >= 0; --i) {
+        if (wanted(swept_[static_cast<std::size_t>(i)])) continue;
+        beginRemoveRows({}, runs() + i, runs() + i);
+        swept_.erase(swept_.begin() + i);
+        endRemoveRows();
+    }
+    std::vector<SweptPoint> fresh;
+    for (const SweptPoint& p : swept)
+        if (wanted(p) && std::none_of(swept_.begin(), swept_.end(), [&](const SweptPoint& q) { return same(p, q); })) fresh.push_back(p);
+    if (!fresh.empty()) {
+        beginInsertRows({}, rowCount(), rowCount() + static_cast<int>(fresh.size()) - 1);
+        swept_.insert(swept_.end(), fresh.begin(), fresh.end());
+        endInsertRows();
+    }
+    if (longest() != before && rowCount() > 0) Q_EMIT dataChanged(index(0, BreakdownColumn), index(rowCount() - 1, BreakdownColumn));
 }
 
 // The longest step is the scale of every row's bar: where it moves, all of them do.
@@ -74,6 +115,7 @@ void StrategiesModel::refresh(int row) {
 double StrategiesModel::longest() const {
     double full = 0;
     for (const Figures& f : figures_) full = std::max(full, f.step_s.value_or(0));
+    for (const SweptPoint& p : swept_) full = std::max(full, p.figures.step_s.value_or(0));
     return full;
 }
 
@@ -109,6 +151,7 @@ QString StrategiesModel::text(int row, int column) const {
     const auto value = number(row, column);
     switch (column) {
     case NameColumn: {
+        if (const SweptPoint* swept = sweptAt(row)) return swept->name;
         if (!run) return {};
         const QString name = run->name.isEmpty() ? tr("run %1").arg(run->id) : run->name;
         const QString mark = run->id == state_.baseline() ? QStringLiteral("\u2691 ") : QString{};
@@ -136,12 +179,13 @@ QString StrategiesModel::tip(int row, int column) const {
     if (column == BreakdownColumn) return f.breakdown ? breakdown_text(*f.breakdown) : QString{};
     if (column == FitsColumn || column == HeadroomColumn) return f.why_not;
     if (column != NameColumn) return {};
+    if (sweptAt(row)) return tr("From the sweep: Enter or a double click simulates it in full");
     const Run* run = store_.find(runAt(row));
     if (!run) return {};
     return run->data->problems.empty() ? run->path : QString::fromStdString(to_text(run->data->problems));
 }
 
-int StrategiesModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(ids_.size()); }
+int StrategiesModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : runs() + static_cast<int>(swept_.size()); }
 
 int StrategiesModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : ColumnCount; }
 
@@ -169,13 +213,13 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
     case Qt::ForegroundRole:
         if (f.fits && !*f.fits) return QGuiApplication::palette().brush(QPalette::PlaceholderText);
         return {};
-    case Qt::FontRole:
-        if (runAt(row) == state_.baseline()) {
-            QFont font;
-            font.setBold(true);
-            return font;
-        }
-        return {};
+    case Qt::FontRole: {
+        if (runAt(row) != state_.baseline() && !sweptAt(row)) return {};
+        QFont font;
+        font.setBold(!sweptAt(row));
+        font.setItalic(sweptAt(row));
+        return font;
+    }
     default: return {};
     }
 }
@@ -211,13 +255,13 @@ QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, i
 
 Qt::ItemFlags StrategiesModel::flags(const QModelIndex& index) const {
     Qt::ItemFlags flags = QAbstractTableModel::flags(index);
-    if (index.isValid() && index.column() == NameColumn) flags |= Qt::ItemIsEditable;
+    if (index.isValid() && index.column() == NameColumn && !sweptAt(index.row())) flags |= Qt::ItemIsEditable;
     return flags;
 }
 
 bool StrategiesModel::setData(const QModelIndex& index, const QVariant& value, int role) {
     const QString name = value.toString().trimmed();
-    if (role != Qt::EditRole || !index.isValid() || index.column() != NameColumn || name.isEmpty()) return false;
+    if (role != Qt::EditRole || !index.isValid() || index.column() != NameColumn || name.isEmpty() || sweptAt(index.row())) return false;
     store_.rename(runAt(index.row()), name);
     return true;
 }

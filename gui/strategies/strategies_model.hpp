@@ -24,9 +24,11 @@ class StrategiesModel : public QAbstractTableModel {
 
     StrategiesModel(RunStore& store, ViewState& state, QObject* parent = nullptr);
 
-    RunId runAt(int row) const;
+    RunId runAt(int row) const;                         // of a swept point: id_of_swept()
     int rowOf(RunId id) const;                          // -1: none
-    const Figures& figuresAt(int row) const { return figures_[static_cast<std::size_t>(row)]; }
+    const Figures& figuresAt(int row) const;
+    // The points of a sweep, behind the runs: those of a name that a run has are left to it.
+    void setSwept(const std::vector<SweptPoint>& swept);
 
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
@@ -41,12 +43,15 @@ class StrategiesModel : public QAbstractTableModel {
     std::optional<double> number(int row, int column) const;
     QString text(int row, int column) const;
     QString tip(int row, int column) const;
+    int runs() const { return static_cast<int>(ids_.size()); }
+    const SweptPoint* sweptAt(int row) const;
     std::optional<double> delta(int row) const;         // of the step time against the baseline, as a fraction
 
     RunStore& store_;
     ViewState& state_;
     std::vector<RunId> ids_;                            // rows, beside the store's runs: signals come after the store has changed
     std::vector<Figures> figures_;
+    std::vector<SweptPoint> swept_;
 };
 
 // "fits mfu>40 gpt": words of the name, and comparisons of a figure (step in s, mfu, bubble in %, memory in GB, devices, cost).

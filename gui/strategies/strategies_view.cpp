@@ -102,6 +102,10 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, &StrategiesView::tellSelection);
     connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, &StrategiesView::tellSelection);
     connect(table_, &QWidget::customContextMenuRequested, this, &StrategiesView::menu);
+    connect(table_, &QTableView::activated, this, [this](const QModelIndex& index) {
+        const RunId id = index.data(StrategiesModel::RunRole).toInt();
+        if (id < 0) Q_EMIT sweptRequested(swept_number(id));
+    });
     connect(header, &QWidget::customContextMenuRequested, this, &StrategiesView::columnMenu);
     connect(&state_, &ViewState::brushedRunsChanged, this, &StrategiesView::showSelection);
     connect(&state_, &ViewState::currentRunChanged, this, &StrategiesView::showSelection);
@@ -126,7 +130,7 @@ void StrategiesView::tellSelection() {
     telling_ = true;
     const RunId current = table_->currentIndex().data(StrategiesModel::RunRole).toInt();
     state_.setBrushedRuns(selectedRuns());
-    if (current != 0 && table_->selectionModel()->isRowSelected(table_->currentIndex().row())) state_.setCurrentRun(current);
+    if (current > 0 && table_->selectionModel()->isRowSelected(table_->currentIndex().row())) state_.setCurrentRun(current);
     telling_ = false;
 }
 
@@ -152,7 +156,8 @@ void StrategiesView::pinCurrent() {
 }
 
 void StrategiesView::removeSelected() {
-    for (RunId run : selectedRuns()) store_.remove(run);
+    for (RunId run : selectedRuns())
+        if (run > 0) store_.remove(run);
 }
 
 void StrategiesView::focusFilter() {
@@ -165,6 +170,10 @@ void StrategiesView::menu(const QPoint& at) {
     if (run == 0) return;
     auto* menu = new QMenu(this);
     menu->setAttribute(Qt::WA_DeleteOnClose);
+    if (run < 0) {
+        menu->addAction(tr("Simulate in full"), this, [this, run] { Q_EMIT sweptRequested(swept_number(run)); });
+        return menu->popup(table_->viewport()->mapToGlobal(at));
+    }
     menu->addAction(run == state_.baseline() ? tr("Unpin the baseline") : tr("Pin as baseline"), this, [this, run] { state_.setBaseline(run == state_.baseline() ? 0 : run); });
     menu->addAction(tr("Edit its scenario"), this, [this, run] { Q_EMIT editRequested(run); });
     menu->addSeparator();

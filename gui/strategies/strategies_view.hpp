@@ -36,6 +36,7 @@ class StrategiesView : public QWidget {
 
   Q_SIGNALS:
     void editRequested(orrery::RunId run);
+    void sweptRequested(int number);            // a sweep's point, in full
 
   protected:
     void changeEvent(QEvent* event) override;

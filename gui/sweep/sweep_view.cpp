@@ -123,6 +123,7 @@ std::vector<Problem> SweepView::load(const std::string& text, const std::string&
     document_ = std::make_shared<const SweepDocument>(std::move(*parsed.document));
     name_ = name;
     text_ = text;
+    complete_ = false;
     const QString full = QString::fromStdString(document_->name());
     title_->setText(QStringLiteral("<b>%1</b>").arg((full.isEmpty() ? name : full).toHtmlEscaped()));
     {
@@ -136,7 +137,7 @@ std::vector<Problem> SweepView::load(const std::string& text, const std::string&
         y_->setCurrentIndex(document_->axes().size() > 1 ? 1 : 0);
     }
     model_->setDocument(document_);
-    for (int c = 0; c < model_->columnCount(); ++c) table_->setColumnWidth(c, c < model_->axes() ? 110 : 84);
+    for (int c = 0; c < model_->columnCount(); ++c) table_->setColumnWidth(c, std::min(130, fontMetrics().horizontalAdvance(model_->headerData(c, Qt::Horizontal).toString()) + 24));
     run_->setEnabled(true);
     words_->setText(tr("%n combinations", "", static_cast<int>(document_->size())));
     showMap();
@@ -179,6 +180,7 @@ void SweepView::showProgress() {
 void SweepView::over(bool stopped, const QString& error) {
     run_->setText(tr("Run"));
     progress_->hide();
+    complete_ = !stopped && error.isEmpty();
     int fits = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(document_->size()); ++i) fits += model_->row(i) && model_->row(i)->status == PointStatus::fits;
     words_->setText(stopped ? tr("Stopped: %1 of %2 computed; Run goes on from here").arg(job_->done()).arg(document_->size()) : tr("%1 of %2 combinations fit").arg(fits).arg(document_->size()));

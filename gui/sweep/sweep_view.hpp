@@ -31,6 +31,9 @@ class SweepView : public QWidget {
     void start();
     void cancel();
     bool running() const;
+    bool complete() const { return complete_; }                 // every point computed
+    const std::string& text() const { return text_; }
+    const QString& name() const { return name_; }
     void setDatabase(const QString& path) { database_ = path; } // else one in the user's cache, by the sweep's text
     SweepModel& model() { return *model_; }
     HeatPlot& heat() { return *heat_; }
@@ -57,6 +60,7 @@ class SweepView : public QWidget {
     std::shared_ptr<const SweepDocument> document_;
     QString name_, database_;
     std::string text_;
+    bool complete_ = false;
     SweepJob* job_;
     SweepModel* model_;
     QSortFilterProxyModel* sorted_;

@@ -7,12 +7,18 @@
 
 #include <algorithm>
 #include <array>
+#include <climits>
 
 namespace orrery {
 
 namespace { constexpr int swatch = 14, space = 6, between = 12; }
 
-Legend::Legend(QWidget* parent) : QWidget(parent) { setAccessibleName(tr("Legend")); }
+Legend::Legend(QWidget* parent) : QWidget(parent) {
+    QSizePolicy policy(QSizePolicy::Preferred, QSizePolicy::Fixed);
+    policy.setHeightForWidth(true);
+    setSizePolicy(policy);
+    setAccessibleName(tr("Legend"));
+}
 
 void Legend::setStore(const TrackStore* store) {
     std::array<bool, slice_kind_count> seen{};
@@ -28,29 +34,45 @@ void Legend::setStore(const TrackStore* store) {
     update();
 }
 
+int Legend::lineHeight() const { return fontMetrics().height() + 4; }
+
+std::vector<QRect> Legend::places(int width) const {
+    std::vector<QRect> out;
+    int x = 0, y = 0;
+    for (SliceKind k : kinds_) {
+        const int wide = swatch + space + fontMetrics().horizontalAdvance(label(k));
+        if (x > 0 && x + wide > width) x = 0, y += lineHeight();
+        out.emplace_back(x, y, wide, lineHeight());
+        x += wide + between;
+    }
+    return out;
+}
+
 QSize Legend::sizeHint() const {
-    int width = 0;
-    for (SliceKind k : kinds_) width += swatch + space + between + fontMetrics().horizontalAdvance(label(k));
-    return {width, fontMetrics().height() + 4};
+    const auto all = places(INT_MAX / 2);
+    return {all.empty() ? 0 : all.back().right() + 1, lineHeight()};
+}
+
+int Legend::heightForWidth(int width) const {
+    const auto all = places(width);
+    return all.empty() ? lineHeight() : all.back().bottom() + 1;
 }
 
 void Legend::paintEvent(QPaintEvent*) {
     QPainter p(this);
     const QColor base = palette().color(QPalette::Base);
     const Tiles look = tiles(base.lightness() < 128, base.rgb());
-    int x = 0;
-    for (SliceKind k : kinds_) {
-        const Tile& tile = look.kinds[static_cast<std::size_t>(k)];
+    const auto all = places(width());
+    for (std::size_t i = 0; i < kinds_.size(); ++i) {
+        const QRect& place = all[i];
+        const Tile& tile = look.kinds[static_cast<std::size_t>(kinds_[i])];
         const QImage pattern(reinterpret_cast<const uchar*>(tile.data()), 8, 8, 32, QImage::Format_RGB32);
-        const QRect r(x, (height() - 12) / 2, swatch, 12);
+        const QRect r(place.left(), place.top() + (place.height() - 12) / 2, swatch, 12);
         p.fillRect(r, QBrush(pattern));
         p.setPen(palette().color(QPalette::Mid));
         p.drawRect(r);
         p.setPen(palette().color(QPalette::WindowText));
-        x += swatch + space;
-        const QString text = label(k);
-        p.drawText(QRect(x, 0, width(), height()), Qt::AlignVCenter, text);
-        x += p.fontMetrics().horizontalAdvance(text) + between;
+        p.drawText(place.adjusted(swatch + space, 0, between, 0), Qt::AlignVCenter | Qt::TextSingleLine, label(kinds_[i]));
     }
 }
 

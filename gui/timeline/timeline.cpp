@@ -66,14 +66,13 @@ void Timeline::setHint(const QString& hint) {
     viewport()->update();
 }
 
-TimeRange Timeline::whole() const {
-    if (!store()) return {};
-    if (limits_) return *limits_;
-    const Trace& t = *store()->trace;
-    std::int64_t begin = t.begin.ps, end = t.end.ps;
-    for (const Track& track : store()->tracks) begin = std::min(begin, track.begin), end = std::max(end, track.end);
+TimeRange whole_of(const TrackStore& store) {
+    std::int64_t begin = store.trace->begin.ps, end = store.trace->end.ps;
+    for (const Track& track : store.tracks) begin = std::min(begin, track.begin), end = std::max(end, track.end);
     return {begin, std::max(end, begin + 1)};
 }
+
+TimeRange Timeline::whole() const { return limits_ ? *limits_ : store() ? whole_of(*store()) : TimeRange{}; }
 
 void Timeline::setLimits(std::optional<TimeRange> limits) {
     limits_ = limits;

@@ -18,6 +18,9 @@ namespace orrery {
 
 struct Marker { std::int64_t at = 0; QString note; };
 
+// From the first slice, or the step's begin, to the last one's end, or the step's.
+TimeRange whole_of(const TrackStore& store);
+
 class Timeline : public QAbstractScrollArea {
     Q_OBJECT
   public:

@@ -143,6 +143,7 @@ QWidget* TimelineView::makePanels() {
     const auto shown = [this] {
         timeline_->setMarkers(markers_->markers());
         markersOf_[shown_] = markers_->markers();
+        Q_EMIT notesChanged();
     };
     connect(markers_, &QAbstractItemModel::dataChanged, this, shown);
     connect(markers_, &QAbstractItemModel::rowsInserted, this, shown);
@@ -193,7 +194,12 @@ void TimelineView::connectState() {
         markersOf_.erase(id);
         if (id == shown_) showRun();
     });
-    connect(&state_, &ViewState::timeRangeChanged, timeline_, [this](TimeRange r) { timeline_->setRange(r); });
+    // What is asked for ends where the run does: then the range that all share is the one that is shown.
+    connect(&state_, &ViewState::timeRangeChanged, timeline_, [this] {
+        if (!timeline_->store() || timeline_->run() != state_.currentRun()) return;
+        timeline_->setRange(state_.timeRange());
+        state_.setTimeRange(timeline_->range());
+    });
     connect(&state_, &ViewState::cursorChanged, timeline_, &Timeline::setCursorTime);
     connect(&state_, &ViewState::microbatchChanged, timeline_, &Timeline::setMicrobatch);
     connect(&state_, &ViewState::selectedSliceChanged, this, [this](SliceId id) {
@@ -292,6 +298,16 @@ void TimelineView::search(const QString& text, bool forward) {
     if (!found) return say(tr("Nothing like “%1”").arg(text));
     timeline_->select(*found, true);
     say(around ? tr("From the start again") : QString());
+}
+
+std::vector<Marker> TimelineView::notes(RunId run) const {
+    const auto known = markersOf_.find(run);
+    return known == markersOf_.end() ? std::vector<Marker>{} : known->second;
+}
+
+void TimelineView::setNotes(RunId run, std::vector<Marker> notes) {
+    markersOf_[run] = std::move(notes);
+    if (run == shown_) markers_->setMarkers(markersOf_[run]), timeline_->setMarkers(markers_->markers());
 }
 
 void TimelineView::addMarker(std::int64_t ps) {

@@ -35,7 +35,12 @@ class TimelineView : public QWidget {
     ~TimelineView() override;
 
     Timeline& timeline() { return *timeline_; }
+    std::vector<Marker> notes(RunId run) const;           // on the ruler, kept a run
+    void setNotes(RunId run, std::vector<Marker> notes);
     void search(const QString& text, bool forward);       // selects the next match; says where there is none
+
+  Q_SIGNALS:
+    void notesChanged();
 
   private:
     void makeControls();

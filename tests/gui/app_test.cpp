@@ -8,6 +8,7 @@
 #include "gui/app/welcome.hpp"
 #include "gui/strategies/strategies_view.hpp"
 #include "sim/trace/trace.hpp"
+#include "tests/gui/windows.hpp"
 
 #include <QAbstractItemModelTester>
 #include <QAction>
@@ -23,28 +24,9 @@
 #include <QtTest/QTest>
 
 using namespace orrery;
+using namespace orrery::windows;
 
 namespace {
-
-constexpr int patience = 30000;
-
-const QByteArray small = R"({"name": "small", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
-  "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
-  "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
-  "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2}})";
-
-QString written(const QTemporaryDir& folder, const char* name, const QByteArray& bytes) {
-    QFile file(folder.filePath(name));
-    if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size()) qFatal("cannot write %s", name);
-    return file.fileName();
-}
-
-Options fresh() {
-    Options o;
-    o.fresh = true;
-    o.size = {1000, 700};
-    return o;
-}
 
 ParsedOptions parse(const QStringList& words) { return parse_options(QStringList{"simgui"} + words, MainWindow::viewNames()); }
 
