@@ -1,12 +1,14 @@
 #include "exec/local/executor.hpp"
 
+#include "exec/queues/executor.hpp"
+
 #include "topology/check.hpp"
 
 namespace orrery {
 namespace {
 
 struct Known { const char* name; std::unique_ptr<Executor> (*make)(World&); };
-constexpr Known known[] = {{"serial", serial_executor}, {"threads", threads_executor}};
+constexpr Known known[] = {{"serial", serial_executor}, {"threads", threads_executor}, {"queues", queues_executor}};
 
 } // namespace
 

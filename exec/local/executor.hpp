@@ -29,6 +29,7 @@ class Executor {
     virtual ~Executor() = default;
     virtual void step(std::vector<OpTime>* record) = 0;   // the batch must be loaded; record: null where nobody asks
     virtual const char* name() const = 0;
+    virtual void fetch() {}   // parameters, gradients and states of a device's own memory into the world's: before they are looked at
 };
 
 std::unique_ptr<Executor> serial_executor(World& world);

@@ -23,6 +23,7 @@ class Arena {
     void release(std::byte* block);            // must be one of its blocks
     std::int64_t bytes(std::byte* block) const;
 
+    std::byte* base() const { return base_; }
     std::int64_t reserved() const { return reserve_; }
     std::int64_t live() const { return live_; }          // of blocks as they lie here, alignment included
     std::int64_t highest() const { return highest_; }    // the most that was ever live

@@ -151,9 +151,10 @@ std::byte* RankMemory::block(BufferId b, std::int32_t microbatch) const {
     return addresses_[static_cast<std::size_t>(root.slot + (root.per_microbatch && microbatch >= 0 ? microbatch : 0))];
 }
 
-std::byte* RankMemory::at(BufferId b, std::int32_t microbatch) const {
+std::byte* RankMemory::at(BufferId b, std::int32_t microbatch) const { return within(b, microbatch, block(b, microbatch)); }
+
+std::byte* RankMemory::within(BufferId b, std::int32_t microbatch, std::byte* base) const {
     const BufferPlace& p = map_->places[static_cast<std::size_t>(b)];
-    std::byte* base = block(b, microbatch);
     if (!base) broken(fmt::format("{} (microbatch {}) is not allocated", buffer(*plan_, b).name, microbatch));
     if (p.part_of >= 0) base += p.part * part_index_[static_cast<std::size_t>(p.part_of)];
     if (p.batch_rows > 0 && microbatch >= 0) base += std::int64_t{8} * p.batch_rows * microbatch;

@@ -54,6 +54,9 @@ class RankMemory {
     std::byte* at(BufferId b, std::int32_t microbatch) const;
     Operand operand(BufferId b, std::int32_t microbatch) const { return {at(b, microbatch), &plan_->buffers[static_cast<std::size_t>(b)], b}; }
     std::byte* block(BufferId b, std::int32_t microbatch) const;   // the storage's own address
+    std::byte* within(BufferId b, std::int32_t microbatch, std::byte* block) const;   // at(), where its storage lies at `block`
+    std::byte* of_slot(std::int32_t slot) const { return addresses_[static_cast<std::size_t>(slot)]; }   // null: not allocated
+    const Arena& arena(int space) const { return arenas_[space]; }   // 0: device, 1: host
 
     void allocate(BufferId b, std::int32_t microbatch);
     void release(BufferId b, std::int32_t microbatch);
@@ -61,15 +64,16 @@ class RankMemory {
     void hold(std::byte* block);
     void let_go(std::byte* block);
 
+    void count(const Buffer& b, int sign);   // for whoever places buffers itself: 1 allocated, -1 released
     const MemoryCount& device() const { return count_; }
     std::int64_t bytes_in_arenas() const { return arenas_[0].highest() + arenas_[1].highest(); }
     std::int64_t part_index(CommId c) const { return part_index_[static_cast<std::size_t>(c)]; }
     const StorageMap& map() const { return *map_; }
+    bool poisons() const { return poison_; }
     void poison(bool on) { poison_ = on; }   // new blocks are filled with NaN: whoever reads what nobody wrote shows
 
   private:
     std::byte*& address(const BufferPlace& root, std::int32_t microbatch);
-    void count(const Buffer& b, int sign);
     [[noreturn]] void out_of_memory(const Buffer& wanted) const;
 
     const Plan* plan_;

@@ -19,20 +19,6 @@ double value_at(const std::byte* data, std::int64_t i, DType real) {
     return static_cast<double>(reinterpret_cast<const float*>(data)[i]);
 }
 
-// Each token's loss where it stands in the batch: whatever rank makes it, the mean is summed in the same order. Tensor-parallel ranks
-// make the same ones.
-void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss) {
-    if (rank.context.at[static_cast<std::size_t>(Axis::tp)] != 0) return;
-    const std::int64_t rows = elements(*loss.buffer), length = world.facts.sequence;
-    const std::vector<Token> tokens = tokens_of(rank.context, *loss.buffer, rows);
-    const bool further = issue.op->name != "loss";
-    for (std::int64_t i = 0; i < rows; ++i) {
-        const Token& t = tokens[static_cast<std::size_t>(i)];
-        const auto index = static_cast<std::size_t>((rank.context.first_sequence + t.sequence) * length + t.position);
-        (further ? world.further_losses : world.losses)[index] = value_at(loss.data, i, world.real);
-    }
-}
-
 // A flat shard: of each tensor in it the part that lies there. Where it is a view of whole tensors these are initialised themselves.
 void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, const World& world) {
     if (world.plan.buffers[static_cast<std::size_t>(shard)].storage >= 0) return;
@@ -173,6 +159,25 @@ void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
     }
 }
 
+// Each token's loss where it stands in the batch: whatever rank makes it, the mean is summed in the same order. Tensor-parallel ranks
+// make the same ones.
+void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss) {
+    if (rank.context.at[static_cast<std::size_t>(Axis::tp)] != 0) return;
+    const std::int64_t rows = elements(*loss.buffer), length = world.facts.sequence;
+    const std::vector<Token> tokens = tokens_of(rank.context, *loss.buffer, rows);
+    const bool further = issue.op->name != "loss";
+    for (std::int64_t i = 0; i < rows; ++i) {
+        const Token& t = tokens[static_cast<std::size_t>(i)];
+        const auto index = static_cast<std::size_t>((rank.context.first_sequence + t.sequence) * length + t.position);
+        (further ? world.further_losses : world.losses)[index] = value_at(loss.data, i, world.real);
+    }
+}
+
+bool makes_loss(const Op& op) {
+    const auto* loss = std::get_if<CrossEntropy>(&op.work);
+    return loss && loss->part == CrossEntropy::Part::loss;
+}
+
 void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operand> in, std::span<const Operand> out) {
     const Op& op = *issue.op;
     if (std::holds_alternative<HostSync>(op.work) || std::holds_alternative<HostWork>(op.work)) return;
@@ -183,7 +188,7 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
     }
     if (issue.microbatch >= 0) rank.context.first_sequence = first_sequence(world, rank.context.at, issue.microbatch);
     world.machine.kernel(op, in, out, rank.context);
-    if (const auto* loss = std::get_if<CrossEntropy>(&op.work); loss && loss->part == CrossEntropy::Part::loss) note_loss(world, rank, issue, out[0]);
+    if (makes_loss(op)) note_loss(world, rank, issue, out[0]);
 }
 
 double mean_loss(const World& world) {

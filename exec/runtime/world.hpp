@@ -59,6 +59,10 @@ std::int64_t first_sequence(const World& world, const Coordinates& at, std::int3
 // Runs an op that is neither communication nor memory, and notes the loss where the op makes one.
 void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operand> in, std::span<const Operand> out);
 
+// Of an op that makes losses: each token's where it stands in the batch. rank.context is of the op's microbatch.
+void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss);
+bool makes_loss(const Op& op);
+
 double mean_loss(const World& world);   // over the step's tokens, in their order
 
 } // namespace orrery

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 namespace orrery::agree {
 namespace {
@@ -39,6 +41,22 @@ Scenario tiny(const std::vector<std::string>& fields) {
     return *parsed.scenario;
 }
 
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+std::vector<Case> strategies() {
+    std::ifstream file(ORRERY_SOURCE_DIR "/tests/agree/strategies.txt");
+    std::vector<Case> cases;
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream words(line);
+        Case c;
+        words >> c.name;
+        if (c.name.empty() || c.name[0] == '#') continue;
+        for (std::string field; words >> field;) c.fields.push_back(field);
+        cases.push_back(std::move(c));
+    }
+    return cases;
+}
+
 Trained train(const Scenario& scenario, const TrainOptions& options) {
     Trained t;
     Plan plan = lower(scenario);
@@ -47,9 +65,10 @@ Trained train(const Scenario& scenario, const TrainOptions& options) {
     t.world->facts.forced_routing = options.forced_routing && scenario.model.moe && scenario.model.moe->capacity_factor <= 0;   // experts' rows in known numbers
     initialise(*t.world);
     for (auto& r : t.world->ranks) r->memory.poison(true);
-    const auto executor = make_executor(options.executor, *t.world);
+    const auto executor = options.make ? options.make(*t.world) : make_executor(options.executor, *t.world);
     const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
     const auto take = [&](Quantity what) {
+        executor->fetch();
         Gathered g = gather(*t.world, what);
         t.disagreement = std::max(t.disagreement, g.disagreement);
         return std::move(g.tensors);

@@ -5,6 +5,7 @@
 #include "exec/runtime/reference.hpp"
 
 #include <functional>
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,11 @@ namespace orrery::agree {
 // A tiny model on a machine of as many ranks as the strategy asks for. fields: "strategy.tensor_parallel=2", ..
 Scenario tiny(const std::vector<std::string>& fields = {});
 
+// tests/agree/strategies.txt: a name and its fields a line.
+struct Case { std::string name; std::vector<std::string> fields; };
+void PrintTo(const Case& c, std::ostream* out);
+std::vector<Case> strategies();
+
 struct Trained {
     std::unique_ptr<World> world;
     std::vector<double> losses;             // by step
@@ -22,7 +28,8 @@ struct Trained {
     double disagreement = 0;                // of replicas, anywhere
 };
 
-struct TrainOptions { int steps = 5; DType real = DType::fp64; std::string executor = "serial"; std::function<void(Plan&)> change{}; bool forced_routing = true; };
+using MakeExecutor = std::function<std::unique_ptr<Executor>(World&)>;
+struct TrainOptions { int steps = 5; DType real = DType::fp64; std::string executor = "serial"; std::function<void(Plan&)> change{}; bool forced_routing = true; MakeExecutor make{}; };
 Trained train(const Scenario& scenario, const TrainOptions& options = {});
 
 } // namespace orrery::agree

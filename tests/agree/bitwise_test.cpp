@@ -52,7 +52,8 @@ TEST(SameBits, ThreadsAndSerial) {
         with(two, {"strategy.schedule=1f1b", "strategy.overlap.pipeline=true", "strategy.data_parallel=2"}),
         {"strategy.context_parallel=2", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "training.gradient_clipping=0.1"},
     };
-    for (const Fields& f : all) expect_same_bits(f, f, "threads");
+    for (const Fields& f : all)
+        for (const char* executor : {"threads", "queues"}) expect_same_bits(f, f, executor);
 }
 
 } // namespace

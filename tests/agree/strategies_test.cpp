@@ -5,29 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 namespace orrery::agree {
 namespace {
-
-struct Case { std::string name; std::vector<std::string> fields; };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
-
-// tests/agree/strategies.txt: a name and its fields a line.
-std::vector<Case> read_cases() {
-    std::ifstream file(ORRERY_SOURCE_DIR "/tests/agree/strategies.txt");
-    std::vector<Case> cases;
-    for (std::string line; std::getline(file, line);) {
-        std::istringstream words(line);
-        Case c;
-        words >> c.name;
-        if (c.name.empty() || c.name[0] == '#') continue;
-        for (std::string field; words >> field;) c.fields.push_back(field);
-        cases.push_back(std::move(c));
-    }
-    return cases;
-}
 
 class Parity : public testing::TestWithParam<Case> {};
 
@@ -58,7 +37,7 @@ TEST_P(Parity, MemoryIsAsPredicted) {
         EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count) << "rank " << rank->rank;
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, Parity, testing::ValuesIn(read_cases()), [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Strategies, Parity, testing::ValuesIn(strategies()), [](const auto& tested) { return tested.param.name; });
 
 TEST(Agree, OneRankLearns) {
     const Trained t = train(tiny(), {.steps = 20});

@@ -1,0 +1,38 @@
+// What orders the issues of a stage when queues run side by side: which wait for which across queues, and what has certainly ended when
+// an op begins. Follows from the plan alone: its dependencies, and that a queue is served in order.
+#pragma once
+
+#include "exec/runtime/issue.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace orrery {
+
+struct QueuedIssue {
+    std::vector<QueueId> queues;        // it occupies; on the first its events are recorded
+    std::vector<std::int32_t> waits;    // earlier issues on other queues that must have ended: no more than are needed
+    bool signals = false;               // another queue or the host waits for its end
+};
+
+class QueueOrder {
+  public:
+    QueueOrder(const Plan& plan, const IssueOrder& order);
+
+    const QueuedIssue& operator[](std::size_t issue) const { return issues_[issue]; }
+    int queues() const { return queues_; }
+    // Of each queue the last issue that has certainly ended when `issue` begins; -1: none.
+    std::span<const std::int32_t> ended_before(std::int32_t issue) const {
+        return {clocks_.data() + static_cast<std::size_t>(issue) * static_cast<std::size_t>(queues_), static_cast<std::size_t>(queues_)};
+    }
+    bool before(std::int32_t first, std::int32_t second) const; // first has ended when second begins, however fast each queue is
+
+  private:
+    int queues_;
+    std::vector<QueuedIssue> issues_;
+    std::vector<std::int32_t> clocks_;
+};
+
+bool is_host_only(const Op& op); // memory and the host's own waits: nothing on any queue
+
+} // namespace orrery

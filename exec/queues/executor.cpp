@@ -1,0 +1,156 @@
+#include "exec/queues/executor.hpp"
+
+#include "exec/mpi/processes.hpp"
+#include "exec/queues/cpu_streams.hpp"
+#include "exec/queues/runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <thread>
+
+namespace orrery {
+namespace {
+
+class Queues final : public Executor {
+  public:
+    Queues(World& world, Fleet fleet) : world_(world), fleet_(std::move(fleet)) {
+        job_.patience = fleet_.patience;
+        job_.store = fleet_.store ? fleet_.store : std::make_shared<LocalStore>();
+        job_.all_here = std::ranges::all_of(world_.ranks, [](const auto& r) { return r != nullptr; });
+        std::size_t next = 0;
+        for (auto& rank : world_.ranks) {
+            if (!rank) continue;
+            if (!stages_.contains(rank->stage)) stages_.emplace(rank->stage, stage_plan(world_, *rank));
+            runners_.push_back(std::make_unique<Runner>(world_, *rank, *fleet_.devices.at(next++), stages_.at(rank->stage), job_, fleet_.separate_memory));
+        }
+        const WorldId id = fleet_.world_id();
+        on_all([&](Runner& r, std::size_t) {
+            r.connect(id);
+            r.upload();
+        });
+    }
+    const char* name() const override { return fleet_.name.c_str(); }
+    void fetch() override {
+        for (auto& r : runners_) r->fetch();
+    }
+
+    void step(std::vector<OpTime>* record) override {
+        std::vector<std::vector<OpTime>> records(runners_.size());
+        if (!job_.all_here) std::ranges::fill(world_.losses, 0.0);
+        on_all([&](Runner& r, std::size_t i) { r.step(record ? &records[i] : nullptr); });
+        for (auto& r : runners_) r->take_losses();
+        if (!job_.all_here) runners_[0]->share_losses();
+        if (!record) return;
+        for (auto& mine : records) record->insert(record->end(), mine.begin(), mine.end());
+        meet(*record);
+    }
+
+  private:
+    template <class F> void on_all(F&& work);
+    void meet(std::vector<OpTime>& record) const;
+    std::string blocked();
+
+    World& world_;
+    Fleet fleet_;
+    Job job_;
+    std::map<int, StagePlan> stages_;
+    std::vector<std::unique_ptr<Runner>> runners_;
+};
+
+// Each rank on a host thread of its own; the first failure is everyone's.
+template <class F> void Queues::on_all(F&& work) {
+    std::mutex mutex;
+    std::exception_ptr failure;
+    for (auto& r : runners_) r->device().host_begins();
+    const auto run = [&](std::size_t i) {
+        try {
+            work(*runners_[i], i);
+        } catch (const Left&) {
+        } catch (const std::exception& e) {
+            const std::lock_guard lock(mutex);
+            if (!failure) failure = std::current_exception();
+            job_.fail(e.what());
+        }
+        runners_[i]->device().host_ends();
+    };
+    if (runners_.size() == 1) {
+        run(0);
+    } else {
+        std::vector<std::jthread> threads;
+        for (std::size_t i = 0; i < runners_.size(); ++i) threads.emplace_back(run, i);
+    }
+    const bool left = !failure && job_.stopped();
+    if (!failure && !left) return;
+    const std::string who = fleet_.stands_still && fleet_.stands_still() ? blocked() : "";
+    for (auto& r : runners_) r->leave();
+    if (fleet_.failure)
+        if (const std::exception_ptr cause = fleet_.failure()) std::rethrow_exception(cause);
+    if (!who.empty()) throw StandsStill(who);
+    if (failure) std::rethrow_exception(failure);
+    throw LostPeer("another rank has failed: " + job_.store->get("failed").value_or("it did not say why"));
+}
+
+std::string Queues::blocked() {
+    for (auto& r : runners_) {
+        r->retire();
+        r->tell(true);
+    }
+    std::string text;
+    int ranks = 0;
+    for (auto& r : runners_)
+        if (const std::string on = r->waits(); !on.empty()) {
+            text += fmt::format("  rank {}: {}\n", r->rank(), on);
+            ++ranks;
+        }
+    return fmt::format("deadlock: {} ranks are blocked\n{}", ranks, text);
+}
+
+// A collective begins when its last member has come: of those in this process that is known.
+void Queues::meet(std::vector<OpTime>& record) const {
+    std::map<std::tuple<CommId, int, std::int64_t>, std::vector<OpTime*>> meetings;   // communicator, its first member, its how-manieth call
+    std::map<std::pair<int, CommId>, std::int64_t> calls;
+    for (OpTime& t : record) {
+        const Rank& rank = world_.rank(t.rank);
+        const auto* c = std::get_if<Collective>(&rank.order->issues[static_cast<std::size_t>(t.issue)].op->work);
+        if (!c) continue;
+        const auto& members = world_.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(t.rank)];
+        meetings[{c->comm, members[0], calls[{t.rank, c->comm}]++}].push_back(&t);
+    }
+    std::int32_t number = 0;
+    for (auto& [key, ends] : meetings) {
+        std::int64_t begin = 0;
+        for (const OpTime* t : ends) begin = std::max(begin, t->posted);
+        for (OpTime* t : ends) {
+            t->begin = std::min(begin, t->end);
+            t->meeting = number;
+        }
+        ++number;
+    }
+}
+
+} // namespace
+
+Fleet cpu_fleet(const World& world) {
+    const auto fabric = std::make_shared<CpuFabric>(world.machine.kernel);
+    Fleet fleet;
+    for (const auto& rank : world.ranks)
+        if (rank) fleet.devices.push_back(fabric->device());
+    StreamDevice* const first = fleet.devices.empty() ? nullptr : fleet.devices[0].get();
+    fleet.world_id = [first] {
+        WorldId id{};
+        first->world_id(id);
+        return id;
+    };
+    fleet.failure = [fabric] { return fabric->failure(); };
+    fleet.stands_still = [fabric] { return fabric->stands_still(); };
+    fleet.keeps = fabric;
+    return fleet;
+}
+
+std::unique_ptr<Executor> queues_executor(World& world, Fleet fleet) { return std::make_unique<Queues>(world, std::move(fleet)); }
+std::unique_ptr<Executor> queues_executor(World& world) { return queues_executor(world, cpu_fleet(world)); }
+
+} // namespace orrery

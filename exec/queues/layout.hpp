@@ -1,0 +1,43 @@
+// A stage's memory, planned once: where each buffer that comes and goes in a step lies, so that a step allocates nothing and no two queues
+// ever meet in one place: a buffer lies where another was only if all who used that one have ended, by the plan's own order, before any
+// who uses this one begins.
+#pragma once
+
+#include "exec/queues/dependencies.hpp"
+#include "exec/runtime/storage.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace orrery {
+
+// A buffer's storage from an Alloc to its Free. Storage that is there between steps is one that begins before the first issue (alloc -1)
+// or never ends (free: past the last).
+struct Lifetime {
+    BufferId buffer = -1;                // whose storage
+    std::int32_t slot = -1;              // the instance's, in StorageMap
+    std::int64_t bytes = 0;
+    int space = 0;                       // 0: device, 1: host
+    std::int32_t alloc = -1, free = 0;   // issues
+    std::int64_t offset = -1;            // in its space
+    std::vector<std::int32_t> users;     // issues, ascending
+};
+
+struct Layout {
+    std::vector<Lifetime> lifetimes;
+    std::int64_t extent[2] = {0, 0};     // bytes of each space
+    // Of each issue the lifetime of each operand, in the order: in, out (of an exchange: its transfers' buffers).
+    std::vector<std::vector<std::int32_t>> operands;
+};
+
+// start: of each slot where its storage lies between steps, as offset in its space; -1: nowhere. fixed: how much of each space is taken by
+// what lies there between steps, whatever it is.
+struct Standing { std::vector<std::int64_t> start; std::int64_t fixed[2] = {0, 0}; };
+
+Layout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map, const Standing& standing);
+
+// Two lifetimes in one place that could meet; empty: none. What plan_layout must hold; the check is slow and for tests.
+std::string overlap(const Layout& layout, const QueueOrder& queues);
+
+} // namespace orrery

@@ -1,0 +1,131 @@
+#include "exec/queues/program.hpp"
+
+#include "topology/check.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+// Rows of experts travel as the router counts them, an operand behind the others.
+bool is_counted(const Op& op) {
+    const auto* c = std::get_if<Collective>(&op.work);
+    return c && c->kind == CollectiveKind::all_to_all && op.in.size() == op.out.size() + 1;
+}
+
+Standing standing_of(const World& world, const Rank& rank) {
+    const StorageMap& map = rank.memory.map();
+    Standing s;
+    s.start.assign(static_cast<std::size_t>(map.slots), -1);
+    for (int space = 0; space < 2; ++space) s.fixed[space] = rank.memory.arena(space).extent();
+    for (std::size_t b = 0; b < map.places.size(); ++b) {
+        const BufferPlace& p = map.places[b];
+        if (p.slot < 0) continue;
+        const int space = world.plan.buffers[b].space == Space::device ? 0 : 1;
+        for (std::int32_t m = 0; m < (p.per_microbatch ? world.plan.microbatches : 1); ++m) {
+            const std::byte* at = rank.memory.of_slot(p.slot + m);
+            if (at) s.start[static_cast<std::size_t>(p.slot + m)] = at - rank.memory.arena(space).base();
+        }
+    }
+    return s;
+}
+
+class Maker {
+  public:
+    Maker(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places) : world_(world), rank_(rank), stage_(stage), places_(places), touched_(stage.layout.lifetimes.size(), 0) {}
+
+    RankProgram make() {
+        const IssueOrder& order = *rank_.order;
+        for (std::size_t i = 0; i < order.issues.size(); ++i) {
+            program_.commands.emplace_back();
+            if (!is_host_only(*order.issues[i].op)) add(order.issues[i], i, program_.commands.back());
+        }
+        return std::move(program_);
+    }
+
+  private:
+    Operand operand(BufferId b, std::int32_t microbatch, std::int32_t life) const {
+        const Lifetime& x = stage_.layout.lifetimes[static_cast<std::size_t>(life)];
+        return {rank_.memory.within(b, microbatch, places_.base[x.space] + x.offset), &world_.plan.buffers[static_cast<std::size_t>(b)], b};
+    }
+    void add(const Issue& issue, std::size_t i, Command& c) {
+        const auto& lives = stage_.layout.operands[i];
+        const Op& op = *issue.op;
+        std::size_t at = 0;
+        if (const auto* x = std::get_if<Exchange>(&op.work)) {
+            for (std::size_t k = 0; k < x->transfers.size(); ++k)
+                (x->transfers[k].send ? c.in : c.out)
+                    .push_back(operand(x->transfers[k].buffer, rank_.order->microbatches[static_cast<std::size_t>(issue.transfers_begin) + k], lives[at++]));
+        } else {
+            for (BufferId b : op.in) c.in.push_back(operand(b, issue.microbatch, lives[at++]));
+            for (BufferId b : op.out) c.out.push_back(operand(b, issue.microbatch, lives[at++]));
+        }
+        for (std::int32_t life : lives) first_touch(life, c);
+        const Attendance side = side_of(rank_, issue, c);
+        c.counted = is_counted(op);
+        const QueueId home = stage_.queues[i].queues[0];
+        if (std::holds_alternative<Exchange>(op.work)) c.calls = exchange_calls(world_, side);
+        else if (std::holds_alternative<Collective>(op.work) && !c.counted) c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)]);
+        if (makes_loss(op)) {
+            c.loss = program_.losses;
+            program_.losses += (elements(*c.out[0].buffer) * static_cast<std::int64_t>(stored_bytes(c.out[0].buffer->dtype, world_.real)) + 7) / 8 * 8;
+        }
+    }
+    // Gradients that come and go begin as zero.
+    void first_touch(std::int32_t life, Command& c) {
+        if (touched_[static_cast<std::size_t>(life)]) return;
+        touched_[static_cast<std::size_t>(life)] = 1;
+        const Lifetime& x = stage_.layout.lifetimes[static_cast<std::size_t>(life)];
+        if (x.alloc < 0) return;
+        std::byte* const to = places_.base[x.space] + x.offset;
+        if (world_.plan.buffers[static_cast<std::size_t>(x.buffer)].kind == MemoryKind::gradients) c.fills.push_back({to, x.bytes, 0});
+        else if (rank_.memory.poisons()) c.fills.push_back({to, x.bytes, 0xff});
+    }
+
+    const World& world_;
+    Rank& rank_;
+    const StagePlan& stage_;
+    const RankPlaces& places_;
+    std::vector<char> touched_;   // by lifetime
+    RankProgram program_;
+};
+
+} // namespace
+
+StagePlan stage_plan(const World& world, const Rank& rank) {
+    QueueOrder queues(world.plan, *rank.order);
+    Layout layout = plan_layout(world.plan, *rank.order, queues, rank.memory.map(), standing_of(world, rank));
+    return {std::move(queues), std::move(layout)};
+}
+
+RankProgram rank_program(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places) { return Maker(world, rank, stage, places).make(); }
+
+std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const StagePlan& stage) {
+    std::vector<std::int64_t> most(static_cast<std::size_t>(stage.queues.queues()), 0);
+    RankPlaces nowhere;   // addresses as they would be: only where runs follow each other matters
+    for (int space = 0; space < 2; ++space) nowhere.base[space] = rank.memory.arena(space).base();
+    nowhere.staging.assign(most.size(), nullptr);
+    const RankProgram program = rank_program(world, rank, stage, nowhere);
+    for (std::size_t i = 0; i < program.commands.size(); ++i) {
+        const Command& c = program.commands[i];
+        if (stage.queues[i].queues.empty()) continue;
+        auto& of_queue = most[static_cast<std::size_t>(stage.queues[i].queues[0])];
+        std::int64_t needed = c.calls.staging;
+        if (c.counted)   // at most all that goes and all that comes
+            for (const auto* list : {&c.in, &c.out})
+                for (const Operand& o : *list) needed += elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real)) + 256 * static_cast<std::int64_t>(world.ranks.size());
+        of_queue = std::max(of_queue, needed);
+    }
+    return most;
+}
+
+Attendance side_of(Rank& rank, const Issue& issue, const Command& command) {
+    Attendance side;
+    side.rank = &rank;
+    side.issue = &issue;
+    side.in = command.in;
+    side.out = command.out;
+    return side;
+}
+
+} // namespace orrery

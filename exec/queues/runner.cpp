@@ -1,0 +1,409 @@
+#include "exec/queues/runner.hpp"
+
+#include "exec/local/clock.hpp"
+#include "exec/mpi/processes.hpp"
+#include "topology/check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+namespace orrery {
+namespace {
+
+constexpr Milliseconds slice{50};   // the host looks at the rest of the world so often while it waits
+
+const std::vector<int>& members_of(const World& world, CommId c, int rank) { return world.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(rank)]; }
+
+} // namespace
+
+bool Job::stopped() {
+    if (stop) return true;
+    if (all_here) return false;
+    const std::int64_t now = wall_ns();
+    if (now - asked_ < 200'000'000) return false;
+    asked_ = now;
+    return store->get("failed").has_value();
+}
+
+void Job::fail(const std::string& why) {
+    stop = true;
+    try {
+        if (!store->get("failed")) store->set("failed", why);
+    } catch (const std::exception&) {   // the store is gone: so is the job
+    }
+}
+
+Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& stage, Job& job, bool separate_memory)
+    : world_(world), rank_(rank), device_(device), stage_(stage), job_(job), separate_(separate_memory) {
+    const auto allocate = [&](std::int64_t bytes, MemorySpace space) {
+        std::byte* p = nullptr;
+        if (bytes > 0) {
+            const Status s = device_.allocate(bytes, space, &p);
+            if (!s.ok()) throw OutOfMemory(fmt::format("rank {}: {} bytes: {}", rank_.rank, bytes, s.message));
+            owned_.push_back(p);
+        }
+        return p;
+    };
+    for (int space = 0; space < 2; ++space) {
+        const std::int64_t extent = stage_.layout.extent[space];
+        if (separate_) places_.base[space] = allocate(extent, space == 0 ? MemorySpace::device : MemorySpace::host);
+        else places_.base[space] = rank_.memory.arena(space).base();
+        if (!separate_ && extent > rank_.memory.arena(space).reserved())
+            throw OutOfMemory(fmt::format("rank {}: its buffers, side by side, take {} bytes, and {} are reserved", rank_.rank, extent, rank_.memory.arena(space).reserved()));
+    }
+    for (std::int64_t bytes : staging_needed(world_, rank_, stage_)) places_.staging.push_back(allocate(bytes, MemorySpace::device));
+    program_ = rank_program(world_, rank_, stage_, places_);
+    losses_ = allocate(program_.losses, MemorySpace::host);
+    comms_.resize(world_.plan.communicators.size());
+    ends_.resize(rank_.order->issues.size());
+    pending_.resize(static_cast<std::size_t>(stage_.queues.queues()));
+    ended_.resize(pending_.size());
+}
+
+Runner::~Runner() {
+    comms_.clear();
+    everyone_.reset();
+    for (std::byte* p : owned_) device_.release(p);
+}
+
+void Runner::check(const Status& s, const char* what) {
+    if (s.ok()) return;
+    if (job_.stop) throw Left(s.message);
+    throw std::runtime_error(fmt::format("rank {}: {}: {}", rank_.rank, what, s.message));
+}
+
+void Runner::connect(const WorldId& id) {
+    check(device_.connect(id, world_.plan.mesh.ranks(), rank_.rank, "world", everyone_), "connecting to the other ranks");
+    for (std::size_t c = 0; c < comms_.size(); ++c) {
+        const auto& members = members_of(world_, static_cast<CommId>(c), rank_.rank);
+        const auto me = std::ranges::find(members, rank_.rank) - members.begin();
+        check(everyone_->split(members.empty() ? -1 : members[0], static_cast<int>(me), world_.plan.communicators[c].name, comms_[c]), "making a communicator");
+    }
+    for (std::size_t c = 0; c < comms_.size(); ++c)
+        if (comms_[c]) warm_up(static_cast<CommId>(c));
+    synchronise();
+}
+
+// Libraries connect members when they first need to.
+void Runner::warm_up(CommId c) {
+    const auto size = static_cast<int>(members_of(world_, c, rank_.rank).size());
+    const auto me = static_cast<int>(std::ranges::find(members_of(world_, c, rank_.rank), rank_.rank) - members_of(world_, c, rank_.rank).begin());
+    const QueueId q = queue_of(c);
+    std::byte* words = nullptr;
+    check(device_.allocate(8 * (size + 1), MemorySpace::device, &words), "warming up");
+    owned_.push_back(words);
+    check(device_.fill(words, 0, 8 * (size + 1), q), "warming up");
+    StreamCommunicator& comm = *comms_[static_cast<std::size_t>(c)];
+    check(comm.all_reduce(words, words, 1, DType::fp32, false, q), "warming up");
+    check(device_.begin_group(), "warming up");
+    for (int m = 0; m < size; ++m) {
+        if (m == me) continue;
+        check(comm.send(words, 1, DType::fp32, m, q), "warming up");
+        check(comm.receive(words + 8 * (m + 1), 1, DType::fp32, m, q), "warming up");
+    }
+    check(device_.end_group(), "warming up");
+}
+
+void Runner::upload() {
+    if (!separate_) return;
+    for (int space = 0; space < 2; ++space)
+        if (const Arena& a = rank_.memory.arena(space); a.extent() > 0) check(device_.copy(places_.base[space], a.base(), a.extent(), compute_queue), "upload");
+    synchronise();
+}
+
+void Runner::fetch() {
+    if (!separate_) return;
+    for (int space = 0; space < 2; ++space)
+        if (const Arena& a = rank_.memory.arena(space); a.extent() > 0) check(device_.copy(a.base(), places_.base[space], a.extent(), compute_queue), "download");
+    synchronise();
+}
+
+void Runner::step(std::vector<OpTime>* record) {
+    timing_ = record != nullptr;
+    timed_.clear();
+    std::ranges::fill(ends_, -1);
+    std::ranges::fill(ended_, 0);
+    if (separate_) {   // the batch, which the host has laid where the mirror has it
+        const StorageMap& map = rank_.memory.map();
+        for (const BufferPlace& p : map.places)
+            if (p.batch_rows > 0 && p.slot >= 0) {
+                const std::byte* from = rank_.memory.of_slot(p.slot);
+                check(device_.copy(places_.base[0] + (from - rank_.memory.arena(0).base()), from, p.stored, compute_queue), "the batch");
+            }
+        synchronise();
+    }
+    began_ = told_ = wall_ns();
+    base_ = mark(compute_queue);
+    for (std::size_t i = 0; i < ends_.size(); ++i) issue(i);
+    finish();
+    if (record) report(*record);
+    for (EventId e : used_) device_.recycle(e);
+    used_.clear();
+}
+
+EventId Runner::mark(QueueId q) {
+    EventId e = -1;
+    check(device_.record(q, e), "an event");
+    used_.push_back(e);
+    return e;
+}
+
+void Runner::issue(std::size_t i) {
+    const Issue& x = at(i);
+    const Op& op = *x.op;
+    if (const auto* a = std::get_if<Alloc>(&op.work)) return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(a->buffer)], 1);
+    if (const auto* f = std::get_if<Free>(&op.work)) return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(f->buffer)], -1);
+    const QueuedIssue& q = stage_.queues[i];
+    if (std::holds_alternative<HostSync>(op.work)) {
+        for (std::int32_t d : q.waits) wait_on_host(ends_[static_cast<std::size_t>(d)], op.name.c_str());
+        return;
+    }
+    for (std::int32_t d : q.waits) check(device_.wait(q.queues[0], ends_[static_cast<std::size_t>(d)]), op.name.c_str());
+    const Command& c = program_.commands[i];
+    gather_queues(q);
+    for (const Fill& f : c.fills) check(device_.fill(f.to, f.byte, f.bytes, q.queues[0]), op.name.c_str());
+    release_queues(q);
+    const EventId begin = timing_ ? mark(q.queues[0]) : -1;
+    if (std::holds_alternative<Collective>(op.work) || std::holds_alternative<Exchange>(op.work)) {
+        communicate(i);
+    } else if (const auto* copy = std::get_if<Copy>(&op.work)) {
+        check(device_.copy(c.out[0].data, c.in[0].data, copy->bytes.count, q.queues[0]), op.name.c_str());
+    } else if (!std::holds_alternative<HostWork>(op.work)) {
+        KernelContext context = rank_.context;
+        if (x.microbatch >= 0) context.first_sequence = first_sequence(world_, rank_.context.at, x.microbatch);
+        check(device_.run(op, c.in, c.out, context, q.queues[0]), op.name.c_str());
+        if (c.loss >= 0)
+            check(device_.copy(losses_ + c.loss, c.out[0].data, elements(*c.out[0].buffer) * static_cast<std::int64_t>(stored_bytes(c.out[0].buffer->dtype, world_.real)), q.queues[0]), "losses");
+    }
+    gather_queues(q);
+    release_queues(q);
+    const bool communicates = q.queues.back() >= first_comm_queue;
+    if (q.signals || timing_ || communicates) ends_[i] = mark(q.queues[0]);
+    if (communicates)
+        for (QueueId queue : q.queues) pending_[static_cast<std::size_t>(queue)].push_back({static_cast<std::int32_t>(i), ends_[i]});
+    if (timing_) timed_.push_back({static_cast<std::int32_t>(i), begin, ends_[i], rank_.memory.device().by_kind});
+}
+
+// An op on several queues begins when it has come to the head of all of them, and they go on when all of it has ended: its first queue
+// waits for the others..
+void Runner::gather_queues(const QueuedIssue& q) {
+    for (std::size_t k = 1; k < q.queues.size(); ++k) check(device_.wait(q.queues[0], mark(q.queues[k])), "a queue");
+}
+
+// ..and they for it.
+void Runner::release_queues(const QueuedIssue& q) {
+    if (q.queues.size() < 2) return;
+    const EventId all = mark(q.queues[0]);
+    for (std::size_t k = 1; k < q.queues.size(); ++k) check(device_.wait(q.queues[k], all), "a queue");
+}
+
+void Runner::communicate(std::size_t i) {
+    const Issue& x = at(i);
+    const Command& c = program_.commands[i];
+    const QueueId queue = home(static_cast<std::int32_t>(i));
+    if (!c.counted) return call(c.calls, queue, std::holds_alternative<Exchange>(x.op->work));
+    // The host must know the counts before it can say what goes where.
+    const Operand& known = c.in.back();
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(elements(*known.buffer)));
+    check(device_.copy(counts.data(), known.data, static_cast<std::int64_t>(counts.size()) * 8, queue), "counts of experts");
+    wait_on_host(mark(queue), "counts of experts");
+    Attendance side = side_of(rank_, x, c);
+    side.in.back().data = reinterpret_cast<std::byte*>(counts.data());
+    call(collective_calls(world_, side, places_.staging[static_cast<std::size_t>(queue)]), queue, false);
+}
+
+void Runner::call(const CommCalls& calls, QueueId queue, bool each_on_its_own) {
+    const auto move = [&](const std::vector<MemoryCall>& list) {
+        for (const MemoryCall& m : list) check(m.from ? device_.copy(m.to, m.from, m.bytes, queue) : device_.fill(m.to, 0, m.bytes, queue), "staging");
+    };
+    move(calls.before);
+    if (!calls.calls.empty()) {
+        check(device_.begin_group(), "a group of calls");
+        for (const CommCall& c : calls.calls) {
+            StreamCommunicator& comm = *comms_[static_cast<std::size_t>(c.comm)];
+            const QueueId q = each_on_its_own ? queue_of(c.comm) : queue;
+            switch (c.kind) {
+            case CommCall::Kind::all_reduce: check(comm.all_reduce(c.in, c.out, c.elements, c.dtype, c.maximum, q), "all-reduce"); break;
+            case CommCall::Kind::reduce_scatter: check(comm.reduce_scatter(c.in, c.out, c.elements, c.dtype, q), "reduce-scatter"); break;
+            case CommCall::Kind::all_gather: check(comm.all_gather(c.in, c.out, c.elements, c.dtype, q), "all-gather"); break;
+            case CommCall::Kind::send: check(comm.send(c.in, c.elements, c.dtype, c.peer, q), "send"); break;
+            case CommCall::Kind::receive: check(comm.receive(c.out, c.elements, c.dtype, c.peer, q), "receive"); break;
+            }
+        }
+        check(device_.end_group(), "a group of calls");
+    }
+    move(calls.behind);
+}
+
+void Runner::wait_on_host(EventId event, const char* what) {
+    std::int64_t last = wall_ns();
+    for (bool yes = false; !yes;) {
+        check(device_.happened(event, slice, yes), what);
+        if (yes) return;
+        if (job_.stopped()) throw Left("another rank has failed");
+        if (retire()) last = wall_ns();
+        tell(false);
+        if (static_cast<double>(wall_ns() - last) > job_.patience * 1e9) throw no_progress();
+    }
+}
+
+void Runner::synchronise() {
+    const std::int64_t began = wall_ns();
+    for (bool done = false; !done;) {
+        check(device_.synchronise(slice, done), "waiting for the device");
+        if (!done && job_.stopped()) throw Left("another rank has failed");
+        if (!done && static_cast<double>(wall_ns() - began) > job_.patience * 1e9) throw LostPeer(fmt::format("rank {}: the device did not end what it was given before the step for {:.0f} s", rank_.rank, job_.patience));
+    }
+}
+
+void Runner::finish() {
+    std::int64_t last = wall_ns();
+    for (bool done = false; !done;) {
+        check(device_.synchronise(slice, done), "the step");
+        if (done) break;
+        if (job_.stopped()) throw Left("another rank has failed");
+        for (const auto& c : comms_)
+            if (c) check(c->poll(), "a communicator");
+        if (retire()) last = wall_ns();
+        tell(false);
+        if (static_cast<double>(wall_ns() - last) > job_.patience * 1e9) throw no_progress();
+    }
+    for (auto& q : pending_) q.clear();
+}
+
+bool Runner::retire() {
+    bool any = false;
+    for (std::size_t q = 0; q < pending_.size(); ++q)
+        while (!pending_[q].empty()) {
+            bool yes = false;
+            device_.happened(pending_[q].front().end, Milliseconds{0}, yes);   // asked where something has failed, too
+            if (!yes) break;
+            ended_[q] += weight(pending_[q].front().issue, static_cast<QueueId>(q));
+            pending_[q].pop_front();
+            any = true;
+        }
+    return any;
+}
+
+// Of each communicator, to how many of its calls and transfers this rank has come, and the first communication that stands there.
+Runner::Reach Runner::reach() {
+    Reach r{ended_, -1};
+    std::vector<char> seen(ends_.size(), 0);
+    for (auto& of_queue : pending_) {
+        if (of_queue.empty() || std::exchange(seen[static_cast<std::size_t>(of_queue.front().issue)], 1)) continue;
+        const std::int32_t i = of_queue.front().issue;
+        const QueuedIssue& q = stage_.queues[static_cast<std::size_t>(i)];
+        const bool heads = std::ranges::all_of(q.queues, [&](QueueId x) { return pending_[static_cast<std::size_t>(x)].empty() || pending_[static_cast<std::size_t>(x)].front().issue == i; });
+        const bool ready = std::ranges::all_of(q.waits, [&](std::int32_t d) {
+            bool yes = false;
+            device_.happened(ends_[static_cast<std::size_t>(d)], Milliseconds{0}, yes);   // asked where something has failed, too
+            return yes;
+        });
+        if (!heads || !ready) continue;
+        for (QueueId x : q.queues) r.reached[static_cast<std::size_t>(x)] += weight(i, x);
+        if (r.first < 0 || i < r.first) r.first = i;
+    }
+    return r;
+}
+
+// Transfers of an exchange count one by one, as their peers count them.
+std::int64_t Runner::weight(std::int32_t i, QueueId q) const {
+    const auto* x = std::get_if<Exchange>(&at(static_cast<std::size_t>(i)).op->work);
+    return x ? std::ranges::count_if(x->transfers, [&](const Transfer& t) { return queue_of(t.comm) == q; }) : 1;
+}
+
+void Runner::tell(bool at_once) {
+    if (!at_once && wall_ns() - told_ < 500'000'000) return;
+    told_ = wall_ns();
+    const Reach r = reach();
+    job_.store->set(fmt::format("rank {}", rank_.rank), fmt::format("{}| {}", fmt::join(r.reached, " "), r.first < 0 ? std::string("no communication") : place(world_.plan, at(static_cast<std::size_t>(r.first)))));
+}
+
+// Whether that rank has come as far on the communicator, and where it stands.
+Runner::Peer Runner::peer(int rank, CommId c, std::int64_t calls) {
+    const std::string said = job_.store->get(fmt::format("rank {}", rank)).value_or("");
+    if (said.empty()) return {false, "has not been heard of"};
+    std::istringstream in(said);
+    std::int64_t n = 0;
+    for (QueueId q = 0; q <= queue_of(c); ++q) in >> n;
+    return {n >= calls, "stands at " + said.substr(said.find("| ") + 2)};
+}
+
+std::string Runner::waits() {
+    const Reach r = reach();
+    if (r.first < 0) return {};
+    const Issue& x = at(static_cast<std::size_t>(r.first));
+    const auto named = [&](CommId c) { return world_.plan.communicators[static_cast<std::size_t>(c)].name; };
+    std::string missing;
+    if (const auto* c = std::get_if<Collective>(&x.op->work)) {
+        for (int m : members_of(world_, c->comm, rank_.rank))
+            if (const Peer p = peer(m, c->comm, r.reached[static_cast<std::size_t>(queue_of(c->comm))]); m != rank_.rank && !p.there && missing.empty())
+                missing = fmt::format("rank {} on communicator {} (which {})", m, named(c->comm), p.stands);
+        if (missing.empty()) missing = "communicator " + named(c->comm);
+        missing += fmt::format(" (its call {} of the step; members {})", r.reached[static_cast<std::size_t>(queue_of(c->comm))], fmt::join(members_of(world_, c->comm, rank_.rank), " "));
+    } else if (const auto* e = std::get_if<Exchange>(&x.op->work)) {
+        for (std::size_t k = 0; k < e->transfers.size() && missing.empty(); ++k) {
+            const Transfer& t = e->transfers[k];
+            for (int m : members_of(world_, t.comm, rank_.rank))
+                if (const Peer p = peer(m, t.comm, rank_.order->ordinals[static_cast<std::size_t>(x.transfers_begin) + k] + 1); m != rank_.rank && !p.there)
+                    missing = fmt::format("the {} of rank {} on communicator {} (which {})", t.send ? "receive" : "send", m, named(t.comm), p.stands);
+        }
+        if (missing.empty()) missing = "its transfers";
+    }
+    return fmt::format("{} waits for {}", place(world_.plan, x), missing);
+}
+
+LostPeer Runner::no_progress() {
+    tell(true);
+    const std::string what = waits();
+    return LostPeer(fmt::format("rank {}: {}: no progress for {:.0f} s", rank_.rank, what.empty() ? "no communication waits, and the device does not end what it has" : what, job_.patience));
+}
+
+void Runner::leave() {
+    for (auto& c : comms_)
+        if (c) c->abort();
+    if (everyone_) everyone_->abort();
+    bool done = false;
+    for (int i = 0; i < 100 && !done; ++i) device_.synchronise(slice, done);   // its memory may go then
+}
+
+void Runner::take_losses() {
+    for (std::size_t i = 0; i < program_.commands.size(); ++i) {
+        const Command& c = program_.commands[i];
+        if (c.loss < 0) continue;
+        if (at(i).microbatch >= 0) rank_.context.first_sequence = first_sequence(world_, rank_.context.at, at(i).microbatch);
+        note_loss(world_, rank_, at(i), {losses_ + c.loss, c.out[0].buffer, c.out[0].id});
+    }
+}
+
+// Every token's loss is on one rank of the job: the sum over ranks is all of them, everywhere.
+void Runner::share_losses() {
+    std::vector<double>& mine = world_.losses;
+    const auto bytes = static_cast<std::int64_t>(mine.size() * sizeof(double));
+    if (!shared_losses_) {
+        check(device_.allocate(bytes, MemorySpace::device, &shared_losses_), "losses");
+        owned_.push_back(shared_losses_);
+    }
+    device_.host_begins();
+    check(device_.copy(shared_losses_, mine.data(), bytes, compute_queue), "losses");
+    check(everyone_->all_reduce(shared_losses_, shared_losses_, static_cast<std::int64_t>(mine.size()), DType::fp64, false, compute_queue), "losses");
+    check(device_.copy(mine.data(), shared_losses_, bytes, compute_queue), "losses");
+    synchronise();
+    device_.host_ends();
+}
+
+void Runner::report(std::vector<OpTime>& record) {
+    for (const Timed& t : timed_) {
+        float begin = 0, end = 0;
+        check(device_.milliseconds(base_, t.begin, begin), "times");
+        check(device_.milliseconds(base_, t.end, end), "times");
+        const auto ns = [](float ms) { return static_cast<std::int64_t>(std::max(0.0, static_cast<double>(ms)) * 1e6); };
+        record.push_back({rank_.rank, t.issue, -1, ns(begin), ns(begin), ns(end), ns(end) - ns(begin), t.memory});
+    }
+}
+
+} // namespace orrery

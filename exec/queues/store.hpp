@@ -1,0 +1,42 @@
+// Words between the ranks of a job, beside its data: who is there, ids, how far each has come, that one has failed. Keys and short values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+namespace orrery {
+
+class Store {
+  public:
+    virtual ~Store() = default;
+    virtual void set(const std::string& key, const std::string& value) = 0;
+    virtual std::optional<std::string> get(const std::string& key) = 0;   // as it is now
+    virtual std::int64_t add(const std::string& key, std::int64_t by) = 0; // to a count that begins at zero; what it is then
+};
+
+// Between threads of one process.
+class LocalStore final : public Store {
+  public:
+    void set(const std::string& key, const std::string& value) override;
+    std::optional<std::string> get(const std::string& key) override;
+    std::int64_t add(const std::string& key, std::int64_t by) override;
+
+  private:
+    std::mutex mutex_;
+    std::map<std::string, std::string> values_;
+    std::map<std::string, std::int64_t> counts_;
+};
+
+struct StoreTimeout : std::runtime_error { using std::runtime_error::runtime_error; };
+
+// The value, once somebody has set it; StoreTimeout, saying for what it waited, after `seconds`.
+std::string wait_for(Store& store, const std::string& key, double seconds);
+// Returns when `ranks` callers have come to the barrier of that name. A name serves once.
+void barrier(Store& store, const std::string& name, int ranks, double seconds);
+
+} // namespace orrery

@@ -1,0 +1,95 @@
+// The asynchronous executor: with a stream a queue, all of them running ahead as far as the plan lets them, is every strategy the serial
+// executor's to the bit? Does planned memory ever put two in one place that could meet?
+#include "agree.hpp"
+
+#include "exec/queues/executor.hpp"
+#include "exec/queues/program.hpp"
+#include "sim/memory/memory.hpp"
+
+#include <gtest/gtest.h>
+
+namespace orrery::agree {
+namespace {
+
+class Queues : public testing::TestWithParam<Case> {};
+
+void expect_same(const Trained& x, const Trained& y) {
+    EXPECT_EQ(x.losses, y.losses);
+    EXPECT_EQ(difference(x.first_gradients, y.first_gradients).relative, 0) << difference(x.first_gradients, y.first_gradients).worst;
+    EXPECT_EQ(difference(x.parameters, y.parameters).relative, 0) << difference(x.parameters, y.parameters).worst;
+    EXPECT_EQ(difference(x.states, y.states).relative, 0) << difference(x.states, y.states).worst;
+    EXPECT_EQ(y.disagreement, 0);
+}
+
+TEST_P(Queues, AreSerialToTheBit) {
+    const Scenario scenario = tiny(GetParam().fields);
+    const Trained serial = train(scenario, {.steps = 2, .real = DType::fp32}), queues = train(scenario, {.steps = 2, .real = DType::fp32, .executor = "queues"});
+    expect_same(serial, queues);
+    const MemoryReport predicted = memory(queues.world->plan, scenario);
+    for (const auto& rank : queues.world->ranks)
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count) << "rank " << rank->rank;
+}
+
+// By every pair of users of every two buffers that share a byte: what the planner concludes from clocks.
+TEST_P(Queues, NoTwoMeetInOnePlace) {
+    const auto world = make_world(tiny(GetParam().fields), DType::fp32);
+    for (std::size_t stage = 0; stage < world->orders.size(); ++stage)
+        for (const auto& rank : world->ranks) {
+            if (rank->stage != static_cast<int>(stage)) continue;
+            const StagePlan plan = stage_plan(*world, *rank);
+            EXPECT_EQ(overlap(plan.layout, plan.queues), "") << "stage " << stage;
+            break;
+        }
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, Queues, testing::ValuesIn(strategies()), [](const auto& tested) { return tested.param.name; });
+
+// A device with memory of its own: the world's is its mirror.
+TEST(QueuesMirror, IsSerialToTheBit) {
+    const MakeExecutor apart = [](World& world) {
+        Fleet fleet = cpu_fleet(world);
+        fleet.separate_memory = true;
+        return queues_executor(world, std::move(fleet));
+    };
+    for (const std::vector<std::string>& fields : {std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp"}, {"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}}) {
+        const Scenario scenario = tiny(fields);
+        expect_same(train(scenario, {.steps = 3, .real = DType::fp32}), train(scenario, {.steps = 3, .real = DType::fp32, .make = apart}));
+    }
+}
+
+// Times of a step, from events: an op begins when what it waits for has ended, and queues really overlap nothing within themselves.
+TEST(QueuesTimes, FollowTheDependencies) {
+    const Scenario scenario = tiny({"strategy.pipeline_parallel=2", "strategy.data_parallel=2", "strategy.schedule=1f1b", "strategy.overlap.pipeline=true"});
+    const auto world = make_world(scenario, DType::fp32);
+    initialise(*world);
+    const auto executor = queues_executor(*world);
+    load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);
+    std::vector<OpTime> record;
+    executor->step(&record);
+    std::vector<std::vector<std::int64_t>> begin(world->ranks.size()), end(world->ranks.size());
+    for (std::size_t r = 0; r < world->ranks.size(); ++r) begin[r].assign(world->rank(static_cast<int>(r)).order->issues.size(), -1), end[r] = begin[r];
+    for (const OpTime& t : record) {
+        begin[static_cast<std::size_t>(t.rank)][static_cast<std::size_t>(t.issue)] = t.posted;
+        end[static_cast<std::size_t>(t.rank)][static_cast<std::size_t>(t.issue)] = t.end;
+        EXPECT_LE(t.posted, t.begin);
+        EXPECT_LE(t.begin, t.end);
+    }
+    constexpr std::int64_t rounding = 200;   // ns: milliseconds in a float
+    for (std::size_t r = 0; r < world->ranks.size(); ++r) {
+        const IssueOrder& order = *world->rank(static_cast<int>(r)).order;
+        int ops = 0;
+        for (std::size_t i = 0; i < order.issues.size(); ++i) {
+            if (is_host_only(*order.issues[i].op)) continue;
+            ++ops;
+            ASSERT_GE(end[r][i], 0) << place(world->plan, order.issues[i]);
+            for (std::int32_t d : order.deps_of(order.issues[i])) {
+                if (is_host_only(*order.issues[static_cast<std::size_t>(d)].op)) continue;
+                EXPECT_LE(end[r][static_cast<std::size_t>(d)], begin[r][i] + rounding) << place(world->plan, order.issues[i]);
+            }
+        }
+        EXPECT_GT(ops, 100);
+    }
+}
+
+} // namespace
+} // namespace orrery::agree
