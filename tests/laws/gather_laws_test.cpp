@@ -1,5 +1,5 @@
-// What ZeRO-3 gathers and waits for: without prefetch a step takes what computation and gathers take together, and DeepSpeed of 2021
-// gathers a parameter at a time.
+// What ZeRO-3 and FSDP gather and wait for: without prefetch a step takes what computation and gathers take together, and DeepSpeed of 2021
+// gathers a parameter at a time; FSDP2 hides what it can.
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 
@@ -49,6 +49,49 @@ TEST(GatherLaws, APartOfAListCostsACopyForEachMember) {
     const double copies = 2 * 4 * 5 * 3 * 8 * 12e-6;
     EXPECT_GT(step_of(earlier) - step_of(later), 0.8 * copies);
     EXPECT_LT(step_of(earlier) - step_of(later), 1.6 * copies);
+}
+
+// Llama 3 8B on eight H100 under FSDP2, a layer's computation some ten times as long as its gather.
+const char* sharded = R"({"model": "llama3-8b", "cluster": {"preset": "dgx-h100", "nodes": 1},
+    "training": {"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 8192, "precision": "bf16"},
+    "strategy": {"framework": "fsdp2", "overlap": {"grad_reduce": true, "param_gather": true}}})";
+
+TEST(GatherLaws, ALayerAheadIsGatheredAndCopiedWithoutAWait) {
+    const Scenario s = scenario(sharded);
+    SimulateOptions options;
+    options.trace = true;
+    const Prediction p = predict(s, {.simulate = options});
+    double moving = 0, first_and_last = 0;
+    const Trace& t = *p.simulation.trace;
+    for (const Span& span : t.lanes.front().spans) {
+        if (span.kind != SpanKind::op || t.queues[static_cast<std::size_t>(span.queue)] != "dp.shard") continue;
+        moving += (span.end - span.begin).seconds();
+        first_and_last = std::max(first_and_last, (span.end - span.begin).seconds());
+    }
+    const double exposed = p.simulation.lanes.front().breakdown[static_cast<std::size_t>(Category::exposed_dp)].seconds();
+    EXPECT_GT(moving, 20 * first_and_last);   // there is something to hide
+    EXPECT_LT(exposed, 3 * first_and_last);   // the first gathers and the last reduction
+}
+
+TEST(GatherLaws, UnderAPipelineFsdp2GathersAndReducesOnceAStep) {
+    const auto bytes_of = [](const char* framework, int microbatches) {
+        Gpt g;
+        g.framework = framework;
+        g.zero = 3;
+        g.pp = 2;
+        g.dp = 4;
+        g.microbatches = microbatches;
+        const Plan plan = lower(g.make());
+        double bytes = 0;
+        for (const Action& a : plan.programs.front().actions)
+            for (std::int32_t i = a.first; i < a.last; ++i) {
+                const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
+                if (const auto* c = std::get_if<Collective>(&op.work); c && (op.phase == Phase::param_gather || op.phase == Phase::gradient_reduce)) bytes += static_cast<double>(c->bytes.count);
+            }
+        return bytes;
+    };
+    EXPECT_EQ(bytes_of("fsdp2", 8), bytes_of("fsdp2", 4));
+    EXPECT_GT(bytes_of("fsdp", 8), 1.5 * bytes_of("fsdp", 4));   // FullyShardedDataParallel reshards behind each microbatch
 }
 
 } // namespace

@@ -148,19 +148,23 @@ struct Maker {
         const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
         const Bytes full = bytes({b.shard_elements * b.shards}, act);
         const std::string name = bucket_name(b);
-        if (dp.gathers_in_step) for (BufferId w : weights(b)) out.ops.push_back(memory_op(Alloc{w}, phase));
-        BufferId target = -1;
         const bool copies_out = l.scenario.strategy.framework == "fsdp2" && dp.gathers_in_step;   // per-parameter sharding
+        std::vector<BufferId> into = weights(b);
         if (copies_out) {
-            target = flat(b, "w.flat", b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant);
-            out.ops.push_back(memory_op(Alloc{target}, phase));
+            into = {flat(b, "w.flat", b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant)};
+            out.ops.push_back(memory_op(Alloc{into.front()}, phase));
+        } else if (dp.gathers_in_step) {
+            for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
         }
-        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, copies_out ? std::vector<BufferId>{target} : weights(b)));
-        if (copies_out) {
-            out.ops.push_back(pointwise_op("copy_out." + name, PointwiseKind::copy, b.elements, phase, {target}, weights(b)));
-            out.ops.push_back(memory_op(Free{target}, phase));
-        }
+        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, into));
         b.gather = l.add(std::move(out));
+        if (copies_out) {   // a block of its own: computation copies where it needs the parameters, not where they were asked for
+            Block copy = block(b, BlockKind::gather, "copy_out");
+            for (BufferId w : weights(b)) copy.ops.push_back(memory_op(Alloc{w}, phase));
+            copy.ops.push_back(pointwise_op("copy_out." + name, PointwiseKind::copy, b.elements, phase, into, weights(b)));
+            copy.ops.push_back(memory_op(Free{into.front()}, phase));
+            b.copy_out = l.add(std::move(copy));
+        }
         if (!dp.gathers_in_step) return;
         Block release = block(b, BlockKind::release, "release");
         for (BufferId w : weights(b)) release.ops.push_back(memory_op(Free{w}, phase));
@@ -201,6 +205,11 @@ bool stands_alone(const Lowering& l, const Parameter& p) {
 // DeepSpeed's ZeRO-3 before 2022 gathered and reduced every parameter by itself; those of up to a million elements it left whole, and
 // they go together here. From 0.5.10 on it joins a module's parameters (its pull request 1453).
 bool by_parameter(const Scenario& s) { return s.strategy.framework == "deepspeed" && s.strategy.zero_stage == 3 && s.runtime.year < 2022; }
+
+// FSDP2 under a pipeline gathers a stage's parameters once a step and reduces its gradients once: torchtitan turns
+// reshard_after_forward off there ("to avoid per-microbatch all-gathers", parallelize_llama.py), and torch's pipelining holds back
+// resharding and reduction until a stage's last backward pass (_PipelineStageBase.backward_maybe_with_nosync).
+bool once_a_step(const Lowering& l) { return l.scenario.strategy.framework == "fsdp2" && l.plan.stages > 1; }
 
 // A bucket of one unit as a bucket for each parameter that is large, and one of the rest.
 std::vector<Bucket> apart(const Lowering& l, const Bucket& whole) {
@@ -285,6 +294,7 @@ DataParallel data_parallel(Lowering& l) {
     dp.zero = st.zero_stage;
     dp.fsdp = st.framework == "fsdp" || st.framework == "fsdp2";
     if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0;   // replicas only: there is nothing to shard over
+    if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     const DType grad_dtype = l.scenario.training.gradient_dtype;

@@ -19,7 +19,7 @@ struct Bucket {
     bool accumulates = false;                 // reduced several times a step, into a sum
     BufferId gradient_shard = -1;             // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
-    std::int32_t reduce = -1, gather = -1, release = -1, acquire = -1;   // blocks; -1: none
+    std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1;   // blocks; -1: none
 };
 
 struct DataParallel {

@@ -66,7 +66,7 @@ struct Weaving {
     bool forward = part.kind == StepKind::forward;
     bool whole_root = w.l.plan.stages == 1;   // FSDP's root unit (embedding and head) stays gathered through forward and backward
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1);
-    std::vector<const Bucket*> gathered = {}, acquired = {};
+    std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
     std::size_t ahead = w.l.scenario.strategy.overlap.param_gather && !both_in_one_layer(w.l.scenario.strategy, pieces) ? 2 : 1;
     std::int32_t unhidden = -1;   // a reduction that the next piece has to wait for
 
@@ -84,8 +84,14 @@ struct Weaving {
         for (const Bucket* b : pieces[i].buckets) {
             if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || w.uses[b].weights++ > 0) continue;
             const std::int32_t a = w.push_block(b->gather);
+            if (b->copy_out >= 0) to_copy.push_back(b);
             if (i >= ahead && piece_action[i - ahead] >= 0) w.wait_for_action(a, w.first_timed_op(b->gather), piece_action[i - ahead]);
         }
+    }
+    // What was gathered for piece i goes where its parameters are.
+    void copy_out(std::size_t i) {
+        for (const Bucket* b : pieces[i].buckets)
+            if (std::erase(to_copy, b) > 0) w.push_block(b->copy_out);
     }
     void gather_roots() {
         if (!forward || !whole_root) return;
@@ -138,6 +144,7 @@ void Weaver::run_part(const Part& part) {
     for (std::size_t i = 0; i < weaving.pieces.size(); ++i) {
         const Piece& piece = weaving.pieces[i];
         for (; next < weaving.pieces.size() && next < i + weaving.ahead; ++next) weaving.gather(next);
+        weaving.copy_out(i);
         weaving.acquire(i);
         weaving.piece_action[i] = push(part.block, piece.first, piece.last, mb);
         if (const std::int32_t op = first_timed_op(part.block, piece.first, piece.last); weaving.unhidden >= 0 && op >= 0) {
@@ -158,6 +165,7 @@ void Weaver::run_together(const std::vector<Part>& parts) {
         weaving.gather_roots();
         for (std::size_t i = 0; i < weaving.pieces.size(); ++i) {
             weaving.gather(i);
+            weaving.copy_out(i);
             weaving.acquire(i);
         }
     }
