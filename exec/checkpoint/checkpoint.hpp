@@ -13,6 +13,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,10 @@ struct Checkpoint {
     std::map<std::string, CheckpointTensor> tensors;
 };
 
-// Writes folder/step-00000200 and removes all but the newest `keep` others. Throws std::runtime_error, with the file and the system's
-// reason, and leaves nothing half-written behind that load would take (a full disk: what was there before stays).
+// A checkpoint could not be written: the file, and the system's reason.
+struct Unwritten : std::runtime_error { using std::runtime_error::runtime_error; };
+
+// Writes folder/step-00000200 and removes all but the newest `keep` others. Throws Unwritten, and leaves nothing half-written behind that load would take (a full disk: what was there before stays).
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointState& state, std::span<const CheckpointPiece> pieces, int keep = 2);
 
 // The same in steps, for several processes: each writes its part; when all have (the caller's barrier), one seals.
@@ -76,6 +79,7 @@ class CheckpointWriter {
     ~CheckpointWriter();
     void begin(const CheckpointState& state, std::span<const CheckpointPiece> pieces);
     void finish();
+    void look();   // throws what went wrong, where it has already; does not wait
   private:
     std::filesystem::path folder_;
     int keep_;

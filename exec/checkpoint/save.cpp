@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fcntl.h>
 #include <memory>
@@ -20,7 +21,7 @@ using namespace checkpoint_file;
 namespace {
 
 [[noreturn]] void fail(const fs::path& file, const char* what, int reason) {
-    throw std::runtime_error(fmt::format("{}: cannot {} the checkpoint: {}", file.string(), what, std::strerror(reason)));
+    throw Unwritten(fmt::format("{}: cannot {} the checkpoint: {}", file.string(), what, std::strerror(reason)));
 }
 
 // A file whose bytes are on the disk when close() has returned.
@@ -179,6 +180,10 @@ void CheckpointWriter::begin(const CheckpointState& state, std::span<const Check
         p.data = copy->bytes.back().data();
     }
     running_ = std::async(std::launch::async, [copy, folder = folder_, keep = keep_] { save_checkpoint(folder, copy->state, copy->pieces, keep); });
+}
+
+void CheckpointWriter::look() {
+    if (running_.valid() && running_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) running_.get();
 }
 
 void CheckpointWriter::finish() {

@@ -7,14 +7,14 @@
 namespace orrery {
 namespace {
 
-struct Known { const char* name; std::unique_ptr<Executor> (*make)(World&); };
-constexpr Known known[] = {{"serial", serial_executor}, {"threads", threads_executor}, {"queues", queues_executor}};
+struct Known { const char* name; std::unique_ptr<Executor> (*make)(World&, Patience); };
+constexpr Known known[] = {{"serial", [](World& world, Patience) { return serial_executor(world); }}, {"threads", threads_executor}, {"queues", [](World& world, Patience) { return queues_executor(world); }}};
 
 } // namespace
 
-std::unique_ptr<Executor> make_executor(const std::string& name, World& world) {
+std::unique_ptr<Executor> make_executor(const std::string& name, World& world, Patience patience) {
     for (const Known& k : known)
-        if (name == k.name) return k.make(world);
+        if (name == k.name) return k.make(world, std::move(patience));
     broken("no executor is called " + name);
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -32,11 +33,18 @@ class Executor {
     virtual void fetch() {}   // parameters, gradients and states of a device's own memory into the world's: before they are looked at
 };
 
+// What an executor does about a rank that does not come: after so many seconds without any progress it says who works or waits where. The
+// handler may end the process; where it returns, waiting goes on. 0 seconds: nobody looks.
+struct Patience {
+    double seconds = 0;
+    std::function<void(const std::string&)> lost{};
+};
+
 std::unique_ptr<Executor> serial_executor(World& world);
-std::unique_ptr<Executor> threads_executor(World& world);
+std::unique_ptr<Executor> threads_executor(World& world, Patience patience = {});
 
 // By name; all executors, in the order they were built. An unknown name aborts: the command line knows them.
-std::unique_ptr<Executor> make_executor(const std::string& name, World& world);
+std::unique_ptr<Executor> make_executor(const std::string& name, World& world, Patience patience = {});
 std::vector<std::string> executor_names();
 
 } // namespace orrery

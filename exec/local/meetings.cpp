@@ -10,6 +10,15 @@ namespace orrery {
 
 bool is_posted(const Op& op) { return op.queue >= first_comm_queue || std::holds_alternative<Exchange>(op.work) || std::holds_alternative<Collective>(op.work); }
 
+namespace {
+
+std::optional<CollectiveKind> kind_of(const Posted& p) {
+    const auto* c = std::get_if<Collective>(&p.side.issue->op->work);
+    return c ? std::optional(c->kind) : std::nullopt;
+}
+
+} // namespace
+
 Meetings::Meetings(World& world) : world_(world) {
     for (auto& r : world_.ranks) {
         require(r != nullptr, "ranks of one process meet where all are");
@@ -74,7 +83,7 @@ std::optional<Move> Meetings::take_collective(Posted& p) {
     Move m;
     for (int r : world_.members[static_cast<std::size_t>(work.comm)][static_cast<std::size_t>(p.side.rank->rank)]) {
         Posted* end = arrived(r, queue_of(work.comm));
-        if (!end) return std::nullopt;
+        if (!end || kind_of(*end) != work.kind) return std::nullopt;
         m.ends.push_back({&hosts_[static_cast<std::size_t>(r)], end});
     }
     for (Move::End& e : m.ends) e.posted->moving = true;
@@ -99,20 +108,14 @@ Meetings::Peer Meetings::peer_of(Issuer& h, Posted& p, std::size_t k) {
     broken("a transfer without a peer");
 }
 
-// An exchange begins when the peers of all its transfers have arrived; a transfer moves when the exchanges at both ends have begun.
+// As in an NCCL group each transfer moves as soon as its partner has arrived too, whatever the others of the group wait for.
 std::optional<Move> Meetings::take_exchange(Issuer& h, Posted& p) {
-    const auto begins = [&](Issuer& host, Posted& x) {
-        for (std::size_t k = 0; k < x.moved.size() && !x.begun; ++k)
-            if (!x.moved[k] && !peer_of(host, x, k).posted) return false;
-        return x.begun = true;
-    };
-    if (!begins(h, p)) return std::nullopt;
     const auto& transfers = std::get<Exchange>(p.side.issue->op->work).transfers;
     Move m;
     for (std::size_t k = 0; k < p.moved.size(); ++k) {
         if (p.moved[k]) continue;
         const Peer peer = peer_of(h, p, k);
-        if (!begins(*peer.host, *peer.posted)) continue;
+        if (!peer.posted) continue;
         p.moved[k] = peer.posted->moved[peer.transfer] = 1;
         const Move::End mine{&h, &p}, theirs{peer.host, peer.posted};
         m.transfers.push_back(transfers[k].send ? Move::Transfer{mine, k, theirs, peer.transfer} : Move::Transfer{theirs, peer.transfer, mine, k});
@@ -160,41 +163,58 @@ void Meetings::complete(Issuer& h, Posted& p) {
     h.posted.pop_back();
 }
 
+// The first of what it has issued, or would issue next, that is not done.
+std::optional<std::size_t> Meetings::oldest(const Issuer& h) const {
+    for (std::size_t i = 0; i < h.done.size(); ++i)
+        if (!h.done[i] && !is_memory_op(h.issue(i).op->work)) return i;
+    return std::nullopt;
+}
+
 std::string Meetings::where(const Issuer& h) const {
-    return h.next < h.done.size() ? " (which stands at " + place(world_.plan, h.issue(h.next)) + ")" : " (which has issued all)";
+    const auto at = oldest(h);
+    return at ? " (which stands at " + place(world_.plan, h.issue(*at)) + ")" : "";
 }
 
 std::string Meetings::waits_for(Issuer& h, Posted& p) {
-    if (const auto* c = std::get_if<Collective>(&p.side.issue->op->work))
-        for (int m : world_.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(h.rank->rank)])
-            if (!arrived(m, queue_of(c->comm)))
-                return fmt::format("rank {} on communicator {}{}", m, world_.plan.communicators[static_cast<std::size_t>(c->comm)].name, where(hosts_[static_cast<std::size_t>(m)]));
+    const auto& comm_name = [&](CommId c) -> const std::string& { return world_.plan.communicators[static_cast<std::size_t>(c)].name; };
+    if (const auto* c = std::get_if<Collective>(&p.side.issue->op->work)) {
+        const auto& members = world_.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(h.rank->rank)];
+        for (int m : members)
+            if (const Posted* end = arrived(m, queue_of(c->comm)); end && kind_of(*end) != c->kind)
+                return "the members of communicator " + comm_name(c->comm) + " called different collectives";
+        for (int m : members)
+            if (!arrived(m, queue_of(c->comm))) return fmt::format("rank {} on communicator {}{}", m, comm_name(c->comm), where(hosts_[static_cast<std::size_t>(m)]));
+    }
     if (const auto* x = std::get_if<Exchange>(&p.side.issue->op->work))
         for (std::size_t k = 0; k < x->transfers.size(); ++k)
-            if (!p.moved[k])
-                if (const Peer peer = peer_of(h, p, k); !peer.posted || !peer.posted->begun)
-                    return fmt::format("the {} of rank {} on communicator {}{}", x->transfers[k].send ? "receive" : "send", peer.host->rank->rank,
-                                       world_.plan.communicators[static_cast<std::size_t>(x->transfers[k].comm)].name, where(*peer.host));
-    return "its place in its queues";
+            if (!p.moved[k]) {
+                const Peer peer = peer_of(h, p, k);
+                return fmt::format("the {} of rank {} on communicator {}{}", x->transfers[k].send ? "receive" : "send", peer.host->rank->rank, comm_name(x->transfers[k].comm), where(*peer.host));
+            }
+    return "its partners";
 }
 
-std::string Meetings::blocked() {
-    std::string text;
-    int ranks = 0;
+Deadlock Meetings::blocked() {
+    Deadlock d;
     for (Issuer& h : hosts_) {
         Posted* at = nullptr;
         for (auto& q : h.queues)
             if (!q.empty() && q.front()->arrived && (!at || q.front()->issue < at->issue)) at = q.front();
-        if (!at && h.next == h.done.size()) continue;
-        ++ranks;
-        const Issue& issue = at ? *at->side.issue : h.issue(h.next);
-        std::string on = at ? waits_for(h, *at) : "its place in its queues";
-        if (!at)
-            for (std::int32_t d : h.rank->order->deps_of(issue))
-                if (!h.done[static_cast<std::size_t>(d)]) on = place(world_.plan, h.issue(static_cast<std::size_t>(d)));
-        text += fmt::format("  rank {}: {} waits for {}\n", h.rank->rank, place(world_.plan, issue), on);
+        if (at) {
+            d.blocked.push_back({h.rank->rank, place(world_.plan, *at->side.issue), waits_for(h, *at)});
+            continue;
+        }
+        const auto first = oldest(h);
+        if (!first) continue;
+        std::string on = "its place in its queues";
+        for (std::int32_t dep : h.rank->order->deps_of(h.issue(*first)))
+            if (!h.done[static_cast<std::size_t>(dep)]) {
+                on = place(world_.plan, h.issue(static_cast<std::size_t>(dep)));
+                break;
+            }
+        d.blocked.push_back({h.rank->rank, place(world_.plan, h.issue(*first)), on});
     }
-    return fmt::format("deadlock: {} ranks are blocked\n{}", ranks, text);
+    return d;
 }
 
 } // namespace orrery

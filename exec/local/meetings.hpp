@@ -4,6 +4,7 @@
 
 #include "exec/local/executor.hpp"
 #include "exec/local/meeting.hpp"
+#include "sim/plan/deadlock.hpp"
 
 #include <deque>
 #include <memory>
@@ -19,7 +20,6 @@ struct Posted {
     std::int32_t issue = 0;
     std::int64_t when = 0;
     bool arrived = false;                 // at the head of all its queues, and all it waits for is done
-    bool begun = false;                   // an exchange: the peers of all its transfers have arrived
     bool moving = false;                  // taken, not settled
     std::vector<char> moved;              // of an exchange, by transfer: 1 while it moves, 2 when it has
     std::vector<QueueId> queues;
@@ -61,7 +61,7 @@ class Meetings {
     void move(const Move& m);
     void settle(const Move& m, std::int64_t begin, std::int64_t end, std::int64_t cpu, std::vector<OpTime>* record);
 
-    std::string blocked();   // who waits for whom, where nothing can move
+    Deadlock blocked();   // who waits for whom, where nothing can move
 
   private:
     std::optional<Move> take(Issuer& host, Posted& p);
@@ -72,6 +72,7 @@ class Meetings {
     Peer peer_of(Issuer& host, Posted& p, std::size_t k);
     void complete(Issuer& host, Posted& p);
     std::string waits_for(Issuer& host, Posted& p);
+    std::optional<std::size_t> oldest(const Issuer& host) const;
     std::string where(const Issuer& host) const;
 
     World& world_;

@@ -25,7 +25,7 @@ class Serial final : public Executor {
                 finished = finished && h.finished();
             }
             if (finished) return;
-            if (!progress && further) throw StandsStill(meetings_.blocked());
+            if (!progress && further) throw StandsStill(to_text(meetings_.blocked()));
             further = !progress;
         }
     }

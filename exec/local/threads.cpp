@@ -5,6 +5,10 @@
 #include "exec/local/executor.hpp"
 #include "exec/local/meetings.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -15,7 +19,7 @@ namespace {
 
 class Threads final : public Executor {
   public:
-    explicit Threads(World& world) : world_(world), meetings_(world) {}
+    Threads(World& world, Patience patience) : world_(world), meetings_(world), patience_(std::move(patience)) {}
     const char* name() const override { return "threads"; }
     void step(std::vector<OpTime>* record) override;
 
@@ -24,8 +28,9 @@ class Threads final : public Executor {
 
     // Waits until `holds`, which others may make true. Every thread waiting without effect on the same state: nothing can go on.
     template <class F> void wait(Lock& lock, F&& holds) {
+        if (failed_) throw Cancelled{};
         while (!holds()) {
-            if (++idle_ == threads_) throw StandsStill(meetings_.blocked());
+            if (++idle_ == threads_) throw StandsStill(to_text(meetings_.blocked()));
             const std::uint64_t seen = state_;
             changed_.wait(lock, [&] { return state_ != seen || failed_; });
             if (failed_) throw Cancelled{};
@@ -38,16 +43,23 @@ class Threads final : public Executor {
     }
     struct Cancelled {};   // another thread has failed
 
-    void compute(Issuer& h);
-    void communicate(Issuer& h);
+    // What a thread works on outside the lock; issue < 0: nothing.
+    struct Doing { int rank = 0; std::int32_t issue = -1; };
+
+    void compute(Issuer& h, Doing& doing);
+    void communicate(Issuer& h, Doing& doing);
     template <class F> void guarded(F&& work);
+    void keep_watch();
+    std::string standing();
     std::int64_t now() const { return wall_ns() - began_; }
 
     World& world_;
     Meetings meetings_;
     std::mutex mutex_;
-    std::condition_variable changed_;
-    std::uint64_t state_ = 0;
+    std::condition_variable changed_, over_;
+    Patience patience_;
+    std::vector<Doing> doing_;              // by thread
+    std::uint64_t state_ = 0, works_ = 0;   // works_: begun and ended
     int threads_ = 0, idle_ = 0;
     bool failed_ = false;
     std::exception_ptr failure_;
@@ -70,6 +82,7 @@ template <class F> void Threads::guarded(F&& work) {
         failure_ = failure;
     }
     change();
+    if (threads_ == 0) over_.notify_all();
 }
 
 void Threads::step(std::vector<OpTime>* record) {
@@ -80,17 +93,43 @@ void Threads::step(std::vector<OpTime>* record) {
     idle_ = 0;
     failed_ = false;
     failure_ = nullptr;
+    doing_.assign(static_cast<std::size_t>(threads_), {});
     {
         std::vector<std::jthread> threads;
         for (Issuer& h : meetings_.hosts()) {
-            threads.emplace_back([this, &h] { guarded([&] { compute(h); }); });
-            threads.emplace_back([this, &h] { guarded([&] { communicate(h); }); });
+            Doing* const doing = &doing_[threads.size()];
+            threads.emplace_back([this, &h, doing] { guarded([&] { compute(h, doing[0]); }); });
+            threads.emplace_back([this, &h, doing] { guarded([&] { communicate(h, doing[1]); }); });
         }
+        if (patience_.seconds > 0) keep_watch();
     }
     if (failure_) std::rethrow_exception(failure_);
 }
 
-void Threads::compute(Issuer& h) {
+// Until all threads are done, or one has failed and the others have seen it.
+void Threads::keep_watch() {
+    Lock lock(mutex_);
+    std::uint64_t seen = works_;
+    while (threads_ > 0) {
+        const bool over = over_.wait_for(lock, std::chrono::duration<double>(patience_.seconds), [&] { return threads_ == 0; });
+        if (!over && works_ == seen && patience_.lost) patience_.lost(standing());
+        seen = works_;
+    }
+}
+
+// Who works at what, and who waits for whom.
+std::string Threads::standing() {
+    std::string text = fmt::format("no progress for {:.3g} s\n", patience_.seconds);
+    for (const Doing& d : doing_)
+        if (d.issue >= 0)
+            text += fmt::format("  rank {}: {} has begun and does not end\n", d.rank, place(world_.plan, world_.rank(d.rank).order->issues[static_cast<std::size_t>(d.issue)]));
+    for (const Blocked& b : meetings_.blocked().blocked)
+        if (std::none_of(doing_.begin(), doing_.end(), [&](const Doing& d) { return d.issue >= 0 && d.rank == b.rank; }))
+            text += fmt::format("  rank {}: {} waits for {}\n", b.rank, b.op, b.waits_for);
+    return text;
+}
+
+void Threads::compute(Issuer& h, Doing& doing) {
     std::vector<Operand> in, out;
     Lock lock(mutex_);
     for (; h.next < h.done.size(); ++h.next) {
@@ -117,11 +156,15 @@ void Threads::compute(Issuer& h) {
         for (BufferId b : op.in) in.push_back(h.rank->memory.operand(b, issue.microbatch));
         for (BufferId b : op.out) out.push_back(h.rank->memory.operand(b, issue.microbatch));
         const auto memory = h.rank->memory.device().by_kind;
+        doing = {h.rank->rank, static_cast<std::int32_t>(h.next)};
+        ++works_;
         lock.unlock();
         const std::int64_t begin = now(), cpu_begin = cpu_ns();
         run_op(world_, *h.rank, issue, in, out);
         const std::int64_t end = now(), cpu = cpu_ns() - cpu_begin;
         lock.lock();
+        doing.issue = -1;
+        ++works_;
         h.done[h.next] = 1;
         if (record_) record_->push_back({h.rank->rank, static_cast<std::int32_t>(h.next), -1, begin, begin, end, cpu, memory});
         if (!h.posted.empty()) change();
@@ -129,7 +172,7 @@ void Threads::compute(Issuer& h) {
     change();
 }
 
-void Threads::communicate(Issuer& h) {
+void Threads::communicate(Issuer& h, Doing& doing) {
     Lock lock(mutex_);
     for (;;) {
         std::optional<Move> m;
@@ -138,11 +181,16 @@ void Threads::communicate(Issuer& h) {
             return m.has_value() || h.finished();
         });
         if (!m) return;
+        const Move::End& first = m->ends.empty() ? m->transfers[0].from : m->ends[0];
+        doing = {first.host->rank->rank, first.posted->issue};
+        ++works_;
         lock.unlock();
         const std::int64_t begin = now(), cpu_begin = cpu_ns();
         meetings_.move(*m);
         const std::int64_t end = now(), cpu = cpu_ns() - cpu_begin;
         lock.lock();
+        doing.issue = -1;
+        ++works_;
         meetings_.settle(*m, begin, end, cpu, record_);
         change();
     }
@@ -150,6 +198,6 @@ void Threads::communicate(Issuer& h) {
 
 } // namespace
 
-std::unique_ptr<Executor> threads_executor(World& world) { return std::make_unique<Threads>(world); }
+std::unique_ptr<Executor> threads_executor(World& world, Patience patience) { return std::make_unique<Threads>(world, std::move(patience)); }
 
 } // namespace orrery

@@ -163,6 +163,7 @@ std::byte* RankMemory::within(BufferId b, std::int32_t microbatch, std::byte* ba
 
 void RankMemory::count(const Buffer& b, int sign) {
     if (b.space != Space::device) return;
+    if (limit_ > 0 && sign > 0 && count_.live + b.bytes.count > limit_) out_of_memory(b);
     count_.live += sign * b.bytes.count;
     count_.by_kind[static_cast<std::size_t>(b.kind)] += sign * b.bytes.count;
     if (count_.live <= count_.highest) return;
@@ -170,8 +171,14 @@ void RankMemory::count(const Buffer& b, int sign) {
     count_.at_highest = count_.by_kind;
 }
 
+void RankMemory::limit(std::int64_t bytes) {
+    limit_ = bytes;
+    if (bytes > 0 && count_.live > bytes) throw OutOfMemory(fmt::format("out of memory: parameters, gradients and states need {} bytes, and the device has {}", count_.live, bytes));
+}
+
 void RankMemory::out_of_memory(const Buffer& wanted) const {
-    std::string text = fmt::format("out of memory: {} of {} bytes finds no room beside {} bytes in use; alive are", wanted.name, wanted.bytes.count, arenas_[0].live());
+    std::string text = fmt::format("out of memory: {} ({}) needs {} bytes; {} of {} are in use; alive are", wanted.name, name(wanted.kind), wanted.bytes.count, limit_ > 0 ? count_.live : arenas_[0].live(),
+                                   limit_ > 0 ? limit_ : arenas_[0].reserved());
     std::vector<std::pair<std::int64_t, std::string>> alive;
     for (std::size_t b = 0; b < map_->places.size(); ++b) {
         const BufferPlace& p = map_->places[b];
@@ -181,7 +188,7 @@ void RankMemory::out_of_memory(const Buffer& wanted) const {
         if (count > 0) alive.emplace_back(count * p.stored, plan_->buffers[b].name);
     }
     std::sort(alive.rbegin(), alive.rend());
-    for (std::size_t i = 0; i < std::min<std::size_t>(5, alive.size()); ++i) text += fmt::format(" {} ({} bytes)", alive[i].second, alive[i].first);
+    for (std::size_t i = 0; i < std::min<std::size_t>(5, alive.size()); ++i) text += fmt::format("{} {} ({} bytes)", i == 0 ? "" : ",", alive[i].second, alive[i].first);
     throw OutOfMemory(text);
 }
 

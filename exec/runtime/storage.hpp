@@ -70,6 +70,8 @@ class RankMemory {
     std::int64_t part_index(CommId c) const { return part_index_[static_cast<std::size_t>(c)]; }
     const StorageMap& map() const { return *map_; }
     bool poisons() const { return poison_; }
+    // What the device may hold, as the plan counts it; 0: as much as there is. Throws OutOfMemory where it holds more already.
+    void limit(std::int64_t bytes);
     void poison(bool on) { poison_ = on; }   // new blocks are filled with NaN: whoever reads what nobody wrote shows
 
   private:
@@ -85,6 +87,7 @@ class RankMemory {
     struct Held { std::byte* block; int users; bool released; std::uint8_t arena; };
     std::vector<Held> held_;
     bool poison_ = false;
+    std::int64_t limit_ = 0;
 };
 
 } // namespace orrery

@@ -2,6 +2,7 @@
 
 #include "exec/kernels/shards.hpp"
 #include "exec/kernels/tokens.hpp"
+#include "exec/runtime/watch.hpp"
 #include "sim/plan/lower.hpp"
 #include "topology/check.hpp"
 
@@ -187,7 +188,9 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
         return;
     }
     if (issue.microbatch >= 0) rank.context.first_sequence = first_sequence(world, rank.context.at, issue.microbatch);
+    watch_before(world, rank, issue, in);
     world.machine.kernel(op, in, out, rank.context);
+    watch_after(world, rank, issue, out);
     if (makes_loss(op)) note_loss(world, rank, issue, out[0]);
 }
 

@@ -11,6 +11,7 @@
 #include "sim/scenario/parse.hpp"
 
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,10 @@ struct Rank {
     RankMemory memory;
     const IssueOrder* order;
 };
+
+// Which results must be numbers: none is looked at; the losses, and the gradients an optimizer takes; every op's.
+enum class Watch : std::uint8_t { nothing, ends, all };
+struct NotFinite : std::runtime_error { using std::runtime_error::runtime_error; };   // names rank, step, op, tensor and element
 
 struct World {
     Scenario scenario;
@@ -35,6 +40,7 @@ struct World {
     std::vector<std::unique_ptr<Rank>> ranks;      // by rank; null: not of this process
     std::vector<std::vector<std::vector<int>>> members;   // by communicator and rank; empty: not a member
     std::vector<double> losses;                    // of the step's tokens, by sequence and position
+    Watch watch = Watch::nothing;
     std::vector<double> further_losses;            // of further tokens (multi-token prediction): their sum
 
     Rank& rank(int r) { return *ranks[static_cast<std::size_t>(r)]; }
@@ -56,7 +62,7 @@ void initialise(World& world);
 void load_batch(World& world, const Corpus& corpus, std::int64_t step);
 std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch);   // in the step's global batch
 
-// Runs an op that is neither communication nor memory, and notes the loss where the op makes one.
+// Runs an op that is neither communication nor memory, and notes the loss where the op makes one. Throws NotFinite, where the world watches.
 void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operand> in, std::span<const Operand> out);
 
 // Of an op that makes losses: each token's where it stands in the batch. rank.context is of the op's microbatch.

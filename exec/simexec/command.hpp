@@ -3,6 +3,7 @@
 
 #include "sim/console/console.hpp"
 
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,8 +12,9 @@ namespace orrery::simexec {
 
 // 0: done. 1: bad input. 2: out of memory. 3: the plan cannot run (a deadlock). 4: training failed (a loss that is no number; a strategy that
 // does not train like one rank). 5: stopped by a signal, with a checkpoint where one was asked for. 6: a rank was lost, or is of another mind.
-// 70: our bug.
-enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, failed = 4, stopped = 5, lost = 6, our_bug = 70 };
+// 7: a checkpoint could not be written. 70: our bug.
+enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, failed = 4, stopped = 5, lost = 6, unwritten = 7, our_bug = 70 };
+int exit_code(const std::exception& e);   // of what ended a run
 
 struct Options {
     bool json = false, quiet = false, verbose = false;
@@ -23,8 +25,9 @@ struct Options {
 struct RunOptions {
     std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume;
     int steps = 10, every = 0;
-    bool fp64 = false;
-    double patience = 60;                 // mpi: seconds without progress
+    bool fp64 = false, find_nan = false;
+    double patience = 60;                 // threads, mpi: seconds without progress
+    double memory_gb = 0;                 // a rank may hold, as the plan counts it; 0: as much as there is
 };
 
 struct CalibrateOptions { int steps = 5; double scale = 1; };

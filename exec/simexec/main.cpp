@@ -1,6 +1,7 @@
 // simexec: runs plans for real. The command line; each subcommand is a file of this folder (command.hpp lists them).
 #include "exec/simexec/command.hpp"
 
+#include "exec/checkpoint/checkpoint.hpp"
 #include "exec/kernels/room.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/mpi/processes.hpp"
@@ -8,6 +9,7 @@
 #include <CLI/CLI.hpp>
 
 #include <exception>
+#include <new>
 
 namespace orrery::simexec {
 namespace {
@@ -24,8 +26,8 @@ constexpr const char* examples = R"(Examples:
   simexec doctor                                                       what this machine has
 
 Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
-one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or is of another mind, 70 a bug of
-simexec.)";
+one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or is of another mind, 7 a checkpoint
+could not be written (a full disk), 70 a bug of simexec.)";
 
 struct Parsed {
     Options options;
@@ -61,13 +63,15 @@ void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor, "Who moves the ranks on")->check(CLI::IsMember(all_executors()));
     run->add_option("--device", p.run.device, "Where kernels run; cuda: ranks of this process on one GPU")->check(CLI::IsMember({"cpu", "cuda"}));
-    run->add_option("--patience", p.run.patience, "mpi: give up after so many seconds without progress")->type_name("S");
+    run->add_option("--patience", p.run.patience, "threads, mpi: give up after so many seconds without progress")->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
     run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
     run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder, at the end and where stopped")->type_name("DIR");
     run->add_option("--every", p.run.every, "A checkpoint every so many steps")->type_name("N");
     run->add_option("--resume", p.run.resume, "Go on from the newest checkpoint of this folder; any strategy may")->type_name("DIR");
+    run->add_option("--memory", p.run.memory_gb, "What a rank may hold, in GB; as much as there is if left out")->check(CLI::PositiveNumber)->type_name("GB");
+    run->add_flag("--find-nan", p.run.find_nan, "Look at every op's results: the first that is no number is named; slower");
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
     agree->add_option("--steps", p.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
@@ -105,25 +109,25 @@ int run(int argc, char** argv) {
     }
     try {
         return dispatch(app, parsed);
-    } catch (const OutOfMemory& e) {
-        complain(e.what());
-        return too_big;
-    } catch (const NoRoom& e) {
-        complain(e.what());
-        return too_big;
-    } catch (const StandsStill& e) {
-        complain(e.what());
-        return cannot_run;
-    } catch (const LostPeer& e) {
-        complain(e.what());
-        return lost;
     } catch (const std::exception& e) {
         complain(e.what());
-        return bad_input;
+        return exit_code(e);
     }
 }
 
+template <class T> bool is(const std::exception& e) { return dynamic_cast<const T*>(&e) != nullptr; }
+
 } // namespace
+
+int exit_code(const std::exception& e) {
+    if (is<OutOfMemory>(e) || is<NoRoom>(e) || is<std::bad_alloc>(e)) return too_big;
+    if (is<StandsStill>(e)) return cannot_run;
+    if (is<NotFinite>(e)) return failed;
+    if (is<LostPeer>(e)) return lost;
+    if (is<Unwritten>(e)) return unwritten;
+    return bad_input;
+}
+
 } // namespace orrery::simexec
 
 int main(int argc, char** argv) { return orrery::simexec::run(argc, argv); }

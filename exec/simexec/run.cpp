@@ -17,6 +17,8 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <unistd.h>
 
 namespace orrery::simexec {
@@ -56,7 +58,6 @@ struct Result {
     std::int64_t first_step = 0, steps = 0;
     double first_loss = 0, last_loss = 0, step_s = 0;
     int signal = 0;
-    bool diverged = false;
     std::vector<OpTime> record;
     std::string checkpoint;
 };
@@ -74,7 +75,7 @@ struct Training {
     bool anyone(bool mine) const { return transport ? any_rank(*transport, mine, how.patience) : mine; }
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
     CheckpointState state(std::int64_t step) const { return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}}; }
-    Result run(std::int64_t first);
+    void run(std::int64_t first, Result& result);
 };
 
 // One process saves behind the step's back; several write a part each, and the first seals when all have.
@@ -93,31 +94,31 @@ void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t 
     }
     if (anyone(failed_here)) {
         if (transport->rank == 0) draft.discard();
-        throw std::runtime_error("the checkpoint could not be written");
+        throw Unwritten(failed_here ? "this rank's part of the checkpoint could not be written" : "another rank's part of the checkpoint could not be written");
     }
     if (transport->rank == 0) draft.seal(state(step), transport->size);
     transport->barrier();
 }
 
-Result Training::run(std::int64_t first) {
-    Result r;
+void Training::run(std::int64_t first, Result& r) {
     r.first_step = first;
     Progress progress(options);
     std::optional<CheckpointWriter> writer;
     std::vector<double> times;
     std::int64_t step = first, saved = first;
-    for (; step < how.steps && !r.signal && !r.diverged; ++step) {
-        const bool last = step + 1 == how.steps;
+    for (; step < how.steps && !r.signal; ++step) {
         load_batch(world, corpus, step);
         const double began = now();
-        executor.step(last && !how.trace.empty() ? &r.record : nullptr);
+        r.record.clear();   // kept until the next: where a step fails, its trace says how far it came
+        executor.step(how.trace.empty() ? nullptr : &r.record);
         times.push_back(now() - began);
         r.last_loss = mean_loss(world);
         if (step == first) r.first_loss = r.last_loss;
-        r.diverged = !std::isfinite(r.last_loss);
+        if (!std::isfinite(r.last_loss)) throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step));   // where no executor looks
+        if (writer) writer->look();
         const int got = signals.pending();
         if (anyone(got != 0)) r.signal = got ? got : SIGTERM;
-        if (!how.checkpoint.empty() && !r.diverged && how.every > 0 && (step + 1) % how.every == 0) {
+        if (!how.checkpoint.empty() && how.every > 0 && (step + 1) % how.every == 0) {
             checkpoint(writer, step + 1);
             saved = step + 1;
         }
@@ -127,12 +128,11 @@ Result Training::run(std::int64_t first) {
     }
     r.steps = step - first;
     r.step_s = median(times);
-    if (!how.checkpoint.empty() && !r.diverged) {
+    if (!how.checkpoint.empty()) {
         if (saved != step) checkpoint(writer, step);
         if (writer) writer->finish();
         r.checkpoint = fmt::format("{}/step-{:08}", how.checkpoint, step);
     }
-    return r;
 }
 
 struct Figures { double tokens_per_s, flops_per_s, mfu; std::string peak_of; };
@@ -160,7 +160,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
 std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
     const Figures f = figures(world.scenario, r);
     std::string text = paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} steps on {} rank{}, {} executor, {} on {}\n\n", r.steps, world.plan.mesh.ranks(), world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, gemm_library(), processor_name());
-    text += fmt::format("  loss       {:.4f} -> {:.4f}{}\n", r.first_loss, r.last_loss, r.diverged ? "  no number: training has failed" : "");
+    text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
     text += fmt::format("  model FLOP/s  {}              MFU  {:.1f} % of one {}\n", metric(f.flops_per_s, 4), 100 * f.mfu, f.peak_of);
     std::vector<std::int64_t> most(predicted.stages.size(), 0);
@@ -223,14 +223,27 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
             complain("the checkpoint was trained on another text or seed: going on with this one");
         if (first >= how.steps) return complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, first)), bad_input;
     }
-    const auto executor = transport ? processes_executor(*world, *transport, how.patience) : make_executor(how.executor, *world);
-    const Result r = Training{*world, *executor, corpus, options, how, how.text, transport, signals}.run(first);
+    world->watch = how.find_nan ? Watch::all : Watch::ends;
+    for (auto& rank : world->ranks)
+        if (rank) rank->memory.limit(std::llround(how.memory_gb * 1e9));
+    const auto give_up = [](const std::string& who) {   // a thread that does not come back cannot be ended: the process is
+        complain(who);
+        std::fflush(nullptr);
+        std::_Exit(lost);
+    };
+    const auto executor = transport ? processes_executor(*world, *transport, how.patience) : make_executor(how.executor, *world, {how.patience, give_up});
+    Result r;
+    try {
+        Training{*world, *executor, corpus, options, how, how.text, transport, signals}.run(first, r);
+    } catch (...) {
+        if (!r.record.empty()) write_trace(*world, r, how, transport);
+        throw;
+    }
     const MemoryReport predicted = memory(world->plan, scenario);
     if (!r.record.empty()) write_trace(*world, r, how, transport);
     if (transport) transport->finish();
     const bool json = options.json || options.output.ends_with(".json"), speaks = !transport || transport->rank == 0;
     if (speaks && (json || !options.quiet) && !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options)) return bad_input;
-    if (r.diverged) return complain(fmt::format("the loss of step {} is no number", r.first_step + r.steps - 1)), failed;
     return r.signal ? stopped : done;
 }
 
@@ -261,8 +274,8 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
     } catch (const std::exception& e) {
         if (!transport) throw;
         complain(e.what());   // the others would wait for this rank
-        transport->abort_all(dynamic_cast<const LostPeer*>(&e) ? lost : dynamic_cast<const OutOfMemory*>(&e) || dynamic_cast<const NoRoom*>(&e) ? too_big : bad_input);
-        return lost;
+        transport->abort_all(exit_code(e));
+        return exit_code(e);
     }
 }
 

@@ -47,7 +47,7 @@ std::string partners(const Run& run, std::int32_t lane, std::int64_t index) {
         const LaneComm& comm = run.m.lane_comms[at(run.queue_entity(lane, t.queue))];
         std::int32_t id = t.send ? comm.send : comm.receive;
         int other = t.send ? 1 : 0;
-        if (run.bundles[at(id)].started[other]) continue;
+        if (run.bundles[at(id)].started[other] || !run.bundles[at(id)].started[1 - other]) continue;   // under way, or done
         const BundleMember& who = run.m.members[at(run.m.bundles[at(id)].members_begin + other)];
         return std::string(t.send ? "the receive of " : "the send of ") + rank_name(run, who.lane) + " on communicator " +
                comm_name(run, id) + where(run, who.lane);
@@ -83,12 +83,6 @@ Deadlock deadlock(const Run& run) {
     for (std::size_t lane = 0; lane < run.lanes.size(); ++lane)
         if (Blocked b; describe(run, static_cast<std::int32_t>(lane), b)) d.blocked.push_back(std::move(b));
     return d;
-}
-
-std::string to_text(const Deadlock& d) {
-    std::string text = "deadlock: " + std::to_string(d.blocked.size()) + " kinds of rank are blocked\n";
-    for (const Blocked& b : d.blocked) text += "  rank " + std::to_string(b.rank) + ": " + b.op + " waits for " + b.waits_for + "\n";
-    return text;
 }
 
 } // namespace orrery

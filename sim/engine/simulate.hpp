@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/cost/cost.hpp"
+#include "sim/plan/deadlock.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/trace/trace.hpp"
 
@@ -28,10 +29,6 @@ struct LaneResult {
 };
 
 struct LinkUse { LinkId link; std::int32_t twins = 1; double bytes = 0; double capacity = 0; };  // bytes in a step on one link; twins: links alike
-
-struct Blocked { std::int32_t rank; std::string op; std::string waits_for; };
-struct Deadlock { std::vector<Blocked> blocked; };           // each blocked rank (one per class) and what it waits for
-std::string to_text(const Deadlock& d);
 
 struct SimulateOptions {
     bool fold = true;                // off: every rank its own lane

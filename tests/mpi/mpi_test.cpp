@@ -150,6 +150,56 @@ TEST_F(Mpi, StoppedRankIsNamed) {
     EXPECT_TRUE(std::regex_search(p.text(), std::regex("rank 0: .* waits for rank 1"))) << p.text().substr(p.text().size() > 2000 ? p.text().size() - 2000 : 0);
 }
 
+// A rank that gets no processor for a while delays the others, and nothing else.
+TEST_F(Mpi, StarvedRankGoesOn) {
+    const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "3000", "-v", "--patience", "20"}), "starved");
+    const auto ranks = ranks_of(p, 2);
+    ASSERT_EQ(ranks.size(), 2u) << p.text();
+    kill(ranks[1], SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    kill(ranks[1], SIGCONT);
+    EXPECT_EQ(p.wait(40), 0) << p.text().substr(0, 2000);
+}
+
+TEST_F(Mpi, NoNumberEndsTheJobWithItsName) {
+    const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--set", "training.learning_rate=1e30", "--steps", "1000000"}), "nan");
+    EXPECT_EQ(p.wait(25), 4) << p.text();
+    EXPECT_TRUE(std::regex_search(p.text(), std::regex("training has failed at step [0-9]+: rank [01]: .*is no number"))) << p.text();
+}
+
+TEST_F(Mpi, OutOfMemoryEndsTheJob) {
+    const Words dp{"--set", "strategy.data_parallel=2"};
+    const auto peak = run(over(2, dp), "memory_peak")["memory"][0]["peak_bytes"].get<std::int64_t>();
+    Words words = over(2, dp);
+    words.insert(words.end(), {"--memory", "0.000" + std::to_string(peak - 1), "--steps", "1000000"});
+    ASSERT_GT(peak, 100000);
+    ASSERT_LT(peak, 1000000);
+    const Process p = start(words, "memory");
+    EXPECT_EQ(p.wait(25), 2) << p.text();
+    EXPECT_TRUE(std::regex_search(p.text(), std::regex("out of memory: .* are in use; alive are"))) << p.text();
+}
+
+// What a rank may write is limited, as on a disk that is full: 12 MB, in blocks of 512.
+TEST_F(Mpi, FullDiskEndsTheJob) {
+    const fs::path folder = scratch("full");
+    Words words{"mpirun", "-n", "2", "sh", "-c", "trap '' XFSZ; ulimit -f 24576; exec \"$@\"", "sh"}, rank = over(2, {});
+    words.insert(words.end(), rank.begin() + 3, rank.end());
+    words.insert(words.end(), {"--set", "strategy.data_parallel=2", "--set", "model.hidden_size=256", "--set", "model.ffn_size=1024", "--checkpoint", folder.string(), "--every", "2", "--steps", "1000000"});
+    const Process p = start(words, "disk");
+    EXPECT_EQ(p.wait(25), 7) << p.text();
+    EXPECT_NE(p.text().find("cannot write the checkpoint: File too large"), std::string::npos) << p.text();
+    for (const auto& entry : fs::directory_iterator(folder)) ADD_FAILURE() << "left behind: " << entry.path();
+}
+
+TEST_F(Mpi, AnotherTypeIsRefused) {
+    const std::string file = scenario(2);
+    const Words words{"mpirun", "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", ":",
+                      "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", "--fp64"};
+    const Process p = start(words, "type");
+    EXPECT_EQ(p.wait(25), 6) << p.text();
+    EXPECT_NE(p.text().find("has another element type"), std::string::npos) << p.text();
+}
+
 TEST_F(Mpi, AnotherPlanIsRefused) {
     const std::string file = scenario(2);
     const Words words{"mpirun", "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", ":",

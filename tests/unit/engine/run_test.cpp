@@ -152,7 +152,7 @@ TEST(Run, crossed_collectives_are_a_deadlock_that_names_ranks_and_ops) {
     Simulation s = simulate(b.plan, {.ranks = 2});
     ASSERT_TRUE(s.deadlock);
     EXPECT_EQ(to_text(*s.deadlock),
-              "deadlock: 2 kinds of rank are blocked\n"
+              "deadlock: nobody can go on\n"
               "  rank 0: F.0 of F (action 0) waits for rank 1 on communicator x (which stands at G.0 of G (action 0))\n"
               "  rank 1: G.0 of G (action 0) waits for rank 0 on communicator y (which stands at F.0 of F (action 0))\n");
 }

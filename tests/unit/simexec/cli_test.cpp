@@ -64,6 +64,31 @@ TEST(Simexec, SaysWhatIsWrong) {
     EXPECT_NE(text.err.find("shorter than a sequence"), std::string::npos) << text.err;
 }
 
+// Each way to fail has its exit code and its words, whatever executor.
+TEST(Simexec, FailsWithACode) {
+    const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --steps 100000";
+    for (const std::string executor : {" --executor serial", " --executor threads"}) {
+        const Outcome nan = run("run" + two + executor + " --set training.learning_rate=1e30");
+        EXPECT_EQ(nan.code, 4) << nan.err;
+        EXPECT_NE(nan.err.find("is no number"), std::string::npos) << nan.err;
+        const Outcome memory = run("run" + two + executor + " --memory 0.0002");
+        EXPECT_EQ(memory.code, 2) << memory.err;
+        EXPECT_NE(memory.err.find("are in use; alive are"), std::string::npos) << memory.err;
+        const fs::path folder = scratch("full");
+        const int status = std::system(("trap '' XFSZ; ulimit -f 16; timeout 20 " + program + " run" + two + executor + " -q --every 2 --checkpoint " + folder.string() + " 2> " + scratch("err").string()).c_str());
+        EXPECT_EQ(WEXITSTATUS(status), 7);
+        EXPECT_TRUE(fs::is_empty(folder));
+    }
+}
+
+// What was recorded of a step that fails is written.
+TEST(Simexec, FailureLeavesATrace) {
+    const fs::path trace = scratch("failed.trace");
+    fs::remove(trace);
+    EXPECT_EQ(run("run" + small + " --steps 100000 --set training.learning_rate=1e30 --trace " + trace.string()).code, 4);
+    EXPECT_GT(fs::file_size(trace), 1000u);
+}
+
 TEST(Simexec, CheckSetsMemoryEqual) {
     const Outcome o = run("check" + small + " --steps 1 --json");
     EXPECT_EQ(o.code, 0) << o.err;

@@ -1,0 +1,64 @@
+#include "exec/runtime/watch.hpp"
+
+#include "exec/kernels/buckets.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+// Index of the first element that is no number, -1: all are. What is finite times zero is zero: a sum that the compiler may make in lanes.
+template <class T> std::int64_t first_bad(const T* x, std::int64_t n) {
+    constexpr std::int64_t lanes = 16;
+    T sum[lanes] = {};
+    const std::int64_t whole = n / lanes * lanes;
+    for (std::int64_t i = 0; i < whole; i += lanes)
+        for (std::int64_t k = 0; k < lanes; ++k) sum[k] += x[i + k] * T(0);
+    bool good = true;
+    for (const T s : sum) good = good && s == T(0);
+    for (std::int64_t i = good ? whole : 0; i < n; ++i)
+        if (!std::isfinite(x[i])) return i;
+    return -1;
+}
+
+// "the gradient of l0.qkv.weight, whose element 5 of 80": of this rank's part of the tensor, where `at` lies in a shard of several too.
+std::string element_text(const World& world, const Rank& rank, const Operand& o, std::int64_t at) {
+    const auto text = [](const Buffer& b, std::int64_t i) {
+        const bool gradient = b.kind == MemoryKind::gradients;
+        return fmt::format("{}{}, whose element {} of {}", gradient ? "the gradient of " : "", gradient ? b.name.substr(b.name.find('.') + 1) : b.name, i, elements(b));
+    };
+    if (const BucketLayout* layout = world.buckets.find(o.id)) {
+        const std::int64_t in_bucket = at + (layout->shard > 0 ? rank.memory.part_index(layout->comm) * layout->shard : 0);
+        for (const BucketSegment& s : layout->segments)
+            if (in_bucket >= s.begin && in_bucket < s.end) return text(world.plan.buffers[static_cast<std::size_t>(s.tensor)], in_bucket - s.begin);
+    }
+    return text(*o.buffer, at);
+}
+
+void look_at(const World& world, const Rank& rank, const Issue& issue, const Operand& o, const char* what_it_does) {
+    if (!is_floating(o.buffer->dtype)) return;
+    const std::int64_t n = elements(*o.buffer);
+    const std::int64_t at = world.real == DType::fp64 ? first_bad(reinterpret_cast<const double*>(o.data), n) : first_bad(reinterpret_cast<const float*>(o.data), n);
+    if (at < 0) return;
+    throw NotFinite(fmt::format("training has failed at step {}: rank {}: {} {} {} is no number: try a smaller training.learning_rate, training.warmup_steps, or training.gradient_clipping",
+                                rank.context.step, rank.rank, place(world.plan, issue), what_it_does, element_text(world, rank, o, at)));
+}
+
+} // namespace
+
+void watch_before(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> in) {
+    if (world.watch == Watch::nothing || !std::holds_alternative<OptimizerStep>(issue.op->work)) return;
+    for (const Operand& o : in)
+        if (o.buffer->kind == MemoryKind::gradients) look_at(world, rank, issue, o, "is given");
+}
+
+void watch_after(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> out) {
+    if (world.watch == Watch::nothing) return;
+    const auto* loss = std::get_if<CrossEntropy>(&issue.op->work);
+    if (world.watch == Watch::ends && !(loss && loss->part == CrossEntropy::Part::loss)) return;
+    for (const Operand& o : out) look_at(world, rank, issue, o, "makes");
+}
+
+} // namespace orrery
