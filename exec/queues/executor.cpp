@@ -98,14 +98,10 @@ std::string Queues::blocked() {
         r->retire();
         r->tell(true);
     }
-    std::string text;
-    int ranks = 0;
+    std::string text = "deadlock: nobody can go on\n";
     for (auto& r : runners_)
-        if (const std::string on = r->waits(); !on.empty()) {
-            text += fmt::format("  rank {}: {}\n", r->rank(), on);
-            ++ranks;
-        }
-    return fmt::format("deadlock: {} ranks are blocked\n{}", ranks, text);
+        if (const std::string on = r->waits(); !on.empty()) text += fmt::format("  rank {}: {}\n", r->rank(), on);
+    return text;
 }
 
 // A collective begins when its last member has come: of those in this process that is known.
