@@ -1,7 +1,7 @@
 // A GPU as the plugin sees it: streams by queue, workspaces by stream, tables of token positions, cuBLASLt. Internal.
 #pragma once
 
-#include "exec/cuda/plugin.hpp"
+#include "exec/cuda/streams.hpp"
 #include "exec/cuda/view.cuh"
 #include "exec/kernels/rows.hpp"
 #include "exec/kernels/tokens.hpp"
@@ -28,11 +28,10 @@ struct DeviceMemory { // freed with its owner; never inside a step: cudaFree wai
     ~DeviceMemory() { cudaFree(data); }
 };
 
-// A queue's stream, and scratch memory that only it uses: grown when an op needs more, which happens in the first step.
-struct Stream {
+// Scratch memory that only one queue uses: grown when an op needs more, which happens in the first step.
+struct Workspace {
     cudaStream_t stream = nullptr;
     DeviceMemory scratch, gemm;
-    std::size_t used = 0; // of scratch, by the op at hand
 };
 
 inline constexpr std::size_t gemm_workspace = 32u << 20;   // NVIDIA's recommendation for Hopper (cublasSetWorkspace)
@@ -52,14 +51,13 @@ struct GemmPlan {
     cublasLtMatmulAlgo_t algorithm{};
 };
 
+// What kernels keep on a device between ops.
 struct Gpu {
-    int device = 0;
     cublasLtHandle_t lt = nullptr;
-    std::map<QueueId, Stream> streams;
+    std::map<QueueId, Workspace> workspaces;
     std::map<GemmKey, GemmPlan> gemms;
     std::map<std::string, DeviceMemory> tables;
 
-    Stream& stream(QueueId q);
     // A table by name, made on the host when first asked for.
     template <class T, class F> const T* table(const std::string& name, F&& make) {
         auto it = tables.find(name);
@@ -76,7 +74,7 @@ struct Gpu {
 // One op on its way to the device.
 struct Launch {
     Gpu& gpu;
-    Stream& queue;
+    Workspace& queue;
     const Op& op;
     std::span<const Operand> in, out;
     const KernelContext& context;

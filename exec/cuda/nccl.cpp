@@ -3,11 +3,13 @@
 //   NCCL_LAUNCH_ORDER_IMPLICIT=1 (2.26 and later) that order also holds across communicators of a device;
 // - a nonblocking communicator may answer ncclInProgress: nothing else may use it, nor its stream, until it no longer does;
 // - transfers that must progress together are one group; a send alone can stand still for ever;
-// - abort is every rank's, and may itself not return: whoever calls it needs a second timer (the executor's watchdog has one).
+// - abort is every rank's, and may itself not return: whoever calls it has a second timer (exec/queues/last_resort.hpp).
 #include "exec/cuda/nccl.hpp"
 
-#include <nccl.h>
+#include "exec/cuda/streams.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <stdexcept>
@@ -16,7 +18,7 @@
 namespace orrery::cuda {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(120); // for a communicator to come up, or a call to be enqueued: connections are made lazily
+constexpr int oldest = 22600; // NCCL_LAUNCH_ORDER_IMPLICIT
 
 void check(ncclResult_t r, const std::string& what, ncclComm_t comm = nullptr) {
     if (r == ncclSuccess || r == ncclInProgress) return;
@@ -47,11 +49,19 @@ ncclDataType_t type_of(DType t) {
     }
 }
 
-template <class F> CudaStatus guarded(F&& f) {
-    try {
-        f();
-        return {};
-    } catch (const std::exception& e) { return {e.what()}; }
+// Waits until nothing of the communicator is in progress on the host.
+void settle(ncclComm_t comm, const std::string& what, const Group& group) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(group.patience);
+    for (int i = 0;; ++i) {
+        ncclResult_t state = ncclSuccess;
+        check(ncclCommGetAsyncError(comm, &state), what, comm);
+        check(state, what, comm);
+        if (state == ncclSuccess) return;
+        if (group.give_up && group.give_up()) throw std::runtime_error(what + " was given up: another rank has failed");
+        if (std::chrono::steady_clock::now() > end) throw std::runtime_error(what + " was not answered by the other members in time");
+        if (i < 1000) std::this_thread::yield();
+        else std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
 }
 
 ncclConfig_t config_of(const std::string& name) {
@@ -62,117 +72,119 @@ ncclConfig_t config_of(const std::string& name) {
     return config;
 }
 
-class Communicator final : public CudaCommunicator {
+class Member final : public StreamCommunicator {
   public:
-    Communicator(ncclComm_t comm, std::string name, StreamOf stream_of)
-        : comm_(comm), name_(std::move(name)), stream_of_(std::move(stream_of)) {}
-    ~Communicator() override {
+    Member(ncclComm_t comm, std::shared_ptr<const std::string> name, std::shared_ptr<Group> group)
+        : comm_(comm), kept_(std::move(name)), name_(*kept_), group_(std::move(group)) {}
+    ~Member() override {
         if (!comm_) return;
         // Finalize and destroy are collective inside a node; in progress, they are waited for like everything else.
-        if (ncclCommFinalize(comm_) == ncclSuccess || settled("finalize").ok())
-            ncclCommDestroy(comm_);
-        else
-            ncclCommAbort(comm_);
+        const Status end = guarded([&] {
+            check(ncclCommFinalize(comm_), name_, comm_);
+            settle(comm_, name_ + ": finalize", *group_);
+        });
+        if (end.ok()) ncclCommDestroy(comm_);
+        else ncclCommAbort(comm_);
     }
 
-    CudaStatus begin_group() override {
-        return guarded([&] { check(ncclGroupStart(), "group"); });
+    Status all_reduce(const void* in, void* out, std::int64_t n, DType t, bool maximum, QueueId q) override {
+        return call("all-reduce", [&] { return ncclAllReduce(in, out, static_cast<std::size_t>(n), type_of(t), maximum ? ncclMax : ncclSum, comm_, group_->stream_of(q)); });
     }
-    CudaStatus end_group() override { return done(ncclGroupEnd(), "group"); }
-    CudaStatus all_reduce(const void* in, void* out, std::int64_t n, DType t, bool maximum, QueueId q) override {
-        return call("all-reduce", [&] {
-            return ncclAllReduce(in, out, static_cast<std::size_t>(n), type_of(t), maximum ? ncclMax : ncclSum, comm_, stream_of_(q));
-        });
+    Status reduce_scatter(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
+        return call("reduce-scatter", [&] { return ncclReduceScatter(in, out, static_cast<std::size_t>(n), type_of(t), ncclSum, comm_, group_->stream_of(q)); });
     }
-    CudaStatus reduce_scatter(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
-        return call("reduce-scatter",
-                    [&] { return ncclReduceScatter(in, out, static_cast<std::size_t>(n), type_of(t), ncclSum, comm_, stream_of_(q)); });
+    Status all_gather(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
+        return call("all-gather", [&] { return ncclAllGather(in, out, static_cast<std::size_t>(n), type_of(t), comm_, group_->stream_of(q)); });
     }
-    CudaStatus all_gather(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
-        return call("all-gather", [&] { return ncclAllGather(in, out, static_cast<std::size_t>(n), type_of(t), comm_, stream_of_(q)); });
+    Status send(const void* data, std::int64_t n, DType t, int peer, QueueId q) override {
+        return call("send", [&] { return ncclSend(data, static_cast<std::size_t>(n), type_of(t), peer, comm_, group_->stream_of(q)); });
     }
-    CudaStatus broadcast(const void* in, void* out, std::int64_t n, DType t, int root, QueueId q) override {
-        return call("broadcast",
-                    [&] { return ncclBroadcast(in, out, static_cast<std::size_t>(n), type_of(t), root, comm_, stream_of_(q)); });
+    Status receive(void* data, std::int64_t n, DType t, int peer, QueueId q) override {
+        return call("receive", [&] { return ncclRecv(data, static_cast<std::size_t>(n), type_of(t), peer, comm_, group_->stream_of(q)); });
     }
-    CudaStatus send(const void* data, std::int64_t n, DType t, int peer, QueueId q) override {
-        return call("send", [&] { return ncclSend(data, static_cast<std::size_t>(n), type_of(t), peer, comm_, stream_of_(q)); });
-    }
-    CudaStatus receive(void* data, std::int64_t n, DType t, int peer, QueueId q) override {
-        return call("receive", [&] { return ncclRecv(data, static_cast<std::size_t>(n), type_of(t), peer, comm_, stream_of_(q)); });
-    }
-    CudaStatus poll() override {
+    Status poll() override {
         return guarded([&] {
             ncclResult_t state = ncclSuccess;
             check(ncclCommGetAsyncError(comm_, &state), name_ + ": asking for errors", comm_);
             check(state, name_, comm_);
         });
     }
-    CudaStatus split(int color, int key, const std::string& name, std::unique_ptr<CudaCommunicator>& out) override {
+    Status split(int color, int key, const std::string& name, std::unique_ptr<StreamCommunicator>& out) override {
         return guarded([&] {
             ncclComm_t part = nullptr;
-            ncclConfig_t config = config_of(name);
+            const auto kept = std::make_shared<const std::string>(name);
+            ncclConfig_t config = config_of(*kept);
             check(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, &part, &config), "split of " + name_, comm_);
-            if (const CudaStatus s = settled("split"); !s.ok()) throw std::runtime_error(s.message);
-            if (color >= 0) out = std::make_unique<Communicator>(part, name, stream_of_);
+            settle(comm_, "split of " + name_ + " into " + name, *group_);
+            if (color < 0) return;
+            out = std::make_unique<Member>(part, kept, group_);
+            settle(part, name + ": connecting", *group_);
         });
     }
     void abort() override {
         if (comm_) ncclCommAbort(comm_);
         comm_ = nullptr;
     }
-    // Waits until nothing of the communicator is in progress on the host.
-    CudaStatus settled(const std::string& what) const {
+
+  private:
+    // A call of its own is waited for; one of a group, with the group.
+    template <class F> Status call(const char* what, F&& f) {
         return guarded([&] {
-            const auto end = std::chrono::steady_clock::now() + patience;
-            for (ncclResult_t state = ncclInProgress; state == ncclInProgress;) {
-                check(ncclCommGetAsyncError(comm_, &state), name_ + ": " + what, comm_);
-                check(state, name_ + ": " + what, comm_);
-                if (std::chrono::steady_clock::now() > end)
-                    throw std::runtime_error(name_ + ": " + what + " was not answered by the other members in time");
-                std::this_thread::yield();
-            }
+            if (!comm_) throw std::runtime_error(name_ + ": " + what + " on a communicator that was aborted");
+            check(f(), name_ + ": " + what, comm_);
+            if (group_->open) group_->touched.emplace_back(comm_, name_);
+            else settle(comm_, name_ + ": " + what, *group_);
         });
     }
 
-  private:
-    CudaStatus done(ncclResult_t r, const char* what) {
-        const CudaStatus status = guarded([&] { check(r, name_ + ": " + what, comm_); });
-        return status.ok() && r == ncclInProgress ? settled(what) : status;
-    }
-    template <class F> CudaStatus call(const char* what, F&& f) {
-        ncclResult_t r = ncclSuccess;
-        const CudaStatus status = guarded([&] { r = f(); });
-        return status.ok() ? done(r, what) : status;
-    }
-
     ncclComm_t comm_;
-    std::string name_;
-    StreamOf stream_of_;
+    std::shared_ptr<const std::string> kept_;   // NCCL may look at it as long as the communicator lives
+    const std::string& name_;
+    std::shared_ptr<Group> group_;
 };
 
 } // namespace
 
-std::unique_ptr<CudaCommunicator> connect_nccl(const NcclId& id, int ranks, int rank, const std::string& name, StreamOf stream_of) {
-    static_assert(sizeof(ncclUniqueId) == sizeof(NcclId));
+void begin_group(Group& group) {
+    check(ncclGroupStart(), "group");
+    group.open = true;
+    group.touched.clear();
+}
+
+void end_group(Group& group) {
+    group.open = false;
+    check(ncclGroupEnd(), "group");
+    std::ranges::sort(group.touched);
+    const auto [first, last] = std::ranges::unique(group.touched, {}, &std::pair<ncclComm_t, std::string>::first);
+    group.touched.erase(first, last);
+    for (const auto& [comm, name] : group.touched) settle(comm, name + ": group", group);
+}
+
+std::unique_ptr<StreamCommunicator> connect_nccl(const WorldId& id, int ranks, int rank, const std::string& name, std::shared_ptr<Group> group) {
+    static_assert(sizeof(ncclUniqueId) == sizeof(WorldId));
+    int version = 0;
+    check(ncclGetVersion(&version), "ncclGetVersion");
+    if (version < oldest) throw std::runtime_error("NCCL " + nccl_version() + " is too old: 2.26 or later keeps the order of launches across communicators");
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // before the first communicator; a user's own setting stands
     ncclUniqueId unique;
     std::memcpy(&unique, id.data(), sizeof unique);
     ncclComm_t comm = nullptr;
-    ncclConfig_t config = config_of(name);
+    const auto kept = std::make_shared<const std::string>(name);
+    ncclConfig_t config = config_of(*kept);
     check(ncclCommInitRankConfig(&comm, ranks, unique, rank, &config), name + ": connecting");
-    auto out = std::make_unique<Communicator>(comm, name, std::move(stream_of));
-    if (const CudaStatus s = out->settled("connecting"); !s.ok()) {
-        out->abort();
-        throw std::runtime_error(s.message);
+    try {
+        settle(comm, name + ": connecting", *group);
+    } catch (...) {
+        ncclCommAbort(comm);
+        throw;
     }
-    return out;
+    return std::make_unique<Member>(comm, kept, std::move(group));
 }
 
-NcclId make_nccl_id() {
+WorldId make_nccl_id() {
     ncclUniqueId unique;
     check(ncclGetUniqueId(&unique), "ncclGetUniqueId");
-    NcclId id;
+    WorldId id;
     std::memcpy(id.data(), &unique, sizeof unique);
     return id;
 }

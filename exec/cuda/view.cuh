@@ -2,6 +2,7 @@
 // look at the type at run time: the branch is the same for all threads, and one instance of each kernel keeps compiling short.
 #pragma once
 
+#include "exec/cuda/streams.hpp"
 #include "exec/kernels/kernel.hpp"
 
 #include <cuda_bf16.h>
@@ -13,10 +14,6 @@
 #include <string>
 
 namespace orrery::cuda {
-
-inline void check(cudaError_t e, const char* what) {
-    if (e != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(e));
-}
 
 enum class Kind : int { fp32, bf16, int64, boolean };
 

@@ -144,7 +144,7 @@ class CpuDevice final : public StreamDevice {
                     }});
     }
 
-    Status record(QueueId q, EventId& event) override {
+    Status record(QueueId q, bool, EventId& event) override {
         const State::Lock lock(state_->mutex);
         if (free_.empty()) {
             free_.push_back(static_cast<EventId>(events_.size()));

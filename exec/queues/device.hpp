@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,11 +57,11 @@ class StreamDevice {
     virtual Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context,
                        QueueId queue) = 0;
 
-    // An event behind what the queue has so far. wait: what the queue gets from now on begins after it. recycle: nobody asks for it again.
-    virtual Status record(QueueId queue, EventId& event) = 0;
+    // An event behind what the queue has so far; timed where milliseconds() will be asked of it. wait: what the queue gets from now on begins after it. recycle: nobody asks for it again.
+    virtual Status record(QueueId queue, bool timed, EventId& event) = 0;
     virtual Status wait(QueueId queue, EventId event) = 0;
     virtual Status recycle(EventId event) = 0;
-    virtual Status milliseconds(EventId from, EventId to, float& out) = 0; // both must have happened
+    virtual Status milliseconds(EventId from, EventId to, float& out) = 0; // both timed, and happened
     // The host waits, at most so long, for the event, or for all queues to end. A failure of anything enqueued is told here.
     virtual Status happened(EventId event, Milliseconds at_most, bool& yes) = 0;
     virtual Status synchronise(Milliseconds at_most, bool& done) = 0;
@@ -69,6 +70,9 @@ class StreamDevice {
     virtual Status end_group() = 0;
     virtual Status world_id(WorldId& out) = 0;
     virtual Status connect(const WorldId& id, int ranks, int rank, const std::string& name, std::unique_ptr<StreamCommunicator>& out) = 0;
+
+    // Calls that must wait for other ranks (connect, split, whatever a library does lazily) give up where this says so.
+    virtual void give_up_when(std::function<bool()>) {}
 
     // The host thread of a step comes and goes: a device that can see that nothing will ever happen again counts them.
     virtual void host_begins() {}

@@ -18,6 +18,7 @@ class Queues final : public Executor {
   public:
     Queues(World& world, Fleet fleet) : world_(world), fleet_(std::move(fleet)) {
         job_.patience = fleet_.patience;
+        job_.last_resort = fleet_.last_resort;
         job_.store = fleet_.store ? fleet_.store : std::make_shared<LocalStore>();
         job_.all_here = std::ranges::all_of(world_.ranks, [](const auto& r) { return r != nullptr; });
         std::size_t next = 0;
@@ -85,7 +86,10 @@ template <class F> void Queues::on_all(F&& work) {
     const bool left = !failure && job_.stopped();
     if (!failure && !left) return;
     const std::string who = fleet_.stands_still && fleet_.stands_still() ? blocked() : "";
-    for (auto& r : runners_) r->leave();
+    {
+        std::vector<std::jthread> threads;   // all at once: an abort may wait for another's
+        for (auto& r : runners_) threads.emplace_back([&r] { r->leave(); });
+    }
     if (fleet_.failure)
         if (const std::exception_ptr cause = fleet_.failure()) std::rethrow_exception(cause);
     if (!who.empty()) throw StandsStill(who);

@@ -14,6 +14,8 @@
 
 namespace orrery {
 
+inline constexpr int exit_code_lost = 6;   // of a process that a library keeps: as simexec ends where a rank was lost
+
 // The devices of this process's ranks, and how they find each other.
 struct Fleet {
     std::string name = "queues";
@@ -25,6 +27,7 @@ struct Fleet {
     bool separate_memory = false;                            // a device has memory of its own, and the world's is its mirror
     std::shared_ptr<Store> store{};                          // words between the ranks; null: all are in this process
     std::shared_ptr<void> keeps{};                           // what must outlive the devices
+    double last_resort = 0;                                  // seconds a host thread may be away inside a library before the process ends; 0: for ever
     double patience = 60;                                    // seconds that a communication may take without any end
 };
 

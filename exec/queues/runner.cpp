@@ -58,6 +58,8 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
     for (std::int64_t bytes : staging_needed(world_, rank_, stage_)) places_.staging.push_back(allocate(bytes, MemorySpace::device));
     program_ = rank_program(world_, rank_, stage_, places_);
     losses_ = allocate(program_.losses, MemorySpace::host);
+    device_.give_up_when([&job] { return job.stopped(); });
+    if (job_.last_resort > 0) last_resort_ = std::make_unique<LastResort>(exit_code_lost);
     comms_.resize(world_.plan.communicators.size());
     ends_.resize(rank_.order->issues.size());
     pending_.resize(static_cast<std::size_t>(stage_.queues.queues()));
@@ -138,8 +140,13 @@ void Runner::step(std::vector<OpTime>* record) {
     }
     began_ = told_ = wall_ns();
     base_ = mark(compute_queue);
-    for (std::size_t i = 0; i < ends_.size(); ++i) issue(i);
+    if (last_resort_) last_resort_->arm(job_.last_resort, fmt::format("rank {}: its host thread does not come back from a library, for {:.0f} s: the process ends", rank_.rank, job_.last_resort));
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+        issue(i);
+        if (last_resort_) last_resort_->beat();
+    }
     finish();
+    if (last_resort_) last_resort_->disarm();
     if (record) report(*record);
     for (EventId e : used_) device_.recycle(e);
     used_.clear();
@@ -147,7 +154,7 @@ void Runner::step(std::vector<OpTime>* record) {
 
 EventId Runner::mark(QueueId q) {
     EventId e = -1;
-    check(device_.record(q, e), "an event");
+    check(device_.record(q, timing_, e), "an event");
     used_.push_back(e);
     return e;
 }
@@ -244,6 +251,7 @@ void Runner::wait_on_host(EventId event, const char* what) {
     for (bool yes = false; !yes;) {
         check(device_.happened(event, slice, yes), what);
         if (yes) return;
+        if (last_resort_) last_resort_->beat();
         if (job_.stopped()) throw Left("another rank has failed");
         if (retire()) last = wall_ns();
         tell(false);
@@ -265,6 +273,7 @@ void Runner::finish() {
     for (bool done = false; !done;) {
         check(device_.synchronise(slice, done), "the step");
         if (done) break;
+        if (last_resort_) last_resort_->beat();
         if (job_.stopped()) throw Left("another rank has failed");
         for (const auto& c : comms_)
             if (c) check(c->poll(), "a communicator");
@@ -364,11 +373,13 @@ LostPeer Runner::no_progress() {
 }
 
 void Runner::leave() {
+    if (last_resort_) last_resort_->arm(std::min(10.0, job_.last_resort), fmt::format("rank {}: communicators were aborted, and a library does not return from that: the process ends", rank_.rank));
     for (auto& c : comms_)
         if (c) c->abort();
     if (everyone_) everyone_->abort();
     bool done = false;
     for (int i = 0; i < 100 && !done; ++i) device_.synchronise(slice, done);   // its memory may go then
+    if (last_resort_) last_resort_->disarm();
 }
 
 void Runner::take_losses() {

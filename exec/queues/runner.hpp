@@ -3,6 +3,7 @@
 
 #include "exec/mpi/processes.hpp"
 #include "exec/queues/executor.hpp"
+#include "exec/queues/last_resort.hpp"
 #include "exec/queues/program.hpp"
 #include "exec/queues/store.hpp"
 
@@ -15,7 +16,7 @@ namespace orrery {
 // What the ranks of a job share: where they tell each other how far they are, and that one has failed.
 struct Job {
     std::shared_ptr<Store> store;
-    double patience = 60;
+    double patience = 60, last_resort = 0;
     bool all_here = true;                  // every rank of the world is in this process
     std::atomic<bool> stop{false};         // a rank of this process has failed
 
@@ -92,6 +93,7 @@ class Runner {
     std::vector<Timed> timed_;
     std::vector<std::deque<Pending>> pending_;                 // by queue: communications that have not ended, as far as is known
     std::vector<std::int64_t> ended_;                          // by queue: calls and transfers that have
+    std::unique_ptr<LastResort> last_resort_;                  // null: none asked for
     bool timing_ = false;
     EventId base_ = -1;
     std::int64_t began_ = 0;

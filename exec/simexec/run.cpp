@@ -190,7 +190,7 @@ Machine machine_of(const std::string& device) {
     std::string why_not;
     const CudaPlugin* plugin = load_cuda(why_not);
     if (plugin && plugin->devices(why_not) == 0) plugin = nullptr;
-    std::unique_ptr<CudaDevice> first;
+    std::unique_ptr<StreamDevice> first;
     if (plugin) why_not = plugin->open(0, first).message;
     if (!first) throw std::runtime_error("--device cuda: " + why_not + "\nsimexec doctor says what this machine has.");
     return cuda_machine(std::move(first));

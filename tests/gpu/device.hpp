@@ -10,7 +10,7 @@ namespace orrery::test {
 
 struct Gpu {
     std::string why_not;
-    std::shared_ptr<CudaDevice> device;
+    std::shared_ptr<StreamDevice> device;
 };
 
 inline Gpu open_gpu() {

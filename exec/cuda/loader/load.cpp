@@ -38,7 +38,7 @@ const CudaPlugin* load_cuda(std::string& why_not) {
     return plugin;
 }
 
-std::shared_ptr<CudaDevice> open_cuda(int device, std::string& why_not) {
+std::shared_ptr<StreamDevice> open_cuda(int device, std::string& why_not) {
     const CudaPlugin* plugin = load_cuda(why_not);
     if (!plugin) return nullptr;
     const int count = plugin->devices(why_not);
@@ -47,7 +47,7 @@ std::shared_ptr<CudaDevice> open_cuda(int device, std::string& why_not) {
                             : "there is no GPU to be had: " + why_not + " (" + plugin->versions() + ")";
         return nullptr;
     }
-    std::unique_ptr<CudaDevice> opened;
+    std::unique_ptr<StreamDevice> opened;
     why_not = plugin->open(device, opened).message;
     return opened;
 }

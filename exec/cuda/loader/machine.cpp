@@ -6,23 +6,25 @@
 namespace orrery {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(60); // for one op
+constexpr Milliseconds patience{60000}; // for one op
 
-void expect(const CudaStatus& s) {
+void expect(const Status& s) {
     if (!s.ok()) throw std::runtime_error(s.message);
 }
 
 } // namespace
 
-Machine cuda_machine(std::shared_ptr<CudaDevice> device) {
+Machine cuda_machine(std::shared_ptr<StreamDevice> device) {
     const auto reserve = [device](std::int64_t bytes) {
         std::byte* memory = nullptr;
-        if (!device->allocate(bytes, true, &memory).ok()) throw std::bad_alloc();
+        if (!device->allocate(bytes, MemorySpace::shared, &memory).ok()) throw std::bad_alloc();
         return std::shared_ptr<std::byte>(memory, [device](std::byte* p) { device->release(p); });
     };
     const auto kernel = [device](const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context) {
         expect(device->run(op, in, out, context, compute_queue));
-        expect(device->synchronise(patience));
+        bool done = false;
+        expect(device->synchronise(patience, done));
+        if (!done) throw std::runtime_error(op.name + ": the GPU did not end it within a minute");
     };
     return {device->name(), reserve, kernel};
 }

@@ -1,0 +1,44 @@
+// What the stand-ins of the CUDA runtime and NCCL share. Internal to tests/fakes.
+#pragma once
+
+#include "tests/fakes/fakes.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+
+namespace orrery::fake {
+
+struct Marker {                      // an event as it was recorded last
+    bool done = false;
+    std::int64_t at = 0;
+};
+
+struct State {
+    std::mutex mutex;
+    std::condition_variable changed;
+    int devices = 0;
+    int polls = 0;
+    std::map<void*, std::size_t> allocations;
+    std::set<void*> streams, events;
+    std::vector<std::string> misuse;
+    struct Failure { std::string call; int rank; int result; };
+    std::vector<Failure> failures;
+    std::map<int, int> hang_after;   // by device: calls that still run
+    bool hang_abort = false;
+    int aborted = 0;
+    std::map<int, std::vector<Launched>> launched;
+    std::map<std::string, std::shared_ptr<void>> ids;
+    int next_id = 0;
+};
+
+State& state();
+int current_device();
+int device_of(cudaStream_t stream);
+void misused(const std::string& what);   // under no lock
+
+} // namespace orrery::fake

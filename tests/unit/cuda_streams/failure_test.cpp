@@ -1,0 +1,81 @@
+// What goes wrong between GPUs, with stand-ins that fail and hang: does every rank leave, soon, and say who was missing where?
+#include "tests/unit/cuda_streams/fleet.hpp"
+
+#include "exec/mpi/processes.hpp"
+
+#include <nccl.h>
+
+#include <chrono>
+
+namespace orrery::test {
+namespace {
+
+struct Outcome { std::string said; double seconds = 0; bool lost = false; };
+
+Outcome train(const Scenario& scenario, double patience, const std::function<void()>& before_step, double last_resort = 0) {
+    const auto world = make_world(scenario, DType::fp32);
+    initialise(*world);
+    Fleet fleet = stand_ins(*world, patience);
+    fleet.last_resort = last_resort;
+    const auto began = std::chrono::steady_clock::now();
+    Outcome o;
+    try {
+        const auto executor = queues_executor(*world, std::move(fleet));
+        load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);
+        before_step();
+        executor->step(nullptr);
+    } catch (const LostPeer& e) {
+        o.said = e.what();
+        o.lost = true;
+    } catch (const std::exception& e) {
+        o.said = e.what();
+    }
+    o.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return o;
+}
+
+const std::vector<std::string> four = {"strategy.data_parallel=2", "strategy.tensor_parallel=2", "strategy.zero_stage=1"};
+
+TEST(Failure, AHangingRankIsNamedWithItsCommunicator) {
+    fake::reset(4);
+    const Outcome o = train(agree::tiny(four), 1, [] { fake::hang_device(2, 3); });
+    EXPECT_TRUE(o.lost) << o.said;
+    EXPECT_LT(o.seconds, 10);
+    EXPECT_NE(o.said.find(" waits for "), std::string::npos) << o.said;
+    EXPECT_NE(o.said.find("communicator tp"), std::string::npos) << o.said;
+    EXPECT_NE(o.said.find("no progress for 1 s"), std::string::npos) << o.said;
+    EXPECT_GE(fake::aborted(), 4 * 2);   // every rank's, the one of all ranks and at least one more
+    EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
+}
+
+TEST(Failure, ACallThatFailsEndsAllRanks) {
+    fake::reset(4);
+    const Outcome o = train(agree::tiny(four), 30, [] { fake::fail_call("ncclReduceScatter", 1, ncclSystemError); });
+    EXPECT_LT(o.seconds, 10);
+    EXPECT_NE(o.said.find("reduce-scatter"), std::string::npos) << o.said;
+    EXPECT_NE(o.said.find("said by a stand-in"), std::string::npos) << o.said;
+    EXPECT_NE(o.said.find("rank "), std::string::npos) << o.said;
+    EXPECT_GE(fake::aborted(), 4 * 2);
+}
+
+TEST(Failure, ASplitThatFailsEndsAllRanks) {
+    fake::reset(4);
+    fake::fail_call("ncclCommSplit", 3, ncclRemoteError);
+    const Outcome o = train(agree::tiny(four), 30, [] {});
+    EXPECT_LT(o.seconds, 10);
+    EXPECT_NE(o.said.find("split of world"), std::string::npos) << o.said;
+    EXPECT_NE(o.said.find("rank 3"), std::string::npos) << o.said;
+}
+
+TEST(Failure, AnAbortThatDoesNotReturnEndsTheProcess) {
+    const auto stuck = [] {
+        fake::reset(4);
+        fake::hang_abort(true);
+        train(agree::tiny(four), 1, [] { fake::hang_device(2, 3); }, 2);
+    };
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    EXPECT_EXIT(stuck(), testing::ExitedWithCode(exit_code_lost), "does not return from that");
+}
+
+} // namespace
+} // namespace orrery::test
