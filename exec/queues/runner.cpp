@@ -352,7 +352,7 @@ std::string Runner::waits() {
         for (int m : members_of(world_, c->comm, rank_.rank))
             if (const Peer p = peer(m, c->comm, r.reached[static_cast<std::size_t>(queue_of(c->comm))]); m != rank_.rank && !p.there && missing.empty())
                 missing = fmt::format("rank {} on communicator {} (which {})", m, named(c->comm), p.stands);
-        if (missing.empty()) missing = "communicator " + named(c->comm);
+        if (missing.empty()) missing = "communicator " + named(c->comm) + ", to which all have come, as far as is known";
         missing += fmt::format(" (its call {} of the step; members {})", r.reached[static_cast<std::size_t>(queue_of(c->comm))], fmt::join(members_of(world_, c->comm, rank_.rank), " "));
     } else if (const auto* e = std::get_if<Exchange>(&x.op->work)) {
         for (std::size_t k = 0; k < e->transfers.size() && missing.empty(); ++k) {

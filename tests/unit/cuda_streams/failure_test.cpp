@@ -43,7 +43,7 @@ TEST(Failure, AHangingRankIsNamedWithItsCommunicator) {
     EXPECT_LT(o.seconds, 10);
     EXPECT_NE(o.said.find(" waits for "), std::string::npos) << o.said;
     // Whoever speaks first: the partner of the one that hangs, or one that waits for that partner.
-    EXPECT_TRUE(o.said.find("on communicator tp (which") != std::string::npos || o.said.find("on communicator dp.reduce (which stands at") != std::string::npos) << o.said;
+    EXPECT_TRUE(o.said.find("communicator tp") != std::string::npos || o.said.find("on communicator dp.reduce (which stands at") != std::string::npos) << o.said;
     EXPECT_NE(o.said.find("no progress for 1 s"), std::string::npos) << o.said;
     EXPECT_GE(fake::aborted(), 4 * 2);   // every rank's, the one of all ranks and at least one more
     EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
