@@ -81,14 +81,18 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     w.real = real;
     w.machine = std::move(machine);
     const int ranks = w.plan.mesh.ranks();
-    for (const Program& p : w.plan.programs) w.orders.push_back(issue_order(w.plan, p));
-    for (const IssueOrder& o : w.orders) w.storage.push_back(storage_map(w.plan, o, w.buckets, real));
-    w.members.resize(w.plan.communicators.size());
-    for (std::size_t c = 0; c < w.members.size(); ++c)
-        for (int r = 0; r < ranks; ++r) w.members[c].push_back(members(w.plan, static_cast<CommId>(c), r));
     if (only.empty()) {
         only.resize(static_cast<std::size_t>(ranks));
         std::iota(only.begin(), only.end(), 0);
+    }
+    std::vector<char> here(w.plan.programs.size(), 0);   // stages: of thousands of ranks one may be all there is
+    for (int r : only) here[static_cast<std::size_t>(w.plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)])] = 1;
+    for (std::size_t s = 0; s < here.size(); ++s) w.orders.push_back(here[s] ? issue_order(w.plan, w.plan.programs[s]) : IssueOrder{});
+    for (std::size_t s = 0; s < here.size(); ++s) w.storage.push_back(here[s] ? storage_map(w.plan, w.orders[s], w.buckets, real) : StorageMap{});
+    w.members.resize(w.plan.communicators.size());
+    for (std::size_t c = 0; c < w.members.size(); ++c) {
+        w.members[c].resize(static_cast<std::size_t>(ranks));
+        for (int r : only) w.members[c][static_cast<std::size_t>(r)] = members(w.plan, static_cast<CommId>(c), r);
     }
     w.ranks.resize(static_cast<std::size_t>(ranks));
     for (int r : only) {

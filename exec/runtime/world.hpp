@@ -35,10 +35,10 @@ struct World {
     BucketLayouts buckets;
     DType real = DType::fp32;
     Machine machine;                               // whose memory it is, and who computes
-    std::vector<IssueOrder> orders;                // by stage
-    std::vector<StorageMap> storage;               // by stage
+    std::vector<IssueOrder> orders;                // by stage; of stages with a rank here
+    std::vector<StorageMap> storage;               // the same
     std::vector<std::unique_ptr<Rank>> ranks;      // by rank; null: not of this process
-    std::vector<std::vector<std::vector<int>>> members;   // by communicator and rank; empty: not a member
+    std::vector<std::vector<std::vector<int>>> members;   // by communicator and rank of this process; empty: not a member
     std::vector<double> losses;                    // of the step's tokens, by sequence and position
     Watch watch = Watch::nothing;
     std::vector<double> further_losses;            // of further tokens (multi-token prediction): their sum

@@ -1,6 +1,7 @@
 // What the subcommands of simexec share. One file a subcommand.
 #pragma once
 
+#include "exec/kernels/machine.hpp"
 #include "sim/console/console.hpp"
 
 #include <exception>
@@ -33,12 +34,16 @@ struct RunOptions {
 struct CalibrateOptions { int steps = 5; double scale = 1; };
 struct CheckOptions { std::string calibration, trace; int steps = 5, worst = 10; };
 
+struct ReplayOptions { std::string device = "cpu", trace; int rank = 0, steps = 3, worst = 10; };
+
 int run_run(const std::string& file, const Options& options, const RunOptions& how);
 int run_agree(const std::string& file, const Options& options, int steps);
 int run_check(const std::string& file, const Options& options, const CheckOptions& how);
+int run_replay(const std::string& file, const Options& options, const ReplayOptions& how);
 int run_calibrate(const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);
 
+Machine machine_of(const std::string& device);                   // "cpu", "cuda"; throws std::runtime_error with why there is none
 TextStyle output_style(const Options& options);
 TextStyle error_style();
 bool deliver(const std::string& text, const Options& options);   // to -o or standard output

@@ -1,6 +1,7 @@
 // simexec's voice: its name in messages, its options, its line of progress. What other programs do alike is in sim/console.
 #include "exec/simexec/command.hpp"
 
+#include "exec/cuda/plugin.hpp"
 #include "exec/runtime/world.hpp"
 
 #include <fmt/format.h>
@@ -22,6 +23,17 @@ std::optional<Scenario> load(const std::string& file, const Options& options, bo
     if (parsed.scenario && parsed.problems.empty()) return std::move(parsed.scenario);
     console::complain("simexec", file, parsed.problems);
     return std::nullopt;
+}
+
+Machine machine_of(const std::string& device) {
+    if (device == "cpu") return cpu_machine();
+    std::string why_not;
+    const CudaPlugin* plugin = load_cuda(why_not);
+    if (plugin && plugin->devices(why_not) == 0) plugin = nullptr;
+    std::unique_ptr<StreamDevice> first;
+    if (plugin) why_not = plugin->open(0, first).message;
+    if (!first) throw std::runtime_error("--device cuda: " + why_not + "\nsimexec doctor says what this machine has.");
+    return cuda_machine(std::move(first));
 }
 
 void Progress::show(int done_steps, int total, const std::string& beside) {

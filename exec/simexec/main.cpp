@@ -23,6 +23,7 @@ constexpr const char* examples = R"(Examples:
   simexec agree job.json                                               does this strategy train like one rank?
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
   simexec check job.json --calibration local.json                      predicted and measured, side by side
+  simexec replay large.json --rank 5                                   one rank of many: kernels for real, the others as predicted
   simexec doctor                                                       what this machine has
 
 Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
@@ -33,6 +34,7 @@ struct Parsed {
     Options options;
     RunOptions run;
     CheckOptions check;
+    ReplayOptions replay;
     CalibrateOptions calibrate;
     std::string file;
     int steps = 5;
@@ -80,6 +82,12 @@ void add_commands(CLI::App& app, Parsed& p) {
     check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
     check->add_option("--worst", p.check.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
     check->add_option("--trace", p.check.trace, "Write what was measured")->type_name("FILE");
+    CLI::App* replay = add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
+    replay->add_option("--rank", p.replay.rank, "Which")->type_name("R");
+    replay->add_option("--device", p.replay.device, "Where its kernels run")->check(CLI::IsMember({"cpu", "cuda"}));
+    replay->add_option("--steps", p.replay.steps, "How many; the middle one is shown")->check(CLI::Range(1, 1000))->type_name("N");
+    replay->add_option("--worst", p.replay.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
+    replay->add_option("--trace", p.replay.trace, "Write what was measured")->type_name("FILE");
     CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
     add_output(*calibrate, p.options);
     calibrate->add_option("--steps", p.calibrate.steps, "How many to take medians of")->check(CLI::Range(1, 1000))->type_name("N");
@@ -91,6 +99,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
     if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.steps);
     if (app.got_subcommand("check")) return run_check(p.file, p.options, p.check);
+    if (app.got_subcommand("replay")) return run_replay(p.file, p.options, p.replay);
     if (app.got_subcommand("calibrate")) return run_calibrate(p.options, p.calibrate);
     return run_doctor(p.options);
 }

@@ -185,17 +185,6 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
     else save(trace, file);
 }
 
-Machine machine_of(const std::string& device) {
-    if (device == "cpu") return cpu_machine();
-    std::string why_not;
-    const CudaPlugin* plugin = load_cuda(why_not);
-    if (plugin && plugin->devices(why_not) == 0) plugin = nullptr;
-    std::unique_ptr<StreamDevice> first;
-    if (plugin) why_not = plugin->open(0, first).message;
-    if (!first) throw std::runtime_error("--device cuda: " + why_not + "\nsimexec doctor says what this machine has.");
-    return cuda_machine(std::move(first));
-}
-
 // Before anything is made for the ranks: a plan of thousands is refused at once.
 void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) {
     double mean = 0;

@@ -97,6 +97,16 @@ TEST(Simexec, CheckSetsMemoryEqual) {
     EXPECT_NE(o.out.find("peak"), std::string::npos);
 }
 
+TEST(Simexec, ReplaysARank) {
+    const std::string many = small + " --set cluster.devices_per_node=8 --set strategy.pipeline_parallel=2 --set model.layers=2 --set strategy.schedule=1f1b --set training.global_batch_size=16 --steps 1";
+    const Outcome o = run("replay" + many + " --rank 5 --json");
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_NE(o.out.find("rank 5 of 8 replayed"), std::string::npos) << o.out;
+    const Outcome none = run("replay" + many + " --rank 8");
+    EXPECT_EQ(none.code, 1);
+    EXPECT_NE(none.err.find("ranks 0 to 7"), std::string::npos) << none.err;
+}
+
 TEST(Simexec, TraceIsComparable) {
     const fs::path trace = scratch("step.trace");
     EXPECT_EQ(run("run" + small + " --steps 2 -q --trace " + trace.string()).code, 0);

@@ -1,0 +1,71 @@
+// `simexec replay SCENARIO.json --rank R`: one rank of a job of any size, its kernels for real, its communication as predicted delays.
+#include "exec/local/replay.hpp"
+#include "exec/local/timeline.hpp"
+#include "exec/runtime/machine.hpp"
+#include "exec/simexec/command.hpp"
+#include "sim/compare/compare.hpp"
+#include "sim/plan/lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace orrery::simexec {
+namespace {
+
+constexpr int most_unfolded = 256;   // ranks simulated one by one: so that each has its own lane
+
+// Steps of a replay have the same ops in the same order: of each the median length, and the timeline of the step whose total is the median.
+std::vector<OpTime> middle_of(std::vector<std::vector<OpTime>> steps) {
+    const auto end = [](const std::vector<OpTime>& s) {
+        std::int64_t last = 0;
+        for (const OpTime& t : s) last = std::max(last, t.end);
+        return last;
+    };
+    std::sort(steps.begin(), steps.end(), [&](const auto& a, const auto& b) { return end(a) < end(b); });
+    return steps[steps.size() / 2];
+}
+
+} // namespace
+
+int run_replay(const std::string& file, const Options& asked, const ReplayOptions& how) {
+    Options options = asked;   // as in `check`: memory is the plan's own
+    options.overrides.insert(options.overrides.begin(), "runtime.allocator=plan");
+    const std::optional<Scenario> scenario = load(file, options, true);
+    if (!scenario) return bad_input;
+    const int ranks = scenario->world_size();
+    if (how.rank < 0 || how.rank >= ranks) return complain(fmt::format("--rank {}: the scenario has ranks 0 to {}", how.rank, ranks - 1)), bad_input;
+    PredictOptions predicting;
+    predicting.simulate.trace = true;
+    predicting.simulate.fold = ranks > most_unfolded;
+    const Prediction predicted = predict(*scenario, predicting);
+    if (!predicted.simulation.trace) throw std::runtime_error("the simulator recorded no trace");
+    const int stage = lower(*scenario).mesh.coordinates(how.rank)[static_cast<std::size_t>(Axis::pp)];
+    const StageMemory& needed = predicted.report.memory.stages[static_cast<std::size_t>(stage)];
+    if (how.device == "cpu" && static_cast<double>(needed.allocated_peak.count) > 0.8 * static_cast<double>(physical_memory()))
+        throw OutOfMemory(fmt::format("rank {} needs {} bytes, and this machine has {}: try a smaller training.micro_batch_size, or more ranks", how.rank, grouped(needed.allocated_peak.count), grouped(physical_memory())));
+    const auto world = make_world(*scenario, DType::fp32, {how.rank}, machine_of(how.device));
+    world->facts.forced_routing = scenario->model.moe.has_value();   // what others' routers send is not known: experts take rows evenly
+    const Rank& rank = world->rank(how.rank);
+    const Lane& lane = lane_of(*predicted.simulation.trace, how.rank, rank.stage);
+    initialise(*world);
+    load_batch(*world, {"", scenario->model.vocab_size, scenario->training.seed}, 0);
+    const auto executor = replay_executor(*world, predicted_delays(*world, rank, lane));
+    Progress progress(options);
+    std::vector<std::vector<OpTime>> records;
+    for (int i = 0; i <= how.steps; ++i) {   // the first warms up
+        std::vector<OpTime> record;
+        executor->step(&record);
+        if (i > 0) records.push_back(std::move(record));
+        progress.show(i, how.steps, "replaying");
+    }
+    const std::string on = how.device == "cpu" ? fmt::format("{}, thread CPU time, on {}", gemm_library(), processor_name()) : how.device;
+    const Trace measured = trace_of(*world, middle_of(std::move(records)), fmt::format("measured: rank {} of {} replayed ({}), others' part as predicted", how.rank, ranks, on));
+    if (!how.trace.empty()) save(measured, how.trace);
+    Comparison c = compare(alone(*predicted.simulation.trace, lane), measured);
+    if (lane.rank != how.rank) c.notes.push_back(fmt::format("predicted: rank {}, which stands for {} alike", lane.rank, lane.ranks));
+    const bool json = options.json || options.output.ends_with(".json");
+    return deliver(json ? to_json(c) : to_text(c, how.worst, output_style(options)), options) ? done : bad_input;
+}
+
+} // namespace orrery::simexec
