@@ -1,8 +1,10 @@
 #include "exec/queues/executor.hpp"
 
+#include "exec/local/clock.hpp"
 #include "exec/mpi/processes.hpp"
 #include "exec/queues/cpu_streams.hpp"
 #include "exec/queues/runner.hpp"
+#include "topology/check.hpp"
 
 #include <fmt/format.h>
 
@@ -13,6 +15,8 @@
 
 namespace orrery {
 namespace {
+
+const char* name_of(DType real) { return name(real); }   // inside Queues, name() is its own
 
 class Queues final : public Executor {
   public:
@@ -26,6 +30,11 @@ class Queues final : public Executor {
             if (!rank) continue;
             if (!stages_.contains(rank->stage)) stages_.emplace(rank->stage, stage_plan(world_, *rank));
             runners_.push_back(std::make_unique<Runner>(world_, *rank, *fleet_.devices.at(next++), stages_.at(rank->stage), job_, fleet_.separate_memory));
+        }
+        require(job_.all_here || runners_.size() == 1, "of ranks in several processes each process has one");
+        if (!job_.all_here) {
+            agree();
+            offset_ = job_.store->clock_offset();
         }
         const WorldId id = fleet_.world_id();
         on_all([&](Runner& r, std::size_t) {
@@ -41,9 +50,13 @@ class Queues final : public Executor {
     void step(std::vector<OpTime>* record) override {
         std::vector<std::vector<OpTime>> records(runners_.size());
         if (!job_.all_here) std::ranges::fill(world_.losses, 0.0);
+        if (record) begin_times();
         on_all([&](Runner& r, std::size_t i) { r.step(record ? &records[i] : nullptr); });
         for (auto& r : runners_) r->take_losses();
-        if (!job_.all_here) runners_[0]->share_losses();
+        if (!job_.all_here)
+            on_all([&](Runner& r, std::size_t i) {
+                if (i == 0) r.share_losses();
+            });
         if (!record) return;
         for (auto& mine : records) record->insert(record->end(), mine.begin(), mine.end());
         meet(*record);
@@ -51,6 +64,8 @@ class Queues final : public Executor {
 
   private:
     template <class F> void on_all(F&& work);
+    void agree();
+    void begin_times();
     void meet(std::vector<OpTime>& record) const;
     std::string blocked();
 
@@ -59,7 +74,30 @@ class Queues final : public Executor {
     Job job_;
     std::map<int, StagePlan> stages_;
     std::vector<std::unique_ptr<Runner>> runners_;
+    std::int64_t offset_ = 0;   // of the common clock
+    int timed_steps_ = 0;
 };
+
+// Ranks of other processes must have the same plan, element type and libraries: the first that has not is named.
+void Queues::agree() {
+    const auto mine = [&](const std::string& key) { return "hello " + key; };
+    const std::string words = fmt::format("plan {:016x}, elements {}, {}", hash(world_.plan), name_of(world_.real), fleet_.software);
+    for (auto& r : runners_) job_.store->set(mine(std::to_string(r->rank())), words);
+    for (int rank = 0; rank < world_.plan.mesh.ranks(); ++rank) {
+        const std::string theirs = wait_for(*job_.store, mine(std::to_string(rank)), fleet_.patience);
+        if (theirs != words)
+            throw LostPeer(fmt::format("rank {} has {}, and rank {} has {}: start all ranks with the same program, scenario and options", rank, theirs, runners_[0]->rank(), words));
+    }
+}
+
+// All times of a step are told from rank 0's beginning of it, on one clock.
+void Queues::begin_times() {
+    job_.step_began = wall_ns();
+    if (job_.all_here) return;
+    const std::string key = fmt::format("step {} began", timed_steps_++);
+    if (runners_[0]->rank() == 0) job_.store->set(key, std::to_string(job_.step_began + offset_));
+    job_.step_began = std::stoll(wait_for(*job_.store, key, fleet_.patience)) - offset_;
+}
 
 // Each rank on a host thread of its own; the first failure is everyone's.
 template <class F> void Queues::on_all(F&& work) {
@@ -70,6 +108,10 @@ template <class F> void Queues::on_all(F&& work) {
         try {
             work(*runners_[i], i);
         } catch (const Left&) {
+        } catch (const StoreLost& e) {
+            const std::lock_guard lock(mutex);
+            if (!failure) failure = std::make_exception_ptr(LostPeer(e.what()));
+            job_.stop = true;
         } catch (const std::exception& e) {
             const std::lock_guard lock(mutex);
             if (!failure) failure = std::current_exception();
@@ -94,7 +136,7 @@ template <class F> void Queues::on_all(F&& work) {
         if (const std::exception_ptr cause = fleet_.failure()) std::rethrow_exception(cause);
     if (!who.empty()) throw StandsStill(who);
     if (failure) std::rethrow_exception(failure);
-    throw LostPeer("another rank has failed: " + job_.store->get("failed").value_or("it did not say why"));
+    throw LostPeer("another rank has failed: " + job_.why());
 }
 
 std::string Queues::blocked() {

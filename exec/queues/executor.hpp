@@ -24,6 +24,7 @@ struct Fleet {
     std::function<WorldId()> world_id;
     std::function<std::exception_ptr()> failure{};           // what lies behind a device's bad status, where it can be told; may be null
     std::function<bool()> stands_still{};                    // nothing can ever go on; may be null: only time tells
+    std::string software{};                                  // libraries and their versions: must be the same on all ranks
     bool separate_memory = false;                            // a device has memory of its own, and the world's is its mirror
     std::shared_ptr<Store> store{};                          // words between the ranks; null: all are in this process
     std::shared_ptr<void> keeps{};                           // what must outlive the devices

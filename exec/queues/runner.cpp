@@ -26,7 +26,20 @@ bool Job::stopped() {
     const std::int64_t now = wall_ns();
     if (now - asked_ < 200'000'000) return false;
     asked_ = now;
-    return store->get("failed").has_value();
+    try {
+        if (store->get("failed")) stop = true;
+    } catch (const std::exception&) {   // the store is gone: so is rank 0
+        stop = true;
+    }
+    return stop;
+}
+
+std::string Job::why() {
+    try {
+        return store->get("failed").value_or("it did not say why");
+    } catch (const std::exception& e) {
+        return e.what();
+    }
 }
 
 void Job::fail(const std::string& why) {
@@ -399,12 +412,10 @@ void Runner::share_losses() {
         check(device_.allocate(bytes, MemorySpace::device, &shared_losses_), "losses");
         owned_.push_back(shared_losses_);
     }
-    device_.host_begins();
     check(device_.copy(shared_losses_, mine.data(), bytes, compute_queue), "losses");
     check(everyone_->all_reduce(shared_losses_, shared_losses_, static_cast<std::int64_t>(mine.size()), DType::fp64, false, compute_queue), "losses");
     check(device_.copy(mine.data(), shared_losses_, bytes, compute_queue), "losses");
     synchronise();
-    device_.host_ends();
 }
 
 void Runner::report(std::vector<OpTime>& record) {
@@ -412,7 +423,7 @@ void Runner::report(std::vector<OpTime>& record) {
         float begin = 0, end = 0;
         check(device_.milliseconds(base_, t.begin, begin), "times");
         check(device_.milliseconds(base_, t.end, end), "times");
-        const auto ns = [](float ms) { return static_cast<std::int64_t>(std::max(0.0, static_cast<double>(ms)) * 1e6); };
+        const auto ns = [&](float ms) { return began_ - job_.step_began + static_cast<std::int64_t>(std::max(0.0, static_cast<double>(ms)) * 1e6); };
         record.push_back({rank_.rank, t.issue, -1, ns(begin), ns(begin), ns(end), ns(end) - ns(begin), t.memory});
     }
 }

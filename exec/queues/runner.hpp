@@ -20,8 +20,11 @@ struct Job {
     bool all_here = true;                  // every rank of the world is in this process
     std::atomic<bool> stop{false};         // a rank of this process has failed
 
+    std::int64_t step_began = 0;           // on this process's clock: of the rank that all times are told from
+
     bool stopped();                        // here or anywhere; asks the store now and then
     void fail(const std::string& why);     // tells all
+    std::string why();                     // what the one that failed first has told
 
   private:
     std::atomic<std::int64_t> asked_{0};

@@ -1,0 +1,233 @@
+// A request: what (one byte), key, value; an answer: one string. Strings are their length (4 bytes, of this machine's order) and their bytes.
+#include "exec/queues/tcp_store.hpp"
+
+#include "exec/local/clock.hpp"
+
+#include <fmt/format.h>
+
+#include <arpa/inet.h>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <limits>
+#include <list>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace orrery {
+namespace {
+
+constexpr std::uint32_t longest = 1u << 20;
+
+bool send_all(int s, const void* data, std::size_t n) {
+    const char* at = static_cast<const char*>(data);
+    while (n > 0) {
+        const ssize_t sent = ::send(s, at, n, MSG_NOSIGNAL);
+        if (sent <= 0) return false;
+        at += sent;
+        n -= static_cast<std::size_t>(sent);
+    }
+    return true;
+}
+
+bool receive_all(int s, void* data, std::size_t n) {
+    char* at = static_cast<char*>(data);
+    while (n > 0) {
+        const ssize_t got = ::recv(s, at, n, 0);
+        if (got <= 0) return false;
+        at += got;
+        n -= static_cast<std::size_t>(got);
+    }
+    return true;
+}
+
+void append(std::string& to, const std::string& text) {
+    const auto n = static_cast<std::uint32_t>(text.size());
+    to.append(reinterpret_cast<const char*>(&n), sizeof n);
+    to += text;
+}
+
+bool receive_text(int s, std::string& text) {
+    std::uint32_t n = 0;
+    if (!receive_all(s, &n, sizeof n) || n > longest) return false;
+    text.resize(n);
+    return receive_all(s, text.data(), n);
+}
+
+// A peer whose machine has vanished is noticed too.
+void keep_alive(int s) {
+    const int on = 1, idle = 5, interval = 2, probes = 3;
+    setsockopt(s, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(s, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(s, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+    setsockopt(s, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+    setsockopt(s, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+int dial(const std::string& host, int port) {
+    addrinfo hints{}, *found = nullptr;
+    hints.ai_family = AF_UNSPEC;
+    hints.ai_socktype = SOCK_STREAM;
+    if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return -1;
+    int s = -1;
+    for (const addrinfo* a = found; a && s < 0; a = a->ai_next) {
+        s = ::socket(a->ai_family, a->ai_socktype, a->ai_protocol);
+        if (s >= 0 && ::connect(s, a->ai_addr, a->ai_addrlen) != 0) {
+            ::close(s);
+            s = -1;
+        }
+    }
+    freeaddrinfo(found);
+    return s;
+}
+
+} // namespace
+
+struct StoreServer::State {
+    int socket = -1, port = 0;
+    LocalStore values;
+    std::mutex mutex;
+    std::list<std::thread> threads;
+    std::vector<int> clients;
+    std::atomic<bool> over{false};
+    std::thread accepting;
+
+    void accept_all() {
+        for (;;) {
+            const int client = ::accept(socket, nullptr, nullptr);
+            if (client < 0) {
+                if (over || errno != EINTR) return;
+                continue;
+            }
+            keep_alive(client);
+            const std::lock_guard lock(mutex);
+            clients.push_back(client);
+            threads.emplace_back([this, client] { serve(client); });
+        }
+    }
+    void serve(int client) {
+        std::string rank;
+        bool said_goodbye = false;
+        for (char what = 0; receive_all(client, &what, 1);) {
+            std::string key, value, answer;
+            if (!receive_text(client, key) || !receive_text(client, value)) break;
+            if (what == 'H') rank = key;
+            if (what == 'B') said_goodbye = true;
+            if (what == 'S') values.set(key, value);
+            if (what == 'G')
+                if (const auto found = values.get(key)) answer = "=" + *found;
+            if (what == 'A') answer = std::to_string(values.add(key, std::stoll(value)));
+            if (what == 'T') answer = std::to_string(wall_ns());
+            std::string out;
+            append(out, answer);
+            if (!send_all(client, out.data(), out.size())) break;
+        }
+        if (!said_goodbye && !over && !rank.empty() && !values.get("failed")) values.set("failed", fmt::format("the process of rank {} is gone", rank));
+    }
+};
+
+StoreServer::StoreServer(int port) : state_(std::make_unique<State>()) {
+    State& s = *state_;
+    s.socket = ::socket(AF_INET6, SOCK_STREAM, 0);
+    const int on = 1, off = 0;
+    sockaddr_in6 at{};
+    at.sin6_family = AF_INET6;
+    at.sin6_addr = in6addr_any;
+    at.sin6_port = htons(static_cast<std::uint16_t>(port));
+    const sockaddr* address = reinterpret_cast<sockaddr*>(&at);
+    socklen_t length = sizeof at;
+    sockaddr_in old{};
+    if (s.socket >= 0) {
+        setsockopt(s.socket, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    } else {   // no IPv6 here
+        s.socket = ::socket(AF_INET, SOCK_STREAM, 0);
+        old.sin_family = AF_INET;
+        old.sin_port = at.sin6_port;
+        address = reinterpret_cast<sockaddr*>(&old);
+        length = sizeof old;
+    }
+    setsockopt(s.socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (s.socket < 0 || ::bind(s.socket, address, length) != 0 || ::listen(s.socket, 1024) != 0)
+        throw std::runtime_error(fmt::format("rank 0 cannot listen on port {}: {}; choose another with MASTER_PORT", port, std::strerror(errno)));
+    sockaddr_in6 bound{};
+    socklen_t size = sizeof bound;
+    getsockname(s.socket, reinterpret_cast<sockaddr*>(&bound), &size);
+    s.port = ntohs(bound.sin6_port);
+    s.accepting = std::thread([&s] { s.accept_all(); });
+}
+
+StoreServer::~StoreServer() {
+    State& s = *state_;
+    s.over = true;
+    ::shutdown(s.socket, SHUT_RDWR);
+    s.accepting.join();
+    {
+        const std::lock_guard lock(s.mutex);
+        for (int c : s.clients) ::shutdown(c, SHUT_RDWR);
+    }
+    for (std::thread& t : s.threads) t.join();
+    for (int c : s.clients) ::close(c);
+    ::close(s.socket);
+}
+
+int StoreServer::port() const { return state_->port; }
+
+TcpStore::TcpStore(const std::string& host, int port, int rank, double seconds) {
+    const std::int64_t began = wall_ns();
+    while ((socket_ = dial(host, port)) < 0) {
+        if (static_cast<double>(wall_ns() - began) > seconds * 1e9)
+            throw StoreTimeout(fmt::format("rank {}: rank 0 does not answer at {}:{} for {:.0f} s: is its process there, and are MASTER_ADDR and MASTER_PORT the same everywhere?", rank, host, port, seconds));
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    keep_alive(socket_);
+    const timeval patience{20, 0};
+    setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    ask('H', std::to_string(rank), "");
+}
+
+TcpStore::~TcpStore() {
+    try {
+        ask('B', "", "");
+    } catch (const StoreLost&) {   // then nobody misses it
+    }
+    ::close(socket_);
+}
+
+void TcpStore::vanish() { ::shutdown(socket_, SHUT_RDWR); }
+
+std::string TcpStore::ask(char what, const std::string& key, const std::string& value) {
+    const std::lock_guard lock(mutex_);
+    std::string out(1, what), answer;
+    append(out, key);
+    append(out, value);
+    if (!send_all(socket_, out.data(), out.size()) || !receive_text(socket_, answer)) throw StoreLost("the process of rank 0, which keeps the ranks' store, is gone");
+    return answer;
+}
+
+void TcpStore::set(const std::string& key, const std::string& value) { ask('S', key, value); }
+
+std::optional<std::string> TcpStore::get(const std::string& key) {
+    const std::string answer = ask('G', key, "");
+    return answer.empty() ? std::nullopt : std::optional(answer.substr(1));
+}
+
+std::int64_t TcpStore::add(const std::string& key, std::int64_t by) { return std::stoll(ask('A', key, std::to_string(by))); }
+
+std::int64_t TcpStore::clock_offset() {
+    std::int64_t best = std::numeric_limits<std::int64_t>::max(), offset = 0;
+    for (int i = 0; i < 16; ++i) {
+        const std::int64_t before = wall_ns(), theirs = std::stoll(ask('T', "", "")), after = wall_ns();
+        if (after - before >= best) continue;
+        best = after - before;
+        offset = theirs - (before + after) / 2;
+    }
+    return offset;
+}
+
+} // namespace orrery

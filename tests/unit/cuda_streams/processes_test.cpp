@@ -1,0 +1,149 @@
+// A process a GPU, as torchrun or mpirun start them: here each is a thread with a world, a store and a stand-in of its own. Do they find each
+// other, train to the bit, and leave when one is gone?
+#include "tests/unit/cuda_streams/fleet.hpp"
+
+#include "exec/mpi/processes.hpp"
+#include "exec/queues/launch.hpp"
+#include "exec/queues/tcp_store.hpp"
+
+#include <map>
+#include <thread>
+
+namespace orrery::test {
+namespace {
+
+// What simexec does in each process.
+Fleet fleet_of(const World& world, int rank, std::shared_ptr<Store> store, double patience) {
+    Fleet fleet;
+    fleet.devices.push_back(std::make_unique<StandInGpu>(rank, world.machine));
+    fleet.store = store;
+    fleet.world_id = [store, rank, device = fleet.devices[0].get()] {
+        WorldId id{};
+        if (rank == 0) {
+            device->world_id(id);
+            store->set("world", std::string(id.begin(), id.end()));
+        }
+        const std::string text = wait_for(*store, "world", 20);
+        std::copy(text.begin(), text.end(), id.begin());
+        return id;
+    };
+    fleet.separate_memory = true;
+    fleet.patience = patience;
+    return fleet;
+}
+
+template <class F> void as_processes(int ranks, F&& work) {
+    std::vector<std::jthread> threads;
+    for (int r = 0; r < ranks; ++r) threads.emplace_back([&work, r] { work(r); });
+}
+
+TEST(Processes, TrainAsOneProcessDoes) {
+    const Scenario scenario = agree::tiny({"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.zero_stage=1", "training.gradient_clipping=0.1"});
+    const agree::Trained serial = agree::train(scenario, {.steps = 3, .real = DType::fp32});
+    fake::reset(4);
+    fake::set_progress_polls(2);
+    StoreServer server(0);
+    std::vector<std::vector<double>> losses(4);
+    std::vector<std::vector<OpTime>> records(4);
+    as_processes(4, [&](int r) {
+        const auto world = make_world(scenario, DType::fp32, {r});
+        initialise(*world);
+        const auto executor = queues_executor(*world, fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 20));
+        for (int step = 0; step < 3; ++step) {
+            load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
+            executor->step(step == 2 ? &records[static_cast<std::size_t>(r)] : nullptr);
+            losses[static_cast<std::size_t>(r)].push_back(mean_loss(*world));
+        }
+    });
+    for (const auto& of_rank : losses) EXPECT_EQ(of_rank, serial.losses);
+    EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
+    for (const auto& of_rank : records) {   // one clock: no rank's step is elsewhere in time
+        ASSERT_FALSE(of_rank.empty());
+        EXPECT_LT(std::abs(of_rank.front().posted), 2'000'000'000);
+    }
+}
+
+TEST(Processes, WithAnotherPlanAreRefused) {
+    fake::reset(2);
+    StoreServer server(0);
+    std::vector<std::string> said(2);
+    as_processes(2, [&](int r) {
+        const Scenario scenario = agree::tiny({"strategy.data_parallel=2", r == 1 ? "model.layers=3" : "model.layers=2"});
+        const auto world = make_world(scenario, DType::fp32, {r});
+        try {
+            queues_executor(*world, fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 5));
+        } catch (const LostPeer& e) { said[static_cast<std::size_t>(r)] = e.what(); }
+    });
+    EXPECT_NE(said[0].find("rank 1 has plan"), std::string::npos) << said[0];
+    EXPECT_NE(said[1].find("rank 0 has plan"), std::string::npos) << said[1];
+}
+
+// One dies in its first step without a word: its connection ends, and the others leave though NCCL would wait for ever.
+TEST(Processes, LeaveWhenOneIsGone) {
+    const Scenario scenario = agree::tiny({"strategy.data_parallel=4", "strategy.zero_stage=1"});
+    fake::reset(4);
+    StoreServer server(0);
+    std::vector<std::string> said(4);
+    const auto began = std::chrono::steady_clock::now();
+    as_processes(4, [&](int r) {
+        const auto world = make_world(scenario, DType::fp32, {r});
+        initialise(*world);
+        auto store = std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10);
+        try {
+            const auto executor = queues_executor(*world, fleet_of(*world, r, store, 60));
+            load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);
+            if (r == 2) {
+                fake::hang_device(2, 0);
+                store->vanish();
+            }
+            executor->step(nullptr);
+        } catch (const LostPeer& e) { said[static_cast<std::size_t>(r)] = e.what(); }
+    });
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 10);
+    for (int r : {0, 1, 3}) EXPECT_NE(said[static_cast<std::size_t>(r)].find("the process of rank 2 is gone"), std::string::npos) << said[static_cast<std::size_t>(r)];
+    EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
+}
+
+TEST(Store, CountsWaitsAndTellsTheTime) {
+    StoreServer server(0);
+    TcpStore a("localhost", server.port(), 0, 10), b("localhost", server.port(), 1, 10);
+    EXPECT_EQ(a.get("key"), std::nullopt);
+    a.set("key", "");
+    EXPECT_EQ(b.get("key"), "");
+    EXPECT_EQ(a.add("n", 2), 2);
+    EXPECT_EQ(b.add("n", 3), 5);
+    EXPECT_THROW(wait_for(b, "nobody sets this", 0.05), StoreTimeout);
+    std::jthread other([&] { barrier(b, "both", 2, 10); });
+    barrier(a, "both", 2, 10);
+    EXPECT_LT(std::abs(a.clock_offset()), 50'000'000);   // the same clock, by a round trip
+}
+
+TEST(Store, SaysWhereItLooksForRankZero) {
+    try {
+        TcpStore store("127.0.0.1", 1, 3, 0.1);
+        ADD_FAILURE() << "there is a server";
+    } catch (const StoreTimeout& e) {
+        EXPECT_NE(std::string(e.what()).find("rank 3"), std::string::npos) << e.what();
+        EXPECT_NE(std::string(e.what()).find("127.0.0.1:1"), std::string::npos) << e.what();
+    }
+}
+
+TEST(Launch, ReadsTheLaunchersVariables) {
+    using Variables = std::map<std::string, std::string>;
+    const auto of = [](const Variables& v) {
+        return launched_rank([&](const char* name) { return v.contains(name) ? v.at(name).c_str() : nullptr; });
+    };
+    EXPECT_FALSE(of({}).has_value());
+    const auto torch = of({{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"MASTER_ADDR", "node0"}, {"MASTER_PORT", "1234"}});
+    ASSERT_TRUE(torch.has_value());
+    EXPECT_EQ(torch->rank, 5);
+    EXPECT_EQ(torch->local_rank, 1);
+    EXPECT_EQ(torch->master, "node0");
+    EXPECT_EQ(torch->port, 1234);
+    EXPECT_EQ(of({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}})->by, "Open MPI");
+    EXPECT_THROW(of({{"RANK", "8"}, {"WORLD_SIZE", "8"}}), std::runtime_error);
+    EXPECT_THROW(of({{"RANK", "x"}, {"WORLD_SIZE", "8"}}), std::runtime_error);
+}
+
+} // namespace
+} // namespace orrery::test
