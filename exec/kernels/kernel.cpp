@@ -2,6 +2,7 @@
 
 #include "exec/kernels/call.hpp"
 #include "exec/kernels/random.hpp"
+#include "exec/kernels/rounding.hpp"
 #include "exec/kernels/shards.hpp"
 
 #include <cmath>
@@ -63,10 +64,12 @@ template <class T> void fill(const Operand& p, const KernelContext& c) {
 void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context) {
     const Call call{op, in, out, context};
     context.real == DType::fp64 ? dispatch<double>(call) : dispatch<float>(call);
+    round_stored(out, context);
 }
 
 void initialise(const Operand& parameter, const KernelContext& context) {
     context.real == DType::fp64 ? fill<double>(parameter, context) : fill<float>(parameter, context);
+    round_stored({&parameter, 1}, context);
 }
 
 } // namespace orrery

@@ -62,6 +62,7 @@ struct KernelContext {
     const KernelFacts& facts;
     const BucketLayouts& buckets;
     DType real = DType::fp32;        // fp32 or fp64
+    bool rounds = false;             // fp32: what is written to a buffer that the plan has in bf16 is rounded to it (rounding.hpp)
     Coordinates at{};                // of the rank in plan.mesh
     Coordinates expert_at{};         // and in plan.expert_mesh
     std::int64_t first_sequence = 0; // in the step's global batch: the first of the op's microbatch on this rank

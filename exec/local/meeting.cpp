@@ -1,6 +1,7 @@
 #include "exec/local/meeting.hpp"
 
 #include "exec/kernels/room.hpp"
+#include "exec/kernels/rounding.hpp"
 #include "exec/local/collectives.hpp"
 #include "topology/check.hpp"
 
@@ -154,6 +155,13 @@ void meet(World& world, std::span<Attendance* const> members) {
         case CollectiveKind::broadcast: broken("a broadcast, which no pass makes");
         }
     }
+    for (const Attendance* m : members) store(*m);
+}
+
+void store(const Attendance& member) {
+    const auto& work = std::get<Collective>(member.issue->op->work);
+    const bool sums = work.kind == CollectiveKind::all_reduce || work.kind == CollectiveKind::reduce_scatter;
+    if (sums) round_stored(member.out, member.rank->context);   // what is only moved is stored as it was
 }
 
 const Operand& end_of(const Attendance& side, std::size_t k) {

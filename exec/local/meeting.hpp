@@ -28,6 +28,9 @@ std::vector<CollectiveSides> sides_of(const World& world, const Attendance& memb
 // All members of one collective, in the communicator's order.
 void meet(World& world, std::span<Attendance* const> members);
 
+// Behind a collective between processes: sums as the member's buffers store them. meet() does so itself.
+void store(const Attendance& member);
+
 // Transfer k of the sender's exchange to transfer l of the receiver's.
 void transfer(const Attendance& sender, std::size_t k, const Attendance& receiver, std::size_t l);
 

@@ -234,7 +234,10 @@ bool Processes::move(Task& task) {
     for (auto& m : task.messages)
         if (!m->send) received.push_back(std::move(m->data));
     task.messages.clear();
-    if (!take_parts(world_, task.side, index_in(members_of(task)), task.phase, received, task.part)) return true;
+    if (!take_parts(world_, task.side, index_in(members_of(task)), task.phase, received, task.part)) {
+        store(task.side);
+        return true;
+    }
     ++task.phase;
     begin_parts(task);
     return false;

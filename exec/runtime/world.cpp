@@ -60,7 +60,7 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     std::vector<Problem> problems;
     const DType p = s.training.precision;
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
-        problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) + " has no kernels here: use fp32, or bf16, whose storage is held in fp32"});
+        problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) + " has no kernels here: use fp32, or bf16, whose storage is emulated"});
     if (s.strategy.post_validation) problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
     if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.strategy.expert_tensor_parallel > 1)
         problems.push_back({"/model/moe/capacity_factor", "experts divided over tensor ranks that drop no tokens take rows in numbers only the router knows: set model.moe.capacity_factor"});
@@ -114,6 +114,12 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     w.losses.assign(tokens, 0);
     w.further_losses.assign(w.facts.mtp_layers > 0 ? tokens : 0, 0);
     return world;
+}
+
+void round_storage(World& world) {
+    require(world.real == DType::fp32, "bf16 storage is emulated in fp32");
+    for (auto& rank : world.ranks)
+        if (rank) rank->context.rounds = true;
 }
 
 void initialise(World& world) {

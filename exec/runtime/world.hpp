@@ -55,6 +55,9 @@ std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routin
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Machine machine = cpu_machine());
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {}, Machine machine = cpu_machine());
 
+// Storage as the plan has it: from now on bf16 buffers hold what bf16 can. Before initialise; of a world in fp32.
+void round_storage(World& world);
+
 // First values of every parameter and master weight, by tensor and global index; moments are zero.
 void initialise(World& world);
 

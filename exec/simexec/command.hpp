@@ -26,7 +26,7 @@ struct Options {
 struct RunOptions {
     std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume;
     int steps = 10, every = 0;
-    bool fp64 = false, find_nan = false;
+    bool fp64 = false, fp32 = false, find_nan = false;
     double patience = 60;                 // threads, mpi: seconds without progress
     double memory_gb = 0;                 // a rank may hold, as the plan counts it; 0: as much as there is
 };

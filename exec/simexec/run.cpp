@@ -135,6 +135,17 @@ void Training::run(std::int64_t first, Result& r) {
     }
 }
 
+// The processor has no bf16: what buffers of that type hold is rounded to it. Streams of `queues` and GPUs store for themselves.
+bool rounded(const Scenario& s, const RunOptions& how) {
+    return s.training.precision == DType::bf16 && !how.fp32 && !how.fp64 && how.device == "cpu" && how.executor != "queues";
+}
+
+std::string stored_as(const Scenario& s, const RunOptions& how) {
+    if (how.fp64) return "fp64";
+    if (rounded(s, how)) return "fp32 arithmetic, buffers rounded as in bf16";
+    return how.device == "cpu" ? "fp32" : "as the device has it";
+}
+
 struct Figures { double tokens_per_s, flops_per_s, mfu; std::string peak_of; };
 
 Figures figures(const Scenario& s, const Result& r) {
@@ -148,7 +159,7 @@ Figures figures(const Scenario& s, const Result& r) {
 
 std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
     const Figures f = figures(world.scenario, r);
-    nlohmann::ordered_json j{{"name", world.scenario.name}, {"world_size", world.plan.mesh.ranks()}, {"executor", how.executor}, {"kernels", gemm_library()}, {"processor", processor_name()},
+    nlohmann::ordered_json j{{"name", world.scenario.name}, {"world_size", world.plan.mesh.ranks()}, {"executor", how.executor}, {"kernels", gemm_library()}, {"numbers", stored_as(world.scenario, how)}, {"processor", processor_name()},
                              {"first_step", r.first_step}, {"steps", r.steps}, {"first_loss", r.first_loss}, {"last_loss", r.last_loss}, {"step_time_s", r.step_s},
                              {"tokens_per_s", f.tokens_per_s}, {"model_tflops", f.flops_per_s / 1e12}, {"mfu", f.mfu}};
     for (const auto& rank : world.ranks)
@@ -160,6 +171,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
 std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
     const Figures f = figures(world.scenario, r);
     std::string text = paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} steps on {} rank{}, {} executor, {} on {}\n\n", r.steps, world.plan.mesh.ranks(), world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, gemm_library(), processor_name());
+    if (world.scenario.training.precision != DType::fp32) text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
     text += fmt::format("  model FLOP/s  {}              MFU  {:.1f} % of one {}\n", metric(f.flops_per_s, 4), 100 * f.mfu, f.peak_of);
@@ -201,6 +213,8 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     const auto world = make_world(scenario, std::move(plan), how.fp64 ? DType::fp64 : DType::fp32, transport ? std::vector<int>{transport->rank} : std::vector<int>{}, machine_of(how.device));
     if (transport) agree_on_plan(*world, *transport);
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
+    const bool rounds = rounded(scenario, how);
+    if (rounds) round_storage(*world);
     std::int64_t first = 0;
     if (how.resume.empty()) {
         initialise(*world);

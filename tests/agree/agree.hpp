@@ -29,7 +29,7 @@ struct Trained {
 };
 
 using MakeExecutor = std::function<std::unique_ptr<Executor>(World&)>;
-struct TrainOptions { int steps = 5; DType real = DType::fp64; std::string executor = "serial"; std::function<void(Plan&)> change{}; bool forced_routing = true; MakeExecutor make{}; };
+struct TrainOptions { int steps = 5; DType real = DType::fp64; std::string executor = "serial"; std::function<void(Plan&)> change{}; bool forced_routing = true; MakeExecutor make{}; bool rounds = false; };
 Trained train(const Scenario& scenario, const TrainOptions& options = {});
 
 } // namespace orrery::agree

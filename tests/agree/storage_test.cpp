@@ -1,0 +1,95 @@
+// bf16 storage, fp32 arithmetic, fp32 master weights: do strategies still train like one rank, as far as bf16 can tell, and the executors like
+// each other to the bit? Does it train as fp32 does?
+#include "agree.hpp"
+
+#include "exec/kernels/rounding.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace orrery::agree {
+namespace {
+
+using Fields = std::vector<std::string>;
+
+Fields mixed(Fields more) {
+    more.insert(more.begin(), {"training.precision=bf16", "training.master_weights=true", "training.gradient_dtype=fp32"});
+    return more;
+}
+
+const TrainOptions rounding{.steps = 20, .real = DType::fp32, .rounds = true};
+
+double largest(const Tensors& tensors, bool (*bad)(double)) {
+    double found = 0;
+    for (const auto& [name, t] : tensors)
+        for (double v : t.values)
+            if (bad(v)) found = std::max(found, std::abs(v));
+    return found;
+}
+
+bool is_no_bf16(double v) {
+    float x = static_cast<float>(v);
+    round_to_bf16(&x, 1);
+    return static_cast<double>(x) != v;
+}
+
+TEST(Rounding, IsToNearestEven) {
+    const struct { float from, to; } cases[] = {{1.0f, 1.0f}, {1.00390625f, 1.0f}, {1.01171875f, 1.015625f}, {1.00390637f, 1.0078125f}, {-3.0e-39f, -3.0e-39f}};
+    for (const auto& c : cases) {
+        float x = c.from;
+        round_to_bf16(&x, 1);
+        EXPECT_LE(std::abs(x - c.to), std::abs(c.to) < 1e-30f ? 1e-40f : 0) << c.from;
+    }
+    float odd[] = {INFINITY, NAN, -INFINITY, 3.4e38f};
+    round_to_bf16(odd, 4);
+    EXPECT_TRUE(std::isinf(odd[0]) && std::isnan(odd[1]) && odd[2] < 0 && std::isinf(odd[3]));
+}
+
+TEST(Bf16, IsWhatBuffersHold) {
+    const Trained t = train(tiny(mixed({"strategy.data_parallel=2", "strategy.zero_stage=1"})), {.steps = 3, .real = DType::fp32, .rounds = true});
+    EXPECT_EQ(largest(t.parameters, is_no_bf16), 0);
+    EXPECT_GT(largest(t.states, is_no_bf16), 0);   // masters and moments keep all bits
+}
+
+// 2^-8 is a rounding; gradients are sums of some hundred rounded products, and are measured against their tensor's largest.
+TEST(Bf16, StrategiesTrainLikeOneRank) {
+    const Fields strategies[] = {
+        {"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.framework=megatron", "strategy.zero_stage=1"},
+        {"strategy.data_parallel=4", "strategy.framework=fsdp"},
+        {"strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "strategy.context_parallel=2"},
+        {"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron", "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"},
+    };
+    for (const Fields& f : strategies) {
+        const Scenario scenario = tiny(mixed(f));
+        const Trained many = train(scenario, rounding), one = train(on_one_rank(scenario), rounding);
+        const Difference d = difference(one.first_gradients, many.first_gradients, 1e-3);
+        EXPECT_LE(d.relative, 0.05) << f[0] << " " << d.worst;
+        for (std::size_t i = 0; i < one.losses.size(); ++i) EXPECT_NEAR(many.losses[i], one.losses[i], 0.02) << f[0] << " step " << i;
+        EXPECT_EQ(many.disagreement, 0) << f[0];
+    }
+}
+
+TEST(Bf16, ExecutorsAndShardsGiveTheSameBits) {
+    const Fields plain{"strategy.data_parallel=4", "training.micro_batch_size=2"};
+    Fields sharded = plain;
+    sharded.push_back("strategy.zero_stage=1");
+    const TrainOptions five{.steps = 5, .real = DType::fp32, .rounds = true};
+    const Trained a = train(tiny(mixed(plain)), five), b = train(tiny(mixed(sharded)), five);
+    EXPECT_EQ(a.parameters, b.parameters);
+    TrainOptions threads = five;
+    threads.executor = "threads";
+    const Fields both = mixed({"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2", "strategy.zero_stage=1"});
+    EXPECT_EQ(train(tiny(both), five).parameters, train(tiny(both), threads).parameters);
+}
+
+TEST(Bf16, LearnsAsFp32Does) {
+    const Scenario scenario = tiny(mixed({"strategy.data_parallel=2"}));
+    const Trained rounded = train(scenario, rounding), exact = train(scenario, {.steps = 20, .real = DType::fp32});
+    for (std::size_t i = 0; i < exact.losses.size(); ++i) EXPECT_NEAR(rounded.losses[i], exact.losses[i], 0.02) << "step " << i;
+    EXPECT_NE(rounded.losses.back(), exact.losses.back());
+    EXPECT_LT(rounded.losses.back(), rounded.losses.front() - 0.3);
+}
+
+} // namespace
+} // namespace orrery::agree
