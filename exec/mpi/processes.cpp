@@ -1,6 +1,6 @@
-// The executor of one rank among processes. Its host issues in order as the serial executor's does; communications are state machines that a
-// loop moves on. A reduction sends each member its part of everyone's summands and adds them in the communicator's order; an all-reduce is
-// that and a gather: the serial executor's sums, to the bit.
+// The executor of one rank among processes. One thread issues in order and computes, as the serial executor's host does; another moves
+// communications on, which are state machines over messages: they progress while kernels run. A reduction sends each member its part of
+// everyone's summands and adds them in the communicator's order; an all-reduce is that and a gather: the serial executor's sums, to the bit.
 #include "exec/mpi/processes.hpp"
 
 #include "exec/local/clock.hpp"
@@ -12,8 +12,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
+#include <exception>
+#include <mutex>
 #include <thread>
 
 namespace orrery {
@@ -54,10 +57,15 @@ class Processes final : public Executor {
             if (!done_[static_cast<std::size_t>(d)]) return false;
         return true;
     }
-    bool advance();
-    bool progress();
-    void run_now(const Issue& issue);
+    using Lock = std::unique_lock<std::mutex>;
+
+    void compute();
+    void run_now(Lock& lock, const Issue& issue);
     void post(const Issue& issue);
+    template <class F> void wait(Lock& lock, F&& holds);
+    void carry();
+    bool progress(Lock& lock);
+    bool may_begin(Task& task) const;
     void begin(Task& task);
     void begin_parts(Task& task);
     bool move(Task& task);
@@ -71,6 +79,13 @@ class Processes final : public Executor {
     const std::vector<int>& members_of(const Task& task) const {
         return world_.members[static_cast<std::size_t>(std::get<Collective>(task.side.issue->op->work).comm)][static_cast<std::size_t>(rank_.rank)];
     }
+
+    std::mutex mutex_;                    // of all below but what a task's own messages are
+    std::mutex moving_;                   // held while a task is worked at without the other
+    std::condition_variable changed_;
+    std::uint64_t moves_ = 0;
+    bool over_ = false;                   // the step is, or has failed
+    std::exception_ptr failure_;          // of the thread that carries
 
     World& world_;
     const OrreryTransport& t_;
@@ -89,27 +104,46 @@ void Processes::step(std::vector<OpTime>* record) {
     record_ = record;
     began_ = wall_ns();
     next_ = 0;
+    moves_ = 0;
+    over_ = false;
+    failure_ = nullptr;
     std::fill(done_.begin(), done_.end(), 0);
     std::fill(world_.losses.begin(), world_.losses.end(), 0.0);
-    std::int64_t last = wall_ns();
-    int idle = 0;
-    while (next_ < done_.size() || !tasks_.empty()) {
-        const bool moved = advance();
-        if (progress() || moved) {
-            last = wall_ns();
-            idle = 0;
-            continue;
+    {
+        const std::jthread carrier([this] { carry(); });
+        try {
+            compute();
+        } catch (...) {
+            const Lock lock(mutex_);
+            if (!failure_) failure_ = std::current_exception();
         }
-        if (static_cast<double>(wall_ns() - last) > patience_ * 1e9) throw LostPeer(waits());
-        if (++idle > 200) std::this_thread::sleep_for(std::chrono::microseconds(50));   // more ranks than processors: let the others run
-        else std::this_thread::yield();
+        const Lock lock(mutex_);
+        over_ = true;
+        changed_.notify_all();
     }
+    if (failure_) std::rethrow_exception(failure_);
     share_losses();
 }
 
-bool Processes::advance() {
-    bool moved = false;
-    for (; next_ < done_.size(); ++next_, moved = true) {
+// Until `holds`, which the thread that carries makes true.
+template <class F> void Processes::wait(Lock& lock, F&& holds) {
+    std::uint64_t seen = moves_;
+    for (std::int64_t since = wall_ns(); !holds();) {
+        changed_.wait_for(lock, std::chrono::milliseconds(50));
+        if (failure_) std::rethrow_exception(failure_);
+        if (moves_ != seen) {
+            seen = moves_;
+            since = wall_ns();
+        } else if (static_cast<double>(wall_ns() - since) > patience_ * 1e9) {
+            const std::lock_guard still(moving_);
+            throw LostPeer(waits());
+        }
+    }
+}
+
+void Processes::compute() {
+    Lock lock(mutex_);
+    for (; next_ < done_.size(); ++next_) {
         const Issue& issue = rank_.order->issues[next_];
         const Op& op = *issue.op;
         if (const auto* a = std::get_if<Alloc>(&op.work)) {
@@ -120,25 +154,29 @@ bool Processes::advance() {
             done_[next_] = 1;
         } else if (op.queue >= first_comm_queue) {
             post(issue);
-        } else if (ready(issue)) {
-            run_now(issue);
-            progress();
+            changed_.notify_all();
         } else {
-            return moved;
+            wait(lock, [&] { return ready(issue); });
+            run_now(lock, issue);
         }
     }
-    return moved;
+    wait(lock, [&] { return tasks_.empty(); });
 }
 
-void Processes::run_now(const Issue& issue) {
+void Processes::run_now(Lock& lock, const Issue& issue) {
     in_.clear();
     out_.clear();
     for (BufferId b : issue.op->in) in_.push_back(rank_.memory.operand(b, issue.microbatch));
     for (BufferId b : issue.op->out) out_.push_back(rank_.memory.operand(b, issue.microbatch));
+    const auto memory = rank_.memory.device().by_kind;
+    lock.unlock();
     const std::int64_t begin = now(), cpu_begin = cpu_ns();
     run_op(world_, rank_, issue, in_, out_);
+    const std::int64_t end = now(), cpu = cpu_ns() - cpu_begin;
+    lock.lock();
     done_[next_] = 1;
-    if (record_) record_->push_back({rank_.rank, static_cast<std::int32_t>(next_), -1, begin, begin, now(), cpu_ns() - cpu_begin, rank_.memory.device().by_kind});
+    if (record_) record_->push_back({rank_.rank, static_cast<std::int32_t>(next_), -1, begin, begin, end, cpu, memory});
+    if (!tasks_.empty()) changed_.notify_all();
 }
 
 void Processes::post(const Issue& issue) {
@@ -146,27 +184,64 @@ void Processes::post(const Issue& issue) {
     task->side = attend(rank_, issue, *rank_.order);
     task->issue = static_cast<std::int32_t>(next_);
     task->when = now();
-    task->queues.push_back(issue.op->queue);
-    if (const auto* x = std::get_if<Exchange>(&issue.op->work))
-        for (const Transfer& tr : x->transfers)
-            if (std::find(task->queues.begin(), task->queues.end(), queue_of(tr.comm)) == task->queues.end()) task->queues.push_back(queue_of(tr.comm));
+    task->queues = queues_of(*issue.op);
     for (QueueId q : task->queues) queues_[static_cast<std::size_t>(q)].push_back(task.get());
     tasks_.push_back(std::move(task));
 }
 
-bool Processes::progress() {
+// The thread that communicates. All calls of the transport in a step are its own.
+void Processes::carry() {
+    Lock lock(mutex_);
+    try {
+        for (int idle = 0; !over_;) {
+            if (progress(lock)) {
+                ++moves_;
+                idle = 0;
+                changed_.notify_all();
+                continue;
+            }
+            const bool under_way = std::any_of(tasks_.begin(), tasks_.end(), [](const auto& t) { return t->begun; });
+            if (!under_way) {
+                changed_.wait_for(lock, std::chrono::milliseconds(1));
+                continue;
+            }
+            lock.unlock();
+            if (++idle > 200) std::this_thread::sleep_for(std::chrono::microseconds(50));   // more ranks than processors: let the others run
+            else std::this_thread::yield();
+            lock.lock();
+        }
+    } catch (...) {
+        if (!lock.owns_lock()) lock.lock();
+        if (!failure_) failure_ = std::current_exception();
+        changed_.notify_all();
+    }
+}
+
+bool Processes::may_begin(Task& task) const {
+    return std::all_of(task.queues.begin(), task.queues.end(), [&](QueueId q) { return queues_[static_cast<std::size_t>(q)].front() == &task; }) && ready(*task.side.issue);
+}
+
+bool Processes::progress(Lock& lock) {
     bool moved = false;
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
+    const auto unlocked = [&](auto&& work) {
+        lock.unlock();
+        bool result = false;
+        {
+            const std::lock_guard working(moving_);
+            result = work();
+        }
+        lock.lock();
+        return result;
+    };
+    for (std::size_t i = 0; i < tasks_.size() && !over_; ++i) {
         Task& task = *tasks_[i];
         if (!task.begun) {
-            if (std::any_of(task.queues.begin(), task.queues.end(), [&](QueueId q) { return queues_[static_cast<std::size_t>(q)].front() != &task; })) continue;
-            if (!ready(*task.side.issue)) continue;
+            if (!may_begin(task)) continue;
             task.begun = true;
             task.begun_at = now();
-            begin(task);
-            moved = true;
+            moved = unlocked([&] { return begin(task), true; });
         }
-        if (!move(task)) continue;
+        if (!unlocked([&] { return move(task); })) continue;
         end(task);
         moved = true;
         --i;

@@ -1,5 +1,5 @@
 /* Between processes: what the mpi executor needs of a message layer. A C interface with a version, so that the program starts and says what
- * it lacks where the plugin, or the library it stands on, is not there. All calls from one thread. */
+ * it lacks where the plugin, or the library it stands on, is not there. All calls from one thread at a time. */
 #ifndef ORRERY_TRANSPORT_H
 #define ORRERY_TRANSPORT_H
 
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-#define ORRERY_TRANSPORT_VERSION 1
+#define ORRERY_TRANSPORT_VERSION 2
 
 typedef struct OrreryTransport {
     int version;                 /* ORRERY_TRANSPORT_VERSION */

@@ -1,4 +1,6 @@
 // Ranks in processes of their own: the same bits as in one process, and a clear end where one is lost. Skipped where there is no MPI.
+#include "sim/trace/trace.hpp"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -127,6 +129,36 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
         EXPECT_LT(one["last_loss"], one["first_loss"]) << name;
         EXPECT_EQ(one["memory"][0], many["memory"][0]) << name;
     }
+}
+
+// Messages longer than an int can count are cut: here those longer than 100 bytes.
+TEST_F(Mpi, CutMessagesCarryTheSameBits) {
+    const Words dp{"--set", "strategy.data_parallel=3", "--set", "strategy.zero_stage=1", "--set", "training.global_batch_size=6"};
+    Words alone{simexec, "run", scenario(3)};
+    alone.insert(alone.end(), dp.begin(), dp.end());
+    setenv("ORRERY_MPI_CHUNK", "100", 1);
+    const nlohmann::json many = run(over(3, dp), "cut");
+    unsetenv("ORRERY_MPI_CHUNK");
+    EXPECT_EQ(run(alone, "cut_serial")["last_loss"], many["last_loss"]);
+}
+
+// A thread of its own moves communications on: some end while a kernel runs. Where processors are short it may not get one in time: some
+// step of several will do; without that thread none would.
+TEST_F(Mpi, CommunicatesWhileItComputes) {
+    const fs::path file = scratch("overlap.trace");
+    int inside = 0;
+    for (int tries = 0; tries < 8 && inside == 0; ++tries) {
+        const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--set", "model.layers=12", "--set", "model.hidden_size=64", "--set", "training.sequence_length=512", "--set",
+                                         "training.global_batch_size=2", "--set", "strategy.overlap.grad_reduce=true", "--set", "strategy.bucket_bytes=100000", "--steps", "2", "--trace", file.string()}),
+                                "overlap");
+        ASSERT_EQ(p.wait(50), 0) << p.text();
+        const orrery::Trace t = orrery::load_trace(file.string());
+        ASSERT_EQ(t.lanes.size(), 1u);
+        for (const orrery::Span& c : t.lanes[0].spans)
+            for (const orrery::Span& k : t.lanes[0].spans)
+                inside += c.queue >= 4 && c.kind == orrery::SpanKind::op && k.queue == 0 && k.kind == orrery::SpanKind::op && k.begin < c.end && c.end < k.end;
+    }
+    EXPECT_GT(inside, 0);
 }
 
 TEST_F(Mpi, KilledRankEndsTheJob) {

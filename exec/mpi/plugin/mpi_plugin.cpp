@@ -3,28 +3,33 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <vector>
 
 namespace {
 
-// MPI counts with int: messages are cut.
-constexpr std::size_t most = std::size_t{1} << 30;
+// MPI counts with int: messages are cut, into so many bytes each. ORRERY_MPI_CHUNK makes it less, so that tests see it done.
+std::size_t chunk() {
+    static const std::size_t most = [] {
+        const char* text = std::getenv("ORRERY_MPI_CHUNK");
+        const long long asked = text ? std::atoll(text) : 0;
+        return asked > 0 ? static_cast<std::size_t>(asked) : std::size_t{1} << 30;
+    }();
+    return most;
+}
 
 struct Request {
-    MPI_Request requests[8];
-    int count = 0;
+    std::vector<MPI_Request> requests;
 };
 
 template <class F> void* cut(std::size_t bytes, F&& each) {
+    const std::size_t most = chunk();
     auto r = std::make_unique<Request>();
-    std::size_t at = 0;
-    do {
-        const std::size_t now = bytes - at < most ? bytes - at : most;
-        if (r->count == 8) MPI_Abort(MPI_COMM_WORLD, 70);
-        each(at, static_cast<int>(now), &r->requests[r->count++]);
-        at += now;
-    } while (at < bytes);
+    r->requests.resize(bytes == 0 ? 1 : (bytes + most - 1) / most);
+    for (std::size_t i = 0; i < r->requests.size(); ++i) each(i * most, static_cast<int>(std::min(most, bytes - i * most)), &r->requests[i]);
     return r.release();
 }
 
@@ -39,7 +44,7 @@ void* receive(int from, int tag, void* data, std::size_t bytes) {
 int done(void* request) {
     auto* r = static_cast<Request*>(request);
     int all = 0;
-    MPI_Testall(r->count, r->requests, &all, MPI_STATUSES_IGNORE);
+    MPI_Testall(static_cast<int>(r->requests.size()), r->requests.data(), &all, MPI_STATUSES_IGNORE);
     if (all) delete r;
     return all;
 }
@@ -57,8 +62,14 @@ extern "C" const OrreryTransport* orrery_open_transport(int version, char* why, 
     }
     int started = 0;
     MPI_Initialized(&started);
-    if (!started && MPI_Init(nullptr, nullptr) != MPI_SUCCESS) {
-        std::snprintf(why, why_bytes, "MPI_Init failed");
+    int threads = MPI_THREAD_SINGLE;
+    if (!started && MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads) != MPI_SUCCESS) {
+        std::snprintf(why, why_bytes, "MPI_Init_thread failed");
+        return nullptr;
+    }
+    if (started) MPI_Query_thread(&threads);
+    if (threads < MPI_THREAD_SERIALIZED) {
+        std::snprintf(why, why_bytes, "this MPI library lets only the first thread of a process communicate: use one built with thread support");
         return nullptr;
     }
     static char library[MPI_MAX_LIBRARY_VERSION_STRING];
