@@ -182,6 +182,7 @@ TrafficEntry entry_of(const Json& j) {
 
 void read_loss(PointwiseTable& t, const Json& j) {
     t.loss_phi = j["phi"].get<double>();
+    t.loss_stream_phi = j["stream_phi"].get<double>();
     const char* modes[] = {"eager", "fused", "whole"};
     for (std::size_t mode = 0; mode < 3; ++mode)
         for (std::size_t part = 0; part < 4; ++part) {
@@ -198,6 +199,8 @@ void read_optimizer(PointwiseTable& t, const Json& j) {
     t.optimizer_eager_kernels = j["eager_kernels"].get<int>();
     for (const char* kind : {"sgd", "momentum", "adam", "lamb", "lars", "gradient_norm"})
         t.optimizer[kind] = {j[kind][1].get<double>(), j[kind][0].get<double>()};
+    t.optimizer_apart = j["apart"]["bytes"].get<double>();
+    t.apart_frameworks = j["apart"]["frameworks"].get<std::vector<std::string>>();
     t.optimizer_source = source_of(j);
 }
 

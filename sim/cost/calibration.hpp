@@ -82,13 +82,15 @@ struct QuantizeTable {
 struct PointwiseTable {
     QuantizeTable quantize;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
-    double loss_phi = 0.7;
+    double loss_phi = 0.7, loss_stream_phi = 0.85;
     std::array<std::array<double, 4>, 3> loss_bytes{}; // [eager, fused, whole][part]
     std::array<std::array<int, 4>, 3> loss_kernels{};
     std::vector<std::string> whole_loss_frameworks; // whole: PyTorch's own eager loss, for an undivided vocabulary
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
     int optimizer_eager_kernels = 12;
+    double optimizer_apart = 0;              // bytes per parameter of what stands around a step of narrow gradients, in these frameworks
+    std::vector<std::string> apart_frameworks;
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;

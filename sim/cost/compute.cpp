@@ -143,14 +143,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 if (!is_low(w.dtype) || w.direction != Direction::weight_gradient) return t;
                 return with(t, weight_gradient_extra(quantizer, static_cast<double>(w.groups * w.m * w.k), bytes_per_element(w.dtype)));
             },
-            [&](const Matmul& w) -> KernelTime {
-                // Forward is one product; backward has one for each operand, of the same size.
-                const GemmShape left{w.m, w.k, w.n}, right{w.k, w.n, w.m};
-                if (w.direction == Direction::forward) return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false), 1};
-                if (w.direction == Direction::input_gradient) return {gemm(w.dtype, w.dtype, left, w.batch, false), 1};
-                if (w.direction == Direction::weight_gradient) return {gemm(w.dtype, w.dtype, right, w.batch, false), 1};
-                return {gemm(w.dtype, w.dtype, left, w.batch, false) + gemm(w.dtype, w.dtype, right, w.batch, false), 2};
-            },
+            [&](const Matmul& w) -> KernelTime { return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false), 1}; },
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,
@@ -181,7 +174,9 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Permute& w) { return memory_time(pointwise, kernels, memory, w); },
             [&](const OptimizerStep& w) -> KernelTime {
                 if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
-                return memory_time(pointwise, kernels, memory, w, buffers());
+                KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
+                if (optimizer_apart && w.fused) t.us += pointwise.optimizer_apart * static_cast<double>(w.elements) / (pointwise.optimizer_phi * kernels.memory_fused * bandwidth);
+                return t;
             },
             [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Copy& w) { return copy(w); },

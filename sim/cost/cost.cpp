@@ -41,6 +41,9 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
         scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
+    const auto& apart = d.pointwise.apart_frameworks;
+    d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
+                        std::find(apart.begin(), apart.end(), d.strategy.framework) != apart.end();
     d.custom_graph = c.graph.has_value();
     d.intra_latency = c.intra.latency;
     d.inter_latency = c.inter.latency;

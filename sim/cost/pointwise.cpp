@@ -92,7 +92,8 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);
-    return timed(k, d, bytes, t.loss_phi, op.fused, t.loss_kernels[mode][part]);
+    // Megatron's sequence is plain streams of fp32, long enough to run as fast as fused kernels do.
+    return timed(k, d, bytes, mode == 0 ? t.loss_stream_phi : t.loss_phi, mode == 0 || op.fused, t.loss_kernels[mode][part]);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Embedding& op, double element_bytes,

@@ -110,6 +110,8 @@ struct Builder {
         return y;
     }
 
+    // Megatron's own layers, in Megatron-LM and Megatron-DeepSpeed until Transformer Engine's took their place.
+    bool megatrons_own_layers() const { return (s.strategy.framework == "megatron" || s.strategy.framework == "deepspeed") && s.runtime.year < 2024; }
     AttentionShape attention_shape() const;
     ValueId fused_attention(ValueId qkv);
     ValueId unfused_attention(ValueId qkv);

@@ -43,8 +43,17 @@ ValueId Builder::unfused_attention(ValueId qkv) {
         n.dropout = s.model.dropout;
         n.fused = k == NodeKind::softmax ? s.runtime.fused_softmax : s.strategy.fused;
     };
+    std::vector<ValueId> keys{qkv}, values{qkv};
+    // Megatron-LM took up grouped queries in the summer of 2023, and until the year's end repeated the keys and values of every model
+    // so, where each head has its own as well: copies, and kept for the backward pass.
+    if (s.strategy.framework == "megatron" && s.runtime.year == 2023) {
+        const ValueId copies = rows("heads", a.heads * (a.qk_dim + a.v_dim), DimKind::parallel, act);
+        add(NodeKind::copy_heads, "heads", {qkv}, {copies});
+        keys.push_back(copies);
+        values.push_back(copies);
+    }
     const ValueId scores = square("scores", act);
-    add(NodeKind::scores, "scores", {qkv}, {scores});
+    add(NodeKind::scores, "scores", keys, {scores});
     ValueId p = square("softmax", act);
     add(NodeKind::softmax, "softmax", {scores}, {p});
     if (s.model.dropout > 0) {
@@ -53,7 +62,8 @@ ValueId Builder::unfused_attention(ValueId qkv) {
         p = dropped;
     }
     const ValueId o = rows("attention", a.heads * a.v_dim, DimKind::parallel, act);
-    add(NodeKind::context, "context", {p, qkv}, {o});
+    values.insert(values.begin(), p);
+    add(NodeKind::context, "context", values, {o});
     return o;
 }
 
@@ -62,6 +72,8 @@ ValueId Builder::attention_branch(ValueId n1) {
     if (m.attention.kind == AttentionSpec::Kind::mla) return latent_attention_branch(n1);
     const std::int64_t width = (m.attention_heads + 2 * static_cast<std::int64_t>(m.kv_heads)) * d;
     ValueId qkv = linear("qkv", n1, width, h, true, m.bias || m.attention.qkv_bias);
+    // (fc1's is added with the activation, proj's and fc2's with the dropout.)
+    g.nodes.back().bias_apart = g.nodes.back().params.size() > 1 && megatrons_own_layers();
     if (m.attention.qk_norm) {
         const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
         const ValueId stats = value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);

@@ -177,50 +177,12 @@ void Emitter::backward_enter(const Node& n, BufferId dy) {
 }
 
 void Emitter::backward_attention(const Node& n, BufferId dy) {
-    const AttentionShape& a = n.attention;
-    const DType act = activation_dtype(s());
-    const auto fresh = [&](ValueId v) {
-        const BufferId b = make(value(v).name + ".grad", value(v), act);
-        l.buffer(b).placement = gradient_placement(value(v).placement);
-        return b;
-    };
-    const std::int64_t batch = a.batch * a.heads;
-    switch (n.kind) {
-    case NodeKind::attention: {
-        std::vector<BufferId> in{dy}, out;   // packed, or in parts
-        for (ValueId v : n.in) in.push_back(need(v));
-        for (ValueId v : n.out) in.push_back(need(v));
-        for (ValueId v : n.in) out.push_back(fresh(v));
-        emit(n.name + ".bwd", attention_work(n, Direction::backward, act), in, out);
-        for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
-        break;
-    }
-    case NodeKind::context: {   // dP = dO V^T;  dV = P^T dO, the V part of dqkv
-        const BufferId dp = fresh(n.in[0]), dqkv = fresh(n.in[1]);
-        const BufferId p = need(n.in[0]), qkv = need(n.in[1]);
-        emit(n.name + ".dP", Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal, Matmul::Part::d_probabilities}, {dy, qkv}, {dp});
-        emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal, Matmul::Part::d_values}, {p, dy}, {dqkv});
-        add_gradient(n.in[0], dp, true);
-        gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
-        break;
-    }
-    case NodeKind::scores: {    // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv: whole when all three are there
-        const BufferId qkv = need(n.in[0]), v_alone = gradient[static_cast<std::size_t>(n.in[0])];
-        const std::string name = value(n.in[0]).name + ".grad";
-        const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement), whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
-        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal, Matmul::Part::d_queries}, {dy, qkv, v_alone}, {q_too});
-        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal, Matmul::Part::d_keys}, {dy, qkv, q_too}, {whole});
-        gradient[static_cast<std::size_t>(n.in[0])] = whole;
-        break;
-    }
-    case NodeKind::softmax: {
-        const BufferId ds = view(value(n.in[0]).name + ".grad", dy, l.buffer(dy).placement);   // in place
-        emit(n.name + ".bwd", Softmax{Direction::backward, batch * a.seq_q, a.seq_kv, a.causal, n.fused}, {dy, need(n.out[0])}, {ds});
-        add_gradient(n.in[0], ds, true);
-        break;
-    }
-    default: break;
-    }
+    std::vector<BufferId> in{dy}, out;   // packed, or in parts
+    for (ValueId v : n.in) in.push_back(need(v));
+    for (ValueId v : n.out) in.push_back(need(v));
+    for (ValueId v : n.in) out.push_back(fresh_gradient(v));
+    emit(n.name + ".bwd", attention_work(n, Direction::backward, activation_dtype(s())), in, out);
+    for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
 }
 
 void Emitter::backward(const Node& n) {
@@ -244,7 +206,7 @@ void Emitter::backward(const Node& n) {
         for (ValueId p : n.params) list.push_back(weight_gradient(p));
         return list;
     };
-    if (backward_experts(n, dy) || backward_latent(n, dy)) return;
+    if (backward_experts(n, dy) || backward_latent(n, dy) || backward_unfused(n, dy)) return;
     switch (n.kind) {
     case NodeKind::embedding: {
         const BufferId grad = weight_gradient(n.params[0]);
@@ -290,10 +252,7 @@ void Emitter::backward(const Node& n) {
     case NodeKind::to_heads:
     case NodeKind::from_heads:
     case NodeKind::ring_attention: backward_context(n, dy); break;
-    case NodeKind::attention:
-    case NodeKind::context:
-    case NodeKind::scores:
-    case NodeKind::softmax: backward_attention(n, dy); break;
+    case NodeKind::attention: backward_attention(n, dy); break;
     case NodeKind::activation: {   // of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x
         std::vector<BufferId> in{dy}, out{fresh(n.in[0])};
         for (ValueId v : n.in) in.push_back(need(v));
@@ -339,7 +298,7 @@ void Emitter::backward(const Node& n) {
             add_gradient(n.in[0], whole, true);
         }
         break;
-    default: break;   // the rules of emit_moe.cpp and emit_latent.cpp
+    default: break;   // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
     }
 }
 
@@ -394,11 +353,14 @@ void emit_chunk(Lowering& l, int chunk) {
 
     Block forward = new_block(g, BlockKind::forward, "F");
     e.block = &forward;
+    const BufferId batch = e.fetch_batch();
+    const std::size_t first = forward.ops.size();
     if (g.input >= 0) {
         ends.input = local_before ? l.chunks[static_cast<std::size_t>(chunk) - 1].output : e.make("input", g.value(g.input), g.value(g.input).dtype);
         e.forward_buffer[static_cast<std::size_t>(g.input)] = ends.input;
     }
     for (const Node& n : g.nodes) e.forward(n, e.forward_buffer, false);
+    if (batch >= 0) forward.ops[first].in.push_back(batch);
     if (g.output >= 0) ends.output = e.forward_buffer[static_cast<std::size_t>(g.output)];
     set_units(forward);
     ends.forward = l.add(std::move(forward));

@@ -219,7 +219,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     };
     const DType dtype = n.out.empty() ? DType::bf16 : value(n.out[0]).dtype;
     const AttentionShape& a = n.attention;
-    if (forward_experts(n, in, out, recomputing) || forward_latent(n, in, out, recomputing)) return;
+    if (forward_experts(n, in, out, recomputing) || forward_latent(n, in, out, recomputing) || forward_unfused(n, in, out, recomputing)) return;
     switch (n.kind) {
     case NodeKind::embedding:
         emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({tokens_buffer(tokens_ahead(n))}), {output(0)});
@@ -239,6 +239,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         break;
     case NodeKind::linear:
         emit(name, linear_work(n, Direction::forward, dtype), with_counts(n, with_weights(in)), {output(0)});
+        if (n.bias_apart) out[static_cast<std::size_t>(n.out[0])] = passed(name + ".bias", Direction::forward, output(0), n.fused);
         break;
     case NodeKind::rope: {   // one packed result, or queries, keys and values apart
         std::vector<BufferId> outs;
@@ -248,15 +249,6 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     }
     case NodeKind::attention:
         emit(name, attention_work(n, Direction::forward, dtype), in, {output(0), output(1)});
-        break;
-    case NodeKind::scores:
-        emit(name, Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.seq_kv, a.qk_dim, dtype, a.causal}, in, {output(0)});
-        break;
-    case NodeKind::softmax:
-        emit(name, Softmax{Direction::forward, a.batch * a.heads * a.seq_q, a.seq_kv, a.causal, n.fused}, in, {output(0)});
-        break;
-    case NodeKind::context:
-        emit(name, Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.v_dim, a.seq_kv, dtype, a.causal, Matmul::Part::context}, in, {output(0)});
         break;
     case NodeKind::activation:
         emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
@@ -314,7 +306,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
         break;
     }
-    default: break;   // the rules of emit_moe.cpp and emit_latent.cpp
+    default: break;   // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
     }
 }
 

@@ -53,6 +53,13 @@ struct Emitter {
     void flush_weight_ops();
     void hold_weight_op(Op op);
 
+    // The host hands the forward pass its microbatch (emit_batch.cpp): what the first computation behind it has to wait for, -1: nothing.
+    BufferId fetch_batch();
+    // A kernel that writes to another place what it reads; here it stays in its own.
+    BufferId passed(const std::string& name, Direction direction, BufferId b, bool fused);
+    bool forward_unfused(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
+    bool backward_unfused(const Node& n, BufferId dy);
+
     // Context parallelism's composites (emit_context.cpp).
     BufferId gather_context(const Node& n, BufferId shard, BufferId whole, const char* suffix);
     void forward_context(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);

@@ -18,6 +18,7 @@ const char* name(NodeKind k) {
     case NodeKind::scores: return "scores";
     case NodeKind::softmax: return "softmax";
     case NodeKind::attention_dropout: return "attention-dropout";
+    case NodeKind::copy_heads: return "copy-heads";
     case NodeKind::context: return "context";
     case NodeKind::activation: return "activation";
     case NodeKind::residual: return "residual";

@@ -36,10 +36,11 @@ enum class NodeKind : std::uint8_t {
     rope,               // qkv -> qkv
     head_norm,          // qkv, weights -> qkv, statistics       a norm on every head's query and key
     attention,          // qkv -> o, log-sum-exp                 fused
-    scores,             // qkv -> scores
+    copy_heads,         // qkv -> k, v                           keys and values for every head, a copy even where each has its own
+    scores,             // qkv[, k v] -> scores
     softmax,            // scores -> probabilities
     attention_dropout,  // probabilities -> dropped, mask
-    context,            // dropped, qkv -> o
+    context,            // dropped, qkv[, k v] -> o
     activation,         // f[, probabilities] -> a             of experts: each row times its probability
     residual,           // branch, x[, bias] -> y[, mask]        y = x + dropout(branch + bias)
     cross_entropy,      // logits -> loss[, softmax], statistics
@@ -84,6 +85,7 @@ struct Node {
     bool along_seq = false;                 // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
     DType gradient_dtype = DType::bf16;     // combine, unpermute: of the rows' gradient on its way to the experts
     double dropout = 0;
+    bool bias_apart = false;                // linear: its bias is added by a kernel behind the GEMM
     bool keeps_precision = false;           // linear: stays in 16 bits where the others go lower (a router)
     bool dispatches_tokens = false;         // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive
 };

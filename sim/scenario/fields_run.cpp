@@ -197,6 +197,11 @@ const Fields& runtime_fields() {
             .least(0)
             .most(1e9)
             .in("us"),
+        Field{"batch_us", NumberSlot{[](Scenario& s) { return &s.runtime.batch_us; }},
+              "every forward pass waits for the host, which asks the device for the sizes of the microbatch and hands it over; 0: it does not"}
+            .least(0)
+            .most(1e6)
+            .in("us"),
     };
     return fields;
 }

@@ -129,6 +129,7 @@ struct Runtime {
     bool plan_allocator = false;                   // allocator: plan; else caching
     double reserved_gb = -1;                       // < 0: the framework's own estimate
     double dataloader_us = 0;
+    double batch_us = 0;                           // a forward pass waits so long for the host to hand it its microbatch; 0: it does not
 };
 
 struct Perturbation {

@@ -36,6 +36,14 @@ MemoryMeasure measure_of(const Json& row, const Json& dataset) {
     return MemoryMeasure::allocated;
 }
 
+// What rows have in common that are the same job, done in other ways.
+std::string job_of(const Json& scenario) {
+    const Json training = scenario.value("training", Json::object());
+    return Json::array({scenario.value("model", Json()), scenario.value("cluster", Json()), training.value("global_batch_size", Json()),
+                        training.value("sequence_length", Json()), training.value("precision", Json())})
+        .dump();
+}
+
 ValidationRow read_row(const Json& j, const Json& dataset, const std::string& base_dir) {
     ValidationRow row;
     row.dataset = dataset.value("name", "");
@@ -44,6 +52,7 @@ ValidationRow read_row(const Json& j, const Json& dataset, const std::string& ba
     row.note = j.value("note", "");
     row.scenario_json = j.at("scenario").dump();
     row.base_dir = base_dir;
+    row.job = job_of(j.at("scenario"));
     const Json measured = j.value("measured", Json::object());
     row.measured.step_time_s = number(measured, "step_time_s");
     row.measured.memory_gb = number(measured, "memory_gb");

@@ -31,6 +31,16 @@ std::string fits_line(const std::string& dataset, const FitsSummary& f) {
     return f.n == 0 ? "" : fmt::format("| {} | fits | {} | {} | | | | | |\n", dataset, f.n, percent(1 - f.accuracy));
 }
 
+std::string pairs(const Validation& v) {
+    std::string text;
+    const auto add = [&](const std::string& dataset, const PairsSummary& p) {
+        if (p.n > 0) text += fmt::format("| {} | {} | {} | {} |\n", dataset, p.n, percent(static_cast<double>(p.right) / static_cast<double>(p.n)), p.ties);
+    };
+    for (const ValidationSummary& s : v.by_dataset) add(s.dataset, s.pairs);
+    if (!text.empty()) add("all", v.overall.pairs);
+    return text;
+}
+
 std::string misses(const Validation& v) {
     std::string text;
     for (const ValidationSummary& d : v.by_dataset) {
@@ -75,6 +85,9 @@ std::string to_markdown(const Validation& v) {
     for (const ValidationSummary& s : v.by_dataset)
         text += line(s.dataset, "step time", s.step_time) + line(s.dataset, "memory", s.memory) + fits_line(s.dataset, s.fits);
     text += line("all", "step time", v.overall.step_time) + line("all", "memory", v.overall.memory) + fits_line("all", v.overall.fits);
+    if (const std::string ranked = pairs(v); !ranked.empty())
+        text += fmt::format("\n## Strategies of one job, two by two\n\nThe same model on the same devices with the same batch: is the faster of two strategies predicted to be the faster? Step times\n"
+                            "within {:.0f} % of each other are ties, and left out.\n\n| dataset | pairs | ranked as measured, % | ties |\n|---|---|---|---|\n", 100 * measurement_noise) + ranked;
     if (v.overall.failed > 0) {
         text += "\n## Rows without a prediction\n\n";
         for (const ValidationRow& r : v.rows)

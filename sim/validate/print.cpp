@@ -39,6 +39,7 @@ Json summary(const ValidationSummary& s) {
     j["step_time"] = errors(s.step_time);
     j["memory"] = errors(s.memory);
     j["fits"] = {{"n", s.fits.n}, {"accuracy", s.fits.accuracy}};
+    j["pairs"] = {{"n", s.pairs.n}, {"ranked_right", s.pairs.n > 0 ? static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n) : 0}, {"ties", s.pairs.ties}};
     j["failed"] = s.failed;
     return j;
 }
@@ -119,6 +120,9 @@ std::string summary_text(const Validation& v, const TextStyle& style) {
     const auto add = [&](const ValidationSummary& s, const std::string& name) {
         summary_row(t, name, "step time", s.step_time);
         summary_row(t, name, "memory", s.memory);
+        if (s.pairs.n > 0)
+            fits += fmt::format("  {}: {:.1f} % of {} pairs of one job ranked as measured ({} ties within {:.0f} %)\n", name,
+                                100.0 * static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n), s.pairs.n, s.pairs.ties, 100 * measurement_noise);
         if (s.fits.n > 0) fits += fmt::format("  {}: {:.0f} % of {} right about whether it fits\n", name, s.fits.accuracy * 100, s.fits.n);
     };
     for (const ValidationSummary& s : v.by_dataset) add(s, s.dataset);

@@ -55,6 +55,27 @@ void add(Points& p, const ValidationRow& row, std::optional<double> e, std::opti
     if (row.failure.empty() && predicted) p.predicted.push_back(*predicted), p.measured.push_back(*measured);
 }
 
+// Pairs of the dataset's rows ("": of any one dataset) that are of one job.
+PairsSummary pairs_of(const std::string& dataset, const std::vector<ValidationRow>& rows) {
+    PairsSummary p;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const ValidationRow& a = rows[i];
+        if (!a.measured.step_time_s || a.job.empty() || (!dataset.empty() && a.dataset != dataset)) continue;
+        for (std::size_t j = i + 1; j < rows.size(); ++j) {
+            const ValidationRow& b = rows[j];
+            if (b.dataset != a.dataset || b.job != a.job || !b.measured.step_time_s) continue;
+            const double x = *a.measured.step_time_s, y = *b.measured.step_time_s;
+            if (std::abs(x - y) <= measurement_noise * std::min(x, y)) {
+                ++p.ties;
+                continue;
+            }
+            ++p.n;
+            p.right += a.failure.empty() && b.failure.empty() && (x < y ? *a.predicted.step_time_s < *b.predicted.step_time_s : *b.predicted.step_time_s < *a.predicted.step_time_s);
+        }
+    }
+    return p;
+}
+
 ValidationSummary summary_of(const std::string& dataset, const std::vector<ValidationRow>& rows) {
     ValidationSummary s;
     s.dataset = dataset;
@@ -71,6 +92,7 @@ ValidationSummary summary_of(const std::string& dataset, const std::vector<Valid
     }
     s.step_time = summary_of(time);
     s.memory = summary_of(memory);
+    s.pairs = pairs_of(dataset, rows);
     if (s.fits.n > 0) s.fits.accuracy = static_cast<double>(right) / s.fits.n;
     return s;
 }

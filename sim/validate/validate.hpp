@@ -19,6 +19,7 @@ struct ValidationRow {
     Figures measured, predicted;
     MemoryMeasure memory_measure = MemoryMeasure::allocated;   // what measured.memory_gb counts
     std::vector<std::string> assumed;                          // fields its source does not state
+    std::string job;                                           // rows of one job: the same model, cluster, batch and sequence, run by other strategies
     bool doubtful = false;                                     // odd by its source's own figures: its note says "Doubtful: .."
     Configuration configuration;                               // what is like it, for error bars
     std::array<double, category_count> breakdown_s{};          // where the predicted time goes
@@ -38,7 +39,10 @@ struct ErrorSummary {
     double sound_mean_abs_error = 0;
 };
 struct FitsSummary { int n = 0; double accuracy = 0; };
-struct ValidationSummary { std::string dataset; ErrorSummary step_time, memory; FitsSummary fits; int failed = 0; };
+// Of two rows of one job: is the faster one predicted to be the faster? Step times nearer than the noise of measurements are ties, and not asked about.
+struct PairsSummary { std::int64_t n = 0, right = 0, ties = 0; };
+struct ValidationSummary { std::string dataset; ErrorSummary step_time, memory; FitsSummary fits; PairsSummary pairs; int failed = 0; };
+inline constexpr double measurement_noise = 0.02;   // published step times have two or three digits, and steps differ by a per cent or two from run to run
 
 struct Validation {
     std::vector<ValidationRow> rows;

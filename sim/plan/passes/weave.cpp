@@ -112,9 +112,11 @@ struct Weaving {
         const std::int32_t a = w.push_block(b->reduce);
         if (!w.l.scenario.strategy.overlap.grad_reduce && w.dp.reduces_each_run(*b)) unhidden = a;
     }
-    // Behind piece i: the buckets that no later piece touches.
+    // Behind piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {
+        const bool anew = now.gather && i + 1 < pieces.size() && pieces[i + 1].again;
         for (const Bucket* b : pieces[i].buckets) {
+            if (anew && !kept(*b) && std::erase(gathered, b) > 0) release(b);
             if (std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return touches(p, b); })) continue;
             if (!(forward && kept(*b))) release(b);
             reduce(b);
@@ -206,6 +208,21 @@ std::vector<const Bucket*> Weaver::added_to(int chunk) {
     return met;
 }
 
+// DeepSpeed's ZeRO-3 before 2022 gathered a parameter wherever a submodule ran and let it go behind it: in a checkpointed layer for the
+// forward pass made again, and once more for the backward pass. (From 2022 on it recorded the order of uses and kept what comes next.)
+bool Weaver::gathers_behind_recomputation() const {
+    const Strategy& st = l.scenario.strategy;
+    return st.framework == "deepspeed" && st.zero_stage == 3 && l.scenario.runtime.year < 2022 && !st.overlap.param_gather;
+}
+
+// The first op of [begin, end) behind the recomputation it starts with; end where there is none of either.
+std::int32_t Weaver::behind_recomputation(const Block& block, std::int32_t begin, std::int32_t end) const {
+    std::int32_t last = end;
+    for (std::int32_t i = begin; i < end; ++i)
+        if (block.ops[static_cast<std::size_t>(i)].phase == Phase::recompute) last = i + 1;
+    return last;
+}
+
 const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) {
     const auto [it, fresh] = pieces_of_block.try_emplace(id);
     std::vector<Piece>& pieces = it->second;
@@ -224,6 +241,12 @@ const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) 
             for (const auto* list : {&block.ops[static_cast<std::size_t>(i)].in, &block.ops[static_cast<std::size_t>(i)].out})
                 for (BufferId b : *list)
                     if (const auto found = bucket_of_buffer.find(b); found != bucket_of_buffer.end()) add(p, found->second);
+        const std::int32_t cut = gathers_behind_recomputation() ? behind_recomputation(block, begin, end) : end;
+        if (cut < end) {
+            pieces.push_back({begin, cut, p.unit, p.buckets});
+            p.first = cut;
+            p.again = true;
+        }
         pieces.push_back(std::move(p));
     }
     return pieces;

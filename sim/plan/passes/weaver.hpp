@@ -107,9 +107,12 @@ struct Weaver {
     std::vector<const Bucket*> added_to(int chunk);       // the chunk's own, and those its backward blocks touch
 
     // Pieces of a block, one a unit, in its own order (backward blocks run their units last to first), and the buckets each touches.
-    struct Piece { std::int32_t first, last; int unit; std::vector<const Bucket*> buckets; };
+    // again: of the unit of the piece before, whose parameters are released and gathered anew between the two.
+    struct Piece { std::int32_t first, last; int unit; std::vector<const Bucket*> buckets; bool again = false; };
     std::map<std::int32_t, std::vector<Piece>> pieces_of_block;
     const std::vector<Piece>& pieces_of(std::int32_t block, int chunk);
+    bool gathers_behind_recomputation() const;
+    std::int32_t behind_recomputation(const Block& block, std::int32_t begin, std::int32_t end) const;
 };
 
 } // namespace orrery

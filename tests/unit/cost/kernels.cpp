@@ -123,9 +123,32 @@ TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
     };
     const double megatron = total(s);
     s.strategy.framework = "fsdp";
-    EXPECT_NEAR(total(s) / megatron, 36.0 / 52, 0.02);
+    // PyTorch's moves 36 bytes a logit, at the rate of eager kernels; Megatron's 52, as plain streams.
+    EXPECT_NEAR(total(s) / megatron, 36.0 / 52 * (0.80 * 0.92) / (0.75 * 0.76), 0.02);
     s.strategy.tensor_parallel = 2;
     EXPECT_EQ(total(s), megatron);
+}
+
+// A batched product takes what its own shape takes, whichever of the adjoint's it is.
+TEST(Gemm, ProductsOfUnfusedAttentionAreTimedByTheirOwnShapes) {
+    const Costs c(on_device("a100-sxm-80gb"));
+    using Part = Matmul::Part;
+    const auto us = [&](Direction d, Part part, std::int64_t n, std::int64_t k) { return c.compute_us(Matmul{d, 96, 2048, n, k, DType::fp16, true, part}); };
+    EXPECT_EQ(us(Direction::input_gradient, Part::d_probabilities, 2048, 128), us(Direction::forward, Part::scores, 2048, 128));
+    EXPECT_EQ(us(Direction::input_gradient, Part::d_queries, 128, 2048), us(Direction::forward, Part::context, 128, 2048));
+    EXPECT_LT(us(Direction::input_gradient, Part::d_queries, 128, 2048), us(Direction::input_gradient, Part::d_probabilities, 2048, 128));
+}
+
+// fp16 gradients become fp32 ones, are unscaled, and the weights fp16 again, in kernels around Megatron's optimizer.
+TEST(PointwiseCost, LossScalingCostsPassesAroundTheStep) {
+    Scenario s = on_device("a100-sxm-80gb");
+    s.training.precision = s.training.gradient_dtype = DType::fp16;
+    s.strategy.framework = "megatron";
+    const OptimizerStep step{OptimizerKind::adam, 100000000, true, false};
+    const double scaled = Costs(s).compute_us(step);
+    s.training.precision = DType::bf16;
+    const double plain = Costs(s).compute_us(step);
+    EXPECT_NEAR(scaled / plain, (30.0 + 26.0) / 30.0, 0.01);
 }
 
 // States that are not there are not moved: without fp32 master weights the buffers hold less than the 30 bytes of the full recipe.

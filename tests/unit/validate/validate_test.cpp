@@ -151,6 +151,24 @@ TEST(Validate, PredictsRowsAndKeepsTheReasonOfThoseThatFail) {
     EXPECT_NE(one.rows[1].failure.find("no-such"), std::string::npos) << one.rows[1].failure;
 }
 
+// Three strategies of one job and a row of another: two pairs ask who is faster, one is a tie within the noise of measurements.
+TEST(Validate, RanksPairsOfOneJob) {
+    const auto row = [](const char* name, const char* job, double measured, double predicted) {
+        ValidationRow r;
+        r.dataset = "d";
+        r.name = name;
+        r.job = job;
+        r.measured.step_time_s = measured;
+        r.predicted.step_time_s = predicted;
+        return r;
+    };
+    const Validation v = summarise({row("a", "j", 1.00, 0.9), row("b", "j", 1.01, 0.8), row("c", "j", 1.20, 0.85), row("d", "k", 3.00, 1.0)});
+    EXPECT_EQ(v.overall.pairs.n, 2);
+    EXPECT_EQ(v.overall.pairs.right, 1);   // b before c; a is predicted slower than c
+    EXPECT_EQ(v.overall.pairs.ties, 1);
+    EXPECT_NE(to_markdown(v).find("| d | 2 | 50.0 | 1 |"), std::string::npos);
+}
+
 TEST(Validate, TellsAFileThatIsNoDataset) {
     const TemporaryFile file("{\"rows\": 3}");
     EXPECT_FALSE(load_dataset(file.path).is_dataset);

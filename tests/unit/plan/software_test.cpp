@@ -1,0 +1,86 @@
+// Does a plan do what the software of its year did? Waits for the host, kernels around the products, copies, gathers.
+#include "tests/unit/plan/plans.hpp"
+
+#include <algorithm>
+#include <functional>
+
+namespace orrery::test {
+namespace {
+
+const std::vector<std::string> unfused = {"runtime.attention_kernel=unfused"};
+
+int count(const Plan& plan, BlockKind kind, const std::function<bool(const Op&)>& wanted) {
+    int n = 0;
+    for (const Block& b : plan.blocks)
+        if (b.kind == kind) n += static_cast<int>(std::count_if(b.ops.begin(), b.ops.end(), wanted));
+    return n;
+}
+
+bool waits(const Op& op) { return std::holds_alternative<HostWork>(op.work); }
+
+Bytes bytes_of(const Plan& plan, const std::string& ending) {
+    Bytes sum;
+    for (const Buffer& b : plan.buffers)
+        if (b.name.ends_with(ending) && b.storage < 0) sum = sum + b.bytes;
+    return sum;
+}
+
+// get_batch read a microbatch's sizes back from the device, on every stage (Megatron-LM until 2023) or the ends (DeepSpeed's engine).
+TEST(SoftwareOfItsYear, ForwardPassesWaitForTheirMicrobatch) {
+    const std::vector<std::string> pipeline = {"strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "model.layers=4"};
+    const auto waiting = [&](const char* framework, const char* year) {
+        return count(plan_of(pipeline + std::vector<std::string>{std::string("strategy.framework=") + framework, std::string("runtime.year=") + year}),
+                     BlockKind::forward, waits);
+    };
+    EXPECT_EQ(waiting("megatron", "2023"), 4);
+    EXPECT_EQ(waiting("megatron", "2024"), 0);
+    EXPECT_EQ(waiting("deepspeed", "2022"), 2);
+    EXPECT_EQ(waiting("fsdp", "2023"), 0);
+}
+
+TEST(SoftwareOfItsYear, TheFirstKernelStandsBehindTheWait) {
+    const Plan plan = plan_of({"runtime.year=2022"});
+    for (const Block& b : plan.blocks) {
+        if (b.kind != BlockKind::forward) continue;
+        const auto wait = std::find_if(b.ops.begin(), b.ops.end(), waits);
+        ASSERT_NE(wait, b.ops.end());
+        const BufferId handed = wait->out.at(0);
+        const auto first = std::find_if(wait + 1, b.ops.end(), [](const Op& op) { return op.queue == compute_queue; });
+        EXPECT_NE(std::find(first->in.begin(), first->in.end(), handed), first->in.end()) << first->name;
+        const auto on = static_cast<std::int32_t>(wait - b.ops.begin());
+        EXPECT_NE(std::find(first->deps.begin(), first->deps.end(), on), first->deps.end()) << first->name;
+    }
+}
+
+// The bias of queries, keys and values is a kernel of Megatron's own layer; Transformer Engine's adds it in the product.
+TEST(SoftwareOfItsYear, MegatronsOwnLayerAddsTheBiasApart) {
+    const auto apart = [](const char* year) {
+        return count(plan_of({std::string("runtime.year=") + year}), BlockKind::forward, [](const Op& op) { return op.name.ends_with(".qkv.bias"); });
+    };
+    EXPECT_EQ(apart("2023"), 2);   // layers
+    EXPECT_EQ(apart("2024"), 0);
+}
+
+// 2023: keys and values repeated for every head, and kept: 4 bytes a token and column beyond Korthikanti's 34.
+TEST(SoftwareOfItsYear, MegatronOf2023KeepsCopiesOfKeysAndValues) {
+    const auto copies = [](const char* year) { return bytes_of(plan_of(unfused + std::vector<std::string>{std::string("runtime.year=") + year}), ".heads"); };
+    const Plan plan = plan_of(unfused + std::vector<std::string>{"runtime.year=2023"});
+    EXPECT_EQ(copies("2022").count, 0);
+    EXPECT_EQ(copies("2023").count, 2 * bytes_of(plan, ".attention").count);
+}
+
+// A checkpointed layer's parameters before DeepSpeed recorded their uses: forward pass, the one made again, backward pass.
+TEST(SoftwareOfItsYear, DeepSpeedGatheredBehindRecomputationOnceMore) {
+    const auto gathers = [](const char* year) {
+        const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.recompute=full", "strategy.overlap.param_gather=false",
+                                   std::string("runtime.year=") + year});
+        int n = 0;
+        for (const Action& a : plan.programs.front().actions) n += plan.blocks[static_cast<std::size_t>(a.block)].kind == BlockKind::gather;
+        return n;
+    };
+    const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3"});
+    EXPECT_EQ(gathers("2021") - gathers("2022"), 2 * plan.microbatches);   // two layers
+}
+
+} // namespace
+} // namespace orrery::test
