@@ -80,6 +80,37 @@ TEST(MissingCommunication, NormsOfTensors) {
 }
 TEST(MissingCommunication, TiedEmbedding) { expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.1"}); }
 
+TEST(MissingCommunication, ShardedParameters) {
+    expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=deepspeed", "strategy.zero_stage=3", "training.gradient_clipping=0.1", "model.layers=1"});
+    expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=fsdp", "training.gradient_clipping=0.1", "model.layers=1"});
+    expect_each_is_missed({"strategy.data_parallel=4", "strategy.framework=fsdp2", "strategy.shard_group_size=2", "model.layers=1"});
+    expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=megatron", "strategy.zero_stage=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
+}
+
+const std::vector<std::string> mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12", "model.layers=1", "model.bias=false", "strategy.framework=megatron"};
+
+std::vector<std::string> of_experts(const std::vector<std::string>& more) {
+    std::vector<std::string> fields = mixture;
+    fields.insert(fields.end(), more.begin(), more.end());
+    return fields;
+}
+
+TEST(MissingCommunication, Experts) {
+    expect_each_is_missed(of_experts({"strategy.data_parallel=2", "strategy.expert_parallel=2", "training.gradient_clipping=0.1"}));
+    expect_each_is_missed(of_experts({"strategy.data_parallel=4", "strategy.expert_parallel=2", "strategy.zero_stage=1"}));
+    expect_each_is_missed(of_experts({"strategy.data_parallel=2", "strategy.expert_parallel=2", "model.moe.capacity_factor=1.5"}));
+    expect_each_is_missed(of_experts({"strategy.data_parallel=2", "strategy.expert_parallel=2", "runtime.token_dispatcher=allgather"}));
+}
+TEST(MissingCommunication, ExpertsOverTensorRanks) {
+    expect_each_is_missed(of_experts({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2",
+                                      "model.moe.capacity_factor=1.5", "model.vocab_size=256"}));   // each rank has words of its own, none padding alone
+}
+TEST(MissingCommunication, Pipelines) {
+    expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "strategy.tensor_parallel=2"});
+    expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=dualpipe", "model.layers=4", "strategy.zero_stage=1"});
+    expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses"});
+}
+
 // A rank that does not call a collective its partner calls: the report names both, the op and the communicator.
 TEST(Deadlock, IsReported) {
     const Scenario scenario = tiny({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});

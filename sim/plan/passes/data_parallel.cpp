@@ -181,15 +181,29 @@ struct Maker {
         b.acquire = l.add(std::move(out));
     }
 
+    // What stands behind a bucket's tensors so that its shards are whole: bytes that no op touches.
+    void pad(const Bucket& b, BufferId first, const char* name) {
+        const std::int64_t elements = b.shard_elements * b.shards - b.elements;
+        if (elements == 0) return;
+        const BufferId id = flat(b, name, elements, l.buffer(first).dtype, MemoryKind::communication, Scope::run, PlacementKind::invariant);
+        l.buffer(id).placement = {};
+    }
+
     void make_shards(Bucket& b) {
         // Megatron pads a bucket so that every rank's part is whole; 128 elements keep parts aligned.
         const std::int64_t granule = static_cast<std::int64_t>(b.shards) * (dp.fsdp ? 1 : 128);
         b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
         const bool own_storage = dp.zero >= 2;
         b.gradient_shard = flat(b, "g.shard", b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
-        if (!own_storage) l.buffer(b.gradient_shard).storage = gradients(b)[0];   // in place, in the bucket's own memory
+        if (!own_storage) {   // in place, in the bucket's own memory
+            l.buffer(b.gradient_shard).storage = gradients(b)[0];
+            pad(b, gradients(b)[0], "pad.gradients");
+        }
         b.weight_shard = flat(b, "w.shard", b.shard_elements, act, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
-        if (!dp.gathers_in_step) l.buffer(b.weight_shard).storage = weights(b)[0];
+        if (!dp.gathers_in_step) {
+            l.buffer(b.weight_shard).storage = weights(b)[0];
+            pad(b, weights(b)[0], "pad.weights");
+        }
         if (dp.gathers_in_step)
             for (BufferId w : weights(b)) l.buffer(w).scope = Scope::action;
     }
