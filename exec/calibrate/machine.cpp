@@ -62,11 +62,8 @@ double handover() {
     return us;
 }
 
-double rounded(double v) {
-    if (v <= 0) return 0;
-    const double unit = std::pow(10.0, std::floor(std::log10(v)) - 3);
-    return std::round(v / unit) * unit;
-}
+// To four digits, as the double that prints so; what is far below what a clock tells is nothing.
+double rounded(double v) { return v < 1e-6 ? 0 : std::stod(fmt::format("{:.4g}", v)); }
 
 nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
     double peak = 0;   // GFLOP/s

@@ -1,4 +1,5 @@
-// `simexec check SCENARIO.json`: predict a step, run it, and set the two side by side: times by op kind and queue, memory.
+// `simexec check SCENARIO.json ..`: predict a step, run it, and set the two side by side: times by op kind and queue, memory. Of several
+// scenarios a table, and how far off they are in the middle.
 #include "exec/local/timeline.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/simexec/command.hpp"
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace orrery::simexec {
 namespace {
@@ -61,21 +63,19 @@ std::optional<std::string> cluster_of(const std::string& file, int ranks) {
     return "cluster=" + json.dump();
 }
 
-} // namespace
+struct Checked { Comparison comparison; double compute_predicted = 0, compute_measured = 0; };
 
-int run_check(const std::string& file, const Options& asked, const CheckOptions& how) {
-    // What this executor is: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a microsecond).
-    Options options = asked;
-    options.overrides.insert(options.overrides.begin(), {"runtime.allocator=plan", "runtime.launch_us=0"});
+// Nothing where the scenario, or the calibration, has problems: they have been printed.
+std::optional<Checked> check_one(const std::string& file, const Options& options, const CheckOptions& how) {
     std::optional<Scenario> scenario = load(file, options);
-    if (!scenario) return bad_input;
+    if (!scenario) return std::nullopt;
     if (!how.calibration.empty()) {
         const auto cluster = cluster_of(how.calibration, scenario->world_size());
-        if (!cluster) return bad_input;
+        if (!cluster) return std::nullopt;
         Options here = options;
         here.overrides.push_back(*cluster);
         scenario = load(file, here);
-        if (!scenario) return bad_input;
+        if (!scenario) return std::nullopt;
     }
     PredictOptions predicting;
     predicting.simulate.trace = true;
@@ -83,9 +83,49 @@ int run_check(const std::string& file, const Options& asked, const CheckOptions&
     if (!predicted.simulation.trace) throw std::runtime_error("the simulator recorded no trace");
     const Trace measured = measure(*scenario, how.steps, options);
     if (!how.trace.empty()) save(measured, how.trace);
-    const Comparison c = compare(*predicted.simulation.trace, measured);
+    Checked c{compare(*predicted.simulation.trace, measured)};
+    for (const Pair& q : c.comparison.queues)
+        if (q.name == "compute") c.compute_predicted = q.a.seconds, c.compute_measured = q.b.seconds;
+    return c;
+}
+
+double error_of(double predicted, double measured) { return measured > 0 ? predicted / measured - 1 : 0; }
+
+// A line a scenario, and the median of what they are off.
+int check_many(const std::vector<std::string>& files, const Options& options, const CheckOptions& how) {
+    Table table{{"scenario", "ranks", "compute predicted", "measured", "error", "step predicted", "measured", "error", "peak memory"}, {false, true, true, true, true, true, true, true, false}, {}};
+    nlohmann::ordered_json json;
+    std::vector<double> errors;
+    for (const std::string& file : files) {
+        const auto checked = check_one(file, options, how);
+        if (!checked) return bad_input;
+        const Comparison& c = checked->comparison;
+        const double compute = error_of(checked->compute_predicted, checked->compute_measured), step = error_of(c.a.step_s, c.b.step_s);
+        const bool same = !c.memory.empty() && c.memory.back().a == c.memory.back().b;
+        errors.push_back(std::abs(compute));
+        table.rows.push_back({c.a.name, fmt::format("{}", c.b.ranks), seconds_text(checked->compute_predicted), seconds_text(checked->compute_measured), fmt::format("{:+.1f} %", 100 * compute),
+                              seconds_text(c.a.step_s), seconds_text(c.b.step_s), fmt::format("{:+.1f} %", 100 * step), same ? "as predicted" : "not as predicted"});
+        json["scenarios"].push_back({{"file", file}, {"name", c.a.name}, {"ranks", c.b.ranks}, {"compute_predicted_s", checked->compute_predicted}, {"compute_measured_s", checked->compute_measured},
+                                     {"compute_error", compute}, {"step_predicted_s", c.a.step_s}, {"step_measured_s", c.b.step_s}, {"step_error", step}, {"memory_as_predicted", same}});
+    }
+    std::sort(errors.begin(), errors.end());
+    const double median = errors.size() % 2 ? errors[errors.size() / 2] : (errors[errors.size() / 2 - 1] + errors[errors.size() / 2]) / 2;
+    json["median_compute_error"] = median;
+    const std::string text = to_text(table, output_style(options)) + fmt::format("\ntime of computation: {:.1f} % off (median of {} scenarios)\n", 100 * median, errors.size());
+    return deliver(options.json || options.output.ends_with(".json") ? json.dump(2) + "\n" : text, options) ? done : bad_input;
+}
+
+} // namespace
+
+int run_check(const std::vector<std::string>& files, const Options& asked, const CheckOptions& how) {
+    // What this executor is: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a microsecond).
+    Options options = asked;
+    options.overrides.insert(options.overrides.begin(), {"runtime.allocator=plan", "runtime.launch_us=0"});
+    if (files.size() > 1) return check_many(files, options, how);
+    const auto checked = check_one(files[0], options, how);
+    if (!checked) return bad_input;
     const bool json = options.json || options.output.ends_with(".json");
-    return deliver(json ? to_json(c) : to_text(c, how.worst, output_style(options)), options) ? done : bad_input;
+    return deliver(json ? to_json(checked->comparison) : to_text(checked->comparison, how.worst, output_style(options)), options) ? done : bad_input;
 }
 
 } // namespace orrery::simexec

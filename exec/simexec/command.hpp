@@ -38,7 +38,7 @@ struct ReplayOptions { std::string device = "cpu", trace; int rank = 0, steps = 
 
 int run_run(const std::string& file, const Options& options, const RunOptions& how);
 int run_agree(const std::string& file, const Options& options, int steps);
-int run_check(const std::string& file, const Options& options, const CheckOptions& how);
+int run_check(const std::vector<std::string>& files, const Options& options, const CheckOptions& how);
 int run_replay(const std::string& file, const Options& options, const ReplayOptions& how);
 int run_calibrate(const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);

@@ -23,6 +23,7 @@ constexpr const char* examples = R"(Examples:
   simexec agree job.json                                               does this strategy train like one rank?
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
   simexec check job.json --calibration local.json                      predicted and measured, side by side
+  simexec check scenarios/tiny-*.json --calibration local.json         a table of them
   simexec replay large.json --rank 5                                   one rank of many: kernels for real, the others as predicted
   simexec doctor                                                       what this machine has
 
@@ -37,6 +38,7 @@ struct Parsed {
     ReplayOptions replay;
     CalibrateOptions calibrate;
     std::string file;
+    std::vector<std::string> files;
     int steps = 5;
 };
 
@@ -78,7 +80,10 @@ void add_commands(CLI::App& app, Parsed& p) {
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
     agree->add_option("--steps", p.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
-    CLI::App* check = add_scenario_command(app, p, "check", "Predict a step, run it, and set the two side by side");
+    CLI::App* check = app.add_subcommand("check", "Predict a step, run it, and set the two side by side; of several scenarios, a table");
+    check->add_option("scenarios", p.files, "The scenarios")->required()->type_name("SCENARIO.json");
+    check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->take_all();
+    add_output(*check, p.options);
     check->add_option("--calibration", p.check.calibration, "Predict with this machine as it was measured; the scenario's cluster if left out")->type_name("FILE");
     check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
     check->add_option("--worst", p.check.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
@@ -99,7 +104,7 @@ void add_commands(CLI::App& app, Parsed& p) {
 int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
     if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.steps);
-    if (app.got_subcommand("check")) return run_check(p.file, p.options, p.check);
+    if (app.got_subcommand("check")) return run_check(p.files, p.options, p.check);
     if (app.got_subcommand("replay")) return run_replay(p.file, p.options, p.replay);
     if (app.got_subcommand("calibrate")) return run_calibrate(p.options, p.calibrate);
     return run_doctor(p.options);

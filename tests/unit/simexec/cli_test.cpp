@@ -97,6 +97,19 @@ TEST(Simexec, CheckSetsMemoryEqual) {
     EXPECT_NE(o.out.find("peak"), std::string::npos);
 }
 
+TEST(Simexec, ChecksSeveralInATable) {
+    const std::string two = " " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json";
+    const Outcome o = run("check" + small + two + " --steps 1 --json");
+    ASSERT_EQ(o.code, 0) << o.err;
+    const nlohmann::json c = nlohmann::json::parse(o.out, nullptr, false);
+    ASSERT_EQ(c["scenarios"].size(), 2u);
+    for (const auto& s : c["scenarios"]) {
+        EXPECT_TRUE(s["memory_as_predicted"].get<bool>()) << s;
+        EXPECT_GT(s["compute_measured_s"], 0.0);
+    }
+    EXPECT_GE(c["median_compute_error"], 0.0);
+}
+
 TEST(Simexec, ReplaysARank) {
     const std::string many = small + " --set cluster.devices_per_node=8 --set strategy.pipeline_parallel=2 --set model.layers=2 --set strategy.schedule=1f1b --set training.global_batch_size=16 --steps 1";
     const Outcome o = run("replay" + many + " --rank 5 --json");
