@@ -52,7 +52,7 @@ void add_output(CLI::App& app, Options& o) {
 CLI::App* add_scenario_command(CLI::App& app, Parsed& p, const char* name, const char* what) {
     CLI::App* sub = app.add_subcommand(name, what);
     sub->add_option("scenario", p.file, "The scenario")->required()->type_name("SCENARIO.json");
-    sub->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->take_all();
+    sub->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
     add_output(*sub, p.options);
     return sub;
 }
@@ -82,7 +82,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     agree->add_option("--steps", p.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
     CLI::App* check = app.add_subcommand("check", "Predict a step, run it, and set the two side by side; of several scenarios, a table");
     check->add_option("scenarios", p.files, "The scenarios")->required()->type_name("SCENARIO.json");
-    check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->take_all();
+    check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
     add_output(*check, p.options);
     check->add_option("--calibration", p.check.calibration, "Predict with this machine as it was measured; the scenario's cluster if left out")->type_name("FILE");
     check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");

@@ -46,7 +46,7 @@ void add_output(CLI::App& app, Options& o) {
 }
 
 void add_set(CLI::App& app, Options& o) {
-    app.add_option("--set", o.overrides, "Override a field: strategy.tensor_parallel=8 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->take_all();
+    app.add_option("--set", o.overrides, "Override a field: strategy.tensor_parallel=8 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
 }
 
 void add_jobs(CLI::App& app, Options& o) {
