@@ -285,6 +285,7 @@ void run(const Pointwise& w, const Launch& l) {
         return l.op.phase == Phase::optimizer ? clip(l) : weigh(w, l);
     case PointwiseKind::cast:
     case PointwiseKind::copy:
+    case PointwiseKind::index: // of every place in order
         return copy(l);
     case PointwiseKind::zero:
         for (std::size_t i = 0; i < l.out.size(); ++i)
@@ -301,8 +302,6 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
         return rearrange(w, l);
-    case PointwiseKind::alibi:
-        throw std::runtime_error("the bias by distance is part of the softmax");
     }
 }
 

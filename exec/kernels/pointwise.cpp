@@ -246,6 +246,7 @@ template <class T> void run(const Pointwise& w, const Call& c) {
         return c.op.phase == Phase::optimizer ? clip<T>(c) : weigh<T>(w, c);
     case PointwiseKind::cast:
     case PointwiseKind::copy:
+    case PointwiseKind::index: // of every place in order
         return copy<T>(c);
     case PointwiseKind::zero:
         for (std::size_t i = 0; i < c.out.size(); ++i) std::fill_n(c.output<T>(i), elements(c.written(i)), T(0));
@@ -262,8 +263,6 @@ template <class T> void run(const Pointwise& w, const Call& c) {
         return pack<T>(c);
     case PointwiseKind::unpack:
         return unpack<T>(c);
-    case PointwiseKind::alibi:
-        broken("the bias by distance is part of the softmax");
     }
 }
 

@@ -41,8 +41,8 @@ const char* entry_name(PointwiseKind k) {
         return "copy";
     case PointwiseKind::zero:
         return "zero";
-    case PointwiseKind::alibi:
-        return "alibi";
+    case PointwiseKind::index:
+        return "index";
     }
     return "copy";
 }

@@ -10,12 +10,12 @@
 
 namespace orrery {
 
-BufferId Emitter::passed(const std::string& name, Direction direction, BufferId b, bool fused) {
+BufferId Emitter::passed(const std::string& name, Direction direction, BufferId b, bool fused, PointwiseKind kind) {
     const BufferId owner = l.buffer(b).storage >= 0 ? l.buffer(b).storage : b;
     const BufferId there = view(name, owner, l.buffer(b).placement);
     std::int64_t count = 1;
     for (std::int64_t d : l.buffer(b).shape) count *= d;
-    emit(name, Pointwise{PointwiseKind::copy, direction, count, fused}, {b}, {there});
+    emit(name, Pointwise{kind, direction, count, fused}, {b}, {there});
     return there;
 }
 
@@ -27,7 +27,7 @@ bool Emitter::forward_unfused(const Node& n, const std::vector<BufferId>& in, st
     const std::int64_t batch = a.batch * a.heads;
     switch (n.kind) {
     case NodeKind::copy_heads:
-        emit(name, Pointwise{PointwiseKind::copy, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output()});
+        emit(name, Pointwise{PointwiseKind::index, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output()});
         return true;
     case NodeKind::scores:
         emit(name, Matmul{Direction::forward, batch, a.seq_q, a.seq_kv, a.qk_dim, dtype, a.causal}, in, {output()});
@@ -57,7 +57,7 @@ bool Emitter::backward_unfused(const Node& n, BufferId dy) {
     switch (n.kind) {
     case NodeKind::copy_heads: {   // what the copies' gradients are added up in
         BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
-        whole = passed(n.name + ".grad", Direction::backward, whole, n.fused);
+        whole = passed(n.name + ".grad", Direction::backward, whole, n.fused, PointwiseKind::index);
         return true;
     }
     case NodeKind::context: {   // dP = dO V^T;  dV = P^T dO, the V part of dqkv

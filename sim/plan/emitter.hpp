@@ -56,7 +56,7 @@ struct Emitter {
     // The host hands the forward pass its microbatch (emit_batch.cpp): what the first computation behind it has to wait for, -1: nothing.
     BufferId fetch_batch();
     // A kernel that writes to another place what it reads; here it stays in its own.
-    BufferId passed(const std::string& name, Direction direction, BufferId b, bool fused);
+    BufferId passed(const std::string& name, Direction direction, BufferId b, bool fused, PointwiseKind kind = PointwiseKind::copy);
     bool forward_unfused(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
     bool backward_unfused(const Node& n, BufferId dy);
 

@@ -27,7 +27,7 @@ const char* pointwise_name(PointwiseKind k) {
     case PointwiseKind::cast: return "cast";
     case PointwiseKind::copy: return "copy";
     case PointwiseKind::zero: return "zero";
-    case PointwiseKind::alibi: return "alibi";
+    case PointwiseKind::index: return "index";
     case PointwiseKind::merge: return "merge";
     case PointwiseKind::split:
     case PointwiseKind::narrow:

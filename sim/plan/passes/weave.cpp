@@ -86,6 +86,8 @@ struct Weaving {
             const std::int32_t a = w.push_block(b->gather);
             if (b->copy_out >= 0) to_copy.push_back(b);
             if (i >= ahead && piece_action[i - ahead] >= 0) w.wait_for_action(a, w.first_timed_op(b->gather), piece_action[i - ahead]);
+            // What is gathered where it is used is asked for behind the reduction that nothing hides.
+            if (ahead == 1 && unhidden >= 0) w.wait_for_action(a, w.first_timed_op(b->gather), unhidden);
         }
     }
     // What was gathered for piece i goes where its parameters are.

@@ -29,7 +29,7 @@ std::vector<Work> all_work(DType t) {
             out.push_back(Softmax{d, 4096, 2048, true, fused});
             out.push_back(Softmax{d, 4096, 2048, false, fused});
             for (NormKind k : {NormKind::layernorm, NormKind::rmsnorm}) out.push_back(Norm{d, k, 4096, 4096, fused});
-            for (int k = 0; k <= static_cast<int>(PointwiseKind::alibi); ++k)
+            for (int k = 0; k <= static_cast<int>(PointwiseKind::index); ++k)
                 out.push_back(Pointwise{static_cast<PointwiseKind>(k), d, 1 << 20, fused});
         }
         out.push_back(Embedding{d, 4096, 4096, 32000});

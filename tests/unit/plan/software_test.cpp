@@ -82,5 +82,19 @@ TEST(SoftwareOfItsYear, DeepSpeedGatheredBehindRecomputationOnceMore) {
     EXPECT_EQ(gathers("2021") - gathers("2022"), 2 * plan.microbatches);   // two layers
 }
 
+// Without overlap a layer's gather is asked for behind the reduction of the layer that ran before it.
+TEST(SoftwareOfItsYear, DeepSpeedGathersBehindAReductionNothingHides) {
+    const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3", "runtime.year=2021"});
+    const Program& p = plan.programs.front();
+    const auto kind = [&](std::size_t i) { return plan.blocks[static_cast<std::size_t>(p.actions[i].block)].kind; };
+    int waiting = 0;
+    for (std::size_t i = 0; i < p.actions.size(); ++i) {
+        if (kind(i) != BlockKind::gather) continue;
+        for (std::int32_t d = p.actions[i].deps_begin; d < p.actions[i].deps_end; ++d)
+            waiting += p.deps[static_cast<std::size_t>(d)].on_action >= 0 && kind(static_cast<std::size_t>(p.deps[static_cast<std::size_t>(d)].on_action)) == BlockKind::reduce;
+    }
+    EXPECT_GT(waiting, 0);
+}
+
 } // namespace
 } // namespace orrery::test
