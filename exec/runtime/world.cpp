@@ -20,6 +20,13 @@ double value_at(const std::byte* data, std::int64_t i, DType real) {
     return static_cast<double>(reinterpret_cast<const float*>(data)[i]);
 }
 
+void note_routing(Rank& rank, const Op& op, const Operand& counts) {
+    std::vector<std::int64_t>& sum = rank.routed[op.layer];
+    const auto* rows = reinterpret_cast<const std::int64_t*>(counts.data);
+    sum.resize(static_cast<std::size_t>(elements(*counts.buffer)));
+    for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += rows[e];
+}
+
 // A flat shard: of each tensor in it the part that lies there. Where it is a view of whole tensors these are initialised themselves.
 void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, const World& world) {
     if (world.plan.buffers[static_cast<std::size_t>(shard)].storage >= 0) return;
@@ -201,7 +208,23 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
     watch_before(world, rank, issue, in);
     world.machine.kernel(op, in, out, rank.context);
     watch_after(world, rank, issue, out);
+    if (const auto* router = std::get_if<Router>(&op.work); router && router->direction == Direction::forward && op.phase == Phase::forward) note_routing(rank, op, out[2]);
     if (makes_loss(op)) note_loss(world, rank, issue, out[0]);
+}
+
+std::vector<std::vector<std::int64_t>> routed_loads(const World& world) {
+    std::map<int, std::vector<std::int64_t>> all;
+    for (const auto& rank : world.ranks) {
+        if (!rank) continue;
+        for (const auto& [layer, counts] : rank->routed) {
+            if (layer >= world.facts.layers) continue;   // of further tokens
+            all[layer].resize(counts.size());
+            for (std::size_t e = 0; e < counts.size(); ++e) all[layer][e] += counts[e];
+        }
+    }
+    std::vector<std::vector<std::int64_t>> loads;
+    for (auto& [layer, counts] : all) loads.push_back(std::move(counts));
+    return loads;
 }
 
 double mean_loss(const World& world) {

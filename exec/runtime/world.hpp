@@ -10,6 +10,7 @@
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/parse.hpp"
 
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -22,6 +23,7 @@ struct Rank {
     KernelContext context;
     RankMemory memory;
     const IssueOrder* order;
+    std::map<int, std::vector<std::int64_t>> routed{};   // by layer with experts: tokens each expert was chosen for, since the world was made
 };
 
 // Which results must be numbers: none is looked at; the losses, and the gradients an optimizer takes; every op's.
@@ -71,6 +73,9 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
 // Of an op that makes losses: each token's where it stands in the batch. rank.context is of the op's microbatch.
 void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss);
 bool makes_loss(const Op& op);
+
+// The same over all ranks of this process, a list a mixture layer in model order: as a scenario takes it (model.moe.imbalance, a file).
+std::vector<std::vector<std::int64_t>> routed_loads(const World& world);
 
 double mean_loss(const World& world);   // over the step's tokens, in their order
 

@@ -24,7 +24,7 @@ struct Options {
 };
 
 struct RunOptions {
-    std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume;
+    std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume, routing;
     int steps = 10, every = 0;
     bool fp64 = false, fp32 = false, find_nan = false;
     double patience = 60;                 // threads, mpi: seconds without progress

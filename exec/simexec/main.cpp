@@ -75,6 +75,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     run->add_option("--every", p.run.every, "A checkpoint every so many steps")->type_name("N");
     run->add_option("--resume", p.run.resume, "Go on from the newest checkpoint of this folder; any strategy may")->type_name("DIR");
     run->add_option("--memory", p.run.memory_gb, "What a rank may hold, in GB; as much as there is if left out")->check(CLI::PositiveNumber)->type_name("GB");
+    run->add_option("--routing", p.run.routing, "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")->type_name("FILE");
     run->add_flag("--find-nan", p.run.find_nan, "Look at every op's results: the first that is no number is named; slower");
     run->add_flag("--fp32", p.run.fp32, "Buffers that the plan has in bf16 hold fp32; else they are rounded as bf16 would be");
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");

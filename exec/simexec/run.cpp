@@ -244,6 +244,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     }
     const MemoryReport predicted = memory(world->plan, scenario);
     if (!r.record.empty()) write_trace(*world, r, how, transport);
+    if (!how.routing.empty() && !console::deliver("simexec", nlohmann::json(routed_loads(*world)).dump() + "\n", how.routing)) return bad_input;
     if (transport) transport->finish();
     const bool json = options.json || options.output.ends_with(".json"), speaks = !transport || transport->rank == 0;
     if (speaks && (json || !options.quiet) && !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options)) return bad_input;
@@ -267,6 +268,8 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
     const StopSignals signals;
     if (how.device == "cuda" && (how.executor != "serial" || how.fp64)) return complain("--device cuda goes with the serial executor, in single precision"), bad_input;
     const OrreryTransport* transport = nullptr;
+    if (!how.routing.empty() && !scenario->model.moe) return complain("--routing: the model has no experts"), bad_input;
+    if (!how.routing.empty() && (how.executor == "mpi" || how.executor == "queues")) return complain("--routing goes with the serial and the threads executor"), bad_input;
     if (how.executor == "mpi") {
         transport = &open_transport();
         if (transport->size != scenario->world_size())

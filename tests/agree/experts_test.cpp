@@ -4,7 +4,16 @@
 
 #include "exec/kernels/room.hpp"
 
+#include "sim/model/expert_load.hpp"
+#include "sim/report/report.hpp"
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <unistd.h>
 
 namespace orrery::agree {
 namespace {
@@ -77,6 +86,26 @@ TEST(AgreeExperts, OverPipelinesAndContext) {
                                        "strategy.schedule=dualpipe-v", "strategy.data_parallel=2", "strategy.expert_parallel=2",
                                        "strategy.overlap.expert_parallel=true", "strategy.overlap.pipeline=true"});
 }
+// What the router did is recorded, and the simulator takes it: loads, and the fullest rank's rows, are those of the run.
+TEST(AgreeExperts, RecordedLoadsAreSimulated) {
+    const Fields fields = mixture + two_ranks + room + Fields{"model.layers=2", "training.global_batch_size=16"};
+    const Trained t = train(tiny(fields), {.steps = 3, .forced_routing = false});
+    const auto loads = routed_loads(*t.world);
+    ASSERT_EQ(loads.size(), 2u);
+    for (const auto& layer : loads) EXPECT_EQ(std::accumulate(layer.begin(), layer.end(), std::int64_t{0}), 3 * 16 * 8 * 2);   // steps, sequences, tokens, experts each
+    const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / ("orrery_routing_" + std::to_string(getpid()) + ".json");
+    std::ofstream(file) << nlohmann::json(loads).dump();
+    const Scenario again = tiny(mixture + two_ranks + Fields{"model.layers=2", "training.global_batch_size=16", "model.moe.imbalance={\"file\": \"" + file.string() + "\"}"});
+    const Scenario even = tiny(mixture + two_ranks + Fields{"model.layers=2", "training.global_batch_size=16"});
+    for (int layer = 0; layer < 2; ++layer) {
+        const std::vector<double> shares = expert_shares(*again.model.moe, layer);
+        for (std::size_t e = 0; e < shares.size(); ++e) EXPECT_NEAR(shares[e], static_cast<double>(loads[static_cast<std::size_t>(layer)][e]) / (3 * 16 * 8 * 2), 1e-12);
+    }
+    const Report recorded = predict(again).report, uniform = predict(even).report;
+    EXPECT_GT(recorded.experts.fullest_rank, 1);
+    EXPECT_GT(recorded.memory.stages[0].peak.count, uniform.memory.stages[0].peak.count);   // room for the fullest
+}
+
 TEST(AgreeExperts, WithBiases) { expect_like_one_rank(two_ranks + room + Fields{"model.activation=gelu", "model.bias=true"}); }
 TEST(AgreeExperts, Recomputed) { expect_like_one_rank(two_ranks + room + Fields{"strategy.recompute=full"}); }
 
