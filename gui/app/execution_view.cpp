@@ -1,5 +1,7 @@
 #include "gui/app/execution_view.hpp"
 
+#include <nlohmann/json.hpp>
+
 #include <QComboBox>
 #include <QCoreApplication>
 #include <QFile>
@@ -8,7 +10,9 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QPlainTextEdit>
+#include <QProgressBar>
 #include <QPushButton>
+#include <QRegularExpression>
 #include <QSpinBox>
 #include <QStandardPaths>
 #include <QTemporaryDir>
@@ -29,8 +33,8 @@ QString find_simexec() {
 }
 
 ExecutionView::ExecutionView(RunStore& store, ViewState& state, Documents& documents, QWidget* parent)
-    : QWidget(parent), store_(store), state_(state), documents_(documents), program_(new QLineEdit(find_simexec())), executor_(new QComboBox), steps_(new QSpinBox),
-      more_(new QLineEdit), run_(new QPushButton(tr("Run for real"))), words_(new QLabel), log_(new QPlainTextEdit) {
+    : QWidget(parent), store_(store), state_(state), documents_(documents), program_(new QLineEdit(find_simexec())), executor_(new QComboBox), steps_(new QSpinBox), ranks_(new QSpinBox),
+      more_(new QLineEdit), run_(new QPushButton(tr("Run for real"))), words_(new QLabel), progress_(new QProgressBar), log_(new QPlainTextEdit) {
     layOut();
     process_.setProcessChannelMode(QProcess::MergedChannels);
     connect(&process_, &QProcess::readyRead, this, &ExecutionView::read);
@@ -58,10 +62,18 @@ void ExecutionView::layOut() {
     program_->setAccessibleName(tr("Program"));
     executor_->setEditable(true);
     executor_->addItems({QStringLiteral("serial"), QStringLiteral("threads")});
+    if (!QStandardPaths::findExecutable(QStringLiteral("mpirun")).isEmpty()) executor_->addItem(QStringLiteral("mpi"));
     executor_->setAccessibleName(tr("Executor"));
     steps_->setRange(1, 1000000);
     steps_->setValue(5);
     steps_->setAccessibleName(tr("Steps"));
+    ranks_->setRange(0, 4096);
+    ranks_->setSpecialValueText(tr("as the scenario"));
+    ranks_->setAccessibleName(tr("Ranks"));
+    ranks_->setToolTip(tr("Another number of devices than the scenario has: then that is simulated too, to be compared with"));
+    progress_->setAccessibleName(tr("Steps done"));
+    progress_->setFormat(tr("step %v of %m"));
+    progress_->hide();
     more_->setPlaceholderText(tr("further arguments, as --text FILE"));
     more_->setAccessibleName(tr("Further arguments"));
     log_->setReadOnly(true);
@@ -75,12 +87,15 @@ void ExecutionView::layOut() {
     row->addWidget(executor_);
     row->addWidget(new QLabel(tr("steps")));
     row->addWidget(steps_);
+    row->addWidget(new QLabel(tr("ranks")));
+    row->addWidget(ranks_);
     row->addWidget(more_, 1);
     row->addWidget(run_);
     form->addRow(tr("Executor"), row);
     auto* layout = new QVBoxLayout(this);
     layout->addLayout(form);
     layout->addWidget(words_);
+    layout->addWidget(progress_);
     layout->addWidget(log_, 1);
 }
 
@@ -91,6 +106,7 @@ QString ExecutionView::log() const { return log_->toPlainText(); }
 void ExecutionView::refresh() {
     const bool there = !program_->text().isEmpty() && QFile::exists(program_->text()), scenario = documents_.current() != nullptr;
     run_->setText(running() ? tr("Stop") : tr("Run for real"));
+    progress_->setVisible(running());
     run_->setEnabled(running() || (there && scenario));
     if (running()) words_->setText(tr("running %1").arg(name_));
     else if (!there) words_->setText(tr("simexec is not here: build it, or name its path"));
@@ -98,10 +114,15 @@ void ExecutionView::refresh() {
     else words_->setText(tr("The plan of the current scenario, on this machine; the trace of its last step is laid over the prediction"));
 }
 
-QStringList ExecutionView::arguments(const QString& scenario, const QString& trace) const {
-    QStringList words{QStringLiteral("run"), scenario, QStringLiteral("--executor"), executor_->currentText(), QStringLiteral("--steps"), QString::number(steps_->value()),
-                      QStringLiteral("--trace"), trace, QStringLiteral("-v")};
-    return words + QProcess::splitCommand(more_->text());
+std::string ExecutionView::withRanks(const std::string& scenario, int ranks) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::parse(scenario, nullptr, false, true);
+    if (!json.is_object() || ranks <= 0) return scenario;
+    nlohmann::ordered_json& cluster = json["cluster"];
+    if (cluster.is_string()) cluster = {{"preset", cluster}};
+    cluster["nodes"] = 1;
+    cluster["devices_per_node"] = ranks;
+    if (json.contains("strategy") && json["strategy"].is_object()) json["strategy"].erase("data_parallel");   // what is left over
+    return json.dump(2);
 }
 
 // Relative paths of the scenario start from its own folder: that is where its copy is written, or the temporary one has to do.
@@ -110,8 +131,9 @@ void ExecutionView::start() {
     if (running() || !document) return;
     folder_ = std::make_unique<QTemporaryDir>();
     const QString scenario = folder_->filePath(QStringLiteral("scenario.json"));
+    const std::string text = withRanks(document->text(), ranks_->value());
     QFile file(scenario);
-    if (!folder_->isValid() || !file.open(QIODevice::WriteOnly) || file.write(QByteArray::fromStdString(document->text())) < 0) {
+    if (!folder_->isValid() || !file.open(QIODevice::WriteOnly) || file.write(QByteArray::fromStdString(text)) < 0) {
         Q_EMIT failed(tr("simexec"), tr("the scenario could not be written to %1").arg(scenario));
         return;
     }
@@ -119,12 +141,33 @@ void ExecutionView::start() {
     prediction_ = documents_.currentRun();
     const Run* run = store_.find(prediction_);
     name_ = run ? run->name : QString{};
+    if (text != document->text()) {
+        name_ = tr("%1, %n rank(s)", "", ranks_->value()).arg(name_);
+        prediction_ = store_.simulate(text, document->baseDir(), name_);
+    }
     stopping_ = false;
     log_->clear();
+    rest_.clear();
     if (!document->baseDir().empty()) process_.setWorkingDirectory(QString::fromStdString(document->baseDir()));
-    const QStringList words = arguments(scenario, folder_->filePath(QStringLiteral("measured.trace")));
-    log_->appendPlainText(QStringLiteral("$ simexec ") + words.join(QLatin1Char(' ')));
-    process_.start(program_->text(), words);
+    launch(scenario, folder_->filePath(QStringLiteral("measured.trace")));
+}
+
+void ExecutionView::launch(const QString& scenario, const QString& trace) {
+    const QString executor = executor_->currentText();
+    QStringList words{QStringLiteral("run"), scenario, QStringLiteral("--executor"), executor, QStringLiteral("--steps"), QString::number(steps_->value()),
+                      QStringLiteral("--trace"), trace, QStringLiteral("-v")};
+    words += QProcess::splitCommand(more_->text());
+    QString program = program_->text();
+    if (executor == QLatin1String("mpi")) {   // a process a rank
+        const ScenarioDocument* document = documents_.current();
+        const int ranks = ranks_->value() > 0 ? ranks_->value() : document->parsed().scenario ? static_cast<int>(document->parsed().scenario->world_size()) : 1;
+        words = QStringList{QStringLiteral("-n"), QString::number(ranks), QStringLiteral("--oversubscribe"), program} + words;
+        program = QStringLiteral("mpirun");
+    }
+    log_->appendPlainText(QStringLiteral("$ ") + program + QLatin1Char(' ') + words.join(QLatin1Char(' ')));
+    progress_->setRange(0, steps_->value());
+    progress_->setValue(0);
+    process_.start(program, words);
     refresh();
 }
 
@@ -140,18 +183,38 @@ void ExecutionView::read() {
     const QString text = QString::fromUtf8(process_.readAll());
     if (text.isEmpty()) return;
     log_->appendPlainText(text.endsWith(QLatin1Char('\n')) ? text.chopped(1) : text);
+    rest_ += text;
+    const QStringList lines = rest_.split(QLatin1Char('\n'));
+    rest_ = lines.back();
+    for (const QString& line : lines.mid(0, lines.size() - 1)) follow(line);
+}
+
+// "step 3: loss 5.488318 in 38.00 ms"
+void ExecutionView::follow(const QString& line) {
+    static const QRegularExpression form(QStringLiteral("^step (\\d+): (.*)$"));
+    const auto step = form.match(line);
+    if (!step.hasMatch() || !running()) return;
+    progress_->setValue(step.captured(1).toInt() + 1);
+    words_->setText(tr("running %1: %2").arg(name_, step.captured(2)));
+}
+
+// What it said went wrong: from its word "error:" on, else its last line.
+QString ExecutionView::complaint() const {
+    const QString all = log_->toPlainText();
+    if (const qsizetype at = all.lastIndexOf(QLatin1String("error: ")); at >= 0) return all.mid(at + 7, 600).section(QLatin1Char('\n'), 0, 3);
+    return all.section(QLatin1Char('\n'), -1);
 }
 
 void ExecutionView::over(int code, QProcess::ExitStatus status) {
     read();
+    const QString said = complaint();
     refresh();
     const QString trace = folder_->filePath(QStringLiteral("measured.trace"));
     const bool good = status == QProcess::NormalExit && code == 0 && QFile::exists(trace);
     log_->appendPlainText(stopping_ ? tr("stopped") : status == QProcess::CrashExit ? tr("it crashed") : tr("exit code %1").arg(code));
     if (stopping_) return;
     if (!good) {
-        const QString last = log_->toPlainText().section(QLatin1Char('\n'), -2, -2);
-        Q_EMIT failed(tr("simexec"), tr("%1: exit code %2: %3").arg(name_).arg(code).arg(last));
+        Q_EMIT failed(tr("simexec"), tr("%1: exit code %2: %3").arg(name_).arg(code).arg(said));
         return;
     }
     const RunId run = store_.loadTrace(trace);

@@ -11,6 +11,7 @@ class QComboBox;
 class QLabel;
 class QLineEdit;
 class QPlainTextEdit;
+class QProgressBar;
 class QPushButton;
 class QSpinBox;
 class QTemporaryDir;
@@ -26,6 +27,9 @@ class ExecutionView : public QWidget {
     ExecutionView(RunStore& store, ViewState& state, Documents& documents, QWidget* parent = nullptr);
     ~ExecutionView() override;
 
+    // The scenario with so many devices, in one node; what else it asks for has to suit them.
+    static std::string withRanks(const std::string& scenario, int ranks);
+
     void setProgram(const QString& path);               // tests bring their own
     void start();                                       // the current scenario
     void stop();
@@ -39,9 +43,11 @@ class ExecutionView : public QWidget {
   private:
     void layOut();
     void read();
+    void follow(const QString& line);
+    QString complaint() const;
     void over(int code, QProcess::ExitStatus status);
     void refresh();
-    QStringList arguments(const QString& scenario, const QString& trace) const;
+    void launch(const QString& scenario, const QString& trace);
 
     RunStore& store_;
     ViewState& state_;
@@ -49,14 +55,15 @@ class ExecutionView : public QWidget {
     QProcess process_;
     std::unique_ptr<QTemporaryDir> folder_;             // of the run: its scenario and trace
     RunId prediction_ = 0;
-    QString name_;
+    QString name_, rest_;                               // rest_: a line whose end has not come yet
     bool stopping_ = false;
     QLineEdit* program_;
     QComboBox* executor_;
-    QSpinBox* steps_;
+    QSpinBox *steps_, *ranks_;
     QLineEdit* more_;
     QPushButton* run_;
     QLabel* words_;
+    QProgressBar* progress_;
     QPlainTextEdit* log_;
 };
 

@@ -16,7 +16,7 @@
 namespace orrery {
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("Export", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 QString write(const QByteArray& bytes, const QString& path) {
     QSaveFile file(path);

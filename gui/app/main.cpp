@@ -1,4 +1,5 @@
 // simgui: the desktop application. Pictures (--screenshot) need no display.
+#include "gui/app/language.hpp"
 #include "gui/app/main_window.hpp"
 #include "gui/app/options.hpp"
 
@@ -49,14 +50,22 @@ int run(const Options& options) {
     return QApplication::exec();
 }
 
+// The language first: what is said of a wrong command line is said in it. Without a display there is no QApplication to ask.
+ParsedOptions read_command_line(int argc, char** argv) {
+    const QCoreApplication core(argc, argv);
+    const QStringList arguments = QCoreApplication::arguments();
+    const qsizetype at = arguments.indexOf(QStringLiteral("--language"));
+    const QString wanted = at >= 0 ? arguments.value(at + 1) : QString{};
+    const orrery::Language language(orrery::languages().contains(wanted) ? wanted : QString{});
+    return orrery::parse_options(arguments, MainWindow::viewNames());
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
-    QStringList arguments;
-    for (int i = 0; i < argc; ++i) arguments << QString::fromLocal8Bit(argv[i]);
-    const ParsedOptions parsed = orrery::parse_options(arguments, MainWindow::viewNames());
+    const ParsedOptions parsed = read_command_line(argc, argv);
     if (parsed.answer) {
-        std::fputs(qPrintable(parsed.answer->text), parsed.answer->code == 0 ? stdout : stderr);
+        std::fputs(parsed.answer->text.toLocal8Bit().constData(), parsed.answer->code == 0 ? stdout : stderr);
         return parsed.answer->code;
     }
     if (!has_display()) {
@@ -68,6 +77,7 @@ int main(int argc, char** argv) {
     }
     QApplication::setHighDpiScaleFactorRoundingPolicy(Qt::HighDpiScaleFactorRoundingPolicy::PassThrough);
     const QApplication application(argc, argv);
+    const orrery::Language language(parsed.options.language);
     QApplication::setOrganizationName(QStringLiteral("Orrery"));
     QApplication::setApplicationName(QStringLiteral("simgui"));
     QApplication::setApplicationVersion(QStringLiteral(ORRERY_VERSION));

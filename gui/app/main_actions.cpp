@@ -63,8 +63,8 @@ void MainWindow::makeFileActions() {
 
 void MainWindow::makeEditActions() {
     const QString edit = tr("&Edit");
-    actions_->add({QStringLiteral("edit.undo"), edit, tr("&Undo"), tr("Takes back the last change of the scenario"), {QKeySequence::Undo}}, *documents_->undoGroup().createUndoAction(this));
-    actions_->add({QStringLiteral("edit.redo"), edit, tr("&Redo"), tr("Makes it again"), {QKeySequence::Redo}}, *documents_->undoGroup().createRedoAction(this));
+    actions_->add({QStringLiteral("edit.undo"), edit, tr("&Undo"), tr("Takes back the last change of the scenario"), {QKeySequence::Undo}}, *documents_->undoGroup().createUndoAction(this, tr("&Undo")));
+    actions_->add({QStringLiteral("edit.redo"), edit, tr("&Redo"), tr("Makes it again"), {QKeySequence::Redo}}, *documents_->undoGroup().createRedoAction(this, tr("&Redo")));
     const QString run = tr("&Run");
     actions_->add({QStringLiteral("run.copy"), run, tr("&Copy as a new strategy"), tr("The current scenario again, to change and compare"), {QKeySequence(Qt::CTRL | Qt::Key_D)}}, [this] {
         const Run* from = store_.find(state_.currentRun());

@@ -1,5 +1,6 @@
 #include "gui/app/options.hpp"
 
+#include "gui/app/language.hpp"
 #include "gui/app/palettes.hpp"
 #include "topology/units.hpp"
 
@@ -10,7 +11,7 @@
 namespace orrery {
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("Options", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 constexpr const char* examples = R"(
 Examples:
@@ -68,7 +69,8 @@ ParsedOptions parse_options(const QStringList& arguments, const QStringList& doc
     const QCommandLineOption size(QStringLiteral("size"), tr("Size of the window."), QStringLiteral("WxH"));
     const QCommandLineOption theme(QStringLiteral("theme"), tr("light, dark or system: as the desktop is."), QStringLiteral("name"));
     const QCommandLineOption fresh(QStringLiteral("new"), tr("Do not restore the last session."));
-    parser.addOptions({help, version, compare, view, select, dock, screenshot, size, theme, fresh});
+    const QCommandLineOption language(QStringLiteral("language"), tr("The language: %1; else the desktop's.").arg(languages().join(QStringLiteral(", "))), QStringLiteral("name"));
+    parser.addOptions({help, version, compare, view, select, dock, screenshot, size, theme, language, fresh});
 
     ParsedOptions out;
     std::optional<QString> wrong;
@@ -82,11 +84,14 @@ ParsedOptions parse_options(const QStringList& arguments, const QStringList& doc
     o.dock = parser.value(dock);
     o.screenshot = parser.value(screenshot);
     o.theme = parser.value(theme);
+    o.language = parser.value(language);
     o.fresh = parser.isSet(fresh) || !o.screenshot.isEmpty();
     if (!wrong && parser.isSet(view)) wrong = read_view(parser.value(view), o);
     if (!wrong && parser.isSet(size)) wrong = read_size(parser.value(size), o);
     if (!wrong && !o.dock.isEmpty() && !docks.contains(o.dock)) wrong = tr("--dock %1: there is no such view: try %2").arg(o.dock, docks.join(QStringLiteral(", ")));
     if (!wrong && !o.theme.isEmpty() && !ThemeChoice::names().contains(o.theme)) wrong = tr("--theme %1: expected light or dark, or system").arg(o.theme);
+    if (!wrong && !o.language.isEmpty() && !languages().contains(o.language))
+        wrong = tr("--language %1: there is no such translation: %2").arg(o.language, languages().join(QStringLiteral(", ")));
     if (!wrong && o.compare && o.files.size() < 2) wrong = tr("--compare needs two files or more");
     if (!wrong && parser.isSet(select) && !o.select.contains(QLatin1Char(':'))) wrong = tr("--select %1: expected RANK:OP, as 0:l17.qkv").arg(o.select);
     if (wrong) out.answer = Answer{QStringLiteral("simgui: error: %1\n(simgui --help)\n").arg(*wrong), 1};

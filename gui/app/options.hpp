@@ -19,6 +19,7 @@ struct Options {
     QString screenshot;                 // write it and quit
     QSize size{1600, 1000};
     QString theme;                      // light, dark or system; empty: as last time
+    QString language;                   // empty: the desktop's
     bool fresh = false;                 // nothing of the last session
 };
 

@@ -13,23 +13,23 @@ namespace orrery {
 
 namespace {
 
-QString words(const char* text) { return QCoreApplication::translate("Category", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 } // namespace
 
 QString title(Category c) {
     switch (c) {
-    case Category::compute: return words("compute");
-    case Category::recompute: return words("recompute");
-    case Category::exposed_tp: return words("tensor-parallel wait");
-    case Category::exposed_cp: return words("context-parallel wait");
-    case Category::exposed_ep: return words("expert-parallel wait");
-    case Category::exposed_pp: return words("pipeline transfers");
-    case Category::exposed_dp: return words("data-parallel wait");
-    case Category::optimizer: return words("optimizer");
-    case Category::offload: return words("offload");
-    case Category::bubble: return words("bubble");
-    case Category::other: return words("other (launches, host)");
+    case Category::compute: return tr("compute");
+    case Category::recompute: return tr("recompute");
+    case Category::exposed_tp: return tr("tensor-parallel wait");
+    case Category::exposed_cp: return tr("context-parallel wait");
+    case Category::exposed_ep: return tr("expert-parallel wait");
+    case Category::exposed_pp: return tr("pipeline transfers");
+    case Category::exposed_dp: return tr("data-parallel wait");
+    case Category::optimizer: return tr("optimizer");
+    case Category::offload: return tr("offload");
+    case Category::bubble: return tr("bubble");
+    case Category::other: return tr("other (launches, host)");
     }
     return {};
 }
@@ -103,7 +103,7 @@ QString breakdown_text(const std::array<double, category_count>& seconds) {
     QStringList parts;
     for (Category c : order) {
         const double share = total > 0 ? seconds[static_cast<std::size_t>(c)] / total : 0;
-        if (share >= 0.005) parts << words("%1 %2 %").arg(title(c), QLocale().toString(share * 100, 'f', 1));
+        if (share >= 0.005) parts << tr("%1 %2 %").arg(title(c), QLocale().toString(share * 100, 'f', 1));
     }
     return parts.join(QStringLiteral(", "));
 }

@@ -20,13 +20,13 @@ QString dollars(std::optional<double> v) { return v ? QStringLiteral("$%1").arg(
 // Smaller is better in each.
 const std::vector<AxisChoice>& choices() {
     static const std::vector<AxisChoice> all = {
-        {QT_TRANSLATE_NOOP("ParetoView", "Peak memory"), [](const Figures& f) { return f.peak_bytes; }, gigabytes_words},
-        {QT_TRANSLATE_NOOP("ParetoView", "Devices"), [](const Figures& f) { return f.devices; }, count_words},
-        {QT_TRANSLATE_NOOP("ParetoView", "Cost of a step"), [](const Figures& f) { return f.cost_usd; }, dollars},
-        {QT_TRANSLATE_NOOP("ParetoView", "Step time"), [](const Figures& f) { return f.step_s; }, seconds_words},
-        {QT_TRANSLATE_NOOP("ParetoView", "Time of a token on all devices"),
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Peak memory"), [](const Figures& f) { return f.peak_bytes; }, gigabytes_words},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Devices"), [](const Figures& f) { return f.devices; }, count_words},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Cost of a step"), [](const Figures& f) { return f.cost_usd; }, dollars},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Step time"), [](const Figures& f) { return f.step_s; }, seconds_words},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Time of a token on all devices"),
          [](const Figures& f) { return f.tokens_per_s && *f.tokens_per_s > 0 && f.devices ? std::optional<double>(*f.devices / *f.tokens_per_s) : std::nullopt; }, seconds_words},
-        {QT_TRANSLATE_NOOP("ParetoView", "Bubble"), [](const Figures& f) { return f.bubble; }, percent_words},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Bubble"), [](const Figures& f) { return f.bubble; }, percent_words},
     };
     return all;
 }

@@ -3,12 +3,12 @@
 #include "gui/core/tracks.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace orrery {
 
 namespace {
 
-constexpr std::int32_t sample_step = 8;
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // What a look-up needs of a track, in registers.
@@ -17,6 +17,7 @@ struct View {
     const std::int32_t* order;      // null: spans are in line
     std::int32_t first, count;
     const std::int64_t* samples;
+    const Eight* eights;
     const std::uint32_t* cells;
     std::size_t width, last_cell, sample_count;
     std::int64_t begin;
@@ -26,7 +27,7 @@ struct View {
 
     View(const TrackStore& store, const Track& t)
         : spans(store.trace->lanes[at(t.lane)].spans.data()), order(t.order.empty() ? nullptr : t.order.data()), first(t.first),
-          count(slice_count(t)), samples(t.samples.data()), cells(t.cells.data()), width(t.kinds.size() + 1), last_cell(t.cells.size() - 2),
+          count(slice_count(t)), samples(t.samples.data()), eights(t.eights.data()), cells(t.cells.data()), width(t.kinds.size() + 1), last_cell(t.cells.size() - 2),
           sample_count(t.samples.size() / width), begin(t.begin), shift(t.cell_shift), op_kinds(store.op_kinds.data()),
           slot(t.slot.data()) {}
 
@@ -53,10 +54,20 @@ struct View {
         }
         return low - 1;
     }
-    // Busy time before t by slot, from sample r; returns the slice reached.
+    // Busy time before t by slot, from sample r.
     void busy(std::int64_t t, std::size_t r, std::int64_t* out) const {
         const std::int64_t* record = samples + r * width + 1;
         for (std::size_t k = 0; k + 1 < width; ++k) out[k] = record[k];
+        if (const Eight& e = eights[r]; e.exact) {
+            // Of each the part before t, all eight at once; those behind the last slice have no length.
+            const auto into = static_cast<std::uint32_t>(std::clamp<std::int64_t>(t - record[-1], 0, UINT32_MAX));
+            std::uint32_t part[sample_step];
+            for (int j = 0; j < sample_step; ++j) part[j] = std::min(std::max(into, e.begin[j]) - e.begin[j], e.length[j]);
+            std::uint64_t slots;
+            std::memcpy(&slots, e.slot.data(), sizeof slots);   // bytes may be anything's: read once
+            for (int j = 0; j < sample_step; ++j, slots >>= 8) out[slots & 0xff] += part[j];
+            return;
+        }
         std::int32_t i = static_cast<std::int32_t>(r) * sample_step;
         for (const std::int32_t stop = std::min(i + sample_step, count); i < stop; ++i) {
             const Span& s = (*this)[i];
@@ -126,8 +137,9 @@ void look_up(const View& v, const Columns& columns, std::int64_t* out) {
         for (int j = 0; j < n; ++j) __builtin_prefetch(v.samples + v.cells[where[j]] * v.width);
         for (int j = 0; j < n; ++j) {
             where[j] = t[j] > v.begin ? v.sample_of(t[j], where[j]) : 0;
-            const Span* s = &v[static_cast<std::int32_t>(where[j]) * sample_step];
-            for (int line = 0; line < 4; ++line) __builtin_prefetch(reinterpret_cast<const char*>(s) + 64 * line);
+            const char* e = reinterpret_cast<const char*>(v.eights + where[j]);
+            __builtin_prefetch(e);
+            __builtin_prefetch(e + 64);
         }
         for (int j = 0; j < n; ++j) {
             v.busy(t[j], where[j], after);

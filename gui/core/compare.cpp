@@ -200,11 +200,11 @@ Overlaid overlay(const Trace& predicted, const Trace& measured) {
         if (p >= 0) {
             if (o.predicted_lane[at(p)] < 0) o.predicted_lane[at(p)] = static_cast<std::int32_t>(t.lanes.size());
             append(t, predicted, predicted.lanes[at(p)], 0, p_queues);
-            o.names.push_back(QCoreApplication::translate("Compare", "rank %1 predicted").arg(lane.rank));
+            o.names.push_back(QCoreApplication::translate("orrery", "rank %1 predicted").arg(lane.rank));
         }
         o.measured_lane[m] = static_cast<std::int32_t>(t.lanes.size());
         append(t, measured, lane, o.measured_ops, m_queues);
-        o.names.push_back(QCoreApplication::translate("Compare", "rank %1 measured").arg(lane.rank));
+        o.names.push_back(QCoreApplication::translate("orrery", "rank %1 measured").arg(lane.rank));
     }
     // Queues were renumbered: spans are sorted by queue and begin again.
     for (Lane& lane : t.lanes)

@@ -11,7 +11,7 @@ namespace orrery {
 
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("Facts", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 struct Unit { double ps; const char* name; };

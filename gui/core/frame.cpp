@@ -139,25 +139,49 @@ QColor ink_on(const QColor& c) {
     return light > 0.179 ? QColor(Qt::black) : QColor(Qt::white);
 }
 
+namespace {
+
+// Of a row in device pixels, so that rows neither touch nor drift apart at a ratio like 1.25; top >= bottom: nothing of it is seen.
+struct Band { int top, bottom; };
+Band band(const FrameRequest& r, const FrameRow& place, int height) {
+    return {std::max(0, static_cast<int>(std::lround((place.y + 1) * r.ratio))), std::min(height, static_cast<int>(std::lround((place.y + r.row_height) * r.ratio)))};
+}
+
+// What no row paints over.
+void clear_between(QImage& image, const std::vector<Row>& rows, const FrameRequest& r) {
+    std::vector<bool> painted(at(image.height()));
+    for (const FrameRow& place : r.rows) {
+        const Band b = band(r, place, image.height());
+        for (int y = b.top; y < b.bottom && !rows[at(place.row)].tracks.empty(); ++y) painted[at(y)] = true;
+    }
+    for (int y = 0; y < image.height(); ++y)
+        if (!painted[at(y)]) std::fill_n(reinterpret_cast<QRgb*>(image.scanLine(y)), image.width(), r.background.rgb());
+}
+
+} // namespace
+
 QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const FrameRequest& r) {
-    const int width = static_cast<int>(std::ceil(r.width * r.ratio)), height = static_cast<int>(std::ceil(r.height * r.ratio));
-    QImage image(std::max(1, width), std::max(1, height), QImage::Format_RGB32);
-    image.fill(r.background);
-    if (r.range.length() <= 0 || width < 1) return image;
+    QImage image;
+    render_rows(store, rows, r, image);
+    return image;
+}
+
+void render_rows(const TrackStore& store, const std::vector<Row>& rows, const FrameRequest& r, QImage& image) {
+    const int width = std::max(1, static_cast<int>(std::ceil(r.width * r.ratio))), height = std::max(1, static_cast<int>(std::ceil(r.height * r.ratio)));
+    if (image.size() != QSize(width, height) || image.format() != QImage::Format_RGB32) image = QImage(width, height, QImage::Format_RGB32);
+    image.bits();   // detached here, not by every thread
+    image.setDevicePixelRatio(r.ratio);
+    if (r.range.length() <= 0) return image.fill(r.background);
+    clear_between(image, rows, r);
     const Tiles look = tiles(r.dark, r.background.rgb(), std::max(1, static_cast<int>(r.ratio)));
     const Columns columns{r.range.begin, r.range.end, width};
-    image.bits();   // detached here, not by every thread
-    parallel_for(r.rows.size(), [&](std::size_t i) {
-        const FrameRow& place = r.rows[i];
-        const Row& row = rows[at(place.row)];
-        if (row.tracks.empty()) return;
-        // Edges in device pixels, so that rows neither touch nor drift apart at a ratio like 1.25.
-        const int top = std::max(0, static_cast<int>(std::lround((place.y + 1) * r.ratio)));
-        const int bottom = std::min(height, static_cast<int>(std::lround((place.y + r.row_height) * r.ratio)));
-        if (bottom <= top) return;
-        paint(image, {0, top, bottom - top}, column_times(store, row.tracks, columns), columns, look);
+    parallel_for_with<ColumnTimes>(r.rows.size(), [&](std::size_t i, ColumnTimes& times) {
+        const Row& row = rows[at(r.rows[i].row)];
+        const Band b = band(r, r.rows[i], height);
+        if (row.tracks.empty() || b.bottom <= b.top) return;
+        column_times(store, row.tracks, columns, times);
+        paint(image, {0, b.top, b.bottom - b.top}, times, columns, look);
     });
-    image.setDevicePixelRatio(r.ratio);
     QPainter p(&image);
     p.setFont(r.font);
     Labels labels(r.font);
@@ -172,7 +196,6 @@ QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const 
         const Track& track = store.tracks[at(row.tracks[0])];
         if (!label_slices(p, labels, store, track, r, scale, place.y)) label_stretches(p, labels, store, track, r, scale, place.y);
     }
-    return image;
 }
 
 } // namespace orrery

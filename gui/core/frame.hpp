@@ -27,6 +27,8 @@ struct FrameRequest {
 };
 
 QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const FrameRequest& request);
+// Into the picture before, where it has the size: new memory costs more than what is painted on it.
+void render_rows(const TrackStore& store, const std::vector<Row>& rows, const FrameRequest& request, QImage& picture);
 
 // Black or white, whichever reads better on it.
 QColor ink_on(const QColor& c);

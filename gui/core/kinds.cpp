@@ -8,25 +8,25 @@ namespace orrery {
 
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("SliceKind", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 // Of the dark theme: the same hues, light enough for dark backgrounds.
 struct Look { const char* label; QRgb light, dark; Pattern pattern; };
 
 const Look& look(SliceKind kind) {
     static const Look looks[slice_kind_count] = {
-        {QT_TRANSLATE_NOOP("SliceKind", "forward"), 0x0072b2, 0x3d9bd6, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "backward, inputs"), 0xe69f00, 0xe69f00, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "backward, weights"), 0xf0e442, 0xf0e442, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "recompute"), 0x56b4e9, 0x56b4e9, Pattern::dots},
-        {QT_TRANSLATE_NOOP("SliceKind", "optimizer"), 0xcc79a7, 0xcc79a7, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "other compute"), 0x707070, 0xa8a8a8, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "collective"), 0x009e73, 0x14b88a, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "point to point"), 0xd55e00, 0xe8762a, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "copy"), 0x8c6d31, 0xb8964f, Pattern::solid},
-        {QT_TRANSLATE_NOOP("SliceKind", "transfer waits for its peer"), 0x7fb8a4, 0x4f8a77, Pattern::diagonal},
-        {QT_TRANSLATE_NOOP("SliceKind", "bubble"), 0xb0b0b0, 0x787878, Pattern::cross},
-        {QT_TRANSLATE_NOOP("SliceKind", "waiting"), 0xd09a9a, 0x9a6464, Pattern::diagonal},
+        {QT_TRANSLATE_NOOP("orrery", "forward"), 0x0072b2, 0x3d9bd6, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "backward, inputs"), 0xe69f00, 0xe69f00, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "backward, weights"), 0xf0e442, 0xf0e442, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "recompute"), 0x56b4e9, 0x56b4e9, Pattern::dots},
+        {QT_TRANSLATE_NOOP("orrery", "optimizer"), 0xcc79a7, 0xcc79a7, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "other compute"), 0x707070, 0xa8a8a8, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "collective"), 0x009e73, 0x14b88a, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "point to point"), 0xd55e00, 0xe8762a, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "copy"), 0x8c6d31, 0xb8964f, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "transfer waits for its peer"), 0x7fb8a4, 0x4f8a77, Pattern::diagonal},
+        {QT_TRANSLATE_NOOP("orrery", "bubble"), 0xb0b0b0, 0x787878, Pattern::cross},
+        {QT_TRANSLATE_NOOP("orrery", "waiting"), 0xd09a9a, 0x9a6464, Pattern::diagonal},
     };
     return looks[static_cast<std::size_t>(kind)];
 }

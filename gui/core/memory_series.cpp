@@ -19,13 +19,13 @@ struct Look { const char* label; QRgb light, dark; Pattern pattern; };
 constexpr std::size_t look_count = 7;
 const Look& look(std::size_t kind) {
     static const std::array<Look, look_count> all = {{
-        {QT_TRANSLATE_NOOP("Memory", "parameters"), 0x0072b2, 0x3d9bd6, Pattern::solid},
-        {QT_TRANSLATE_NOOP("Memory", "gradients"), 0x56b4e9, 0x8fd0f5, Pattern::diagonal},
-        {QT_TRANSLATE_NOOP("Memory", "optimizer states"), 0xcc79a7, 0xcc79a7, Pattern::solid},
-        {QT_TRANSLATE_NOOP("Memory", "activations"), 0xe69f00, 0xe69f00, Pattern::solid},
-        {QT_TRANSLATE_NOOP("Memory", "communication"), 0x009e73, 0x14b88a, Pattern::dots},
-        {QT_TRANSLATE_NOOP("Memory", "workspace"), 0xf0e442, 0xf0e442, Pattern::solid},
-        {QT_TRANSLATE_NOOP("Memory", "reserved by the runtime"), 0x909090, 0x8a8a8a, Pattern::cross},
+        {QT_TRANSLATE_NOOP("orrery", "parameters"), 0x0072b2, 0x3d9bd6, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "gradients"), 0x56b4e9, 0x8fd0f5, Pattern::diagonal},
+        {QT_TRANSLATE_NOOP("orrery", "optimizer states"), 0xcc79a7, 0xcc79a7, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "activations"), 0xe69f00, 0xe69f00, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "communication"), 0x009e73, 0x14b88a, Pattern::dots},
+        {QT_TRANSLATE_NOOP("orrery", "workspace"), 0xf0e442, 0xf0e442, Pattern::solid},
+        {QT_TRANSLATE_NOOP("orrery", "reserved by the runtime"), 0x909090, 0x8a8a8a, Pattern::cross},
     }};
     return all[std::min(kind, look_count - 1)];
 }
@@ -52,7 +52,7 @@ MemorySeries memory_of(const RunData& run, std::int32_t lane) {
     out.end = trace.end.ps;
     for (std::size_t k = 0; k < trace.memory_kinds.size(); ++k) {
         const bool ours = k < memory_kind_count ? trace.memory_kinds[k] == name(static_cast<MemoryKind>(k)) : trace.memory_kinds[k] == "reserved";
-        out.kinds.push_back(ours ? QCoreApplication::translate("Memory", look(k).label) : QString::fromStdString(trace.memory_kinds[k]));
+        out.kinds.push_back(ours ? QCoreApplication::translate("orrery", look(k).label) : QString::fromStdString(trace.memory_kinds[k]));
     }
     for (const MemorySample& s : l.memory) {
         std::int64_t sum = 0;
@@ -96,7 +96,7 @@ QString running_at(const RunData& run, std::int32_t lane, std::int64_t t) {
         if (i < 0) continue;
         const Span& s = slice(*run.tracks, track, i);
         const QString what = title(*run.trace, s);
-        return s.microbatch < 0 ? what : QCoreApplication::translate("Memory", "%1 (microbatch %2)").arg(what).arg(s.microbatch);
+        return s.microbatch < 0 ? what : QCoreApplication::translate("orrery", "%1 (microbatch %2)").arg(what).arg(s.microbatch);
     }
     return {};
 }

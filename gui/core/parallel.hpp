@@ -10,15 +10,22 @@
 
 namespace orrery {
 
-template <class F> void parallel_for(std::size_t n, F&& f) {
+// f(i, scratch): each thread keeps a Scratch of its own from one i to the next.
+template <class Scratch, class F> void parallel_for_with(std::size_t n, F&& f) {
     std::atomic<std::size_t> next{0};
     const auto work = [&] {
-        for (std::size_t i = next++; i < n; i = next++) f(i);
+        Scratch scratch;
+        for (std::size_t i = next++; i < n; i = next++) f(i, scratch);
     };
     const std::size_t most = std::min<std::size_t>({n, std::max(1u, std::thread::hardware_concurrency()), 16});
     std::vector<std::jthread> others;
     for (std::size_t t = 1; t < most; ++t) others.emplace_back(work);
     work();
+}
+
+template <class F> void parallel_for(std::size_t n, F&& f) {
+    struct None {};
+    parallel_for_with<None>(n, [&](std::size_t i, None&) { f(i); });
 }
 
 } // namespace orrery

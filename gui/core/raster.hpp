@@ -27,6 +27,7 @@ struct ColumnTimes {
     std::int32_t tracks = 1;                     // a column's whole height: its time on so many tracks
 };
 ColumnTimes column_times(const TrackStore& store, const std::vector<std::int32_t>& tracks, const Columns& columns);
+void column_times(const TrackStore& store, const std::vector<std::int32_t>& tracks, const Columns& columns, ColumnTimes& out);   // into its memory
 
 // Into rows [y, y + height) of a 32-bit image, columns from x on. Different rows may be painted by different threads.
 struct Strip { int x = 0, y = 0, height = 0; };

@@ -10,7 +10,10 @@ namespace orrery {
 namespace {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-QString tr(const char* text) { return QCoreApplication::translate("Rows", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
+
+QString rank_label(const Lane& l) { return l.ranks > 1 ? tr("rank %1 (as %2)").arg(l.rank).arg(l.ranks) : tr("rank %1").arg(l.rank); }
+QString stage_word() { return tr("stage"); }
 
 struct Group {
     QString key, label;
@@ -56,7 +59,7 @@ class Builder {
     QString lane_label(std::int32_t lane) const {
         if (at(lane) < options_.names.size()) return options_.names[at(lane)];
         const Lane& l = store_.trace->lanes[at(lane)];
-        return l.ranks > 1 ? tr("rank %1 (as %2)").arg(l.rank).arg(l.ranks) : tr("rank %1").arg(l.rank);
+        return rank_label(l);
     }
     QString track_label(const Track& t) const {
         const QString queue = QString::fromStdString(store_.trace->queues[at(t.queue)]);
@@ -89,7 +92,7 @@ class Builder {
             const int c = by == GroupBy::stage || !plan_ ? lane.stage : coordinate(*plan_, by, lane.rank);
             Group& g = groups[c];
             if (g.lanes.empty()) {
-                g.label = QString("%1 %2").arg(by == GroupBy::stage ? tr("stage") : label(plan_ ? by : GroupBy::stage)).arg(c);
+                g.label = QString("%1 %2").arg(by == GroupBy::stage ? stage_word() : label(plan_ ? by : GroupBy::stage)).arg(c);
                 g.key = QString("%1%2%3/").arg(path, QString::number(static_cast<int>(by)) + "=").arg(c);
             }
             g.lanes.push_back(l);

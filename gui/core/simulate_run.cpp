@@ -10,7 +10,7 @@ namespace orrery {
 
 namespace {
 
-QString tr(const char* text) { return QCoreApplication::translate("RunStore", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 void keep_trace(RunData& data, Trace trace) {
     data.trace = std::move(trace);

@@ -9,7 +9,6 @@ namespace orrery {
 
 namespace {
 
-constexpr std::int32_t sample_step = 8;
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // Where spans of a queue overlap, each goes to the first track that is free: the order of begins is kept on each.
@@ -56,15 +55,23 @@ void sample(const TrackStore& store, Track& t) {
     t.begin = slice(store, t, 0).begin.ps;
     t.end = slice(store, t, n - 1).end.ps;
     t.samples.resize(count * width);
+    t.eights.resize(count);
     std::vector<std::int64_t> busy(kinds, 0);
     for (std::int32_t i = 0; i < n; ++i) {
         const Span& s = slice(store, t, i);
+        std::int64_t* record = &t.samples[at(i / sample_step) * width];
         if (i % sample_step == 0) {
-            std::int64_t* record = &t.samples[at(i / sample_step) * width];
             *record = s.begin.ps;
             std::copy(busy.begin(), busy.end(), record + 1);
         }
-        busy[at(t.slot[at(static_cast<int>(kind(store, t, i)))])] += s.end.ps - s.begin.ps;
+        const std::int8_t slot = t.slot[at(static_cast<int>(kind(store, t, i)))];
+        busy[at(slot)] += s.end.ps - s.begin.ps;
+        Eight& e = t.eights[at(i / sample_step)];
+        const std::size_t j = at(i % sample_step);
+        e.begin[j] = static_cast<std::uint32_t>(s.begin.ps - *record);
+        e.length[j] = static_cast<std::uint32_t>(s.end.ps - s.begin.ps);
+        e.slot[j] = static_cast<std::uint8_t>(slot);
+        if (s.end.ps - *record > UINT32_MAX) e.exact = false;
     }
     const auto each = static_cast<std::uint64_t>((t.end - t.begin) / static_cast<std::int64_t>(count));
     t.cell_shift = std::max(0, static_cast<int>(std::bit_width(each)) - 1);
@@ -130,7 +137,7 @@ TrackStore tracks_of(const Trace& trace) {
 
 std::int64_t bytes_held(const TrackStore& store) {
     std::size_t n = store.op_kinds.size() + sizeof(Track) * store.tracks.size();
-    for (const Track& t : store.tracks) n += t.order.size() * 4 + t.samples.size() * 8 + t.cells.size() * 4 + t.stretches.size() * sizeof(Stretch);
+    for (const Track& t : store.tracks) n += t.order.size() * 4 + t.samples.size() * 8 + t.eights.size() * sizeof(Eight) + t.cells.size() * 4 + t.stretches.size() * sizeof(Stretch);
     return static_cast<std::int64_t>(n);
 }
 

@@ -19,6 +19,14 @@ struct Stretch {
     SliceKind kind = SliceKind::other;      // of a backward pass in one go: backward_input, whatever else it holds
 };
 
+// Eight slices in a row, small enough that a look-up fetches two lines of memory: begins behind the first one's, in picoseconds.
+inline constexpr int sample_step = 8;
+struct Eight {
+    std::array<std::uint32_t, sample_step> begin{}, length{};
+    std::array<std::uint8_t, sample_step> slot{};
+    bool exact = true;                      // false: they span more than 32 bits hold, so ask the spans
+};
+
 struct Track {
     std::int32_t lane = 0;
     std::int16_t queue = 0;
@@ -32,6 +40,7 @@ struct Track {
     // One sample every sample_step slices: its begin, then the time busy before it, by kinds. cells: for cells of 2^cell_shift ps from
     // `begin`, how many samples begin before the cell does, so that a time's sample is found without a search.
     std::vector<std::int64_t> samples;
+    std::vector<Eight> eights;              // by sample
     std::vector<std::uint32_t> cells;
     int cell_shift = 0;
 

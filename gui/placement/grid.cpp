@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
 
-QString tr(const char* text) { return QCoreApplication::translate("Placement", text); }
+QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 constexpr double gap = 0.35, title_height = 0.45;
 

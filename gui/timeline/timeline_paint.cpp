@@ -135,7 +135,13 @@ void Timeline::showFrame(QPainter& p) {
             if (rect.bottom() < visible_from || rect.top() > viewport()->height()) continue;
             r.rows.push_back({i, rect.top() - ruler_});
         }
-        f = Frame{render_rows(*store(), rows_, r), true, range_, size, scroll, microbatch_, ratio, f.cost_ms};
+        render_rows(*store(), rows_, r, f.image);
+        f.valid = true;
+        f.range = range_;
+        f.size = size;
+        f.scroll = scroll;
+        f.microbatch = microbatch_;
+        f.ratio = ratio;
         if (pinned > 0) {   // rows that scrolled under the pinned ones
             FrameRequest top = r;
             top.height = pinned * rowHeight_;
