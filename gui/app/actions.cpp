@@ -1,5 +1,6 @@
 #include "gui/app/actions.hpp"
 
+#include "gui/timeline/timeline.hpp"
 #include "topology/check.hpp"
 
 #include <QAction>
@@ -68,22 +69,14 @@ void ActionRegistry::fill(QMenuBar& bar) const {
 }
 
 std::vector<ViewKeys> view_keys() {
-    const QString timeline = QObject::tr("Timeline"), tables = QObject::tr("Tables"), plots = QObject::tr("Plots");
-    return {
-        {timeline, QObject::tr("Zoom in and out at the cursor"), QStringLiteral("W  S")},
-        {timeline, QObject::tr("Move left and right"), QStringLiteral("A  D")},
-        {timeline, QObject::tr("Fit the selection, or all"), QStringLiteral("F")},
-        {timeline, QObject::tr("Previous and next slice"), QStringLiteral(",  .")},
-        {timeline, QObject::tr("Follow an arrow back and forth"), QStringLiteral("[  ]")},
-        {timeline, QObject::tr("Mark the selection"), QStringLiteral("M")},
-        {timeline, QObject::tr("Pin the track"), QStringLiteral("P")},
-        {timeline, QObject::tr("Search"), QStringLiteral("/")},
-        {timeline, QObject::tr("Back to the view before"), QStringLiteral("Backspace")},
-        {tables, QObject::tr("Sort by the column"), QObject::tr("click its header")},
-        {tables, QObject::tr("Brush several rows"), QStringLiteral("Shift+Up  Shift+Down")},
-        {plots, QObject::tr("Next and previous point or bar"), QStringLiteral("Right  Left")},
-        {plots, QObject::tr("Brush it"), QStringLiteral("Space")},
-    };
+    std::vector<ViewKeys> out;
+    for (const Timeline::Key& key : Timeline::keys()) out.push_back({QObject::tr("Timeline, compare"), key.what, key.keys});
+    const QString tables = QObject::tr("Tables"), plots = QObject::tr("Plots");
+    out.push_back({tables, QObject::tr("Sort by the column"), QObject::tr("click its header")});
+    out.push_back({tables, QObject::tr("Brush several rows"), QStringLiteral("Shift+Up  Shift+Down")});
+    out.push_back({plots, QObject::tr("Next and previous point or bar"), QStringLiteral("Right  Left")});
+    out.push_back({plots, QObject::tr("Brush it"), QStringLiteral("Space")});
+    return out;
 }
 
 } // namespace orrery

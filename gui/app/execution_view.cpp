@@ -222,4 +222,14 @@ void ExecutionView::over(int code, QProcess::ExitStatus status) {
     Q_EMIT measured(run, prediction_);
 }
 
+// The steps of the log.
+TextTable ExecutionView::asTable() const {
+    static const QRegularExpression form(QStringLiteral("^step (\\d+): loss (\\S+) in (\\S+ \\S+)"));
+    TextTable out;
+    out.head = {tr("step"), tr("loss"), tr("time")};
+    for (const QString& line : log().split(QLatin1Char('\n')))
+        if (const auto step = form.match(line); step.hasMatch()) out.rows.push_back(step.capturedTexts().mid(1));
+    return out;
+}
+
 } // namespace orrery

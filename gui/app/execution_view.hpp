@@ -1,6 +1,7 @@
 // Runs the current scenario for real: simexec as a process of its own, its output as it comes, its trace opened beside the prediction.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 #include "gui/editor/documents.hpp"
 
@@ -21,12 +22,13 @@ namespace orrery {
 // Beside this program, else on the PATH; empty: not there.
 QString find_simexec();
 
-class ExecutionView : public QWidget {
+class ExecutionView : public QWidget, public AsTable {
     Q_OBJECT
   public:
     ExecutionView(RunStore& store, ViewState& state, Documents& documents, QWidget* parent = nullptr);
     ~ExecutionView() override;
 
+    TextTable asTable() const override;
     // The scenario with so many devices, in one node; what else it asks for has to suit them.
     static std::string withRanks(const std::string& scenario, int ranks);
 

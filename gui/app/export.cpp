@@ -1,5 +1,6 @@
 #include "gui/app/export.hpp"
 
+#include "gui/core/as_table.hpp"
 #include "sim/trace/trace.hpp"
 
 #include <QAbstractItemView>
@@ -69,24 +70,50 @@ QString export_picture(QWidget& view, const QString& path) {
     return write(bytes, path);
 }
 
-QString to_csv(const QAbstractItemModel& model) {
-    QString text;
-    QStringList line;
-    for (int c = 0; c < model.columnCount(); ++c) line << cell(model.headerData(c, Qt::Horizontal).toString());
-    text += line.join(QLatin1Char(',')) + QLatin1Char('\n');
-    for (int r = 0; r < model.rowCount(); ++r) {
-        line.clear();
-        for (int c = 0; c < model.columnCount(); ++c) {
-            const QModelIndex index = model.index(r, c);
-            QString value = index.data().toString();
-            line << cell(value.isEmpty() ? index.data(Qt::AccessibleTextRole).toString() : value);
+namespace {
+
+void add_rows(const QAbstractItemModel& model, const QModelIndex& parent, TextTable& out) {
+    for (int r = 0; r < model.rowCount(parent); ++r) {
+        QStringList line;
+        for (int c = 0; c < model.columnCount(parent); ++c) {
+            const QModelIndex index = model.index(r, c, parent);
+            const QString value = index.data().toString();
+            line << (value.isEmpty() ? index.data(Qt::AccessibleTextRole).toString() : value);
         }
-        text += line.join(QLatin1Char(',')) + QLatin1Char('\n');
+        out.rows.push_back(line);
+        add_rows(model, model.index(r, 0, parent), out);
     }
+}
+
+} // namespace
+
+QString to_csv(const TextTable& table) {
+    QString text;
+    const auto add = [&](const QStringList& line) {
+        QStringList cells;
+        for (const QString& c : line) cells << cell(c);
+        text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
+    };
+    add(table.head);
+    for (const QStringList& row : table.rows) add(row);
     return text;
 }
 
-QString export_csv(const QAbstractItemModel& model, const QString& path) { return write(to_csv(model).toUtf8(), path); }
+QString to_csv(const QAbstractItemModel& model) {
+    TextTable table;
+    for (int c = 0; c < model.columnCount(); ++c) table.head << model.headerData(c, Qt::Horizontal).toString();
+    add_rows(model, {}, table);
+    return to_csv(table);
+}
+
+QString export_csv(const QWidget& view, const QString& path) {
+    if (const auto* itself = dynamic_cast<const AsTable*>(&view)) {
+        const TextTable table = itself->asTable();
+        return table.problem.isEmpty() ? write(to_csv(table).toUtf8(), path) : table.problem;
+    }
+    const QAbstractItemModel* model = table_of(view);
+    return model ? write(to_csv(*model).toUtf8(), path) : tr("%1: the view has no table").arg(path);
+}
 
 QString export_trace(const Trace& trace, const QString& path) {
     try {
@@ -98,9 +125,15 @@ QString export_trace(const Trace& trace, const QString& path) {
     }
 }
 
+// The one that is seen, of several.
 const QAbstractItemModel* table_of(const QWidget& view) {
-    const auto* table = view.findChild<QAbstractItemView*>();
-    return table ? table->model() : nullptr;
+    const QAbstractItemModel* first = nullptr;
+    for (const auto* table : view.findChildren<QAbstractItemView*>()) {
+        if (!table->model() || table->inherits("QHeaderView") || table->inherits("QComboBoxListView")) continue;
+        if (table->isVisibleTo(&view)) return table->model();
+        if (!first) first = table->model();
+    }
+    return first;
 }
 
 } // namespace orrery

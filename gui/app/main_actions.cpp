@@ -4,6 +4,7 @@
 #include "gui/app/main_window.hpp"
 #include "gui/app/palettes.hpp"
 #include "gui/app/welcome.hpp"
+#include "gui/editor/presets.hpp"
 #include "gui/strategies/strategies_view.hpp"
 #include "gui/sweep/sweep_view.hpp"
 
@@ -36,6 +37,7 @@ constexpr const char* new_scenario = R"({
 void MainWindow::makeActions() {
     makeFileActions();
     makeEditActions();
+    makePresetActions();
     makeViewActions();
     makeHelpActions();
     actions_->fill(*menuBar());
@@ -91,6 +93,14 @@ void MainWindow::makeEditActions() {
         store_.cancelAll();
         sweep_->cancel();
     }).setEnabled(false);
+}
+
+void MainWindow::makePresetActions() {
+    const QString menu = tr("&Strategy");
+    for (const Preset& preset : presets())
+        actions_->add({QStringLiteral("strategy.") + QLatin1String(preset.id), menu, preset.title, preset.tip, {}, preset.id == std::string("recompute-none")}, [this, id = preset.id] {
+            if (!documents_->applyPreset(id)) statusBar()->showMessage(tr("The current run has no scenario to change"), 5000);
+        });
 }
 
 void MainWindow::makeViewActions() {

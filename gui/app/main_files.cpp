@@ -174,11 +174,10 @@ QDockWidget* MainWindow::frontDock() const {
 
 void MainWindow::exportView() {
     QWidget* view = frontDock()->widget();
-    const QAbstractItemModel* table = table_of(*view);
-    const QString kinds = tr("Pictures (*.png *.svg *.pdf)") + (table ? tr(";;Tables (*.csv)") : QString{});
+    const QString kinds = tr("Pictures (*.png *.svg *.pdf);;Tables (*.csv)");
     const QString path = QFileDialog::getSaveFileName(this, tr("Export %1").arg(frontDock()->windowTitle()), frontDock()->windowTitle().toLower() + QStringLiteral(".png"), kinds);
     if (path.isEmpty()) return;
-    const QString wrong = table && path.endsWith(QLatin1String(".csv")) ? export_csv(*table, path) : export_picture(*view, path);
+    const QString wrong = path.endsWith(QLatin1String(".csv"), Qt::CaseInsensitive) ? export_csv(*view, path) : export_picture(*view, path);
     if (!wrong.isEmpty()) return complain(tr("export"), wrong);
     statusBar()->showMessage(tr("%1 written").arg(path), 5000);
 }

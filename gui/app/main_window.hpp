@@ -71,6 +71,7 @@ class MainWindow : public QMainWindow {
     void makeActions();
     void makeFileActions();
     void makeEditActions();
+    void makePresetActions();
     void makeViewActions();
     void makeThemeActions(const QString& menu);
     void makeHelpActions();

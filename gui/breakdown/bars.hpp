@@ -2,6 +2,7 @@
 // in text, and each bar's tooltip and accessible description say the same.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 #include "gui/strategies/figures.hpp"
 
@@ -75,10 +76,11 @@ class CategoryLegend : public QWidget {
     std::vector<Category> shown_;
 };
 
-class BreakdownView : public QWidget {
+class BreakdownView : public QWidget, public AsTable {
     Q_OBJECT
   public:
     BreakdownView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
+    TextTable asTable() const override;
     BarsPlot& plot() { return *plot_; }
     void setKind(BarsOf of);
 

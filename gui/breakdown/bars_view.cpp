@@ -257,4 +257,16 @@ void BreakdownView::refresh() {
         if (of_->currentIndex() == 0 && plot_->bars()[static_cast<std::size_t>(i)].run == state_.currentRun()) plot_->setCurrent(i);
 }
 
+TextTable BreakdownView::asTable() const {
+    TextTable out;
+    out.head << tr("bar");
+    for (int c = 0; c < category_count; ++c) out.head << tr("%1 (s)").arg(title(static_cast<Category>(c)));
+    for (const Bar& bar : plot_->bars()) {
+        QStringList row{bar.name};
+        for (double s : bar.seconds) row << plain(s);
+        out.rows.push_back(row);
+    }
+    return out;
+}
+
 } // namespace orrery

@@ -2,6 +2,7 @@
 // brushed in the table. Own painting.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 #include "gui/strategies/figures.hpp"
 
@@ -65,10 +66,11 @@ class ParetoPlot : public QWidget {
     QRectF rubber_;
 };
 
-class ParetoView : public QWidget {
+class ParetoView : public QWidget, public AsTable {
     Q_OBJECT
   public:
     ParetoView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
+    TextTable asTable() const override;
     ParetoPlot& plot() { return *plot_; }
     void setSwept(std::vector<SweptPoint> swept);       // beside the runs
 

@@ -6,6 +6,8 @@
 #include <QLabel>
 #include <QVBoxLayout>
 
+#include <algorithm>
+
 namespace orrery {
 namespace {
 
@@ -91,5 +93,17 @@ void ParetoView::setSwept(std::vector<SweptPoint> swept) {
 }
 
 void ParetoView::showBrush() { plot_->setBrushed(state_.brushedRuns(), state_.currentRun()); }
+
+TextTable ParetoView::asTable() const {
+    TextTable out;
+    out.head = {tr("run"), x_->currentText(), y_->currentText(), tr("fits"), tr("on the frontier")};
+    const auto best = frontier(plot_->points());
+    for (std::size_t i = 0; i < plot_->points().size(); ++i) {
+        const ParetoPoint& p = plot_->points()[i];
+        const bool on = std::find(best.begin(), best.end(), i) != best.end();
+        out.rows.push_back({p.name, plain(p.x), plain(p.y), p.fits ? tr("yes") : tr("no"), on ? tr("yes") : tr("no")});
+    }
+    return out;
+}
 
 } // namespace orrery

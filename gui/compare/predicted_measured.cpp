@@ -39,6 +39,10 @@ PredictedMeasured::PredictedMeasured(RunStore& runs, ViewState& state, QWidget* 
     measured_->setAccessibleName(tr("Measured run"));
     words_ = new QLabel;
     words_->setWordWrap(true);
+    for (QComboBox* box : {predicted_, measured_}) {
+        box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+        box->setMinimumContentsLength(10);
+    }
     auto* choice = new QHBoxLayout;
     choice->addWidget(new QLabel(tr("Predicted")));
     choice->addWidget(predicted_, 1);

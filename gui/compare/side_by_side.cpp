@@ -28,6 +28,7 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     auto* by = new QLabel(tr("&Align"));
     by->setBuddy(alignment_);
     hint_ = new QLabel;
+    hint_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
     title_ = new QLabel;
     auto* line = new QHBoxLayout;
     line->addWidget(by);
@@ -133,6 +134,7 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
     p.run = run;
     p.box = new QWidget;
     p.title = new QLabel;
+    p.title->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);   // long names are cut, not the window widened
     p.line = new Timeline;
     p.line->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOn);   // else one pane is narrower than the others
     auto* layout = new QVBoxLayout(p.box);

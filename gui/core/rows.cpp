@@ -1,6 +1,7 @@
 #include "gui/core/rows.hpp"
 
 #include <QCoreApplication>
+#include <QRegularExpression>
 
 #include <algorithm>
 #include <numeric>
@@ -13,6 +14,7 @@ constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 QString rank_label(const Lane& l) { return l.ranks > 1 ? tr("rank %1 (as %2)").arg(l.rank).arg(l.ranks) : tr("rank %1").arg(l.rank); }
+QString rank_word() { return tr("rank"); }
 QString stage_word() { return tr("stage"); }
 
 struct Group {
@@ -21,8 +23,12 @@ struct Group {
 };
 
 // A lane stands for the ranks like it: the rank asked for may be one of them, which have its stage.
-bool shown(const Lane& lane, const Plan* plan, const RowOptions& options) {
+bool shown(std::int32_t index, const Lane& lane, const Plan* plan, const RowOptions& options) {
+    const std::int32_t one = rank_in_filter(options.filter);
+    const auto stands_for = [&](std::int32_t r) { return r >= 0 && at(r) < options.lane_of_rank.size() && options.lane_of_rank[at(r)] == index; };
+    if (one >= 0 && !options.lane_of_rank.empty() && !stands_for(one)) return false;
     if (options.ranks.empty()) return true;
+    if (!options.lane_of_rank.empty()) return std::any_of(options.ranks.begin(), options.ranks.end(), stands_for);
     return std::any_of(options.ranks.begin(), options.ranks.end(), [&](std::int32_t r) {
         if (r == lane.rank) return true;
         return lane.ranks > 1 && plan && r < plan->mesh.ranks() && plan->mesh.coordinates(r)[at(static_cast<int>(Axis::pp))] == lane.stage;
@@ -39,7 +45,7 @@ class Builder {
     std::vector<Row> run() {
         std::vector<std::int32_t> lanes;
         for (std::size_t l = 0; l < tracks_.size(); ++l)
-            if (!tracks_[l].empty() && shown(store_.trace->lanes[l], plan_, options_)) lanes.push_back(static_cast<std::int32_t>(l));
+            if (!tracks_[l].empty() && shown(static_cast<std::int32_t>(l), store_.trace->lanes[l], plan_, options_)) lanes.push_back(static_cast<std::int32_t>(l));
         level(0, {}, {}, lanes, true);
         std::vector<Row> out;
         for (const QString& key : options_.pinned) {
@@ -149,7 +155,8 @@ class Builder {
         row.expandable = tracks.size() > 1;
         row.expanded = row.expandable && !options_.folded.contains(g.key);
         const auto matches = [&](const QString& text) { return text.contains(options_.filter, Qt::CaseInsensitive); };
-        const bool all = options_.filter.isEmpty() || matches(row.label);
+        const bool one = rank_in_filter(options_.filter) >= 0 && !options_.lane_of_rank.empty();   // then only its lane came so far
+        const bool all = options_.filter.isEmpty() || one || matches(row.label);
         bool any = all || matches(track_label(store_.tracks[at(tracks.front())]));
         const bool open = row.expanded || !options_.filter.isEmpty();
         for (std::size_t i = 1; i < tracks.size(); ++i) any |= matches(track_label(store_.tracks[at(tracks[i])]));
@@ -179,6 +186,12 @@ class Builder {
 };
 
 } // namespace
+
+std::int32_t rank_in_filter(const QString& filter) {
+    const QRegularExpression form(QStringLiteral("^\\s*(?:%1\\s+)?(\\d{1,7})\\s*$").arg(QRegularExpression::escape(rank_word())), QRegularExpression::CaseInsensitiveOption);
+    const auto match = form.match(filter);
+    return match.hasMatch() ? match.captured(1).toInt() : -1;
+}
 
 QString label(GroupBy g) {
     switch (g) {

@@ -37,9 +37,13 @@ struct RowOptions {
     std::map<QString, int> order;                   // among siblings; those without a place keep theirs behind
     QString filter;                                 // only rows with it in the label of a track or of its rank
     std::vector<std::int32_t> ranks;                // only lanes that show one of these; empty: all
+    std::vector<std::int32_t> lane_of_rank;         // the lane that stands for a rank; empty: any of its stage that stands for several may
     std::vector<QString> names;                     // by lane, instead of "rank 5"; empty: those of the trace
     friend bool operator==(const RowOptions&, const RowOptions&) = default;
 };
+
+// "rank 5" and "5": of one rank, also where another one's lane stands for it. -1: something else.
+std::int32_t rank_in_filter(const QString& filter);
 
 // plan: null where only a trace is known; then ranks are grouped by stage alone.
 std::vector<Row> rows_of(const TrackStore& store, const Plan* plan, const RowOptions& options);

@@ -38,10 +38,13 @@ RunStore::RunStore(QObject* parent) : QObject(parent) {
 }
 
 RunStore::~RunStore() {
-    for (auto& [id, watcher] : jobs_) watcher->cancel();
-    for (auto& [id, watcher] : jobs_) {
-        watcher->disconnect(this);
-        watcher->waitForFinished();
+    for (auto& [id, job] : jobs_) {
+        job.watcher->cancel();
+        *job.stop = true;
+    }
+    for (auto& [id, job] : jobs_) {
+        job.watcher->disconnect(this);
+        job.watcher->waitForFinished();
     }
 }
 
@@ -70,7 +73,7 @@ RunId RunStore::simulate(const std::string& scenario_json, const std::string& ba
     run.path = path;
     run.data = before;
     const RunId id = append(std::move(run));
-    start(id, [=](const GoOn& go_on) { return simulate_run(scenario_json, base_dir, go_on); });
+    start(id, [=](const GoOn& go_on, StopFlag stop) { return simulate_run(scenario_json, base_dir, go_on, stop); });
     return id;
 }
 
@@ -79,7 +82,7 @@ void RunStore::simulateAgain(RunId id, const std::string& scenario_json) {
     if (!run) return;
     run->state = RunState::working;
     const std::string base_dir = run->data->base_dir;
-    start(id, [=](const GoOn& go_on) { return simulate_run(scenario_json, base_dir, go_on); });
+    start(id, [=](const GoOn& go_on, StopFlag stop) { return simulate_run(scenario_json, base_dir, go_on, stop); });
     Q_EMIT runChanged(id);
 }
 
@@ -88,7 +91,7 @@ RunId RunStore::loadTrace(const QString& path) {
     run.name = QFileInfo(path).completeBaseName();
     run.path = path;
     const RunId id = append(std::move(run));
-    start(id, [path](const GoOn& go_on) { return load_run_trace(path.toStdString(), go_on); });
+    start(id, [path](const GoOn& go_on, StopFlag) { return load_run_trace(path.toStdString(), go_on); });
     return id;
 }
 
@@ -108,7 +111,7 @@ RunId RunStore::open(const QString& path) {
     run.name = base;
     run.path = path;
     const RunId id = append(std::move(run));
-    start(id, [wrong](const GoOn&) { return failure(wrong); });
+    start(id, [wrong](const GoOn&, StopFlag) { return failure(wrong); });
     return id;
 }
 
@@ -136,8 +139,9 @@ void RunStore::start(RunId id, Work work) {
         const auto future = watcher->future();
         finish(id, future.isCanceled() || future.resultCount() == 0 ? nullptr : future.result());
     });
-    jobs_[id] = watcher;
-    watcher->setFuture(QtConcurrent::run(&pool_, [work = std::move(work)](QPromise<std::shared_ptr<const RunData>>& promise) {
+    auto stop = std::make_shared<std::atomic<bool>>(false);
+    jobs_[id] = {watcher, stop};
+    watcher->setFuture(QtConcurrent::run(&pool_, [work = std::move(work), stop](QPromise<std::shared_ptr<const RunData>>& promise) {
         promise.setProgressRange(0, 8);
         int steps = 0;
         const GoOn go_on = [&](const QString& what) {
@@ -146,7 +150,7 @@ void RunStore::start(RunId id, Work work) {
         };
         std::shared_ptr<const RunData> data;
         try {
-            data = work(go_on);
+            data = work(go_on, stop.get());
         } catch (const std::exception& e) {
             data = failure(QString::fromStdString(e.what()));
         }
@@ -154,13 +158,14 @@ void RunStore::start(RunId id, Work work) {
     }));
 }
 
-// The thread ends by itself: nobody listens any more.
+// The thread ends by itself, soon: nobody listens any more.
 bool RunStore::giveUp(RunId id) {
     auto job = jobs_.find(id);
     if (job == jobs_.end()) return false;
-    job->second->disconnect(this);
-    job->second->cancel();
-    job->second->deleteLater();
+    *job->second.stop = true;
+    job->second.watcher->disconnect(this);
+    job->second.watcher->cancel();
+    job->second.watcher->deleteLater();
     jobs_.erase(job);
     return true;
 }
@@ -190,7 +195,7 @@ void RunStore::cancel(RunId id) {
 
 void RunStore::cancelAll() {
     std::vector<RunId> ids;
-    for (const auto& [id, watcher] : jobs_) ids.push_back(id);
+    for (const auto& [id, job] : jobs_) ids.push_back(id);
     for (RunId id : ids) cancel(id);
 }
 

@@ -4,6 +4,7 @@
 
 #include "gui/core/view_state.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/stop.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/parse.hpp"
 #include "sim/trace/trace.hpp"
@@ -31,7 +32,9 @@ struct RunData {
     std::optional<Plan> plan;
     std::optional<Report> report;               // also with a plan that does not fit
     std::vector<LinkUse> links;
+    std::vector<std::int32_t> link_class;       // by link of the cluster, which of `links` stands for it; empty: not known
     std::vector<LaneResult> lanes;
+    std::vector<std::int32_t> lane_of_rank;     // by rank, which of `lanes`, and of the trace's, stands for it; empty: not known
     std::optional<Trace> trace;
     std::shared_ptr<const TrackStore> tracks;   // of the trace, ready to be drawn
     std::vector<Problem> problems;              // why the rest is missing; where: a JSON pointer, "" for the whole file
@@ -50,9 +53,10 @@ struct Run {
     std::shared_ptr<const RunData> data;        // never null; while working again, what was known before
 };
 
-// The whole pipeline for a scenario's text, without a window. `go_on` is called with what comes next and may say no: then nothing.
+// The whole pipeline for a scenario's text, without a window. `go_on` is called with what comes next and may say no: then nothing;
+// nothing too soon after `stop` is set.
 using GoOn = std::function<bool(const QString& what)>;
-std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on);
+std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on, StopFlag stop = nullptr);
 std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on);
 std::shared_ptr<const RunData> run_of_trace(Trace trace);
 
@@ -86,8 +90,9 @@ class RunStore : public QObject {
     void failed(orrery::RunId id);                               // see its problems
 
   private:
-    using Work = std::function<std::shared_ptr<const RunData>(const GoOn&)>;
+    using Work = std::function<std::shared_ptr<const RunData>(const GoOn&, StopFlag)>;
     using Watcher = QFutureWatcher<std::shared_ptr<const RunData>>;
+    struct Job { Watcher* watcher = nullptr; std::shared_ptr<std::atomic<bool>> stop; };
     Run* mutableFind(RunId id);
     RunId append(Run run);
     void start(RunId id, Work work);
@@ -95,7 +100,7 @@ class RunStore : public QObject {
     bool giveUp(RunId id);                                       // false: there was nothing under way
 
     std::vector<Run> runs_;
-    std::map<RunId, Watcher*> jobs_;
+    std::map<RunId, Job> jobs_;
     QThreadPool pool_;                                           // its own: whoever else works in the background need not wait
     RunId next_ = 1;
 };

@@ -19,7 +19,7 @@ void keep_trace(RunData& data, Trace trace) {
 
 } // namespace
 
-std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on) {
+std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on, StopFlag stop) {
     auto data = std::make_shared<RunData>();
     data->scenario_json = scenario_json;
     data->base_dir = base_dir;
@@ -33,7 +33,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
     if (!data->problems.empty()) return data;
     try {
         if (!go_on(tr("planning"))) return nullptr;
-        data->plan = lower(scenario);
+        data->plan = lower(scenario, stop);
         if (!go_on(tr("measuring memory"))) return nullptr;
         const MemoryReport bytes = memory(*data->plan, scenario);
         const Fabric fabric(scenario.cluster);
@@ -41,14 +41,19 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         if (!go_on(tr("simulating"))) return nullptr;
         SimulateOptions options;
         options.trace = true;
+        options.stop = stop;
         Simulation simulation = simulate(*data->plan, scenario, fabric, cost, options);
         if (simulation.deadlock) throw std::runtime_error(to_text(*simulation.deadlock));
         data->report = report(scenario, *data->plan, simulation, bytes, cost);
         data->links = std::move(simulation.links);
+        data->lane_of_rank = std::move(simulation.lane_of_rank);
+        data->link_class = std::move(simulation.link_class);
         data->lanes = std::move(simulation.lanes);
         if (!go_on(tr("preparing the picture"))) return nullptr;
         if (simulation.trace) sample_memory(*simulation.trace, *data->plan, bytes);
         if (simulation.trace) keep_trace(*data, std::move(*simulation.trace));
+    } catch (const Stopped&) {
+        return nullptr;
     } catch (const std::exception& e) {
         data->problems.push_back({"", e.what()});
     }

@@ -1,5 +1,7 @@
 #include "gui/editor/documents.hpp"
 
+#include "gui/editor/presets.hpp"
+
 #include <QUndoStack>
 
 #include <algorithm>
@@ -80,6 +82,15 @@ void Documents::setSimulateAsYouType(bool on) {
 RunId Documents::addCopy(const QString& name) {
     if (!current_) return 0;
     return store_.simulate(current_->text(), current_->baseDir(), name, {});
+}
+
+bool Documents::applyPreset(const std::string& id) {
+    const auto all = presets();
+    const auto preset = std::find_if(all.begin(), all.end(), [&](const Preset& p) { return id == p.id; });
+    if (!current_ || preset == all.end()) return false;
+    const auto& scenario = current_->parsed().scenario;
+    const std::string strategy = with_preset(current_->text(), id, scenario ? scenario->cluster.devices_per_node : 8);
+    return !strategy.empty() && current_->setField("/strategy", strategy, preset->title);
 }
 
 bool Documents::anyModified() const {

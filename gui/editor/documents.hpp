@@ -26,6 +26,7 @@ class Documents : public QObject {
     bool simulateAsYouType() const { return live_; }
     void setSimulateAsYouType(bool on);
     void simulateNow();
+    bool applyPreset(const std::string& id);            // of presets.hpp, to the current document: one step to undo
     RunId addCopy(const QString& name);                       // of the current document, as a run of its own; 0: there is none
     bool anyModified() const;
 

@@ -2,6 +2,7 @@
 
 #include "gui/editor/changes_model.hpp"
 #include "gui/editor/fields_model.hpp"
+#include "gui/editor/presets.hpp"
 #include "gui/editor/scenario_text.hpp"
 
 #include <QComboBox>
@@ -13,6 +14,7 @@
 #include <QMenu>
 #include <QSpinBox>
 #include <QTabWidget>
+#include <QToolButton>
 #include <QTableView>
 #include <QTreeView>
 #include <QVBoxLayout>
@@ -116,6 +118,7 @@ ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& doc
     tabs_->addTab(text_, tr("Text"));
     tabs_->addTab(table, tr("Against the baseline"));
     tabs_->setDocumentMode(true);
+    tabs_->setCornerWidget(presetsButton());
     verdict_->setWordWrap(true);
     verdict_->setContentsMargins(6, 3, 6, 3);
     problems_->setWordWrap(true);
@@ -140,6 +143,21 @@ ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& doc
     connect(&documents_, &Documents::problemsChanged, this, &ScenarioEditor::refresh);
     connect(&state_, &ViewState::baselineChanged, this, &ScenarioEditor::refresh);
     show(documents_.current());
+}
+
+QWidget* ScenarioEditor::presetsButton() {
+    auto* button = new QToolButton;
+    button->setText(tr("Presets"));
+    button->setToolTip(tr("Strategies to begin with"));
+    button->setAccessibleName(tr("Presets of the strategy"));
+    button->setPopupMode(QToolButton::InstantPopup);
+    auto* menu = new QMenu(button);
+    menu->setToolTipsVisible(true);
+    for (const Preset& preset : presets()) menu->addAction(preset.title, this, [this, id = preset.id] { documents_.applyPreset(id); })->setToolTip(preset.tip);
+    button->setMenu(menu);
+    connect(&documents_, &Documents::currentChanged, button, [this, button] { button->setEnabled(documents_.current() != nullptr); });
+    button->setEnabled(documents_.current() != nullptr);
+    return button;
 }
 
 void ScenarioEditor::showTab(Tab tab) { tabs_->setCurrentIndex(tab); }

@@ -47,6 +47,7 @@ class ScenarioEditor : public QWidget {
   private:
     void show(ScenarioDocument* document);
     void refresh();                                     // problems and changes
+    QWidget* presetsButton();
     void formMenu(const QPoint& at);
 
     RunStore& store_;

@@ -17,7 +17,7 @@ namespace { constexpr std::size_t at(std::int64_t i) { return static_cast<std::s
 MemoryChart::MemoryChart(QWidget* parent) : QWidget(parent) {
     setMouseTracking(true);
     setFocusPolicy(Qt::StrongFocus);
-    setMinimumHeight(120);
+    setMinimumHeight(90);
     setAccessibleName(tr("Memory over time"));
 }
 

@@ -136,4 +136,20 @@ void MemoryView::showSeries() {
     chart_->setSeries(std::move(series));
 }
 
+TextTable MemoryView::asTable() const {
+    const MemorySeries& s = chart_->series();
+    if (s.at.empty()) return {{}, {}, tr("the current run says nothing of memory over time")};
+    TextTable out;
+    out.head << tr("time (s)");
+    for (const QString& kind : s.kinds) out.head << tr("%1 (bytes)").arg(kind);
+    out.head << tr("together (bytes)");
+    for (std::size_t i = 0; i < s.at.size(); ++i) {
+        QStringList row{plain_seconds(s.at[i])};
+        for (std::size_t k = 0; k < s.kinds.size(); ++k) row << QString::number(static_cast<qlonglong>(s.bytes[i * s.kinds.size() + k]));
+        row << QString::number(static_cast<qlonglong>(s.total[i]));
+        out.rows.push_back(row);
+    }
+    return out;
+}
+
 } // namespace orrery

@@ -1,6 +1,7 @@
 // Memory over time of a rank of the current run.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 
 #include <QWidget>
@@ -15,10 +16,11 @@ class AliveModel;
 class MemoryChart;
 class MemoryKindsModel;
 
-class MemoryView : public QWidget {
+class MemoryView : public QWidget, public AsTable {
     Q_OBJECT
   public:
     MemoryView(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
+    TextTable asTable() const override;
     MemoryChart& chart() { return *chart_; }
     void showLane(std::int32_t lane);
 

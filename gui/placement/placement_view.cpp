@@ -260,6 +260,8 @@ PlacementView::PlacementView(RunStore& store, ViewState& state, QWidget* parent)
     by_->addItems({tr("Coloured by stage (layers)"), tr("by tensor shard"), tr("by context shard"), tr("by data"), tr("by experts")});
     by_->setAccessibleName(tr("What the colour tells"));
     words_->setTextFormat(Qt::PlainText);
+    words_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+    for (QComboBox* box : {arrangement_, by_}) box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon), box->setMinimumContentsLength(16);
     auto* row = new QHBoxLayout;
     row->addWidget(arrangement_);
     row->addWidget(by_);
@@ -296,6 +298,24 @@ void PlacementView::refresh() {
                     (p.experts > 0 ? tr(", experts over %1").arg(p.expert_mesh.extent(Axis::ep)) : QString{}));
     plot_->setPlacements(p);
     plot_->setSelected(state_.selectedRanks());
+}
+
+TextTable PlacementView::asTable() const {
+    if (!shown_ || !shown_->plan || !shown_->scenario) return {{}, {}, tr("the current run has no plan")};
+    const Placements p = placements(*shown_->plan, *shown_->scenario);
+    TextTable out;
+    out.head = {tr("rank"), tr("node"), tr("device"), tr("stage"), tr("tensor shard"), tr("context shard"), tr("data"), tr("layers"), tr("first expert"), tr("experts"),
+                tr("parameters (bytes)"), tr("experts' parameters (bytes)"), tr("gradients (bytes)"), tr("optimizer states (bytes)")};
+    for (const DevicePlace& d : p.devices) {
+        const StageHoldings& stage = p.stages[static_cast<std::size_t>(p.stage(d))];
+        const auto along = [&](Axis a) { return QString::number(d.at[static_cast<std::size_t>(a)]); };
+        const auto bytes = [](const Holding& h) { return QString::number(static_cast<qlonglong>(h.bytes.count)); };
+        out.rows.push_back({QString::number(d.rank), QString::number(d.node), QString::number(d.slot), QString::number(p.stage(d)), along(Axis::tp), along(Axis::cp),
+                            QString::number(p.data_rank(d)), QString::fromStdString(layers_text(stage)), p.experts > 0 ? QString::number(p.first_expert(d)) : QString{},
+                            p.experts > 0 ? QString::number(p.experts_each()) : QString{}, bytes(stage.parameters), bytes(stage.expert_parameters), bytes(stage.gradients),
+                            bytes(stage.optimizer)});
+    }
+    return out;
 }
 
 } // namespace orrery

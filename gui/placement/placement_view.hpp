@@ -1,6 +1,7 @@
 // The picture every textbook draws: a grid of devices with what each holds. Devices chosen here are those the timeline shows.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 #include "gui/placement/grid.hpp"
 
@@ -57,10 +58,11 @@ class PlacementPlot : public QAbstractScrollArea {
     QRectF rubber_;
 };
 
-class PlacementView : public QWidget {
+class PlacementView : public QWidget, public AsTable {
     Q_OBJECT
   public:
     PlacementView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
+    TextTable asTable() const override;
     PlacementPlot& plot() { return *plot_; }
 
   private:

@@ -79,6 +79,7 @@ class Timeline : public QAbstractScrollArea {
     double xOf(std::int64_t ps) const;                    // of the viewport
     std::int64_t timeOf(double x) const;
     QSize sizeHint() const override { return {900, 500}; }
+    QSize minimumSizeHint() const override { return {160, ruler_ + 2 * rowHeight_}; }
 
   Q_SIGNALS:
     void rangeChanged(orrery::TimeRange range);

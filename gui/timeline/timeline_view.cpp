@@ -20,6 +20,8 @@
 #include <QVBoxLayout>
 #include <QtConcurrent/QtConcurrentRun>
 
+#include <algorithm>
+
 namespace orrery {
 
 namespace {
@@ -225,6 +227,9 @@ void TimelineView::showRun() {
     if (run && run->data->tracks && run->data.get() != timeline_->data()) {
         const bool another = timeline_->run() != id || !timeline_->store(), all = timeline_->store() && timeline_->range() == timeline_->whole();
         timeline_->setRun(id, run->data);
+        RowOptions options = timeline_->rowOptions();
+        options.lane_of_rank = run->data->lane_of_rank;
+        timeline_->setRowOptions(std::move(options));
         if (another) timeline_->foldLanes(timeline_->store()->tracks.size() > most_unfolded);
         if (all) timeline_->setRange(timeline_->whole());       // who saw all of one run wants to see all of the next
         else if (state_.timeRange().length() > 0) timeline_->setRange(state_.timeRange());
@@ -317,5 +322,34 @@ void TimelineView::addMarker(std::int64_t ps) {
 }
 
 void TimelineView::say(const QString& message) { message_->setText(message); }
+
+// The slices of the rows and the time shown, or of the area: "what am I looking at", and no more than a spreadsheet takes.
+TextTable TimelineView::asTable() const {
+    constexpr std::size_t most = 1'000'000;
+    TextTable out;
+    const TrackStore* store = timeline_->store();
+    if (!store) return {{}, {}, tr("the current run has no timeline")};
+    out.head = {tr("rank"), tr("queue"), tr("slice"), tr("kind"), tr("cause"), tr("microbatch"), tr("begin (s)"), tr("end (s)")};
+    const Trace& trace = *store->trace;
+    const TimeRange range = timeline_->area().value_or(timeline_->range());
+    std::vector<std::int32_t> tracks = timeline_->areaTracks();
+    if (!timeline_->area())
+        for (const Row& row : timeline_->rows()) tracks.insert(tracks.end(), row.tracks.begin(), row.tracks.end());
+    std::sort(tracks.begin(), tracks.end());
+    tracks.erase(std::unique(tracks.begin(), tracks.end()), tracks.end());
+    for (std::int32_t t : tracks) {
+        const Track& track = store->tracks[static_cast<std::size_t>(t)];
+        for (std::int32_t i = std::max(0, last_begun(*store, track, range.begin)); i < slice_count(track); ++i) {
+            const Span& s = slice(*store, track, i);
+            if (s.begin.ps >= range.end) break;
+            if (s.end.ps <= range.begin) continue;
+            if (out.rows.size() == most) return {{}, {}, tr("more than %L1 slices are shown: zoom in, or choose an area").arg(most)};
+            out.rows.push_back({QString::number(trace.lanes[static_cast<std::size_t>(track.lane)].rank), QString::fromStdString(trace.queues[static_cast<std::size_t>(track.queue)]),
+                                title(trace, s), label(kind_of(s, store->op_kinds)), s.cause == WaitCause::none ? QString{} : cause_text(s.cause),
+                                s.microbatch < 0 ? QString{} : QString::number(s.microbatch), plain_seconds(s.begin.ps), plain_seconds(s.end.ps)});
+        }
+    }
+    return out;
+}
 
 } // namespace orrery

@@ -2,6 +2,7 @@
 // area holds, markers.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 #include "gui/timeline/timeline.hpp"
 
@@ -28,12 +29,13 @@ class Legend;
 class MarkersModel;
 class Minimap;
 
-class TimelineView : public QWidget {
+class TimelineView : public QWidget, public AsTable {
     Q_OBJECT
   public:
     TimelineView(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
     ~TimelineView() override;
 
+    TextTable asTable() const override;
     Timeline& timeline() { return *timeline_; }
     std::vector<Marker> notes(RunId run) const;           // on the ruler, kept a run
     void setNotes(RunId run, std::vector<Marker> notes);

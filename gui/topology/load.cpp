@@ -115,10 +115,14 @@ void share(const std::vector<LinkId>& links, const Trace& trace, std::vector<int
 
 } // namespace
 
-std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace) {
+std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace, const std::vector<LinkId>& like) {
     std::vector<int> out(fabric.links().size(), -1);
     for (std::size_t s = 0; s < trace.links.size(); ++s)
         if (const LinkId link = trace.links[s].link; link >= 0 && at(link) < out.size()) out[at(link)] = static_cast<int>(s);
+    if (like.size() == out.size()) {
+        for (std::size_t l = 0; l < out.size(); ++l) out[l] = like[l] < 0 ? -1 : out[at(like[l])];
+        return out;
+    }
     for (std::string (*key)(const std::string&) : {shape, shape_both_ways}) {
         std::map<std::string, std::vector<LinkId>> groups;
         for (std::size_t i = 0; i < out.size(); ++i) groups[key(fabric.links()[i].name)].push_back(static_cast<LinkId>(i));
@@ -171,9 +175,9 @@ std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int
     return out;
 }
 
-ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most) {
+ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most, const std::vector<LinkId>& like) {
     const ExplicitGraph graph = fabric.graph();
-    const std::vector<int> series = series_of_links(fabric, trace), nodes = nodes_shown(fabric, trace, series, most), level = levels_of(graph);
+    const std::vector<int> series = series_of_links(fabric, trace, like), nodes = nodes_shown(fabric, trace, series, most), level = levels_of(graph);
     ClusterPicture p;
     p.nodes = static_cast<int>(nodes.size());
     p.nodes_left_out = fabric.nodes() - p.nodes;

@@ -23,9 +23,10 @@ struct LinkLoadRow {
 // By falling time at the limit, then peak, then bytes: the first one limits, where any does.
 std::vector<LinkLoadRow> link_loads(const Trace& trace);
 
-// For each link of the fabric the series that shows it, or -1. A folded trace shows one link of those alike and says how many they are:
-// links whose names differ only in their numbers share it where runs of these lengths, node by node, cover them all.
-std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace);
+// For each link of the fabric the series that shows it, or -1. A folded trace shows one link of those alike; which they are the simulation
+// says (`like`: by link the one that stands for it, or -1). A trace from a file says only how many: there links whose names differ only in
+// their numbers share a series where runs of these lengths, node by node, cover them all.
+std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace, const std::vector<LinkId>& like = {});
 
 int bins(const Trace& trace);
 // Shares of the capacity by series, over [begin, end) picoseconds since the trace's begin; of the whole step where end <= begin.
@@ -43,6 +44,6 @@ struct ClusterPicture {
     int levels = 1;
     int nodes = 0, nodes_left_out = 0;
 };
-ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most);
+ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most, const std::vector<LinkId>& like = {});
 
 } // namespace orrery

@@ -18,6 +18,17 @@ namespace orrery {
 
 constexpr int most_nodes = 8;
 
+namespace {
+
+// By link of the cluster the one whose series shows it, as the simulation folded them.
+std::vector<LinkId> stand_ins(const RunData& run) {
+    std::vector<LinkId> out;
+    for (std::int32_t c : run.link_class) out.push_back(c < 0 ? -1 : run.links[static_cast<std::size_t>(c)].link);
+    return out;
+}
+
+} // namespace
+
 TopologyView::TopologyView(RunStore& store, ViewState& state, QWidget* parent)
     : QWidget(parent), store_(store), state_(state), links_(new LinksModel(this)), sorted_(new QSortFilterProxyModel(this)), plot_(new ClusterPlot),
       scrubber_(new QSlider(Qt::Horizontal)), time_(new QLabel), limit_(new QLabel), table_(new QTableView) {
@@ -61,6 +72,7 @@ void TopologyView::layOut() {
     scrubber_->setAccessibleName(tr("Time: the leftmost place is all of the time shown"));
     limit_->setWordWrap(true);
     limit_->setContentsMargins(6, 2, 6, 4);
+    plot_->setMinimumHeight(100);
     time_->setMinimumWidth(fontMetrics().horizontalAdvance(QStringLiteral("000.00 ms to 000.00 ms of 000.00 ms")));
     auto* times = new QHBoxLayout;
     times->setContentsMargins(6, 0, 6, 0);
@@ -92,7 +104,7 @@ void TopologyView::refresh() {
     shown_ = now;
     const bool known = now && now->trace && !now->trace->links.empty();
     links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{});
-    if (known && now->scenario) plot_->setPicture(picture(Fabric(now->scenario->cluster), *now->trace, most_nodes));
+    if (known && now->scenario) plot_->setPicture(picture(Fabric(now->scenario->cluster), *now->trace, most_nodes, stand_ins(*now)));
     else plot_->setPicture(std::nullopt);
     scrubber_->setRange(0, known ? bins(*now->trace) : 0);
     scrubber_->setValue(0);

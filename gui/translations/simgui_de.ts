@@ -4,2529 +4,2798 @@
 <context>
     <name>QObject</name>
     <message>
-        <source>Timeline</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
         <source>Tables</source>
-        <translation type="unfinished"></translation>
+        <translation>Tabellen</translation>
     </message>
     <message>
         <source>Plots</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Zoom in and out at the cursor</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Move left and right</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Fit the selection, or all</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Previous and next slice</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Follow an arrow back and forth</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Mark the selection</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Pin the track</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Search</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Back to the view before</source>
-        <translation type="unfinished"></translation>
+        <translation>Diagramme</translation>
     </message>
     <message>
         <source>Sort by the column</source>
-        <translation type="unfinished"></translation>
+        <translation>Nach der Spalte ordnen</translation>
     </message>
     <message>
         <source>click its header</source>
-        <translation type="unfinished"></translation>
+        <translation>Klick auf ihren Kopf</translation>
     </message>
     <message>
         <source>Brush several rows</source>
-        <translation type="unfinished"></translation>
+        <translation>Mehrere Zeilen auswählen</translation>
     </message>
     <message>
         <source>Next and previous point or bar</source>
-        <translation type="unfinished"></translation>
+        <translation>Nächster und voriger Punkt oder Balken</translation>
     </message>
     <message>
         <source>Brush it</source>
-        <translation type="unfinished"></translation>
+        <translation>Ihn auswählen</translation>
+    </message>
+    <message>
+        <source>Timeline, compare</source>
+        <translation>Zeitachse, Vergleich</translation>
     </message>
 </context>
 <context>
     <name>orrery</name>
     <message>
         <source>%1 could not be written: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 konnte nicht geschrieben werden: %2</translation>
     </message>
     <message>
         <source>%1: the picture could not be made</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: das Bild konnte nicht erzeugt werden</translation>
     </message>
     <message>
         <source>--view %1: expected two times, the first before the second: --view 10ms,12ms</source>
-        <translation type="unfinished"></translation>
+        <translation>--view %1: erwartet werden zwei Zeiten, die erste vor der zweiten: --view 10ms,12ms</translation>
     </message>
     <message>
         <source>--size %1: expected a width and a height in pixels: --size 1600x1000</source>
-        <translation type="unfinished"></translation>
+        <translation>--size %1: erwartet werden Breite und Höhe in Bildpunkten: --size 1600x1000</translation>
     </message>
     <message>
         <source>Compare training strategies on honest timelines.</source>
-        <translation type="unfinished"></translation>
+        <translation>Trainingsstrategien auf ehrlichen Zeitachsen vergleichen.</translation>
     </message>
     <message>
         <source>Scenarios, sweeps and traces.</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenarien, Reihen und Aufzeichnungen.</translation>
     </message>
     <message>
         <source>This text.</source>
-        <translation type="unfinished"></translation>
+        <translation>Dieser Text.</translation>
     </message>
     <message>
         <source>The version.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Version.</translation>
     </message>
     <message>
         <source>Show the files above each other, the first as the baseline.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Dateien übereinander zeigen, die erste als Vergleichsbasis.</translation>
     </message>
     <message>
         <source>The time shown: two times, as 10ms,12ms or in seconds.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die gezeigte Zeit: zwei Zeiten wie 10ms,12ms oder in Sekunden.</translation>
     </message>
     <message>
         <source>Select an op: RANK:OP or RANK:OP@MICROBATCH; the n-th alike: #n.</source>
-        <translation type="unfinished"></translation>
+        <translation>Eine Operation auswählen: RANK:OP oder RANK:OP@MICROBATCH; die n-te gleiche: #n.</translation>
     </message>
     <message>
         <source>The view in front: %1.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Ansicht, die vorn liegt: %1.</translation>
     </message>
     <message>
         <source>Write a picture (.png) of the window when all is there, and quit.</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Bild (.png) des Fensters schreiben, sobald alles da ist, und enden.</translation>
     </message>
     <message>
         <source>Size of the window.</source>
-        <translation type="unfinished"></translation>
+        <translation>Größe des Fensters.</translation>
     </message>
     <message>
         <source>light, dark or system: as the desktop is.</source>
-        <translation type="unfinished"></translation>
+        <translation>light (hell), dark (dunkel) oder system: wie der Desktop.</translation>
     </message>
     <message>
         <source>Do not restore the last session.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die letzte Sitzung nicht wiederherstellen.</translation>
     </message>
     <message>
         <source>The language: %1; else the desktop&apos;s.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Sprache: %1; sonst die des Desktops.</translation>
     </message>
     <message>
         <source>--dock %1: there is no such view: try %2</source>
-        <translation type="unfinished"></translation>
+        <translation>--dock %1: diese Ansicht gibt es nicht: möglich sind %2</translation>
     </message>
     <message>
         <source>--theme %1: expected light or dark, or system</source>
-        <translation type="unfinished"></translation>
+        <translation>--theme %1: erwartet wird light, dark oder system</translation>
     </message>
     <message>
         <source>--language %1: there is no such translation: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>--language %1: diese Übersetzung gibt es nicht: %2</translation>
     </message>
     <message>
         <source>--compare needs two files or more</source>
-        <translation type="unfinished"></translation>
+        <translation>--compare braucht mindestens zwei Dateien</translation>
     </message>
     <message>
         <source>--select %1: expected RANK:OP, as 0:l17.qkv</source>
-        <translation type="unfinished"></translation>
+        <translation>--select %1: erwartet wird RANK:OP, etwa 0:l17.qkv</translation>
     </message>
     <message>
         <source>compute</source>
-        <translation type="unfinished"></translation>
+        <translation>Rechnen</translation>
     </message>
     <message>
         <source>recompute</source>
-        <translation type="unfinished"></translation>
+        <translation>Neuberechnung</translation>
     </message>
     <message>
         <source>tensor-parallel wait</source>
-        <translation type="unfinished"></translation>
+        <translation>Warten auf Tensorparallele</translation>
     </message>
     <message>
         <source>context-parallel wait</source>
-        <translation type="unfinished"></translation>
+        <translation>Warten auf Kontextparallele</translation>
     </message>
     <message>
         <source>expert-parallel wait</source>
-        <translation type="unfinished"></translation>
+        <translation>Warten auf Expertenparallele</translation>
     </message>
     <message>
         <source>pipeline transfers</source>
-        <translation type="unfinished"></translation>
+        <translation>Pipeline-Übertragungen</translation>
     </message>
     <message>
         <source>data-parallel wait</source>
-        <translation type="unfinished"></translation>
+        <translation>Warten auf Datenparallele</translation>
     </message>
     <message>
         <source>optimizer</source>
-        <translation type="unfinished"></translation>
+        <translation>Optimierer</translation>
     </message>
     <message>
         <source>offload</source>
-        <translation type="unfinished"></translation>
+        <translation>Auslagern</translation>
     </message>
     <message>
         <source>bubble</source>
-        <translation type="unfinished"></translation>
+        <translation>Blase</translation>
     </message>
     <message>
         <source>other (launches, host)</source>
-        <translation type="unfinished"></translation>
+        <translation>Übriges (Starts, Host)</translation>
     </message>
     <message>
         <source>rank %1 predicted</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang %1 vorhergesagt</translation>
     </message>
     <message>
         <source>rank %1 measured</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang %1 gemessen</translation>
     </message>
     <message>
         <source>%1 waits for its peers</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 wartet auf die Partner</translation>
     </message>
     <message>
         <source>slice</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitt</translation>
     </message>
     <message>
         <source>kind</source>
-        <translation type="unfinished"></translation>
+        <translation>Art</translation>
     </message>
     <message>
         <source>takes</source>
-        <translation type="unfinished"></translation>
+        <translation>dauert</translation>
     </message>
     <message>
         <source>begins</source>
-        <translation type="unfinished"></translation>
+        <translation>beginnt</translation>
     </message>
     <message>
         <source>ends</source>
-        <translation type="unfinished"></translation>
+        <translation>endet</translation>
     </message>
     <message>
         <source>%1, which stands for %2 alike</source>
-        <translation type="unfinished"></translation>
+        <translation>%1, steht für %2 gleiche</translation>
     </message>
     <message>
         <source>rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang</translation>
     </message>
     <message>
         <source>stage</source>
-        <translation type="unfinished"></translation>
+        <translation>Stufe</translation>
     </message>
     <message>
         <source>queue</source>
-        <translation type="unfinished"></translation>
+        <translation>Warteschlange</translation>
     </message>
     <message>
         <source>microbatch</source>
-        <translation type="unfinished"></translation>
+        <translation>Mikrobatch</translation>
     </message>
     <message>
         <source>cause</source>
-        <translation type="unfinished"></translation>
+        <translation>Ursache</translation>
     </message>
     <message>
         <source>late was</source>
-        <translation type="unfinished"></translation>
+        <translation>zu spät war</translation>
     </message>
     <message>
         <source>rank %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang %1</translation>
     </message>
     <message>
         <source>op</source>
-        <translation type="unfinished"></translation>
+        <translation>Operation</translation>
     </message>
     <message>
         <source>phase</source>
-        <translation type="unfinished"></translation>
+        <translation>Phase</translation>
     </message>
     <message>
         <source>layer</source>
-        <translation type="unfinished"></translation>
+        <translation>Schicht</translation>
     </message>
     <message>
         <source>work</source>
-        <translation type="unfinished"></translation>
+        <translation>Arbeit</translation>
     </message>
     <message>
         <source>rate</source>
-        <translation type="unfinished"></translation>
+        <translation>Rate</translation>
     </message>
     <message>
         <source>moves</source>
-        <translation type="unfinished"></translation>
+        <translation>bewegt</translation>
     </message>
     <message>
         <source>bandwidth</source>
-        <translation type="unfinished"></translation>
+        <translation>Bandbreite</translation>
     </message>
     <message>
         <source>forward</source>
-        <translation type="unfinished"></translation>
+        <translation>vorwärts</translation>
     </message>
     <message>
         <source>backward, inputs</source>
-        <translation type="unfinished"></translation>
+        <translation>rückwärts, Eingaben</translation>
     </message>
     <message>
         <source>backward, weights</source>
-        <translation type="unfinished"></translation>
+        <translation>rückwärts, Gewichte</translation>
     </message>
     <message>
         <source>other compute</source>
-        <translation type="unfinished"></translation>
+        <translation>übriges Rechnen</translation>
     </message>
     <message>
         <source>collective</source>
-        <translation type="unfinished"></translation>
+        <translation>Kollektiv</translation>
     </message>
     <message>
         <source>point to point</source>
-        <translation type="unfinished"></translation>
+        <translation>Punkt zu Punkt</translation>
     </message>
     <message>
         <source>copy</source>
-        <translation type="unfinished"></translation>
+        <translation>Kopie</translation>
     </message>
     <message>
         <source>transfer waits for its peer</source>
-        <translation type="unfinished"></translation>
+        <translation>Übertragung wartet auf Partner</translation>
     </message>
     <message>
         <source>waiting</source>
-        <translation type="unfinished"></translation>
+        <translation>Warten</translation>
     </message>
     <message>
         <source>waits</source>
-        <translation type="unfinished"></translation>
+        <translation>wartet</translation>
     </message>
     <message>
         <source>bubble: the pipeline warms up</source>
-        <translation type="unfinished"></translation>
+        <translation>Blase: die Pipeline füllt sich</translation>
     </message>
     <message>
         <source>bubble: the pipeline drains</source>
-        <translation type="unfinished"></translation>
+        <translation>Blase: die Pipeline leert sich</translation>
     </message>
     <message>
         <source>waits for a receive</source>
-        <translation type="unfinished"></translation>
+        <translation>wartet auf einen Empfang</translation>
     </message>
     <message>
         <source>waits for a collective</source>
-        <translation type="unfinished"></translation>
+        <translation>wartet auf ein Kollektiv</translation>
     </message>
     <message>
         <source>waits for the host</source>
-        <translation type="unfinished"></translation>
+        <translation>wartet auf den Host</translation>
     </message>
     <message>
         <source>waits for memory</source>
-        <translation type="unfinished"></translation>
+        <translation>wartet auf Speicher</translation>
     </message>
     <message>
         <source>waits for another queue</source>
-        <translation type="unfinished"></translation>
+        <translation>wartet auf eine andere Warteschlange</translation>
     </message>
     <message>
         <source>parameters</source>
-        <translation type="unfinished"></translation>
+        <translation>Parameter</translation>
     </message>
     <message>
         <source>gradients</source>
-        <translation type="unfinished"></translation>
+        <translation>Gradienten</translation>
     </message>
     <message>
         <source>optimizer states</source>
-        <translation type="unfinished"></translation>
+        <translation>Optimiererzustände</translation>
     </message>
     <message>
         <source>activations</source>
-        <translation type="unfinished"></translation>
+        <translation>Aktivierungen</translation>
     </message>
     <message>
         <source>communication</source>
-        <translation type="unfinished"></translation>
+        <translation>Kommunikation</translation>
     </message>
     <message>
         <source>workspace</source>
-        <translation type="unfinished"></translation>
+        <translation>Arbeitsspeicher der Kerne</translation>
     </message>
     <message>
         <source>reserved by the runtime</source>
-        <translation type="unfinished"></translation>
+        <translation>von der Laufzeit reserviert</translation>
     </message>
     <message>
         <source>%1 (microbatch %2)</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 (Mikrobatch %2)</translation>
     </message>
     <message>
         <source>rank %1 (as %2)</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang %1 (wie %2)</translation>
     </message>
     <message>
         <source>pipeline stage</source>
-        <translation type="unfinished"></translation>
+        <translation>Pipelinestufe</translation>
     </message>
     <message>
         <source>data rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Datenrang</translation>
     </message>
     <message>
         <source>tensor rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Tensorrang</translation>
     </message>
     <message>
         <source>context rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Kontextrang</translation>
     </message>
     <message>
         <source>expert rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Expertenrang</translation>
     </message>
     <message>
         <source>reading</source>
-        <translation type="unfinished"></translation>
+        <translation>liest</translation>
     </message>
     <message>
         <source>planning</source>
-        <translation type="unfinished"></translation>
+        <translation>plant</translation>
     </message>
     <message>
         <source>measuring memory</source>
-        <translation type="unfinished"></translation>
+        <translation>misst den Speicher</translation>
     </message>
     <message>
         <source>simulating</source>
-        <translation type="unfinished"></translation>
+        <translation>simuliert</translation>
     </message>
     <message>
         <source>preparing the picture</source>
-        <translation type="unfinished"></translation>
+        <translation>bereitet das Bild vor</translation>
     </message>
     <message>
         <source>node %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Knoten %1</translation>
     </message>
     <message>
         <source>data %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Daten %1</translation>
     </message>
     <message>
         <source>tensor</source>
-        <translation type="unfinished"></translation>
+        <translation>Tensor</translation>
     </message>
     <message>
         <source>T</source>
-        <translation type="unfinished"></translation>
+        <translation>T</translation>
     </message>
     <message>
         <source>context</source>
-        <translation type="unfinished"></translation>
+        <translation>Kontext</translation>
     </message>
     <message>
         <source>C</source>
-        <translation type="unfinished"></translation>
+        <translation>K</translation>
     </message>
     <message>
         <source>data</source>
-        <translation type="unfinished"></translation>
+        <translation>Daten</translation>
     </message>
     <message>
         <source>D</source>
-        <translation type="unfinished"></translation>
+        <translation>D</translation>
     </message>
     <message>
         <source>experts %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Experten %1</translation>
     </message>
     <message>
         <source>E %1</source>
-        <translation type="unfinished"></translation>
+        <translation>E %1</translation>
     </message>
     <message>
         <source>&lt;b&gt;rank %1&lt;/b&gt;: node %2, device %3&lt;br&gt;stage %4 of %5, %6</source>
-        <translation type="unfinished"></translation>
+        <translation>&lt;b&gt;Rang %1&lt;/b&gt;: Knoten %2, Gerät %3&lt;br&gt;Stufe %4 von %5, %6</translation>
     </message>
     <message>
         <source>, embedding</source>
-        <translation type="unfinished"></translation>
+        <translation>, Einbettung</translation>
     </message>
     <message>
         <source>, loss</source>
-        <translation type="unfinished"></translation>
+        <translation>, Verlust</translation>
     </message>
     <message>
         <source>weights</source>
-        <translation type="unfinished"></translation>
+        <translation>Gewichte</translation>
     </message>
     <message>
         <source>experts&apos; weights</source>
-        <translation type="unfinished"></translation>
+        <translation>Gewichte der Experten</translation>
     </message>
     <message>
         <source>data: part %1 of %2, %3 microbatches of %4 sequences</source>
-        <translation type="unfinished"></translation>
+        <translation>Daten: Teil %1 von %2, %3 Mikrobatches zu %4 Sequenzen</translation>
     </message>
     <message>
         <source>, part %1 of %2 of each sequence</source>
-        <translation type="unfinished"></translation>
+        <translation>, Teil %1 von %2 jeder Sequenz</translation>
     </message>
     <message>
         <source>&lt;br&gt;experts %1 to %2 of %3 in each layer</source>
-        <translation type="unfinished"></translation>
+        <translation>&lt;br&gt;Experten %1 bis %2 von %3 in jeder Schicht</translation>
+    </message>
+    <message>
+        <source>%1: the view has no table</source>
+        <translation>%1: die Ansicht hat keine Tabelle</translation>
+    </message>
+    <message>
+        <source>%1 %2 %</source>
+        <translation>%1 %2 %</translation>
+    </message>
+    <message>
+        <source>Data parallel</source>
+        <translation>Datenparallel</translation>
+    </message>
+    <message>
+        <source>Every device holds everything; gradients are summed</source>
+        <translation>Jedes Gerät hält alles; Gradienten werden summiert</translation>
+    </message>
+    <message>
+        <source>Fully sharded (FSDP)</source>
+        <translation>Ganz verteilt (FSDP)</translation>
+    </message>
+    <message>
+        <source>Parameters, gradients and optimizer states in shards, gathered layer by layer</source>
+        <translation>Parameter, Gradienten und Optimiererzustände in Teilen, Schicht um Schicht gesammelt</translation>
+    </message>
+    <message>
+        <source>Data parallel, ZeRO 1</source>
+        <translation>Datenparallel, ZeRO 1</translation>
+    </message>
+    <message>
+        <source>Optimizer states in shards</source>
+        <translation>Optimiererzustände in Teilen</translation>
+    </message>
+    <message>
+        <source>Tensor parallel in a node</source>
+        <translation>Tensorparallel im Knoten</translation>
+    </message>
+    <message>
+        <source>Layers split over the devices of a node, replicas between nodes</source>
+        <translation>Schichten über die Geräte eines Knotens geteilt, zwischen Knoten Kopien</translation>
+    </message>
+    <message>
+        <source>Tensor and pipeline, 1F1B</source>
+        <translation>Tensor und Pipeline, 1F1B</translation>
+    </message>
+    <message>
+        <source>Layers split in a node, two stages between nodes</source>
+        <translation>Schichten im Knoten geteilt, zwei Stufen zwischen Knoten</translation>
+    </message>
+    <message>
+        <source>Tensor and pipeline, interleaved</source>
+        <translation>Tensor und Pipeline, verschränkt</translation>
+    </message>
+    <message>
+        <source>As before, two chunks a stage: a smaller bubble for more transfers</source>
+        <translation>Wie zuvor, zwei Stücke je Stufe: kleinere Blase, mehr Übertragungen</translation>
+    </message>
+    <message>
+        <source>Tensor and pipeline, zero bubble</source>
+        <translation>Tensor und Pipeline, ohne Blase</translation>
+    </message>
+    <message>
+        <source>Weight gradients fill the bubble</source>
+        <translation>Gewichtsgradienten füllen die Blase</translation>
+    </message>
+    <message>
+        <source>Long sequences: context parallel</source>
+        <translation>Lange Sequenzen: kontextparallel</translation>
+    </message>
+    <message>
+        <source>Each sequence over two devices</source>
+        <translation>Jede Sequenz über zwei Geräte</translation>
+    </message>
+    <message>
+        <source>Recompute nothing</source>
+        <translation>Nichts neu berechnen</translation>
+    </message>
+    <message>
+        <source>All activations are kept</source>
+        <translation>Alle Aktivierungen werden behalten</translation>
+    </message>
+    <message>
+        <source>Recompute attention</source>
+        <translation>Attention neu berechnen</translation>
+    </message>
+    <message>
+        <source>What is large and cheap to make again</source>
+        <translation>Was groß ist und billig neu entsteht</translation>
+    </message>
+    <message>
+        <source>Recompute whole layers</source>
+        <translation>Ganze Schichten neu berechnen</translation>
+    </message>
+    <message>
+        <source>Only the inputs of layers are kept</source>
+        <translation>Nur die Eingaben der Schichten werden behalten</translation>
     </message>
 </context>
 <context>
     <name>orrery::AliveModel</name>
     <message>
         <source>Alive at the peak</source>
-        <translation type="unfinished"></translation>
+        <translation>Am Höchststand belegt</translation>
     </message>
     <message>
         <source>Together</source>
-        <translation type="unfinished"></translation>
+        <translation>Zusammen</translation>
     </message>
     <message>
         <source>Count</source>
-        <translation type="unfinished"></translation>
+        <translation>Anzahl</translation>
     </message>
     <message>
         <source>Source of the figure</source>
-        <translation type="unfinished"></translation>
+        <translation>Herkunft der Zahl</translation>
     </message>
 </context>
 <context>
     <name>orrery::AreaModel</name>
     <message>
         <source>Kind</source>
-        <translation type="unfinished"></translation>
+        <translation>Art</translation>
     </message>
     <message>
         <source>What</source>
-        <translation type="unfinished"></translation>
+        <translation>Was</translation>
     </message>
     <message>
         <source>Slices</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitte</translation>
     </message>
     <message>
         <source>Time</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeit</translation>
     </message>
     <message>
         <source>Share</source>
-        <translation type="unfinished"></translation>
+        <translation>Anteil</translation>
     </message>
     <message>
         <source>Exposed</source>
-        <translation type="unfinished"></translation>
+        <translation>Unverdeckt</translation>
     </message>
     <message>
         <source>Critical path</source>
-        <translation type="unfinished"></translation>
+        <translation>Kritischer Pfad</translation>
     </message>
     <message>
         <source>Sum</source>
-        <translation type="unfinished"></translation>
+        <translation>Summe</translation>
     </message>
     <message>
         <source>Union of the slices&apos; intervals in a rank, mean over ranks</source>
-        <translation type="unfinished"></translation>
+        <translation>Vereinigung der Zeiten der Abschnitte eines Rangs, Mittel über Ränge</translation>
     </message>
     <message>
         <source>Of the area&apos;s length</source>
-        <translation type="unfinished"></translation>
+        <translation>Von der Länge der Fläche</translation>
     </message>
     <message>
         <source>The part of the time in which the rank computed nothing, mean over ranks</source>
-        <translation type="unfinished"></translation>
+        <translation>Der Teil der Zeit, in dem der Rang nichts rechnete, Mittel über Ränge</translation>
     </message>
     <message>
         <source>Time on the critical path, all ranks</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeit auf dem kritischen Pfad, alle Ränge</translation>
     </message>
     <message>
         <source>Durations added up: no wall time where slices overlap</source>
-        <translation type="unfinished"></translation>
+        <translation>Summe der Dauern: keine Uhrzeit, wo Abschnitte sich überdecken</translation>
     </message>
 </context>
 <context>
     <name>orrery::BarsPlot</name>
     <message>
         <source>Breakdown bars</source>
-        <translation type="unfinished"></translation>
+        <translation>Balken der Aufteilung</translation>
     </message>
     <message>
         <source>Nothing simulated yet: open or edit a scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Noch nichts simuliert: ein Szenario öffnen oder bearbeiten</translation>
     </message>
 </context>
 <context>
     <name>orrery::BreakdownView</name>
     <message>
         <source>stage %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Stufe %1</translation>
     </message>
     <message numerus="yes">
         <source>rank %1 and %n like it</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>Rang %1 und %n gleicher</numerusform>
+            <numerusform>Rang %1 und %n gleiche</numerusform>
         </translation>
     </message>
     <message>
         <source>rank %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang %1</translation>
     </message>
     <message>
         <source>A bar a strategy</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Balken je Strategie</translation>
     </message>
     <message>
         <source>A bar a stage of the current run</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Balken je Stufe des aktuellen Laufs</translation>
     </message>
     <message>
         <source>A bar a rank of the current run</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Balken je Rang des aktuellen Laufs</translation>
     </message>
     <message>
         <source>What a bar is</source>
-        <translation type="unfinished"></translation>
+        <translation>Was ein Balken ist</translation>
+    </message>
+    <message>
+        <source>bar</source>
+        <translation>Balken</translation>
+    </message>
+    <message>
+        <source>%1 (s)</source>
+        <translation>%1 (s)</translation>
     </message>
 </context>
 <context>
     <name>orrery::CategoryLegend</name>
     <message>
         <source>What the colours mean</source>
-        <translation type="unfinished"></translation>
+        <translation>Was die Farben bedeuten</translation>
     </message>
 </context>
 <context>
     <name>orrery::ChangesModel</name>
     <message>
         <source>left out</source>
-        <translation type="unfinished"></translation>
+        <translation>ausgelassen</translation>
     </message>
     <message>
         <source>Field</source>
-        <translation type="unfinished"></translation>
+        <translation>Feld</translation>
     </message>
     <message>
         <source>Baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Vergleichsbasis</translation>
     </message>
     <message>
         <source>Here</source>
-        <translation type="unfinished"></translation>
+        <translation>Hier</translation>
     </message>
 </context>
 <context>
     <name>orrery::ClusterPlot</name>
     <message>
         <source>Cluster with the use of its links; the table beside it tells the same</source>
-        <translation type="unfinished"></translation>
+        <translation>Cluster mit der Nutzung seiner Verbindungen; die Tabelle daneben sagt dasselbe</translation>
     </message>
     <message>
         <source>of capacity</source>
-        <translation type="unfinished"></translation>
+        <translation>der Kapazität</translation>
     </message>
     <message numerus="yes">
         <source>%n node(s) shown</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n Knoten gezeigt</numerusform>
+            <numerusform>%n Knoten gezeigt</numerusform>
         </translation>
     </message>
     <message numerus="yes">
         <source>; %n more not drawn</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>; %n weiterer nicht gezeichnet</numerusform>
+            <numerusform>; %n weitere nicht gezeichnet</numerusform>
         </translation>
     </message>
     <message>
         <source>The current run does not say what its cluster is</source>
-        <translation type="unfinished"></translation>
+        <translation>Der aktuelle Lauf sagt nicht, was sein Cluster ist</translation>
     </message>
     <message>
         <source>nothing goes here, or the trace shows a link like it</source>
-        <translation type="unfinished"></translation>
+        <translation>hier läuft nichts, oder die Aufzeichnung zeigt eine gleiche Verbindung</translation>
     </message>
     <message>
         <source>%1, as a link that is like it</source>
-        <translation type="unfinished"></translation>
+        <translation>%1, wie eine gleiche Verbindung</translation>
     </message>
     <message>
         <source>%1 to %2: %3</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 bis %2: %3</translation>
     </message>
 </context>
 <context>
     <name>orrery::CommandPalette</name>
     <message>
         <source>Commands</source>
-        <translation type="unfinished"></translation>
+        <translation>Befehle</translation>
     </message>
     <message>
         <source>Type a command</source>
-        <translation type="unfinished"></translation>
+        <translation>Befehl eintippen</translation>
     </message>
     <message>
         <source>Command</source>
-        <translation type="unfinished"></translation>
+        <translation>Befehl</translation>
     </message>
     <message>
         <source>Commands that match</source>
-        <translation type="unfinished"></translation>
+        <translation>Passende Befehle</translation>
     </message>
 </context>
 <context>
     <name>orrery::CompareView</name>
     <message>
         <source>Compare</source>
-        <translation type="unfinished"></translation>
+        <translation>Vergleich</translation>
     </message>
     <message>
         <source>Above each other</source>
-        <translation type="unfinished"></translation>
+        <translation>Übereinander</translation>
     </message>
     <message>
         <source>Predicted over measured</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhersage über Messung</translation>
     </message>
 </context>
 <context>
     <name>orrery::DifferenceModel</name>
     <message>
         <source>Union of the slices&apos; intervals in a rank, mean over ranks</source>
-        <translation type="unfinished"></translation>
+        <translation>Vereinigung der Zeiten der Abschnitte eines Rangs, Mittel über Ränge</translation>
     </message>
     <message>
         <source>Kind</source>
-        <translation type="unfinished"></translation>
+        <translation>Art</translation>
     </message>
     <message>
         <source>What</source>
-        <translation type="unfinished"></translation>
+        <translation>Was</translation>
     </message>
     <message>
         <source>Change: %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Änderung: %1</translation>
     </message>
 </context>
 <context>
     <name>orrery::ErrorsModel</name>
     <message>
         <source>Op</source>
-        <translation type="unfinished"></translation>
+        <translation>Operation</translation>
     </message>
     <message>
         <source>Slices</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitte</translation>
     </message>
     <message>
         <source>Predicted</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhergesagt</translation>
     </message>
     <message>
         <source>Measured</source>
-        <translation type="unfinished"></translation>
+        <translation>Gemessen</translation>
     </message>
     <message>
         <source>Error</source>
-        <translation type="unfinished"></translation>
+        <translation>Fehler</translation>
     </message>
     <message>
         <source>Mean |error|</source>
-        <translation type="unfinished"></translation>
+        <translation>Mittlerer |Fehler|</translation>
     </message>
     <message>
         <source>Predicted over measured time, both added up, less one</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhergesagte durch gemessene Zeit, beide summiert, minus eins</translation>
     </message>
     <message>
         <source>Mean over slices of how far each is off</source>
-        <translation type="unfinished"></translation>
+        <translation>Mittlere Abweichung der einzelnen Abschnitte</translation>
     </message>
 </context>
 <context>
     <name>orrery::ExecutionView</name>
     <message>
         <source>Run for real</source>
-        <translation type="unfinished"></translation>
+        <translation>Wirklich ausführen</translation>
     </message>
     <message>
         <source>simexec</source>
-        <translation type="unfinished"></translation>
+        <translation>simexec</translation>
     </message>
     <message>
         <source>%1 could not be started: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 konnte nicht gestartet werden: %2</translation>
     </message>
     <message>
         <source>path of simexec</source>
-        <translation type="unfinished"></translation>
+        <translation>Pfad von simexec</translation>
     </message>
     <message>
         <source>Program</source>
-        <translation type="unfinished"></translation>
+        <translation>Programm</translation>
     </message>
     <message>
         <source>Executor</source>
-        <translation type="unfinished"></translation>
+        <translation>Ausführung</translation>
     </message>
     <message>
         <source>Steps</source>
-        <translation type="unfinished"></translation>
+        <translation>Schritte</translation>
     </message>
     <message>
         <source>further arguments, as --text FILE</source>
-        <translation type="unfinished"></translation>
+        <translation>weitere Argumente, etwa --text DATEI</translation>
     </message>
     <message>
         <source>Further arguments</source>
-        <translation type="unfinished"></translation>
+        <translation>Weitere Argumente</translation>
     </message>
     <message>
         <source>Output of simexec</source>
-        <translation type="unfinished"></translation>
+        <translation>Ausgabe von simexec</translation>
     </message>
     <message>
         <source>steps</source>
-        <translation type="unfinished"></translation>
+        <translation>Schritte</translation>
     </message>
     <message>
         <source>Stop</source>
-        <translation type="unfinished"></translation>
+        <translation>Anhalten</translation>
     </message>
     <message>
         <source>running %1</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 läuft</translation>
     </message>
     <message>
         <source>simexec is not here: build it, or name its path</source>
-        <translation type="unfinished"></translation>
+        <translation>simexec ist nicht da: bauen oder seinen Pfad nennen</translation>
     </message>
     <message>
         <source>Choose a run with a scenario first</source>
-        <translation type="unfinished"></translation>
+        <translation>Zuerst einen Lauf mit Szenario wählen</translation>
     </message>
     <message>
         <source>The plan of the current scenario, on this machine; the trace of its last step is laid over the prediction</source>
-        <translation type="unfinished"></translation>
+        <translation>Der Plan des aktuellen Szenarios auf diesem Rechner; die Aufzeichnung des letzten Schritts wird über die Vorhersage gelegt</translation>
     </message>
     <message>
         <source>the scenario could not be written to %1</source>
-        <translation type="unfinished"></translation>
+        <translation>das Szenario konnte nicht nach %1 geschrieben werden</translation>
     </message>
     <message>
         <source>stopped</source>
-        <translation type="unfinished"></translation>
+        <translation>angehalten</translation>
     </message>
     <message>
         <source>it crashed</source>
-        <translation type="unfinished"></translation>
+        <translation>es ist abgestürzt</translation>
     </message>
     <message>
         <source>exit code %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Rückgabewert %1</translation>
     </message>
     <message>
         <source>%1: exit code %2: %3</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: Rückgabewert %2: %3</translation>
     </message>
     <message>
         <source>%1, measured</source>
-        <translation type="unfinished"></translation>
+        <translation>%1, gemessen</translation>
+    </message>
+    <message>
+        <source>as the scenario</source>
+        <translation>wie im Szenario</translation>
+    </message>
+    <message>
+        <source>Ranks</source>
+        <translation>Ränge</translation>
+    </message>
+    <message>
+        <source>Another number of devices than the scenario has: then that is simulated too, to be compared with</source>
+        <translation>Eine andere Zahl von Geräten als im Szenario: dann wird auch das simuliert, zum Vergleich</translation>
+    </message>
+    <message>
+        <source>Steps done</source>
+        <translation>Erledigte Schritte</translation>
+    </message>
+    <message>
+        <source>step %v of %m</source>
+        <translation>Schritt %v von %m</translation>
+    </message>
+    <message>
+        <source>ranks</source>
+        <translation>Ränge</translation>
+    </message>
+    <message numerus="yes">
+        <source>%1, %n rank(s)</source>
+        <translation>
+            <numerusform>%1, %n Rang</numerusform>
+            <numerusform>%1, %n Ränge</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>running %1: %2</source>
+        <translation>%1 läuft: %2</translation>
+    </message>
+    <message>
+        <source>step</source>
+        <translation>Schritt</translation>
+    </message>
+    <message>
+        <source>loss</source>
+        <translation>Verlust</translation>
+    </message>
+    <message>
+        <source>time</source>
+        <translation>Zeit</translation>
     </message>
 </context>
 <context>
     <name>orrery::FactsModel</name>
     <message>
         <source>What</source>
-        <translation type="unfinished"></translation>
+        <translation>Was</translation>
     </message>
     <message>
         <source>Value</source>
-        <translation type="unfinished"></translation>
+        <translation>Wert</translation>
     </message>
 </context>
 <context>
     <name>orrery::FieldsModel</name>
     <message>
         <source>inline</source>
-        <translation type="unfinished"></translation>
+        <translation>eingebettet</translation>
     </message>
     <message>
         <source>
 
 Default: %1</source>
-        <translation type="unfinished"></translation>
+        <translation>
+
+Vorgabe: %1</translation>
     </message>
     <message>
         <source>%1: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: %2</translation>
     </message>
     <message>
         <source>Field</source>
-        <translation type="unfinished"></translation>
+        <translation>Feld</translation>
     </message>
     <message>
         <source>Value</source>
-        <translation type="unfinished"></translation>
+        <translation>Wert</translation>
     </message>
     <message>
         <source>Where it is from, or what is wrong</source>
-        <translation type="unfinished"></translation>
+        <translation>Woher es kommt, oder was falsch ist</translation>
     </message>
     <message>
         <source>%1 = %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 = %2</translation>
     </message>
     <message>
         <source>%1 left out</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 ausgelassen</translation>
     </message>
 </context>
 <context>
     <name>orrery::HeatPlot</name>
     <message>
         <source>Map of the sweep; the table beside it tells the same</source>
-        <translation type="unfinished"></translation>
+        <translation>Karte der Reihe; die Tabelle daneben sagt dasselbe</translation>
     </message>
     <message>
         <source>none</source>
-        <translation type="unfinished"></translation>
+        <translation>keines</translation>
     </message>
     <message>
         <source>Open a sweep: a scenario with lists under &quot;sweep&quot;</source>
-        <translation type="unfinished"></translation>
+        <translation>Eine Reihe öffnen: ein Szenario mit Listen unter &quot;sweep&quot;</translation>
     </message>
     <message>
         <source>nothing fits</source>
-        <translation type="unfinished"></translation>
+        <translation>nichts passt</translation>
     </message>
 </context>
 <context>
     <name>orrery::KeySheet</name>
     <message>
         <source>Keys</source>
-        <translation type="unfinished"></translation>
+        <translation>Tasten</translation>
     </message>
     <message>
         <source>Keys of every command</source>
-        <translation type="unfinished"></translation>
+        <translation>Tasten aller Befehle</translation>
     </message>
 </context>
 <context>
     <name>orrery::Legend</name>
     <message>
         <source>Legend</source>
-        <translation type="unfinished"></translation>
+        <translation>Legende</translation>
     </message>
 </context>
 <context>
     <name>orrery::LinksModel</name>
     <message>
         <source>Link</source>
-        <translation type="unfinished"></translation>
+        <translation>Verbindung</translation>
     </message>
     <message>
         <source>Alike</source>
-        <translation type="unfinished"></translation>
+        <translation>Gleiche</translation>
     </message>
     <message>
         <source>In a step</source>
-        <translation type="unfinished"></translation>
+        <translation>In einem Schritt</translation>
     </message>
     <message>
         <source>Capacity</source>
-        <translation type="unfinished"></translation>
+        <translation>Kapazität</translation>
     </message>
     <message>
         <source>Mean use</source>
-        <translation type="unfinished"></translation>
+        <translation>Mittlere Nutzung</translation>
     </message>
     <message>
         <source>Busiest bin</source>
-        <translation type="unfinished"></translation>
+        <translation>Vollster Zeitabschnitt</translation>
     </message>
     <message>
         <source>Full, of the step</source>
-        <translation type="unfinished"></translation>
+        <translation>Voll, vom Schritt</translation>
     </message>
 </context>
 <context>
     <name>orrery::MainWindow</name>
     <message>
         <source>Open &amp;recent</source>
-        <translation type="unfinished"></translation>
+        <translation>Zuletzt &amp;geöffnet</translation>
     </message>
     <message>
         <source>&amp;File</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Datei</translation>
     </message>
     <message>
         <source>&amp;New scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Neues Szenario</translation>
     </message>
     <message>
         <source>A small scenario to change</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein kleines Szenario zum Ändern</translation>
     </message>
     <message>
         <source>new scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>neues Szenario</translation>
     </message>
     <message>
         <source>&amp;Open…</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Öffnen…</translation>
     </message>
     <message>
         <source>Scenarios, sweeps or traces</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenarien, Reihen oder Aufzeichnungen</translation>
     </message>
     <message>
         <source>Open</source>
-        <translation type="unfinished"></translation>
+        <translation>Öffnen</translation>
     </message>
     <message>
         <source>Scenarios, sweeps and traces (*.json *.trace *.ort);;All files (*)</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenarien, Reihen und Aufzeichnungen (*.json *.trace *.ort);;Alle Dateien (*)</translation>
     </message>
     <message>
         <source>&amp;Save the scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenario &amp;speichern</translation>
     </message>
     <message>
         <source>To the file it is from</source>
-        <translation type="unfinished"></translation>
+        <translation>In die Datei, aus der es ist</translation>
     </message>
     <message>
         <source>Save the scenario &amp;as…</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenario speichern &amp;unter…</translation>
     </message>
     <message>
         <source>To another file</source>
-        <translation type="unfinished"></translation>
+        <translation>In eine andere Datei</translation>
     </message>
     <message>
         <source>&amp;Export this view…</source>
-        <translation type="unfinished"></translation>
+        <translation>Diese Ansicht &amp;exportieren…</translation>
     </message>
     <message>
         <source>As PNG, SVG, PDF or CSV</source>
-        <translation type="unfinished"></translation>
+        <translation>Als PNG, SVG, PDF oder CSV</translation>
     </message>
     <message>
         <source>Export the &amp;trace…</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Aufzeichnung exportieren…</translation>
     </message>
     <message>
         <source>For ui.perfetto.dev, or as our own</source>
-        <translation type="unfinished"></translation>
+        <translation>Für ui.perfetto.dev oder als unsere eigene</translation>
     </message>
     <message>
         <source>&amp;Quit</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Beenden</translation>
     </message>
     <message>
         <source>The session comes back at the next start</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Sitzung kommt beim nächsten Start wieder</translation>
     </message>
     <message>
         <source>&amp;Edit</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Bearbeiten</translation>
     </message>
     <message>
         <source>&amp;Undo</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Rückgängig</translation>
     </message>
     <message>
         <source>Takes back the last change of the scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Nimmt die letzte Änderung des Szenarios zurück</translation>
     </message>
     <message>
         <source>&amp;Redo</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Wiederholen</translation>
     </message>
     <message>
         <source>Makes it again</source>
-        <translation type="unfinished"></translation>
+        <translation>Macht sie wieder</translation>
     </message>
     <message>
         <source>&amp;Run</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Lauf</translation>
     </message>
     <message>
         <source>&amp;Copy as a new strategy</source>
-        <translation type="unfinished"></translation>
+        <translation>Als neue Strategie &amp;kopieren</translation>
     </message>
     <message>
         <source>The current scenario again, to change and compare</source>
-        <translation type="unfinished"></translation>
+        <translation>Das aktuelle Szenario noch einmal, zum Ändern und Vergleichen</translation>
     </message>
     <message>
         <source>%1, copy</source>
-        <translation type="unfinished"></translation>
+        <translation>%1, Kopie</translation>
     </message>
     <message>
         <source>&amp;Pin as baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Als &amp;Vergleichsbasis anheften</translation>
     </message>
     <message>
         <source>Others are compared with it; again: none is</source>
-        <translation type="unfinished"></translation>
+        <translation>Andere werden damit verglichen; noch einmal: keiner</translation>
     </message>
     <message>
         <source>&amp;Remove from the table</source>
-        <translation type="unfinished"></translation>
+        <translation>Aus der Tabelle &amp;entfernen</translation>
     </message>
     <message>
         <source>The runs chosen in the table; their files stay</source>
-        <translation type="unfinished"></translation>
+        <translation>Die gewählten Läufe; ihre Dateien bleiben</translation>
     </message>
     <message>
         <source>&amp;Filter the table</source>
-        <translation type="unfinished"></translation>
+        <translation>Tabelle &amp;filtern</translation>
     </message>
     <message>
         <source>By name or figures</source>
-        <translation type="unfinished"></translation>
+        <translation>Nach Name oder Zahlen</translation>
     </message>
     <message>
         <source>Simulate as you &amp;type</source>
-        <translation type="unfinished"></translation>
+        <translation>Beim &amp;Tippen simulieren</translation>
     </message>
     <message>
         <source>A moment after each change</source>
-        <translation type="unfinished"></translation>
+        <translation>Kurz nach jeder Änderung</translation>
     </message>
     <message>
         <source>Run or stop the s&amp;weep</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Reihe starten oder anhalten</translation>
     </message>
     <message>
         <source>The one that is open</source>
-        <translation type="unfinished"></translation>
+        <translation>Die, die offen ist</translation>
     </message>
     <message>
         <source>&amp;Simulate now</source>
-        <translation type="unfinished"></translation>
+        <translation>Jetzt &amp;simulieren</translation>
     </message>
     <message>
         <source>The scenario as it stands</source>
-        <translation type="unfinished"></translation>
+        <translation>Das Szenario, wie es ist</translation>
     </message>
     <message>
         <source>Cance&amp;l</source>
-        <translation type="unfinished"></translation>
+        <translation>A&amp;bbrechen</translation>
     </message>
     <message>
         <source>Stops all that is being simulated or loaded</source>
-        <translation type="unfinished"></translation>
+        <translation>Hält alles an, was simuliert oder geladen wird</translation>
     </message>
     <message>
         <source>&amp;View</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Ansicht</translation>
     </message>
     <message>
         <source>Brings the view to the front</source>
-        <translation type="unfinished"></translation>
+        <translation>Holt die Ansicht nach vorn</translation>
     </message>
     <message>
         <source>&amp;Full screen</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Vollbild</translation>
     </message>
     <message>
         <source>And back</source>
-        <translation type="unfinished"></translation>
+        <translation>Und zurück</translation>
     </message>
     <message>
         <source>&amp;Reset layout</source>
-        <translation type="unfinished"></translation>
+        <translation>Anordnung &amp;zurücksetzen</translation>
     </message>
     <message>
         <source>Every view back to its first place</source>
-        <translation type="unfinished"></translation>
+        <translation>Jede Ansicht an ihren ersten Platz</translation>
     </message>
     <message>
         <source>Copy a link to &amp;here</source>
-        <translation type="unfinished"></translation>
+        <translation>Verweis &amp;hierher kopieren</translation>
     </message>
     <message>
         <source>The command line that shows these files, this time and selection</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Befehlszeile, die diese Dateien, diese Zeit und Auswahl zeigt</translation>
     </message>
     <message>
         <source>Copied: %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Kopiert: %1</translation>
     </message>
     <message>
         <source>&amp;Light</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Hell</translation>
     </message>
     <message>
         <source>Dark on light</source>
-        <translation type="unfinished"></translation>
+        <translation>Dunkel auf Hell</translation>
     </message>
     <message>
         <source>&amp;Dark</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Dunkel</translation>
     </message>
     <message>
         <source>Light on dark</source>
-        <translation type="unfinished"></translation>
+        <translation>Hell auf Dunkel</translation>
     </message>
     <message>
         <source>As the des&amp;ktop</source>
-        <translation type="unfinished"></translation>
+        <translation>Wie der Des&amp;ktop</translation>
     </message>
     <message>
         <source>Light or dark as the desktop is, also when it changes</source>
-        <translation type="unfinished"></translation>
+        <translation>Hell oder dunkel wie der Desktop, auch wenn er wechselt</translation>
     </message>
     <message>
         <source>Light or dark</source>
-        <translation type="unfinished"></translation>
+        <translation>Hell oder dunkel</translation>
     </message>
     <message>
         <source>The other one than is shown</source>
-        <translation type="unfinished"></translation>
+        <translation>Das andere als das gezeigte</translation>
     </message>
     <message>
         <source>&amp;Help</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Hilfe</translation>
     </message>
     <message>
         <source>&amp;Commands…</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Befehle…</translation>
     </message>
     <message>
         <source>Find any command by a few letters</source>
-        <translation type="unfinished"></translation>
+        <translation>Jeden Befehl mit ein paar Buchstaben finden</translation>
     </message>
     <message>
         <source>&amp;Keys</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Tasten</translation>
     </message>
     <message>
         <source>Every key on one page</source>
-        <translation type="unfinished"></translation>
+        <translation>Alle Tasten auf einer Seite</translation>
     </message>
     <message>
         <source>&amp;Examples</source>
-        <translation type="unfinished"></translation>
+        <translation>B&amp;eispiele</translation>
     </message>
     <message>
         <source>Scenarios to begin with</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenarien zum Anfangen</translation>
     </message>
     <message>
         <source>command line</source>
-        <translation type="unfinished"></translation>
+        <translation>Befehlszeile</translation>
     </message>
     <message>
         <source>--select %1: the trace shown has no such op on such a rank (a folded trace shows one rank of those alike)</source>
-        <translation type="unfinished"></translation>
+        <translation>--select %1: die gezeigte Aufzeichnung hat auf diesem Rang keine solche Operation (eine gefaltete zeigt einen Rang von gleichen)</translation>
     </message>
     <message>
         <source>Nothing yet</source>
-        <translation type="unfinished"></translation>
+        <translation>Noch nichts</translation>
     </message>
     <message>
         <source>The current run has no scenario to save</source>
-        <translation type="unfinished"></translation>
+        <translation>Der aktuelle Lauf hat kein Szenario zum Speichern</translation>
     </message>
     <message>
         <source>Save the scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenario speichern</translation>
     </message>
     <message>
         <source>Scenarios (*.json)</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenarien (*.json)</translation>
     </message>
     <message>
         <source>save</source>
-        <translation type="unfinished"></translation>
+        <translation>Speichern</translation>
     </message>
     <message>
         <source>%1 saved</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>Pictures (*.png *.svg *.pdf)</source>
-        <translation type="unfinished"></translation>
-    </message>
-    <message>
-        <source>;;Tables (*.csv)</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 gespeichert</translation>
     </message>
     <message>
         <source>Export %1</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 exportieren</translation>
     </message>
     <message>
         <source>export</source>
-        <translation type="unfinished"></translation>
+        <translation>Export</translation>
     </message>
     <message>
         <source>%1 written</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 geschrieben</translation>
     </message>
     <message>
         <source>the current run has no trace</source>
-        <translation type="unfinished"></translation>
+        <translation>der aktuelle Lauf hat keine Aufzeichnung</translation>
     </message>
     <message>
         <source>Export the trace</source>
-        <translation type="unfinished"></translation>
+        <translation>Aufzeichnung exportieren</translation>
     </message>
     <message>
         <source>For ui.perfetto.dev (*.json);;Orrery traces (*.trace)</source>
-        <translation type="unfinished"></translation>
+        <translation>Für ui.perfetto.dev (*.json);;Orrery-Aufzeichnungen (*.trace)</translation>
     </message>
     <message>
         <source>Orrery</source>
-        <translation type="unfinished"></translation>
+        <translation>Orrery</translation>
     </message>
     <message>
         <source>Strategies</source>
-        <translation type="unfinished"></translation>
+        <translation>Strategien</translation>
     </message>
     <message>
         <source>Scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Szenario</translation>
     </message>
     <message>
         <source>Timeline</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeitachse</translation>
     </message>
     <message>
         <source>Compare</source>
-        <translation type="unfinished"></translation>
+        <translation>Vergleich</translation>
     </message>
     <message>
         <source>Memory</source>
-        <translation type="unfinished"></translation>
+        <translation>Speicher</translation>
     </message>
     <message>
         <source>Breakdown</source>
-        <translation type="unfinished"></translation>
+        <translation>Aufteilung</translation>
     </message>
     <message>
         <source>Frontier</source>
-        <translation type="unfinished"></translation>
+        <translation>Pareto-Front</translation>
     </message>
     <message>
         <source>Placement</source>
-        <translation type="unfinished"></translation>
+        <translation>Platzierung</translation>
     </message>
     <message>
         <source>Topology</source>
-        <translation type="unfinished"></translation>
+        <translation>Topologie</translation>
     </message>
     <message>
         <source>Sweep</source>
-        <translation type="unfinished"></translation>
+        <translation>Reihe</translation>
     </message>
     <message>
         <source>Execution</source>
-        <translation type="unfinished"></translation>
+        <translation>Ausführung</translation>
     </message>
     <message>
         <source>Problems</source>
-        <translation type="unfinished"></translation>
+        <translation>Probleme</translation>
     </message>
     <message>
         <source>Work in progress</source>
-        <translation type="unfinished"></translation>
+        <translation>Laufende Arbeit</translation>
     </message>
     <message numerus="yes">
         <source>%n runs</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n Lauf</numerusform>
+            <numerusform>%n Läufe</numerusform>
         </translation>
     </message>
     <message>
         <source>%1: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: %2</translation>
     </message>
     <message>
         <source>failed</source>
-        <translation type="unfinished"></translation>
+        <translation>fehlgeschlagen</translation>
     </message>
     <message>
         <source>session</source>
-        <translation type="unfinished"></translation>
+        <translation>Sitzung</translation>
     </message>
     <message>
         <source>%1 is no longer there</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 ist nicht mehr da</translation>
+    </message>
+    <message>
+        <source>&amp;Strategy</source>
+        <translation>&amp;Strategie</translation>
+    </message>
+    <message>
+        <source>The current run has no scenario to change</source>
+        <translation>Der aktuelle Lauf hat kein Szenario zum Ändern</translation>
+    </message>
+    <message>
+        <source>Pictures (*.png *.svg *.pdf);;Tables (*.csv)</source>
+        <translation>Bilder (*.png *.svg *.pdf);;Tabellen (*.csv)</translation>
     </message>
 </context>
 <context>
     <name>orrery::MarkersModel</name>
     <message>
         <source>Time</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeit</translation>
     </message>
     <message>
         <source>Note</source>
-        <translation type="unfinished"></translation>
+        <translation>Notiz</translation>
     </message>
 </context>
 <context>
     <name>orrery::MemoryChart</name>
     <message>
         <source>Memory over time</source>
-        <translation type="unfinished"></translation>
+        <translation>Speicher über die Zeit</translation>
     </message>
     <message>
         <source>Peak %1 of %2</source>
-        <translation type="unfinished"></translation>
+        <translation>Höchststand %1 von %2</translation>
     </message>
     <message>
         <source>capacity %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Kapazität %1</translation>
     </message>
     <message>
         <source>peak %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Höchststand %1</translation>
     </message>
     <message>
         <source>runs out here</source>
-        <translation type="unfinished"></translation>
+        <translation>reicht ab hier nicht</translation>
     </message>
 </context>
 <context>
     <name>orrery::MemoryKindsModel</name>
     <message>
         <source>all</source>
-        <translation type="unfinished"></translation>
+        <translation>alles</translation>
     </message>
     <message>
         <source>Kind</source>
-        <translation type="unfinished"></translation>
+        <translation>Art</translation>
     </message>
     <message>
         <source>At the cursor</source>
-        <translation type="unfinished"></translation>
+        <translation>Am Zeiger</translation>
     </message>
     <message>
         <source>At the peak</source>
-        <translation type="unfinished"></translation>
+        <translation>Am Höchststand</translation>
     </message>
 </context>
 <context>
     <name>orrery::MemoryView</name>
     <message>
         <source>Memory over time</source>
-        <translation type="unfinished"></translation>
+        <translation>Speicher über die Zeit</translation>
     </message>
     <message>
         <source>Rank whose memory is shown</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang, dessen Speicher gezeigt wird</translation>
     </message>
     <message>
         <source>Memory &amp;of</source>
-        <translation type="unfinished"></translation>
+        <translation>Speicher &amp;von</translation>
     </message>
     <message>
         <source>Go to the peak</source>
-        <translation type="unfinished"></translation>
+        <translation>Zum Höchststand</translation>
     </message>
     <message>
         <source>Memory by kind</source>
-        <translation type="unfinished"></translation>
+        <translation>Speicher nach Art</translation>
     </message>
     <message>
         <source>What is alive at the peak</source>
-        <translation type="unfinished"></translation>
+        <translation>Was am Höchststand belegt ist</translation>
     </message>
     <message>
         <source>stage %1, rank %2 (as %3)</source>
-        <translation type="unfinished"></translation>
+        <translation>Stufe %1, Rang %2 (wie %3)</translation>
     </message>
     <message>
         <source>stage %1, rank %2</source>
-        <translation type="unfinished"></translation>
+        <translation>Stufe %1, Rang %2</translation>
     </message>
     <message>
         <source>No run is open.</source>
-        <translation type="unfinished"></translation>
+        <translation>Kein Lauf ist offen.</translation>
     </message>
     <message>
         <source>%1 says nothing of memory over time.</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 sagt nichts über Speicher über die Zeit.</translation>
     </message>
     <message>
         <source>Peak %1 at %2.</source>
-        <translation type="unfinished"></translation>
+        <translation>Höchststand %1 bei %2.</translation>
     </message>
     <message>
         <source>%1 are free then.</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 sind dann frei.</translation>
     </message>
     <message>
         <source>It would run out at %1, %2 too much in the end.</source>
-        <translation type="unfinished"></translation>
+        <translation>Er würde bei %1 nicht reichen, am Ende fehlen %2.</translation>
+    </message>
+    <message>
+        <source>the current run says nothing of memory over time</source>
+        <translation>der aktuelle Lauf sagt nichts über Speicher über die Zeit</translation>
+    </message>
+    <message>
+        <source>time (s)</source>
+        <translation>Zeit (s)</translation>
+    </message>
+    <message>
+        <source>%1 (bytes)</source>
+        <translation>%1 (Byte)</translation>
+    </message>
+    <message>
+        <source>together (bytes)</source>
+        <translation>zusammen (Byte)</translation>
     </message>
 </context>
 <context>
     <name>orrery::Minimap</name>
     <message>
         <source>Overview of the whole step</source>
-        <translation type="unfinished"></translation>
+        <translation>Überblick über den ganzen Schritt</translation>
     </message>
     <message>
         <source>Drag the frame to move, its edges to resize, beside it to choose another range.</source>
-        <translation type="unfinished"></translation>
+        <translation>Den Rahmen ziehen zum Verschieben, seine Kanten zum Ändern, daneben für einen anderen Bereich.</translation>
     </message>
 </context>
 <context>
     <name>orrery::OffendersModel</name>
     <message>
         <source>Slice</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitt</translation>
     </message>
     <message>
         <source>Rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Rang</translation>
     </message>
     <message>
         <source>Microbatch</source>
-        <translation type="unfinished"></translation>
+        <translation>Mikrobatch</translation>
     </message>
     <message>
         <source>Predicted</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhergesagt</translation>
     </message>
     <message>
         <source>Measured</source>
-        <translation type="unfinished"></translation>
+        <translation>Gemessen</translation>
     </message>
     <message>
         <source>Difference</source>
-        <translation type="unfinished"></translation>
+        <translation>Unterschied</translation>
     </message>
 </context>
 <context>
     <name>orrery::ParetoPlot</name>
     <message>
         <source>Frontier of strategies</source>
-        <translation type="unfinished"></translation>
+        <translation>Pareto-Front der Strategien</translation>
     </message>
     <message>
         <source>No run has both figures yet</source>
-        <translation type="unfinished"></translation>
+        <translation>Noch hat kein Lauf beide Zahlen</translation>
     </message>
     <message>
         <source>%1: %2, %3</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: %2, %3</translation>
     </message>
     <message>
         <source>&lt;br&gt;does not fit</source>
-        <translation type="unfinished"></translation>
+        <translation>&lt;br&gt;passt nicht</translation>
     </message>
 </context>
 <context>
     <name>orrery::ParetoView</name>
     <message>
         <source>Peak memory</source>
-        <translation type="unfinished"></translation>
+        <translation>Höchster Speicher</translation>
     </message>
     <message>
         <source>Devices</source>
-        <translation type="unfinished"></translation>
+        <translation>Geräte</translation>
     </message>
     <message>
         <source>Cost of a step</source>
-        <translation type="unfinished"></translation>
+        <translation>Kosten eines Schritts</translation>
     </message>
     <message>
         <source>Step time</source>
-        <translation type="unfinished"></translation>
+        <translation>Schrittzeit</translation>
     </message>
     <message>
         <source>Time of a token on all devices</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeit eines Tokens auf allen Geräten</translation>
     </message>
     <message>
         <source>Bubble</source>
-        <translation type="unfinished"></translation>
+        <translation>Blase</translation>
     </message>
     <message>
         <source>Figure to the right</source>
-        <translation type="unfinished"></translation>
+        <translation>Zahl nach rechts</translation>
     </message>
     <message>
         <source>Figure upwards</source>
-        <translation type="unfinished"></translation>
+        <translation>Zahl nach oben</translation>
     </message>
     <message>
         <source>against</source>
-        <translation type="unfinished"></translation>
+        <translation>gegen</translation>
+    </message>
+    <message>
+        <source>run</source>
+        <translation>Lauf</translation>
+    </message>
+    <message>
+        <source>fits</source>
+        <translation>passt</translation>
+    </message>
+    <message>
+        <source>on the frontier</source>
+        <translation>auf der Front</translation>
+    </message>
+    <message>
+        <source>yes</source>
+        <translation>ja</translation>
+    </message>
+    <message>
+        <source>no</source>
+        <translation>nein</translation>
     </message>
 </context>
 <context>
     <name>orrery::PlacementPlot</name>
     <message>
         <source>Devices and what they hold</source>
-        <translation type="unfinished"></translation>
+        <translation>Geräte und was sie halten</translation>
     </message>
     <message>
         <source>The current run has no plan: simulate a scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Der aktuelle Lauf hat keinen Plan: ein Szenario simulieren</translation>
     </message>
 </context>
 <context>
     <name>orrery::PlacementView</name>
     <message>
         <source>By nodes</source>
-        <translation type="unfinished"></translation>
+        <translation>Nach Knoten</translation>
     </message>
     <message>
         <source>By axes: stages down, shards across, a box a replica</source>
-        <translation type="unfinished"></translation>
+        <translation>Nach Achsen: Stufen abwärts, Teile quer, ein Kasten je Kopie</translation>
     </message>
     <message>
         <source>Arrangement</source>
-        <translation type="unfinished"></translation>
+        <translation>Anordnung</translation>
     </message>
     <message>
         <source>Coloured by stage (layers)</source>
-        <translation type="unfinished"></translation>
+        <translation>Farbe nach Stufe (Schichten)</translation>
     </message>
     <message>
         <source>by tensor shard</source>
-        <translation type="unfinished"></translation>
+        <translation>nach Tensorteil</translation>
     </message>
     <message>
         <source>by context shard</source>
-        <translation type="unfinished"></translation>
+        <translation>nach Kontextteil</translation>
     </message>
     <message>
         <source>by data</source>
-        <translation type="unfinished"></translation>
+        <translation>nach Daten</translation>
     </message>
     <message>
         <source>by experts</source>
-        <translation type="unfinished"></translation>
+        <translation>nach Experten</translation>
     </message>
     <message>
         <source>What the colour tells</source>
-        <translation type="unfinished"></translation>
+        <translation>Was die Farbe sagt</translation>
     </message>
     <message>
         <source>%1 devices: tensor %2 x context %3 x pipeline %4 x data %5</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 Geräte: Tensor %2 x Kontext %3 x Pipeline %4 x Daten %5</translation>
     </message>
     <message>
         <source>, experts over %1</source>
-        <translation type="unfinished"></translation>
+        <translation>, Experten über %1</translation>
+    </message>
+    <message>
+        <source>the current run has no plan</source>
+        <translation>der aktuelle Lauf hat keinen Plan</translation>
+    </message>
+    <message>
+        <source>rank</source>
+        <translation>Rang</translation>
+    </message>
+    <message>
+        <source>node</source>
+        <translation>Knoten</translation>
+    </message>
+    <message>
+        <source>device</source>
+        <translation>Gerät</translation>
+    </message>
+    <message>
+        <source>stage</source>
+        <translation>Stufe</translation>
+    </message>
+    <message>
+        <source>tensor shard</source>
+        <translation>Tensorteil</translation>
+    </message>
+    <message>
+        <source>context shard</source>
+        <translation>Kontextteil</translation>
+    </message>
+    <message>
+        <source>data</source>
+        <translation>Daten</translation>
+    </message>
+    <message>
+        <source>layers</source>
+        <translation>Schichten</translation>
+    </message>
+    <message>
+        <source>first expert</source>
+        <translation>erster Experte</translation>
+    </message>
+    <message>
+        <source>experts</source>
+        <translation>Experten</translation>
+    </message>
+    <message>
+        <source>parameters (bytes)</source>
+        <translation>Parameter (Byte)</translation>
+    </message>
+    <message>
+        <source>experts&apos; parameters (bytes)</source>
+        <translation>Parameter der Experten (Byte)</translation>
+    </message>
+    <message>
+        <source>gradients (bytes)</source>
+        <translation>Gradienten (Byte)</translation>
+    </message>
+    <message>
+        <source>optimizer states (bytes)</source>
+        <translation>Optimiererzustände (Byte)</translation>
     </message>
 </context>
 <context>
     <name>orrery::PredictedMeasured</name>
     <message>
         <source>Prediction over measurement</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhersage über Messung</translation>
     </message>
     <message>
         <source>Predicted run</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhergesagter Lauf</translation>
     </message>
     <message>
         <source>Measured run</source>
-        <translation type="unfinished"></translation>
+        <translation>Gemessener Lauf</translation>
     </message>
     <message>
         <source>Predicted</source>
-        <translation type="unfinished"></translation>
+        <translation>Vorhergesagt</translation>
     </message>
     <message>
         <source>measured</source>
-        <translation type="unfinished"></translation>
+        <translation>gemessen</translation>
     </message>
     <message>
         <source>Open the trace of a real run (simexec run SCENARIO --trace FILE) and the scenario that predicts it.</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Aufzeichnung eines wirklichen Laufs (simexec run SZENARIO --trace DATEI) öffnen und das Szenario, das ihn vorhersagt.</translation>
     </message>
     <message>
         <source>Error by kind of op</source>
-        <translation type="unfinished"></translation>
+        <translation>Fehler nach Art der Operation</translation>
     </message>
     <message>
         <source>Slices that are furthest off</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitte mit der größten Abweichung</translation>
     </message>
     <message>
         <source>Comparing ..</source>
-        <translation type="unfinished"></translation>
+        <translation>Vergleicht ..</translation>
     </message>
     <message>
         <source>Step %1 predicted, %2 measured</source>
-        <translation type="unfinished"></translation>
+        <translation>Schritt %1 vorhergesagt, %2 gemessen</translation>
     </message>
     <message>
         <source>: %1%2 %.</source>
-        <translation type="unfinished"></translation>
+        <translation>: %1%2 %.</translation>
     </message>
     <message>
         <source>Without their like: %L1 predicted slices, %L2 measured.</source>
-        <translation type="unfinished"></translation>
+        <translation>Ohne Gegenstück: %L1 vorhergesagte Abschnitte, %L2 gemessene.</translation>
     </message>
 </context>
 <context>
     <name>orrery::ProblemsModel</name>
     <message>
         <source>Source</source>
-        <translation type="unfinished"></translation>
+        <translation>Quelle</translation>
     </message>
     <message>
         <source>Where</source>
-        <translation type="unfinished"></translation>
+        <translation>Wo</translation>
     </message>
     <message>
         <source>Problem</source>
-        <translation type="unfinished"></translation>
+        <translation>Problem</translation>
     </message>
 </context>
 <context>
     <name>orrery::ProblemsView</name>
     <message>
         <source>Problems</source>
-        <translation type="unfinished"></translation>
+        <translation>Probleme</translation>
     </message>
 </context>
 <context>
     <name>orrery::RunStore</name>
     <message>
         <source>%1: there is no such file</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: diese Datei gibt es nicht</translation>
     </message>
     <message>
         <source>%1: neither a trace nor a scenario (it is larger than any scenario)</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: weder Aufzeichnung noch Szenario (größer als jedes Szenario)</translation>
     </message>
     <message>
         <source>%1: cannot be read</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: kann nicht gelesen werden</translation>
     </message>
 </context>
 <context>
     <name>orrery::ScenarioDocument</name>
     <message>
         <source>typing</source>
-        <translation type="unfinished"></translation>
+        <translation>Tippen</translation>
     </message>
     <message>
         <source>%1 could not be written: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 konnte nicht geschrieben werden: %2</translation>
     </message>
 </context>
 <context>
     <name>orrery::ScenarioEditor</name>
     <message>
         <source>Fields of the scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Felder des Szenarios</translation>
     </message>
     <message>
         <source>What is otherwise than in the baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Was anders ist als in der Vergleichsbasis</translation>
     </message>
     <message>
         <source>Form</source>
-        <translation type="unfinished"></translation>
+        <translation>Formular</translation>
     </message>
     <message>
         <source>Text</source>
-        <translation type="unfinished"></translation>
+        <translation>Text</translation>
     </message>
     <message>
         <source>Against the baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Gegen die Vergleichsbasis</translation>
     </message>
     <message>
         <source>What is wrong with the scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Was am Szenario falsch ist</translation>
     </message>
     <message>
         <source>Against the baseline (%1)</source>
-        <translation type="unfinished"></translation>
+        <translation>Gegen die Vergleichsbasis (%1)</translation>
     </message>
     <message>
         <source>Open a scenario, or make a new one (Ctrl+N)</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Szenario öffnen oder ein neues anlegen (Strg+N)</translation>
     </message>
     <message>
         <source>The current run has no scenario: it is a trace alone</source>
-        <translation type="unfinished"></translation>
+        <translation>Der aktuelle Lauf hat kein Szenario: er ist nur eine Aufzeichnung</translation>
     </message>
     <message numerus="yes">
         <source>⚠ %n problem(s): the figures shown are of the text before</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>⚠ %n Problem: die Zahlen gehören zum Text davor</numerusform>
+            <numerusform>⚠ %n Probleme: die Zahlen gehören zum Text davor</numerusform>
         </translation>
     </message>
     <message>
         <source>Note: %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Hinweis: %1</translation>
     </message>
     <message>
         <source>✓ correct: %1 devices</source>
-        <translation type="unfinished"></translation>
+        <translation>✓ richtig: %1 Geräte</translation>
     </message>
     <message>
         <source>Leave out: the default holds (Delete)</source>
-        <translation type="unfinished"></translation>
+        <translation>Auslassen: die Vorgabe gilt (Entf)</translation>
     </message>
     <message>
         <source>Show in the text</source>
-        <translation type="unfinished"></translation>
+        <translation>Im Text zeigen</translation>
+    </message>
+    <message>
+        <source>Presets</source>
+        <translation>Vorlagen</translation>
+    </message>
+    <message>
+        <source>Strategies to begin with</source>
+        <translation>Strategien zum Anfangen</translation>
+    </message>
+    <message>
+        <source>Presets of the strategy</source>
+        <translation>Vorlagen der Strategie</translation>
     </message>
 </context>
 <context>
     <name>orrery::ScenarioText</name>
     <message>
         <source>Text of the scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Text des Szenarios</translation>
     </message>
 </context>
 <context>
     <name>orrery::SideBySide</name>
     <message>
         <source>Runs above each other</source>
-        <translation type="unfinished"></translation>
+        <translation>Läufe übereinander</translation>
     </message>
     <message>
         <source>by time</source>
-        <translation type="unfinished"></translation>
+        <translation>nach Zeit</translation>
     </message>
     <message>
         <source>by step: stretched to one length</source>
-        <translation type="unfinished"></translation>
+        <translation>nach Schritt: auf eine Länge gestreckt</translation>
     </message>
     <message>
         <source>Align runs</source>
-        <translation type="unfinished"></translation>
+        <translation>Läufe ausrichten</translation>
     </message>
     <message>
         <source>&amp;Align</source>
-        <translation type="unfinished"></translation>
+        <translation>Aus&amp;richten</translation>
     </message>
     <message>
         <source>What differs</source>
-        <translation type="unfinished"></translation>
+        <translation>Was sich unterscheidet</translation>
     </message>
     <message>
         <source>Comparing needs two runs with a timeline: choose them in the table of strategies.</source>
-        <translation type="unfinished"></translation>
+        <translation>Zum Vergleich gehören zwei Läufe mit Zeitachse: in der Tabelle der Strategien wählen.</translation>
     </message>
     <message>
         <source>&lt;b&gt;%1&lt;/b&gt;: step %2</source>
-        <translation type="unfinished"></translation>
+        <translation>&lt;b&gt;%1&lt;/b&gt;: Schritt %2</translation>
     </message>
     <message>
         <source>, %1%2 %</source>
-        <translation type="unfinished"></translation>
+        <translation>, %1%2 %</translation>
     </message>
     <message>
         <source>Timeline of %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeitachse von %1</translation>
     </message>
     <message>
         <source>In the area, per rank:</source>
-        <translation type="unfinished"></translation>
+        <translation>In der Fläche, je Rang:</translation>
     </message>
     <message>
         <source>In the range shown, per rank (drag for an area):</source>
-        <translation type="unfinished"></translation>
+        <translation>Im gezeigten Bereich, je Rang (ziehen für eine Fläche):</translation>
     </message>
 </context>
 <context>
     <name>orrery::StrategiesModel</name>
     <message>
         <source>run %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Lauf %1</translation>
     </message>
     <message>
         <source> (working)</source>
-        <translation type="unfinished"></translation>
+        <translation> (läuft)</translation>
     </message>
     <message>
         <source> (failed)</source>
-        <translation type="unfinished"></translation>
+        <translation> (fehlgeschlagen)</translation>
     </message>
     <message>
         <source>baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Vergleichsbasis</translation>
     </message>
     <message>
         <source>✓ fits</source>
-        <translation type="unfinished"></translation>
+        <translation>✓ passt</translation>
     </message>
     <message>
         <source>✗ too big</source>
-        <translation type="unfinished"></translation>
+        <translation>✗ zu groß</translation>
     </message>
     <message>
         <source>From the sweep: Enter or a double click simulates it in full</source>
-        <translation type="unfinished"></translation>
+        <translation>Aus der Reihe: Eingabe oder Doppelklick simuliert es ganz</translation>
     </message>
     <message>
         <source>Run</source>
-        <translation type="unfinished"></translation>
+        <translation>Lauf</translation>
     </message>
     <message>
         <source>Double-click to rename</source>
-        <translation type="unfinished"></translation>
+        <translation>Doppelklick zum Umbenennen</translation>
     </message>
     <message>
         <source>Step</source>
-        <translation type="unfinished"></translation>
+        <translation>Schritt</translation>
     </message>
     <message>
         <source>Steady time of one optimizer step</source>
-        <translation type="unfinished"></translation>
+        <translation>Dauer eines Optimiererschritts im Gleichlauf</translation>
     </message>
     <message>
         <source>Against baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Gegen Basis</translation>
     </message>
     <message>
         <source>Step time against the pinned run&apos;s</source>
-        <translation type="unfinished"></translation>
+        <translation>Schrittzeit gegen die des angehefteten Laufs</translation>
     </message>
     <message>
         <source>What a step goes to</source>
-        <translation type="unfinished"></translation>
+        <translation>Wohin ein Schritt geht</translation>
     </message>
     <message>
         <source>Mean over all devices; all rows on one scale</source>
-        <translation type="unfinished"></translation>
+        <translation>Mittel über alle Geräte; alle Zeilen in einem Maßstab</translation>
     </message>
     <message>
         <source>Tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>Token/s</translation>
     </message>
     <message>
         <source>Of the whole cluster</source>
-        <translation type="unfinished"></translation>
+        <translation>Des ganzen Clusters</translation>
     </message>
     <message>
         <source>MFU</source>
-        <translation type="unfinished"></translation>
+        <translation>MFU</translation>
     </message>
     <message>
         <source>Model FLOPs over the devices&apos; dense peak, no recompute</source>
-        <translation type="unfinished"></translation>
+        <translation>FLOPs des Modells durch die dichte Spitze der Geräte, ohne Neuberechnung</translation>
     </message>
     <message>
         <source>Bubble</source>
-        <translation type="unfinished"></translation>
+        <translation>Blase</translation>
     </message>
     <message>
         <source>Share of the step devices are idle for the pipeline&apos;s sake</source>
-        <translation type="unfinished"></translation>
+        <translation>Anteil des Schritts, in dem Geräte der Pipeline wegen ruhen</translation>
     </message>
     <message>
         <source>Tensor</source>
-        <translation type="unfinished"></translation>
+        <translation>Tensor</translation>
     </message>
     <message>
         <source>Exposed tensor-parallel communication, share of the step</source>
-        <translation type="unfinished"></translation>
+        <translation>Unverdeckte tensorparallele Kommunikation, Anteil am Schritt</translation>
     </message>
     <message>
         <source>Context</source>
-        <translation type="unfinished"></translation>
+        <translation>Kontext</translation>
     </message>
     <message>
         <source>Exposed context-parallel communication, share of the step</source>
-        <translation type="unfinished"></translation>
+        <translation>Unverdeckte kontextparallele Kommunikation, Anteil am Schritt</translation>
     </message>
     <message>
         <source>Expert</source>
-        <translation type="unfinished"></translation>
+        <translation>Experten</translation>
     </message>
     <message>
         <source>Exposed expert-parallel communication, share of the step</source>
-        <translation type="unfinished"></translation>
+        <translation>Unverdeckte expertenparallele Kommunikation, Anteil am Schritt</translation>
     </message>
     <message>
         <source>Pipeline</source>
-        <translation type="unfinished"></translation>
+        <translation>Pipeline</translation>
     </message>
     <message>
         <source>Exposed transfers between stages, share of the step</source>
-        <translation type="unfinished"></translation>
+        <translation>Unverdeckte Übertragungen zwischen Stufen, Anteil am Schritt</translation>
     </message>
     <message>
         <source>Data</source>
-        <translation type="unfinished"></translation>
+        <translation>Daten</translation>
     </message>
     <message>
         <source>Exposed data-parallel communication, share of the step</source>
-        <translation type="unfinished"></translation>
+        <translation>Unverdeckte datenparallele Kommunikation, Anteil am Schritt</translation>
     </message>
     <message>
         <source>Peak memory</source>
-        <translation type="unfinished"></translation>
+        <translation>Höchster Speicher</translation>
     </message>
     <message>
         <source>Of the fullest stage, 1 GB = 1e9 bytes</source>
-        <translation type="unfinished"></translation>
+        <translation>Der vollsten Stufe, 1 GB = 1e9 Byte</translation>
     </message>
     <message>
         <source>Headroom</source>
-        <translation type="unfinished"></translation>
+        <translation>Reserve</translation>
     </message>
     <message>
         <source>Capacity less the peak; negative: does not fit</source>
-        <translation type="unfinished"></translation>
+        <translation>Kapazität minus Höchststand; negativ: passt nicht</translation>
     </message>
     <message>
         <source>Fits</source>
-        <translation type="unfinished"></translation>
+        <translation>Passt</translation>
     </message>
     <message>
         <source>In device memory</source>
-        <translation type="unfinished"></translation>
+        <translation>In den Gerätespeicher</translation>
     </message>
     <message>
         <source>Cost of a step</source>
-        <translation type="unfinished"></translation>
+        <translation>Kosten eines Schritts</translation>
     </message>
     <message>
         <source>Where the cluster says what its devices cost</source>
-        <translation type="unfinished"></translation>
+        <translation>Wo der Cluster sagt, was seine Geräte kosten</translation>
     </message>
     <message>
         <source>Devices</source>
-        <translation type="unfinished"></translation>
+        <translation>Geräte</translation>
     </message>
 </context>
 <context>
     <name>orrery::StrategiesView</name>
     <message>
         <source>Filter: words of the name, fits, mfu&gt;40, step&lt;2, memory&lt;70, bubble&lt;10, devices&lt;=64</source>
-        <translation type="unfinished"></translation>
+        <translation>Filter: Wörter des Namens, fits, mfu&gt;40, step&lt;2, memory&lt;70, bubble&lt;10, devices&lt;=64</translation>
     </message>
     <message>
         <source>Filter of the strategies</source>
-        <translation type="unfinished"></translation>
+        <translation>Filter der Strategien</translation>
     </message>
     <message>
         <source>Strategies</source>
-        <translation type="unfinished"></translation>
+        <translation>Strategien</translation>
     </message>
     <message>
         <source>Simulate in full</source>
-        <translation type="unfinished"></translation>
+        <translation>Ganz simulieren</translation>
     </message>
     <message>
         <source>Unpin the baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Vergleichsbasis lösen</translation>
     </message>
     <message>
         <source>Pin as baseline</source>
-        <translation type="unfinished"></translation>
+        <translation>Als Vergleichsbasis anheften</translation>
     </message>
     <message>
         <source>Edit its scenario</source>
-        <translation type="unfinished"></translation>
+        <translation>Sein Szenario bearbeiten</translation>
     </message>
     <message>
         <source>Remove from the table</source>
-        <translation type="unfinished"></translation>
+        <translation>Aus der Tabelle entfernen</translation>
     </message>
 </context>
 <context>
     <name>orrery::SweepModel</name>
     <message>
         <source>Fits</source>
-        <translation type="unfinished"></translation>
+        <translation>Passt</translation>
     </message>
     <message>
         <source>Step</source>
-        <translation type="unfinished"></translation>
+        <translation>Schritt</translation>
     </message>
     <message>
         <source>Tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>Token/s</translation>
     </message>
     <message>
         <source>MFU</source>
-        <translation type="unfinished"></translation>
+        <translation>MFU</translation>
     </message>
     <message>
         <source>Bubble</source>
-        <translation type="unfinished"></translation>
+        <translation>Blase</translation>
     </message>
     <message>
         <source>Peak memory</source>
-        <translation type="unfinished"></translation>
+        <translation>Höchster Speicher</translation>
     </message>
     <message>
         <source>Why not</source>
-        <translation type="unfinished"></translation>
+        <translation>Warum nicht</translation>
     </message>
 </context>
 <context>
     <name>orrery::SweepView</name>
     <message>
         <source>No sweep is open</source>
-        <translation type="unfinished"></translation>
+        <translation>Keine Reihe ist offen</translation>
     </message>
     <message>
         <source>Run</source>
-        <translation type="unfinished"></translation>
+        <translation>Lauf</translation>
     </message>
     <message>
         <source>Add to strategies</source>
-        <translation type="unfinished"></translation>
+        <translation>Zu den Strategien</translation>
     </message>
     <message>
         <source>Points of the sweep</source>
-        <translation type="unfinished"></translation>
+        <translation>Punkte der Reihe</translation>
     </message>
     <message>
         <source>Axis to the right</source>
-        <translation type="unfinished"></translation>
+        <translation>Achse nach rechts</translation>
     </message>
     <message>
         <source>Axis downwards</source>
-        <translation type="unfinished"></translation>
+        <translation>Achse nach unten</translation>
     </message>
     <message>
         <source>Figure</source>
-        <translation type="unfinished"></translation>
+        <translation>Zahl</translation>
     </message>
     <message>
         <source>step time</source>
-        <translation type="unfinished"></translation>
+        <translation>Schrittzeit</translation>
     </message>
     <message>
         <source>tokens/s</source>
-        <translation type="unfinished"></translation>
+        <translation>Token/s</translation>
     </message>
     <message>
         <source>MFU</source>
-        <translation type="unfinished"></translation>
+        <translation>MFU</translation>
     </message>
     <message>
         <source>bubble</source>
-        <translation type="unfinished"></translation>
+        <translation>Blase</translation>
     </message>
     <message>
         <source>peak memory</source>
-        <translation type="unfinished"></translation>
+        <translation>höchster Speicher</translation>
     </message>
     <message>
         <source>Points computed</source>
-        <translation type="unfinished"></translation>
+        <translation>Berechnete Punkte</translation>
     </message>
     <message>
         <source>Simulates the chosen points in full and adds them to the table of strategies (Enter)</source>
-        <translation type="unfinished"></translation>
+        <translation>Simuliert die gewählten Punkte ganz und nimmt sie in die Tabelle der Strategien auf (Eingabe)</translation>
     </message>
     <message>
         <source>Best</source>
-        <translation type="unfinished"></translation>
+        <translation>Beste</translation>
     </message>
     <message>
         <source>over</source>
-        <translation type="unfinished"></translation>
+        <translation>über</translation>
     </message>
     <message>
         <source>and</source>
-        <translation type="unfinished"></translation>
+        <translation>und</translation>
     </message>
     <message numerus="yes">
         <source>%n combinations</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>%n Kombination</numerusform>
+            <numerusform>%n Kombinationen</numerusform>
         </translation>
     </message>
     <message>
         <source>Cancel</source>
-        <translation type="unfinished"></translation>
+        <translation>Abbrechen</translation>
     </message>
     <message>
         <source>%1 of %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 von %2</translation>
     </message>
     <message>
         <source>, about %1 left</source>
-        <translation type="unfinished"></translation>
+        <translation>, noch etwa %1</translation>
     </message>
     <message>
         <source>%1 s</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 s</translation>
     </message>
     <message>
         <source>%1 min</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 min</translation>
     </message>
     <message>
         <source>Stopped: %1 of %2 computed; Run goes on from here</source>
-        <translation type="unfinished"></translation>
+        <translation>Angehalten: %1 von %2 berechnet; Lauf macht hier weiter</translation>
     </message>
     <message>
         <source>%1 of %2 combinations fit</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 von %2 Kombinationen passen</translation>
     </message>
     <message>
         <source>%1 of %2 points computed</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 von %2 Punkten berechnet</translation>
     </message>
 </context>
 <context>
     <name>orrery::Timeline</name>
     <message>
         <source>Timeline</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeitachse</translation>
     </message>
     <message>
         <source>Ranks and queues over time. W and S zoom, A and D pan, the arrow keys choose a row, comma and full stop a slice.</source>
-        <translation type="unfinished"></translation>
+        <translation>Ränge und Warteschlangen über die Zeit. W und S zoomen, A und D verschieben, die Pfeiltasten wählen eine Zeile, Komma und Punkt einen Abschnitt.</translation>
     </message>
     <message>
         <source>zoom in, zoom out</source>
-        <translation type="unfinished"></translation>
+        <translation>hinein, heraus</translation>
     </message>
     <message>
         <source>earlier, later</source>
-        <translation type="unfinished"></translation>
+        <translation>früher, später</translation>
     </message>
     <message>
         <source>Ctrl+wheel</source>
-        <translation type="unfinished"></translation>
+        <translation>Strg+Rad</translation>
     </message>
     <message>
         <source>zoom at the pointer</source>
-        <translation type="unfinished"></translation>
+        <translation>am Zeiger zoomen</translation>
     </message>
     <message>
         <source>the whole step</source>
-        <translation type="unfinished"></translation>
+        <translation>der ganze Schritt</translation>
     </message>
     <message>
         <source>fit the selection</source>
-        <translation type="unfinished"></translation>
+        <translation>die Auswahl einpassen</translation>
     </message>
     <message>
         <source>the view before</source>
-        <translation type="unfinished"></translation>
+        <translation>der Ausschnitt davor</translation>
     </message>
     <message>
         <source>the view after</source>
-        <translation type="unfinished"></translation>
+        <translation>der Ausschnitt danach</translation>
     </message>
     <message>
         <source>Up / Down</source>
-        <translation type="unfinished"></translation>
+        <translation>Auf / Ab</translation>
     </message>
     <message>
         <source>choose a row</source>
-        <translation type="unfinished"></translation>
+        <translation>eine Zeile wählen</translation>
     </message>
     <message>
         <source>Left / Right, Enter</source>
-        <translation type="unfinished"></translation>
+        <translation>Links / Rechts, Eingabe</translation>
     </message>
     <message>
         <source>fold, unfold the row</source>
-        <translation type="unfinished"></translation>
+        <translation>die Zeile falten, entfalten</translation>
     </message>
     <message>
         <source>Shift+Left / Shift+Right</source>
-        <translation type="unfinished"></translation>
+        <translation>Umschalt+Links / Umschalt+Rechts</translation>
     </message>
     <message>
         <source>fold, unfold the queues of all ranks</source>
-        <translation type="unfinished"></translation>
+        <translation>die Warteschlangen aller Ränge falten, entfalten</translation>
     </message>
     <message>
         <source>move the row</source>
-        <translation type="unfinished"></translation>
+        <translation>die Zeile verschieben</translation>
     </message>
     <message>
         <source>pin the row</source>
-        <translation type="unfinished"></translation>
+        <translation>die Zeile anheften</translation>
     </message>
     <message>
         <source>previous, next slice</source>
-        <translation type="unfinished"></translation>
+        <translation>voriger, nächster Abschnitt</translation>
     </message>
     <message>
         <source>along the arrows, back and on</source>
-        <translation type="unfinished"></translation>
+        <translation>den Pfeilen nach, zurück und weiter</translation>
     </message>
     <message>
         <source>highlight the selection&apos;s microbatch</source>
-        <translation type="unfinished"></translation>
+        <translation>den Mikrobatch der Auswahl hervorheben</translation>
     </message>
     <message>
         <source>critical path</source>
-        <translation type="unfinished"></translation>
+        <translation>kritischer Pfad</translation>
     </message>
     <message>
         <source>search</source>
-        <translation type="unfinished"></translation>
+        <translation>suchen</translation>
     </message>
     <message>
         <source>marker at the cursor</source>
-        <translation type="unfinished"></translation>
+        <translation>Marke am Zeiger</translation>
     </message>
     <message>
         <source>remove the marker nearby</source>
-        <translation type="unfinished"></translation>
+        <translation>die nahe Marke entfernen</translation>
     </message>
     <message>
         <source>clear</source>
-        <translation type="unfinished"></translation>
+        <translation>aufheben</translation>
     </message>
     <message>
         <source>%1 %2 %</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 %2 %</translation>
     </message>
     <message>
         <source>idle</source>
-        <translation type="unfinished"></translation>
+        <translation>ruht</translation>
     </message>
     <message>
         <source>%1 shown</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 gezeigt</translation>
     </message>
 </context>
 <context>
     <name>orrery::TimelineView</name>
     <message>
         <source>stage</source>
-        <translation type="unfinished"></translation>
+        <translation>Stufe</translation>
     </message>
     <message>
         <source>data rank, stage</source>
-        <translation type="unfinished"></translation>
+        <translation>Datenrang, Stufe</translation>
     </message>
     <message>
         <source>stage, data rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Stufe, Datenrang</translation>
     </message>
     <message>
         <source>tensor rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Tensorrang</translation>
     </message>
     <message>
         <source>context rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Kontextrang</translation>
     </message>
     <message>
         <source>expert rank</source>
-        <translation type="unfinished"></translation>
+        <translation>Expertenrang</translation>
     </message>
     <message>
         <source>nothing</source>
-        <translation type="unfinished"></translation>
+        <translation>nichts</translation>
     </message>
     <message>
         <source>Timeline of the current run</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeitachse des aktuellen Laufs</translation>
     </message>
     <message>
         <source>Group ranks by</source>
-        <translation type="unfinished"></translation>
+        <translation>Ränge gruppieren nach</translation>
     </message>
     <message>
         <source>Filter rows</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeilen filtern</translation>
     </message>
     <message>
         <source>Search slices (/): qkv mb:3</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitte suchen (/): qkv mb:3</translation>
     </message>
     <message>
         <source>Search slices</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitte suchen</translation>
     </message>
     <message>
         <source>Critical path</source>
-        <translation type="unfinished"></translation>
+        <translation>Kritischer Pfad</translation>
     </message>
     <message>
         <source>Mark the chain of slices the step&apos;s length rests on (C)</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Kette der Abschnitte zeigen, auf der die Länge des Schritts beruht (C)</translation>
     </message>
     <message>
         <source>&amp;Group by</source>
-        <translation type="unfinished"></translation>
+        <translation>&amp;Gruppieren nach</translation>
     </message>
     <message>
         <source>Details of the selected slice</source>
-        <translation type="unfinished"></translation>
+        <translation>Einzelheiten des gewählten Abschnitts</translation>
     </message>
     <message>
         <source>Slice</source>
-        <translation type="unfinished"></translation>
+        <translation>Abschnitt</translation>
     </message>
     <message>
         <source>What the selected area holds</source>
-        <translation type="unfinished"></translation>
+        <translation>Was die gewählte Fläche enthält</translation>
     </message>
     <message>
         <source>Drag over rows to choose an area.</source>
-        <translation type="unfinished"></translation>
+        <translation>Über Zeilen ziehen, um eine Fläche zu wählen.</translation>
     </message>
     <message>
         <source>Area</source>
-        <translation type="unfinished"></translation>
+        <translation>Fläche</translation>
     </message>
     <message>
         <source>Markers</source>
-        <translation type="unfinished"></translation>
+        <translation>Marken</translation>
     </message>
     <message>
         <source>No run is open. Open or drop a scenario or a trace.</source>
-        <translation type="unfinished"></translation>
+        <translation>Kein Lauf ist offen. Ein Szenario oder eine Aufzeichnung öffnen oder hierher ziehen.</translation>
     </message>
     <message>
         <source>Simulating %1 ..</source>
-        <translation type="unfinished"></translation>
+        <translation>Simuliert %1 ..</translation>
     </message>
     <message>
         <source>%1 has no timeline: it could not be simulated. See Problems.</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 hat keine Zeitachse: es konnte nicht simuliert werden. Siehe Probleme.</translation>
     </message>
     <message>
         <source>%1 has no timeline.</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 hat keine Zeitachse.</translation>
     </message>
     <message>
         <source>Counting ..</source>
-        <translation type="unfinished"></translation>
+        <translation>Zählt ..</translation>
     </message>
     <message>
         <source>%1 in %L2 slices; times are unions of intervals, means over ranks</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 in %L2 Abschnitten; Zeiten sind Vereinigungen von Intervallen, Mittel über Ränge</translation>
     </message>
     <message>
         <source>Looking for the critical path ..</source>
-        <translation type="unfinished"></translation>
+        <translation>Sucht den kritischen Pfad ..</translation>
     </message>
     <message>
         <source>Nothing like “%1”</source>
-        <translation type="unfinished"></translation>
+        <translation>Nichts wie „%1“</translation>
     </message>
     <message>
         <source>From the start again</source>
-        <translation type="unfinished"></translation>
+        <translation>Wieder von vorn</translation>
     </message>
     <message>
         <source>note %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Notiz %1</translation>
+    </message>
+    <message>
+        <source>the current run has no timeline</source>
+        <translation>der aktuelle Lauf hat keine Zeitachse</translation>
+    </message>
+    <message>
+        <source>rank</source>
+        <translation>Rang</translation>
+    </message>
+    <message>
+        <source>queue</source>
+        <translation>Warteschlange</translation>
+    </message>
+    <message>
+        <source>slice</source>
+        <translation>Abschnitt</translation>
+    </message>
+    <message>
+        <source>kind</source>
+        <translation>Art</translation>
+    </message>
+    <message>
+        <source>cause</source>
+        <translation>Ursache</translation>
+    </message>
+    <message>
+        <source>microbatch</source>
+        <translation>Mikrobatch</translation>
+    </message>
+    <message>
+        <source>begin (s)</source>
+        <translation>Beginn (s)</translation>
+    </message>
+    <message>
+        <source>end (s)</source>
+        <translation>Ende (s)</translation>
+    </message>
+    <message>
+        <source>more than %L1 slices are shown: zoom in, or choose an area</source>
+        <translation>mehr als %L1 Abschnitte sind zu sehen: hineinzoomen oder eine Fläche wählen</translation>
     </message>
 </context>
 <context>
     <name>orrery::TopologyView</name>
     <message>
         <source>Links</source>
-        <translation type="unfinished"></translation>
+        <translation>Verbindungen</translation>
     </message>
     <message>
         <source>Time: the leftmost place is all of the time shown</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeit: ganz links ist alle gezeigte Zeit</translation>
     </message>
     <message>
         <source>Time</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeit</translation>
     </message>
     <message>
         <source>%1 to %2 of %3</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 bis %2 von %3</translation>
     </message>
     <message>
         <source>No link carries anything</source>
-        <translation type="unfinished"></translation>
+        <translation>Keine Verbindung trägt etwas</translation>
     </message>
     <message numerus="yes">
         <source>&lt;b&gt;%1&lt;/b&gt; limits: it is over nine tenths full during %2 of the step (%n link(s) alike)</source>
-        <translation type="unfinished">
-            <numerusform></numerusform>
-            <numerusform></numerusform>
+        <translation>
+            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 des Schritts zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
+            <numerusform>&lt;b&gt;%1&lt;/b&gt; begrenzt: sie ist während %2 des Schritts zu mehr als neun Zehnteln voll (%n gleiche)</numerusform>
         </translation>
     </message>
     <message>
         <source>No link is full for long: the busiest, &lt;b&gt;%1&lt;/b&gt;, reaches %2 of its capacity</source>
-        <translation type="unfinished"></translation>
+        <translation>Keine Verbindung ist lange voll: die vollste, &lt;b&gt;%1&lt;/b&gt;, erreicht %2 ihrer Kapazität</translation>
     </message>
 </context>
 <context>
     <name>orrery::WelcomePage</name>
     <message>
         <source>How will this model train on that cluster?</source>
-        <translation type="unfinished"></translation>
+        <translation>Wie trainiert dieses Modell auf jenem Cluster?</translation>
     </message>
     <message>
         <source>Open a scenario, a sweep or a trace (or drop one here), or begin with an example. Change a field and the step is simulated again; pin one run as the baseline and compare others with it.</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Szenario, eine Reihe oder eine Aufzeichnung öffnen (oder hierher ziehen), oder mit einem Beispiel beginnen. Ein Feld ändern, und der Schritt wird neu simuliert; einen Lauf als Vergleichsbasis anheften und andere damit vergleichen.</translation>
     </message>
     <message>
         <source>Example scenarios</source>
-        <translation type="unfinished"></translation>
+        <translation>Beispielszenarien</translation>
     </message>
     <message>
         <source>  (a sweep)</source>
-        <translation type="unfinished"></translation>
+        <translation>  (eine Reihe)</translation>
     </message>
     <message>
         <source>E&amp;xamples (double-click, or Enter)</source>
-        <translation type="unfinished"></translation>
+        <translation>Beispie&amp;le (Doppelklick oder Eingabe)</translation>
     </message>
 </context>
 </TS>

@@ -105,6 +105,7 @@ struct ClassMaker {
     }
 
     void make_links() {
+        c.machine.link_class = f.links.of;
         for (int k = 0; k < f.links.count(); ++k)
             c.machine.links.push_back({f.links.first[at(k)], f.links.size[at(k)], wires.capacity[at(f.links.first[at(k)])]});
     }

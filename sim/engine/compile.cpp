@@ -304,8 +304,11 @@ Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const 
     c.machine.interference = costs.interference;
     c.machine.jitter = wires.jitter;
     c.machine.seed = wires.seed;
+    stop_if(options.stop);
     compile_programs(c, options.launch_blocking);
+    stop_if(options.stop);
     compile_bundles(c, wires, options.fold);
+    stop_if(options.stop);
     return std::move(c.machine);
 }
 

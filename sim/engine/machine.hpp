@@ -152,6 +152,7 @@ struct Machine {
     std::vector<LinkWeight> uses, shared;
     std::vector<double> shared_capacity; // of the link classes Machine::shared names
     std::vector<MachineLink> links;
+    std::vector<std::int32_t> link_class; // by link of the fabric; -1: it carries nothing
 
     std::int32_t queue_count() const {
         return lanes.empty() ? 0
@@ -163,6 +164,7 @@ struct Machine {
 struct CompileOptions {
     bool fold = true;
     bool launch_blocking = false;
+    StopFlag stop = nullptr;
 };
 
 Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options = {});

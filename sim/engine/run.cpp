@@ -244,6 +244,7 @@ bool Run::run_steps(std::int32_t steps, Replay* replay, bool all) {
         mark(static_cast<std::int32_t>(l));
     }
     for (;;) {
+        stop_if(options.stop);
         settle();
         if (done(steps, all)) return true;
         if (anchor) {

@@ -116,6 +116,8 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
         out.links = link_uses(r, before, after);
         if (options.trace && r.run_steps(steps, nullptr, true)) out.trace = trace_of(recorder, r, steps);
     }
+    out.lane_of_rank = machine.lane_of_rank;
+    out.link_class = machine.link_class;
     out.stats = r.stats;
     out.stats.steps = steps;
     return out;
@@ -124,7 +126,7 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
 Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost,
                     const SimulateOptions& options) {
     Machine machine =
-        compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking});
+        compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking, options.stop});
     Simulation out = run(machine, options);
     if (out.trace) {
         out.trace->plan_hash = hash(plan);

@@ -5,6 +5,7 @@
 #include "sim/cost/cost.hpp"
 #include "sim/plan/deadlock.hpp"
 #include "sim/plan/plan.hpp"
+#include "sim/plan/stop.hpp"
 #include "sim/trace/trace.hpp"
 
 #include <array>
@@ -35,6 +36,7 @@ struct SimulateOptions {
     bool replay = true;              // off: every op of every microbatch is an event
     bool trace = false;              // record spans of the last step
     int max_steps = 4;               // simulated until the state at a step's end repeats
+    StopFlag stop = nullptr;         // set: simulate() throws Stopped within milliseconds
 };
 
 struct SimulationStats { std::uint64_t events = 0; std::uint64_t replayed_ops = 0; int steps = 0; int lanes = 0; };
@@ -42,7 +44,9 @@ struct SimulationStats { std::uint64_t events = 0; std::uint64_t replayed_ops = 
 struct Simulation {
     Time step_time;                  // steady-state period
     std::vector<LaneResult> lanes;
+    std::vector<std::int32_t> lane_of_rank; // by rank of the plan, the one of `lanes` (and of the trace's) that stands for it
     std::vector<LinkUse> links;
+    std::vector<std::int32_t> link_class;   // by link of the fabric, the one of `links` that stands for it; -1: it carries nothing
     std::optional<Deadlock> deadlock;
     SimulationStats stats;
     std::optional<Trace> trace;

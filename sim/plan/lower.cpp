@@ -54,9 +54,12 @@ constexpr Pass recipe[] = {
 
 } // namespace
 
-Plan lower(const Scenario& scenario) {
+Plan lower(const Scenario& scenario, StopFlag stop) {
     Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}};
-    for (const Pass& pass : recipe) pass.run(l);
+    for (const Pass& pass : recipe) {
+        stop_if(stop);
+        pass.run(l);
+    }
     return std::move(l.plan);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "sim/plan/plan.hpp"
+#include "sim/plan/stop.hpp"
 
 #include <string>
 #include <string_view>
@@ -9,8 +10,9 @@
 
 namespace orrery {
 
-// The scenario must have come out of the parser without problems. Aborts (our bug) where a pass breaks its contract.
-Plan lower(const Scenario& scenario);
+// The scenario must have come out of the parser without problems. Aborts (our bug) where a pass breaks its contract. Throws Stopped
+// before the next pass once `stop` is set.
+Plan lower(const Scenario& scenario, StopFlag stop = nullptr);
 
 // Text of the stage behind `pass` (a name of pass_names()), for `simrun plan --after`. Throws std::invalid_argument for an unknown name.
 std::string text_after(const Scenario& scenario, std::string_view pass);

@@ -11,8 +11,11 @@
 #include "tests/gui/windows.hpp"
 
 #include <QAbstractItemModelTester>
+#include <QAbstractButton>
+#include <QAbstractSpinBox>
 #include <QAction>
 #include <QApplication>
+#include <QComboBox>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QMimeData>
@@ -152,6 +155,20 @@ class AppTest : public QObject {
         for (const Run& run : window.store().runs()) QVERIFY(!run.data->report); // text with a mistake stays, to be mended
     }
 
+    void hugeFilesAreNotRead() {
+        QTemporaryDir folder;
+        QFile text(folder.filePath("huge.json")), trace(folder.filePath("large.trace"));
+        QVERIFY(text.open(QIODevice::WriteOnly) && text.write("{") == 1 && text.resize(qint64(8) << 30));     // holes: no disk is filled
+        QVERIFY(trace.open(QIODevice::WriteOnly) && trace.write("\x89ORT\r\n\x1a\n", 8) == 8 && trace.resize(qint64(8) << 30));
+        text.close();
+        trace.close();
+        MainWindow window(fresh());
+        window.open({text.fileName(), trace.fileName()});
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        QCOMPARE(window.problems().rowCount(), 2);
+        QVERIFY(window.store().runs().empty());
+    }
+
     void aTruncatedTraceIsRefused() {
         QTemporaryDir folder;
         const auto data = simulate_run(small.toStdString(), {}, [](const QString&) { return true; });
@@ -237,6 +254,45 @@ class AppTest : public QObject {
         QVERIFY(!export_picture(view, folder.filePath("no/such/a.png")).isEmpty());
     }
 
+    void anyViewIsExported() {
+        QTemporaryDir folder;
+        MainWindow window(fresh());
+        window.open({written(folder, "a.json", small), written(folder, "b.json", QByteArray(small).replace("\"pipeline_parallel\": 2", "\"pipeline_parallel\": 1"))});
+        window.show();
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        window.state().setBaseline(window.store().runs()[0].id);
+        window.state().setCurrentRun(window.store().runs()[1].id);
+        window.state().setBrushedRuns({window.store().runs()[0].id, window.store().runs()[1].id});
+        for (const QString& name : MainWindow::viewNames()) {
+            window.showView(name);
+            QTest::qWait(200);
+            const QWidget& view = *window.view(name);
+            for (const char* ending : {".png", ".svg", ".pdf", ".csv"}) {
+                const QString path = folder.filePath(name + ending);
+                const bool table = path.endsWith(".csv");
+                QVERIFY2((table ? export_csv(view, path) : export_picture(*window.view(name), path)).isEmpty(), qPrintable(path));
+                QFile file(path);
+                QVERIFY(file.open(QIODevice::ReadOnly));
+                const QByteArray bytes = file.readAll();
+                const bool empty = name == "sweep" || name == "execution" || name == "problems";     // nothing was swept, run or wrong
+                QVERIFY2(empty || bytes.size() > (table ? 5 : 300), qPrintable(path));
+                if (!table) continue;
+                const auto lines = bytes.count('\n');
+                QVERIFY2(empty || lines >= 2, qPrintable(path + ": " + bytes.left(200)));
+            }
+        }
+        const auto lines = [&](const char* name) {
+            QFile file(folder.filePath(name));
+            return file.open(QIODevice::ReadOnly) ? file.readAll().count('\n') : -1;
+        };
+        std::int64_t spans = 0;
+        for (const Lane& lane : window.store().runs()[1].data->trace->lanes) spans += static_cast<std::int64_t>(lane.spans.size());
+        QCOMPARE(lines("timeline.csv"), spans + 1);      // all of them are in sight
+        QCOMPARE(lines("placement.csv"), 8 + 1);
+        QCOMPARE(lines("breakdown.csv"), 2 + 1);
+        QCOMPARE(lines("pareto.csv"), 2 + 1);
+    }
+
     void aProgramIsRunAndItsTraceOpened() {
         QTemporaryDir folder;
         MainWindow window(fresh());
@@ -262,10 +318,51 @@ class AppTest : public QObject {
     }
 
     void everyWidgetThatTakesTheFocusHasAName() {
+        QTemporaryDir folder;
         MainWindow window(fresh());
+        window.open({written(folder, "a.json", small), written(folder, "b.json", small)});
+        window.show();
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        for (const QString& name : MainWindow::viewNames()) window.showView(name);
+        window.registry().find("help.keys")->trigger();
+        window.registry().find("help.palette")->trigger();
+        int seen = 0;
+        for (QWidget* w : window.findChildren<QWidget*>()) {
+            if (w->focusPolicy() == Qt::NoFocus || w->focusProxy()) continue;
+            if (w->objectName().startsWith("qt_") || w->inherits("QHeaderView") || w->inherits("QTabBar") || w->inherits("QMenu") || w->inherits("QMenuBar")) continue;
+            if (qobject_cast<QComboBox*>(w->parentWidget()) || qobject_cast<QAbstractSpinBox*>(w->parentWidget()) || w->inherits("QComboBoxListView") ||
+                w->inherits("QComboBoxPrivateContainer"))
+                continue;                                        // a part of a widget that has one
+            const auto* button = qobject_cast<QAbstractButton*>(w);
+            const QString said = !w->accessibleName().isEmpty() || !button ? w->accessibleName() : button->text();
+            QWidget* view = w;
+            while (view && !view->objectName().startsWith("view.")) view = view->parentWidget();
+            QVERIFY2(!said.isEmpty(), qPrintable(QString("%1 in %2").arg(QString::fromLatin1(w->metaObject()->className()), view ? view->objectName() : QString{})));
+            ++seen;
+        }
+        QVERIFY2(seen > 40, qPrintable(QString::number(seen)));
+    }
+
+    // A small laptop's screen holds it, whatever is in front.
+    void itFitsASmallScreen() {
+        QTemporaryDir folder;
+        Options options = fresh();
+        options.size = {1024, 640};
+        MainWindow window(options);
+        window.open({written(folder, "a.json", small), written(folder, "b.json", small)});
+        window.show();
+        QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
+        window.state().setBrushedRuns({window.store().runs()[0].id, window.store().runs()[1].id});
         for (const QString& name : MainWindow::viewNames()) {
-            for (QAbstractItemView* view : window.view(name)->findChildren<QAbstractItemView*>())
-                if (!view->inherits("QComboBoxListView") && !view->inherits("QHeaderView")) QVERIFY2(!view->accessibleName().isEmpty(), qPrintable(name + " " + view->metaObject()->className()));
+            const QSize its = window.view(name)->minimumSizeHint();
+            QVERIFY2(its.height() <= 330 && its.width() <= 640, qPrintable(QString("%1 needs %2 x %3").arg(name).arg(its.width()).arg(its.height())));
+        }
+        for (const QString& name : MainWindow::viewNames()) {
+            window.showView(name);
+            QTest::qWait(20);
+            const QSize least = window.minimumSizeHint();
+            QVERIFY2(window.width() <= 1024 && window.height() <= 640, qPrintable(QString("%1: %2 x %3").arg(name).arg(window.width()).arg(window.height())));
+            QVERIFY2(least.width() <= 1024 && least.height() <= 640, qPrintable(QString("%1: at least %2 x %3").arg(name).arg(least.width()).arg(least.height())));
         }
     }
 };

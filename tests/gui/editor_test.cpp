@@ -1,6 +1,8 @@
 // Do edits of a scenario keep what the user wrote, does the form show and change the text, and can every change be taken back?
 #include "gui/editor/fields_model.hpp"
 #include "gui/editor/json_place.hpp"
+#include "gui/editor/documents.hpp"
+#include "gui/editor/presets.hpp"
 #include "gui/editor/scenario_document.hpp"
 
 #include <QAbstractItemModelTester>
@@ -145,6 +147,33 @@ class EditorTest : public QObject {
         QVERIFY(file.open(QIODevice::ReadOnly));
         QCOMPARE(file.readAll().toStdString(), document.text());
         QVERIFY(!document.save(folder.filePath("no/such/folder/a.json")).isEmpty());
+    }
+
+    // Every preset makes a scenario that can be simulated, is one step to undo, and leaves the rest of the text alone.
+    void presetsAreStrategies() {
+        RunStore store;
+        ViewState state;
+        Documents documents(store, state);
+        const std::string text = R"({"model": {"layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024}, "cluster": {"preset": "dgx-a100-80gb", "nodes": 2},
+  "training": {"global_batch_size": 64, "sequence_length": 512}, "strategy": {"framework": "megatron", "tensor_parallel": 3, "flash_attention": true}})";
+        const RunId id = store.simulate(text, {}, "s");
+        state.setCurrentRun(id);
+        QVERIFY(documents.current());
+        for (const Preset& preset : presets()) {
+            ScenarioDocument& document = *documents.current();
+            if (std::string(preset.id).starts_with("recompute")) QVERIFY(documents.applyPreset("tensor"));
+            const std::string before = document.text();
+            QVERIFY2(documents.applyPreset(preset.id), preset.id);
+            QVERIFY2(document.parsed().scenario.has_value(), (preset.id + to_text(document.parsed().problems) + document.text()).c_str());
+            QVERIFY2(document.parsed().scenario->strategy.flash_attention, preset.id);   // what it does not speak of stays
+            const auto data = simulate_run(document.text(), {}, [](const QString&) { return true; });
+            QVERIFY2(data->report && data->report->step_time_s > 0, preset.id);
+            document.undoStack().undo();
+            QCOMPARE(document.text(), before);
+            while (document.undoStack().canUndo()) document.undoStack().undo();
+            QCOMPARE(document.text(), text);
+        }
+        QVERIFY(!documents.applyPreset("no such"));
     }
 };
 

@@ -2,6 +2,7 @@
 #include "gui/core/run.hpp"
 #include "gui/core/tracks.hpp"
 
+#include <QElapsedTimer>
 #include <QFile>
 #include <QSignalSpy>
 #include <QTemporaryDir>
@@ -15,6 +16,8 @@ const std::string small = R"({"name": "small", "model": {"name": "tiny", "layers
   "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
   "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
   "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2, "schedule": "1f1b"}})";
+
+constexpr int most_ms = 500;            // 100 where nobody else works
 
 } // namespace
 
@@ -119,6 +122,28 @@ class RunStoreTest : public QObject {
         QSignalSpy failed(&store, &RunStore::failed);
         store.open("/no/such/file.json");
         QTRY_COMPARE_WITH_TIMEOUT(failed.size(), 1, 5000);
+    }
+
+    // Whatever it is at, however long it would take: jitter makes every rank a lane of its own.
+    void longWorkEndsWhenItIsCancelled() {
+        const std::string large = R"({"model": "llama3-405b", "cluster": {"preset": "dgx-h100", "nodes": 128},
+          "training": {"global_batch_size": 2048, "micro_batch_size": 1, "sequence_length": 8192, "precision": "bf16"},
+          "strategy": {"framework": "megatron", "tensor_parallel": 8, "sequence_parallel": true, "pipeline_parallel": 16, "virtual_pipeline": 4,
+                       "schedule": "interleaved-1f1b"}, "perturb": [{"jitter": 0.05}]})";
+        for (const int after_ms : {20, 200, 600, 1500, 4000}) {
+            QElapsedTimer clock;
+            {
+                RunStore store;
+                store.simulate(large, {}, "large");
+                QTest::qWait(after_ms);
+                QVERIFY2(store.busy(), "it was over before it was cancelled");
+                clock.start();
+                store.cancelAll();
+                QVERIFY(!store.busy());
+            }                                   // its destructor waits for the threads
+            qDebug("cancelled after %d ms: over in %lld ms", after_ms, clock.elapsed());
+            QVERIFY2(clock.elapsed() < most_ms, qPrintable(QString("%1 ms when cancelled after %2").arg(clock.elapsed()).arg(after_ms)));
+        }
     }
 };
 

@@ -12,6 +12,7 @@
 #include <QtTest/QTest>
 
 #include <array>
+#include <set>
 
 using namespace orrery;
 
@@ -316,6 +317,43 @@ class TimelineTest : public QObject {
         QCOMPARE(w.state.selectedSlice(), (SliceId{w.id, 1, 3}));
         w.press(Qt::Key_Slash);
         QVERIFY(w.view.findChild<QLineEdit*>());
+    }
+
+    // A rank that another one's lane stands for is found by its number, and by being chosen.
+    void aFoldedRankIsFound() {
+        const auto data = simulate_run(R"({"name": "s", "model": {"name": "tiny", "layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+          "cluster": {"preset": "dgx-a100-80gb", "nodes": 4}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
+          "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 4}, "perturb": [{"slow": 1.5, "rank": 5}]})", {}, [](const QString&) { return true; });
+        QVERIFY2(data->trace.has_value(), to_text(data->problems).c_str());
+        QCOMPARE(data->lane_of_rank.size(), std::size_t(32));
+        QVERIFY2(data->trace->lanes.size() < 32 && data->trace->lanes.size() > 4,   // some are folded, and a stage has several lanes
+                 qPrintable(QString::number(data->trace->lanes.size())));
+        RunStore runs;
+        ViewState state;
+        TimelineView view(runs, state);
+        state.setCurrentRun(runs.add(data, "s"));
+        QLineEdit* filter = nullptr;
+        for (QLineEdit* line : view.findChildren<QLineEdit*>())
+            if (line->accessibleName() == "Filter rows") filter = line;
+        const auto lanes = [&] {
+            std::set<std::int32_t> out;
+            for (const Row& row : view.timeline().rows())
+                if (row.kind == RowKind::lane) out.insert(row.lane);
+            return out;
+        };
+        QCOMPARE(lanes().size(), data->trace->lanes.size());
+        for (std::int32_t rank = 0; rank < 32; ++rank) {
+            const std::set<std::int32_t> its{data->lane_of_rank[static_cast<std::size_t>(rank)]};
+            filter->clear();
+            QTest::keyClicks(filter, QString("rank %1").arg(rank));
+            QCOMPARE(lanes(), its);
+            filter->setText(QString::number(rank));
+            QCOMPARE(lanes(), its);
+            filter->clear();
+            state.setSelectedRanks({rank});
+            QCOMPARE(lanes(), its);
+            state.setSelectedRanks({});
+        }
     }
 
     void filterKeepsWhatMatches() {

@@ -90,7 +90,7 @@ QStringList words_of(const QWidget& w) {
 
 // Names of files, fields, programs and their arguments, and numbers, are the same in every language.
 bool is_data(const QString& text) {
-    static const QStringList data{"serial", "threads", "Orrery", "1"};
+    static const QStringList data{"serial", "threads", "mpi", "Orrery", "1"};
     static const QRegularExpression letters(QStringLiteral("\\p{L}"));
     return !letters.match(text).hasMatch() || data.contains(text) || text.contains('/') || text.contains("zz");
 }

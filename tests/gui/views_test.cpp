@@ -180,6 +180,28 @@ class ViewsTest : public QObject {
             if (fabric.links()[i].kind == LinkKind::scale_up) QVERIFY2(series[i] >= 0, fabric.links()[i].name.c_str());
     }
 
+    // What the simulation says of links alike is what an unfolded run finds: the same bytes on each of them.
+    void linksAlikeAreThoseTheSimulationFolded() {
+        for (const char* strategy : {R"("tensor_parallel": 4, "pipeline_parallel": 2, "zero_stage": 1)", R"("context_parallel": 2, "pipeline_parallel": 2)"}) {
+            const auto data = simulated(scenario(strategy));
+            const Fabric fabric(data->scenario->cluster);
+            QCOMPARE(data->link_class.size(), fabric.links().size());
+            const CostModel cost(*data->scenario, fabric);
+            SimulateOptions apart;
+            apart.fold = false;
+            const Simulation each = simulate(*data->plan, *data->scenario, fabric, cost, apart);
+            std::vector<double> bytes(fabric.links().size(), 0);
+            for (const LinkUse& l : each.links) bytes[static_cast<std::size_t>(l.link)] = l.bytes;
+            std::vector<int> members(data->links.size(), 0);
+            for (std::size_t l = 0; l < bytes.size(); ++l) {
+                const std::int32_t c = data->link_class[l];
+                QCOMPARE(c < 0 ? 0 : data->links[static_cast<std::size_t>(c)].bytes, bytes[l]);
+                if (c >= 0) ++members[static_cast<std::size_t>(c)];
+            }
+            for (std::size_t c = 0; c < members.size(); ++c) QCOMPARE(members[c], data->links[c].twins);
+        }
+    }
+
     void theClusterIsDrawnWithItsLinks() {
         const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
         const Fabric fabric(data->scenario->cluster);
