@@ -91,7 +91,7 @@ RunId RunStore::loadTrace(const QString& path) {
     run.name = QFileInfo(path).completeBaseName();
     run.path = path;
     const RunId id = append(std::move(run));
-    start(id, [path](const GoOn& go_on, StopFlag) { return load_run_trace(path.toStdString(), go_on); });
+    start(id, [path](const GoOn& go_on, StopFlag stop) { return load_run_trace(path.toStdString(), go_on, stop); });
     return id;
 }
 

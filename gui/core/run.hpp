@@ -57,8 +57,8 @@ struct Run {
 // nothing too soon after `stop` is set.
 using GoOn = std::function<bool(const QString& what)>;
 std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on, StopFlag stop = nullptr);
-std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on);
-std::shared_ptr<const RunData> run_of_trace(Trace trace);
+std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on, StopFlag stop = nullptr);
+std::shared_ptr<const RunData> run_of_trace(Trace trace, StopFlag stop = nullptr);
 
 class RunStore : public QObject {
     Q_OBJECT

@@ -12,9 +12,9 @@ namespace {
 
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
-void keep_trace(RunData& data, Trace trace) {
+void keep_trace(RunData& data, Trace trace, StopFlag stop) {
     data.trace = std::move(trace);
-    data.tracks = std::make_shared<const TrackStore>(tracks_of(*data.trace));
+    data.tracks = std::make_shared<const TrackStore>(tracks_of(*data.trace, stop));
 }
 
 } // namespace
@@ -51,7 +51,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         data->lanes = std::move(simulation.lanes);
         if (!go_on(tr("preparing the picture"))) return nullptr;
         if (simulation.trace) sample_memory(*simulation.trace, *data->plan, bytes);
-        if (simulation.trace) keep_trace(*data, std::move(*simulation.trace));
+        if (simulation.trace) keep_trace(*data, std::move(*simulation.trace), stop);
     } catch (const Stopped&) {
         return nullptr;
     } catch (const std::exception& e) {
@@ -65,16 +65,20 @@ double step_seconds(const RunData& data) {
     return data.trace ? (data.trace->end - data.trace->begin).seconds() : 0;
 }
 
-std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on) {
+std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on, StopFlag stop) {
     if (!go_on(tr("reading"))) return nullptr;
     Trace trace = load_trace(path);
     if (!go_on(tr("preparing the picture"))) return nullptr;
-    return run_of_trace(std::move(trace));
+    try {
+        return run_of_trace(std::move(trace), stop);
+    } catch (const Stopped&) {
+        return nullptr;
+    }
 }
 
-std::shared_ptr<const RunData> run_of_trace(Trace trace) {
+std::shared_ptr<const RunData> run_of_trace(Trace trace, StopFlag stop) {
     auto data = std::make_shared<RunData>();
-    keep_trace(*data, std::move(trace));
+    keep_trace(*data, std::move(trace), stop);
     return data;
 }
 

@@ -110,7 +110,7 @@ void stretch(const TrackStore& store, Track& t) {
 
 } // namespace
 
-TrackStore tracks_of(const Trace& trace) {
+TrackStore tracks_of(const Trace& trace, StopFlag stop) {
     TrackStore store;
     store.trace = &trace;
     store.op_kinds = kinds_of_ops(trace);
@@ -127,11 +127,13 @@ TrackStore tracks_of(const Trace& trace) {
         }
     }
     parallel_for(store.tracks.size(), [&](std::size_t i) {
+        if (stop && stop->load(std::memory_order_relaxed)) return;
         Track& t = store.tracks[i];
         number_kinds(store, t);
         sample(store, t);
         stretch(store, t);
     });
+    stop_if(stop);
     return store;
 }
 

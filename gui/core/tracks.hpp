@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gui/core/kinds.hpp"
+#include "sim/plan/stop.hpp"
 
 #include <array>
 #include <cstdint>
@@ -54,7 +55,7 @@ struct TrackStore {
     std::vector<Track> tracks;              // by lane, queue, overlap
 };
 
-TrackStore tracks_of(const Trace& trace);   // on all cores
+TrackStore tracks_of(const Trace& trace, StopFlag stop = nullptr);   // on all cores; throws Stopped
 
 inline std::int32_t slice_count(const Track& t) { return t.order.empty() ? t.count : static_cast<std::int32_t>(t.order.size()); }
 // In Lane::spans.

@@ -179,7 +179,7 @@ QString StrategiesModel::tip(int row, int column) const {
     if (column == BreakdownColumn) return f.breakdown ? breakdown_text(*f.breakdown) : QString{};
     if (column == FitsColumn || column == HeadroomColumn) return f.why_not;
     if (column != NameColumn) return {};
-    if (sweptAt(row)) return tr("From the sweep: Enter or a double click simulates it in full");
+    if (sweptAt(row)) return sweptAt(row)->name + QLatin1Char('\n') + tr("From the sweep: Enter or a double click simulates it in full");
     const Run* run = store_.find(runAt(row));
     if (!run) return {};
     return run->data->problems.empty() ? run->path : QString::fromStdString(to_text(run->data->problems));

@@ -78,6 +78,7 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     table_->setShowGrid(false);
     table_->setTabKeyNavigation(false);
     table_->setWordWrap(false);
+    table_->setTextElideMode(Qt::ElideMiddle);
     table_->setContextMenuPolicy(Qt::CustomContextMenu);
     table_->setAccessibleName(tr("Strategies"));
     soften_selection(*table_);

@@ -137,7 +137,7 @@ std::vector<Problem> SweepView::load(const std::string& text, const std::string&
         y_->setCurrentIndex(document_->axes().size() > 1 ? 1 : 0);
     }
     model_->setDocument(document_);
-    for (int c = 0; c < model_->columnCount(); ++c) table_->setColumnWidth(c, std::min(130, fontMetrics().horizontalAdvance(model_->headerData(c, Qt::Horizontal).toString()) + 24));
+    for (int c = 0; c < model_->columnCount(); ++c) table_->setColumnWidth(c, std::clamp(fontMetrics().horizontalAdvance(model_->headerData(c, Qt::Horizontal).toString()) + 24, c < model_->axes() ? 40 : 84, 130));
     run_->setEnabled(true);
     words_->setText(tr("%n combinations", "", static_cast<int>(document_->size())));
     showMap();

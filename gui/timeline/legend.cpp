@@ -14,7 +14,7 @@ namespace orrery {
 namespace { constexpr int swatch = 14, space = 6, between = 12; }
 
 Legend::Legend(QWidget* parent) : QWidget(parent) {
-    QSizePolicy policy(QSizePolicy::Preferred, QSizePolicy::Fixed);
+    QSizePolicy policy(QSizePolicy::Preferred, QSizePolicy::Preferred);
     policy.setHeightForWidth(true);
     setSizePolicy(policy);
     setAccessibleName(tr("Legend"));

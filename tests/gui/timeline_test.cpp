@@ -1,4 +1,5 @@
 // Does the timeline do what its keys and the mouse ask, and do the tables beside it say what is there?
+#include "gui/timeline/legend.hpp"
 #include "gui/timeline/models.hpp"
 #include "gui/timeline/timeline_view.hpp"
 #include "tests/gui/synthetic.hpp"
@@ -354,6 +355,23 @@ class TimelineTest : public QObject {
             QCOMPARE(lanes(), its);
             state.setSelectedRanks({});
         }
+    }
+
+    // In a narrow window the legend takes another line and loses nothing.
+    void theLegendIsWhole() {
+        RunStore runs;
+        ViewState state;
+        TimelineView view(runs, state);
+        state.setCurrentRun(runs.add(run_of_trace(synthetic::trace({.lanes = 4, .stages = 2, .slices = 4000})), "s"));
+        auto* legend = view.findChild<Legend*>();
+        QVERIFY(legend);
+        for (const int width : {1400, 700, 420}) {
+            view.resize(width, 700);
+            view.show();
+            QTRY_VERIFY2(legend->height() >= legend->heightForWidth(legend->width()),
+                         qPrintable(QString("%1 wide: %2 of %3").arg(width).arg(legend->height()).arg(legend->heightForWidth(legend->width()))));
+        }
+        QVERIFY(legend->height() > legend->sizeHint().height());
     }
 
     void filterKeepsWhatMatches() {
