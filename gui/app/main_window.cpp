@@ -6,6 +6,7 @@
 #include "gui/breakdown/bars.hpp"
 #include "gui/breakdown/pareto.hpp"
 #include "gui/compare/compare_view.hpp"
+#include "gui/compare/predicted_measured.hpp"
 #include "gui/editor/scenario_editor.hpp"
 #include "gui/memory/memory_view.hpp"
 #include "gui/placement/placement_view.hpp"
@@ -48,6 +49,12 @@ std::vector<SweptPoint> swept_points(const SweepModel& model) {
         out.push_back({point, QString::fromStdString(row->label), std::move(f)});
     }
     return out;
+}
+
+// The others say nothing in the table but that they do not; the sweep's own says why.
+std::vector<SweptPoint> fitting(std::vector<SweptPoint> points) {
+    std::erase_if(points, [](const SweptPoint& p) { return !p.figures.fits.value_or(false); });
+    return points;
 }
 
 } // namespace
@@ -93,11 +100,12 @@ void MainWindow::makeViews() {
     strategies_ = new StrategiesView(store_, state_);
     editor_ = new ScenarioEditor(store_, state_, *documents_);
     timeline_ = new TimelineView(store_, state_);
+    compare_ = new CompareView(store_, state_);
     auto* problems = new ProblemsView(*problems_);
     addView(QStringLiteral("strategies"), tr("Strategies"), strategies_, Place::top);
     addView(QStringLiteral("scenario"), tr("Scenario"), editor_, Place::left);
     addView(QStringLiteral("timeline"), tr("Timeline"), timeline_, Place::main);
-    addView(QStringLiteral("compare"), tr("Compare"), new CompareView(store_, state_), Place::main);
+    addView(QStringLiteral("compare"), tr("Compare"), compare_, Place::main);
     addView(QStringLiteral("memory"), tr("Memory"), new MemoryView(store_, state_), Place::main);
     addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_), Place::main);
     auto* pareto = new ParetoView(store_, state_);
@@ -107,11 +115,10 @@ void MainWindow::makeViews() {
     sweep_ = new SweepView(store_, state_);
     addView(QStringLiteral("sweep"), tr("Sweep"), sweep_, Place::main);
     connect(sweep_, &SweepView::pointsChanged, this, [this, pareto] {
-        const std::vector<SweptPoint> points = swept_points(sweep_->model());
-        strategies_->model().setSwept(points);
-        pareto->setSwept(points);
+        strategies_->model().setSwept(fitting(swept_points(sweep_->model())));
+        pareto->setSwept(swept_points(sweep_->model()));
     });
-    const auto again = [this] { strategies_->model().setSwept(swept_points(sweep_->model())); };   // less those that are runs now
+    const auto again = [this] { strategies_->model().setSwept(fitting(swept_points(sweep_->model()))); };   // less those that are runs now
     connect(&store_, &RunStore::runAdded, this, again);
     connect(&store_, &RunStore::runRemoved, this, again);
     connect(strategies_, &StrategiesView::sweptRequested, this, [this](int number) {
@@ -129,6 +136,8 @@ void MainWindow::makeViews() {
     connect(execution, &ExecutionView::measured, this, [this](RunId run, RunId prediction) {
         state_.setBaseline(prediction);
         state_.setBrushedRuns({prediction, run});
+        compare_->predictedMeasured().choose(prediction, run);
+        compare_->setCurrentWidget(&compare_->predictedMeasured());
         showView(QStringLiteral("compare"));
     });
     addView(QStringLiteral("problems"), tr("Problems"), problems, Place::bottom);

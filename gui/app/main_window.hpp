@@ -22,6 +22,7 @@ class QToolButton;
 
 namespace orrery {
 
+class CompareView;
 class ScenarioEditor;
 class StrategiesView;
 class ThemeChoice;
@@ -106,6 +107,7 @@ class MainWindow : public QMainWindow {
     ScenarioEditor* editor_ = nullptr;
     SweepView* sweep_ = nullptr;
     TimelineView* timeline_ = nullptr;
+    CompareView* compare_ = nullptr;
     WelcomePage* welcome_ = nullptr;
     QMenu* recent_ = nullptr;
     QLabel* doing_ = nullptr;

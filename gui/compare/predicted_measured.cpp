@@ -100,9 +100,25 @@ void PredictedMeasured::fillChoices() {
         measured_->clear();
         for (const Run& r : runs_.runs())
             if (r.data->tracks) (is_measured(r) ? measured_ : predicted_)->addItem(r.name, r.id);
-        predicted_->setCurrentIndex(std::max(0, predicted_->findData(p)));
-        measured_->setCurrentIndex(std::max(0, measured_->findData(m)));
+        const auto take = [](QComboBox* box, RunId wanted, int before) {
+            const int w = box->findData(wanted);
+            box->setCurrentIndex(w >= 0 ? w : std::max(0, box->findData(before)));
+        };
+        take(measured_, wanted_.second, m);
+        take(predicted_, wanted_.first, p);
+        if (measured_->findData(wanted_.second) >= 0) wanted_ = {};
     }
+    setRuns(predicted_->currentData().toInt(), measured_->currentData().toInt());
+}
+
+void PredictedMeasured::choose(RunId predicted, RunId measured) {
+    fillChoices();
+    {
+        const QSignalBlocker a(predicted_), b(measured_);
+        if (const int i = predicted_->findData(predicted); i >= 0) predicted_->setCurrentIndex(i);
+        if (const int i = measured_->findData(measured); i >= 0) measured_->setCurrentIndex(i);
+    }
+    wanted_ = {predicted, measured};                // a trace may still be on its way
     setRuns(predicted_->currentData().toInt(), measured_->currentData().toInt());
 }
 

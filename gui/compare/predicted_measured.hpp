@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
 class QComboBox;
 class QLabel;
@@ -26,11 +27,12 @@ class PredictedMeasured : public QWidget {
     PredictedMeasured(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
     ~PredictedMeasured() override;
     Timeline& timeline() { return *line_; }
-    void setRuns(RunId predicted, RunId measured);
+    void choose(RunId predicted, RunId measured);   // as the user does in the two boxes
 
   private:
     struct Answer { std::shared_ptr<const Overlaid> overlaid; std::shared_ptr<const RunData> picture; Agreement agreement; };
     void fillChoices();
+    void setRuns(RunId predicted, RunId measured);
     void ask();
     void showAnswer();
     void jump(int row);
@@ -45,6 +47,7 @@ class PredictedMeasured : public QWidget {
     Timeline* line_ = nullptr;
     ErrorsModel* errors_ = nullptr;
     OffendersModel* offenders_ = nullptr;
+    std::pair<RunId, RunId> wanted_;
     RunId shownPredicted_ = 0, shownMeasured_ = 0;
     std::shared_ptr<const RunData> predictedData_, measuredData_;
     QFutureWatcher<Answer> work_;

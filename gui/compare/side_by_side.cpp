@@ -113,6 +113,7 @@ void SideBySide::refresh() {
     if (!same) {
         for (const Pane& p : panes_) p.box->deleteLater();
         panes_.clear();
+        model_->setDifferences({}, {});             // those of other runs
         for (RunId id : ids) panes_.push_back(makePane(id));
     }
     for (const Pane& p : panes_) p.line->setRun(p.run, runs_.find(p.run)->data);

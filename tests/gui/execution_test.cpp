@@ -64,7 +64,7 @@ class ExecutionTest : public QObject {
         QTemporaryDir folder;
         MainWindow window(fresh());
         window.show();
-        window.open({written(folder, "tiny.json", tiny)});
+        window.open({written(folder, "other.json", small), written(folder, "tiny.json", tiny)});   // the last one is what runs
         QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
         window.showView("execution");
         Dock dock(window);
@@ -74,11 +74,11 @@ class ExecutionTest : public QObject {
         connect(dock.progress, &QProgressBar::valueChanged, this, [&](int v) { seen.insert(v); });
         QTest::mouseClick(dock.button, Qt::LeftButton);
         QVERIFY(dock.view.running());
-        QTRY_VERIFY_WITH_TIMEOUT(!dock.view.running() && window.idle() && window.store().runs().size() == 2, patience);
+        QTRY_VERIFY_WITH_TIMEOUT(!dock.view.running() && window.idle() && window.store().runs().size() == 3, patience);
         QVERIFY2(dock.view.log().contains("step 0: loss") && dock.view.log().contains("step 39: loss"), qPrintable(dock.view.log()));
         QVERIFY(dock.view.log().contains("tokens/s"));
         QVERIFY(seen.contains(40) && seen.size() > 5);
-        const Run &prediction = window.store().runs()[0], &measured = window.store().runs()[1];
+        const Run &prediction = window.store().runs()[1], &measured = window.store().runs()[2];
         QCOMPARE(measured.name, QString("tiny, measured"));
         QVERIFY(measured.data->trace && measured.data->trace->source != "simulated");
         QVERIFY(!measured.data->trace->lanes.empty());
@@ -86,6 +86,13 @@ class ExecutionTest : public QObject {
         QCOMPARE(window.state().brushedRuns(), (std::vector<RunId>{prediction.id, measured.id}));
         auto& over = qobject_cast<CompareView*>(window.view("compare"))->predictedMeasured();
         QTRY_VERIFY_WITH_TIMEOUT(over.timeline().store(), patience);
+        const auto box = [&](const char* name) {
+            for (QComboBox* b : over.findChildren<QComboBox*>())
+                if (b->accessibleName() == name) return b->currentText();
+            return QString();
+        };
+        QCOMPARE(box("Predicted run"), prediction.name);                 // over its own prediction, not another's
+        QCOMPARE(box("Measured run"), measured.name);
         QCOMPARE(over.timeline().store()->trace->lanes.size() % 2, std::size_t(0));
         QVERIFY(over.timeline().store()->trace->lanes.size() >= 2);
     }
