@@ -55,7 +55,10 @@ template <class T> struct Accumulator {
     }
     void raise(const std::byte* data, std::int64_t n) {
         const T* x = reinterpret_cast<const T*>(data);
-        for (std::int64_t i = 0; i < n; ++i) sum[static_cast<std::size_t>(i)] = std::max(sum[static_cast<std::size_t>(i)], x[i]);
+        for (std::int64_t i = 0; i < n; ++i) {
+            T& s = sum[static_cast<std::size_t>(i)];
+            s = s < x[i] ? x[i] : s;   // as std::max, in vector code
+        }
     }
 };
 
