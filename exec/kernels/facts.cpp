@@ -39,6 +39,7 @@ KernelFacts facts_of(const Scenario& s) {
     f.alibi = m.position == PositionKind::alibi;
     f.gated = m.gated();
     f.window = m.attention.sliding_window;
+    f.full_every = m.attention.full_every;
     f.qk_dim = f.v_dim = m.head_dim;
     f.rope_dim = m.head_dim / 2 * 2;   // pairs are turned
     if (m.attention.kind == AttentionSpec::Kind::mla) {

@@ -46,7 +46,9 @@ double attention_us(const KernelTables& tables, const AttentionTable& table, con
 
     const double heads = static_cast<double>(op.batch * op.heads), rows = static_cast<double>(op.seq_q),
                  keys = static_cast<double>(op.seq_kv);
-    const double mean = std::max(1.0, op.share * keys), overhead = causal ? point.s0 / 2 : point.s0;
+    // A window has a second edge, in the rows that are past it: all but window / keys = 1 - edges of them.
+    const double edges = std::sqrt(std::max(0.0, 1 - 2 * op.share));
+    const double mean = std::max(1.0, op.share * keys), overhead = causal ? point.s0 / 2 * (1 + edges) : point.s0;
     const double work = 4 * dim * heads * rows * (mean + overhead) * (forward ? 1.0 : 2.5) / rate;
     const double readme_heads = 2048 / dim;
     const double shape =

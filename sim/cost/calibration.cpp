@@ -148,9 +148,7 @@ std::string nearest_by_vendor(const std::string& vendor) {
     return "h100-sxm-80gb";
 }
 
-} // namespace
-
-KernelTables kernel_tables(const Device& device) {
+KernelTables of_any_year(const Device& device) {
     if (const std::optional<Json> own = file_of_device(device.name)) return resolve(*own);
     const std::vector<Json> files = files_of("kernels");
     auto transferred = [&](const Json& j, std::string text) {
@@ -169,6 +167,18 @@ KernelTables kernel_tables(const Device& device) {
     if (!nearest) broken(device.vendor, "no kernels of this vendor");
     return transferred(*nearest, fmt::format("constants of {}, an unlike device, at this device's datasheet peaks: expect 15 %",
                                              (*nearest)["device"].get<std::string>()));
+}
+
+} // namespace
+
+KernelTables kernel_tables(const Device& device, int year) {
+    KernelTables t = of_any_year(device);
+    std::map<std::string, AttentionTable> of_year; // by the kernel's name; names are in order, so the latest of the years is the last
+    for (auto& [name, a] : t.attention)
+        if (const std::size_t at = name.find('@'); at == std::string::npos || std::stoi(name.substr(at + 1)) <= year)
+            of_year[name.substr(0, at)] = a;
+    t.attention = std::move(of_year);
+    return t;
 }
 
 namespace {
@@ -225,6 +235,16 @@ void read_host(PointwiseTable& t, const Json& j) {
     t.host_source = source_of(j);
 }
 
+void read_calls(CallTable& t, const Json& j) {
+    t.frameworks = j["frameworks"].get<std::vector<std::string>>();
+    t.year = j["year"].get<int>();
+    for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
+    t.low = j["low"].get<std::array<double, 2>>();
+    t.expert = j["expert"].get<std::array<double, 2>>();
+    t.low_expert = j["low_expert"].get<std::array<double, 2>>();
+    t.source = source_of(j);
+}
+
 } // namespace
 
 PointwiseTable pointwise_table() {
@@ -243,8 +263,11 @@ PointwiseTable pointwise_table() {
     t.launch_graph = l["graph_us"].get<double>();
     t.launch_blocking = l["blocking_us"].get<double>();
     t.list_copy = l["list_copy_us"].get<double>();
+    t.epilogue = j["epilogue"]["share"].get<double>();
+    t.epilogue_source = source_of(j["epilogue"]);
     t.exchange_sync = l["exchange_sync_us"].get<double>();
     t.launch_source = source_of(l);
+    read_calls(t.calls, j["calls"]);
     auto named = [&](const char* key) { return Source{l[key]["kind"].get<std::string>(), l[key]["text"].get<std::string>()}; };
     t.blocking_source = named("blocking_source");
     t.exchange_source = named("exchange_source");

@@ -66,7 +66,8 @@ struct KernelTables {
 };
 
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
-KernelTables kernel_tables(const Device& device);
+// Attention's of that year's software: an entry "cudnn@2026" takes cudnn's place from that year on.
+KernelTables kernel_tables(const Device& device, int year = 0);
 
 struct TrafficEntry {
     double bytes, phi;
@@ -79,8 +80,17 @@ struct QuantizeTable {
     std::vector<std::string> turning_architectures, both_ways, present_maximum, norm_casts, compiling_frameworks;
     Source source;
 };
+// Host time of a framework's calls beside their launches (host.cpp), us: [forward, backward].
+struct CallTable {
+    std::vector<std::string> frameworks;
+    int year = 0; // of the software, from which on
+    std::map<std::string, std::array<double, 2>> calls;
+    std::array<double, 2> low{}, expert{}, low_expert{}; // more of a linear in 8 bits or fewer; of each expert; more of each expert in 8 bits
+    Source source;
+};
 struct PointwiseTable {
     QuantizeTable quantize;
+    CallTable calls;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
     double loss_phi = 0.7, loss_stream_phi = 0.85;
     std::array<std::array<double, 4>, 3> loss_bytes{}; // [eager, fused, whole][part]
@@ -93,6 +103,8 @@ struct PointwiseTable {
     std::vector<std::string> apart_frameworks;
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
+    double epilogue = 0.6; // of a kernel's time, less its start, where another kernel does its work on what it writes anyway
+    Source epilogue_source;
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;
     double spread = 0, spread_from = 8; // of devices' speeds, relative; of so many devices the sustained clocks are
     double compute_slowdown = 0, communication_slowdown = 0;

@@ -56,6 +56,8 @@ std::vector<std::string> precisions_for(DType t, const std::string& recipe) {
 
 bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
 
+bool of_experts(const Plan& plan, const Op& op) { return !op.in.empty() && plan.buffers[static_cast<std::size_t>(op.in.front())].expert; }
+
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
 
 template <class... F> struct Overloaded : F... { using F::operator()...; };
@@ -140,7 +142,12 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Linear& w) -> KernelTime {
                 // A framework's grouped linear is a kernel an expert, on a few streams side by side.
                 const KernelTime t{gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), static_cast<int>(w.groups)};
-                if (!is_low(w.dtype) || w.direction != Direction::weight_gradient) return t;
+                if (!is_low(w.dtype)) return t;
+                if (w.direction != Direction::weight_gradient) {
+                    if (w.groups == 1) return t;
+                    // Rows have the hidden size on one side of each of an expert's linears: what comes in, or what goes out.
+                    return with(t, padding_extra(quantizer, static_cast<double>(w.groups * w.m) * static_cast<double>(hidden), 2));
+                }
                 return with(t, weight_gradient_extra(quantizer, static_cast<double>(w.groups * w.m * w.k), bytes_per_element(w.dtype)));
             },
             [&](const Matmul& w) -> KernelTime { return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false), 1}; },
@@ -156,9 +163,17 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 const double low = low_bytes(plan, op);
                 return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
             },
-            [&](const Pointwise& w) {
+            [&](const Pointwise& w) -> KernelTime {
+                if (w.epilogue) {   // what it moves is partly hidden behind its host's products
+                    Pointwise own = w;
+                    own.epilogue = false;
+                    Op alone = op;
+                    alone.work = own;
+                    const KernelTime t = time(plan, alone);
+                    return {pointwise.epilogue * std::max(0.0, t.us - kernels.kernel_us * t.kernels), 0};
+                }
                 const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
-                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers());
+                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers(), of_experts(plan, op) && !runtime.fused_experts);
                 const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
                 return with({kernels.kernel_us, 1}, {extra.bytes + buffers(), extra.kernels});
             },

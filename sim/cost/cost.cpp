@@ -21,6 +21,13 @@ double slowest_of(double devices, const PointwiseTable& t) {
     return devices > t.spread_from ? 1 + t.spread * (expected_maximum(devices) - expected_maximum(t.spread_from)) : 1;
 }
 
+// Megatron-Core pads what an all-to-all brings to the experts; padded capacities, DeepEP's and HybridEP's permutations and kernels for all
+// experts at once need none.
+bool pads_experts(const Scenario& s, const std::vector<std::string>& frameworks) {
+    return s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts && s.runtime.token_dispatcher == "alltoall" &&
+           std::find(frameworks.begin(), frameworks.end(), s.strategy.framework) != frameworks.end();
+}
+
 } // namespace
 
 CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std::make_unique<Data>()) {
@@ -33,11 +40,13 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.nodes = fabric.nodes();
     d.devices_per_node = std::max(1, c.devices_per_node);
     d.fabric = &fabric;
-    d.kernels = kernel_tables(c.device);
+    d.kernels = kernel_tables(c.device, d.runtime.year);
     d.pointwise = pointwise_table();
     if (d.strategy.framework == "deepspeed" && d.strategy.zero_stage == 3 && d.runtime.year < 2022) d.list_copy_us = d.pointwise.list_copy;
     d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise);
     d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework);
+    d.hidden = scenario.model.hidden_size;
+    d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
         scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
@@ -77,13 +86,17 @@ Interference CostModel::interference() const { return {data_->pointwise.compute_
 
 Time CostModel::exchange_sync() const { return Time::microseconds(data_->strategy.overlap.pipeline ? 0 : data_->pointwise.exchange_sync); }
 
-Time CostModel::launch() const {
+Time CostModel::launch_eager() const {
     const Runtime& r = data_->runtime;
     // What the framework launches in by default says nothing of graphs or of launches that wait.
     const double own = data_->device.launch_us >= 0 ? data_->device.launch_us : data_->pointwise.launch_eager;
     const double eager = r.launch_us > 0 ? r.launch_us : own;
-    if (r.launch_blocking) return Time::microseconds(std::max(eager, data_->pointwise.launch_blocking));
-    return Time::microseconds(r.cuda_graphs ? std::min(eager, data_->pointwise.launch_graph) : eager);
+    return Time::microseconds(r.launch_blocking ? std::max(eager, data_->pointwise.launch_blocking) : eager);
+}
+
+Time CostModel::launch() const {
+    const Time eager = launch_eager();
+    return data_->runtime.cuda_graphs && !data_->runtime.launch_blocking ? std::min(eager, Time::microseconds(data_->pointwise.launch_graph)) : eager;
 }
 
 std::vector<std::string> CostModel::provenance() const {
@@ -110,6 +123,8 @@ std::vector<std::string> CostModel::provenance() const {
     line("embedding", d.pointwise.embedding_source);
     line("optimizer", d.pointwise.optimizer_source);
     line("launch", d.runtime.launch_blocking ? d.pointwise.blocking_source : d.pointwise.launch_source);
+    if (d.runtime.fused_experts) line("epilogues of experts' products", d.pointwise.epilogue_source);
+    if (d.makes_calls()) line("calls", d.pointwise.calls.source);
     if (d.strategy.pipeline_parallel > 1 && !d.strategy.overlap.pipeline) line("exchanges", d.pointwise.exchange_source);
     if (d.list_copy_us > 0) line("collectives on lists", d.pointwise.list_source);
     line("interference", d.pointwise.interference_source);

@@ -50,6 +50,8 @@ class CostModel {
 
     Interference interference() const;
     Time launch() const;                 // host time per kernel launch
+    // Host time of an op of so many kernels: their launches, and the framework's call around them where it is not part of a captured graph.
+    Time host(const Op& op, int kernels) const;
     // What an exchange between stages takes beside its transfers: where it blocks, Megatron and DeepSpeed synchronise the host with the
     // device, which then waits for the next launches.
     Time exchange_sync() const;
@@ -57,6 +59,7 @@ class CostModel {
     std::vector<std::string> provenance() const;
 
   private:
+    Time launch_eager() const;           // of a kernel that no captured graph holds
     CommCost shift(const Collective& c, std::span<const int> ranks) const;
     struct Data;
     std::unique_ptr<Data> data_;

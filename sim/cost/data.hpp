@@ -63,6 +63,7 @@ struct CostModel::Data {
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
+    std::int64_t hidden = 1;                      // the model's
     Quantizer quantizer;                          // of the training's precision
     double slowest = 1;                           // time of the slowest device of the job against that of a device of a node
     double list_copy_us = 0;                      // a member's copy between the list of parts and the collective's buffer; 0: there is no list
@@ -80,6 +81,7 @@ struct CostModel::Data {
     KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
+    bool makes_calls() const; // whether its framework issues ops by calls that take the host longer than launches
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
     double extra_hop(int from, int to) const;

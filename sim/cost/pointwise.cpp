@@ -63,7 +63,9 @@ KernelTime by_entry(const PointwiseTable& t, const KernelTables& k, MemoryDevice
 
 } // namespace
 
-KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes, bool experts) {
+    if (op.kind == PointwiseKind::bias && experts)
+        return by_entry(t, k, d, "weighted-bias", op.direction, static_cast<double>(op.elements), buffer_bytes, false);
     return by_entry(t, k, d, entry_name(op.kind), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
 }
 

@@ -34,6 +34,11 @@ Extra norm_extra(const Quantizer& q, double elements, double wide, double low) {
     return e;
 }
 
+Extra padding_extra(const Quantizer& q, double elements, double wide) {
+    if (!q.pads_experts) return {};
+    return {2 * elements * wide, 1};
+}
+
 Extra weight_gradient_extra(const Quantizer& q, double elements, double low) {
     if (!q.turns_input) return {};
     return {2 * elements * low, 1};

@@ -4,6 +4,7 @@
 //   cast of a gradient      s + l + l               its copy by columns, for the weight gradient
 //   maxima of this tensor   + s                     recipes that scale by the present maximum read everything once more
 //   norm that writes low    its own, + l by columns; where the norm cannot quantise: writes s, and the cast reads it again
+//   padding of experts      2 s                     each expert's rows copied into (or out of) a buffer where counts are multiples of 16 or 32
 //   weight gradient         2 l m k                 the saved input turned round, where tensor cores take 8 bits only with the contraction
 //                                                   innermost and the input was saved by rows
 // Example: Hopper, delayed scaling, one linear of 4096 x 4096 on 4096 tokens: 50 MB forward, 67 MB for the gradient, 34 MB for the input.
@@ -19,6 +20,7 @@ struct Quantizer {
     bool both_ways = false;     // every cast writes rows and columns: blocks of scales run along the contraction
     bool present_maximum = false;
     bool norm_casts = true;     // the norm's kernel writes the low type
+    bool pads_experts = false;  // rows are copied to and from a layout where each expert's count suits the low type's GEMM
 };
 // A compiler that writes its casts into the kernels around them adds nothing.
 Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework);
@@ -27,6 +29,8 @@ Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const
 struct Extra { double bytes = 0; int kernels = 0; };
 Extra cast_extra(const Quantizer& q, bool gradient, double elements, double wide, double low);
 Extra norm_extra(const Quantizer& q, double elements, double wide, double low);
+// Of an expert's linear on or towards rows of the hidden size (Transformer Engine's Fp8Padding and Fp8Unpadding).
+Extra padding_extra(const Quantizer& q, double elements, double wide);
 Extra weight_gradient_extra(const Quantizer& q, double elements, double low);
 
 } // namespace orrery

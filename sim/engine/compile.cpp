@@ -84,6 +84,8 @@ struct ProgramCompiler {
         return static_cast<std::uint8_t>(local[at(q)] - 1);
     }
 
+    std::int64_t host(const Op& op, int kernels) const { return c.costs.host ? c.costs.host(op, kernels).ps : c.costs.launch.ps * kernels; }
+
     std::int32_t pattern(CommId comm, const Pattern& p) {
         auto& list = c.comms[at(comm)].patterns;
         for (std::size_t i = 0; i < list.size(); ++i) {
@@ -102,7 +104,7 @@ struct ProgramCompiler {
         o.category = static_cast<std::uint8_t>(communication_category(c.plan.communicators[at(work.comm)].axes, op.phase));
         o.queue = queue(queue_of(work.comm));
         o.pattern = pattern(work.comm, {false, work, work.bytes});
-        o.host = c.costs.launch.ps; // NCCL launches one kernel
+        o.host = host(op, 1); // NCCL launches one kernel
         c.machine.ops.push_back(o);
     }
 
@@ -121,7 +123,7 @@ struct ProgramCompiler {
         o.pattern = static_cast<std::int32_t>(c.machine.transfers.size());
         o.transfers = static_cast<std::int16_t>(merged.size());
         o.category = static_cast<std::uint8_t>(Category::exposed_pp);
-        o.host = c.costs.launch.ps;
+        o.host = host(op, 1);
         for (const Transfer& t : merged) {
             CommUse& use = c.comms[at(t.comm)];
             (t.send ? use.sends : use.receives)[at(source.stage)] = 1;
@@ -155,7 +157,7 @@ struct ProgramCompiler {
     void add_timed(const Op& op, CompiledOp o) {
         ComputeCost cost = c.costs.compute(op);
         o.duration = cost.duration.ps;
-        o.host = op.queue == host_queue ? 0 : c.costs.launch.ps * cost.kernels;
+        o.host = op.queue == host_queue ? 0 : host(op, cost.kernels);
         o.queue = queue(op.queue);
         o.category = static_cast<std::uint8_t>(op.queue == compute_queue ? compute_category(op.phase)
                                                : std::holds_alternative<Copy>(op.work) && op.phase == Phase::offload ? Category::offload

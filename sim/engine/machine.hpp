@@ -24,7 +24,8 @@ struct Costs {
     // Optional. Ranks of one shape (a communicator's, or a transfer's two ends) cost the same: only one of them is asked for.
     std::function<std::uint64_t(std::span<const int>)> shape;
     Interference interference;
-    Time launch; // host time of one kernel launch
+    Time launch;                                           // host time of one kernel launch
+    std::function<Time(const Op&, int kernels)> host = {}; // optional: of all an op's launches and of the call that makes them
 };
 
 // The links, and what the scenario's perturbations made of them and of the ranks.

@@ -41,6 +41,7 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.transfer_loads = [&](int from, int to) { return cost.transfer_loads(from, to); };
     c.interference = cost.interference();
     c.launch = cost.launch();
+    c.host = [&](const Op& op, int kernels) { return cost.host(op, kernels); };
     if (scenario.cluster.graph) return c; // no two places of a custom graph need be alike
     // Of a regular cluster the nodes are alike: what counts is how the ranks stand on them, and how far the next node is.
     c.shape = [&](std::span<const int> ranks) {

@@ -17,7 +17,7 @@ AttentionShape Builder::attention_shape() const {
         a.v_dim = latent.v_head_dim;
     }
     a.causal = s.model.attention.causal;
-    a.window = s.model.attention.sliding_window;
+    a.window = window_of(s.model.attention, layer);
     return a;
 }
 

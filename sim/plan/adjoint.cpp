@@ -137,7 +137,7 @@ BufferId Emitter::cast_gradient(const Node& n, ValueId v, BufferId dy, DType low
     if (l.buffer(dy).dtype == low) return dy;
     const BufferId quantised = make(n.name + ".dy.cast", value(v), low);
     l.buffer(quantised).placement = l.buffer(dy).placement;
-    emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(v)), n.fused}, {dy}, {quantised});
+    emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(v)), n.fused, fused_expert(n) && read_by_activation(v)}, {dy}, {quantised});
     return quantised;
 }
 
@@ -257,7 +257,7 @@ void Emitter::backward(const Node& n) {
         std::vector<BufferId> in{dy}, out{fresh(n.in[0])};
         for (ValueId v : n.in) in.push_back(need(v));
         if (n.in.size() > 1) out.push_back(fresh_gradient(n.in[1], ".grad", DType::fp32));
-        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused}, in, out);
+        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, out);
         for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
         break;
     }

@@ -71,6 +71,7 @@ Op Emitter::make_op(const std::string& name, Work work, std::vector<BufferId> in
     op.phase = phase;
     op.layer = layer;
     op.unit = unit;
+    op.eager = eager;
     op.in = std::move(in);
     op.out = std::move(out);
     return op;
@@ -251,7 +252,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, attention_work(n, Direction::forward, dtype), in, {output(0), output(1)});
         break;
     case NodeKind::activation:
-        emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
+        emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, {output(0)});
         break;
     case NodeKind::residual: {
         std::vector<BufferId> outs{output(0)};
@@ -261,7 +262,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         break;
     }
     case NodeKind::cast:
-        emit(name, Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
+        emit(name, Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n) && made_by_activation(n.in[0])}, in, {output(0)});
         break;
     case NodeKind::enter:
         if (!n.along_seq) { out[static_cast<std::size_t>(n.out[0])] = in[0]; break; }

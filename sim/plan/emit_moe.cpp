@@ -12,18 +12,33 @@ namespace {
 
 bool gathers(const Runtime& r) { return r.token_dispatcher == "allgather"; }
 
-// Whether the host must know how many rows there are before it can launch what works on them: padded rows are known beforehand, and
-// DeepEP's and HybridEP's kernels leave the counts on the device.
-bool host_waits_for_counts(const Scenario& s) {
-    return s.model.moe->capacity_factor <= 0 && (s.runtime.token_dispatcher == "alltoall" || gathers(s.runtime));
+} // namespace
+
+// Padded rows are known beforehand, and kernels that run all experts at once read the counts on the device. Otherwise the host launches
+// expert by expert and must know each one's rows, whatever brings them.
+bool host_waits_for_counts(const Scenario& s) { return s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts; }
+
+bool Emitter::in_no_graph(const Node& n) const {
+    if (!s().runtime.cuda_graphs || !host_waits_for_counts(s())) return false;
+    if (n.kind == NodeKind::permute || n.kind == NodeKind::unpermute || n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) return true;
+    const auto of_experts = [&](ValueId v) { return value(v).expert; };
+    return std::any_of(n.in.begin(), n.in.end(), of_experts) || std::any_of(n.out.begin(), n.out.end(), of_experts);
 }
 
-} // namespace
+bool Emitter::made_by_activation(ValueId v) const {
+    const std::int32_t node = producer[static_cast<std::size_t>(v)];
+    return node >= 0 && g.nodes[static_cast<std::size_t>(node)].kind == NodeKind::activation;
+}
+
+bool Emitter::read_by_activation(ValueId v) const {
+    return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) { return n.kind == NodeKind::activation && n.in[0] == v; });
+}
 
 // The counts of all ranks, to the host, which waits for them.
 void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suffix) {
     if (!host_waits_for_counts(s())) return;
-    if (l.comm_ids.count("ep") != 0 && size(l.plan, l.comm("ep")) > 1) {
+    const bool told = n.dispatches_tokens && !gathers(s().runtime);   // a dispatch of tokens tells each rank what it will get
+    if (!told && l.comm_ids.count("ep") != 0 && size(l.plan, l.comm("ep")) > 1) {
         Buffer all = l.buffer(counts);
         const int ranks = size(l.plan, l.comm("ep"));
         all.name += ".all" + suffix;
@@ -33,7 +48,7 @@ void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suf
         emit_collective(n.name + ".counts" + suffix, CollectiveKind::all_gather, l.buffer(gathered).bytes, DType::int64, counts, gathered, "ep");
         counts = gathered;
     }
-    counts_of.try_emplace(n.layer, counts);
+    if (!told) counts_of.try_emplace(n.layer, counts);
     Buffer host = l.buffer(counts);
     host.name += ".host" + suffix;
     host.space = Space::host;
@@ -160,7 +175,7 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
         emit(name, Pointwise{PointwiseKind::scale, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
         return true;
     case NodeKind::weighted_bias:
-        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused}, with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
+        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
         return true;
     case NodeKind::unpermute:
         emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, in, {output(0)});

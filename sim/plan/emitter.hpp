@@ -13,6 +13,7 @@ struct Emitter {
     Block* block = nullptr;              // where ops go now
     Phase phase = Phase::forward;
     std::int16_t layer = -1, unit = 0;
+    bool eager = false;                  // what is emitted works on rows of experts whose counts the host had to wait for
     std::vector<BufferId> forward_buffer;   // by value: from the forward pass
     std::vector<BufferId> recomputed;       // by value: made again in the backward pass
     std::vector<BufferId> gradient;         // by value
@@ -35,7 +36,8 @@ struct Emitter {
     Op& push(Op op);
     Op& emit(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) { return push(make_op(name, std::move(work), std::move(in), std::move(out))); }
     Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out, const char* comm = "tp");
-    void set_place(const Node& n) { layer = n.layer; unit = n.unit; }
+    void set_place(const Node& n) { layer = n.layer; unit = n.unit; eager = in_no_graph(n); }
+    bool in_no_graph(const Node& n) const;
 
     BufferId tokens_buffer(int ahead);   // of this stage's ranks: "tokens"; one ahead "labels", two "labels.1", ..
     int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); }   // of what predicts further tokens
@@ -86,12 +88,19 @@ struct Emitter {
     BufferId input_of(ValueId v, bool recomputing);
     BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
     void backward_linear(const Node& n, BufferId dy);
+    // Experts' kernels that hold the activation and the casts next to it (runtime.fused_experts).
+    bool fused_expert(const Node& n) const { return s().runtime.fused_experts && !n.in.empty() && value(n.in[0]).expert; }
+    bool made_by_activation(ValueId v) const;
+    bool read_by_activation(ValueId v) const;
     BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);
     void backward_attention(const Node& n, BufferId dy);
     void backward_enter(const Node& n, BufferId dy);
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);
     std::int32_t parameter_index(ValueId parameter);
 };
+
+// Whether the host must know how many rows experts have before it can launch what works on them.
+bool host_waits_for_counts(const Scenario& s);
 
 // Of the gradient of a value placed so.
 Placement gradient_placement(const Placement& p);

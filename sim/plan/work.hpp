@@ -48,7 +48,8 @@ enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropo
 // keys and values apart), narrow (the last columns), concat (side by side), pack (each row's columns apart, rank by rank of those that
 // get them), unpack (the reverse), index (by a list of places, looked up element by element). An add of one operand unpacks and sums the copies of a head. An activation, scale or bias of experts
 // reads a probability for each row too, its factor.
-struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; };
+// epilogue: inside the kernel of the linear that makes what it reads.
+struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; bool epilogue = false; };
 
 struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };
 

@@ -138,14 +138,19 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.launch_us = sc.cluster.device.launch_us;
         note_default(reading, "/runtime/launch_us", std::to_string(sc.cluster.device.launch_us), "measured: given with the device");
     }
-    if (sc.runtime.cuda_graphs && !reading.has("/runtime/launch_us")) {
-        sc.runtime.launch_us = 1.5;
-        note_default(reading, "/runtime/launch_us", "1.5", "assumed: the device's own time between kernels of a captured graph");
-    }
     const DType precision = sc.training.precision;
     if (!reading.has("/runtime/fp8_recipe") && (precision == DType::mxfp8 || precision == DType::nvfp4)) {
         sc.runtime.fp8_recipe = name(precision);
         note_default(reading, "/runtime/fp8_recipe", name(precision), "training.precision names the recipe");
+    }
+    // Megatron-Core of 2026 on Blackwell: experts' kernels that hold activation and casts and need no counts on the host, graphs of the whole
+    // step and the overlap of dispatch and combine are one recipe (hybridep, MXFP8).
+    const Runtime& r = sc.runtime;
+    const bool low = precision == DType::mxfp8 || precision == DType::nvfp4 || (precision == DType::fp8 && r.fp8_recipe == "mxfp8");
+    if (!reading.has("/runtime/fused_experts") && sc.model.moe && megatron_core(sc.strategy.framework) && r.year >= 2026 && low &&
+        sc.cluster.device.architecture == "blackwell" && r.cuda_graphs && r.token_dispatcher == "hybridep" && sc.strategy.overlap.expert_parallel) {
+        sc.runtime.fused_experts = true;
+        note_default(reading, "/runtime/fused_experts", "true", "Megatron-Core 2026: graphs of a whole step with dispatch and combine overlapped need them");
     }
 }
 

@@ -180,7 +180,9 @@ const Fields& runtime_fields() {
         Field{"token_dispatcher", TextSlot{[](Scenario& s) { return &s.runtime.token_dispatcher; }}, "how tokens reach experts"}.one_of(
             {"alltoall", "allgather", "deepep", "hybridep"}),
         Field{"permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }}, "tokens are permuted in one kernel"},
-        Field{"cuda_graphs", BoolSlot{[](Scenario& s) { return &s.runtime.cuda_graphs; }}, "kernels are launched as captured graphs"},
+        Field{"fused_experts", BoolSlot{[](Scenario& s) { return &s.runtime.fused_experts; }},
+              "experts run in one kernel a linear, their activation and casts inside it, and the host need not know their loads"},
+        Field{"cuda_graphs", BoolSlot{[](Scenario& s) { return &s.runtime.cuda_graphs; }}, "kernels are launched as captured graphs; of a mixture whose loads the host must know, all but the experts'"},
         Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.runtime.launch_us; }}, "host time per kernel launch"}
             .least(0)
             .most(1e6)

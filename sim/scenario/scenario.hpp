@@ -23,10 +23,14 @@ struct AttentionSpec {
     enum class Kind { full, mla } kind = Kind::full;
     bool causal = true;
     int sliding_window = 0;            // 0: none
+    int full_every = 0;                // every so-manieth layer attends to all keys in spite of the window; 0: none does
     int q_lora_rank = 0, kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0;   // mla
     bool qkv_bias = false;             // a bias on Q, K and V alone (Qwen 2)
     bool qk_norm = false;              // a norm on each head's query and key (Qwen 3)
 };
+
+// Tokens each token of that layer sees; 0: all. Layers that predict further tokens count on.
+inline int window_of(const AttentionSpec& a, int layer) { return a.full_every > 0 && (layer + 1) % a.full_every == 0 ? 0 : a.sliding_window; }
 
 struct MoeSpec {
     int experts = 0, top_k = 0, shared_experts = 0, first_dense_layers = 0, layer_frequency = 1;
@@ -124,6 +128,7 @@ struct Runtime {
     bool fp8_dispatch = false;                     // tokens go to their experts in 8 bits, and so do gradients of what they bring back
     std::string token_dispatcher = "alltoall";
     bool permute_fusion = false;
+    bool fused_experts = false;                    // experts: one kernel a linear for all, with activation and casts inside; counts stay on the device
     bool cuda_graphs = false;
     double launch_us = 0;                          // host time per kernel launch
     bool plan_allocator = false;                   // allocator: plan; else caching

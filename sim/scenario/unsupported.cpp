@@ -15,6 +15,8 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "strategy.expert_tensor_parallel with biases (each rank would add an expert's bias to its own summand; model.bias = false has none)");
     refuse(s.context_parallel > 1 && scenario.runtime.attention_kernel == AttentionKernel::unfused, "/runtime/attention_kernel",
            "runtime.attention_kernel = unfused with context parallelism (nothing merges its parts)");
+    refuse(s.context_parallel > 1 && s.context_parallel_kind == ContextKind::ring && scenario.model.attention.full_every > 0, "/model/attention/full_every",
+           "model.attention.full_every under ring attention (a ring places tokens for windows or for whole rows; allgather and ulysses do not mind)");
     refuse(s.schedule == "pipedream-async", "/strategy/schedule", "strategy.schedule = " + s.schedule);
     for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer},
                                     {"parameters", s.offload.parameters},

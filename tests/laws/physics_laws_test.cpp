@@ -22,7 +22,8 @@ Gpt mixed() {
 double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
 
 TEST(PhysicsLaws, MoreBandwidthOrRateIsNeverSlower) {
-    const Scenario base = mixed().make();
+    Scenario base = mixed().make();
+    base.runtime.year = 2022;   // before the host's calls are known: with them a model this small waits for its host alone
     const double step = step_of(base);
     for (double factor : {1.1, 1.5, 2.0, 4.0}) {
         Scenario s = base;

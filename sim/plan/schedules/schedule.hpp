@@ -31,7 +31,7 @@ struct ScheduleShape {
     // Relative times of the parts of one chunk's step, for schedules that plan with them (zero bubble): never zero.
     double forward = 1, input = 1, weight = 1, communication = 0;
     bool post_validation = false;  // the optimizer needs no barrier (ZB-H2, ZB-V)
-    bool join = false;             // join forwards and backwards also where the schedule has steps of one kind alone (interleaved 1F1B)
+    bool join = false;             // join forwards and backwards also where the schedule has steps of one kind alone (interleaved 1F1B; none, with one stage)
 };
 
 struct Schedule { std::vector<std::vector<ScheduleStep>> ranks; };

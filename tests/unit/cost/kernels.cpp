@@ -47,6 +47,41 @@ TEST(AttentionCost, WorkFollowsTheShareThatIsComputed) {
     EXPECT_GT(c.compute_us(attention(Direction::forward, 16384, AttentionKernel::flash2, false)), 1.7 * c.compute_us(causal));
 }
 
+// What cuDNN 9.19 reaches on GB200 in bursts, the sustained clock (0.86) taken out.
+TEST(AttentionCost, FollowsTheSoftwareOfTheYear) {
+    Scenario s = on_device("gb200");
+    const auto burst_tflops = [&](Attention a, int year) {
+        s.runtime.year = year;
+        const double work = 4.0 * static_cast<double>(a.qk_dim * a.heads * a.batch * a.seq_q * a.seq_kv) * a.share;
+        return work * (a.direction == Direction::forward ? 1 : 2.5) / Costs(s).compute_us(a) * 1e-6 / 0.86;
+    };
+    const double measured[][2] = {{2048, 1042}, {4096, 1335}, {8192, 1598}, {16384, 1687}};
+    for (const auto& [rows, tflops] : measured)
+        EXPECT_NEAR(burst_tflops(attention(Direction::forward, static_cast<std::int64_t>(rows), AttentionKernel::cudnn), 2026), tflops, 0.05 * tflops) << rows;
+    EXPECT_NEAR(burst_tflops(attention(Direction::backward, 8192, AttentionKernel::cudnn), 2026), 1311, 0.05 * 1311);
+    EXPECT_LT(burst_tflops(attention(Direction::forward, 8192, AttentionKernel::cudnn), 2025), 1250);
+    const Attention of_keys_behind{Direction::forward, 2, 4096, 4096, 128, 8, 64, 64, true, (128 - 128.0 * 128 / 8192) / 4096, DType::bf16, AttentionKernel::cudnn, 0};
+    EXPECT_NEAR(burst_tflops(of_keys_behind, 2026), 160, 16);
+}
+
+// A window's rows have two edges; a window as long as the sequence is no window.
+TEST(AttentionCost, NarrowWindowsPayForBothEdges) {
+    const Costs c(on_device("h100-sxm-80gb"));
+    Attention window = attention(Direction::forward, 16384, AttentionKernel::cudnn), causal = window;
+    const auto of = [&](double keys) {
+        const double x = keys / 16384;
+        window.share = x - x * x / 2;
+        return c.compute_us(window);
+    };
+    EXPECT_NEAR(of(16384), c.compute_us(causal), 1e-6 * c.compute_us(causal));
+    EXPECT_GT(of(128), 0.04 * c.compute_us(causal)); // of 1.6 % of the work
+    double before = 0;
+    for (double keys = 64; keys <= 16384; keys *= 2) {
+        EXPECT_GT(of(keys), before);
+        before = of(keys);
+    }
+}
+
 TEST(AttentionCost, BackwardTakesTwoAndAHalfToFourTimesForward) {
     for (const char* name : {"a100-sxm-80gb", "h100-sxm-80gb", "b200-192gb"})
         for (AttentionKernel k : {AttentionKernel::flash2, AttentionKernel::flash3, AttentionKernel::cudnn}) {

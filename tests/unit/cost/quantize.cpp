@@ -40,6 +40,28 @@ TEST(Quantizing, ACompilersCastsAreInTheKernelsAroundThem) {
     EXPECT_EQ(weight_gradient_extra(q, 1000, 1).bytes, 0);
 }
 
+// Rows of 16 experts of 1024 and 2880 columns: what an all-to-all brings is copied into a padded layout, and back behind the second linear.
+TEST(Quantizing, ExpertsAreFedFromPaddedCopiesOnlyWhereTheirCountsAreAnyNumber) {
+    auto us = [](auto change) {
+        Scenario s = on_device("b200-192gb");
+        s.model.hidden_size = 2880;
+        s.model.moe = MoeSpec{};
+        s.model.moe->experts = 128;
+        s.training.precision = DType::mxfp8;
+        s.runtime.fp8_recipe = "mxfp8";
+        s.strategy.framework = "megatron";
+        change(s);
+        return Costs(s).compute_us(Linear{Direction::forward, 1024, 5760, 2880, 16, s.training.precision, DType::bf16, false});
+    };
+    const double padded = us([](Scenario&) {});
+    const double copy = 2 * 2.0 * 16 * 1024 * 2880 / (0.6 * 8e6) + 2;
+    EXPECT_NEAR(padded - us([](Scenario& s) { s.model.moe->capacity_factor = 1; }), copy, 0.5);
+    EXPECT_NEAR(padded - us([](Scenario& s) { s.runtime.token_dispatcher = "hybridep"; }), copy, 0.5);
+    EXPECT_NEAR(padded - us([](Scenario& s) { s.runtime.fused_experts = true; }), copy, 0.5);
+    EXPECT_EQ(us([](Scenario& s) { s.training.precision = DType::bf16; }),
+              us([](Scenario& s) { s.training.precision = DType::bf16, s.model.moe->capacity_factor = 1; }));
+}
+
 TEST(Quantizing, ALinearsWeightGradientPaysForTheTurnedInputOnHopperAlone) {
     const Linear wide{Direction::weight_gradient, 8192, 4096, 4096, 1, DType::fp8, DType::fp32, true};
     auto longer = [&](const char* device) {

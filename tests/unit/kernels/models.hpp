@@ -51,6 +51,7 @@ inline std::vector<Model> models() {
         {"alibi", {"model.position=alibi", "model.embedding_norm=true", "model.attention_heads=4"}},
         {"alibi_unfused", unfused + Overrides{"model.position=alibi"}},
         {"window", {"model.attention.sliding_window=3"}},
+        {"window_of_every_second_layer", {"model.attention.sliding_window=3", "model.attention.full_every=2"}},
         {"llama", llama},
         {"llama_unfused", llama + unfused},
         {"llama_head_norms", llama + Overrides{"model.attention.qk_norm=true"}},

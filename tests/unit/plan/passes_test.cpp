@@ -204,6 +204,23 @@ TEST(Precision, LinearsOfLayersRunInFp8AndTheHeadDoesNot) {
     EXPECT_EQ(casts_of_gradients, 2 * 4) << "both GEMMs of the backward pass share one";
 }
 
+// Every second layer sees all: a window of w columns under a diagonal of s has w s - w w / 2 of the pairs.
+TEST(Windows, LayersThatSeeAllAreAsOftenAsSaid) {
+    const auto share = [](const Plan& plan, int layer) {
+        for (const Op& op : block_named(plan, "F0").ops)
+            if (const auto* a = std::get_if<Attention>(&op.work); a && op.layer == layer) return a->share;
+        return 0.0;
+    };
+    Scenario s = scenario_of(tp2);
+    s.model.attention.sliding_window = 4;
+    const double columns = static_cast<double>(s.training.sequence_length), windowed = (4 * columns - 8) / (columns * columns);
+    EXPECT_DOUBLE_EQ(share(lower(s), 0), windowed);
+    EXPECT_DOUBLE_EQ(share(lower(s), 1), windowed);
+    s.model.attention.full_every = 2;
+    EXPECT_DOUBLE_EQ(share(lower(s), 0), windowed);
+    EXPECT_DOUBLE_EQ(share(lower(s), 1), 0.5);
+}
+
 TEST(Layers, UnevenSplitsPutEachLayerWhereItIsSaid) {
     const Plan plan =
         plan_of({"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "strategy.layer_split=[0,1,3,0]"});

@@ -96,6 +96,10 @@ TEST(Schedules, PrintAsShortText) {
     EXPECT_EQ(to_text(schedule_named("1f1b").make({.stages = 2, .microbatches = 3})), "0: F0 F1 B0 F2 B1 B2\n1: F0 B0 F1 B1 F2 B2\n");
     EXPECT_EQ(to_text(schedule_named("gpipe").make({.stages = 2, .microbatches = 2})), "0: F0 F1 B0 B1\n1: F0 F1 B0 B1\n");
     EXPECT_EQ(to_text(schedule_named("none").make({.stages = 2, .microbatches = 2})), "0: F0 B0 F1 B1\n1: F0 B0 F1 B1\n");
+    // A stage alone hides one microbatch's dispatch and combine under the next one's forward pass; two stages would wait for each other.
+    EXPECT_EQ(to_text(schedule_named("none").make({.stages = 1, .microbatches = 3, .join = true})), "0: F0 (F1;B0) (F2;B1) B2\n");
+    EXPECT_EQ(to_text(schedule_named("none").make({.stages = 1, .microbatches = 1, .join = true})), "0: F0 B0\n");
+    EXPECT_EQ(to_text(schedule_named("none").make({.stages = 2, .microbatches = 1, .join = true})), "0: F0 B0\n1: F0 B0\n");
     EXPECT_EQ(to_text(schedule_named("zb-h1").make({.stages = 2, .microbatches = 2})), "0: F0 F1 I0 W0 I1 W1\n1: F0 I0 F1 I1 W0 W1\n");
     EXPECT_EQ(to_text(schedule_named("interleaved-1f1b").make({.stages = 2, .chunks_per_stage = 2, .microbatches = 2})),
               "0: F0.0 F0.1 F2.0 F2.1 B2.0 B2.1 B0.0 B0.1\n1: F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 B1.0 B1.1\n");

@@ -1,0 +1,66 @@
+// What issuing an op costs the host: its launches and, in frameworks that run module by module in Python, the call around them. A captured
+// graph replays without either, but for what no graph can hold (Op::eager).
+//
+//   host = launch kernels + call(kind, direction) + [8 bits] low + experts (expert + [8 bits] low_expert)
+#include "sim/cost/data.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+struct Call {
+    const char* kind;   // of CallTable::calls; nullptr: none
+    bool backward = false, low = false;
+    std::int64_t experts = 0;
+};
+
+bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
+
+template <class... F> struct Overloaded : F... { using F::operator()...; };
+template <class... F> Overloaded(F...) -> Overloaded<F...>;
+
+// The weight gradient of a linear is issued by the call that makes its input gradient; casts by the call of the linear they are for.
+Call call_of(const Op& op) {
+    const auto of = [](const char* kind, Direction d) { return Call{kind, d != Direction::forward}; };
+    return std::visit(Overloaded{
+                          [&](const Linear& w) {
+                              if (w.direction == Direction::weight_gradient) return Call{nullptr};
+                              return Call{w.groups > 1 ? "experts" : "linear", w.direction != Direction::forward, is_low(w.dtype), w.groups > 1 ? w.groups : 0};
+                          },
+                          [&](const Attention& w) { return of("attention", w.direction); },
+                          [&](const Norm& w) { return of("norm", w.direction); },
+                          [&](const Pointwise& w) { return w.epilogue || w.kind == PointwiseKind::cast ? Call{nullptr} : of("pointwise", w.direction); },
+                          [&](const Router& w) { return of("router", w.direction); },
+                          [&](const Permute& w) { return of("permute", w.direction); },
+                          [&](const Collective& w) {
+                              const bool backward = op.phase == Phase::backward_input;
+                              return w.kind == CollectiveKind::all_to_all ? Call{"dispatch", backward} : Call{nullptr};
+                          },
+                          [](const auto&) { return Call{nullptr}; },
+                      },
+                      op.work);
+}
+
+} // namespace
+
+bool CostModel::Data::makes_calls() const {
+    const CallTable& t = pointwise.calls;
+    return !runtime.launch_blocking && runtime.year >= t.year && std::find(t.frameworks.begin(), t.frameworks.end(), strategy.framework) != t.frameworks.end();
+}
+
+Time CostModel::host(const Op& op, int kernels) const {
+    const Data& d = *data_;
+    const CallTable& t = d.pointwise.calls;
+    const bool graph = d.runtime.cuda_graphs && !op.eager;
+    const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
+    if (graph || !d.makes_calls()) return launches;
+    const Call call = call_of(op);
+    if (call.kind == nullptr) return launches;
+    const std::size_t way = call.backward ? 1 : 0;
+    double us = t.calls.at(call.kind)[way] + static_cast<double>(call.experts) * t.expert[way];
+    if (call.low) us += t.low[way] + static_cast<double>(call.experts) * t.low_expert[way];
+    return launches + Time::microseconds(us);
+}
+
+} // namespace orrery

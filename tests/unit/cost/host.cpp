@@ -1,0 +1,64 @@
+// What issuing ops costs the host: launches, calls of Python modules, and what of them a captured graph takes away.
+#include "fixture.hpp"
+
+namespace orrery {
+namespace {
+
+using namespace cost_test;
+
+Op op_of(Work work, bool eager = false) {
+    Op op;
+    op.work = std::move(work);
+    op.eager = eager;
+    return op;
+}
+
+Linear linear(std::int64_t groups, DType dtype, Direction d = Direction::forward) { return {d, 1024, 1536, 2048, groups, dtype, DType::bf16, false}; }
+
+Scenario megatron(bool graphs, int year = 2025) {
+    Scenario s = on_device("h100-sxm-80gb");
+    s.strategy.framework = "megatron";
+    s.runtime.year = year;
+    s.runtime.cuda_graphs = graphs;
+    return s;
+}
+
+double host_us(const Scenario& s, const Op& op, int kernels = 1) { return microseconds(Costs(s).model.host(op, kernels)); }
+
+TEST(HostCost, AModuleCostsMoreThanItsLaunches) {
+    const double launch = microseconds(Costs(megatron(false)).model.launch());
+    EXPECT_GT(host_us(megatron(false), op_of(linear(1, DType::bf16))), 10 * launch);
+    EXPECT_EQ(host_us(megatron(false, 2021), op_of(linear(1, DType::bf16)), 3), 3 * launch); // no modules of Transformer Engine yet
+    // The input gradient's call makes the weight gradient too.
+    EXPECT_EQ(host_us(megatron(false), op_of(linear(1, DType::bf16, Direction::weight_gradient))), launch);
+}
+
+TEST(HostCost, EightBitsAndExpertsAddTheirOwn) {
+    const Scenario s = megatron(false);
+    const double one = host_us(s, op_of(linear(8, DType::bf16))), two = host_us(s, op_of(linear(16, DType::bf16)));
+    EXPECT_GT(two, one);
+    EXPECT_GT(host_us(s, op_of(linear(1, DType::fp8))), host_us(s, op_of(linear(1, DType::bf16))));
+    EXPECT_GT(host_us(s, op_of(linear(16, DType::fp8))) - host_us(s, op_of(linear(8, DType::fp8))), two - one);
+}
+
+TEST(HostCost, AGraphHoldsAllButWhatTheHostHadToWaitFor) {
+    const Op expert = op_of(linear(8, DType::bf16), true), router = op_of(Router{Direction::forward, 4096, 128, 8, false, 1, true});
+    EXPECT_LT(host_us(megatron(true), router), 1);
+    EXPECT_EQ(host_us(megatron(true), expert), host_us(megatron(false), expert));
+}
+
+// What is in the epilogue of another kernel is no kernel of its own: no start, no call, and part of the traffic is hidden.
+TEST(HostCost, AnEpilogueCostsPartOfItsTraffic) {
+    Pointwise act{PointwiseKind::swiglu, Direction::forward, 1 << 20, true}, twice = act, inside = act, both = act;
+    twice.elements = both.elements = 1 << 21;
+    inside.epilogue = both.epilogue = true;
+    const Costs c(megatron(false));
+    const double traffic = c.compute_us(twice) - c.compute_us(act);
+    EXPECT_GT(traffic, 0);
+    EXPECT_NEAR(c.compute_us(inside), 0.6 * traffic, 1e-3);
+    EXPECT_NEAR(c.compute_us(both), 2 * c.compute_us(inside), 1e-3);
+    EXPECT_EQ(host_us(megatron(false), op_of(inside), 0), 0);
+}
+
+} // namespace
+} // namespace orrery
