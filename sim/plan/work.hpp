@@ -87,7 +87,7 @@ struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; 
 
 // One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.
 struct Transfer { CommId comm; bool send; Bytes bytes; BufferId buffer; std::uint8_t port; };
-// Transfers that progress together, as one NCCL group: it starts when every transfer's peer has posted its side, and ends when all have ended.
+// Transfers that progress together, as one NCCL group: each moves as soon as its peer has posted its side, and the exchange ends when all have.
 struct Exchange { std::vector<Transfer> transfers; };
 
 enum class CopyKind : std::uint8_t { device_to_host, host_to_device, host_to_nvme, nvme_to_host };
