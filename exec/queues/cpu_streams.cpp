@@ -138,6 +138,9 @@ class CpuDevice final : public StreamDevice {
     Status fill(void* to, int byte, std::int64_t bytes, QueueId q) override {
         return push(q, {[=] { std::memset(to, byte, static_cast<std::size_t>(bytes)); }});
     }
+    Status delay(std::int64_t ns, QueueId q) override {
+        return push(q, {[=] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }});
+    }
     Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context, QueueId q) override {
         return push(q, {[kernel = &state_->kernel, &op, i = std::vector<Operand>(in.begin(), in.end()), o = std::vector<Operand>(out.begin(), out.end()), context] {
                         (*kernel)(op, i, o, context);

@@ -54,6 +54,7 @@ class StreamDevice {
 
     virtual Status copy(void* to, const void* from, std::int64_t bytes, QueueId queue) = 0; // between any spaces
     virtual Status fill(void* to, int byte, std::int64_t bytes, QueueId queue) = 0;
+    virtual Status delay(std::int64_t ns, QueueId queue) = 0; // the queue stands still so long, as a communication would keep it
     virtual Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context,
                        QueueId queue) = 0;
 

@@ -24,23 +24,31 @@ class Queues final : public Executor {
         job_.patience = fleet_.patience;
         job_.last_resort = fleet_.last_resort;
         job_.store = fleet_.store ? fleet_.store : std::make_shared<LocalStore>();
-        job_.all_here = std::ranges::all_of(world_.ranks, [](const auto& r) { return r != nullptr; });
+        job_.all_here = !fleet_.delays.empty() || std::ranges::all_of(world_.ranks, [](const auto& r) { return r != nullptr; });
         std::size_t next = 0;
         for (auto& rank : world_.ranks) {
             if (!rank) continue;
             if (!stages_.contains(rank->stage)) stages_.emplace(rank->stage, stage_plan(world_, *rank));
-            runners_.push_back(std::make_unique<Runner>(world_, *rank, *fleet_.devices.at(next++), stages_.at(rank->stage), job_, fleet_.separate_memory));
+            runners_.push_back(std::make_unique<Runner>(world_, *rank, *fleet_.devices.at(next++), stages_.at(rank->stage), job_, fleet_));
         }
         require(job_.all_here || runners_.size() == 1, "of ranks in several processes each process has one");
         if (!job_.all_here) {
             agree();
             offset_ = job_.store->clock_offset();
         }
-        const WorldId id = fleet_.world_id();
+        const WorldId id = fleet_.delays.empty() ? fleet_.world_id() : WorldId{};
         on_all([&](Runner& r, std::size_t) {
             r.connect(id);
             r.upload();
         });
+    }
+    // No process leaves, and takes the store or its connections away, while others are still at work.
+    ~Queues() override {
+        if (job_.all_here || job_.stop) return;
+        try {
+            barrier(*job_.store, "the end", world_.plan.mesh.ranks(), fleet_.patience);
+        } catch (const std::exception&) {   // whoever is not there any more needs nobody
+        }
     }
     const char* name() const override { return fleet_.name.c_str(); }
     void fetch() override {

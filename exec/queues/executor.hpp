@@ -28,6 +28,8 @@ struct Fleet {
     bool separate_memory = false;                            // a device has memory of its own, and the world's is its mirror
     std::shared_ptr<Store> store{};                          // words between the ranks; null: all are in this process
     std::shared_ptr<void> keeps{};                           // what must outlive the devices
+    // Of the only rank here, by issue, in ns: its communications are these delays, and nobody else is needed.
+    std::vector<std::int64_t> delays{};
     double last_resort = 0;                                  // seconds a host thread may be away inside a library before the process ends; 0: for ever
     double patience = 60;                                    // seconds that a communication may take without any end
 };

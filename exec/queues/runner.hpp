@@ -35,7 +35,7 @@ struct Left : std::runtime_error { using std::runtime_error::runtime_error; };
 
 class Runner {
   public:
-    Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& stage, Job& job, bool separate_memory);
+    Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& stage, Job& job, const Fleet& fleet);
     ~Runner();
     Runner(const Runner&) = delete;
     Runner& operator=(const Runner&) = delete;
@@ -62,6 +62,7 @@ class Runner {
     void gather_queues(const QueuedIssue& q);
     void release_queues(const QueuedIssue& q);
     void communicate(std::size_t i);
+    void stand_in(std::size_t i);
     void call(const CommCalls& calls, QueueId home, bool each_on_its_own);
     void wait_on_host(EventId event, const char* what);
     void synchronise();
@@ -85,6 +86,7 @@ class Runner {
     const StagePlan& stage_;
     Job& job_;
     bool separate_;
+    const std::vector<std::int64_t>& delays_;                  // empty: communication is real
     RankPlaces places_;
     std::vector<std::byte*> owned_;
     std::byte *losses_ = nullptr, *shared_losses_ = nullptr;

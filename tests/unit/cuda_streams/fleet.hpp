@@ -8,12 +8,20 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace orrery::test {
 
 class StandInGpu final : public cuda::Streams {
   public:
     StandInGpu(int device, const Machine& machine) : Streams(device), kernel_(machine.kernel) {}
     std::string name() const override { return "a stand-in"; }
+    Status delay(std::int64_t ns, QueueId queue) override {
+        return cuda::guarded([&] {
+            use();
+            fake::launch(stream(queue), [ns] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); });
+        });
+    }
     Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context, QueueId queue) override {
         return cuda::guarded([&] {
             use();

@@ -1,0 +1,70 @@
+// The GPUs of this process as a fleet of the asynchronous executor.
+#include "exec/cuda/plugin.hpp"
+#include "exec/queues/tcp_store.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace orrery {
+namespace {
+
+// The first failure ends the job: a library that keeps a host thread for longer than this does not come back.
+double away(double patience) { return 2 * patience + 30; }
+
+std::unique_ptr<StreamDevice> opened(const CudaPlugin& plugin, int device) {
+    std::unique_ptr<StreamDevice> out;
+    if (const Status s = plugin.open(device, out); !s.ok()) throw std::runtime_error("GPU " + std::to_string(device) + ": " + s.message);
+    return out;
+}
+
+// Made by rank 0's device, handed on by the store.
+WorldId id_of(StreamDevice& device, Store& store, int rank, double patience) {
+    WorldId id{};
+    if (rank == 0) {
+        if (const Status s = device.world_id(id); !s.ok()) throw std::runtime_error("an id for the ranks: " + s.message);
+        store.set("world", std::string(id.begin(), id.end()));
+    }
+    const std::string text = wait_for(store, "world", patience);
+    std::copy_n(text.begin(), std::min(text.size(), id.size()), id.begin());
+    return id;
+}
+
+// What a process that is launched as one rank keeps: rank 0 the store itself.
+struct Meeting {
+    std::unique_ptr<StoreServer> server;
+    std::shared_ptr<Store> store;
+};
+
+} // namespace
+
+Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched, double patience) {
+    std::string why_not;
+    const CudaPlugin* const plugin = load_cuda(why_not);
+    const int gpus = plugin ? plugin->devices(why_not) : 0;
+    if (gpus == 0) throw std::runtime_error("there is no GPU to be had: " + why_not);
+    Fleet fleet;
+    fleet.name = "queues, CUDA";
+    fleet.software = plugin->versions();
+    fleet.separate_memory = true;
+    fleet.patience = patience;
+    fleet.last_resort = away(patience);
+    const auto ranks = std::ranges::count_if(world.ranks, [](const auto& r) { return r != nullptr; });
+    if (!launched) {
+        if (ranks > gpus)
+            throw std::runtime_error("the scenario has " + std::to_string(ranks) + " ranks, and there are " + std::to_string(gpus) + " GPUs: start a process a GPU with torchrun or mpirun, or put all ranks on one with --executor serial");
+        for (int i = 0; i < ranks; ++i) fleet.devices.push_back(opened(*plugin, i));
+        fleet.store = std::make_shared<LocalStore>();
+    } else {
+        fleet.devices.push_back(opened(*plugin, launched->local_rank % gpus));
+        const auto meeting = std::make_shared<Meeting>();
+        if (launched->rank == 0) meeting->server = std::make_unique<StoreServer>(launched->port);
+        meeting->store = std::make_shared<TcpStore>(launched->master, launched->port, launched->rank, patience);
+        fleet.store = meeting->store;
+        fleet.keeps = meeting;
+    }
+    const int first = launched ? launched->rank : 0;
+    fleet.world_id = [device = fleet.devices[0].get(), store = fleet.store, first, patience] { return id_of(*device, *store, first, patience); };
+    return fleet;
+}
+
+} // namespace orrery
