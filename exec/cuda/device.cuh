@@ -137,6 +137,7 @@ void run(const Permute& w, const Launch& l);
 void run(const OptimizerStep& w, const Launch& l);
 void run(const GradientNorm& w, const Launch& l);
 
+void layerwise(const OptimizerStep& w, const Launch& l); // LAMB and LARS
 void rope(const Pointwise& w, const Launch& l);
 void rearrange(const Pointwise& w, const Launch& l); // split, narrow, concat, pack, unpack
 

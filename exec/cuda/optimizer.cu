@@ -30,11 +30,10 @@ void run(const GradientNorm&, const Launch& l) {
 }
 
 void run(const OptimizerStep& w, const Launch& l) {
+    if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars) return layerwise(w, l);
     const std::size_t parts = static_cast<std::size_t>(
         std::count_if(l.out.begin(), l.out.end(), [](const Operand& o) { return o.buffer->kind == MemoryKind::parameters; }));
     const std::size_t states = l.out.size() - parts, moments = w.kind == OptimizerKind::sgd ? 0 : w.kind == OptimizerKind::adam ? 2 : 1;
-    if (w.kind == OptimizerKind::lamb || w.kind == OptimizerKind::lars)
-        throw std::runtime_error("layer-wise optimizers have no CUDA kernel yet: use adamw, adam, momentum or sgd");
     const bool mastered = states > moments;
     const View master = mastered ? l.output(parts) : View{}, first = moments > 0 ? l.output(l.out.size() - moments) : View{},
                second = moments > 1 ? l.output(l.out.size() - 1) : View{};

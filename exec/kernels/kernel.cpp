@@ -6,6 +6,7 @@
 #include "exec/kernels/shards.hpp"
 
 #include <cmath>
+#include <vector>
 
 namespace orrery {
 namespace {
@@ -68,7 +69,15 @@ void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Opera
 }
 
 void initialise(const Operand& parameter, const KernelContext& context) {
-    context.real == DType::fp64 ? fill<double>(parameter, context) : fill<float>(parameter, context);
+    const DType stored = stored_type(parameter.buffer->dtype, context.real);
+    if (stored == DType::bf16) {
+        const std::int64_t n = elements(*parameter.buffer);
+        std::vector<float> values(static_cast<std::size_t>(n));
+        fill<float>({reinterpret_cast<std::byte*>(values.data()), parameter.buffer, parameter.id}, context);
+        for (std::int64_t i = 0; i < n; ++i) write_element(parameter.data, i, static_cast<double>(values[static_cast<std::size_t>(i)]), stored);
+        return;
+    }
+    stored == DType::fp64 ? fill<double>(parameter, context) : fill<float>(parameter, context);
     round_stored({&parameter, 1}, context);
 }
 

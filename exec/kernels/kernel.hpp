@@ -62,15 +62,20 @@ struct KernelContext {
     const KernelFacts& facts;
     const BucketLayouts& buckets;
     DType real = DType::fp32;        // fp32 or fp64
-    bool rounds = false;             // fp32: what is written to a buffer that the plan has in bf16 is rounded to it (rounding.hpp)
     Coordinates at{};                // of the rank in plan.mesh
     Coordinates expert_at{};         // and in plan.expert_mesh
     std::int64_t first_sequence = 0; // in the step's global batch: the first of the op's microbatch on this rank
     std::int64_t step = 0;           // from 0
+    bool rounds = false;             // fp32: what is written to a buffer that the plan has in bf16 is rounded to it (rounding.hpp)
 };
 
 bool is_floating(DType t);
 std::size_t stored_bytes(DType t, DType real); // of an element
+DType stored_type(DType t, DType real);        // what a buffer of that type holds: real; where that is bf16 (a GPU's), what the plan says
+std::uint16_t to_bf16(float x);                // to nearest, ties to even
+float from_bf16(std::uint16_t x);
+double read_element(const std::byte* data, std::int64_t i, DType stored); // of fp32, fp64, bf16
+void write_element(std::byte* data, std::int64_t i, double value, DType stored);
 std::int64_t elements(const Buffer& b);        // by its shape
 
 // Runs a computation. Collectives, exchanges, copies, host work, Alloc and Free are the executor's: they abort here.

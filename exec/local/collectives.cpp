@@ -1,5 +1,6 @@
 #include "exec/local/collectives.hpp"
 
+#include "exec/kernels/kernel.hpp"
 #include "topology/check.hpp"
 
 #include <algorithm>
@@ -8,6 +9,16 @@
 
 namespace orrery {
 namespace {
+
+// Each sum rounded, as a ring of NCCL does.
+struct Bf16 {
+    std::uint16_t bits = 0;
+    Bf16& operator+=(Bf16 other) {
+        bits = to_bf16(from_bf16(bits) + from_bf16(other.bits));
+        return *this;
+    }
+    friend bool operator<(Bf16 a, Bf16 b) { return from_bf16(a.bits) < from_bf16(b.bits); }
+};
 
 constexpr std::int64_t chunk = 2048;   // elements summed at a time, on the stack
 
@@ -88,6 +99,7 @@ void reduce(std::vector<Cursor> from, std::vector<Cursor> to, std::int64_t n, El
     case Element::fp32: reduce<float>(from, to, n, maximum); break;
     case Element::fp64: reduce<double>(from, to, n, maximum); break;
     case Element::int64: reduce<std::int64_t>(from, to, n, maximum); break;
+    case Element::bf16: reduce<Bf16>(from, to, n, maximum); break;
     case Element::boolean: broken("a sum of booleans");
     }
 }
@@ -104,6 +116,7 @@ std::int64_t bytes_of(Element e) {
     switch (e) {
     case Element::fp32: return 4;
     case Element::boolean: return 1;
+    case Element::bf16: return 2;
     default: return 8;
     }
 }

@@ -15,7 +15,10 @@ namespace orrery {
 namespace {
 
 Element element_of(DType t, DType real) {
-    if (is_floating(t)) return real == DType::fp64 ? Element::fp64 : Element::fp32;
+    if (is_floating(t)) {
+        const DType stored = stored_type(t, real);
+        return stored == DType::fp64 ? Element::fp64 : stored == DType::bf16 ? Element::bf16 : Element::fp32;
+    }
     if (t == DType::int64) return Element::int64;
     require(t == DType::boolean || t == DType::uint8, "a collective of a type that is not stored");
     return Element::boolean;
@@ -31,8 +34,8 @@ Pieces pieces_of(std::span<const Operand> operands) {
 // alone that are summands.
 Pieces summands_of(const World& world, const std::vector<Operand>& operands, std::int64_t part_index, Axis axis) {
     Pieces p;
-    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
     for (const Operand& o : operands) {
+        const auto size = static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real));
         const BucketLayout* layout = world.buckets.find(o.id);
         if (!layout || layout->shard == 0) {
             p.push_back({o.data, elements(*o.buffer)});

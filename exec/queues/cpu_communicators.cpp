@@ -13,6 +13,7 @@ namespace {
 Element element_of(DType t) {
     switch (t) {
     case DType::fp64: return Element::fp64;
+    case DType::bf16: return Element::bf16;
     case DType::int64: return Element::int64;
     case DType::boolean:
     case DType::uint8: return Element::boolean;

@@ -15,6 +15,7 @@ DType dtype_of(Element e) {
     case Element::fp64: return DType::fp64;
     case Element::int64: return DType::int64;
     case Element::boolean: return DType::uint8;
+    case Element::bf16: return DType::bf16;
     }
     broken("an element of no type");
 }

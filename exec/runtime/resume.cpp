@@ -2,7 +2,6 @@
 
 #include "exec/kernels/shards.hpp"
 
-#include <cstring>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -17,16 +16,8 @@ std::string prefix(Quantity q) { return q == Quantity::parameters ? "parameters/
 Tensor tensor_of(const CheckpointTensor& from) {
     Tensor t;
     t.shape = from.shape;
-    const std::size_t size = from.dtype == DType::fp64 ? 8 : 4, n = from.data.size() / size;
-    t.values.resize(n);
-    for (std::size_t i = 0; i < n; ++i) {
-        if (size == 8) std::memcpy(&t.values[i], from.data.data() + i * 8, 8);
-        else {
-            float f;
-            std::memcpy(&f, from.data.data() + i * 4, 4);
-            t.values[i] = static_cast<double>(f);
-        }
-    }
+    t.values.resize(from.data.size() / static_cast<std::size_t>(bytes_per_element(from.dtype)));
+    for (std::size_t i = 0; i < t.values.size(); ++i) t.values[i] = read_element(reinterpret_cast<const std::byte*>(from.data.data()), static_cast<std::int64_t>(i), from.dtype);
     return t;
 }
 
@@ -41,7 +32,7 @@ std::vector<CheckpointPiece> pieces_of(const World& world) {
             for (const TensorPart& part : parts_of(world, *rank, q)) {
                 const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
                 if (!taken.insert({prefix(q) + part.name, view.offset, part.begin}).second) continue;
-                pieces.push_back({prefix(q) + part.name, view.whole, view.offset, view.local, part.begin, part.count, world.real, part.data});
+                pieces.push_back({prefix(q) + part.name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, part.data});
             }
     }
     return pieces;

@@ -10,15 +10,6 @@
 namespace orrery {
 namespace {
 
-double read(const std::byte* data, DType real) {
-    return real == DType::fp64 ? *reinterpret_cast<const double*>(data) : static_cast<double>(*reinterpret_cast<const float*>(data));
-}
-
-void write(std::byte* data, double value, DType real) {
-    if (real == DType::fp64) *reinterpret_cast<double*>(data) = value;
-    else *reinterpret_cast<float*>(data) = static_cast<float>(value);
-}
-
 // What the rank's optimizer works on, whether it takes its step at once or in parts: gradients, and states, each once.
 struct Worked { std::vector<BufferId> gradients, states; };
 
@@ -41,19 +32,19 @@ Worked worked_on(const World& world, const Rank& rank) {
 std::string tensor_name(const Buffer& b) { return b.name.substr(b.name.find('.') + 1); }   // without "w." or "g."
 
 // The tensors of which buffer b, at `data`, is made: a whole one, or a shard's segments.
-void add_parts(const World& world, const Rank& rank, BufferId b, const std::string& prefix, std::byte* data, std::vector<TensorPart>& parts) {
+void add_parts(const World& world, const Rank& rank, BufferId b, const std::string& prefix, std::byte* data, DType stored, std::vector<TensorPart>& parts) {
     const Plan& plan = world.plan;
-    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    const auto size = static_cast<std::int64_t>(bytes_per_element(stored));
     const Buffer& x = plan.buffers[static_cast<std::size_t>(b)];
     const BucketLayout* layout = world.buckets.find(b);
     if (!layout || layout->shard == 0) {
-        parts.push_back({prefix + tensor_name(x), b, 0, elements(x), data});
+        parts.push_back({prefix + tensor_name(x), b, 0, elements(x), data, stored});
         return;
     }
     const std::int64_t begin = rank.memory.part_index(layout->comm) * layout->shard, end = begin + layout->shard;
     for (const BucketSegment& s : layout->segments) {
         const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
-        if (from < to) parts.push_back({prefix + tensor_name(plan.buffers[static_cast<std::size_t>(s.tensor)]), s.tensor, from - s.begin, to - from, data + (from - begin) * size});
+        if (from < to) parts.push_back({prefix + tensor_name(plan.buffers[static_cast<std::size_t>(s.tensor)]), s.tensor, from - s.begin, to - from, data + (from - begin) * size, stored});
     }
 }
 
@@ -67,26 +58,26 @@ std::int64_t true_rows(const World& world, const TensorPart& part, const ShardVi
 
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
     std::vector<TensorPart> parts;
-    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    const auto stored = [&](BufferId b) { return stored_type(world.plan.buffers[static_cast<std::size_t>(b)].dtype, world.real); };
     if (what == Quantity::parameters) {   // every place they are in between steps
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
             const auto id = static_cast<BufferId>(b);
-            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && rank.memory.block(id, -1)) add_parts(world, rank, id, "", rank.memory.at(id, -1), parts);
+            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && rank.memory.block(id, -1)) add_parts(world, rank, id, "", rank.memory.at(id, -1), stored(id), parts);
         }
         return parts;
     }
     const auto [gradients, states] = worked_on(world, rank);
     if (what == Quantity::gradients) {
-        for (BufferId b : gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), parts);
+        for (BufferId b : gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), stored(b), parts);
         return parts;
     }
     for (BufferId b : states) {
         const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
         std::byte* data = rank.memory.at(b, -1);   // one tensor behind the other, in the order of the gradients
         for (BufferId g : gradients) {
-            add_parts(world, rank, g, x.name.substr(x.name.find('.') + 1) + "/", data, parts);
-            data += elements(world.plan.buffers[static_cast<std::size_t>(g)]) * size;
+            add_parts(world, rank, g, x.name.substr(x.name.find('.') + 1) + "/", data, stored(b), parts);
+            data += elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
         }
     }
     return parts;
@@ -94,7 +85,6 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
 
 Gathered gather(const World& world, Quantity what) {
     Gathered all;
-    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
     constexpr double unknown = std::numeric_limits<double>::infinity();
     for (const auto& rank : world.ranks) {
         require(rank != nullptr, "tensors are gathered where all ranks are");
@@ -111,7 +101,7 @@ Gathered gather(const World& world, Quantity what) {
             for (std::int64_t i = 0; i < part.count; ++i) {
                 const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));
                 if (at >= t.values.size()) continue;   // padding
-                const double value = read(part.data + i * size, world.real);
+                const double value = read_element(part.data, i, part.stored);
                 if (t.values[at] == unknown) t.values[at] = value;
                 else if (!(t.values[at] == value)) all.disagreement = std::max(all.disagreement, std::isnan(t.values[at] - value) ? unknown : std::abs(t.values[at] - value));
             }
@@ -123,7 +113,6 @@ Gathered gather(const World& world, Quantity what) {
 }
 
 void scatter(World& world, Quantity what, const Tensors& tensors) {
-    const std::int64_t size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
     for (auto& rank : world.ranks) {
         if (!rank) continue;
         for (const TensorPart& part : parts_of(world, *rank, what)) {
@@ -133,7 +122,7 @@ void scatter(World& world, Quantity what, const Tensors& tensors) {
             const Tensor& t = found->second;
             for (std::int64_t i = 0; i < part.count; ++i) {
                 const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));
-                write(part.data + i * size, at < t.values.size() ? t.values[at] : 0.0, world.real);
+                write_element(part.data, i, at < t.values.size() ? t.values[at] : 0.0, part.stored);
             }
         }
     }

@@ -33,7 +33,7 @@ Gathered gather(const World& world, Quantity what);
 void scatter(World& world, Quantity what, const Tensors& tensors);
 
 // A part of a logical tensor in a rank's memory: `count` elements from `begin` of its own part of the tensor, in `data`.
-struct TensorPart { std::string name; BufferId tensor; std::int64_t begin, count; std::byte* data; };
+struct TensorPart { std::string name; BufferId tensor; std::int64_t begin, count; std::byte* data; DType stored; };
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what);
 
 } // namespace orrery

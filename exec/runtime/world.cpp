@@ -15,11 +15,6 @@
 namespace orrery {
 namespace {
 
-double value_at(const std::byte* data, std::int64_t i, DType real) {
-    if (real == DType::fp64) return reinterpret_cast<const double*>(data)[i];
-    return static_cast<double>(reinterpret_cast<const float*>(data)[i]);
-}
-
 void note_routing(Rank& rank, const Op& op, const Operand& counts) {
     std::vector<std::int64_t>& sum = rank.routed[op.layer];
     const auto* rows = reinterpret_cast<const std::int64_t*>(counts.data);
@@ -30,7 +25,7 @@ void note_routing(Rank& rank, const Op& op, const Operand& counts) {
 // A flat shard: of each tensor in it the part that lies there. Where it is a view of whole tensors these are initialised themselves.
 void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, const World& world) {
     if (world.plan.buffers[static_cast<std::size_t>(shard)].storage >= 0) return;
-    const auto size = static_cast<std::int64_t>(stored_bytes(DType::fp32, world.real));
+    const auto size = static_cast<std::int64_t>(stored_bytes(world.plan.buffers[static_cast<std::size_t>(shard)].dtype, world.real));
     const std::int64_t begin = rank.memory.part_index(layout.comm) * layout.shard, end = begin + layout.shard;
     std::byte* const data = rank.memory.at(shard, -1);
     std::vector<std::byte> whole;
@@ -50,13 +45,13 @@ void initialise_master(Rank& rank, const Op& op, DType real) {
     for (std::size_t k = 0; k < states; ++k) {
         const Operand master = rank.memory.operand(op.out[k], -1);
         if (master.buffer->name != "opt.master") continue;   // the optimizer pass's name for it
-        std::byte* to = master.data;
+        std::int64_t at = 0;
+        const DType stored = stored_type(master.buffer->dtype, real);
         for (BufferId w : op.out) {
             const Operand weight = rank.memory.operand(w, -1);
             if (weight.buffer->kind != MemoryKind::parameters) break;
-            const std::int64_t bytes = elements(*weight.buffer) * static_cast<std::int64_t>(stored_bytes(weight.buffer->dtype, real));
-            std::memcpy(to, weight.data, static_cast<std::size_t>(bytes));
-            to += bytes;
+            const DType from = stored_type(weight.buffer->dtype, real);
+            for (std::int64_t i = 0; i < elements(*weight.buffer); ++i) write_element(master.data, at++, read_element(weight.data, i, from), stored);
         }
     }
 }
@@ -187,7 +182,7 @@ void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand
     for (std::int64_t i = 0; i < rows; ++i) {
         const Token& t = tokens[static_cast<std::size_t>(i)];
         const auto index = static_cast<std::size_t>((rank.context.first_sequence + t.sequence) * length + t.position);
-        (further ? world.further_losses : world.losses)[index] = value_at(loss.data, i, world.real);
+        (further ? world.further_losses : world.losses)[index] = read_element(loss.data, i, stored_type(loss.buffer->dtype, world.real));
     }
 }
 
