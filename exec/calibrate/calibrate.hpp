@@ -5,6 +5,7 @@
 // an op repeated by itself would find its operands there (10 % too fast). To each kind of op a law of three terms is fitted.
 #pragma once
 
+#include "exec/local/executor.hpp"
 #include "sim/cost/measured.hpp"
 
 #include <cstdint>
@@ -26,16 +27,24 @@ struct SampleOptions {
     int steps = 5;            // measured; one more before them warms up
     double scale = 1;         // of the models' sizes: below 1 for a quick look
     std::function<void(std::size_t done, std::size_t total)> progress{};
+    // Another device than the processor: what stores a model, and who runs it. The models are larger then.
+    std::function<DType(const Scenario&)> stored{};
+    std::function<std::unique_ptr<Executor>(World&)> executor{};
 };
 
 // Every distinct (key, size) of the models trained. Deterministic but for the times.
-std::vector<KernelSample> sample_kernels(const SampleOptions& options = {});
+std::vector<KernelSample> sample_kernels(const SampleOptions& options = {}, std::vector<std::string> scenarios = {});
 // The models it trains, as scenarios on one rank.
 std::vector<std::string> calibration_scenarios(double scale = 1);
+// Those of a GPU, in bf16 and in fp32, of that preset.
+std::vector<std::string> gpu_calibration_scenarios(const std::string& preset, double scale = 1);
 
 // error: median of |law / measured - 1| over the samples of the kind.
 struct FittedLaw { KernelLaw law; int points = 0; double error = 0; };
 std::map<std::string, FittedLaw> fit_laws(std::span<const KernelSample> samples);
+
+// A GPU's own: its preset, with the laws.
+std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
 
 struct MachineFacts {
     std::string processor, gemm;      // "AMD EPYC ..", "OpenBLAS 0.3.21"

@@ -65,6 +65,16 @@ double handover() {
 // To four digits, as the double that prints so; what is far below what a clock tells is nothing.
 double rounded(double v) { return v < 1e-6 ? 0 : std::stod(fmt::format("{:.4g}", v)); }
 
+void add_laws(nlohmann::ordered_json& device, const std::map<std::string, FittedLaw>& laws) {
+    for (const auto& [key, fitted] : laws) {
+        nlohmann::ordered_json law{{"start_us", rounded(fitted.law.start_us)}, {"gb_per_s", rounded(fitted.law.gb_per_s)}};
+        if (fitted.law.gflops_per_s > 0) law["gflops_per_s"] = rounded(fitted.law.gflops_per_s);
+        law["points"] = fitted.points;
+        law["error"] = std::round(fitted.error * 1e4) / 1e4;
+        device["kernels"][key] = std::move(law);
+    }
+}
+
 nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
     double peak = 0;   // GFLOP/s
     for (const KernelSample& s : samples)
@@ -76,13 +86,7 @@ nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<s
     device["peak_tflops"] = {{"fp32", rounded(peak * 1e-3)}};
     device["scale_up_gb_per_s"] = rounded(machine.copy_gb_per_s);
     device["launch_us"] = 0;
-    for (const auto& [key, fitted] : laws) {
-        nlohmann::ordered_json law{{"start_us", rounded(fitted.law.start_us)}, {"gb_per_s", rounded(fitted.law.gb_per_s)}};
-        if (fitted.law.gflops_per_s > 0) law["gflops_per_s"] = rounded(fitted.law.gflops_per_s);
-        law["points"] = fitted.points;
-        law["error"] = std::round(fitted.error * 1e4) / 1e4;
-        device["kernels"][key] = std::move(law);
-    }
+    add_laws(device, laws);
     device["sources"] = {{"kernels", fmt::format("measured: thread-CPU times of training steps on one thread, {}; median of steps, {} sizes", machine.gemm, samples.size())},
                          {"peak_tflops", "measured: the fastest GEMM met"},
                          {"memory_gb_per_s", "measured: copies of 64 MiB, read and written"},
@@ -93,6 +97,14 @@ nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<s
 }
 
 } // namespace
+
+std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
+    nlohmann::ordered_json json{{"name", "calibrated-gpu"}, {"title", measured_on}, {"nodes", 1}, {"devices_per_node", 1}};
+    json["device"] = {{"preset", preset}};
+    add_laws(json["device"], laws);
+    json["device"]["sources"] = {{"kernels", fmt::format("measured: times of ops between CUDA events, training steps on {}; median of steps, {} sizes", measured_on, samples.size())}};
+    return json.dump(2) + "\n";
+}
 
 MachineFacts measure_machine() {
     MachineFacts m;

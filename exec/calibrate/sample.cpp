@@ -19,10 +19,10 @@ double median(std::vector<double> v) {
     return *middle;
 }
 
-std::unique_ptr<World> world_of(const std::string& text) {
+std::unique_ptr<World> world_of(const std::string& text, const SampleOptions& options) {
     const ParseResult parsed = parse_scenario(text);
     require(parsed.scenario && parsed.problems.empty(), "a calibration scenario with problems: " + to_text(parsed.problems));
-    auto world = make_world(*parsed.scenario, DType::fp32);
+    auto world = make_world(*parsed.scenario, options.stored ? options.stored(*parsed.scenario) : DType::fp32);
     initialise(*world);
     return world;
 }
@@ -30,9 +30,10 @@ std::unique_ptr<World> world_of(const std::string& text) {
 using Times = std::map<std::string, std::map<std::pair<double, double>, std::vector<double>>>;   // by key, then by FLOPs and bytes
 
 // Each issued op's median over the steps.
-void train(const std::string& text, int steps, Times& times) {
-    const auto world = world_of(text);
-    const auto executor = serial_executor(*world);
+void train(const std::string& text, const SampleOptions& options, Times& times) {
+    const int steps = options.steps;
+    const auto world = world_of(text, options);
+    const auto executor = options.executor ? options.executor(*world) : serial_executor(*world);
     const Corpus corpus{"", world->scenario.model.vocab_size, 1};
     std::map<std::int32_t, std::vector<double>> by_issue;
     for (int step = 0; step <= steps; ++step) {
@@ -76,12 +77,35 @@ std::vector<std::string> calibration_scenarios(double scale) {
     return scenarios;
 }
 
-std::vector<KernelSample> sample_kernels(const SampleOptions& options) {
-    const std::vector<std::string> scenarios = calibration_scenarios(options.scale);
+std::vector<std::string> gpu_calibration_scenarios(const std::string& preset, double scale) {
+    struct Shape { int hidden, heads, sequence, batch, vocabulary; const char* family; };
+    constexpr const char* gpt = R"("activation": "gelu", "norm": "layernorm", "position": "learned", "tied_embeddings": true)";
+    constexpr const char* llama = R"("activation": "swiglu", "norm": "rmsnorm", "position": "rope", "tied_embeddings": false, "bias": false)";
+    const Shape shapes[] = {{768, 12, 1024, 4, 50304, gpt},   {768, 12, 1024, 16, 50304, gpt},  {1024, 16, 2048, 4, 32000, llama}, {1600, 25, 1024, 8, 50304, gpt},
+                            {2048, 16, 2048, 4, 32000, llama}, {4096, 32, 2048, 1, 32000, llama}, {4096, 32, 4096, 1, 128256, llama}, {8192, 64, 4096, 1, 32000, llama}};
+    std::vector<std::string> scenarios;
+    for (const Shape& s : shapes)
+        for (const char* precision : {"bf16", "fp32"})
+            for (const char* flash : {"true", "false"}) {
+                if (s.hidden > 2048 && (std::string_view(flash) == "false" || std::string_view(precision) == "fp32")) continue;   // scores and fp32 models of that size have their law from the smaller
+                const int hidden = std::max(s.heads * 8, static_cast<int>(std::lround(s.hidden * scale / s.heads / 8)) * s.heads * 8);
+                scenarios.push_back(fmt::format(
+                    R"({{"name": "calibration", "model": {{"layers": 2, "hidden_size": {}, "attention_heads": {}, "vocab_size": {}, {}}},
+                        "cluster": {{"device": "{}", "nodes": 1, "devices_per_node": 1}},
+                        "training": {{"global_batch_size": {}, "micro_batch_size": {}, "sequence_length": {}, "precision": "{}", "optimizer": "adamw",
+                                      "gradient_clipping": 1.0}},
+                        "strategy": {{"framework": "megatron", "flash_attention": {}}}}})",
+                    hidden, s.heads, s.vocabulary, s.family, preset, s.batch, s.batch, s.sequence, precision, flash));
+            }
+    return scenarios;
+}
+
+std::vector<KernelSample> sample_kernels(const SampleOptions& options, std::vector<std::string> scenarios) {
+    if (scenarios.empty()) scenarios = calibration_scenarios(options.scale);
     Times times;
     for (std::size_t i = 0; i < scenarios.size(); ++i) {
         if (options.progress) options.progress(i, scenarios.size());
-        train(scenarios[i], options.steps, times);
+        train(scenarios[i], options, times);
     }
     if (options.progress) options.progress(scenarios.size(), scenarios.size());
     std::vector<KernelSample> samples;

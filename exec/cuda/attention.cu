@@ -248,7 +248,10 @@ void backward(const Attention& w, const Launch& l) {
 
 } // namespace
 
-void run(const Attention& w, const Launch& l) { w.direction == Direction::forward ? forward(w, l) : backward(w, l); }
+void run(const Attention& w, const Launch& l) {
+    if (fused(w, l)) return;
+    w.direction == Direction::forward ? forward(w, l) : backward(w, l);
+}
 
 void run(const Softmax& w, const Launch& l) {
     const KernelFacts& f = l.context.facts;

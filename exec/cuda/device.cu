@@ -81,7 +81,7 @@ std::string versions() {
     cudaRuntimeGetVersion(&runtime);
     cudaDriverGetVersion(&driver);
     return "CUDA runtime " + std::to_string(runtime) + ", driver " + (driver == 0 ? "none" : std::to_string(driver)) + ", cuBLASLt " +
-           std::to_string(cublasLtGetVersion()) + ", NCCL " + nccl_version();
+           std::to_string(cublasLtGetVersion()) + ", NCCL " + nccl_version() + ", cuDNN " + cudnn_version();
 }
 
 } // namespace

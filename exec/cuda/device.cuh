@@ -57,6 +57,7 @@ struct Gpu {
     std::map<QueueId, Workspace> workspaces;
     std::map<GemmKey, GemmPlan> gemms;
     std::map<std::string, DeviceMemory> tables;
+    std::shared_ptr<struct FusedPlans> fused; // of cuDNN, once an attention has asked for it
 
     // A table by name, made on the host when first asked for.
     template <class T, class F> const T* table(const std::string& name, F&& make) {
@@ -138,6 +139,8 @@ void run(const OptimizerStep& w, const Launch& l);
 void run(const GradientNorm& w, const Launch& l);
 
 void layerwise(const OptimizerStep& w, const Launch& l); // LAMB and LARS
+bool fused(const Attention& w, const Launch& l);         // by cuDNN; false: it has nothing for this op, and nothing was done
+std::string cudnn_version();
 void rope(const Pointwise& w, const Launch& l);
 void rearrange(const Pointwise& w, const Launch& l); // split, narrow, concat, pack, unpack
 

@@ -1,12 +1,40 @@
 // `simexec calibrate`: measures this machine's kernels, copies and hand-overs; writes a cluster that scenarios take by name of the file.
 #include "exec/calibrate/calibrate.hpp"
-#include "exec/simexec/command.hpp"
+#include "exec/simexec/gpu.hpp"
 
 #include <fmt/format.h>
 
 namespace orrery::simexec {
 
+namespace {
+
+int calibrate_gpu(const Options& options, const CalibrateOptions& how) {
+    std::string why_not;
+    std::string on;
+    {
+        const auto gpu = open_cuda(0, why_not);
+        if (!gpu) throw std::runtime_error("--device cuda: " + why_not);
+        on = gpu->name();
+    }
+    const std::string preset = device_preset(on);
+    Progress progress(options);
+    SampleOptions sampling;
+    sampling.steps = how.steps;
+    sampling.progress = [&](std::size_t at, std::size_t total) { progress.show(static_cast<int>(at), static_cast<int>(total), "models trained"); };
+    sampling.stored = stored_on_gpu;
+    sampling.executor = [&](World& world) {
+        Fleet fleet = cuda_fleet(world, std::nullopt, 120);
+        on = fleet.devices[0]->name() + ", " + fleet.software;
+        return queues_executor(world, std::move(fleet));
+    };
+    const std::vector<KernelSample> samples = sample_kernels(sampling, gpu_calibration_scenarios(preset, how.scale));
+    return deliver(gpu_cluster_json(preset, on, fit_laws(samples), samples), options) ? done : bad_input;
+}
+
+} // namespace
+
 int run_calibrate(const Options& options, const CalibrateOptions& how) {
+    if (how.device == "cuda") return calibrate_gpu(options, how);
     Progress progress(options);
     SampleOptions sampling;
     sampling.steps = how.steps;

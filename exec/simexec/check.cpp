@@ -2,7 +2,7 @@
 // scenarios a table, and how far off they are in the middle.
 #include "exec/local/timeline.hpp"
 #include "exec/runtime/machine.hpp"
-#include "exec/simexec/command.hpp"
+#include "exec/simexec/gpu.hpp"
 #include "sim/compare/compare.hpp"
 
 #include <fmt/format.h>
@@ -52,6 +52,19 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
                     fmt::format("measured: {}, ops timed one by one (thread CPU time, median of {} steps) and laid side by side, on {}", gemm_library(), steps, processor_name()));
 }
 
+Trace on_gpu(const std::string& file, const Scenario& scenario, const Options& options, const CheckOptions& how) {
+    const auto world = make_world(scenario, stored_on_gpu(scenario));
+    initialise(*world);
+    Progress progress(options);
+    const Measured m = measure_on_gpu(*world, {"", scenario.model.vocab_size, scenario.training.seed}, how.steps, {}, progress);
+    if (!how.row.empty()) {
+        Options row = options;
+        row.output = how.row;
+        deliver(measured_row(file, options.overrides, m), row);
+    }
+    return trace_of(*world, m.times, fmt::format("measured: a step with events (the median of {}; without them a step takes {:.6f} s) on {}", how.steps, m.step_s, m.on));
+}
+
 // A calibrated cluster has a rank a core: as many as the scenario has ranks, each as it was measured alone.
 std::optional<std::string> cluster_of(const std::string& file, int ranks) {
     const auto text = read_text(file);
@@ -81,7 +94,7 @@ std::optional<Checked> check_one(const std::string& file, const Options& options
     predicting.simulate.trace = true;
     const Prediction predicted = predict(*scenario, predicting);
     if (!predicted.simulation.trace) throw std::runtime_error("the simulator recorded no trace");
-    const Trace measured = measure(*scenario, how.steps, options);
+    const Trace measured = how.device == "cuda" ? on_gpu(file, *scenario, options, how) : measure(*scenario, how.steps, options);
     if (!how.trace.empty()) save(measured, how.trace);
     Checked c{compare(*predicted.simulation.trace, measured)};
     for (const Pair& q : c.comparison.queues)
@@ -120,7 +133,8 @@ int check_many(const std::vector<std::string>& files, const Options& options, co
 int run_check(const std::vector<std::string>& files, const Options& asked, const CheckOptions& how) {
     // What this executor is: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a microsecond).
     Options options = asked;
-    options.overrides.insert(options.overrides.begin(), {"runtime.allocator=plan", "runtime.launch_us=0"});
+    options.overrides.insert(options.overrides.begin(), "runtime.allocator=plan");
+    if (how.device == "cpu") options.overrides.insert(options.overrides.begin(), "runtime.launch_us=0");
     if (files.size() > 1) return check_many(files, options, how);
     const auto checked = check_one(files[0], options, how);
     if (!checked) return bad_input;

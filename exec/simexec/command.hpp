@@ -31,8 +31,8 @@ struct RunOptions {
     double memory_gb = 0;                 // a rank may hold, as the plan counts it; 0: as much as there is
 };
 
-struct CalibrateOptions { int steps = 5; double scale = 1; };
-struct CheckOptions { std::string calibration, trace; int steps = 5, worst = 10; };
+struct CalibrateOptions { std::string device = "cpu"; int steps = 5; double scale = 1; };
+struct CheckOptions { std::string calibration, trace, device = "cpu", row; int steps = 5, worst = 10; };
 
 struct ReplayOptions { std::string device = "cpu", trace; int rank = 0, steps = 3, worst = 10; };
 

@@ -23,6 +23,18 @@ int run_doctor(const Options& options) {
     const int gpus = plugin ? plugin->devices(why_not) : 0;
     text += gpus > 0 ? fmt::format("CUDA        {} GPU{}, {}\n", gpus, gpus == 1 ? "" : "s", plugin->versions()) : fmt::format("CUDA        no GPU can be used: {}\n", why_not);
     json["cuda"] = {{"devices", gpus}, {"why_none", gpus > 0 ? "" : why_not}};
+    if (plugin) {
+        text += fmt::format("libraries   {}\n", plugin->versions());
+        json["cuda"]["versions"] = plugin->versions();
+    }
+    for (int i = 0; i < gpus; ++i) {
+        std::unique_ptr<StreamDevice> gpu;
+        std::int64_t free = 0, total = 0;
+        const Status opened = plugin->open(i, gpu);
+        if (gpu) gpu->memory(free, total);
+        text += gpu ? fmt::format("GPU {}       {}, {:.1f} of {:.1f} GB free\n", i, gpu->name(), static_cast<double>(free) * 1e-9, static_cast<double>(total) * 1e-9) : fmt::format("GPU {}       cannot be opened: {}\n", i, opened.message);
+        json["cuda"]["gpus"].push_back({{"name", gpu ? gpu->name() : ""}, {"memory_bytes", total}, {"why_not", opened.message}});
+    }
     return deliver(options.json ? json.dump(2) + "\n" : text, options) ? done : bad_input;
 }
 

@@ -20,6 +20,7 @@ constexpr const char* examples = R"(Examples:
   simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM) and go on with --resume runs/a
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
   mpirun -n 4 simexec run job.json --executor mpi                      a process a rank, on one machine or many
+  simexec run job.json --device cuda --executor queues                 a GPU a rank; or torchrun --no-python --nproc-per-node 8 simexec run ..
   simexec agree job.json                                               does this strategy train like one rank?
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
   simexec check job.json --calibration local.json                      predicted and measured, side by side
@@ -66,7 +67,7 @@ std::vector<std::string> all_executors() {
 void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor, "Who moves the ranks on")->check(CLI::IsMember(all_executors()));
-    run->add_option("--device", p.run.device, "Where kernels run; cuda: ranks of this process on one GPU")->check(CLI::IsMember({"cpu", "cuda"}));
+    run->add_option("--device", p.run.device, "Where kernels run; cuda: with --executor queues a GPU a rank, with serial all ranks on one GPU")->check(CLI::IsMember({"cpu", "cuda"}));
     run->add_option("--patience", p.run.patience, "threads, mpi: give up after so many seconds without progress")->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
     run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
@@ -86,6 +87,8 @@ void add_commands(CLI::App& app, Parsed& p) {
     check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
     add_output(*check, p.options);
     check->add_option("--calibration", p.check.calibration, "Predict with this machine as it was measured; the scenario's cluster if left out")->type_name("FILE");
+    check->add_option("--device", p.check.device, "Where it runs; cuda: a GPU a rank, the step as it is there")->check(CLI::IsMember({"cpu", "cuda"}));
+    check->add_option("--row", p.check.row, "cuda: write what was measured as a dataset for simrun validate")->type_name("FILE");
     check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
     check->add_option("--worst", p.check.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
     check->add_option("--trace", p.check.trace, "Write what was measured")->type_name("FILE");
@@ -97,6 +100,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     replay->add_option("--trace", p.replay.trace, "Write what was measured")->type_name("FILE");
     CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
     add_output(*calibrate, p.options);
+    calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")->check(CLI::IsMember({"cpu", "cuda"}));
     calibrate->add_option("--steps", p.calibrate.steps, "How many to take medians of")->check(CLI::Range(1, 1000))->type_name("N");
     calibrate->add_option("--scale", p.calibrate.scale, "Of the sizes of the models that are trained: below 1 for a quick look")->check(CLI::Range(0.1, 4.0))->type_name("X");
     add_output(*app.add_subcommand("doctor", "What this machine has, what is missing"), p.options);

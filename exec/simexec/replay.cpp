@@ -2,7 +2,7 @@
 #include "exec/local/replay.hpp"
 #include "exec/local/timeline.hpp"
 #include "exec/runtime/machine.hpp"
-#include "exec/simexec/command.hpp"
+#include "exec/simexec/gpu.hpp"
 #include "sim/compare/compare.hpp"
 #include "sim/plan/lower.hpp"
 
@@ -44,23 +44,36 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
     const StageMemory& needed = predicted.report.memory.stages[static_cast<std::size_t>(stage)];
     if (how.device == "cpu" && static_cast<double>(needed.allocated_peak.count) > 0.8 * static_cast<double>(physical_memory()))
         throw OutOfMemory(fmt::format("rank {} needs {} bytes, and this machine has {}: try a smaller training.micro_batch_size, or more ranks", how.rank, grouped(needed.allocated_peak.count), grouped(physical_memory())));
-    const auto world = make_world(*scenario, DType::fp32, {how.rank}, machine_of(how.device));
+    const bool gpu = how.device == "cuda";
+    const auto world = make_world(*scenario, gpu ? stored_on_gpu(*scenario) : DType::fp32, {how.rank});
     world->facts.forced_routing = scenario->model.moe.has_value();   // what others' routers send is not known: experts take rows evenly
     const Rank& rank = world->rank(how.rank);
     const Lane& lane = lane_of(*predicted.simulation.trace, how.rank, rank.stage);
     initialise(*world);
     load_batch(*world, {"", scenario->model.vocab_size, scenario->training.seed}, 0);
-    const auto executor = replay_executor(*world, predicted_delays(*world, rank, lane));
     Progress progress(options);
-    std::vector<std::vector<OpTime>> records;
-    for (int i = 0; i <= how.steps; ++i) {   // the first warms up
-        std::vector<OpTime> record;
-        executor->step(&record);
-        if (i > 0) records.push_back(std::move(record));
-        progress.show(i, how.steps, "replaying");
+    std::vector<OpTime> times;
+    std::string on;
+    const std::vector<Delay> delays = predicted_delays(*world, rank, lane);
+    if (gpu) {   // its queues stand still for as long
+        std::vector<std::int64_t> ns;
+        for (const Delay& d : delays) ns.push_back(d.wait + d.move);
+        const Measured m = measure_on_gpu(*world, {"", scenario->model.vocab_size, scenario->training.seed}, how.steps, std::move(ns), progress);
+        times = m.times;
+        on = m.on;
+    } else {
+        const auto executor = replay_executor(*world, delays);
+        std::vector<std::vector<OpTime>> records;
+        for (int i = 0; i <= how.steps; ++i) {   // the first warms up
+            std::vector<OpTime> record;
+            executor->step(&record);
+            if (i > 0) records.push_back(std::move(record));
+            progress.show(i, how.steps, "replaying");
+        }
+        times = middle_of(std::move(records));
+        on = fmt::format("{}, thread CPU time, on {}", gemm_library(), processor_name());
     }
-    const std::string on = how.device == "cpu" ? fmt::format("{}, thread CPU time, on {}", gemm_library(), processor_name()) : how.device;
-    const Trace measured = trace_of(*world, middle_of(std::move(records)), fmt::format("measured: rank {} of {} replayed ({}), others' part as predicted", how.rank, ranks, on));
+    const Trace measured = trace_of(*world, times, fmt::format("measured: rank {} of {} replayed ({}), others' part as predicted", how.rank, ranks, on));
     if (!how.trace.empty()) save(measured, how.trace);
     Comparison c = compare(alone(*predicted.simulation.trace, lane), measured);
     if (lane.rank != how.rank) c.notes.push_back(fmt::format("predicted: rank {}, which stands for {} alike", lane.rank, lane.ranks));

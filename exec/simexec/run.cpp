@@ -5,7 +5,7 @@
 #include "exec/mpi/processes.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/runtime/resume.hpp"
-#include "exec/simexec/command.hpp"
+#include "exec/simexec/gpu.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/model_flops.hpp"
@@ -62,6 +62,30 @@ struct Result {
     std::string checkpoint;
 };
 
+// The processes that have the other ranks.
+struct Others {
+    int rank = 0, size = 1;
+    std::function<bool(bool mine)> any;   // whether any of them says so; the same answer on all
+    std::function<void()> meet;           // a barrier
+};
+
+Others over(const OrreryTransport& t, double patience) {
+    return {t.rank, t.size, [&t, patience](bool mine) { return any_rank(t, mine, patience); }, [&t] { t.barrier(); }};
+}
+
+Others over(const std::shared_ptr<Store>& store, const LaunchedRank& at, double patience) {
+    const auto round = std::make_shared<int>(0);
+    const auto meet = [store, at, patience, round](const std::string& what) { barrier(*store, fmt::format("{} {}", what, (*round)++), at.size, patience); };
+    return {at.rank, at.size,
+            [store, meet, round](bool mine) {
+                const std::string key = fmt::format("any {}", *round);
+                if (mine) store->add(key, 1);
+                meet("any");
+                return store->add(key, 0) > 0;
+            },
+            [meet] { meet("all"); }};
+}
+
 struct Training {
     World& world;
     Executor& executor;
@@ -69,10 +93,10 @@ struct Training {
     const Options& options;
     const RunOptions& how;
     std::string corpus_name;
-    const OrreryTransport* transport;   // null: all ranks are in this process
+    const Others* others;               // null: all ranks are in this process
     const StopSignals& signals;
 
-    bool anyone(bool mine) const { return transport ? any_rank(*transport, mine, how.patience) : mine; }
+    bool anyone(bool mine) const { return others ? others->any(mine) : mine; }
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
     CheckpointState state(std::int64_t step) const { return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}}; }
     void run(std::int64_t first, Result& result);
@@ -80,24 +104,25 @@ struct Training {
 
 // One process saves behind the step's back; several write a part each, and the first seals when all have.
 void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const {
-    if (!transport) {
+    executor.fetch();
+    if (!others) {
         if (!writer) writer.emplace(how.checkpoint);
         return writer->begin(state(step), pieces_of(world));
     }
     const CheckpointDraft draft(how.checkpoint, step);
     bool failed_here = false;
     try {
-        draft.write_part(transport->rank, pieces_of(world));
+        draft.write_part(others->rank, pieces_of(world));
     } catch (const std::exception& e) {
         failed_here = true;
         complain(e.what());
     }
     if (anyone(failed_here)) {
-        if (transport->rank == 0) draft.discard();
+        if (others->rank == 0) draft.discard();
         throw Unwritten(failed_here ? "this rank's part of the checkpoint could not be written" : "another rank's part of the checkpoint could not be written");
     }
-    if (transport->rank == 0) draft.seal(state(step), transport->size);
-    transport->barrier();
+    if (others->rank == 0) draft.seal(state(step), others->size);
+    others->meet();
 }
 
 void Training::run(std::int64_t first, Result& r) {
@@ -209,8 +234,14 @@ void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) 
 
 int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport, const StopSignals& signals) {
     Plan plan = lower(scenario);
-    require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
-    const auto world = make_world(scenario, std::move(plan), how.fp64 ? DType::fp64 : DType::fp32, transport ? std::vector<int>{transport->rank} : std::vector<int>{}, machine_of(how.device));
+    const bool gpus = how.device == "cuda" && how.executor == "queues";
+    const std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
+    if (launched && launched->size != plan.mesh.ranks())
+        return complain(fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size)), bad_input;
+    if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
+    std::vector<int> here;
+    if (transport || launched) here = {transport ? transport->rank : launched->rank};
+    const auto world = make_world(scenario, std::move(plan), gpus ? stored_on_gpu(scenario) : how.fp64 ? DType::fp64 : DType::fp32, here, gpus ? cpu_machine() : machine_of(how.device));
     if (transport) agree_on_plan(*world, *transport);
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
     const bool rounds = rounded(scenario, how);
@@ -234,10 +265,17 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
         std::fflush(nullptr);
         std::_Exit(lost);
     };
-    const auto executor = transport ? processes_executor(*world, *transport, how.patience) : make_executor(how.executor, *world, {how.patience, give_up});
+    std::optional<Others> others;
+    if (transport) others = over(*transport, how.patience);
+    const auto fleet_executor = [&] {
+        Fleet fleet = cuda_fleet(*world, launched, how.patience);
+        if (launched) others = over(fleet.store, *launched, how.patience);
+        return queues_executor(*world, std::move(fleet));
+    };
+    const auto executor = transport ? processes_executor(*world, *transport, how.patience) : gpus ? fleet_executor() : make_executor(how.executor, *world, {how.patience, give_up});
     Result r;
     try {
-        Training{*world, *executor, corpus, options, how, how.text, transport, signals}.run(first, r);
+        Training{*world, *executor, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(first, r);
     } catch (...) {
         if (!r.record.empty()) write_trace(*world, r, how, transport);
         throw;
@@ -246,7 +284,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     if (!r.record.empty()) write_trace(*world, r, how, transport);
     if (!how.routing.empty() && !console::deliver("simexec", nlohmann::json(routed_loads(*world)).dump() + "\n", how.routing)) return bad_input;
     if (transport) transport->finish();
-    const bool json = options.json || options.output.ends_with(".json"), speaks = !transport || transport->rank == 0;
+    const bool json = options.json || options.output.ends_with(".json"), speaks = !others || others->rank == 0;
     if (speaks && (json || !options.quiet) && !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options)) return bad_input;
     return r.signal ? stopped : done;
 }
@@ -266,7 +304,8 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
         if (corpus.vocabulary < 256) return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)), bad_input;
     }
     const StopSignals signals;
-    if (how.device == "cuda" && (how.executor != "serial" || how.fp64)) return complain("--device cuda goes with the serial executor, in single precision"), bad_input;
+    if (how.device == "cuda" && ((how.executor != "serial" && how.executor != "queues") || how.fp64))
+        return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision"), bad_input;
     const OrreryTransport* transport = nullptr;
     if (!how.routing.empty() && !scenario->model.moe) return complain("--routing: the model has no experts"), bad_input;
     if (!how.routing.empty() && (how.executor == "mpi" || how.executor == "queues")) return complain("--routing goes with the serial and the threads executor"), bad_input;

@@ -33,9 +33,19 @@ TEST(Simexec, DoctorSaysWhetherThereIsAGpu) {
 
 TEST(Simexec, WithoutAGpuSaysSoAndStops) {
     if (open_gpu().device) GTEST_SKIP() << "there is a GPU";
-    const Said said = simexec("run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 1 --device cuda");
-    EXPECT_EQ(said.exit, 1) << said.text;
-    EXPECT_NE(said.text.find("--device cuda: "), std::string::npos) << said.text;
+    for (const char* command : {"run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 1", "run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 1 --executor queues",
+                                "check " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", "replay " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", "calibrate"}) {
+        const Said said = simexec(std::string(command) + " --device cuda");
+        EXPECT_EQ(said.exit, 1) << command << ": " << said.text;
+        EXPECT_NE(said.text.find("GPU"), std::string::npos) << command << ": " << said.text;
+    }
+}
+
+TEST(Simexec, TrainsOnTheGpuByQueues) {
+    const Gpu gpu = open_gpu();
+    if (!gpu.device) GTEST_SKIP() << gpu.why_not;
+    const Said said = simexec("run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 2 --device cuda --executor queues -q");
+    EXPECT_EQ(said.exit, 0) << said.text;
 }
 
 TEST(Simexec, TrainsOnTheGpu) {

@@ -1,0 +1,32 @@
+// What check, replay, calibrate and run share with --device cuda: ranks on GPUs under the asynchronous executor.
+#pragma once
+
+#include "exec/cuda/plugin.hpp"
+#include "exec/simexec/command.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace orrery::simexec {
+
+// What a GPU stores: what the plan says, where it trains in bf16; else fp32.
+DType stored_on_gpu(const Scenario& scenario);
+
+// Some steps on GPUs after two that warm up.
+struct Measured {
+    std::vector<OpTime> times;           // of the step with events whose length is the median
+    double step_s = 0;                   // wall time of a step without events, the median
+    std::int64_t used_bytes = 0;         // of the first GPU: all that is taken, as its driver counts it
+    std::string on;                      // "NVIDIA H200, CUDA runtime .."
+};
+// delays: of one rank alone, by issue (replay); empty: all ranks are here.
+Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress);
+
+// The preset of the GPU of that name: "h200-sxm-141gb". Throws std::runtime_error where there is none.
+std::string device_preset(const std::string& name);
+
+// A dataset of one row for `simrun validate`: the scenario's file with its overrides, and what was measured.
+std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured);
+
+} // namespace orrery::simexec
