@@ -3,6 +3,7 @@
 #include "exec/cuda/nccl.hpp"
 #include "exec/cuda/plugin.hpp"
 
+#include <bit>
 
 namespace orrery::cuda {
 namespace {
@@ -88,9 +89,9 @@ std::string versions() {
 
 void* Launch::scratch(std::size_t bytes) const {
     if (bytes > queue.scratch.bytes) {
-        check(cudaStreamSynchronize(queue.stream), "growing scratch memory");
+        if (queue.scratch.data) queue.outgrown.push_back(std::move(queue.scratch)); // freeing waits for the whole device, which may wait for a peer
         queue.scratch = DeviceMemory();
-        queue.scratch = DeviceMemory(bytes);
+        queue.scratch = DeviceMemory(std::bit_ceil(bytes));
     }
     return queue.scratch.data;
 }

@@ -32,6 +32,7 @@ struct DeviceMemory { // freed with its owner; never inside a step: cudaFree wai
 struct Workspace {
     cudaStream_t stream = nullptr;
     DeviceMemory scratch, gemm;
+    std::vector<DeviceMemory> outgrown;
 };
 
 inline constexpr std::size_t gemm_workspace = 32u << 20;   // NVIDIA's recommendation for Hopper (cublasSetWorkspace)

@@ -38,6 +38,7 @@ class Queues final : public Executor {
         }
         const WorldId id = fleet_.delays.empty() ? fleet_.world_id() : WorldId{};
         on_all([&](Runner& r, std::size_t) {
+            r.warm_kernels();
             r.connect(id);
             r.upload();
         });

@@ -91,6 +91,22 @@ void Runner::check(const Status& s, const char* what) {
     throw std::runtime_error(fmt::format("rank {}: {}: {}", rank_.rank, what, s.message));
 }
 
+// Before there is any communication: an allocation may wait for the whole device, and a device that waits for a peer for ever.
+void Runner::warm_kernels() {
+    if (!separate_) return;
+    for (int space = 0; space < 2; ++space)
+        if (places_.base[space]) check(device_.fill(places_.base[space], 0, stage_.layout.extent[space], compute_queue), "warming up");
+    synchronise();
+    for (std::size_t i = 0; i < program_.commands.size(); ++i) {
+        const Op& op = *at(i).op;
+        const Command& c = program_.commands[i];
+        const bool computes = !is_host_only(op) && !std::holds_alternative<Collective>(op.work) && !std::holds_alternative<Exchange>(op.work) && !std::holds_alternative<Copy>(op.work) && !std::holds_alternative<HostWork>(op.work);
+        if (!computes) continue;
+        check(device_.run(op, c.in, c.out, rank_.context, home(static_cast<std::int32_t>(i))), op.name.c_str());
+        synchronise();
+    }
+}
+
 void Runner::connect(const WorldId& id) {
     if (!delays_.empty()) return;
     check(device_.connect(id, world_.plan.mesh.ranks(), rank_.rank, "world", everyone_), "connecting to the other ranks");

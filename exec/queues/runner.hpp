@@ -40,6 +40,7 @@ class Runner {
     Runner(const Runner&) = delete;
     Runner& operator=(const Runner&) = delete;
 
+    void warm_kernels();                       // each once, on zeros: what a device allocates or compiles for them it must not in a step
     void connect(const WorldId& id);           // and each communicator's first words, so that no step pays for them
     void upload();                             // the world's memory between steps, to the device
     void fetch();                              // and back
