@@ -28,10 +28,7 @@ std::optional<Scenario> load(const std::string& file, const Options& options, bo
 Machine machine_of(const std::string& device) {
     if (device == "cpu") return cpu_machine();
     std::string why_not;
-    const CudaPlugin* plugin = load_cuda(why_not);
-    if (plugin && plugin->devices(why_not) == 0) plugin = nullptr;
-    std::unique_ptr<StreamDevice> first;
-    if (plugin) why_not = plugin->open(0, first).message;
+    auto first = open_cuda(0, why_not);
     if (!first) throw std::runtime_error("--device cuda: " + why_not + "\nsimexec doctor says what this machine has.");
     return cuda_machine(std::move(first));
 }
