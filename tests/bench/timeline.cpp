@@ -43,7 +43,7 @@ const Opened& opened(std::int64_t slices) {
     const auto begin = std::chrono::steady_clock::now();
     o->store = tracks_of(o->trace);
     o->build_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    o->rows = rows_of(o->store, nullptr, {.groups = {}, .folded = {}, .pinned = {}, .order = {}, .filter = {}, .ranks = {}, .names = {}});
+    o->rows = rows_of(o->store, nullptr, RowOptions{});
     return *o;
 }
 
