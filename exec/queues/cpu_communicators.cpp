@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -102,8 +103,9 @@ std::unique_ptr<StreamCommunicator> cpu_communicator(std::shared_ptr<CpuFabric::
 }
 
 void CpuFabric::State::post(Lock& lock, const std::shared_ptr<CpuGroup>& group) {
-    group->pending = group->calls.size();
-    for (CpuCall c : group->calls) {
+    const std::vector<CpuCall> calls = std::exchange(group->calls, {});
+    group->pending = calls.size();
+    for (CpuCall c : calls) {
         c.group = group;
         arrive(lock, std::move(c));
     }
@@ -114,7 +116,8 @@ void CpuFabric::State::done(const CpuCall& call) {
 }
 
 void CpuFabric::State::arrive(Lock& lock, CpuCall call) {
-    CpuComm& comm = *call.comm;
+    const std::shared_ptr<CpuComm> held = std::move(call.comm);   // what waits in a communicator does not keep it alive
+    CpuComm& comm = *held;
     if (call.kind == CpuCall::Kind::send || call.kind == CpuCall::Kind::receive) {
         const bool sends = call.kind == CpuCall::Kind::send;
         const std::pair<int, int> way = sends ? std::pair(call.member, call.peer) : std::pair(call.peer, call.member);
@@ -125,7 +128,7 @@ void CpuFabric::State::arrive(Lock& lock, CpuCall call) {
         }
         const CpuCall partner = std::move(partners.front());
         partners.pop_front();
-        return carry(lock, sends ? call : partner, sends ? partner : call);
+        return carry(lock, comm, sends ? call : partner, sends ? partner : call);
     }
     const std::int64_t number = comm.next[static_cast<std::size_t>(call.member)]++;
     CpuComm::Round& round = comm.rounds[number];
@@ -156,8 +159,8 @@ void CpuFabric::State::meet(Lock& lock, CpuComm& comm, const CpuComm::Round& rou
     for (const CpuCall& c : round.calls) done(c);
 }
 
-void CpuFabric::State::carry(Lock& lock, const CpuCall& send, const CpuCall& receive) {
-    if (send.elements != receive.elements || send.dtype != receive.dtype) return fail(mismatch(*send.comm, receive.member));
+void CpuFabric::State::carry(Lock& lock, const CpuComm& comm, const CpuCall& send, const CpuCall& receive) {
+    if (send.elements != receive.elements || send.dtype != receive.dtype) return fail(mismatch(comm, receive.member));
     lock.unlock();
     std::memcpy(receive.out, send.in, static_cast<std::size_t>(send.elements * bytes_of(element_of(send.dtype))));
     lock.lock();

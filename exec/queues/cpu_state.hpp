@@ -103,7 +103,7 @@ struct CpuFabric::State {
   private:
     void arrive(Lock& lock, CpuCall call);
     void meet(Lock& lock, CpuComm& comm, const CpuComm::Round& round);
-    void carry(Lock& lock, const CpuCall& send, const CpuCall& receive);
+    void carry(Lock& lock, const CpuComm& comm, const CpuCall& send, const CpuCall& receive);
     void done(const CpuCall& call);
 };
 
