@@ -30,7 +30,7 @@ std::shared_ptr<StreamDevice> open_cuda(int device, std::string& why_not);
 
 // The device as a machine for virtual ranks: memory that host and device share, every op waited for. Collectives between ranks of one
 // process are the host's; times mean nothing. Throws std::runtime_error where the device reports an error.
-Machine cuda_machine(std::shared_ptr<StreamDevice> device);
+Backend cuda_machine(std::shared_ptr<StreamDevice> device);
 
 // A GPU for each of the world's ranks that are here: one process with as many GPUs as ranks, or, where a launcher says so, one rank on the GPU
 // of its local number, the others found through rank 0's store. Throws std::runtime_error with what is missing.

@@ -6,7 +6,7 @@
 
 namespace orrery {
 
-Machine cpu_machine() {
+Backend cpu_machine() {
     const auto reserve = [](std::int64_t bytes) {
         const std::size_t size = static_cast<std::size_t>(bytes);
         void* at = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

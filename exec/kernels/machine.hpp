@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-struct Machine {
+struct Backend {
     std::string name;
     // Address space for so many bytes, which pages back as they are touched. Throws std::bad_alloc.
     std::function<std::shared_ptr<std::byte>(std::int64_t bytes)> reserve;
@@ -17,6 +17,6 @@ struct Machine {
     std::function<void(const Op&, std::span<const Operand> in, std::span<const Operand> out, const KernelContext&)> kernel;
 };
 
-Machine cpu_machine();
+Backend cpu_machine();
 
 } // namespace orrery

@@ -42,7 +42,7 @@ class Walk {
     Walk(const Plan& plan, const IssueOrder& order, const StorageMap& map, const Standing& standing)
         : plan_(plan), order_(order), map_(map), standing_(standing), now_(static_cast<std::size_t>(map.slots), -1) {}
 
-    Layout lifetimes() {
+    MemoryLayout lifetimes() {
         for (std::size_t b = 0; b < plan_.buffers.size(); ++b) {
             const BufferPlace& p = map_.places[b];
             if (p.slot < 0) continue;
@@ -120,13 +120,13 @@ class Walk {
     const StorageMap& map_;
     const Standing& standing_;
     std::vector<std::int32_t> now_;   // by slot: its lifetime
-    Layout layout_;
+    MemoryLayout layout_;
 };
 
 // The bytes of one space: cut into runs, each with the lifetime that had it last (-1: nobody; who comes next must come after it).
 class Ground {
   public:
-    Ground(Layout& layout, const std::vector<Reach>& reaches, int space, std::int64_t fixed) : layout_(layout), reaches_(reaches), space_(space) {
+    Ground(MemoryLayout& layout, const std::vector<Reach>& reaches, int space, std::int64_t fixed) : layout_(layout), reaches_(reaches), space_(space) {
         if (fixed > 0) runs_[0] = {fixed, taken};
         end_ = fixed;
         for (std::size_t l = 0; l < layout.lifetimes.size(); ++l) {
@@ -191,7 +191,7 @@ class Ground {
         runs_[x.offset] = {x.bytes, life};
     }
 
-    Layout& layout_;
+    MemoryLayout& layout_;
     const std::vector<Reach>& reaches_;
     int space_;
     std::map<std::int64_t, Run> runs_;        // by offset, without gaps
@@ -201,8 +201,8 @@ class Ground {
 
 } // namespace
 
-Layout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map, const Standing& standing) {
-    Layout layout = Walk(plan, order, map, standing).lifetimes();
+MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map, const Standing& standing) {
+    MemoryLayout layout = Walk(plan, order, map, standing).lifetimes();
     std::vector<Reach> reaches;
     for (const Lifetime& x : layout.lifetimes) reaches.push_back(reach_of(x, queues));
     for (int space = 0; space < 2; ++space) {
@@ -214,7 +214,7 @@ Layout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& 
     return layout;
 }
 
-std::string overlap(const Layout& layout, const QueueOrder& queues) {
+std::string overlap(const MemoryLayout& layout, const QueueOrder& queues) {
     for (std::size_t a = 0; a < layout.lifetimes.size(); ++a)
         for (std::size_t b = a + 1; b < layout.lifetimes.size(); ++b) {
             const Lifetime &x = layout.lifetimes[a], &y = layout.lifetimes[b];

@@ -24,7 +24,7 @@ struct Lifetime {
     std::vector<std::int32_t> users;     // issues, ascending
 };
 
-struct Layout {
+struct MemoryLayout {
     std::vector<Lifetime> lifetimes;
     std::int64_t extent[2] = {0, 0};     // bytes of each space
     // Of each issue the lifetime of each operand, in the order: in, out (of an exchange: its transfers' buffers).
@@ -35,9 +35,9 @@ struct Layout {
 // what lies there between steps, whatever it is.
 struct Standing { std::vector<std::int64_t> start; std::int64_t fixed[2] = {0, 0}; };
 
-Layout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map, const Standing& standing);
+MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map, const Standing& standing);
 
 // Two lifetimes in one place that could meet; empty: none. What plan_layout must hold; the check is slow and for tests.
-std::string overlap(const Layout& layout, const QueueOrder& queues);
+std::string overlap(const MemoryLayout& layout, const QueueOrder& queues);
 
 } // namespace orrery

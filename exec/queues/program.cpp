@@ -94,7 +94,7 @@ class Maker {
 
 StagePlan stage_plan(const World& world, const Rank& rank) {
     QueueOrder queues(world.plan, *rank.order);
-    Layout layout = plan_layout(world.plan, *rank.order, queues, rank.memory.map(), standing_of(world, rank));
+    MemoryLayout layout = plan_layout(world.plan, *rank.order, queues, rank.memory.map(), standing_of(world, rank));
     return {std::move(queues), std::move(layout)};
 }
 

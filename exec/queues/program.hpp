@@ -22,7 +22,7 @@ struct Command {
 // What ranks of one stage have in common.
 struct StagePlan {
     QueueOrder queues;
-    Layout layout;
+    MemoryLayout layout;
 };
 StagePlan stage_plan(const World& world, const Rank& rank);
 

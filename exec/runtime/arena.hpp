@@ -13,7 +13,7 @@ namespace orrery {
 class Arena {
   public:
     // Address space for `reserve` bytes of the machine's memory. Throws std::bad_alloc.
-    explicit Arena(std::int64_t reserve, const Machine& machine = cpu_machine());
+    explicit Arena(std::int64_t reserve, const Backend& machine = cpu_machine());
     Arena(Arena&& other) noexcept;
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;

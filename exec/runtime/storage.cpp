@@ -124,7 +124,7 @@ StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLa
     return map;
 }
 
-RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Machine& machine)
+RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Backend& machine)
     : plan_(&plan), map_(&map), part_index_(std::move(part_index)), addresses_(static_cast<std::size_t>(map.slots), nullptr),
       arenas_{Arena(reserve_for(map.planned[0]), machine), Arena(reserve_for(map.planned[1]), machine)} {
     for (const StorageMap::Bucket& g : map.buckets) {

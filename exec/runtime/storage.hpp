@@ -49,7 +49,7 @@ struct MemoryCount {
 class RankMemory {
   public:
     // part_index: of the rank, by communicator; -1 where it is not a member.
-    RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Machine& machine = cpu_machine());
+    RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Backend& machine = cpu_machine());
 
     std::byte* at(BufferId b, std::int32_t microbatch) const;
     Operand operand(BufferId b, std::int32_t microbatch) const { return {at(b, microbatch), &plan_->buffers[static_cast<std::size_t>(b)], b}; }

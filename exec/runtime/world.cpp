@@ -71,9 +71,9 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     return problems;
 }
 
-std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Machine machine) { return make_world(scenario, lower(scenario), real, std::move(only), std::move(machine)); }
+std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Backend machine) { return make_world(scenario, lower(scenario), real, std::move(only), std::move(machine)); }
 
-std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only, Machine machine) {
+std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only, Backend machine) {
     auto world = std::make_unique<World>();
     World& w = *world;
     w.scenario = scenario;

@@ -36,7 +36,7 @@ struct World {
     KernelFacts facts;
     BucketLayouts buckets;
     DType real = DType::fp32;
-    Machine machine;                               // whose memory it is, and who computes
+    Backend machine;                               // whose memory it is, and who computes
     std::vector<IssueOrder> orders;                // by stage; of stages with a rank here
     std::vector<StorageMap> storage;               // the same
     std::vector<std::unique_ptr<Rank>> ranks;      // by rank; null: not of this process
@@ -54,8 +54,8 @@ struct World {
 std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routing = false);
 
 // Lowers the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty: all of them.
-std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Machine machine = cpu_machine());
-std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {}, Machine machine = cpu_machine());
+std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Backend machine = cpu_machine());
+std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {}, Backend machine = cpu_machine());
 
 // Storage as the plan has it: from now on bf16 buffers hold what bf16 can. Before initialise; of a world in fp32.
 void round_storage(World& world);

@@ -43,7 +43,7 @@ int run_replay(const std::string& file, const Options& options, const ReplayOpti
 int run_calibrate(const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);
 
-Machine machine_of(const std::string& device);                   // "cpu", "cuda"; throws std::runtime_error with why there is none
+Backend machine_of(const std::string& device);                   // "cpu", "cuda"; throws std::runtime_error with why there is none
 TextStyle output_style(const Options& options);
 TextStyle error_style();
 bool deliver(const std::string& text, const Options& options);   // to -o or standard output

@@ -25,7 +25,7 @@ std::optional<Scenario> load(const std::string& file, const Options& options, bo
     return std::nullopt;
 }
 
-Machine machine_of(const std::string& device) {
+Backend machine_of(const std::string& device) {
     if (device == "cpu") return cpu_machine();
     std::string why_not;
     auto first = open_cuda(0, why_not);

@@ -8,9 +8,9 @@ namespace {
 
 Why category_of(const CompiledOp& op, WaitCause cause, std::int32_t peer) { return {static_cast<Category>(op.category), cause, peer}; }
 
-Why follow(const Run& run, std::int32_t lane, std::int64_t index);
+Why follow(const EventLoop& run, std::int32_t lane, std::int64_t index);
 
-Why collective_wait(const Run& run, std::int32_t lane, const CompiledOp& op) {
+Why collective_wait(const EventLoop& run, std::int32_t lane, const CompiledOp& op) {
     std::int32_t id = run.m.lane_comms[at(run.queue_entity(lane, op.queue))].collective;
     const BundleClass& c = run.m.bundles[at(id)];
     for (std::int32_t i = c.members_begin; i < c.members_end; ++i) {
@@ -22,7 +22,7 @@ Why collective_wait(const Run& run, std::int32_t lane, const CompiledOp& op) {
 }
 
 // A posted or started exchange: moving data, or the first partner that has not come.
-Why exchange_wait(const Run& run, std::int32_t lane, const CompiledOp& op) {
+Why exchange_wait(const EventLoop& run, std::int32_t lane, const CompiledOp& op) {
     Why late{Category::bubble, WaitCause::receive, -1};
     for (int k = op.transfers - 1; k >= 0; --k) {
         const CompiledTransfer& t = run.m.transfers[at(op.pattern + k)];
@@ -37,7 +37,7 @@ Why exchange_wait(const Run& run, std::int32_t lane, const CompiledOp& op) {
 }
 
 // Data of slot `index` is moving right now (or a copy, or host work, runs).
-bool moving(const Run& run, std::int32_t lane, std::int64_t index, Why& why) {
+bool moving(const EventLoop& run, std::int32_t lane, std::int64_t index, Why& why) {
     const CompiledOp& op = run.m.ops[at(run.slot(lane, index).op)];
     if (op.kind == OpClass::sync) return false;
     const QueueState& Q = run.queue(lane, op.queue);
@@ -52,7 +52,7 @@ bool moving(const Run& run, std::int32_t lane, std::int64_t index, Why& why) {
 }
 
 // Of several unmet dependencies one that moves data counts; else the first one's own reason.
-Why dependency_wait(const Run& run, std::int32_t lane, std::int64_t index) {
+Why dependency_wait(const EventLoop& run, std::int32_t lane, std::int64_t index) {
     Why why;
     std::int64_t first = -1;
     if (run.any_unmet(lane, index, [&](std::int64_t on) {
@@ -65,7 +65,7 @@ Why dependency_wait(const Run& run, std::int32_t lane, std::int64_t index) {
 }
 
 // Why slot `index`, not ended, has not: goes back in issue order only, so it comes to an end.
-Why follow(const Run& run, std::int32_t lane, std::int64_t index) {
+Why follow(const EventLoop& run, std::int32_t lane, std::int64_t index) {
     for (;;) {
         const CompiledOp& op = run.m.ops[at(run.slot(lane, index).op)];
         if (op.kind == OpClass::sync) return dependency_wait(run, lane, index);
@@ -108,7 +108,7 @@ Why follow(const Run& run, std::int32_t lane, std::int64_t index) {
 
 } // namespace
 
-Why why_idle(const Run& run, std::int32_t lane) {
+Why why_idle(const EventLoop& run, std::int32_t lane) {
     const LaneState& l = run.lanes[at(lane)];
     if (std::int64_t head = run.queue(lane, 0).head; head >= 0) return follow(run, lane, head);
     if (l.blocked == HostBlock::sync) return dependency_wait(run, lane, l.issued);

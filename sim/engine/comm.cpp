@@ -13,7 +13,7 @@ namespace {
 std::int64_t time_for(double bytes, double rate) { return static_cast<std::int64_t>(std::ceil(bytes / rate * 1e12 - 1e-6)); }
 
 // Members may disagree about a size (uneven shards): the larger counts. About what they do they must agree.
-void propose(const Run& run, BundleState& b, std::int32_t cost) {
+void propose(const EventLoop& run, BundleState& b, std::int32_t cost) {
     if (b.cost < 0) {
         b.cost = cost;
         return;
@@ -25,16 +25,16 @@ void propose(const Run& run, BundleState& b, std::int32_t cost) {
         b.cost = cost;
 }
 
-std::int32_t channel_of(const Run& run, std::int32_t lane, const CompiledTransfer& t) {
+std::int32_t channel_of(const EventLoop& run, std::int32_t lane, const CompiledTransfer& t) {
     const LaneComm& comm = run.m.lane_comms[at(run.queue_entity(lane, t.queue))];
     return t.send ? comm.send : comm.receive;
 }
 
-bool simple(const Run& run, const BundleCost& cost) { return !run.interferes && cost.shared_begin == cost.shared_end; }
+bool simple(const EventLoop& run, const BundleCost& cost) { return !run.interferes && cost.shared_begin == cost.shared_end; }
 
 } // namespace
 
-void Run::arrive(std::int32_t lane, int q) {
+void EventLoop::arrive(std::int32_t lane, int q) {
     queue(lane, q).phase = QueuePhase::posted;
     const Slot& s = slot(lane, queue(lane, q).head);
     std::int32_t id = m.lane_comms[at(queue_entity(lane, q))].collective;
@@ -46,7 +46,7 @@ void Run::arrive(std::int32_t lane, int q) {
 
 // The exchange at the head of all its queues posts its sides. As in an NCCL group each transfer moves as soon as its partner has
 // posted too, whatever the others of the group wait for; the exchange ends with its last transfer.
-void Run::post(std::int32_t lane, int q) {
+void EventLoop::post(std::int32_t lane, int q) {
     QueueState& Q = queue(lane, q);
     const CompiledOp& op = m.ops[at(slot(lane, Q.head).op)];
     const CompiledTransfer* transfers = &m.transfers[at(op.pattern)];
@@ -64,7 +64,7 @@ void Run::post(std::int32_t lane, int q) {
     }
 }
 
-void Run::start_bundle(std::int32_t id) {
+void EventLoop::start_bundle(std::int32_t id) {
     BundleState& b = bundles[at(id)];
     const BundleClass& c = m.bundles[at(id)];
     const BundleCost& cost = m.bundle_costs[at(b.cost)];
@@ -84,7 +84,7 @@ void Run::start_bundle(std::int32_t id) {
     heap.set(bundle_entity(id), now + after);
 }
 
-void Run::bundle_event(std::int32_t id) {
+void EventLoop::bundle_event(std::int32_t id) {
     BundleState& b = bundles[at(id)];
     const BundleClass& c = m.bundles[at(id)];
     const BundleCost& cost = m.bundle_costs[at(b.cost)];
@@ -108,7 +108,7 @@ void Run::bundle_event(std::int32_t id) {
     mark_bundle(id);
 }
 
-void Run::finish_bundle(std::int32_t id) {
+void EventLoop::finish_bundle(std::int32_t id) {
     BundleState& b = bundles[at(id)];
     const BundleClass& c = m.bundles[at(id)];
     ++completions[at(b.cost)];
@@ -143,7 +143,7 @@ void Run::finish_bundle(std::int32_t id) {
     }
 }
 
-void Run::compute_turned(std::int32_t lane, bool on) {
+void EventLoop::compute_turned(std::int32_t lane, bool on) {
     for (std::int32_t id : lane_fluids[at(lane)]) {
         BundleState& b = bundles[at(id)];
         int before = b.busy;
@@ -154,7 +154,7 @@ void Run::compute_turned(std::int32_t lane, bool on) {
 
 namespace {
 
-void set_rate(Run& run, std::int32_t id, double rate) {
+void set_rate(EventLoop& run, std::int32_t id, double rate) {
     BundleState& b = run.bundles[at(id)];
     if (b.rate > 0) b.remaining = std::max(0.0, b.remaining - b.rate * (static_cast<double>(run.now - b.last) * 1e-12));
     b.last = run.now;
@@ -169,7 +169,7 @@ void set_rate(Run& run, std::int32_t id, double rate) {
 } // namespace
 
 // New rates for bundles that began, or whose cap or company changed.
-void Run::settle_bundles() {
+void EventLoop::settle_bundles() {
     for (std::size_t i = 0; i < dirty_bundles.size(); ++i) {
         std::int32_t id = dirty_bundles[i];
         BundleState& b = bundles[at(id)];

@@ -86,10 +86,10 @@ struct ProgramCompiler {
 
     std::int64_t host(const Op& op, int kernels) const { return c.costs.host ? c.costs.host(op, kernels).ps : c.costs.launch.ps * kernels; }
 
-    std::int32_t pattern(CommId comm, const Pattern& p) {
+    std::int32_t pattern(CommId comm, const CommPattern& p) {
         auto& list = c.comms[at(comm)].patterns;
         for (std::size_t i = 0; i < list.size(); ++i) {
-            const Pattern& o = list[i];
+            const CommPattern& o = list[i];
             if (o.transfer != p.transfer || o.bytes != p.bytes) continue;
             if (p.transfer || same(o.collective, p.collective)) return static_cast<std::int32_t>(i);
         }

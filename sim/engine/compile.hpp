@@ -12,14 +12,14 @@ namespace orrery {
 inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // One thing a communicator is asked to do, whoever asks.
-struct Pattern {
+struct CommPattern {
     bool transfer = false;
     Collective collective{};
     Bytes bytes;
 };
 
 struct CommUse {
-    std::vector<Pattern> patterns;
+    std::vector<CommPattern> patterns;
     std::vector<char> collects, sends, receives; // by stage: does its program do so on this communicator
 };
 

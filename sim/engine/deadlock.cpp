@@ -7,7 +7,7 @@ namespace orrery {
 
 namespace {
 
-std::string op_name(const Run& run, std::int32_t lane, std::int64_t index) {
+std::string op_name(const EventLoop& run, std::int32_t lane, std::int64_t index) {
     const Slot& s = run.slot(lane, index);
     const CompiledAction& a = run.program(lane).actions[at(s.action)];
     const Block& block = run.m.plan->blocks[at(run.m.segments[at(a.segment)].block)];
@@ -16,21 +16,21 @@ std::string op_name(const Run& run, std::int32_t lane, std::int64_t index) {
     return text + " of " + block.name + " (action " + std::to_string(s.action) + ")";
 }
 
-std::string rank_name(const Run& run, std::int32_t lane) {
+std::string rank_name(const EventLoop& run, std::int32_t lane) {
     const MachineLane& l = run.m.lanes[at(lane)];
     return "rank " + std::to_string(l.rank) + (l.ranks > 1 ? " and " + std::to_string(l.ranks - 1) + " like it" : "");
 }
 
-const std::string& comm_name(const Run& run, std::int32_t bundle) {
+const std::string& comm_name(const EventLoop& run, std::int32_t bundle) {
     return run.m.plan->communicators[at(run.m.bundles[at(bundle)].comm)].name;
 }
 
-std::string where(const Run& run, std::int32_t lane) {
+std::string where(const EventLoop& run, std::int32_t lane) {
     std::int64_t head = run.lanes[at(lane)].oldest;
     return head < run.lanes[at(lane)].issued ? " (which stands at " + op_name(run, lane, head) + ")" : "";
 }
 
-std::string partners(const Run& run, std::int32_t lane, std::int64_t index) {
+std::string partners(const EventLoop& run, std::int32_t lane, std::int64_t index) {
     const CompiledOp& op = run.m.ops[at(run.slot(lane, index).op)];
     if (op.kind == OpClass::collective) {
         std::int32_t id = run.m.lane_comms[at(run.queue_entity(lane, op.queue))].collective;
@@ -56,7 +56,7 @@ std::string partners(const Run& run, std::int32_t lane, std::int64_t index) {
 }
 
 // The blocked op nearest to the cause on this lane: one that waits for another rank if there is one.
-bool describe(const Run& run, std::int32_t lane, Blocked& out) {
+bool describe(const EventLoop& run, std::int32_t lane, Blocked& out) {
     const LaneState& l = run.lanes[at(lane)];
     for (std::int64_t i = l.oldest; i < l.issued; ++i) {
         const CompiledOp& op = run.m.ops[at(run.slot(lane, i).op)];
@@ -78,7 +78,7 @@ bool describe(const Run& run, std::int32_t lane, Blocked& out) {
 
 } // namespace
 
-Deadlock deadlock(const Run& run) {
+Deadlock deadlock(const EventLoop& run) {
     Deadlock d;
     for (std::size_t lane = 0; lane < run.lanes.size(); ++lane)
         if (Blocked b; describe(run, static_cast<std::int32_t>(lane), b)) d.blocked.push_back(std::move(b));

@@ -22,7 +22,7 @@ void next_action(const CompiledProgram& p, LaneState& l) {
 } // namespace
 
 // The host's clock may run ahead of now (it issues what it will issue) but never past an event it has to wait for.
-void Run::issue(std::int32_t lane) {
+void EventLoop::issue(std::int32_t lane) {
     LaneState& l = lanes[at(lane)];
     const CompiledProgram& p = program(lane);
     if (p.step_slots == 0) return;

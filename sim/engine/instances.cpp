@@ -64,17 +64,17 @@ struct InstanceFinder {
     std::unordered_map<std::uint64_t, std::int32_t> profile_of = {}; // shape -> profile
     bool trust_shapes = true;
 
-    std::int32_t variant(const Pattern& p, const std::string& algorithm) {
+    std::int32_t variant(const CommPattern& p, const std::string& algorithm) {
         int kind = p.transfer ? transfer_kind : static_cast<int>(p.collective.kind) + 256 * p.collective.copies;
         return variant_ids.try_emplace({kind, algorithm}, static_cast<std::int32_t>(variant_ids.size())).first->second;
     }
 
     // Does this bundle (a collective's instance, or a channel) run pattern `p`?
-    bool runs(const Pattern& p, bool channel) const { return p.transfer == channel && (channel || ranks.size() > 1); }
-    CommCost cost_of(const Pattern& p) const {
+    bool runs(const CommPattern& p, bool channel) const { return p.transfer == channel && (channel || ranks.size() > 1); }
+    CommCost cost_of(const CommPattern& p) const {
         return p.transfer ? c.costs.transfer(p.bytes, ranks[0], ranks[1]) : c.costs.collective(p.collective, ranks);
     }
-    std::vector<LinkLoad> loads_of(const Pattern& p, const CommCost& cost) const {
+    std::vector<LinkLoad> loads_of(const CommPattern& p, const CommCost& cost) const {
         return p.transfer ? c.costs.transfer_loads(ranks[0], ranks[1]) : c.costs.loads(p.collective, cost, ranks);
     }
 

@@ -18,14 +18,14 @@ std::int32_t step_of(const LaneState& l, std::int64_t index) {
     return step;
 }
 
-std::int32_t microbatch_of(const Run& run, std::int32_t lane, const Slot& s) {
+std::int32_t microbatch_of(const EventLoop& run, std::int32_t lane, const Slot& s) {
     const CompiledAction& a = run.program(lane).actions[at(s.action)];
     const Block& block = run.m.plan->blocks[at(run.m.segments[at(a.segment)].block)];
     const Op& op = block.ops[at(run.m.ops[at(s.op)].source)];
     return run.m.plan->programs[at(run.m.lanes[at(lane)].program)].actions[at(s.action)].microbatch[op.port];
 }
 
-std::int32_t add(Recorder& r, const Run& run, std::int32_t lane, int q, std::int64_t index, std::int64_t begin, SpanKind kind) {
+std::int32_t add(Recorder& r, const EventLoop& run, std::int32_t lane, int q, std::int64_t index, std::int64_t begin, SpanKind kind) {
     const Slot& s = run.slot(lane, index);
     const CompiledOp& op = run.m.ops[at(s.op)];
     Span span;
@@ -41,7 +41,7 @@ std::int32_t add(Recorder& r, const Run& run, std::int32_t lane, int q, std::int
 }
 
 // A side of a communication: the wait since it was posted, then the data.
-std::int32_t add_side(Recorder& r, const Run& run, std::int32_t lane, int q, std::int32_t bundle) {
+std::int32_t add_side(Recorder& r, const EventLoop& run, std::int32_t lane, int q, std::int32_t bundle) {
     std::int64_t index = run.queue(lane, q).head;
     const CompiledOp& op = run.m.ops[at(run.slot(lane, index).op)];
     std::int64_t main = op.kind == OpClass::shadow ? index - op.pattern : index;
@@ -55,7 +55,7 @@ std::int32_t add_side(Recorder& r, const Run& run, std::int32_t lane, int q, std
     return add(r, run, lane, q, index, started, SpanKind::op);
 }
 
-void close_wait(Recorder& r, const Run& run, std::int32_t lane) {
+void close_wait(Recorder& r, const EventLoop& run, std::int32_t lane) {
     auto& record = r.lanes[at(lane)];
     if (!record.idle || record.idle_since == run.now) return;
     Span span;
@@ -69,14 +69,14 @@ void close_wait(Recorder& r, const Run& run, std::int32_t lane) {
 
 } // namespace
 
-void record_end(Recorder& r, const Run& run, std::int32_t lane, int q) {
+void record_end(Recorder& r, const EventLoop& run, std::int32_t lane, int q) {
     std::int64_t index = run.queue(lane, q).head;
     if (run.m.ops[at(run.slot(lane, index).op)].kind == OpClass::timed) add(r, run, lane, q, index, run.queue(lane, q).begin, SpanKind::op);
 }
 
-void record_start(Recorder& r, const Run& run, std::int32_t bundle) { r.started[at(bundle)] = run.now; }
+void record_start(Recorder& r, const EventLoop& run, std::int32_t bundle) { r.started[at(bundle)] = run.now; }
 
-void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle) {
+void record_bundle_end(Recorder& r, const EventLoop& run, std::int32_t bundle) {
     const BundleClass& c = run.m.bundles[at(bundle)];
     r.moved.push_back({r.started[at(bundle)], run.now, run.bundles[at(bundle)].cost});
     std::int32_t side[2] = {-1, -1};
@@ -91,7 +91,7 @@ void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle) {
     r.flows.push_back({from->lane, side[0], to->lane, side[1], step});
 }
 
-void record_wait(Recorder& r, const Run& run, std::int32_t lane, bool idle, const Why& why) {
+void record_wait(Recorder& r, const EventLoop& run, std::int32_t lane, bool idle, const Why& why) {
     auto& record = r.lanes[at(lane)];
     if (idle == record.idle &&
         (!idle || (why.category == record.why.category && why.cause == record.why.cause && why.peer == record.why.peer)))
@@ -103,7 +103,7 @@ void record_wait(Recorder& r, const Run& run, std::int32_t lane, bool idle, cons
 }
 
 // Waits are cut at the end of a step; spans of the steps before the last are dropped.
-void record_step_end(Recorder& r, const Run& run, std::int32_t lane) {
+void record_step_end(Recorder& r, const EventLoop& run, std::int32_t lane) {
     auto& record = r.lanes[at(lane)];
     close_wait(r, run, lane);
     record.idle_since = run.now;
@@ -181,7 +181,7 @@ void add_links(Trace& t, const Recorder& r, const Machine& m, std::int64_t origi
 
 } // namespace
 
-Trace trace_of(const Recorder& r, const Run& run, std::int32_t step) {
+Trace trace_of(const Recorder& r, const EventLoop& run, std::int32_t step) {
     const Machine& m = run.m;
     Trace t;
     t.name = m.plan->name;

@@ -35,16 +35,16 @@ struct Recorder {
     explicit Recorder(const Machine& m) : lanes(m.lanes.size()), dropped(m.lanes.size(), 0), started(m.bundles.size(), 0) {}
 };
 
-void record_end(Recorder& r, const Run& run, std::int32_t lane, int q); // a timed op ends
-void record_start(Recorder& r, const Run& run, std::int32_t bundle);
-void record_bundle_end(Recorder& r, const Run& run, std::int32_t bundle);
-void record_wait(Recorder& r, const Run& run, std::int32_t lane, bool idle, const Why& why);
-void record_step_end(Recorder& r, const Run& run, std::int32_t lane);
+void record_end(Recorder& r, const EventLoop& run, std::int32_t lane, int q); // a timed op ends
+void record_start(Recorder& r, const EventLoop& run, std::int32_t bundle);
+void record_bundle_end(Recorder& r, const EventLoop& run, std::int32_t bundle);
+void record_wait(Recorder& r, const EventLoop& run, std::int32_t lane, bool idle, const Why& why);
+void record_step_end(Recorder& r, const EventLoop& run, std::int32_t lane);
 
 // How finely a trace tells what links carry over its step.
 inline constexpr int link_bins = 256;
 
 // The trace of step `step` (1: the first), which every lane has ended.
-Trace trace_of(const Recorder& r, const Run& run, std::int32_t step);
+Trace trace_of(const Recorder& r, const EventLoop& run, std::int32_t step);
 
 } // namespace orrery

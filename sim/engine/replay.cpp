@@ -6,13 +6,13 @@ namespace orrery {
 
 namespace {
 
-std::int64_t position(const Run& run, std::size_t lane) {
+std::int64_t position(const EventLoop& run, std::size_t lane) {
     const LaneState& l = run.lanes[lane];
     return static_cast<std::int64_t>(l.step) * static_cast<std::int64_t>(run.program(static_cast<std::int64_t>(lane)).actions.size()) +
            l.action;
 }
 
-void keep(Replay& r, Run& run, std::int64_t period) {
+void keep(Replay& r, EventLoop& run, std::int64_t period) {
     r.target = r.anchors + period;
     r.time = run.now;
     r.events = run.stats.events;
@@ -28,7 +28,7 @@ void keep(Replay& r, Run& run, std::int64_t period) {
 }
 
 // How many more periods of `shift` actions lane's program goes on as it did, from the oldest op in flight, inside this step.
-std::int64_t periods_left(const Run& run, std::size_t lane, std::int64_t shift) {
+std::int64_t periods_left(const EventLoop& run, std::size_t lane, std::int64_t shift) {
     const LaneState& l = run.lanes[lane];
     const auto& actions = run.program(static_cast<std::int64_t>(lane)).actions;
     std::int64_t oldest = l.oldest < l.issued ? run.slot(static_cast<std::int64_t>(lane), l.oldest).action : l.action;
@@ -38,7 +38,7 @@ std::int64_t periods_left(const Run& run, std::size_t lane, std::int64_t shift) 
     return a <= l.action ? 0 : (a - 1 - l.action) / shift;
 }
 
-void move_lane(Run& run, std::size_t lane, std::int64_t actions, const std::array<std::int64_t, account_count>& before,
+void move_lane(EventLoop& run, std::size_t lane, std::int64_t actions, const std::array<std::int64_t, account_count>& before,
                std::int64_t periods) {
     LaneState& l = run.lanes[lane];
     const auto& list = run.program(static_cast<std::int64_t>(lane)).actions;
@@ -51,7 +51,7 @@ void move_lane(Run& run, std::size_t lane, std::int64_t actions, const std::arra
 }
 
 // The state of the candidate has come again: adds as many periods as every lane's program has left.
-bool skip(Replay& r, Run& run) {
+bool skip(Replay& r, EventLoop& run) {
     std::vector<std::int64_t> shift(run.lanes.size());
     std::int64_t periods = INT64_MAX;
     for (std::size_t l = 0; l < run.lanes.size(); ++l) {
@@ -72,7 +72,7 @@ bool skip(Replay& r, Run& run) {
 
 } // namespace
 
-void consider_skip(Replay& r, Run& run) {
+void consider_skip(Replay& r, EventLoop& run) {
     ++r.anchors;
     if (r.target == r.anchors) {
         r.target = -1;

@@ -23,6 +23,6 @@ struct Replay {
     std::vector<std::int64_t> completions;
 };
 
-void consider_skip(Replay& replay, Run& run);
+void consider_skip(Replay& replay, EventLoop& run);
 
 } // namespace orrery

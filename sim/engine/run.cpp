@@ -22,7 +22,7 @@ double normal(std::uint64_t key) {
 std::int64_t stretched(std::int64_t ps, double factor) { return std::llround(static_cast<double>(ps) * factor); }
 
 // Noise has mean 1 and is the same in every step: it depends on the seed, the rank and the place in the program.
-std::int64_t duration_of(const Run& run, std::int32_t lane, const Slot& s) {
+std::int64_t duration_of(const EventLoop& run, std::int32_t lane, const Slot& s) {
     const CompiledOp& op = run.m.ops[at(s.op)];
     const MachineLane& l = run.m.lanes[at(lane)];
     if (op.queue != 0) return op.duration;
@@ -37,7 +37,7 @@ std::int64_t duration_of(const Run& run, std::int32_t lane, const Slot& s) {
 
 } // namespace
 
-Run::Run(const Machine& machine, const SimulateOptions& how)
+EventLoop::EventLoop(const Machine& machine, const SimulateOptions& how)
     : m(machine), options(how), lanes(machine.lanes.size()),
       ring_size(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(machine.window + 16, 1024))))),
       ring(machine.lanes.size() * at(ring_size)), queues(at(machine.queue_count())),
@@ -56,7 +56,7 @@ Run::Run(const Machine& machine, const SimulateOptions& how)
 }
 
 // The op at the head of q has just got there.
-void Run::reach_head(std::int32_t lane, int q) {
+void EventLoop::reach_head(std::int32_t lane, int q) {
     QueueState& Q = queue(lane, q);
     Slot& s = slot(lane, Q.head);
     const CompiledOp& op = m.ops[at(s.op)];
@@ -75,7 +75,7 @@ void Run::reach_head(std::int32_t lane, int q) {
 }
 
 // Begins the head of q, or leaves word with what it waits for.
-void Run::make_ready(std::int32_t lane, int q) {
+void EventLoop::make_ready(std::int32_t lane, int q) {
     QueueState& Q = queue(lane, q);
     bool wait = any_unmet(lane, Q.head, [&](std::int64_t on) {
         slot(lane, on).waiters |= 1u << q;
@@ -93,7 +93,7 @@ void Run::make_ready(std::int32_t lane, int q) {
     begin(lane, q);
 }
 
-void Run::begin(std::int32_t lane, int q) {
+void EventLoop::begin(std::int32_t lane, int q) {
     QueueState& Q = queue(lane, q);
     const Slot& s = slot(lane, Q.head);
     const CompiledOp& op = m.ops[at(s.op)];
@@ -120,7 +120,7 @@ void Run::begin(std::int32_t lane, int q) {
 }
 
 // The op at the head of q has ended: the queue goes on, and whoever waited for it.
-void Run::complete(std::int32_t lane, int q) {
+void EventLoop::complete(std::int32_t lane, int q) {
     LaneState& l = lanes[at(lane)];
     QueueState& Q = queue(lane, q);
     std::int64_t index = Q.head;
@@ -153,7 +153,7 @@ void Run::complete(std::int32_t lane, int q) {
     if (host) issue(lane);
 }
 
-void Run::handle(std::int32_t entity) {
+void EventLoop::handle(std::int32_t entity) {
     if (at(entity) >= queues.size()) {
         bundle_event(entity - static_cast<std::int32_t>(queues.size()));
         return;
@@ -166,7 +166,7 @@ void Run::handle(std::int32_t entity) {
         complete(lane, q);
 }
 
-void Run::charge(std::int32_t lane) {
+void EventLoop::charge(std::int32_t lane) {
     LaneState& l = lanes[at(lane)];
     l.account[l.account_as] += now - l.since;
     l.since = now;
@@ -175,7 +175,7 @@ void Run::charge(std::int32_t lane) {
 namespace {
 
 // Compute under communication runs slower: the work left is re-timed when that begins or ends.
-void retime_compute(Run& run, std::int32_t lane, QueueState& Q) {
+void retime_compute(EventLoop& run, std::int32_t lane, QueueState& Q) {
     bool slow = run.lanes[at(lane)].fluids > 0;
     if (slow == Q.slow) return;
     double factor = 1 + run.m.interference.compute_slowdown;
@@ -187,7 +187,7 @@ void retime_compute(Run& run, std::int32_t lane, QueueState& Q) {
 }
 
 // What the lane's time counts as from now on.
-void settle_account(Run& run, std::int32_t lane) {
+void settle_account(EventLoop& run, std::int32_t lane) {
     LaneState& l = run.lanes[at(lane)];
     const QueueState& Q = run.queue(lane, 0);
     std::uint8_t as;
@@ -208,7 +208,7 @@ void settle_account(Run& run, std::int32_t lane) {
 } // namespace
 
 // Once everything of this instant has happened: interference, rates, and what every lane touched now does.
-void Run::settle() {
+void EventLoop::settle() {
     for (std::size_t i = 0; i < dirty_lanes.size(); ++i) {
         std::int32_t lane = dirty_lanes[i];
         LaneState& l = lanes[at(lane)];
@@ -231,12 +231,12 @@ void Run::settle() {
     settle_bundles();
 }
 
-bool Run::done(std::int32_t steps, bool all) const {
+bool EventLoop::done(std::int32_t steps, bool all) const {
     if (!all) return lanes[at(reference)].steps_done >= steps;
     return std::all_of(lanes.begin(), lanes.end(), [&](const LaneState& l) { return l.steps_done >= steps; });
 }
 
-bool Run::run_steps(std::int32_t steps, Replay* replay, bool all) {
+bool EventLoop::run_steps(std::int32_t steps, Replay* replay, bool all) {
     step_limit = steps;
     for (std::size_t l = 0; l < lanes.size(); ++l) {
         if (lanes[l].issued > 0 && lanes[l].blocked != HostBlock::far_ahead) continue;

@@ -80,7 +80,7 @@ struct BundleState {
 struct Recorder;
 struct Replay;
 
-struct Run {
+struct EventLoop {
     const Machine& m;
     const SimulateOptions& options;
     std::int64_t now = 0;
@@ -105,7 +105,7 @@ struct Run {
     SimulationStats stats;
     Recorder* recorder = nullptr; // nullptr: no spans
 
-    Run(const Machine& machine, const SimulateOptions& how);
+    EventLoop(const Machine& machine, const SimulateOptions& how);
 
     Slot& slot(std::int64_t lane, std::int64_t index) { return ring[at(lane * ring_size + (index & (ring_size - 1)))]; }
     const Slot& slot(std::int64_t lane, std::int64_t index) const { return ring[at(lane * ring_size + (index & (ring_size - 1)))]; }
@@ -172,12 +172,12 @@ struct Why {
     WaitCause cause = WaitCause::none;
     std::int32_t peer = -1;
 };
-Why why_idle(const Run& run, std::int32_t lane);
+Why why_idle(const EventLoop& run, std::int32_t lane);
 
 // snapshot.cpp: the state relative to now and to where each lane stands; equal words mean equal futures as far as the programs agree.
-void snapshot(const Run& run, std::vector<std::uint64_t>& words);
-std::uint64_t fingerprint(const Run& run); // cheap, of a part of it
+void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words);
+std::uint64_t fingerprint(const EventLoop& run); // cheap, of a part of it
 
-Deadlock deadlock(const Run& run);
+Deadlock deadlock(const EventLoop& run);
 
 } // namespace orrery

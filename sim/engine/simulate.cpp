@@ -47,7 +47,7 @@ struct StepEnd {
     std::vector<std::uint64_t> state;
 };
 
-StepEnd step_end(Run& run, std::int32_t step) {
+StepEnd step_end(EventLoop& run, std::int32_t step) {
     StepEnd e;
     e.time = run.now + run.skipped;
     snapshot(run, e.state);
@@ -61,7 +61,7 @@ StepEnd step_end(Run& run, std::int32_t step) {
     return e;
 }
 
-LaneResult lane_result(const Run& run, std::size_t l, const StepEnd& before, const StepEnd& after) {
+LaneResult lane_result(const EventLoop& run, std::size_t l, const StepEnd& before, const StepEnd& after) {
     LaneResult r;
     const MachineLane& lane = run.m.lanes[l];
     r.rank = lane.rank;
@@ -76,7 +76,7 @@ LaneResult lane_result(const Run& run, std::size_t l, const StepEnd& before, con
     return r;
 }
 
-std::vector<LinkUse> link_uses(const Run& run, const StepEnd& before, const StepEnd& after) {
+std::vector<LinkUse> link_uses(const EventLoop& run, const StepEnd& before, const StepEnd& after) {
     std::vector<LinkUse> links;
     for (const MachineLink& l : run.m.links) links.push_back({l.link, l.twins, 0, l.capacity});
     for (std::size_t c = 0; c < run.m.bundle_costs.size(); ++c) {
@@ -92,7 +92,7 @@ std::vector<LinkUse> link_uses(const Run& run, const StepEnd& before, const Step
 
 Simulation run(const Machine& machine, const SimulateOptions& options) {
     Simulation out;
-    Run r(machine, options);
+    EventLoop r(machine, options);
     Recorder recorder(machine);
     Replay replay;
     if (options.trace) r.recorder = &recorder;

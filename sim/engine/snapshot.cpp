@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t nothing = ~0ull;
 
-std::uint64_t event_in(const Run& run, std::int32_t entity) {
+std::uint64_t event_in(const EventLoop& run, std::int32_t entity) {
     return run.heap.contains(entity) ? static_cast<std::uint64_t>(run.heap.time_of(entity) - run.now) : nothing;
 }
 
@@ -25,7 +25,7 @@ std::uint64_t queue_word(const QueueState& Q, const LaneState& l) {
            static_cast<std::uint64_t>(static_cast<std::uint16_t>(Q.open)) << 48;
 }
 
-void queue_state(const Run& run, std::int32_t lane, int q, std::vector<std::uint64_t>& w) {
+void queue_state(const EventLoop& run, std::int32_t lane, int q, std::vector<std::uint64_t>& w) {
     const QueueState& Q = run.queue(lane, q);
     w.push_back(queue_word(Q, run.lanes[at(lane)]));
     if (Q.phase != QueuePhase::running && Q.phase != QueuePhase::launching) return;
@@ -36,7 +36,7 @@ void queue_state(const Run& run, std::int32_t lane, int q, std::vector<std::uint
     }
 }
 
-void lane_state(const Run& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
+void lane_state(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
     const LaneState& l = run.lanes[at(lane)];
     w.push_back(static_cast<std::uint64_t>(l.issued - l.oldest));
     w.push_back(lag(l.host, run.now));
@@ -52,7 +52,7 @@ void lane_state(const Run& run, std::int32_t lane, std::vector<std::uint64_t>& w
     for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) queue_state(run, lane, static_cast<int>(q), w);
 }
 
-void bundle_state(const Run& run, std::int32_t id, std::vector<std::uint64_t>& w) {
+void bundle_state(const EventLoop& run, std::int32_t id, std::vector<std::uint64_t>& w) {
     const BundleState& b = run.bundles[at(id)];
     std::uint64_t flags = static_cast<std::uint64_t>(b.phase) | static_cast<std::uint64_t>(b.started[0]) << 10 |
                           static_cast<std::uint64_t>(b.started[1]) << 11;
@@ -70,13 +70,13 @@ void bundle_state(const Run& run, std::int32_t id, std::vector<std::uint64_t>& w
 
 } // namespace
 
-void snapshot(const Run& run, std::vector<std::uint64_t>& words) {
+void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words) {
     words.clear();
     for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) lane_state(run, static_cast<std::int32_t>(lane), words);
     for (std::size_t b = 0; b < run.bundles.size(); ++b) bundle_state(run, static_cast<std::int32_t>(b), words);
 }
 
-std::uint64_t fingerprint(const Run& run) {
+std::uint64_t fingerprint(const EventLoop& run) {
     std::uint64_t h = 0;
     for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) {
         const LaneState& l = run.lanes[lane];

@@ -18,7 +18,7 @@ void put(Json& j, const char* key, const std::optional<double>& v) {
     if (v) j[key] = *v;
 }
 
-Json figures(const Figures& f) {
+Json figures(const RowFigures& f) {
     Json j = Json::object();
     put(j, "step_time_s", f.step_time_s);
     put(j, "memory_gb", f.memory_gb);

@@ -11,12 +11,12 @@
 
 namespace orrery {
 
-struct Figures { std::optional<double> step_time_s, memory_gb, bubble_fraction; std::optional<bool> fits; };
+struct RowFigures { std::optional<double> step_time_s, memory_gb, bubble_fraction; std::optional<bool> fits; };
 
 struct ValidationRow {
     std::string dataset, name, source, note;
     std::string scenario_json, base_dir;
-    Figures measured, predicted;
+    RowFigures measured, predicted;
     MemoryMeasure memory_measure = MemoryMeasure::allocated;   // what measured.memory_gb counts
     std::vector<std::string> assumed;                          // fields its source does not state
     std::string job;                                           // rows of one job: the same model, cluster, batch and sequence, run by other strategies

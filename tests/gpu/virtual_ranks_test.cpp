@@ -7,7 +7,7 @@
 namespace orrery::test {
 namespace {
 
-std::vector<double> losses(const Scenario& scenario, const Machine& machine) {
+std::vector<double> losses(const Scenario& scenario, const Backend& machine) {
     const auto world = make_world(scenario, DType::fp32, {}, machine);
     initialise(*world);
     const auto executor = serial_executor(*world);

@@ -14,7 +14,7 @@ void expect(const Status& s) {
 
 } // namespace
 
-Machine cuda_machine(std::shared_ptr<StreamDevice> device) {
+Backend cuda_machine(std::shared_ptr<StreamDevice> device) {
     const auto reserve = [device](std::int64_t bytes) {
         std::byte* memory = nullptr;
         if (!device->allocate(bytes, MemorySpace::shared, &memory).ok()) throw std::bad_alloc();

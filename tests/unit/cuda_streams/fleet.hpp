@@ -14,7 +14,7 @@ namespace orrery::test {
 
 class StandInGpu final : public cuda::Streams {
   public:
-    StandInGpu(int device, const Machine& machine) : Streams(device), kernel_(machine.kernel) {}
+    StandInGpu(int device, const Backend& machine) : Streams(device), kernel_(machine.kernel) {}
     std::string name() const override { return "a stand-in"; }
     Status delay(std::int64_t ns, QueueId queue) override {
         return cuda::guarded([&] {

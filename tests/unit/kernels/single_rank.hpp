@@ -34,7 +34,7 @@ inline Scenario tiny_scenario(const std::vector<std::string>& overrides) {
 
 class SingleRank {
   public:
-    explicit SingleRank(Scenario scenario, DType real = DType::fp64, Machine machine = cpu_machine())
+    explicit SingleRank(Scenario scenario, DType real = DType::fp64, Backend machine = cpu_machine())
         : scenario_(std::move(scenario)), plan_(lower(scenario_)), facts_(facts_of(scenario_)), buckets_(bucket_layouts(plan_)),
           real_(real), machine_(std::move(machine)), memory_(plan_.buffers.size()) {
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -144,7 +144,7 @@ class SingleRank {
     KernelFacts facts_;
     BucketLayouts buckets_;
     DType real_;
-    Machine machine_;
+    Backend machine_;
     std::vector<std::shared_ptr<std::byte>> memory_;
 };
 
