@@ -1,7 +1,6 @@
 // The asynchronous executor on GPUs: streams, events, planned memory on the device and NCCL, a GPU a rank, against the processor.
-#include "exec/local/executor.hpp"
-#include "exec/runtime/world.hpp"
 #include "tests/gpu/device.hpp"
+#include "tests/gpu/losses.hpp"
 #include "tests/unit/kernels/single_rank.hpp"
 
 namespace orrery::test {
@@ -11,14 +10,7 @@ std::vector<double> losses(const Scenario& scenario, DType stored, bool gpus) {
     const auto world = make_world(scenario, stored);
     initialise(*world);
     const auto executor = gpus ? queues_executor(*world, cuda_fleet(*world, std::nullopt, 60)) : serial_executor(*world);
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    std::vector<double> out;
-    for (int step = 0; step < 10; ++step) {
-        load_batch(*world, corpus, step);
-        executor->step(nullptr);
-        out.push_back(mean_loss(*world));
-    }
-    return out;
+    return ten_losses(*world, *executor);
 }
 
 void expect_as_on_the_cpu(const std::vector<std::string>& fields, int gpus, DType stored = DType::fp32, double tolerance = 1e-3) {

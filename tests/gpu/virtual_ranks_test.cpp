@@ -1,24 +1,16 @@
 // Virtual ranks on one GPU: the serial executor with the device's kernels trains as it does with the CPU's.
-#include "exec/local/executor.hpp"
-#include "exec/runtime/world.hpp"
 #include "tests/gpu/device.hpp"
+#include "tests/gpu/losses.hpp"
 #include "tests/unit/kernels/single_rank.hpp"
 
 namespace orrery::test {
 namespace {
 
-std::vector<double> losses(const Scenario& scenario, const Backend& machine) {
-    const auto world = make_world(scenario, DType::fp32, {}, machine);
+std::vector<double> losses(const Scenario& scenario, const Backend& backend) {
+    const auto world = make_world(scenario, DType::fp32, {}, backend);
     initialise(*world);
     const auto executor = serial_executor(*world);
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    std::vector<double> out;
-    for (int step = 0; step < 10; ++step) {
-        load_batch(*world, corpus, step);
-        executor->step(nullptr);
-        out.push_back(mean_loss(*world));
-    }
-    return out;
+    return ten_losses(*world, *executor);
 }
 
 TEST(VirtualRanks, TrainOnOneGpuAsOnTheCpu) {
