@@ -222,6 +222,7 @@ void read_quantize(QuantizeTable& t, const Json& j) {
     t.present_maximum = names("present_maximum");
     t.norm_casts = names("norm_casts");
     t.compiling_frameworks = names("compiling_frameworks");
+    t.weight_casting_frameworks = names("weight_casting_frameworks");
     t.source = source_of(j);
 }
 

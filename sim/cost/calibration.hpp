@@ -77,7 +77,7 @@ struct TrafficEntry {
 // Which recipes of 8- and 4-bit training move what; the counts are in quantize.hpp.
 struct QuantizeTable {
     double phi = 0.6;
-    std::vector<std::string> turning_architectures, both_ways, present_maximum, norm_casts, compiling_frameworks;
+    std::vector<std::string> turning_architectures, both_ways, present_maximum, norm_casts, compiling_frameworks, weight_casting_frameworks;
     Source source;
 };
 // Host time of a framework's calls beside their launches (host.cpp), us: [forward, backward].

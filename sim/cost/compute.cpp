@@ -141,9 +141,10 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
         Overloaded{
             [&](const Linear& w) -> KernelTime {
                 // A framework's grouped linear is a kernel an expert, on a few streams side by side.
-                const KernelTime t{gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), static_cast<int>(w.groups)};
+                KernelTime t{gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), static_cast<int>(w.groups)};
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
+                    t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k), 2, bytes_per_element(w.dtype)));
                     if (w.groups == 1) return t;
                     // Rows have the hidden size on one side of each of an expert's linears: what comes in, or what goes out.
                     return with(t, padding_extra(quantizer, static_cast<double>(w.groups * w.m) * static_cast<double>(hidden), 2));

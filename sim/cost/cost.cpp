@@ -44,7 +44,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.pointwise = pointwise_table();
     if (d.strategy.framework == "deepspeed" && d.strategy.zero_stage == 3 && d.runtime.year < 2022) d.list_copy_us = d.pointwise.list_copy;
     d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise);
-    d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework);
+    d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework, d.strategy.fused);
     d.hidden = scenario.model.hidden_size;
     d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
     const auto& whole = d.pointwise.whole_loss_frameworks;

@@ -5,13 +5,20 @@
 
 namespace orrery {
 
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework) {
+Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework, bool compiled) {
     auto among = [](const std::vector<std::string>& names, const std::string& name) {
         return std::find(names.begin(), names.end(), name) != names.end();
     };
     Quantizer q;
-    if (among(table.compiling_frameworks, framework)) return q;
+    q.casts_weights = among(table.weight_casting_frameworks, framework);
+    q.weight_maximum = among(table.present_maximum, recipe);
     q.both_ways = among(table.both_ways, recipe);
+    if (compiled && among(table.compiling_frameworks, framework)) {
+        q.reads_again = q.both_ways;
+        q.both_ways = true;
+        q.norm_casts = false;
+        return q;
+    }
     q.turns_input = !q.both_ways && among(table.turning_architectures, architecture);
     q.present_maximum = among(table.present_maximum, recipe);
     q.norm_casts = among(table.norm_casts, recipe);
@@ -21,6 +28,7 @@ Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const
 Extra cast_extra(const Quantizer& q, bool gradient, double elements, double wide, double low) {
     Extra e;
     if (q.both_ways || (gradient && q.turns_input)) e.bytes += elements * low;
+    if (q.reads_again) e.bytes += elements * wide, ++e.kernels;
     if (q.present_maximum) e.bytes += elements * wide, ++e.kernels;
     return e;
 }
@@ -28,6 +36,7 @@ Extra cast_extra(const Quantizer& q, bool gradient, double elements, double wide
 Extra norm_extra(const Quantizer& q, double elements, double wide, double low) {
     Extra e;
     if (q.both_ways) e.bytes += elements * low;
+    if (q.reads_again) e.bytes += elements * wide, ++e.kernels;
     if (q.norm_casts) return e;
     e.bytes += elements * wide * 2, ++e.kernels;
     if (q.present_maximum) e.bytes += elements * wide, ++e.kernels;
@@ -42,6 +51,12 @@ Extra padding_extra(const Quantizer& q, double elements, double wide) {
 Extra weight_gradient_extra(const Quantizer& q, double elements, double low) {
     if (!q.turns_input) return {};
     return {2 * elements * low, 1};
+}
+
+Extra weight_extra(const Quantizer& q, bool gradient, double elements, double wide, double low) {
+    if (!q.casts_weights) return {};
+    const bool maximum = !gradient && q.weight_maximum;
+    return {elements * (wide + low + (maximum ? wide : 0)), maximum ? 2 : 1};
 }
 
 } // namespace orrery

@@ -7,6 +7,10 @@
 //   padding of experts      2 s                     each expert's rows copied into (or out of) a buffer where counts are multiples of 16 or 32
 //   weight gradient         2 l m k                 the saved input turned round, where tensor cores take 8 bits only with the contraction
 //                                                   innermost and the input was saved by rows
+//   weight                  s + l                   at every use, where the framework keeps no low copy for the step: before the first, its
+//                           s                       maximum; before the input gradient, by columns
+// A compiler (torch.compile around torchao's linears) finds maxima inside the kernels that make a tensor, but casts behind them, both ways:
+// its matmuls take one layout only, on any device; scales of blocks along columns need a pass of their own (torchao's roofline_utils.py).
 // Example: Hopper, delayed scaling, one linear of 4096 x 4096 on 4096 tokens: 50 MB forward, 67 MB for the gradient, 34 MB for the input.
 #pragma once
 
@@ -18,12 +22,15 @@ namespace orrery {
 struct Quantizer {
     bool turns_input = false;   // the saved input is transposed before the weight gradient
     bool both_ways = false;     // every cast writes rows and columns: blocks of scales run along the contraction
+    bool reads_again = false;   // the columns by a kernel of their own
     bool present_maximum = false;
     bool norm_casts = true;     // the norm's kernel writes the low type
+    bool casts_weights = false; // where they are used, each time
+    bool weight_maximum = false;
     bool pads_experts = false;  // rows are copied to and from a layout where each expert's count suits the low type's GEMM
 };
-// A compiler that writes its casts into the kernels around them adds nothing.
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework);
+// compiled: by torch.compile or XLA, where the framework is one whose casts they see.
+Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework, bool compiled);
 
 // Bytes beyond an op's own buffers, and kernels beyond one.
 struct Extra { double bytes = 0; int kernels = 0; };
@@ -32,5 +39,7 @@ Extra norm_extra(const Quantizer& q, double elements, double wide, double low);
 // Of an expert's linear on or towards rows of the hidden size (Transformer Engine's Fp8Padding and Fp8Unpadding).
 Extra padding_extra(const Quantizer& q, double elements, double wide);
 Extra weight_gradient_extra(const Quantizer& q, double elements, double low);
+// Of the weights a linear reads forward, or for its input gradient.
+Extra weight_extra(const Quantizer& q, bool gradient, double elements, double wide, double low);
 
 } // namespace orrery

@@ -9,7 +9,7 @@ namespace {
 using namespace cost_test;
 
 Quantizer with(const char* recipe, const char* architecture, const char* framework = "megatron") {
-    return quantizer(pointwise_table().quantize, recipe, architecture, framework);
+    return quantizer(pointwise_table().quantize, recipe, architecture, framework, true);
 }
 
 TEST(Quantizing, OnlyTensorCoresThatWantTheContractionInnermostTurnTheInput) {
@@ -33,11 +33,24 @@ TEST(Quantizing, ThePresentMaximumIsReadFirst) {
     EXPECT_GT(norm_extra(with("current", "hopper"), 1000, 2, 1).bytes, norm_extra(with("delayed", "hopper"), 1000, 2, 1).bytes);
 }
 
-TEST(Quantizing, ACompilersCastsAreInTheKernelsAroundThem) {
-    const Quantizer q = with("current", "hopper", "torchtitan");
-    EXPECT_EQ(cast_extra(q, true, 1000, 2, 1).bytes, 0);
-    EXPECT_EQ(norm_extra(q, 1000, 2, 1).bytes, 0);
-    EXPECT_EQ(weight_gradient_extra(q, 1000, 1).bytes, 0);
+// torch.compile: maxima inside the kernels before, but the cast behind them, by rows and by columns in one kernel; blocks along columns in two.
+TEST(Quantizing, ACompilerHidesMaximaButCastsBothWaysOnAnyDevice) {
+    for (const char* architecture : {"hopper", "blackwell"}) {
+        const Quantizer q = with("current", architecture, "torchtitan");
+        EXPECT_EQ(cast_extra(q, false, 1000, 2, 1).bytes, 1000);
+        EXPECT_EQ(cast_extra(q, true, 1000, 2, 1).bytes, 1000);
+        EXPECT_EQ(norm_extra(q, 1000, 2, 1).bytes, 5000); // bf16 written and read, and columns
+        EXPECT_EQ(weight_gradient_extra(q, 1000, 1).bytes, 0);
+    }
+    EXPECT_EQ(cast_extra(with("mxfp8", "blackwell", "torchtitan"), false, 1000, 2, 1).bytes, 3000);
+}
+
+TEST(Quantizing, ShardedWeightsAreCastWhereTheyAreUsed) {
+    const Quantizer kept = with("current", "hopper", "megatron"), sharded = with("current", "hopper", "fsdp2"), late = with("delayed", "hopper", "fsdp");
+    EXPECT_EQ(weight_extra(kept, false, 1000, 2, 1).bytes, 0); // once a step, by the optimizer
+    EXPECT_EQ(weight_extra(sharded, false, 1000, 2, 1).bytes, 5000);
+    EXPECT_EQ(weight_extra(sharded, true, 1000, 2, 1).bytes, 3000); // its maximum is known
+    EXPECT_EQ(weight_extra(late, false, 1000, 2, 1).bytes, 3000);
 }
 
 // Rows of 16 experts of 1024 and 2880 columns: what an all-to-all brings is copied into a padded layout, and back behind the second linear.
