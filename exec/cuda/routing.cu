@@ -64,7 +64,7 @@ void sort(const Permute& w, const Launch& l) {
     const std::int64_t senders =
         sent.empty() ? mesh.extent(Axis::ep) * mesh.extent(Axis::tp) : static_cast<std::int64_t>(sent.size()) / experts;
     const auto length = [&](std::int64_t r, std::int64_t e) {
-        return sent.empty() ? w.rows / (senders * local) : sent[static_cast<std::size_t>(r * experts + first + e)];
+        return sent.empty() ? w.rows / (senders * local) : sent[static_cast<std::size_t>(arrived(l.context.plan, r) * experts + first + e)];
     };
     const bool to_experts = w.direction == Direction::forward;
     for (std::size_t p = 0; p < l.out.size(); ++p) {

@@ -133,10 +133,10 @@ void all_reduce(std::span<const Pieces> in, std::span<const Pieces> out, Element
     reduce(cursors(in, 0, size), cursors(out, 0, size), n, element, maximum);
 }
 
-void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum) {
+void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum, std::int64_t n) {
     std::vector<Cursor> to;
     to.emplace_back(out, 0, bytes_of(element));
-    reduce(cursors(in, 0, bytes_of(element)), std::move(to), elements(out), element, maximum);
+    reduce(cursors(in, 0, bytes_of(element)), std::move(to), n, element, maximum);
 }
 
 std::vector<std::byte> packed(const Pieces& from, std::int64_t begin, std::int64_t n, Element element) {
@@ -151,20 +151,28 @@ void unpack(const std::byte* from, const Pieces& to, std::int64_t begin, std::in
     copy(Cursor(source, 0, bytes_of(element)), Cursor(to, begin, bytes_of(element)), n, bytes_of(element));
 }
 
-void reduce_scatter(std::span<const Pieces> in, std::span<const Pieces> out, Element element) {
+void reduce_scatter(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::int64_t>& parts) {
     const std::int64_t size = bytes_of(element), shard = elements(out[0]);
-    require(elements(in[0]) <= shard * static_cast<std::int64_t>(out.size()), "a reduce-scatter's parts do not hold its sum");
+    require(!parts.empty() || elements(in[0]) <= shard * static_cast<std::int64_t>(out.size()), "a reduce-scatter's parts do not hold its sum");
+    std::int64_t begin = 0;
     for (std::size_t r = 0; r < out.size(); ++r) {
         std::vector<Cursor> to;
         to.emplace_back(out[r], 0, size);
-        reduce(cursors(in, static_cast<std::int64_t>(r) * shard, size), std::move(to), shard, element, false);
+        const std::int64_t n = parts.empty() ? shard : parts[r];
+        require(n <= elements(out[r]), "a reduce-scatter's output does not hold its part");
+        reduce(cursors(in, begin, size), std::move(to), n, element, false);
+        begin += n;
     }
 }
 
-void all_gather(std::span<const Pieces> in, std::span<const Pieces> out, Element element) {
+void all_gather(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::int64_t>& parts) {
     const std::int64_t size = bytes_of(element), shard = elements(in[0]);
-    for (std::size_t r = 0; r < in.size(); ++r)
-        for (const Pieces& to : out) copy(Cursor(in[r], 0, size), Cursor(to, static_cast<std::int64_t>(r) * shard, size), shard, size);
+    std::int64_t begin = 0;
+    for (std::size_t r = 0; r < in.size(); ++r) {
+        const std::int64_t n = parts.empty() ? shard : parts[r];
+        for (const Pieces& to : out) copy(Cursor(in[r], 0, size), Cursor(to, begin, size), n, size);
+        begin += n;
+    }
 }
 
 void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element) {

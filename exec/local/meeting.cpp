@@ -2,6 +2,7 @@
 
 #include "exec/kernels/room.hpp"
 #include "exec/kernels/rounding.hpp"
+#include "exec/kernels/rows.hpp"
 #include "exec/local/collectives.hpp"
 #include "topology/check.hpp"
 
@@ -57,29 +58,57 @@ Axis axis_of(const Communicator& c) {
     broken("a communicator without axes");
 }
 
-// Rows of experts go as the router's counts say, an operand behind the others: [member][expert], how many rows each has for each. NoRoom
-// where more come than the plan has room for.
-void count_rows(const World& world, const Attendance& member, std::vector<CollectiveSides>& sides) {
-    const Operand& counts = member.in.back();
+// Rows of experts go as the router's counts say, an operand behind the others: [sender][expert], how many rows each has for each. An all-to-all
+// takes them between expert ranks; expert-tensor ranks gather what each has got so, and sum it in parts as long. By member of the
+// communicator: the rows that go there from here, and come here from there.
+struct RowsByMember { std::vector<std::int64_t> sent, received; };
+RowsByMember rows_by_member(const World& world, const Attendance& member) {
     const auto& work = std::get<Collective>(member.issue->op->work);
-    const std::vector<int>& ranks = world.members[static_cast<std::size_t>(work.comm)][static_cast<std::size_t>(member.rank->rank)];
-    const std::int64_t n = static_cast<std::int64_t>(ranks.size()), experts = elements(*counts.buffer) / n, local = experts / n;
-    const std::int64_t self = std::find(ranks.begin(), ranks.end(), member.rank->rank) - ranks.begin();
-    const bool to_experts = member.out[0].buffer->expert && !member.in[0].buffer->expert;
-    const auto* rows = reinterpret_cast<const std::int64_t*>(counts.data);
-    const auto of_experts = [&](std::int64_t home, std::int64_t there) { return std::accumulate(rows + home * experts + there * local, rows + home * experts + (there + 1) * local, std::int64_t{0}); };
+    const KernelContext& context = member.rank->context;
+    const std::int64_t experts = world.facts.moe.experts, ranks = world.plan.expert_mesh.extent(Axis::ep), local = experts / ranks;
+    const std::int64_t ep = context.expert_at[static_cast<std::size_t>(Axis::ep)], tp = context.expert_at[static_cast<std::size_t>(Axis::tp)];
+    const auto* counts = reinterpret_cast<const std::int64_t*>(member.in.back().data);
+    const auto rows = [&](std::int64_t from_ep, std::int64_t from_tp, std::int64_t to) {
+        const std::int64_t* of = counts + sender(world.plan, from_ep, from_tp) * experts + to * local;
+        return std::accumulate(of, of + local, std::int64_t{0});
+    };
+    RowsByMember out;
+    if (work.kind == CollectiveKind::all_to_all) {
+        const bool to_experts = member.out[0].buffer->expert && !member.in[0].buffer->expert;
+        for (std::int64_t m = 0; m < ranks; ++m) {
+            out.sent.push_back(to_experts ? rows(ep, tp, m) : rows(m, tp, ep));
+            out.received.push_back(to_experts ? rows(m, tp, ep) : rows(ep, tp, m));
+        }
+        return out;
+    }
+    for (std::int64_t t = 0; t < world.plan.expert_mesh.extent(Axis::tp); ++t) {
+        out.sent.push_back(0);
+        for (std::int64_t from = 0; from < ranks; ++from) out.sent.back() += rows(from, t, ep);
+    }
+    const std::int64_t own = out.sent[static_cast<std::size_t>(tp)];
+    out.received.assign(out.sent.size(), own);
+    if (work.kind == CollectiveKind::all_gather) std::swap(out.sent, out.received);
+    return out;
+}
+
+// NoRoom where more come than the plan has room for.
+void count_rows(const World& world, const Attendance& member, std::vector<CollectiveSides>& sides) {
+    const RowsByMember rows = rows_by_member(world, member);
+    const bool sums = std::get<Collective>(member.issue->op->work).kind == CollectiveKind::reduce_scatter;
+    const std::int64_t here = sums ? *std::ranges::max_element(rows.sent) : std::accumulate(rows.received.begin(), rows.received.end(), std::int64_t{0});
     for (std::size_t i = 0; i < sides.size(); ++i) {
         const std::int64_t cols = member.out[i].buffer->shape.back();
-        for (std::int64_t m = 0; m < n; ++m) {
-            const std::int64_t out = of_experts(self, m), home = of_experts(m, self);
-            sides[i].sent.push_back((to_experts ? out : home) * cols);
-            sides[i].received.push_back((to_experts ? home : out) * cols);
-        }
-        check_room(std::accumulate(sides[i].received.begin(), sides[i].received.end(), std::int64_t{0}) / cols, elements(sides[i].out) / cols);
+        for (std::int64_t n : rows.sent) sides[i].sent.push_back(n * cols);
+        for (std::int64_t n : rows.received) sides[i].received.push_back(n * cols);
+        check_room(here, elements(sides[i].out) / cols);
     }
 }
 
 } // namespace
+
+bool is_counted(std::span<const Operand> in, std::span<const Operand> out) {
+    return in.size() == out.size() + 1 && in.back().buffer->dtype == DType::int64;
+}
 
 // Lists of one length on both sides are tensors that travel together, each on its own; a list on one side alone is a bucket.
 std::vector<CollectiveSides> sides_of(const World& world, const Attendance& member) {
@@ -92,7 +121,7 @@ std::vector<CollectiveSides> sides_of(const World& world, const Attendance& memb
         const Pieces p = summands_of(world, member.in, index, axis_of(world.plan.communicators[static_cast<std::size_t>(work.comm)]));
         return {{p, p, element(0)}};
     }
-    const bool counted = work.kind == CollectiveKind::all_to_all && member.in.size() == member.out.size() + 1;
+    const bool counted = is_counted(member.in, member.out);
     if (!counted && member.in.size() != member.out.size()) return {{pieces_of(member.in), pieces_of(member.out), element(0)}};
     std::vector<CollectiveSides> sides;
     for (std::size_t i = 0; i < member.out.size(); ++i) sides.push_back({pieces_of({&member.in[i], 1}), pieces_of({&member.out[i], 1}), element(i)});
@@ -142,8 +171,8 @@ void meet(World& world, std::span<Attendance* const> members) {
         const Element element = sides[0][i].element;
         switch (work.kind) {
         case CollectiveKind::all_reduce: all_reduce(in, out, element, work.maximum); break;
-        case CollectiveKind::all_gather: all_gather(in, out, element); break;
-        case CollectiveKind::reduce_scatter: reduce_scatter(in, out, element); break;
+        case CollectiveKind::all_gather: all_gather(in, out, element, sides[0][i].received); break;
+        case CollectiveKind::reduce_scatter: reduce_scatter(in, out, element, sides[0][i].sent); break;
         case CollectiveKind::all_to_all:
             if (sides[0][i].sent.empty()) {
                 all_to_all(in, out, element);

@@ -21,9 +21,12 @@ Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order);   //
 void finish(Attendance& side);                                                 // lets them go
 
 // What it reduces, gathers or exchanges: each with its own call, one after the other.
-// sent, received: of rows of experts, elements to and from each member; empty: equal parts.
+// sent, received: of rows of experts, elements to and from each member, without gaps between them; empty: equal parts.
 struct CollectiveSides { Pieces in, out; Element element; std::vector<std::int64_t> sent{}, received{}; };
 std::vector<CollectiveSides> sides_of(const World& world, const Attendance& member);
+
+// Whether it moves rows of experts as the router counted them.
+bool is_counted(std::span<const Operand> in, std::span<const Operand> out);
 
 // All members of one collective, in the communicator's order.
 void meet(World& world, std::span<Attendance* const> members);

@@ -42,7 +42,8 @@ Parts parts_to_send(World& world, const Attendance& member, int index, int membe
             if (shifts && (m + by + members) % members == index) parts.from[static_cast<std::size_t>(m)] += bytes;
             if (shifts) continue;
             if (!s.sent.empty()) {   // rows of experts, as many as the counts say
-                append(to, packed(s.in, std::accumulate(s.sent.begin(), s.sent.begin() + m, std::int64_t{0}), s.sent[static_cast<std::size_t>(m)], s.element));
+                const std::int64_t before = work.kind == CollectiveKind::all_gather ? 0 : std::accumulate(s.sent.begin(), s.sent.begin() + m, std::int64_t{0});
+                append(to, packed(s.in, before, s.sent[static_cast<std::size_t>(m)], s.element));
                 parts.from[static_cast<std::size_t>(m)] += s.received[static_cast<std::size_t>(m)] * bytes_of(s.element);
                 continue;
             }
@@ -63,6 +64,15 @@ bool take_parts(World& world, const Attendance& member, int index, int phase, co
     std::vector<std::size_t> rows_at(received.size(), 0);   // in what came from each, of rows of experts
     if (reduces) sum.clear();
     for (const CollectiveSides& s : sides_of(world, member)) {
+        if (!s.sent.empty() && work.kind == CollectiveKind::reduce_scatter) {
+            std::vector<Pieces> summands;
+            for (std::size_t m = 0; m < received.size(); ++m) {
+                summands.push_back({{const_cast<std::byte*>(received[m].data()) + rows_at[m], s.received[m]}});
+                rows_at[m] += static_cast<std::size_t>(s.received[m] * bytes_of(s.element));
+            }
+            reduce_into(s.out, summands, s.element, false, s.received[0]);
+            continue;
+        }
         if (!s.sent.empty()) {
             std::int64_t begin = 0;
             for (std::size_t m = 0; m < received.size(); ++m) {

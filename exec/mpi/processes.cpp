@@ -353,9 +353,14 @@ std::string Processes::waits() const {
     for (const auto& task : tasks_)
         if (task->begun && (!first || task->issue < first->issue)) first = task.get();
     if (!first) return fmt::format("rank {}: {} waits for its place in its queues", rank_.rank, next_ < done_.size() ? place(world_.plan, rank_.order->issues[next_]) : "the end of the step");
-    std::string missing;
-    for (const auto& m : first->messages)
-        if (m->request && !m->send) missing += fmt::format("{}{}", missing.empty() ? "" : ", ", m->peer);
+    const auto pending = [&](bool sends) {
+        std::string who;
+        for (const auto& m : first->messages)
+            if (m->request && m->send == sends) who += fmt::format("{}{}", who.empty() ? "" : ", ", m->peer);
+        return who;
+    };
+    std::string missing = pending(false);                  // who has not sent
+    if (missing.empty()) missing = pending(true);          // or not taken what it is sent
     const Op& op = *first->side.issue->op;
     const auto* c = std::get_if<Collective>(&op.work);
     const CommId comm = c ? c->comm : std::get<Exchange>(op.work).transfers[0].comm;

@@ -112,6 +112,8 @@ void Queues::begin_times() {
 template <class F> void Queues::on_all(F&& work) {
     std::mutex mutex;
     std::exception_ptr failure;
+    bool still = false;   // when the first one noticed: a rank that fails leaves others waiting, which is no standstill
+    const auto stands_still = [&] { return fleet_.stands_still && fleet_.stands_still(); };
     for (auto& r : runners_) r->device().host_begins();
     const auto run = [&](std::size_t i) {
         try {
@@ -123,7 +125,10 @@ template <class F> void Queues::on_all(F&& work) {
             job_.stop = true;
         } catch (const std::exception& e) {
             const std::lock_guard lock(mutex);
-            if (!failure) failure = std::current_exception();
+            if (!failure) {
+                failure = std::current_exception();
+                still = stands_still();
+            }
             job_.fail(e.what());
         }
         runners_[i]->device().host_ends();
@@ -136,7 +141,7 @@ template <class F> void Queues::on_all(F&& work) {
     }
     const bool left = !failure && job_.stopped();
     if (!failure && !left) return;
-    const std::string who = fleet_.stands_still && fleet_.stands_still() ? blocked() : "";
+    const std::string who = still || (!failure && stands_still()) ? blocked() : "";
     {
         std::vector<std::jthread> threads;   // all at once: an abort may wait for another's
         for (auto& r : runners_) threads.emplace_back([&r] { r->leave(); });

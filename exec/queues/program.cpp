@@ -7,12 +7,6 @@
 namespace orrery {
 namespace {
 
-// Rows of experts travel as the router counts them, an operand behind the others.
-bool is_counted(const Op& op) {
-    const auto* c = std::get_if<Collective>(&op.work);
-    return c && c->kind == CollectiveKind::all_to_all && op.in.size() == op.out.size() + 1;
-}
-
 Standing standing_of(const World& world, const Rank& rank) {
     const StorageMap& map = rank.memory.map();
     Standing s;
@@ -62,7 +56,7 @@ class Maker {
         }
         for (std::int32_t life : lives) first_touch(life, c);
         const Attendance side = side_of(rank_, issue, c);
-        c.counted = is_counted(op);
+        c.counted = std::holds_alternative<Collective>(op.work) && is_counted(c.in, c.out);
         const QueueId home = stage_.queues[i].queues[0];
         if (std::holds_alternative<Exchange>(op.work)) c.calls = exchange_calls(world_, side);
         else if (std::holds_alternative<Collective>(op.work) && !c.counted) c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)]);
@@ -111,7 +105,7 @@ std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const S
         if (stage.queues[i].queues.empty()) continue;
         auto& of_queue = most[static_cast<std::size_t>(stage.queues[i].queues[0])];
         std::int64_t needed = c.calls.staging;
-        if (c.counted)   // at most all that goes and all that comes
+        if (c.counted)   // at most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`
             for (const auto* list : {&c.in, &c.out})
                 for (const Operand& o : *list) needed += elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real)) + 256 * static_cast<std::int64_t>(world.ranks.size());
         of_queue = std::max(of_queue, needed);

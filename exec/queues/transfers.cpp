@@ -75,8 +75,8 @@ class Builder {
     void add(const CollectiveSides& s) {
         switch (work_.kind) {
         case CollectiveKind::all_reduce: return all_reduce(s);
-        case CollectiveKind::reduce_scatter: return reduce_scatter(s);
-        case CollectiveKind::all_gather: return all_gather(s);
+        case CollectiveKind::reduce_scatter: return s.sent.empty() ? reduce_scatter(s) : reduce_scatter_rows(s);
+        case CollectiveKind::all_gather: return s.sent.empty() ? all_gather(s) : all_to_all(s);
         case CollectiveKind::all_to_all: return all_to_all(s);
         case CollectiveKind::shift: return shift(s, 1);
         case CollectiveKind::shift_back: return shift(s, -1);
@@ -103,6 +103,24 @@ class Builder {
         call(CommCall::Kind::reduce_scatter, in, to, shard);
         if (s.out.size() != 1) spread_behind(to, s.out);
     }
+    // Parts of uneven size, for a call that has even ones: each behind the beginning of a part as long as the longest.
+    void reduce_scatter_rows(const CollectiveSides& s) {
+        const std::int64_t shard = *std::ranges::max_element(s.sent);
+        if (shard == 0) return;
+        std::byte *const in = stage(shard * members_), *const to = stage(shard);
+        std::int64_t begin = 0;
+        for (std::size_t m = 0; m < s.sent.size(); ++m) {
+            std::byte* at = in + static_cast<std::int64_t>(m) * shard * size_;
+            for (const Piece& p : part(s.in, begin, s.sent[m], size_)) {
+                out_.before.push_back({at, p.data, p.elements * size_});
+                at += p.elements * size_;
+            }
+            if (const std::int64_t left = shard - s.sent[m]; left > 0) out_.before.push_back({at, nullptr, left * size_});
+            begin += s.sent[m];
+        }
+        call(CommCall::Kind::reduce_scatter, in, to, shard);
+        spread_behind(to, part(s.out, 0, s.received[0], size_));
+    }
     void all_gather(const CollectiveSides& s) {
         const std::int64_t shard = elements(s.in), whole = shard * members_;
         std::byte* in = s.in.size() == 1 ? s.in[0].data : gathered_here(s.in, shard);
@@ -118,7 +136,7 @@ class Builder {
             const auto at = static_cast<std::size_t>(m);
             const std::int64_t there = s.sent.empty() ? part_of_each : s.sent[at], back = s.sent.empty() ? part_of_each : s.received[at];
             const Pieces from = part(s.in, sent, there, size_), to = part(s.out, received, back, size_);
-            sent += there;
+            if (work_.kind != CollectiveKind::all_gather) sent += there;   // of which everyone gets the same
             received += back;
             exchange(from, to, m, m);
         }

@@ -64,8 +64,8 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
         problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) + " has no kernels here: use fp32, or bf16, whose storage is emulated"});
     if (s.strategy.post_validation) problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
-    if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.strategy.expert_tensor_parallel > 1)
-        problems.push_back({"/model/moe/capacity_factor", "experts divided over tensor ranks that drop no tokens take rows in numbers only the router knows: set model.moe.capacity_factor"});
+    if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.runtime.fused_experts)
+        problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and kernels here are told by the host: use false, or set model.moe.capacity_factor"});
     if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.runtime.token_dispatcher != "allgather" && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
         problems.push_back({"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher + " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
     return problems;

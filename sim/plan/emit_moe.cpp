@@ -34,18 +34,20 @@ bool Emitter::read_by_activation(ValueId v) const {
     return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) { return n.kind == NodeKind::activation && n.in[0] == v; });
 }
 
-// The counts of all ranks, to the host, which waits for them.
+// The counts of all ranks that rows may come from, to the host, which waits for them.
 void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suffix) {
     if (!host_waits_for_counts(s())) return;
     const bool told = n.dispatches_tokens && !gathers(s().runtime);   // a dispatch of tokens tells each rank what it will get
-    if (!told && l.comm_ids.count("ep") != 0 && size(l.plan, l.comm("ep")) > 1) {
+    const bool over_ep = s().strategy.expert_parallel > 1, over_tensor = s().strategy.expert_tensor_parallel > 1;
+    const char* const comm = !over_tensor ? "ep" : over_ep || n.dispatches_tokens ? "ep.etp" : "etp";
+    if (!told && (over_ep || over_tensor)) {
         Buffer all = l.buffer(counts);
-        const int ranks = size(l.plan, l.comm("ep"));
+        const int ranks = size(l.plan, l.comm(comm));
         all.name += ".all" + suffix;
         all.shape = {ranks * l.buffer(counts).shape[0]};
         all.bytes = bytes(all.shape, all.dtype);
         const BufferId gathered = l.add(std::move(all));
-        emit_collective(n.name + ".counts" + suffix, CollectiveKind::all_gather, l.buffer(gathered).bytes, DType::int64, counts, gathered, "ep");
+        emit_collective(n.name + ".counts" + suffix, CollectiveKind::all_gather, l.buffer(gathered).bytes, DType::int64, counts, gathered, comm);
         counts = gathered;
     }
     if (!told) counts_of.try_emplace(n.layer, counts);
@@ -122,6 +124,7 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     };
     const auto over_tensor = [&](const std::vector<BufferId>& b) {
         collective(name + ".etp", to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, bytes({rows, h}, dtype), at, b, "etp");
+        block->ops.back().in = with_counts(n, std::move(block->ops.back().in));
         at = b;
     };
     if (to_experts) {
@@ -135,10 +138,8 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     }
 }
 
-// Beside what an op reads of experts' rows: how many each rank sends to each expert, where these numbers are known on the way. (They are
-// those of the expert ranks; expert-tensor ranks that gather each other's rows would need each other's too.)
+// Beside what an op reads of experts' rows: how many each rank sends to each expert, where these numbers are known on the way.
 std::vector<BufferId> Emitter::with_counts(const Node& n, std::vector<BufferId> read) {
-    if (s().strategy.expert_tensor_parallel > 1) return read;
     const bool of_experts = n.params.empty() || value(n.params[0]).dims[0] == DimKind::expert;
     if (const auto it = counts_of.find(n.layer); of_experts && it != counts_of.end()) read.push_back(it->second);
     return read;

@@ -102,6 +102,7 @@ TEST(MissingCommunication, Experts) {
     expect_each_is_missed(of_experts({"strategy.data_parallel=2", "strategy.expert_parallel=2", "runtime.token_dispatcher=allgather"}));
 }
 TEST(MissingCommunication, ExpertsOverTensorRanks) {
+    expect_each_is_missed(of_experts({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "model.vocab_size=256"}));
     expect_each_is_missed(of_experts({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2",
                                       "model.moe.capacity_factor=1.5", "model.vocab_size=256"}));   // each rank has words of its own, none padding alone
 }

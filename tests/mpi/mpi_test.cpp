@@ -120,6 +120,8 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
         {"fsdp", {"--set", "strategy.data_parallel=4", "--set", "strategy.framework=fsdp"}},
         {"tp_pp", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.pipeline_parallel=2", "--set", "strategy.schedule=1f1b"}},
         {"cp_sp", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.context_parallel=2", "--set", "strategy.sequence_parallel=true"}},
+        {"experts", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.sequence_parallel=true", "--set", "strategy.expert_parallel=2", "--set", "strategy.expert_tensor_parallel=2",
+                     "--set", "model.moe.experts=4", "--set", "model.moe.top_k=2", "--set", "model.moe.expert_ffn_size=16", "--set", "model.moe.imbalance=zipf:30", "--set", "model.bias=false"}},
     };
     for (const auto& [name, fields] : cases) {
         Words alone{simexec, "run", scenario(4)};

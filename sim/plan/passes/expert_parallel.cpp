@@ -8,6 +8,7 @@
 #include "sim/plan/passes/passes.hpp"
 
 #include "sim/model/expert_load.hpp"
+#include "sim/plan/emitter.hpp"
 #include "sim/scenario/parameters.hpp"
 
 #include <algorithm>
@@ -195,7 +196,8 @@ void expert_parallel(Lowering& l) {
     const Folding f{l, *sc.model.moe, ep, etp, dispatcher == "allgather", dispatcher != "alltoall"};
     if (ep > 1) l.add_expert_communicator("ep", mask(Axis::ep));
     if (etp > 1 && !f.tokens_travel) l.add_expert_communicator("etp", mask(Axis::tp));
-    if (f.moves() && f.tokens_travel) l.add_expert_communicator("ep.etp", mask(Axis::ep) | mask(Axis::tp));
+    const bool tells_counts = ep > 1 && etp > 1 && host_waits_for_counts(sc);   // of all ranks that rows may come from
+    if ((f.moves() && f.tokens_travel) || tells_counts) l.add_expert_communicator("ep.etp", mask(Axis::ep) | mask(Axis::tp));
     for (Graph& g : l.graphs) f.run(g);
 }
 
