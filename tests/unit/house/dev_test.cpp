@@ -1,0 +1,68 @@
+// Does ./dev leave what is built alone? Run in a folder of its own, where cmake and ninja only take notes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+class Dev : public testing::Test {
+  protected:
+    void SetUp() override {
+        fs::create_directories(root_ / "tools");
+        fs::copy_file(fs::path(ORRERY_SOURCE_DIR) / "dev", root_ / "dev");
+        tool("cmake", R"(while [[ $# -gt 0 ]]; do case $1 in -B) build=$2 ;; -S) from=$2 ;; -DORRERY_WERROR=*) werror=${1#*=} ;; esac; shift; done
+echo "$werror" >>"$from/configured"
+printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\nORRERY_WERROR:BOOL=%s\n' "$from" "$werror" >"$build/CMakeCache.txt"
+touch "$build/build.ninja")");
+        tool("ninja", "mkdir -p \"$2/bin\"; printf '#!/bin/sh\\n' >\"$2/bin/simrun\"; chmod +x \"$2/bin/simrun\"");
+        tool("ctest", "exit 0");
+    }
+    void TearDown() override { fs::remove_all(root_); }
+    void dev(const std::string& words) {
+        const std::string line = "cd '" + root_.string() + "' && unset ORRERY_WERROR; PATH=\"$PWD/tools:$PATH\" ORRERY_SKIP_PACKAGES=1 " + words + " >/dev/null 2>&1";
+        EXPECT_EQ(std::system(line.c_str()), 0) << words;
+    }
+    // What it was configured with, one time after the other.
+    std::string configured() const {
+        std::ifstream in(root_ / "configured");
+        std::string text{std::istreambuf_iterator<char>(in), {}};
+        std::ranges::replace(text, '\n', ' ');
+        return text;
+    }
+
+  private:
+    void tool(const std::string& name, const std::string& script) {
+        const fs::path file = root_ / "tools" / name;
+        std::ofstream(file) << "#!/usr/bin/env bash\n" << script << "\n";
+        fs::permissions(file, fs::perms::owner_all);
+    }
+    fs::path root_ = fs::path(testing::TempDir()) / ("orrery_dev_" + std::to_string(getpid()));
+};
+
+TEST_F(Dev, RunBehindTestRebuildsNothing) {
+    dev("ORRERY_WERROR=1 ./dev test");
+    dev("./dev run x.json");
+    dev("./dev test");
+    EXPECT_EQ(configured(), "ON ");
+    dev("ORRERY_WERROR=0 ./dev run x.json");
+    dev("./dev run x.json");
+    EXPECT_EQ(configured(), "ON OFF ");
+}
+
+TEST_F(Dev, WarningsAreNoErrorsUntilAskedFor) {
+    dev("./dev run x.json");
+    dev("./dev test");
+    EXPECT_EQ(configured(), "OFF ");
+    dev("ORRERY_WERROR=1 ./dev test");
+    EXPECT_EQ(configured(), "OFF ON ");
+}
+
+} // namespace
