@@ -91,6 +91,7 @@ void apply(KernelTables& t, const Json& j) {
         t.sustained_attention = s.contains("attention") ? s["attention"].get<double>() : t.sustained_16;
         t.sustained_source = source_of(s);
     }
+    if (j.contains("unaligned")) t.unaligned = {j["unaligned"]["batched"].get<double>(), j["unaligned"]["alone"].get<double>(), source_of(j["unaligned"])};
     if (j.contains("memory")) {
         const Json& m = j["memory"];
         t.memory_fused = m["fused"].get<double>();
@@ -116,6 +117,7 @@ void mark_inherited(KernelTables& t, const std::string& from) {
     for (auto& [name, g] : t.gemm) mark(g.source);
     for (auto& [name, a] : t.attention) mark(a.source);
     mark(t.sustained_source);
+    if (t.unaligned.batched < 1) mark(t.unaligned.source);
     mark(t.memory_source);
 }
 

@@ -24,6 +24,12 @@ struct Source {
 enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, systolic, roofline };
 
 // Law and meaning of each constant: gemm.hpp.
+// Share of the 16-bit peak that products have whose rows are not whole vectors of 16 bytes: cuBLAS has other kernels for them.
+struct UnalignedTable {
+    double batched = 1, alone = 1;
+    Source source;
+};
+
 struct GemmTable {
     TileMenu menu = TileMenu::wide;
     double t0 = 0, tile = 0, efficiency = 1, feed = 0, stream = 0.8, split = 0, soft_waves = 0, throttle = 0, l2_share = 0, l2_stream = 1;
@@ -61,6 +67,7 @@ struct KernelTables {
     std::map<std::string, PrefillTable> prefill; // "full", "latent"
     double sustained_16 = 1, sustained_8 = 1, sustained_other = 1, sustained_attention = 1;
     Source sustained_source;
+    UnalignedTable unaligned;
     double memory_fused = 1, memory_eager = 1, kernel_us = 2;
     Source memory_source;
 };
@@ -144,6 +151,7 @@ struct FabricTable {
     double hop = 0; // NIC to NIC, in the machines fitted
     double eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, eta_fan_out = 1, ring_fall = 0;
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;
+    double usable = 1;   // share of a NIC's line rate that all flows through it have together
     Source source;
 };
 FabricTable fabric_table(const Cluster& cluster);

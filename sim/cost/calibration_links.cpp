@@ -188,6 +188,7 @@ FabricTable fabric_table(const Cluster& cluster) {
     t.p2p_base = p["base_us"].get<double>();
     t.p2p_rendezvous = p["rendezvous_us"].get<double>();
     t.p2p_eta = p["eta"].get<double>();
+    t.usable = j.value("usable", 1.0);
     t.source = source_of(j);
     return t;
 }

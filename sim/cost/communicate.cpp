@@ -76,8 +76,12 @@ double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algo
     if (rate > 0) return rate;
     rate = 1e30;
     for (const LoadShare& l : link_loads(*fabric, domain, g.group, kind, a))
-        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
+        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / on_link(l.link, l.load));
     return rate;
+}
+
+double CostModel::Data::on_link(LinkId link, double load) const {
+    return between.usable < 1 && fabric->links()[static_cast<std::size_t>(link)].kind == LinkKind::nic ? load / between.usable : load;
 }
 
 // What this cluster's hop between two devices takes longer than in the machines the tables were fitted on (less, where negative). The
@@ -117,7 +121,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
         const FanOut share = fan_out(g.group, c.copies, c.groups, c.group_limit);
         double limit = 1e30;
         for (const LoadShare& l : fan_out_loads(*d.fabric, d.domain, g.group, share))
-            limit = std::min(limit, d.fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
+            limit = std::min(limit, d.fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / d.on_link(l.link, l.load));
         return d.bundle(fan_out_time(links, d.between, g.group, share, bytes), bytes, limit, g.hop, name(Algorithm::fan_out, Protocol::simple));
     }
     const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
@@ -144,7 +148,7 @@ std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost
         c.copies > 0 ? fan_out_loads(*data_->fabric, data_->domain, group, fan_out(group, c.copies, c.groups, c.group_limit))
                      : link_loads(*data_->fabric, data_->domain, group, c.kind, parse_algorithm(cost.algorithm));
     out.reserve(shares.size());
-    for (const LoadShare& s : shares) out.push_back({s.link, s.load});
+    for (const LoadShare& s : shares) out.push_back({s.link, data_->on_link(s.link, s.load)});
     return out;
 }
 
@@ -168,7 +172,7 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
 
 std::vector<LinkLoad> CostModel::transfer_loads(int from, int to) const {
     std::vector<LinkLoad> out;
-    for (const LinkShare& s : data_->fabric->route(from, to)) out.push_back({s.link, s.share});
+    for (const LinkShare& s : data_->fabric->route(from, to)) out.push_back({s.link, data_->on_link(s.link, s.share)});
     return out;
 }
 

@@ -56,6 +56,10 @@ std::vector<std::string> precisions_for(DType t, const std::string& recipe) {
 
 bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType::nvfp4; }
 
+// Whether rows of 16-bit operands begin at whole vectors of 16 bytes, by the lengths of rows: linears have in and out features, attention's
+// products the head dimension and the keys.
+bool whole_vectors(DType t, std::int64_t a, std::int64_t b) { return bytes_per_element(t) != 2 || (a % 8 == 0 && b % 8 == 0); }
+
 bool of_experts(const Plan& plan, const Op& op) { return !op.in.empty() && plan.buffers[static_cast<std::size_t>(op.in.front())].expert; }
 
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
@@ -87,13 +91,13 @@ GemmRate CostModel::Data::rate(DType t) const {
     impossible(fmt::format("device {} has no peak for any precision of {}", device.name, name(t)));
 }
 
-double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate) const {
-    const GemmKey key{shape.m, shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out), accumulate};
+double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned) const {
+    const GemmKey key{shape.m, shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out), accumulate, aligned};
     if (const auto at = gemms.find(key); at != gemms.end()) return at->second;
     const GemmRate r = rate(dtype);
     GemmDevice d;
     d.processors = std::max(1, device.processors);
-    d.peak = r.peak;
+    d.peak = aligned ? r.peak : r.peak * (batch > 1 ? kernels.unaligned.batched : kernels.unaligned.alone);
     d.peak_16 = peak_16;
     d.bandwidth = bandwidth;
     d.l2 = static_cast<double>(device.l2_cache.count);
@@ -141,7 +145,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
         Overloaded{
             [&](const Linear& w) -> KernelTime {
                 // A framework's grouped linear is a kernel an expert, on a few streams side by side.
-                KernelTime t{gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate), static_cast<int>(w.groups)};
+                KernelTime t{gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, whole_vectors(w.dtype, w.n, w.k)), static_cast<int>(w.groups)};
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
                     t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k), 2, bytes_per_element(w.dtype)));
@@ -151,7 +155,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 }
                 return with(t, weight_gradient_extra(quantizer, static_cast<double>(w.groups * w.m * w.k), bytes_per_element(w.dtype)));
             },
-            [&](const Matmul& w) -> KernelTime { return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false), 1}; },
+            [&](const Matmul& w) -> KernelTime { return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false, whole_vectors(w.dtype, w.n, w.k)), 1}; },
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,

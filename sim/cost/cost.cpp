@@ -46,6 +46,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise);
     d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework, d.strategy.fused);
     d.hidden = scenario.model.hidden_size;
+    d.ragged_heads = scenario.model.head_dim % 8 != 0;
     d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
@@ -110,6 +111,8 @@ std::vector<std::string> CostModel::provenance() const {
     if (r.name != name(d.training.precision))
         out.push_back(fmt::format("gemm {}: assumed: {} has no units of its own for it, timed as {}", name(d.training.precision),
                                   d.device.name, r.name));
+    if (d.kernels.unaligned.batched < 1 && d.ragged_heads && !d.strategy.flash_attention)
+        line("products of rows that are no whole vectors", d.kernels.unaligned.source);
     if (d.strategy.flash_attention && d.runtime.attention_kernel != AttentionKernel::unfused) {
         const char* kernel = kernel_name(d.runtime.attention_kernel);
         line(std::string("attention ") + kernel, d.kernels.attention.at(kernel).source);

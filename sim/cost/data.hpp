@@ -15,7 +15,7 @@ namespace orrery {
 struct GemmKey {
     std::int64_t m, n, k, batch;
     std::uint8_t dtype, out;
-    bool accumulate;
+    bool accumulate, aligned;
     bool operator==(const GemmKey&) const = default;
 };
 
@@ -23,7 +23,7 @@ struct GemmKeyHash {
     std::size_t operator()(const GemmKey& key) const {
         std::uint64_t h = 0x9e3779b97f4a7c15u;
         for (std::int64_t v :
-             {key.m, key.n, key.k, key.batch, static_cast<std::int64_t>(key.dtype) * 512 + key.out * 2 + (key.accumulate ? 1 : 0)})
+             {key.m, key.n, key.k, key.batch, static_cast<std::int64_t>(key.dtype) * 1024 + key.out * 4 + (key.accumulate ? 2 : 0) + (key.aligned ? 1 : 0)})
             h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
         return h;
     }
@@ -64,6 +64,7 @@ struct CostModel::Data {
     double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
     std::int64_t hidden = 1;                      // the model's
+    bool ragged_heads = false;                    // rows of a head's queries, keys and values are not whole vectors of 16 bytes
     Quantizer quantizer;                          // of the training's precision
     double slowest = 1;                           // time of the slowest device of the job against that of a device of a node
     double list_copy_us = 0;                      // a member's copy between the list of parts and the collective's buffer; 0: there is no list
@@ -75,7 +76,7 @@ struct CostModel::Data {
 
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
-    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate) const;
+    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned) const;
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;
@@ -85,6 +86,7 @@ struct CostModel::Data {
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
     double extra_hop(int from, int to) const;
+    double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had
     CommCost bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const;
 };
 

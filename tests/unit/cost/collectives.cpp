@@ -143,6 +143,24 @@ TEST(Collectives, PlateausBetweenNodes) {
     EXPECT_NEAR(bus("dgx-a100-80gb", 2, CollectiveKind::all_reduce), 190, 30);
 }
 
+// BigScience's own benchmark of 4 nodes with an Omni-Path adapter for two devices: rings of one member a node get 5.07 of its 12.5 GB/s,
+// and two of them on one adapter half of that.
+TEST(Collectives, OmniPathGivesNcclAShareOfItsRate) {
+    Scenario s = on_cluster("dgx-a100-80gb", 4);
+    s.cluster.inter = {};
+    s.cluster.inter.kind = InterKind::omni_path;
+    s.cluster.inter.nics_per_node = 4;
+    s.cluster.inter.nic_bandwidth = BytesPerSecond::gigabits(100);
+    const Costs c(s);
+    const auto rail = ranks(4, 0, 8);
+    const CommCost one = c.collective(CollectiveKind::all_reduce, 4e9, rail);
+    EXPECT_NEAR(one.cap.gigabytes() * 1.5, 5.07, 0.05);
+    double busiest = 0;
+    for (const LinkLoad& l : c.loads(CollectiveKind::all_reduce, 4e9, one, rail))
+        busiest = std::max(busiest, l.load * one.cap.value / c.fabric.links()[static_cast<std::size_t>(l.link)].capacity.value);
+    EXPECT_NEAR(busiest, 1, 0.01);   // nothing is left for a second ring
+}
+
 // Times grow with bytes but where the choice switches to an algorithm that is faster at that size.
 TEST(Collectives, MoreBytesAreNeverFasterWithOneAlgorithm) {
     for (const char* cluster : {"dgx-a100-80gb", "dgx-h100", "dgx-b200"})

@@ -153,6 +153,21 @@ TEST(Gemm, PrecisionSetsTheRate) {
     EXPECT_LT(time(b200, DType::mxfp8), time(b200, DType::bf16));
 }
 
+// Rows that are not whole vectors of 16 bytes have kernels of their own: batched ones, as of attention without a fused kernel, run at some
+// 16 TFLOP/s on an A100; that the number of rows is odd costs nothing.
+TEST(Gemm, RowsThatAreNoWholeVectorsAreSlow) {
+    const Costs c(on_device("a100-sxm-80gb"));
+    const auto scores = [&](std::int64_t dim) { return c.compute_us(Matmul{Direction::forward, 48, 2048, 2048, dim, DType::fp16}); };
+    EXPECT_LT(scores(144), 1.5 * scores(104));
+    EXPECT_GT(scores(108), 4 * scores(104));
+    const double rate = 2.0 * 48 * 2048 * 2048 * 108 / scores(108) * 1e-6;
+    EXPECT_GT(rate, 8);
+    EXPECT_LT(rate, 20);
+    const auto head = [&](std::int64_t rows, std::int64_t vocabulary) { return c.compute_us(Linear{Direction::forward, rows, vocabulary, 768}); };
+    EXPECT_GT(head(8192, 50257), 2 * head(8192, 50304));
+    EXPECT_LT(head(8191, 50304), 1.05 * head(8192, 50304));
+}
+
 // A card held at 500 of its 700 W runs its clock at about sqrt(500/700); memory-bound work does not care.
 TEST(Gemm, APowerLimitSlowsComputeOnly) {
     Scenario s = on_device("h100-sxm-80gb");
