@@ -13,7 +13,7 @@
 
 namespace orrery {
 
-inline constexpr int cuda_plugin_abi = 2;
+inline constexpr int cuda_plugin_abi = 3;
 
 struct CudaPlugin {
     int abi;

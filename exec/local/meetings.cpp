@@ -1,8 +1,7 @@
 #include "exec/local/meetings.hpp"
 
+#include "exec/local/standstill.hpp"
 #include "topology/check.hpp"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -163,58 +162,14 @@ void Meetings::complete(Issuer& h, Posted& p) {
     h.posted.pop_back();
 }
 
-// The first of what it has issued, or would issue next, that is not done.
-std::optional<std::size_t> Meetings::oldest(const Issuer& h) const {
-    for (std::size_t i = 0; i < h.done.size(); ++i)
-        if (!h.done[i] && !is_memory_op(h.issue(i).op->work)) return i;
-    return std::nullopt;
-}
-
-std::string Meetings::where(const Issuer& h) const {
-    const auto at = oldest(h);
-    return at ? " (which stands at " + place(world_.plan, h.issue(*at)) + ")" : "";
-}
-
-std::string Meetings::waits_for(Issuer& h, Posted& p) {
-    const auto& comm_name = [&](CommId c) -> const std::string& { return world_.plan.communicators[static_cast<std::size_t>(c)].name; };
-    if (const auto* c = std::get_if<Collective>(&p.side.issue->op->work)) {
-        const auto& members = world_.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(h.rank->rank)];
-        for (int m : members)
-            if (const Posted* end = arrived(m, queue_of(c->comm)); end && kind_of(*end) != c->kind)
-                return "the members of communicator " + comm_name(c->comm) + " called different collectives";
-        for (int m : members)
-            if (!arrived(m, queue_of(c->comm))) return fmt::format("rank {} on communicator {}{}", m, comm_name(c->comm), where(hosts_[static_cast<std::size_t>(m)]));
+Deadlock Meetings::blocked() const {
+    std::vector<Stand> stands;
+    for (const Issuer& h : hosts_) {
+        Stand s{h.rank, h.done, std::vector<char>(h.done.size(), 0)};
+        for (const auto& p : h.posted) s.arrived[static_cast<std::size_t>(p->issue)] = p->arrived;
+        stands.push_back(std::move(s));
     }
-    if (const auto* x = std::get_if<Exchange>(&p.side.issue->op->work))
-        for (std::size_t k = 0; k < x->transfers.size(); ++k)
-            if (!p.moved[k]) {
-                const Peer peer = peer_of(h, p, k);
-                return fmt::format("the {} of rank {} on communicator {}{}", x->transfers[k].send ? "receive" : "send", peer.host->rank->rank, comm_name(x->transfers[k].comm), where(*peer.host));
-            }
-    return "its partners";
-}
-
-Deadlock Meetings::blocked() {
-    Deadlock d;
-    for (Issuer& h : hosts_) {
-        Posted* at = nullptr;
-        for (auto& q : h.queues)
-            if (!q.empty() && q.front()->arrived && (!at || q.front()->issue < at->issue)) at = q.front();
-        if (at) {
-            d.blocked.push_back({h.rank->rank, place(world_.plan, *at->side.issue), waits_for(h, *at)});
-            continue;
-        }
-        const auto first = oldest(h);
-        if (!first) continue;
-        std::string on = "its place in its queues";
-        for (std::int32_t dep : h.rank->order->deps_of(h.issue(*first)))
-            if (!h.done[static_cast<std::size_t>(dep)]) {
-                on = place(world_.plan, h.issue(static_cast<std::size_t>(dep)));
-                break;
-            }
-        d.blocked.push_back({h.rank->rank, place(world_.plan, h.issue(*first)), on});
-    }
-    return d;
+    return orrery::blocked(world_, stands);
 }
 
 } // namespace orrery

@@ -61,7 +61,7 @@ class Meetings {
     void move(const Move& m);
     void settle(const Move& m, std::int64_t begin, std::int64_t end, std::int64_t cpu, std::vector<OpTime>* record);
 
-    Deadlock blocked();   // who waits for whom, where nothing can move
+    Deadlock blocked() const;   // who waits for whom, where nothing can move
 
   private:
     std::optional<Move> take(Issuer& host, Posted& p);
@@ -71,9 +71,6 @@ class Meetings {
     struct Peer { Issuer* host = nullptr; Posted* posted = nullptr; std::size_t transfer = 0; };
     Peer peer_of(Issuer& host, Posted& p, std::size_t k);
     void complete(Issuer& host, Posted& p);
-    std::string waits_for(Issuer& host, Posted& p);
-    std::optional<std::size_t> oldest(const Issuer& host) const;
-    std::string where(const Issuer& host) const;
 
     World& world_;
     std::vector<Issuer> hosts_;

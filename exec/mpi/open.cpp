@@ -45,7 +45,8 @@ const OrreryTransport& open_transport() {
 
 void agree_on_plan(const World& world, const OrreryTransport& t) {
     struct Word { std::uint64_t plan, kernels; std::int64_t real; };
-    const Word mine{hash(world.plan), fnv(gemm_library()), static_cast<std::int64_t>(world.real)};
+    const bool rounds = std::any_of(world.ranks.begin(), world.ranks.end(), [](const auto& r) { return r && r->context.rounds; });
+    const Word mine{hash(world.plan), fnv(gemm_library()), 2 * static_cast<std::int64_t>(world.real) + rounds};
     std::vector<Word> words(static_cast<std::size_t>(t.size));
     std::vector<void*> requests;
     constexpr int tag = 1;
@@ -62,14 +63,14 @@ void agree_on_plan(const World& world, const OrreryTransport& t) {
     }
 }
 
-bool any_rank(const OrreryTransport& t, bool mine, double patience) {
+std::vector<std::int64_t> sum_over_ranks(const OrreryTransport& t, const std::vector<std::int64_t>& mine, double patience) {
     constexpr int tag = 3;
-    const char word = mine ? 1 : 0;
-    std::vector<char> words(static_cast<std::size_t>(t.size));
+    const std::size_t bytes = mine.size() * sizeof(std::int64_t);
+    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(t.size), std::vector<std::int64_t>(mine.size()));
     std::vector<void*> requests;
     for (int r = 0; r < t.size; ++r) {
-        requests.push_back(t.send(r, tag, &word, 1));
-        requests.push_back(t.receive(r, tag, &words[static_cast<std::size_t>(r)], 1));
+        requests.push_back(t.send(r, tag, mine.data(), bytes));
+        requests.push_back(t.receive(r, tag, all[static_cast<std::size_t>(r)].data(), bytes));
     }
     const auto began = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < requests.size(); ++i)
@@ -78,7 +79,10 @@ bool any_rank(const OrreryTransport& t, bool mine, double patience) {
                 throw LostPeer(fmt::format("rank {}: the end of the step waits for rank {}, which has not come for {:.0f} s", t.rank, i / 2, patience));
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
-    return std::any_of(words.begin(), words.end(), [](char w) { return w != 0; });
+    std::vector<std::int64_t> sum(mine.size(), 0);
+    for (const auto& of_rank : all)
+        for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += of_rank[i];
+    return sum;
 }
 
 } // namespace orrery

@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace orrery {
 
@@ -18,8 +19,8 @@ const OrreryTransport& open_transport();
 // All ranks must have the same plan, kernels and element type: else LostPeer names the first that has not.
 void agree_on_plan(const World& world, const OrreryTransport& transport);
 
-// Whether any rank says so; the same answer on all of them.
-bool any_rank(const OrreryTransport& transport, bool mine, double patience);
+// The same sums on all of them.
+std::vector<std::int64_t> sum_over_ranks(const OrreryTransport& transport, const std::vector<std::int64_t>& mine, double patience);
 
 // patience: seconds without any progress before it gives up. The order of sums is the serial executor's, so that results are its to the bit.
 std::unique_ptr<Executor> processes_executor(World& world, const OrreryTransport& transport, double patience);

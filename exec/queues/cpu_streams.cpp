@@ -147,6 +147,8 @@ class CpuDevice final : public StreamDevice {
                     }});
     }
 
+    Status on_host(std::function<void()> work, QueueId q) override { return push(q, {std::move(work)}); }
+
     Status record(QueueId q, bool, EventId& event) override {
         const State::Lock lock(state_->mutex);
         if (free_.empty()) {

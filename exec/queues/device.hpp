@@ -57,6 +57,9 @@ class StreamDevice {
     virtual Status delay(std::int64_t ns, QueueId queue) = 0; // the queue stands still so long, as a communication would keep it
     virtual Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context,
                        QueueId queue) = 0;
+    // Work of the host at its place in the queue, on memory the host shares: a device that has memory of its own knows no such thing. What
+    // it throws is the device's failure.
+    virtual Status on_host(std::function<void()>, QueueId) { return {"this device's memory is its own"}; }
 
     // An event behind what the queue has so far; timed where milliseconds() will be asked of it. wait: what the queue gets from now on begins after it. recycle: nobody asks for it again.
     virtual Status record(QueueId queue, bool timed, EventId& event) = 0;

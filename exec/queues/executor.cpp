@@ -60,8 +60,12 @@ class Queues final : public Executor {
         std::vector<std::vector<OpTime>> records(runners_.size());
         if (!job_.all_here) std::ranges::fill(world_.losses, 0.0);
         if (record) begin_times();
-        on_all([&](Runner& r, std::size_t i) { r.step(record ? &records[i] : nullptr); });
-        for (auto& r : runners_) r->take_losses();
+        std::mutex one;
+        on_all([&](Runner& r, std::size_t i) {
+            r.step(record ? &records[i] : nullptr);
+            const std::lock_guard lock(one);
+            r.take_kept();
+        });
         if (!job_.all_here)
             on_all([&](Runner& r, std::size_t i) {
                 if (i == 0) r.share_losses();
@@ -154,14 +158,9 @@ template <class F> void Queues::on_all(F&& work) {
 }
 
 std::string Queues::blocked() {
-    for (auto& r : runners_) {
-        r->retire();
-        r->tell(true);
-    }
-    std::string text = "deadlock: nobody can go on\n";
-    for (auto& r : runners_)
-        if (const std::string on = r->waits(); !on.empty()) text += fmt::format("  rank {}: {}\n", r->rank(), on);
-    return text;
+    std::vector<Stand> stands;
+    for (auto& r : runners_) stands.push_back(r->stand());
+    return to_text(orrery::blocked(world_, stands));
 }
 
 // A collective begins when its last member has come: of those in this process that is known.

@@ -60,9 +60,10 @@ class Maker {
         const QueueId home = stage_.queues[i].queues[0];
         if (std::holds_alternative<Exchange>(op.work)) c.calls = exchange_calls(world_, side);
         else if (std::holds_alternative<Collective>(op.work) && !c.counted) c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)]);
-        if (makes_loss(op)) {
-            c.loss = program_.losses;
-            program_.losses += (elements(*c.out[0].buffer) * static_cast<std::int64_t>(stored_bytes(c.out[0].buffer->dtype, world_.real)) + 7) / 8 * 8;
+        if (makes_loss(op) || (world_.notes_routing && makes_routing(op))) {
+            c.kept = program_.kept;
+            c.result = makes_routing(op) ? 2 : 0;
+            program_.kept += (bytes_of(world_, c.out[c.result]) + 7) / 8 * 8;
         }
     }
     // Gradients that come and go begin as zero.
@@ -86,6 +87,8 @@ class Maker {
 
 } // namespace
 
+std::int64_t bytes_of(const World& world, const Operand& o) { return elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real)); }
+
 StagePlan stage_plan(const World& world, const Rank& rank) {
     QueueOrder queues(world.plan, *rank.order);
     MemoryLayout layout = plan_layout(world.plan, *rank.order, queues, rank.memory.map(), standing_of(world, rank));
@@ -107,7 +110,7 @@ std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const S
         std::int64_t needed = c.calls.staging;
         if (c.counted)   // at most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`
             for (const auto* list : {&c.in, &c.out})
-                for (const Operand& o : *list) needed += elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real)) + 256 * static_cast<std::int64_t>(world.ranks.size());
+                for (const Operand& o : *list) needed += bytes_of(world, o) + 256 * static_cast<std::int64_t>(world.ranks.size());
         of_queue = std::max(of_queue, needed);
     }
     return most;

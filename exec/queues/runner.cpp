@@ -2,6 +2,7 @@
 
 #include "exec/local/clock.hpp"
 #include "exec/mpi/processes.hpp"
+#include "exec/runtime/watch.hpp"
 #include "topology/check.hpp"
 
 #include <fmt/format.h>
@@ -70,7 +71,7 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
     }
     for (std::int64_t bytes : staging_needed(world_, rank_, stage_)) places_.staging.push_back(allocate(bytes, MemorySpace::device));
     program_ = rank_program(world_, rank_, stage_, places_);
-    losses_ = allocate(program_.losses, MemorySpace::host);
+    kept_ = allocate(program_.kept, MemorySpace::host);
     device_.give_up_when([&job] { return job.stopped(); });
     if (job_.last_resort > 0) last_resort_ = std::make_unique<LastResort>(exit_code_lost);
     comms_.resize(world_.plan.communicators.size());
@@ -171,8 +172,8 @@ void Runner::step(std::vector<OpTime>* record) {
     began_ = told_ = wall_ns();
     base_ = mark(compute_queue);
     if (last_resort_) last_resort_->arm(job_.last_resort, fmt::format("rank {}: its host thread does not come back from a library, for {:.0f} s: the process ends", rank_.rank, job_.last_resort));
-    for (std::size_t i = 0; i < ends_.size(); ++i) {
-        issue(i);
+    for (issued_ = 0; issued_ < ends_.size(); ++issued_) {
+        issue(issued_);
         if (last_resort_) last_resort_->beat();
     }
     finish();
@@ -210,11 +211,7 @@ void Runner::issue(std::size_t i) {
     } else if (const auto* copy = std::get_if<Copy>(&op.work)) {
         check(device_.copy(c.out[0].data, c.in[0].data, copy->bytes.count, q.queues[0]), op.name.c_str());
     } else if (!std::holds_alternative<HostWork>(op.work)) {
-        KernelContext context = rank_.context;
-        if (x.microbatch >= 0) context.first_sequence = first_sequence(world_, rank_.context.at, x.microbatch);
-        check(device_.run(op, c.in, c.out, context, q.queues[0]), op.name.c_str());
-        if (c.loss >= 0)
-            check(device_.copy(losses_ + c.loss, c.out[0].data, elements(*c.out[0].buffer) * static_cast<std::int64_t>(stored_bytes(c.out[0].buffer->dtype, world_.real)), q.queues[0]), "losses");
+        compute(i);
     }
     gather_queues(q);
     release_queues(q);
@@ -223,6 +220,26 @@ void Runner::issue(std::size_t i) {
     if (communicates)
         for (QueueId queue : q.queues) pending_[static_cast<std::size_t>(queue)].push_back({static_cast<std::int32_t>(i), ends_[i]});
     if (timing_) timed_.push_back({static_cast<std::int32_t>(i), begin, ends_[i], rank_.memory.device().by_kind});
+}
+
+// Whether the world looks at what the op is given, or makes. A device with memory of its own is not looked into; losses that came from it are.
+bool Runner::watched(const Op& op) const {
+    if (world_.watch == Watch::nothing || separate_) return false;
+    return world_.watch == Watch::all || makes_loss(op) || std::holds_alternative<OptimizerStep>(op.work);
+}
+
+void Runner::compute(std::size_t i) {
+    const Issue& x = at(i);
+    const Op& op = *x.op;
+    const Command& c = program_.commands[i];
+    const QueueId queue = home(static_cast<std::int32_t>(i));
+    KernelContext context = rank_.context;
+    if (x.microbatch >= 0) context.first_sequence = first_sequence(world_, rank_.context.at, x.microbatch);
+    const bool watches = watched(op);
+    if (watches) check(device_.on_host([this, &x, &c] { watch_before(world_, rank_, x, c.in); }, queue), op.name.c_str());
+    check(device_.run(op, c.in, c.out, context, queue), op.name.c_str());
+    if (watches) check(device_.on_host([this, &x, &c] { watch_after(world_, rank_, x, c.out); }, queue), op.name.c_str());
+    if (c.kept >= 0) check(device_.copy(kept_ + c.kept, c.out[c.result].data, bytes_of(world_, c.out[c.result]), queue), op.name.c_str());
 }
 
 // An op on several queues begins when it has come to the head of all of them, and they go on when all of it has ended: its first queue
@@ -256,7 +273,10 @@ void Runner::communicate(std::size_t i) {
     const Issue& x = at(i);
     const Command& c = program_.commands[i];
     const QueueId queue = home(static_cast<std::int32_t>(i));
-    if (!c.counted) return call(c.calls, queue, std::holds_alternative<Exchange>(x.op->work));
+    if (!c.counted) {
+        call(c.calls, queue, std::holds_alternative<Exchange>(x.op->work));
+        return stores(i);
+    }
     // The host must know the counts before it can say what goes where.
     const Operand& known = c.in.back();
     std::vector<std::int64_t> counts(static_cast<std::size_t>(elements(*known.buffer)));
@@ -265,6 +285,13 @@ void Runner::communicate(std::size_t i) {
     Attendance side = side_of(rank_, x, c);
     side.in.back().data = reinterpret_cast<std::byte*>(counts.data());
     call(collective_calls(world_, side, places_.staging[static_cast<std::size_t>(queue)]), queue, false);
+    stores(i);
+}
+
+// Sums as the buffers hold them, where the host emulates that.
+void Runner::stores(std::size_t i) {
+    if (!rank_.context.rounds || !std::holds_alternative<Collective>(at(i).op->work)) return;
+    check(device_.on_host([this, i] { store(side_of(rank_, at(i), program_.commands[i])); }, home(static_cast<std::int32_t>(i))), "storing a sum");
 }
 
 void Runner::call(const CommCalls& calls, QueueId queue, bool each_on_its_own) {
@@ -410,6 +437,26 @@ std::string Runner::waits() {
     return fmt::format("{} waits for {}", place(world_.plan, x), missing);
 }
 
+// A queue has ended all that waits for nothing.
+Stand Runner::stand() {
+    retire();
+    const std::size_t n = ends_.size();
+    Stand s{&rank_, std::vector<char>(n, 0), std::vector<char>(n, 0)};
+    std::vector<char> waits(n, 0), held(pending_.size(), 0);   // communications that have not ended; queues with something that is not done
+    for (const auto& of_queue : pending_)
+        for (const Pending& p : of_queue) waits[static_cast<std::size_t>(p.issue)] = 1;
+    for (std::size_t i = 0; i < std::min(issued_, n); ++i) {
+        const auto& queues = stage_.queues[i].queues;
+        const bool first = std::ranges::none_of(queues, [&](QueueId q) { return held[static_cast<std::size_t>(q)]; });
+        const bool ready = std::ranges::all_of(rank_.order->deps_of(at(i)), [&](std::int32_t d) { return s.done[static_cast<std::size_t>(d)]; });
+        s.done[i] = first && ready && !waits[i];
+        s.arrived[i] = first && ready && waits[i];
+        if (!s.done[i])
+            for (QueueId q : queues) held[static_cast<std::size_t>(q)] = 1;
+    }
+    return s;
+}
+
 LostPeer Runner::no_progress() {
     tell(true);
     const std::string what = waits();
@@ -426,12 +473,18 @@ void Runner::leave() {
     if (last_resort_) last_resort_->disarm();
 }
 
-void Runner::take_losses() {
+void Runner::take_kept() {
     for (std::size_t i = 0; i < program_.commands.size(); ++i) {
         const Command& c = program_.commands[i];
-        if (c.loss < 0) continue;
+        if (c.kept < 0) continue;
+        const Operand kept{kept_ + c.kept, c.out[c.result].buffer, c.out[c.result].id};
+        if (makes_routing(*at(i).op)) {
+            note_routing(rank_, at(i), kept);
+            continue;
+        }
         if (at(i).microbatch >= 0) rank_.context.first_sequence = first_sequence(world_, rank_.context.at, at(i).microbatch);
-        note_loss(world_, rank_, at(i), {losses_ + c.loss, c.out[0].buffer, c.out[0].id});
+        if (separate_) watch_after(world_, rank_, at(i), {&kept, 1});
+        note_loss(world_, rank_, at(i), kept);
     }
 }
 

@@ -1,6 +1,7 @@
 // One rank of the asynchronous executor: its device, its program, its communicators. All calls from one host thread. Internal.
 #pragma once
 
+#include "exec/local/standstill.hpp"
 #include "exec/mpi/processes.hpp"
 #include "exec/queues/executor.hpp"
 #include "exec/queues/last_resort.hpp"
@@ -45,13 +46,14 @@ class Runner {
     void upload();                             // the world's memory between steps, to the device
     void fetch();                              // and back
     void step(std::vector<OpTime>* record);    // record: only this rank's
-    void take_losses();                        // of the step, into the world's. One rank at a time
+    void take_kept();                          // of the step, into the world's: losses, what routers chose. One rank at a time
     void leave();                              // after a failure: communicators are aborted, streams left alone
     void share_losses();                       // with the ranks of other processes
     bool retire();                             // takes note of communications that have ended; whether there were any
     // How far this rank is, to the store: at once, or now and then.
     void tell(bool at_once);
     std::string waits();                       // the first communication that waits, and for whom; empty: none
+    Stand stand();                             // where nothing moves any more
     int rank() const { return rank_.rank; }
     StreamDevice& device() { return device_; }
 
@@ -62,7 +64,10 @@ class Runner {
     void issue(std::size_t i);
     void gather_queues(const QueuedIssue& q);
     void release_queues(const QueuedIssue& q);
+    void compute(std::size_t i);
+    bool watched(const Op& op) const;
     void communicate(std::size_t i);
+    void stores(std::size_t i);
     void stand_in(std::size_t i);
     void call(const CommCalls& calls, QueueId home, bool each_on_its_own);
     void wait_on_host(EventId event, const char* what);
@@ -90,7 +95,8 @@ class Runner {
     const std::vector<std::int64_t>& delays_;                  // empty: communication is real
     RankPlaces places_;
     std::vector<std::byte*> owned_;
-    std::byte *losses_ = nullptr, *shared_losses_ = nullptr;
+    std::byte *kept_ = nullptr, *shared_losses_ = nullptr;
+    std::size_t issued_ = 0;
     RankProgram program_;
     std::unique_ptr<StreamCommunicator> everyone_;
     std::vector<std::unique_ptr<StreamCommunicator>> comms_;   // by CommId; null: not a member

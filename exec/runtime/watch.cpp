@@ -23,6 +23,15 @@ template <class T> std::int64_t first_bad(const T* x, std::int64_t n) {
     return -1;
 }
 
+std::int64_t first_bad(const Operand& o, DType stored) {
+    const std::int64_t n = elements(*o.buffer);
+    if (stored == DType::fp64) return first_bad(reinterpret_cast<const double*>(o.data), n);
+    if (stored == DType::fp32) return first_bad(reinterpret_cast<const float*>(o.data), n);
+    for (std::int64_t i = 0; i < n; ++i)
+        if (!std::isfinite(read_element(o.data, i, stored))) return i;
+    return -1;
+}
+
 // "the gradient of l0.qkv.weight, whose element 5 of 80": of this rank's part of the tensor, where `at` lies in a shard of several too.
 std::string element_text(const World& world, const Rank& rank, const Operand& o, std::int64_t at) {
     const auto text = [](const Buffer& b, std::int64_t i) {
@@ -39,8 +48,7 @@ std::string element_text(const World& world, const Rank& rank, const Operand& o,
 
 void look_at(const World& world, const Rank& rank, const Issue& issue, const Operand& o, const char* what_it_does) {
     if (!is_floating(o.buffer->dtype)) return;
-    const std::int64_t n = elements(*o.buffer);
-    const std::int64_t at = world.real == DType::fp64 ? first_bad(reinterpret_cast<const double*>(o.data), n) : first_bad(reinterpret_cast<const float*>(o.data), n);
+    const std::int64_t at = first_bad(o, stored_type(o.buffer->dtype, world.real));
     if (at < 0) return;
     throw NotFinite(fmt::format("training has failed at step {}: rank {}: {} {} {} is no number: try a smaller training.learning_rate, training.warmup_steps, or training.gradient_clipping",
                                 rank.context.step, rank.rank, place(world.plan, issue), what_it_does, element_text(world, rank, o, at)));

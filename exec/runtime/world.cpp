@@ -15,13 +15,6 @@
 namespace orrery {
 namespace {
 
-void note_routing(Rank& rank, const Op& op, const Operand& counts) {
-    std::vector<std::int64_t>& sum = rank.routed[op.layer];
-    const auto* rows = reinterpret_cast<const std::int64_t*>(counts.data);
-    sum.resize(static_cast<std::size_t>(elements(*counts.buffer)));
-    for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += rows[e];
-}
-
 // A flat shard: of each tensor in it the part that lies there. Where it is a view of whole tensors these are initialised themselves.
 void initialise_shard(Rank& rank, const BucketLayout& layout, BufferId shard, const World& world) {
     if (world.plan.buffers[static_cast<std::size_t>(shard)].storage >= 0) return;
@@ -203,22 +196,38 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
     watch_before(world, rank, issue, in);
     world.machine.kernel(op, in, out, rank.context);
     watch_after(world, rank, issue, out);
-    if (const auto* router = std::get_if<Router>(&op.work); router && router->direction == Direction::forward && op.phase == Phase::forward) note_routing(rank, op, out[2]);
+    if (makes_routing(op)) note_routing(rank, issue, out[2]);
     if (makes_loss(op)) note_loss(world, rank, issue, out[0]);
 }
 
-std::vector<std::vector<std::int64_t>> routed_loads(const World& world) {
-    std::map<int, std::vector<std::int64_t>> all;
+bool makes_routing(const Op& op) {
+    const auto* router = std::get_if<Router>(&op.work);
+    return router && router->direction == Direction::forward && op.phase == Phase::forward;
+}
+
+void note_routing(Rank& rank, const Issue& issue, const Operand& counts) {
+    std::vector<std::int64_t>& sum = rank.routed[issue.op->layer];
+    const auto* rows = reinterpret_cast<const std::int64_t*>(counts.data);
+    sum.resize(static_cast<std::size_t>(elements(*counts.buffer)));
+    for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += rows[e];
+}
+
+std::vector<std::int64_t> routed(const World& world) {
+    const auto experts = static_cast<std::size_t>(world.facts.moe.experts);
+    std::vector<std::int64_t> sums(static_cast<std::size_t>(world.facts.layers) * experts, 0);
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
-        for (const auto& [layer, counts] : rank->routed) {
-            if (layer >= world.facts.layers) continue;   // of further tokens
-            all[layer].resize(counts.size());
-            for (std::size_t e = 0; e < counts.size(); ++e) all[layer][e] += counts[e];
-        }
+        for (const auto& [layer, counts] : rank->routed)
+            for (std::size_t e = 0; e < counts.size() && layer < world.facts.layers; ++e) sums[static_cast<std::size_t>(layer) * experts + e] += counts[e];   // others are of further tokens
     }
+    return sums;
+}
+
+std::vector<std::vector<std::int64_t>> routed_loads(const World& world, const std::vector<std::int64_t>& sums) {
     std::vector<std::vector<std::int64_t>> loads;
-    for (auto& [layer, counts] : all) loads.push_back(std::move(counts));
+    const auto experts = static_cast<std::ptrdiff_t>(world.facts.moe.experts);
+    for (auto at = sums.begin(); at != sums.end(); at += experts)   // a layer with experts has chosen some
+        if (std::any_of(at, at + experts, [](std::int64_t n) { return n > 0; })) loads.emplace_back(at, at + experts);
     return loads;
 }
 

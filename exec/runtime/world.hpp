@@ -43,6 +43,7 @@ struct World {
     std::vector<std::vector<std::vector<int>>> members;   // by communicator and rank of this process; empty: not a member
     std::vector<double> losses;                    // of the step's tokens, by sequence and position
     Watch watch = Watch::nothing;
+    bool notes_routing = true;                     // Rank::routed; executors that must fetch it from a device may be spared
     std::vector<double> further_losses;            // of further tokens (multi-token prediction): their sum
 
     Rank& rank(int r) { return *ranks[static_cast<std::size_t>(r)]; }
@@ -73,9 +74,14 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
 // Of an op that makes losses: each token's where it stands in the batch. rank.context is of the op's microbatch.
 void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss);
 bool makes_loss(const Op& op);
+// Of a router's forward op, which is not run again: its counts, its third result.
+void note_routing(Rank& rank, const Issue& issue, const Operand& counts);
+bool makes_routing(const Op& op);
 
-// The same over all ranks of this process, a list a mixture layer in model order: as a scenario takes it (model.moe.imbalance, a file).
-std::vector<std::vector<std::int64_t>> routed_loads(const World& world);
+// Rank::routed of all ranks of this process, by the model's layers and experts; zero where nobody here routes: processes' sums are the job's.
+std::vector<std::int64_t> routed(const World& world);
+// As a scenario takes it (model.moe.imbalance, a file): a list a mixture layer in model order.
+std::vector<std::vector<std::int64_t>> routed_loads(const World& world, const std::vector<std::int64_t>& sums);
 
 double mean_loss(const World& world);   // over the step's tokens, in their order
 

@@ -19,6 +19,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 #include <unistd.h>
 
 namespace orrery::simexec {
@@ -67,23 +68,36 @@ struct Others {
     int rank = 0, size = 1;
     std::function<bool(bool mine)> any;   // whether any of them says so; the same answer on all
     std::function<void()> meet;           // a barrier
+    std::function<std::vector<std::int64_t>(const std::vector<std::int64_t>& mine)> sum;   // the same on all
 };
 
 Others over(const OrreryTransport& t, double patience) {
-    return {t.rank, t.size, [&t, patience](bool mine) { return any_rank(t, mine, patience); }, [&t] { t.barrier(); }};
+    const auto sum = [&t, patience](const std::vector<std::int64_t>& mine) { return sum_over_ranks(t, mine, patience); };
+    return {t.rank, t.size, [sum](bool mine) { return sum({mine})[0] > 0; }, [&t] { t.barrier(); }, sum};
 }
 
 Others over(const std::shared_ptr<Store>& store, const LaunchedRank& at, double patience) {
     const auto round = std::make_shared<int>(0);
     const auto meet = [store, at, patience, round](const std::string& what) { barrier(*store, fmt::format("{} {}", what, (*round)++), at.size, patience); };
-    return {at.rank, at.size,
-            [store, meet, round](bool mine) {
-                const std::string key = fmt::format("any {}", *round);
-                if (mine) store->add(key, 1);
-                meet("any");
-                return store->add(key, 0) > 0;
-            },
-            [meet] { meet("all"); }};
+    const auto any = [store, meet, round](bool mine) {
+        const std::string key = fmt::format("any {}", *round);
+        if (mine) store->add(key, 1);
+        meet("any");
+        return store->add(key, 0) > 0;
+    };
+    const auto sum = [store, at, patience, round](const std::vector<std::int64_t>& mine) {
+        const int now = (*round)++;
+        const auto key = [now](int rank) { return fmt::format("sum {} {}", now, rank); };
+        store->set(key(at.rank), fmt::format("{}", fmt::join(mine, " ")));
+        std::vector<std::int64_t> all(mine.size(), 0);
+        for (int r = 0; r < at.size; ++r) {
+            std::istringstream of_rank(wait_for(*store, key(r), patience));
+            std::int64_t n = 0;
+            for (auto& x : all) x += of_rank >> n ? n : 0;
+        }
+        return all;
+    };
+    return {at.rank, at.size, any, [meet] { meet("all"); }, sum};
 }
 
 struct Training {
@@ -160,9 +174,9 @@ void Training::run(std::int64_t first, Result& r) {
     }
 }
 
-// The processor has no bf16: what buffers of that type hold is rounded to it. Streams of `queues` and GPUs store for themselves.
+// The processor has no bf16: what buffers of that type hold is rounded to it. GPUs store for themselves.
 bool rounded(const Scenario& s, const RunOptions& how) {
-    return s.training.precision == DType::bf16 && !how.fp32 && !how.fp64 && how.device == "cpu" && how.executor != "queues";
+    return s.training.precision == DType::bf16 && !how.fp32 && !how.fp64 && how.device == "cpu";
 }
 
 std::string stored_as(const Scenario& s, const RunOptions& how) {
@@ -242,10 +256,9 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     std::vector<int> here;
     if (transport || launched) here = {transport ? transport->rank : launched->rank};
     const auto world = make_world(scenario, std::move(plan), gpus ? stored_on_gpu(scenario) : how.fp64 ? DType::fp64 : DType::fp32, here, gpus ? cpu_machine() : machine_of(how.device));
+    if (rounded(scenario, how)) round_storage(*world);
     if (transport) agree_on_plan(*world, *transport);
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
-    const bool rounds = rounded(scenario, how);
-    if (rounds) round_storage(*world);
     std::int64_t first = 0;
     if (how.resume.empty()) {
         initialise(*world);
@@ -258,6 +271,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
         if (first >= how.steps) return complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, first)), bad_input;
     }
     world->watch = how.find_nan ? Watch::all : Watch::ends;
+    world->notes_routing = !how.routing.empty();
     for (auto& rank : world->ranks)
         if (rank) rank->memory.limit(std::llround(how.memory_gb * 1e9));
     const auto give_up = [](const std::string& who) {   // a thread that does not come back cannot be ended: the process is
@@ -282,9 +296,12 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     }
     const MemoryReport predicted = memory(world->plan, scenario);
     if (!r.record.empty()) write_trace(*world, r, how, transport);
-    if (!how.routing.empty() && !console::deliver("simexec", nlohmann::json(routed_loads(*world)).dump() + "\n", how.routing)) return bad_input;
-    if (transport) transport->finish();
     const bool json = options.json || options.output.ends_with(".json"), speaks = !others || others->rank == 0;
+    if (!how.routing.empty()) {
+        const std::vector<std::int64_t> here_routed = routed(*world), sums = others ? others->sum(here_routed) : here_routed;
+        if (speaks && !console::deliver("simexec", nlohmann::json(routed_loads(*world, sums)).dump() + "\n", how.routing)) return bad_input;
+    }
+    if (transport) transport->finish();
     if (speaks && (json || !options.quiet) && !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options)) return bad_input;
     return r.signal ? stopped : done;
 }
@@ -308,7 +325,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
         return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision"), bad_input;
     const OrreryTransport* transport = nullptr;
     if (!how.routing.empty() && !scenario->model.moe) return complain("--routing: the model has no experts"), bad_input;
-    if (!how.routing.empty() && (how.executor == "mpi" || how.executor == "queues")) return complain("--routing goes with the serial and the threads executor"), bad_input;
+    if (how.find_nan && how.device == "cuda" && how.executor == "queues") return complain("--find-nan looks into memory that GPUs have for themselves: --executor serial puts all ranks on one whose memory is shared"), bad_input;
     if (how.executor == "mpi") {
         transport = &open_transport();
         if (transport->size != scenario->world_size())

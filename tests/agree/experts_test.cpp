@@ -31,12 +31,12 @@ const Fields two_ranks{"strategy.data_parallel=2", "strategy.expert_parallel=2"}
 // Room for every row on either rank: nothing is known of the router beforehand.
 const Fields room{"model.moe.imbalance=zipf:30"};
 
-const TrainOptions routed{.forced_routing = false};
+const TrainOptions freely{.forced_routing = false};
 
 void expect_like_one_rank(const Fields& fields) {
     const Scenario scenario = tiny(mixture + fields);
     for (const Problem& p : not_executable(scenario)) ADD_FAILURE() << p.what;
-    const Trained many = train(scenario, routed), one = train(on_one_rank(scenario), routed);
+    const Trained many = train(scenario, freely), one = train(on_one_rank(scenario), freely);
     const Difference gradients = difference(one.first_gradients, many.first_gradients),
                      parameters = difference(one.parameters, many.parameters);
     EXPECT_LE(gradients.relative, 1e-12) << gradients.worst;
@@ -86,10 +86,11 @@ TEST(AgreeExperts, Clipped) {
 TEST(AgreeExperts, OnEveryExecutor) {
     for (const Fields& fields : {two_ranks + room, two_ranks + room + over_tensor, two_ranks + room + over_tensor + Fields{"runtime.token_dispatcher=allgather"}}) {
         const Scenario scenario = tiny(mixture + fields);
-        const Trained serial = train(scenario, routed);
+        const Trained serial = train(scenario, freely);
         for (const std::string& executor : executor_names()) {
             const Trained other = train(scenario, {.executor = executor, .forced_routing = false});
             EXPECT_EQ(serial.parameters, other.parameters) << executor;
+            EXPECT_EQ(routed(*serial.world), routed(*other.world)) << executor;
         }
     }
 }
@@ -109,7 +110,7 @@ TEST(AgreeExperts, OverPipelinesAndContext) {
 void expect_recorded(const Fields& strategy) {
     const Fields fields = mixture + strategy + room + Fields{"model.layers=2", "training.global_batch_size=16"};
     const Trained t = train(tiny(fields), {.steps = 3, .forced_routing = false});
-    const auto loads = routed_loads(*t.world);
+    const auto loads = routed_loads(*t.world, routed(*t.world));
     ASSERT_EQ(loads.size(), 2u);
     for (const auto& layer : loads) EXPECT_EQ(std::accumulate(layer.begin(), layer.end(), std::int64_t{0}), 3 * 16 * 8 * 2);   // steps, sequences, tokens, experts each
     const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / ("orrery_routing_" + std::to_string(getpid()) + ".json");

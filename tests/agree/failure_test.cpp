@@ -13,8 +13,6 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-constexpr const char* watching[] = {"serial", "threads"};   // whose ops a World looks at
-
 std::unique_ptr<World> world_of(const Fields& fields) {
     const Scenario scenario = tiny(fields);
     auto world = make_world(scenario, DType::fp64);
@@ -48,7 +46,7 @@ void put_nan(std::span<const Operand> out) { reinterpret_cast<double*>(out[0].da
 const Fields two{"strategy.data_parallel=2"};
 
 TEST(NoNumber, IsNamedWhereItShows) {
-    for (const std::string executor : watching) {
+    for (const std::string& executor : executor_names()) {
         const auto world = world_of(two);
         world->watch = Watch::ends;
         behind(*world, 1, "l1.fc2", put_nan);   // a token's loss
@@ -59,7 +57,7 @@ TEST(NoNumber, IsNamedWhereItShows) {
 
 TEST(NoNumber, InAGradientIsNamed) {
     for (const Fields& more : {Fields{}, Fields{"strategy.zero_stage=1"}, Fields{"strategy.framework=fsdp"}})
-        for (const std::string executor : watching) {
+        for (const std::string& executor : executor_names()) {
             Fields fields = two;
             fields.insert(fields.end(), more.begin(), more.end());
             const auto world = world_of(fields);
@@ -72,7 +70,7 @@ TEST(NoNumber, InAGradientIsNamed) {
 }
 
 TEST(NoNumber, IsFoundAtItsOp) {
-    for (const std::string executor : watching) {
+    for (const std::string& executor : executor_names()) {
         const auto world = world_of({"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
         world->watch = Watch::all;
         behind(*world, 3, "l1.qkv.dgrad", put_nan);
@@ -97,7 +95,7 @@ TEST(Starved, RankIsNamedAndGoesOnWhenItCan) {
 }
 
 TEST(OutOfRoom, NamesWhatIsWantedAndWhatIsAlive) {
-    for (const std::string executor : watching) {
+    for (const std::string& executor : executor_names()) {
         const auto once = world_of(two);
         make_executor(executor, *once)->step(nullptr);
         const std::int64_t peak = once->rank(0).memory.device().highest;

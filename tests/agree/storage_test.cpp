@@ -77,10 +77,15 @@ TEST(Bf16, ExecutorsAndShardsGiveTheSameBits) {
     const TrainOptions five{.steps = 5, .real = DType::fp32, .rounds = true};
     const Trained a = train(tiny(mixed(plain)), five), b = train(tiny(mixed(sharded)), five);
     EXPECT_EQ(a.parameters, b.parameters);
-    TrainOptions threads = five;
-    threads.executor = "threads";
     const Fields both = mixed({"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2", "strategy.zero_stage=1"});
-    EXPECT_EQ(train(tiny(both), five).parameters, train(tiny(both), threads).parameters);
+    const Fields experts = mixed({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "strategy.framework=megatron",
+                                  "model.bias=false", "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"});
+    for (const Fields& fields : {both, experts})
+        for (const std::string& executor : executor_names()) {
+            TrainOptions other = five;
+            other.executor = executor;
+            EXPECT_EQ(train(tiny(fields), five).parameters, train(tiny(fields), other).parameters) << executor;
+        }
 }
 
 TEST(Bf16, LearnsAsFp32Does) {

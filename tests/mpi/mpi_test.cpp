@@ -133,6 +133,24 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
     }
 }
 
+// What routers of all processes chose is one record.
+TEST_F(Mpi, RoutingIsRecordedOverRanks) {
+    const Words experts{"--set", "strategy.pipeline_parallel=2", "--set", "strategy.schedule=1f1b", "--set", "strategy.expert_parallel=2", "--set", "model.moe.experts=4", "--set", "model.moe.top_k=2", "--set",
+                        "model.moe.expert_ffn_size=16", "--set", "model.moe.imbalance=zipf:30", "--routing"};
+    Words alone{simexec, "run", scenario(4)}, words = over(4, experts);
+    alone.insert(alone.end(), experts.begin(), experts.end());
+    std::vector<std::string> said;
+    for (Words* w : {&alone, &words}) {
+        w->push_back(scratch("routing").string());
+        run(*w, "routing_run");
+        std::ifstream in(w->back());
+        said.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+        fs::remove(w->back());
+    }
+    EXPECT_EQ(said[0], said[1]);
+    EXPECT_EQ(nlohmann::json::parse(said[0], nullptr, false).size(), 2u);   // of both stages
+}
+
 // Messages longer than an int can count are cut: here those longer than 100 bytes.
 TEST_F(Mpi, CutMessagesCarryTheSameBits) {
     const Words dp{"--set", "strategy.data_parallel=3", "--set", "strategy.zero_stage=1", "--set", "training.global_batch_size=6"};
@@ -232,6 +250,34 @@ TEST_F(Mpi, AnotherTypeIsRefused) {
     const Process p = start(words, "type");
     EXPECT_EQ(p.wait(25), 6) << p.text();
     EXPECT_NE(p.text().find("has another element type"), std::string::npos) << p.text();
+    Words rounding{"mpirun"};   // bf16 on one, not on the other
+    for (const char* more : {"--quiet", "--fp32"}) {
+        if (rounding.size() > 1) rounding.push_back(":");
+        for (const std::string& w : Words{"-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", "--set", "training.precision=bf16", more}) rounding.push_back(w);
+    }
+    const Process q = start(rounding, "rounding");
+    EXPECT_EQ(q.wait(25), 6) << q.text();
+    EXPECT_NE(q.text().find("has another element type"), std::string::npos) << q.text();
+}
+
+// Kernels of another machine's instructions sum in another order.
+TEST_F(Mpi, AnotherKernelLibraryIsRefused) {
+    const auto with = [](const std::string& core) {
+        const fs::path report = scratch("kernels.json");
+        EXPECT_EQ(std::system(("OPENBLAS_CORETYPE=" + core + " " + simexec + " run " + scenario(1) + " --steps 1 --json -o " + report.string()).c_str()), 0);
+        std::ifstream in(report);
+        return nlohmann::json::parse(in, nullptr, false)["kernels"].get<std::string>();
+    };
+    if (with("Nehalem") == with("Core2")) GTEST_SKIP() << "one kernel library alone: " << with("Nehalem");
+    const std::string file = scenario(2);
+    Words words{"mpirun"};
+    for (const char* core : {"Nehalem", "Core2"}) {
+        if (words.size() > 1) words.push_back(":");
+        for (const std::string& w : Words{"-n", "1", "env", std::string("OPENBLAS_CORETYPE=") + core, simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2"}) words.push_back(w);
+    }
+    const Process p = start(words, "kernels");
+    EXPECT_EQ(p.wait(25), 6) << p.text();
+    EXPECT_NE(p.text().find("has another kernel library"), std::string::npos) << p.text();
 }
 
 TEST_F(Mpi, AnotherPlanIsRefused) {

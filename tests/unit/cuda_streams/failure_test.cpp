@@ -6,6 +6,7 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <cmath>
 
 namespace orrery::test {
 namespace {
@@ -57,6 +58,27 @@ TEST(Failure, ACallThatFailsEndsAllRanks) {
     EXPECT_NE(o.said.find("said by a stand-in"), std::string::npos) << o.said;
     EXPECT_NE(o.said.find("rank "), std::string::npos) << o.said;
     EXPECT_GE(fake::aborted(), 4 * 2);
+}
+
+// Memory of a GPU's own is not looked into; losses come to the host, and say whose they are.
+TEST(Failure, ALossThatIsNoNumberIsNamed) {
+    fake::reset(2);
+    const Scenario scenario = agree::tiny({"strategy.data_parallel=2"});
+    const auto world = make_world(scenario, DType::fp32);
+    initialise(*world);
+    world->watch = Watch::ends;
+    world->machine.kernel = [kernel = world->machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context) {
+        kernel(op, in, out, context);
+        if (op.name == "l1.fc2" && context.at[static_cast<std::size_t>(Axis::dp)] == 1) reinterpret_cast<float*>(out[0].data)[5] = NAN;
+    };
+    const auto executor = queues_executor(*world, stand_ins(*world));
+    load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);
+    try {
+        executor->step(nullptr);
+        ADD_FAILURE() << "nobody noticed";
+    } catch (const NotFinite& e) {
+        EXPECT_NE(std::string(e.what()).find("at step 0: rank 1: loss of F0"), std::string::npos) << e.what();
+    }
 }
 
 TEST(Failure, ASplitThatFailsEndsAllRanks) {

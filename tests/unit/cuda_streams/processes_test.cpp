@@ -78,6 +78,26 @@ TEST(Processes, WithAnotherPlanAreRefused) {
     EXPECT_NE(said[1].find("rank 0 has plan"), std::string::npos) << said[1];
 }
 
+// Libraries of another version sum in another order, or do not meet at all.
+TEST(Processes, WithOtherLibrariesAreRefused) {
+    const Scenario scenario = agree::tiny({"strategy.data_parallel=2"});
+    fake::reset(2);
+    StoreServer server(0);
+    std::vector<std::string> said(2);
+    as_processes(2, [&](int r) {
+        const auto world = make_world(scenario, DType::fp32, {r});
+        Fleet fleet = fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 5);
+        fleet.software = r == 0 ? "CUDA 13.0, NCCL 2.28.9" : "CUDA 13.0, NCCL 2.27.3";
+        try {
+            queues_executor(*world, std::move(fleet));
+        } catch (const LostPeer& e) { said[static_cast<std::size_t>(r)] = e.what(); }
+    });
+    EXPECT_NE(said[0].find("rank 1 has plan"), std::string::npos) << said[0];
+    EXPECT_NE(said[0].find("NCCL 2.27.3"), std::string::npos) << said[0];
+    EXPECT_NE(said[1].find("NCCL 2.28.9"), std::string::npos) << said[1];
+    EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
+}
+
 // One dies in its first step without a word: its connection ends, and the others leave though NCCL would wait for ever.
 TEST(Processes, LeaveWhenOneIsGone) {
     const Scenario scenario = agree::tiny({"strategy.data_parallel=4", "strategy.zero_stage=1"});

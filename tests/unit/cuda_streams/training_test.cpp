@@ -27,6 +27,7 @@ TEST_P(OnStandIns, SerialToTheBit) {
     EXPECT_EQ(difference(serial.first_gradients, gpus.first_gradients).relative, 0) << difference(serial.first_gradients, gpus.first_gradients).worst;
     EXPECT_EQ(difference(serial.parameters, gpus.parameters).relative, 0) << difference(serial.parameters, gpus.parameters).worst;
     EXPECT_EQ(difference(serial.states, gpus.states).relative, 0) << difference(serial.states, gpus.states).worst;
+    EXPECT_EQ(routed(*serial.world), routed(*gpus.world));
     EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
     EXPECT_EQ(fake::aborted(), 0);
     EXPECT_EQ(fake::live_streams() + fake::live_events() + fake::live_allocations(), 0) << "something was left behind";

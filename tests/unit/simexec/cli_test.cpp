@@ -67,10 +67,11 @@ TEST(Simexec, SaysWhatIsWrong) {
 // Each way to fail has its exit code and its words, whatever executor.
 TEST(Simexec, FailsWithACode) {
     const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --steps 100000";
-    for (const std::string executor : {" --executor serial", " --executor threads"}) {
+    for (const std::string executor : {" --executor serial", " --executor threads", " --executor queues"}) {
         const Outcome nan = run("run" + two + executor + " --set training.learning_rate=1e30");
         EXPECT_EQ(nan.code, 4) << nan.err;
         EXPECT_NE(nan.err.find("is no number"), std::string::npos) << nan.err;
+        EXPECT_NE(nan.err.find(": rank "), std::string::npos) << nan.err;   // by its op
         const Outcome memory = run("run" + two + executor + " --memory 0.0002");
         EXPECT_EQ(memory.code, 2) << memory.err;
         EXPECT_NE(memory.err.find("are in use; alive are"), std::string::npos) << memory.err;
@@ -124,6 +125,25 @@ TEST(Simexec, TraceIsComparable) {
     const fs::path trace = scratch("step.trace");
     EXPECT_EQ(run("run" + small + " --steps 2 -q --trace " + trace.string()).code, 0);
     EXPECT_GT(fs::file_size(trace), 1000u);
+}
+
+// What routers chose is the same whoever runs it.
+TEST(Simexec, RecordsRouting) {
+    const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.expert_parallel=2 --set model.moe.experts=4 --set model.moe.top_k=2 --set model.moe.expert_ffn_size=16 --set model.moe.imbalance=zipf:30 --steps 2 -q";
+    std::vector<std::string> said;
+    for (const std::string executor : {"serial", "threads", "queues"}) {
+        const fs::path file = scratch("routing_" + executor + ".json");
+        const Outcome o = run("run" + two + " --executor " + executor + " --routing " + file.string());
+        ASSERT_EQ(o.code, 0) << o.err;
+        std::ifstream in(file);
+        said.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+        EXPECT_EQ(said.back(), said.front()) << executor;
+    }
+    const nlohmann::json loads = nlohmann::json::parse(said[0]);
+    ASSERT_EQ(loads.size(), 1u);   // layers
+    std::int64_t tokens = 0;
+    for (const auto& n : loads[0]) tokens += n.get<std::int64_t>();
+    EXPECT_EQ(tokens, 2 * 4 * 16 * 2);   // steps, sequences, their length, experts each
 }
 
 // A signal ends the run behind its step, with a checkpoint; what goes on from there is what would have been.
