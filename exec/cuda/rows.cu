@@ -133,6 +133,9 @@ void run(const CrossEntropy& w, const Launch& l) {
         const std::int64_t used = used_of(l.read(0), first), offset = first;
         each_row(l.stream(), w.tokens, [=] __device__(std::int64_t r) {
             const float m = top.get(r);
+            const std::int64_t label = labels.integer(r), target = label - offset;
+            const float aim = threadIdx.x == 0 && label >= 0 && target >= 0 && target < used ? x.get(r * x.cols + target) - m : 0;
+            __syncthreads();   // e may take x's place
             float sum = 0;
             for (std::int64_t j = threadIdx.x; j < x.cols; j += blockDim.x) {
                 const float v = j < used ? expf(x.get(r * x.cols + j) - m) : 0;
@@ -143,9 +146,8 @@ void run(const CrossEntropy& w, const Launch& l) {
             for (std::int64_t j = threadIdx.x; logs && j < x.cols; j += blockDim.x)
                 log_softmax.put(r * x.cols + j, j < used ? x.get(r * x.cols + j) - m - logf(sum) : 0);
             if (threadIdx.x > 0) return;
-            const std::int64_t label = labels.integer(r), target = label - offset;
             pair.put(2 * r, sum);
-            pair.put(2 * r + 1, label >= 0 && target >= 0 && target < used ? x.get(r * x.cols + target) - m : 0);
+            pair.put(2 * r + 1, aim);
         });
         return;
     }

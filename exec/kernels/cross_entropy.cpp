@@ -27,12 +27,13 @@ template <class T> void sums(const Call& c, std::int64_t tokens) {
     for (std::int64_t i = 0; i < tokens; ++i) {
         const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
         T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i;
+        const std::int64_t target = labels[i] - v.first;
+        const T aim = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0);   // e may take x's place
         exp_of(x, max, e, v.used);
         const T total = sum(e, v.used);
         std::fill(e + v.used, e + v.count, T(0));
-        const std::int64_t target = labels[i] - v.first;
         pair[0] = total;
-        pair[1] = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0);
+        pair[1] = aim;
         if (c.out.size() > 2) // eager frameworks keep it; the sum over other ranks is not in it
             for (std::int64_t j = 0; j < v.count; ++j) c.output<T>(2)[i * v.count + j] = j < v.used ? x[j] - max - std::log(total) : T(0);
     }

@@ -35,7 +35,7 @@ Call call_of(const Op& op) {
                           [&](const Permute& w) { return of("permute", w.direction); },
                           [&](const Collective& w) {
                               const bool backward = op.phase == Phase::backward_input;
-                              return w.kind == CollectiveKind::all_to_all ? Call{"dispatch", backward} : Call{nullptr};
+                              return Call{w.kind == CollectiveKind::all_to_all ? "dispatch" : "collective", backward};
                           },
                           [](const auto&) { return Call{nullptr}; },
                       },

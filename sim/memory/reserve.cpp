@@ -108,6 +108,23 @@ Bytes kept_scores(const Scenario& s) {
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
 }
 
+// Where weight gradients are added to the main gradient inside their products, autograd is handed a placeholder instead, one for each shape
+// of weight, which is kept.
+Bytes placeholders(const Plan& plan, const Scenario& s, const Program& program) {
+    const Json& f = figures().at("placeholders");
+    const bool keeps = std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
+    if (!keeps || !s.runtime.fused_weight_gradient_accumulation || s.runtime.year < f.at("since_year").get<int>()) return {};
+    std::set<std::int32_t> blocks;
+    for (const Action& a : program.actions) blocks.insert(a.block);
+    std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+    for (std::int32_t b : blocks)
+        for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops)
+            if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::weight_gradient && w->accumulate) shapes.insert({w->n, w->k});
+    Bytes sum;
+    for (const auto& [n, k] : shapes) sum += Bytes{2 * n * k};
+    return sum;
+}
+
 std::string source(const char* item) { return figures().at(item).at("source").get<std::string>(); }
 
 } // namespace
@@ -124,6 +141,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     items.push_back({"matmul workspace", Bytes::mebibytes(of(f.at("cublas_workspace").at("mib"), device.architecture)),
                      source("cublas_workspace"), MemoryMeasure::allocated});
     items.push_back({"kept scores", kept_scores(scenario), source("kept_scores"), MemoryMeasure::allocated});
+    items.push_back({"gradient placeholders", placeholders(plan, scenario, program), source("placeholders"), MemoryMeasure::allocated});
     if (!scenario.runtime.plan_allocator) {
         const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
         items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},

@@ -144,15 +144,19 @@ void Builder::loss(const std::string& what, ValueId x) {
     node(NodeKind::linear, what + "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
-    const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, DType::fp32);
+    // Transformer Engine's kernel, which Megatron-Core has for the fused loss since 2025, makes the gradient in the logits' own place.
+    const std::string& f = s.strategy.framework;
+    const bool megatron = f == "megatron" || f == "nemo", over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025;
+    const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its
     // softmax in place in that copy, and the gradient in the softmax.
-    const std::string& f = s.strategy.framework;
-    const bool in_place = f == "megatron" || f == "nemo" || f == "deepspeed";
+    const bool in_place = megatron || f == "deepspeed";
     if (!s.runtime.fused_loss && !in_place) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
-    node(NodeKind::cross_entropy, what + "loss", {logits}, out).fused = s.runtime.fused_loss;
+    Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
+    node_of_loss.fused = s.runtime.fused_loss;
+    node_of_loss.in_place = over_logits;
 }
 
 void Builder::head(ValueId x) {

@@ -276,8 +276,9 @@ void Emitter::backward(const Node& n) {
         break;
     }
     case NodeKind::cross_entropy: {
-        const BufferId dx = fresh(n.in[0]);
-        std::vector<BufferId> in{need(n.out[1]), need(n.out[2]), tokens_buffer(tokens_ahead(n) + 1)}, out{dx};
+        const BufferId kept = need(n.out[1]);
+        const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept, l.buffer(kept).placement) : fresh(n.in[0]);
+        std::vector<BufferId> in{kept, need(n.out[2]), tokens_buffer(tokens_ahead(n) + 1)}, out{dx};
         if (n.out.size() > 3) {   // eager: an fp32 gradient before the cast to the logits' dtype
             in.push_back(need(n.out[3]));
             out.push_back(make(n.name + ".fp32.grad", value(n.in[0]), DType::fp32));

@@ -282,7 +282,9 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     case NodeKind::ring_attention: forward_context(n, in, out, recomputing); break;
     case NodeKind::cross_entropy: {
         const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
-        const BufferId loss = output(0), softmax = output(1);
+        const BufferId loss = output(0), whose = l.buffer(in[0]).storage >= 0 ? l.buffer(in[0]).storage : in[0];
+        const BufferId softmax = n.in_place ? view(value(n.out[1]).name + (recomputing ? ".again" : ""), whose, value(n.out[1]).placement) : output(1);
+        if (n.in_place) out[static_cast<std::size_t>(n.out[1])] = softmax;
         const auto part = [&](CrossEntropy::Part p) { return CrossEntropy{p, tokens, vocab, n.fused}; };
         const Bytes row{tokens * 4};
         // Each tensor-parallel rank has the statistics of its part of the vocabulary; they are reduced in place.

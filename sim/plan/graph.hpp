@@ -84,6 +84,7 @@ struct Node {
     bool recompute = false;                 // its outputs are not saved for the backward pass
     bool along_seq = false;                 // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
     DType gradient_dtype = DType::bf16;     // combine, unpermute: of the rows' gradient on its way to the experts
+    bool in_place = false;                  // cross_entropy: what it keeps and its gradient take the logits' place
     double dropout = 0;
     bool bias_apart = false;                // linear: its bias is added by a kernel behind the GEMM
     bool keeps_precision = false;           // linear: stays in 16 bits where the others go lower (a router)

@@ -33,6 +33,13 @@ TEST(HostCost, AModuleCostsMoreThanItsLaunches) {
     EXPECT_EQ(host_us(megatron(false), op_of(linear(1, DType::bf16, Direction::weight_gradient))), launch);
 }
 
+TEST(HostCost, ACollectiveIsACallOfPython) {
+    const Op reduce = op_of(Collective{CollectiveKind::reduce_scatter, 0, Bytes{1 << 26}, DType::bf16});
+    EXPECT_GT(host_us(megatron(false), reduce), 50);
+    EXPECT_LT(host_us(megatron(true), reduce), 1);
+    EXPECT_LT(host_us(megatron(false, 2021), reduce), 10);
+}
+
 TEST(HostCost, EightBitsAndExpertsAddTheirOwn) {
     const Scenario s = megatron(false);
     const double one = host_us(s, op_of(linear(8, DType::bf16))), two = host_us(s, op_of(linear(16, DType::bf16)));

@@ -30,7 +30,7 @@ struct Loss {
     std::vector<double> loss, gradient;
 };
 
-Loss cross_entropy(const Array& logits, int of) {
+Loss cross_entropy(const Array& logits, int of, bool in_place = false) {
     const auto part = [](CrossEntropy::Part p) { return CrossEntropy{p, tokens, padded, true}; };
     Integers labels({3, 12, 0, 7, -1, 4});
     std::vector<Array> x, max, e, sums;
@@ -47,8 +47,10 @@ Loss cross_entropy(const Array& logits, int of) {
         for (int r = 1; r < of; ++r) top = std::max(top, max[static_cast<std::size_t>(r)][i]);
         for (int r = 0; r < of; ++r) max[static_cast<std::size_t>(r)][i] = top;
     }
-    for (std::size_t r = 0; r < x.size(); ++r)
-        rank_of(static_cast<int>(r), of).run(part(CrossEntropy::Part::sums), {x[r], max[r], labels}, {e[r], sums[r]});
+    for (std::size_t r = 0; r < x.size(); ++r) {
+        rank_of(static_cast<int>(r), of).run(part(CrossEntropy::Part::sums), {x[r], max[r], labels}, {in_place ? x[r] : e[r], sums[r]});
+        if (in_place) e[r] = x[r];
+    }
     Array total = zeros({tokens, 2}), loss = zeros({tokens, 1});
     for (const Array& s : sums)
         for (std::size_t i = 0; i < s.data.size(); ++i) total.data[i] += s.data[i];
@@ -57,8 +59,9 @@ Loss cross_entropy(const Array& logits, int of) {
     for (int r = 0; r < of; ++r) {
         Array dx = zeros(x[static_cast<std::size_t>(r)].buffer.shape);
         dx.buffer.placement = x[static_cast<std::size_t>(r)].buffer.placement;
-        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {e[static_cast<std::size_t>(r)], total, labels}, {dx}, "loss.grad",
-                           Phase::backward_input, -1);
+        Array& kept = e[static_cast<std::size_t>(r)];
+        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {kept, total, labels}, {in_place ? kept : dx}, "loss.grad", Phase::backward_input, -1);
+        if (in_place) dx = kept;
         const std::int64_t n = padded / of;
         for (std::int64_t i = 0; i < tokens; ++i)
             for (std::int64_t j = 0; j < n; ++j) out.gradient[static_cast<std::size_t>(i * padded + r * n + j)] = dx[i * n + j];
@@ -72,6 +75,16 @@ TEST(CrossEntropy, OfAVocabularyInPartsIsThatOfTheWhole) {
     const Loss one = cross_entropy(logits, 1), four = cross_entropy(logits, ranks);
     EXPECT_LT(distance(four.loss, one.loss), 1e-14);
     EXPECT_LT(distance(four.gradient, one.gradient), 1e-14);
+}
+
+// The gradient may be made in the logits' own place, by way of what is kept of them.
+TEST(CrossEntropy, IsTheSameInPlace) {
+    const Array logits = random_array({tokens, padded}, 1);
+    for (int of : {1, ranks}) {
+        const Loss apart = cross_entropy(logits, of), over = cross_entropy(logits, of, true);
+        EXPECT_EQ(over.loss, apart.loss) << of;
+        EXPECT_EQ(over.gradient, apart.gradient) << of;
+    }
 }
 
 TEST(CrossEntropy, EqualsItsDefinition) {

@@ -107,5 +107,25 @@ TEST(Reserve, OlderSoftwareLoadsEveryKernel) {
     EXPECT_GT(find(memory(with_collective(1), s).stages[0], "device context")->bytes, now);
 }
 
+// Transformer Engine keeps one placeholder for each shape of weight whose gradient its product adds to the main one.
+TEST(Reserve, FusedWeightGradientsKeepAPlaceholderForEachShape) {
+    Plan p = with_collective(1);
+    const auto gradient = [&](const char* name, std::int64_t n, std::int64_t k, bool accumulate) {
+        Linear w{Direction::weight_gradient, 64, n, k};
+        w.accumulate = accumulate;
+        p.blocks[1].ops.push_back(op(w, name));
+    };
+    gradient("l0.fc1", 4000, 1000, true), gradient("l1.fc1", 4000, 1000, true), gradient("l1.fc2", 1000, 4000, true), gradient("l1.router", 8, 1000, false);
+    Scenario s = h100();
+    s.strategy.framework = "megatron";
+    s.runtime.year = 2025;
+    s.runtime.fused_weight_gradient_accumulation = true;
+    const auto kept = [&] { return find(memory(p, s).stages[0], "gradient placeholders"); };
+    ASSERT_TRUE(kept());
+    EXPECT_EQ(kept()->bytes.count, 2 * 2 * 4'000'000);
+    s.runtime.year = 2023;
+    EXPECT_FALSE(kept());
+}
+
 } // namespace
 } // namespace orrery
