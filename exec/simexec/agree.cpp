@@ -1,8 +1,8 @@
-// `simexec agree SCENARIO.json`: does its strategy train like one rank? Both for a few steps in fp64, gathered and compared.
-#include "exec/local/executor.hpp"
-#include "exec/runtime/reference.hpp"
-#include "exec/simexec/command.hpp"
+// `simexec agree SCENARIO.json`: does its strategy train like one rank? In fp64 on the processor; on GPUs in what they store.
+#include "exec/local/agreement.hpp"
+#include "exec/simexec/gpu.hpp"
 #include "sim/memory/memory.hpp"
+#include "sim/plan/lower.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -12,67 +12,52 @@
 namespace orrery::simexec {
 namespace {
 
-struct Run { Tensors gradients, parameters, states; std::vector<double> losses; double disagreement = 0; bool memory = true; };
+constexpr double patience = 120;   // seconds: a GPU's first step makes plans and workspaces
 
-// forced: experts take tokens by position. The router's own choice gives other drops where ranks hold other groups of tokens, and numbers of
-// rows that only it knows.
-Run train(const Scenario& scenario, int steps, bool forced) {
-    Run run;
-    const auto world = make_world(scenario, DType::fp64);
-    world->facts.forced_routing = forced;
-    initialise(*world);
-    for (auto& r : world->ranks) r->memory.poison(true);
-    const auto executor = serial_executor(*world);
-    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
-    const auto take = [&](Quantity what) {
-        Gathered g = gather(*world, what);
-        run.disagreement = std::max(run.disagreement, g.disagreement);
-        return std::move(g.tensors);
-    };
-    for (int i = 0; i < steps; ++i) {
-        load_batch(*world, corpus, i);
-        executor->step(nullptr);
-        run.losses.push_back(mean_loss(*world));
-        if (i == 0) run.gradients = take(Quantity::gradients);
+Learning learning(const Scenario& s, const AgreeOptions& how) {
+    Learning l;
+    l.steps = how.steps;
+    // The router's own choice gives other drops where ranks hold other groups of tokens, and numbers of rows that only it knows.
+    l.forced_routing = s.model.moe && (s.model.moe->capacity_factor <= 0 || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
+    const bool gpus = how.device == "cuda" && how.executor == "queues";
+    if (how.device == "cuda") l.real = gpus ? stored_on_gpu(s) : DType::fp32;
+    if (how.device == "cuda" && !gpus) l.machine = machine_of(how.device);
+    l.executor = [gpus, name = how.executor](World& w) { return gpus ? queues_executor(w, cuda_fleet(w, std::nullopt, patience)) : make_executor(name, w); };
+    return l;
+}
+
+bool memory_as_predicted(const Scenario& s, const Learned& learned) {
+    const Plan plan = lower(s);
+    const MemoryReport predicted = memory(plan, s);
+    for (std::size_t r = 0; r < learned.peaks.size(); ++r) {
+        const int stage = plan.mesh.coordinates(static_cast<int>(r))[static_cast<std::size_t>(Axis::pp)];
+        if (learned.peaks[r] != predicted.stages[static_cast<std::size_t>(stage)].allocated_peak.count) return false;
     }
-    run.parameters = take(Quantity::parameters);
-    run.states = take(Quantity::states);
-    const MemoryReport predicted = memory(world->plan, scenario);
-    for (const auto& r : world->ranks) run.memory = run.memory && r->memory.device().highest == predicted.stages[static_cast<std::size_t>(r->stage)].allocated_peak.count;
-    return run;
+    return true;
 }
 
 } // namespace
 
-int run_agree(const std::string& file, const Options& options, int steps) {
+int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
-    const Strategy& st = scenario->strategy;
-    const bool forced = scenario->model.moe && (scenario->model.moe->capacity_factor <= 0 || st.tensor_parallel > 1 || st.context_parallel > 1);
-    const Run many = train(*scenario, steps, forced), one = train(on_one_rank(*scenario), steps, forced);
-    struct Row { std::string what; Difference difference; double limit; };
-    Difference loss;
-    for (std::size_t i = 0; i < one.losses.size(); ++i)
-        if (const double by = std::abs(one.losses[i] - many.losses[i]) / one.losses[i]; !(by <= loss.relative)) loss = {by, fmt::format("step {}", i)};
-    const Row rows[] = {{"loss", loss, 1e-12},
-                        {"gradients of the first step", difference(one.gradients, many.gradients), 1e-11},
-                        {"parameters", difference(one.parameters, many.parameters), 1e-9},
-                        {"optimizer states", difference(one.states, many.states), 1e-9},
-                        {"replicas among themselves", {many.disagreement, ""}, 0}};
+    if (how.device == "cuda" && how.executor == "threads") return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;
+    Learning learns = learning(*scenario, how);
+    const Learned many = learn(*scenario, learns), one = learn(on_one_rank(*scenario), learns);
+    const Agreement found = agreement(one, many, limits_of(learns.real));
+    const bool memory = memory_as_predicted(*scenario, many), agrees = found.agrees() && memory;
     Table table{{"what", "largest difference", "of", ""}, {false, true, false, false}, {}};
-    nlohmann::ordered_json json{{"name", scenario->name}, {"world_size", scenario->world_size()}, {"steps", steps}};
-    bool agrees = many.memory;
-    for (const Row& r : rows) {
-        const bool good = r.difference.relative <= r.limit;
-        agrees = agrees && good;
-        table.rows.push_back({r.what, fmt::format("{:.2g}", r.difference.relative), r.difference.worst, good ? "agrees" : fmt::format("over {:.0e}", r.limit)});
-        json["differences"].push_back({{"what", r.what}, {"relative", r.difference.relative}, {"worst", r.difference.worst}, {"agrees", good}});
+    nlohmann::ordered_json json{{"name", scenario->name}, {"world_size", scenario->world_size()}, {"steps", how.steps}, {"device", how.device}, {"executor", how.executor}, {"numbers", name(learns.real)}};
+    for (const Agreement::Row& r : found.rows) {
+        table.rows.push_back({r.what, fmt::format("{:.2g}", r.difference.relative), r.difference.worst, !r.agrees ? fmt::format("over {:.0e}", r.limit) : std::isinf(r.limit) ? "not held to a limit" : "agrees"});
+        json["differences"].push_back({{"what", r.what}, {"relative", r.difference.relative}, {"worst", r.difference.worst}, {"agrees", r.agrees}});
     }
-    table.rows.push_back({"peak memory, every rank", "", "", many.memory ? "as predicted, to the byte" : "not as predicted"});
-    json["memory_as_predicted"] = many.memory;
+    table.rows.push_back({"peak memory, every rank", "", "", memory ? "as predicted, to the byte" : "not as predicted"});
+    json["memory_as_predicted"] = memory;
     json["agrees"] = agrees;
     const TextStyle style = output_style(options);
-    const std::string text = fmt::format("{}: {} ranks against one, {} steps in fp64{}\n", scenario->name, scenario->world_size(), steps, forced ? "; experts take tokens by position" : "") + to_text(table, style);
+    const std::string on = how.device == "cuda" ? how.executor == "queues" ? ", a GPU a rank" : ", all on one GPU" : "";
+    const std::string text = fmt::format("{}: {} ranks against one, {} steps in {}{}{}\n", scenario->name, scenario->world_size(), how.steps, name(learns.real), on, learns.forced_routing ? "; experts take tokens by position" : "") + to_text(table, style);
     if (!deliver(options.json ? json.dump(2) + "\n" : text, options)) return bad_input;
     return agrees ? done : failed;
 }

@@ -34,10 +34,11 @@ struct RunOptions {
 struct CalibrateOptions { std::string device = "cpu"; int steps = 5; double scale = 1; };
 struct CheckOptions { std::string calibration, trace, device = "cpu", row; int steps = 5, worst = 10; };
 
+struct AgreeOptions { std::string device = "cpu", executor = "serial"; int steps = 5; };
 struct ReplayOptions { std::string device = "cpu", trace; int rank = 0, steps = 3, worst = 10; };
 
 int run_run(const std::string& file, const Options& options, const RunOptions& how);
-int run_agree(const std::string& file, const Options& options, int steps);
+int run_agree(const std::string& file, const Options& options, const AgreeOptions& how);
 int run_check(const std::vector<std::string>& files, const Options& options, const CheckOptions& how);
 int run_replay(const std::string& file, const Options& options, const ReplayOptions& how);
 int run_calibrate(const Options& options, const CalibrateOptions& how);

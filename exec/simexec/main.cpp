@@ -40,7 +40,7 @@ struct Parsed {
     CalibrateOptions calibrate;
     std::string file;
     std::vector<std::string> files;
-    int steps = 5;
+    AgreeOptions agree;
 };
 
 void add_output(CLI::App& app, Options& o) {
@@ -81,7 +81,9 @@ void add_commands(CLI::App& app, Parsed& p) {
     run->add_flag("--fp32", p.run.fp32, "Buffers that the plan has in bf16 hold fp32; else they are rounded as bf16 would be");
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
-    agree->add_option("--steps", p.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
+    agree->add_option("--steps", p.agree.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
+    agree->add_option("--device", p.agree.device, "Where both run: in double precision on the processor, in fp32 or as the plan stores it on GPUs")->check(CLI::IsMember({"cpu", "cuda"}));
+    agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")->check(CLI::IsMember(executor_names()));
     CLI::App* check = app.add_subcommand("check", "Predict a step, run it, and set the two side by side; of several scenarios, a table");
     check->add_option("scenarios", p.files, "The scenarios")->required()->type_name("SCENARIO.json");
     check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
@@ -108,7 +110,7 @@ void add_commands(CLI::App& app, Parsed& p) {
 
 int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
-    if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.steps);
+    if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.agree);
     if (app.got_subcommand("check")) return run_check(p.files, p.options, p.check);
     if (app.got_subcommand("replay")) return run_replay(p.file, p.options, p.replay);
     if (app.got_subcommand("calibrate")) return run_calibrate(p.options, p.calibrate);

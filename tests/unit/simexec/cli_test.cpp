@@ -46,9 +46,11 @@ TEST(Simexec, TrainsOnText) {
 }
 
 TEST(Simexec, AgreesUnderAnotherStrategy) {
-    const Outcome o = run("agree" + small + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --steps 2");
-    EXPECT_EQ(o.code, 0) << o.out << o.err;
-    EXPECT_NE(o.out.find("as predicted, to the byte"), std::string::npos) << o.out;
+    for (const std::string executor : {"serial", "queues"}) {
+        const Outcome o = run("agree" + small + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --steps 2 --executor " + executor);
+        EXPECT_EQ(o.code, 0) << o.out << o.err;
+        EXPECT_NE(o.out.find("as predicted, to the byte"), std::string::npos) << o.out;
+    }
 }
 
 TEST(Simexec, SaysWhatIsWrong) {

@@ -1,0 +1,66 @@
+#include "exec/local/agreement.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace orrery {
+
+Learned learn(const Scenario& scenario, const Learning& how) {
+    Learned out;
+    const auto world = make_world(scenario, how.real, {}, how.machine);
+    world->facts.forced_routing = how.forced_routing;
+    initialise(*world);
+    for (auto& r : world->ranks) r->memory.poison(true);
+    const auto executor = how.executor(*world);
+    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
+    const auto take = [&](Quantity what) {
+        executor->fetch();
+        Gathered g = gather(*world, what);
+        out.disagreement = std::max(out.disagreement, g.disagreement);
+        return std::move(g.tensors);
+    };
+    for (int i = 0; i < how.steps; ++i) {
+        load_batch(*world, corpus, i);
+        executor->step(nullptr);
+        out.losses.push_back(mean_loss(*world));
+        if (i == 0) out.gradients = take(Quantity::gradients);
+    }
+    out.parameters = take(Quantity::parameters);
+    out.states = take(Quantity::states);
+    for (const auto& r : world->ranks) out.peaks.push_back(r->memory.device().highest);
+    return out;
+}
+
+Limits limits_of(DType real) {
+    constexpr double told = std::numeric_limits<double>::infinity();
+    switch (real) {
+    case DType::fp64: return {1e-12, 1e-11, 1e-9};
+    case DType::bf16: return {0.02, 0.05, told};
+    default: return {1e-5, 1e-5, told};
+    }
+}
+
+Agreement agreement(const Learned& one, const Learned& many, const Limits& limits) {
+    Difference loss;
+    for (std::size_t i = 0; i < one.losses.size(); ++i)
+        if (const double by = std::abs(one.losses[i] - many.losses[i]) / one.losses[i]; !(by <= loss.relative)) loss = {by, fmt::format("step {}", i)};
+    // Gradients that are zero but for rounding, in 16 bits and more, are measured against the smallest that mean something.
+    const double negligible = limits.gradients > 1e-6 ? 1e-3 : 1e-9;
+    const std::tuple<const char*, Difference, double> all[] = {{"loss", loss, limits.loss},
+                                                               {"gradients of the first step", difference(one.gradients, many.gradients, negligible), limits.gradients},
+                                                               {"parameters", difference(one.parameters, many.parameters), limits.parameters},
+                                                               {"optimizer states", difference(one.states, many.states), limits.parameters},
+                                                               {"replicas among themselves", {many.disagreement, ""}, 0}};
+    Agreement a;
+    for (const auto& [what, difference, limit] : all) a.rows.push_back({what, difference, limit, difference.relative <= limit});
+    return a;
+}
+
+bool Agreement::agrees() const {
+    return std::ranges::all_of(rows, [](const Row& r) { return r.agrees; });
+}
+
+} // namespace orrery
