@@ -42,9 +42,10 @@ Checked check_gemm(const MeasuredTable& t) {
         }
         if (dtype == "bf16") continue;
         // The collector's 8-bit ops quantise their input first; training does that in a kernel of its own.
-        const Cast cast = fit_cast(law, measured, bytes);
-        for (std::size_t i = 0; i < law.size(); ++i) out.points[first + i].predicted += cast.fixed + cast.per_element * bytes[i];
-        out.skipped.push_back(fmt::format("{}, {}: the cast of the input is fitted out: {:.1f} us and {:.3g} us a million elements", t.file, dtype, cast.fixed, cast.per_element * 1e6));
+        const Cast cast = fit_cast(law, measured, bytes, d.l2);
+        for (std::size_t i = 0; i < law.size(); ++i) out.points[first + i].predicted += cast.us(bytes[i], d.l2);
+        out.skipped.push_back(fmt::format("{}, {}: the cast of the input is fitted out: {:.1f} us and {:.3g} us a million elements, {:.3g} beyond {:.0f} % of the cache", t.file, dtype,
+                                          cast.fixed, cast.per_element * 1e6, (cast.per_element + cast.beyond) * 1e6, cast.share * 100));
     }
     return out;
 }

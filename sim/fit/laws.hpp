@@ -11,8 +11,13 @@ namespace orrery {
 GemmDevice burst_device(const Device& device, const std::string& dtype);
 GemmProblem problem_of(const MeasuredTable& table, std::size_t row, const std::string& dtype);
 
-// measured - law as a fixed time and one for each element, by least squares of relative residuals; neither below zero.
-struct Cast { double fixed = 0, per_element = 0; };
-Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measured, const std::vector<double>& elements);
+// The time of an 8-bit op's cast of its input: a fixed time, one for each element, and more for each element that does not stay in the
+// cache: 3 bytes an element, of which `share` of the cache holds what it can (half of it on chips whose cache is two that copy each other).
+struct Cast {
+    double fixed = 0, per_element = 0, beyond = 0, share = 1;
+    double us(double elements, double l2) const;
+};
+// measured - law, by least squares of relative residuals (soft beyond 5 %); nothing below zero. l2: bytes.
+Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measured, const std::vector<double>& elements, double l2);
 
 } // namespace orrery

@@ -92,6 +92,25 @@ TEST(Check, SeesATableThatTakesTwiceAsLong) {
     EXPECT_EQ(all.front().n, table.rows.size());
 }
 
+// 6 us, 1 us a million elements and 4 more where three bytes of each do not stay in a cache of 40 MB; laws some per cent off, one wildly.
+TEST(Check, ACastIsFoundWithWhatItsInputPaysBeyondTheCache) {
+    const Cast made{6, 1e-6, 4e-6, 0.5};
+    std::vector<double> law, measured, elements;
+    for (int i = 1; i <= 60; ++i) {
+        elements.push_back(1e5 * std::pow(1.15, i));
+        law.push_back(20 + 3e-6 * elements.back());
+        measured.push_back((law.back() + made.us(elements.back(), 40e6)) * (1 + 0.01 * ((i % 3) - 1)));
+    }
+    measured[20] *= 4;
+    const Cast found = fit_cast(law, measured, elements, 40e6);
+    EXPECT_NEAR(found.fixed, 6, 0.6);
+    EXPECT_NEAR(found.per_element, 1e-6, 0.3e-6);
+    EXPECT_NEAR(found.beyond, 4e-6, 0.6e-6);
+    EXPECT_EQ(found.share, 0.5);
+    EXPECT_GT(found.us(1e9, 40e6), 4e-6 * 1e9);
+    EXPECT_EQ(fit_cast(law, law, elements, 40e6).us(1e8, 40e6), 0);   // nothing to find
+}
+
 TEST(Check, CollectivesOfOneNodeAndAWordOnTheOthers) {
     const Checked c = check(parse_table("collectives.csv", "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n"
                                                              "h100-sxm-80gb,8,1,all_reduce,half,536870912,2038,0,2.29,1,made\nh100-sxm-80gb,16,2,all_reduce,half,1048576,90,0,2.29,1,made\n"));
