@@ -91,6 +91,17 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     return Bytes::mebibytes(mib);
 }
 
+// Of the parameters whose update the program makes.
+std::int64_t stepped(const Plan& plan, const Program& program) {
+    std::set<std::int32_t> blocks;
+    for (const Action& a : program.actions) blocks.insert(a.block);
+    std::int64_t sum = 0;
+    for (std::int32_t b : blocks)
+        for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops)
+            if (const auto* step = std::get_if<OptimizerStep>(&op.work)) sum += step->elements;
+    return sum;
+}
+
 // Parameters a rank of the stage holds throughout, in their own dtype.
 Bytes parameters_of(const Plan& plan, int stage) {
     Bytes sum;
@@ -150,11 +161,16 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     const Json& framework = f.at("framework");
     items.push_back({"framework buffers", Bytes::mebibytes(of(framework.at("mib"), scenario.strategy.framework)), source("framework"),
                      MemoryMeasure::reserved});
-    if (scenario.training.precision == DType::bf16 && scenario.training.gradient_dtype == DType::fp32) {
-        for (const Json& name : framework.at("gradients_twice"))
-            if (name == scenario.strategy.framework)
-                items.push_back({"16-bit gradients", parameters_of(plan, program.stage), source("framework"), MemoryMeasure::allocated});
+    const auto listed = [&](const char* list) {
+        return std::any_of(framework.at(list).begin(), framework.at(list).end(), [&](const Json& name) { return name == scenario.strategy.framework; });
+    };
+    const Training& t = scenario.training;
+    if (t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && listed("gradients_twice")) {
+        items.push_back({"16-bit gradients", parameters_of(plan, program.stage), source("framework"), MemoryMeasure::allocated});
+        items.push_back({"flat copies", parameters_of(plan, program.stage), source("framework"), MemoryMeasure::reserved});
     }
+    if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && listed("step_gradients"))
+        items.push_back({"the step's gradients", Bytes{6 * stepped(plan, program)}, source("framework"), MemoryMeasure::reserved});
     items.push_back({"communicator buffers", communication(plan, scenario, program), source("communicator") + "; " + source("peer"),
                      MemoryMeasure::device});
     items.push_back({"device context", context, source("context"), MemoryMeasure::device});

@@ -127,5 +127,23 @@ TEST(Reserve, FusedWeightGradientsKeepAPlaceholderForEachShape) {
     EXPECT_FALSE(kept());
 }
 
+// DeepSpeed's step makes the gradients it owns anew, flat, in 16 and in 32 bits; with BF16_Optimizer it keeps 16-bit ones beside the main ones.
+TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
+    Plan p = with_collective(1);
+    p.blocks[1].ops.push_back(op(OptimizerStep{OptimizerKind::adam, 5'000'000, true, false, OptimizerStep::Part::whole}, "optimizer"));
+    Scenario s = h100();
+    s.strategy.framework = "deepspeed";
+    s.training.precision = s.training.gradient_dtype = DType::fp16;
+    const auto item = [&](const char* name) { return find(memory(p, s).stages[0], name); };
+    ASSERT_TRUE(item("the step's gradients"));
+    EXPECT_EQ(item("the step's gradients")->bytes.count, 30'000'000);
+    EXPECT_FALSE(item("flat copies"));
+    s.training.precision = DType::bf16;
+    s.training.gradient_dtype = DType::fp32;
+    EXPECT_FALSE(item("the step's gradients"));
+    s.strategy.framework = "megatron";
+    EXPECT_FALSE(item("16-bit gradients"));
+}
+
 } // namespace
 } // namespace orrery
