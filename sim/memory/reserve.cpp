@@ -119,6 +119,13 @@ Bytes kept_scores(const Scenario& s) {
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
 }
 
+// Of the streams on which experts' products run side by side.
+Bytes grouped_workspace(const Scenario& s) {
+    const Json& f = figures().at("grouped_workspace");
+    const bool grouped = std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
+    return grouped && s.model.moe && !s.runtime.fused_experts ? Bytes::mebibytes(of(f.at("mib"), s.cluster.device.architecture)) : Bytes{};
+}
+
 // Where weight gradients are added to the main gradient inside their products, autograd is handed a placeholder instead, one for each shape
 // of weight, which is kept.
 Bytes placeholders(const Plan& plan, const Scenario& s, const Program& program) {
@@ -151,6 +158,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     std::vector<ReserveItem> items;
     items.push_back({"matmul workspace", Bytes::mebibytes(of(f.at("cublas_workspace").at("mib"), device.architecture)),
                      source("cublas_workspace"), MemoryMeasure::allocated});
+    items.push_back({"experts' matmul workspaces", grouped_workspace(scenario), source("grouped_workspace"), MemoryMeasure::allocated});
     items.push_back({"kept scores", kept_scores(scenario), source("kept_scores"), MemoryMeasure::allocated});
     items.push_back({"gradient placeholders", placeholders(plan, scenario, program), source("placeholders"), MemoryMeasure::allocated});
     if (!scenario.runtime.plan_allocator) {

@@ -145,5 +145,16 @@ TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     EXPECT_FALSE(item("16-bit gradients"));
 }
 
+TEST(Reserve, ExpertsProductsHaveWorkspacesOfTheirOwn) {
+    Scenario s = h100();
+    s.strategy.framework = "megatron";
+    const Plan p = with_collective(1);
+    EXPECT_FALSE(find(memory(p, s).stages[0], "experts' matmul workspaces"));
+    s.model.moe.emplace();
+    EXPECT_EQ(find(memory(p, s).stages[0], "experts' matmul workspaces")->bytes, Bytes::mebibytes(128));
+    s.runtime.fused_experts = true;
+    EXPECT_FALSE(find(memory(p, s).stages[0], "experts' matmul workspaces"));
+}
+
 } // namespace
 } // namespace orrery
