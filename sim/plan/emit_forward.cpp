@@ -36,6 +36,7 @@ Emitter::Emitter(Lowering& lowering, const Graph& graph) : l(lowering), g(graph)
     recomputed.assign(n, -1);
     gradient.assign(n, -1);
     producer.assign(n, -1);
+    parameter.assign(n, -1);
     for (std::size_t i = 0; i < g.nodes.size(); ++i)
         for (ValueId v : g.nodes[i].out) producer[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(i);
     split = l.schedule->splits_backward;
@@ -89,6 +90,12 @@ Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes
 }
 
 std::int32_t Emitter::parameter_index(ValueId v) {
+    std::int32_t& known = parameter[static_cast<std::size_t>(v)];
+    if (known < 0) known = find_parameter(v);
+    return known;
+}
+
+std::int32_t Emitter::find_parameter(ValueId v) {
     auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
     const Value& value = g.value(v);
     for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -18,6 +18,7 @@ struct Emitter {
     std::vector<BufferId> recomputed;       // by value: made again in the backward pass
     std::vector<BufferId> gradient;         // by value
     std::vector<std::int32_t> producer;     // by value: node, -1 none
+    std::vector<std::int32_t> parameter;    // by value: of a parameter, its index in the stage's list once it was looked for; -1
     bool split = false;                  // weight gradients go to a block of their own
     std::vector<Op> weight_ops;          // of the weight block, in order
     std::map<std::int16_t, BufferId> counts_of;   // by layer: rows each rank sends to each expert
@@ -97,6 +98,7 @@ struct Emitter {
     void backward_enter(const Node& n, BufferId dy);
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);
     std::int32_t parameter_index(ValueId parameter);
+    std::int32_t find_parameter(ValueId parameter);
 };
 
 // Whether the host must know how many rows experts have before it can launch what works on them.

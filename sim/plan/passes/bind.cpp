@@ -5,6 +5,8 @@
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -13,17 +15,43 @@ struct Spot { std::int32_t action = -1, op = -1; QueueId queue = -1; };   // act
 
 bool before(const Spot& a, const Spot& b) { return a.action != b.action ? a.action < b.action : a.op < b.op; }
 
-// Keeps the latest spot of each queue.
-void merge(std::vector<Spot>& list, const Spot& s) {
-    for (Spot& have : list)
-        if (have.queue == s.queue) {
-            if (before(have, s)) have = s;
+// The latest spot of each queue. Few queues meet in one place: there is one of these for every buffer of every microbatch, and none of them
+// asks for memory.
+class Latest {
+  public:
+    void merge(const Spot& s) {
+        for (std::size_t i = 0; i < few_; ++i)
+            if (first_[i].queue == s.queue) {
+                if (before(first_[i], s)) first_[i] = s;
+                return;
+            }
+        if (few_ < first_.size()) {
+            first_[few_++] = s;
             return;
         }
-    list.push_back(s);
-}
+        for (Spot& have : more_)
+            if (have.queue == s.queue) {
+                if (before(have, s)) have = s;
+                return;
+            }
+        more_.push_back(s);
+    }
+    void clear() {
+        few_ = 0;
+        more_.clear();
+    }
+    template <class F> void each(F&& f) const {
+        for (std::size_t i = 0; i < few_; ++i) f(first_[i]);
+        for (const Spot& s : more_) f(s);
+    }
 
-struct History { Spot writer; std::vector<Spot> readers; };
+  private:
+    std::uint32_t few_ = 0;
+    std::array<Spot, 2> first_;
+    std::vector<Spot> more_;
+};
+
+struct History { Spot writer; Latest readers; };
 
 bool uses_queue(const Op& op, QueueId q) {
     if (op.queue == q) return true;
@@ -38,20 +66,21 @@ bool uses_queue(const Op& op, QueueId q) {
 bool follows_computation(const Op& op) { return op.queue >= first_comm_queue && op.phase != Phase::param_gather; }
 
 // What op must wait for, given the history of each buffer it touches; updates the history.
-template <class HistoryOf> void visit(const Op& op, const Spot& self, std::vector<Spot>& waits, HistoryOf&& history_of) {
-    for (BufferId b : op.in)
-        if (History* h = history_of(b)) {
-            if (h->writer.action >= 0 && !uses_queue(op, h->writer.queue)) merge(waits, h->writer);
-            merge(h->readers, self);
-        }
-    for (BufferId b : op.out)
-        if (History* h = history_of(b)) {
-            if (h->writer.action >= 0 && !uses_queue(op, h->writer.queue)) merge(waits, h->writer);
-            for (const Spot& r : h->readers)
-                if (!uses_queue(op, r.queue) && (r.action != self.action || r.op != self.op)) merge(waits, r);
-            h->readers.clear();
-            h->writer = self;
-        }
+template <class HistoryOf> void visit(const Op& op, const Spot& self, Latest& waits, HistoryOf&& history_of) {
+    for (BufferId b : op.in) {
+        History& h = history_of(b);
+        if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) waits.merge(h.writer);
+        h.readers.merge(self);
+    }
+    for (BufferId b : op.out) {
+        History& h = history_of(b);
+        if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) waits.merge(h.writer);
+        h.readers.each([&](const Spot& r) {
+            if (!uses_queue(op, r.queue) && (r.action != self.action || r.op != self.op)) waits.merge(r);
+        });
+        h.readers.clear();
+        h.writer = self;
+    }
 }
 
 // One instance per microbatch. Parameters and gradients that come and go are still the rank's only ones, whatever microbatch uses them.
@@ -62,28 +91,30 @@ bool per_microbatch(const Buffer& b) {
 // `history`: by buffer, and once more for the second port of blocks made of others, whose microbatch has buffers of its own.
 void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
     std::vector<std::size_t> touched;
-    std::vector<Spot> waits;
+    Latest waits;
     std::int32_t last_compute = -1;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
         Op& op = block.ops[i];
         if (is_memory_op(op.work)) continue;
         waits.clear();
-        visit(op, {0, static_cast<std::int32_t>(i), op.queue}, waits, [&](BufferId b) {
+        visit(op, {0, static_cast<std::int32_t>(i), op.queue}, waits, [&](BufferId b) -> History& {
             std::size_t instance = static_cast<std::size_t>(storage(plan, b));
             if (!block.parts.empty() && op.port > 0 && per_microbatch(plan.buffers[instance])) instance += plan.buffers.size();
             touched.push_back(instance);
-            return &history[instance];
+            return history[instance];
         });
-        if (follows_computation(op) && last_compute >= 0) merge(waits, {0, last_compute, compute_queue});
+        if (follows_computation(op) && last_compute >= 0) waits.merge({0, last_compute, compute_queue});
         if (op.queue == compute_queue) last_compute = static_cast<std::int32_t>(i);
-        for (const Spot& w : waits)
+        waits.each([&](const Spot& w) {
             if (std::find(op.deps.begin(), op.deps.end(), w.op) == op.deps.end()) op.deps.push_back(w.op);
+        });
         std::sort(op.deps.begin(), op.deps.end());
     }
     for (std::size_t instance : touched) history[instance] = {};
 }
 
-struct Touch { std::int32_t op; std::int32_t tracked; bool write; std::uint8_t port; };
+// several: the op is on other queues than `queue`, too. What the walk over all actions needs of an op lies here, side by side.
+struct Touch { std::int32_t op, tracked; QueueId queue; bool write, several; std::uint8_t port; };
 
 // The port whose microbatch an access is of: an exchange has one for each transfer.
 std::uint8_t port_of(const Op& op, BufferId b, bool write) {
@@ -96,7 +127,7 @@ std::uint8_t port_of(const Op& op, BufferId b, bool write) {
 // One stage's buffers whose hazards can lie between actions: met on more than one queue, in more than one place.
 struct StageTracker {
     std::vector<std::int32_t> tracked;              // by buffer: index, -1
-    std::vector<BufferId> buffer_of;
+    std::vector<char> many;                         // by index: an instance per microbatch
     std::vector<std::vector<Touch>> touches;        // by block
 };
 
@@ -136,10 +167,11 @@ StageTracker track(const Plan& plan, const Program& program) {
         // What lives longer than a step meets itself in the next one.
         if (!s.queues || (!s.places && per_microbatch(plan.buffers[static_cast<std::size_t>(x)]))) return;
         if (t.tracked[static_cast<std::size_t>(x)] < 0) {
-            t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.buffer_of.size());
-            t.buffer_of.push_back(x);
+            t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.many.size());
+            t.many.push_back(per_microbatch(plan.buffers[static_cast<std::size_t>(x)]));
         }
-        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], write, port_of(plan.blocks[b].ops[i], id, write)});
+        const Op& op = plan.blocks[b].ops[i];
+        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], op.queue, write, std::holds_alternative<Exchange>(op.work), port_of(op, id, write)});
     });
     return t;
 }
@@ -148,26 +180,58 @@ struct ProgramBinder {
     const Plan& plan;
     const Program& program;
     StageTracker tracker;
-    std::int64_t instances;
-    std::vector<History> history;                        // tracked x instance
+    // Slot x tracked: what an action touches lies side by side. The first slot has what there is once; a microbatch has one from its first
+    // action to its last, so that those under way are all there are.
+    std::vector<History> history;
+    std::vector<std::int32_t> slot_of, last_use;         // by microbatch: -1 none; the last action that works on it
+    std::vector<std::int32_t> free_slots;
     std::vector<std::vector<Spot>> waited;               // [to][from]: how far `to` has already waited for `from`
     std::vector<std::vector<ActionDep>> found;           // by action, of the second step
 
-    ProgramBinder(const Plan& p, const Program& prog) : plan(p), program(prog), tracker(track(p, prog)), instances(p.microbatches) {
-        history.resize(tracker.buffer_of.size() * static_cast<std::size_t>(instances));
+    ProgramBinder(const Plan& p, const Program& prog) : plan(p), program(prog), tracker(track(p, prog)) {
+        history.resize(tracker.many.size());
+        slot_of.assign(static_cast<std::size_t>(p.microbatches), -1);
+        last_use.assign(slot_of.size(), -1);
+        for (std::size_t i = 0; i < program.actions.size(); ++i)
+            for (std::int32_t mb : program.actions[i].microbatch)
+                if (mb >= 0) last_use[static_cast<std::size_t>(mb)] = static_cast<std::int32_t>(i);
         const std::size_t queues = static_cast<std::size_t>(first_comm_queue) + plan.communicators.size();
         waited.assign(queues, std::vector<Spot>(queues));
         found.resize(program.actions.size());
     }
 
+    void enter(const Action& a) {
+        for (std::int32_t mb : a.microbatch) {
+            if (mb < 0 || slot_of[static_cast<std::size_t>(mb)] >= 0) continue;
+            if (free_slots.empty()) {
+                free_slots.push_back(static_cast<std::int32_t>(history.size() / std::max<std::size_t>(1, tracker.many.size())));
+                history.resize(history.size() + tracker.many.size());
+            }
+            slot_of[static_cast<std::size_t>(mb)] = free_slots.back();
+            free_slots.pop_back();
+        }
+    }
+    void leave(const Action& a, std::int32_t index) {
+        for (std::int32_t mb : a.microbatch) {
+            if (mb < 0 || last_use[static_cast<std::size_t>(mb)] != index || slot_of[static_cast<std::size_t>(mb)] < 0) continue;
+            clear(static_cast<std::size_t>(slot_of[static_cast<std::size_t>(mb)]));
+            free_slots.push_back(std::exchange(slot_of[static_cast<std::size_t>(mb)], -1));
+        }
+    }
+    // Of a slot, what is a microbatch's.
+    void clear(std::size_t slot) {
+        for (std::size_t t = 0; t < tracker.many.size(); ++t)
+            if (tracker.many[t]) history[slot * tracker.many.size() + t] = {};
+    }
     History& at(const Touch& t, const Action& a) {
-        const std::int32_t mb = a.microbatch[t.port], tracked = t.tracked;
-        const bool many = per_microbatch(plan.buffers[static_cast<std::size_t>(tracker.buffer_of[static_cast<std::size_t>(tracked)])]) && mb >= 0;
-        return history[static_cast<std::size_t>(tracked) * static_cast<std::size_t>(instances) + static_cast<std::size_t>(many ? mb : 0)];
+        const std::int32_t mb = a.microbatch[t.port];
+        const auto tracked = static_cast<std::size_t>(t.tracked);
+        const std::int32_t slot = tracker.many[tracked] && mb >= 0 ? slot_of[static_cast<std::size_t>(mb)] : 0;
+        return history[static_cast<std::size_t>(slot) * tracker.many.size() + tracked];
     }
 
-    void note(std::int32_t index, std::int32_t op_index, const Op& op, const Spot& on, bool record) {
-        Spot& mark = waited[static_cast<std::size_t>(op.queue)][static_cast<std::size_t>(on.queue)];
+    void note(std::int32_t index, std::int32_t op_index, QueueId queue, const Spot& on, bool record) {
+        Spot& mark = waited[static_cast<std::size_t>(queue)][static_cast<std::size_t>(on.queue)];
         if (mark.action >= 0 && !before(mark, on)) return;   // implied by what this queue already waited for
         mark = on;
         if (record) found[static_cast<std::size_t>(index)].push_back({op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
@@ -180,58 +244,60 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
     Spot blocking;
     Spot compute;   // the last computation issued
-    std::vector<Spot> waits;
+    Latest waits;
     std::size_t next_explicit = 0;
     for (std::int32_t index = 0; index < count; ++index) {
         const Action& a = program.actions[static_cast<std::size_t>(index)];
         const Block& block = plan.blocks[static_cast<std::size_t>(a.block)];
         const std::int32_t self = step * count + index;
+        enter(a);
         for (; next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action == index; ++next_explicit) {
             const ActionDep& d = explicit_deps[next_explicit].dep;
             const Block& on = plan.blocks[static_cast<std::size_t>(program.actions[static_cast<std::size_t>(d.on_action)].block)];
-            note(index, d.op, block.ops[static_cast<std::size_t>(d.op)], {step * count + d.on_action, d.on_op, on.ops[static_cast<std::size_t>(d.on_op)].queue}, step == 1);
+            note(index, d.op, block.ops[static_cast<std::size_t>(d.op)].queue, {step * count + d.on_action, d.on_op, on.ops[static_cast<std::size_t>(d.on_op)].queue}, step == 1);
         }
         if (blocking.action >= 0)
             for (std::int32_t i = a.first; i < a.last; ++i)
                 if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) {
-                    note(index, i, block.ops[static_cast<std::size_t>(i)], blocking, step == 1);
+                    note(index, i, compute_queue, blocking, step == 1);
                     blocking = {};
                     break;
                 }
         for (std::int32_t i = a.first; i < a.last && compute.action >= 0; ++i) {
             const Op& op = block.ops[static_cast<std::size_t>(i)];
             if (op.queue == compute_queue) break;
-            if (follows_computation(op)) note(index, i, op, compute, step == 1);
+            if (follows_computation(op)) note(index, i, op.queue, compute, step == 1);
         }
         const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
         auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
         while (touch != touches.end() && touch->op < a.last) {
             const std::int32_t i = touch->op;
-            const Op& op = block.ops[static_cast<std::size_t>(i)];
-            const Spot here{self, i, op.queue};
+            const QueueId queue = touch->queue;
+            const Spot here{self, i, queue};
+            const auto own = [&](const Touch& t, QueueId q) { return q == queue || (t.several && uses_queue(block.ops[static_cast<std::size_t>(i)], q)); };
             waits.clear();
             for (; touch != touches.end() && touch->op == i; ++touch) {
                 History& h = at(*touch, a);
-                if (h.writer.action >= 0 && !uses_queue(op, h.writer.queue)) merge(waits, h.writer);
-                if (!touch->write) { merge(h.readers, here); continue; }
-                for (const Spot& r : h.readers)
-                    if (!uses_queue(op, r.queue)) merge(waits, r);
+                if (h.writer.action >= 0 && !own(*touch, h.writer.queue)) waits.merge(h.writer);
+                if (!touch->write) { h.readers.merge(here); continue; }
+                h.readers.each([&](const Spot& r) {
+                    if (!own(*touch, r.queue)) waits.merge(r);
+                });
                 h.readers.clear();
                 h.writer = here;
             }
-            for (const Spot& w : waits)
-                if (w.action != self) note(index, i, op, w, step == 1);
+            waits.each([&](const Spot& w) {
+                if (w.action != self) note(index, i, queue, w, step == 1);
+            });
         }
+        leave(a, index);
         for (std::int32_t i = a.last; i-- > a.first;)
             if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) { compute = {self, i, compute_queue}; break; }
         if (block.blocking)
             for (std::int32_t i = a.last; i-- > a.first;)
                 if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) { blocking = {self, i, block.ops[static_cast<std::size_t>(i)].queue}; break; }
     }
-    // A microbatch's buffers are new in the next step: only what lives all step carries over.
-    for (std::size_t t = 0; t < tracker.buffer_of.size(); ++t)
-        if (per_microbatch(plan.buffers[static_cast<std::size_t>(tracker.buffer_of[t])]))
-            for (std::int64_t i = 0; i < instances; ++i) history[t * static_cast<std::size_t>(instances) + static_cast<std::size_t>(i)] = {};
+    clear(0);   // a microbatch's buffers are new in the next step: only what lives all step carries over
 }
 
 } // namespace
