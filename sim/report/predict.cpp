@@ -8,14 +8,20 @@
 
 namespace orrery {
 
+Plan verified_plan(const Scenario& scenario) {
+    Plan plan = lower(scenario);
+    std::vector<Violation> violations = verify(plan);
+    const std::size_t n = violations.size();
+    if (n > 5) violations.resize(5);   // the first ones; `simrun plan` prints them all
+    if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
+    return plan;
+}
+
 Prediction predict(const Scenario& scenario, const PredictOptions& options) {
-    const Plan plan = lower(scenario);
-    if (options.verify) {
-        std::vector<Violation> violations = verify(plan);
-        const std::size_t n = violations.size();
-        if (n > 5) violations.resize(5);   // the first ones; `simrun plan` prints them all
-        if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
-    }
+    return predict(scenario, options.verify ? verified_plan(scenario) : lower(scenario), options);
+}
+
+Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOptions& options) {
     const MemoryReport bytes = memory(plan, scenario);
     const Fabric fabric(scenario.cluster);
     const CostModel cost(scenario, fabric);

@@ -40,6 +40,9 @@ struct Report {
 struct Prediction { Report report; Simulation simulation; bool too_big = false; };
 struct PredictOptions { SimulateOptions simulate; bool verify = true; bool only_if_fits = false; };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
+// The same in two steps, where several scenarios have one plan (sim/plan/inputs.hpp).
+Plan verified_plan(const Scenario& scenario);
+Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOptions& options);
 
 Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);
 std::string to_json(const Report& report);               // report.json, keys in DESIGN.md's order

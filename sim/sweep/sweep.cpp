@@ -2,6 +2,7 @@
 // slow disk delays no prediction.
 #include "sim/sweep/sweep.hpp"
 
+#include "sim/plan/inputs.hpp"
 #include "sim/report/report.hpp"
 #include "sim/sweep/store.hpp"
 
@@ -114,7 +115,35 @@ std::string point_hash(const SweepPoint& point) {
     return fmt::format("{:016x}", h);
 }
 
-SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir) {
+SweepOrder evaluation_order(const SweepDocument& document) {
+    const auto& axes = document.axes();
+    // How many devices there are decides how many ranks: of the cluster the rest decides times alone.
+    const auto of_plans = [&](std::size_t a) {
+        const std::string& p = axes[a].pointer;
+        return !p.starts_with("/perturb") && (!p.starts_with("/cluster/") || p == "/cluster/preset" || p == "/cluster/nodes" || p == "/cluster/devices_per_node");
+    };
+    SweepOrder order;
+    for (std::size_t a = 0; a < axes.size(); ++a)
+        if (!of_plans(a)) order.alike *= static_cast<std::int64_t>(axes[a].values.size());
+    std::vector<std::pair<std::int64_t, std::int64_t>> keyed;   // the number its plan's values make; the point
+    for (std::int64_t i = 0; i < document.size(); ++i) {
+        std::int64_t key = 0, unit = 1, left = i;
+        for (std::size_t a = axes.size(); a-- > 0;) {   // the last axis is the fastest
+            const auto values = static_cast<std::int64_t>(axes[a].values.size());
+            if (of_plans(a)) {
+                key += left % values * unit;
+                unit *= values;
+            }
+            left /= values;
+        }
+        keyed.emplace_back(key, i);
+    }
+    std::ranges::sort(keyed);
+    for (const auto& [key, i] : keyed) order.points.push_back(i);
+    return order;
+}
+
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, KeptPlan* kept) {
     SweepRow row;
     row.index = index;
     row.hash = point_hash(point);
@@ -136,7 +165,15 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         }
         PredictOptions predicting;
         predicting.only_if_fits = true;
-        fill(row, predict(*parsed.scenario, predicting).report);
+        std::shared_ptr<const Plan> plan;
+        if (kept && kept->scenario && lowers_alike(*kept->scenario, *parsed.scenario)) {
+            plan = kept->plan;
+            ++kept->reused;
+        } else {
+            plan = std::make_shared<const Plan>(verified_plan(*parsed.scenario));
+            if (kept) *kept = {parsed.scenario, plan, kept->reused};
+        }
+        fill(row, predict(*parsed.scenario, *plan, predicting).report);
     } catch (const std::exception& e) {
         row.status = PointStatus::failed;
         row.reason = e.what();
@@ -155,8 +192,19 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
     std::atomic<bool> stopped{false};
     std::mutex counting;
     std::size_t finished = 0;
+    const SweepOrder order = evaluation_order(document);
+    const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    // As many at once as have one plan, but so that all threads have their share.
+    const std::int64_t at_once = std::clamp<std::int64_t>(order.alike, 1, std::max<std::int64_t>(1, document.size() / (4 * jobs)));
     const auto work = [&] {
-        for (std::int64_t i = next++; i < document.size() && !writer.broken(); i = next++) {
+        KeptPlan kept;
+        for (std::int64_t k = 0, end = 0;; ++k) {
+            if (k >= end) {
+                k = next.fetch_add(at_once);
+                end = std::min(k + at_once, document.size());
+            }
+            if (k >= document.size() || writer.broken()) return;
+            const std::int64_t i = order.points[static_cast<std::size_t>(k)];
             if (options.go_on && !options.go_on()) stopped = true;
             if (stopped) return;
             const SweepPoint point = document.point(i);
@@ -166,7 +214,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
                 row.index = i;
                 ++reused;
             } else {
-                row = evaluate(point, i, document.base_dir());
+                row = evaluate(point, i, document.base_dir(), &kept);
                 writer.add(row);
             }
             const std::lock_guard lock(counting);
@@ -174,7 +222,6 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
             if (++finished; options.progress) options.progress(finished, run.rows.size());
         }
     };
-    const int jobs = options.jobs > 0 ? options.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     std::vector<std::thread> threads;
     for (int t = 1; t < std::min<std::int64_t>(jobs, document.size()); ++t) threads.emplace_back(work);
     work();

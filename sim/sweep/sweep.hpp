@@ -7,10 +7,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace orrery {
+
+struct Plan;
 
 // fits: predicted, and it fits. too_big: does not fit; reason says where. impossible: a constraint or the parser refuses it. failed: the
 // plan could not run, or our bug.
@@ -48,8 +52,17 @@ struct SweepRunOptions {
 };
 
 std::string point_hash(const SweepPoint& point);
+// The plan of the point before, for points that have the same (they differ in links, devices, disturbances).
+struct KeptPlan {
+    std::optional<Scenario> scenario;
+    std::shared_ptr<const Plan> plan;
+    std::int64_t reused = 0;
+};
 // Never throws: what goes wrong is in the row.
-SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir);
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, KeptPlan* kept = nullptr);
+// All points, those that may have one plan side by side; and how many of these stand together.
+struct SweepOrder { std::vector<std::int64_t> points; std::int64_t alike = 1; };
+SweepOrder evaluation_order(const SweepDocument& document);
 // Throws std::runtime_error where the file cannot be opened or written, or is not a sweep's.
 SweepRun run_sweep(const SweepDocument& document, const std::string& database, const SweepRunOptions& options = {});
 

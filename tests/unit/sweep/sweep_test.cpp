@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -90,6 +91,38 @@ TEST(Sweep, DoesNotDependOnTheNumberOfThreads) {
     one.jobs = 1;
     three.jobs = 3;
     EXPECT_EQ(run_sweep(document(), folder.file("1.sqlite"), one).rows, run_sweep(document(), folder.file("3.sqlite"), three).rows);
+}
+
+// Points that differ in links, devices or disturbances have one plan, where its schedule looks at none of them: what comes of it is what
+// each gives alone.
+TEST(Sweep, SharesPlansAndChangesNothing) {
+    SweepResult r = parse_sweep(R"({"name": "networks", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-40gb", "nodes": 2}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {"pipeline_parallel": 2},
+        "sweep": {"/cluster/inter_node/gbit_per_s": [50, 200], "/cluster/device": ["a100-sxm-40gb", "a100-sxm-80gb"], "/strategy/schedule": ["1f1b", "zb-h1", "gpipe"],
+                  "/perturb": [[], [{"slow": 1.5, "rank": 0}]], "/cluster/nodes": [1, 2]}})");
+    ASSERT_TRUE(r.problems.empty()) << to_text(r.problems);
+    const SweepDocument& d = *r.document;
+    const SweepOrder order = evaluation_order(d);
+    EXPECT_EQ(order.alike, 8);
+    std::vector<std::int64_t> sorted = order.points;
+    std::ranges::sort(sorted);
+    for (std::int64_t i = 0; i < d.size(); ++i) EXPECT_EQ(sorted[static_cast<std::size_t>(i)], i);
+    KeptPlan kept;
+    int fits = 0;
+    for (std::int64_t i : order.points) {
+        const SweepRow alone = evaluate(d.point(i), i, ""), shared = evaluate(d.point(i), i, "", &kept);
+        EXPECT_EQ(alone, shared) << alone.label;
+        EXPECT_NE(alone.status, PointStatus::failed) << alone.reason;
+        fits += alone.status == PointStatus::fits;
+    }
+    EXPECT_GT(fits, 20);
+    EXPECT_GE(kept.reused, 10);
+    EXPECT_LT(kept.reused, 32);   // none of zb-h1's
+    const TemporaryFolder folder;
+    SweepRunOptions three;
+    three.jobs = 3;
+    const SweepRun run = run_sweep(d, folder.file("a.sqlite"), three);
+    for (std::int64_t i = 0; i < d.size(); ++i) EXPECT_EQ(run.rows[static_cast<std::size_t>(i)], evaluate(d.point(i), i, ""));
 }
 
 TEST(Sweep, LosesNothingWhenItIsKilled) {
