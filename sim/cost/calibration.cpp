@@ -280,6 +280,8 @@ PointwiseTable pointwise_table() {
     t.communication_slowdown = i["communication_slowdown"].get<double>();
     t.interference_source = source_of(i);
     t.spread = j["spread"]["sigma"].get<double>();
+    t.spread_layerwise = j["spread"]["layerwise"].get<double>();
+    t.layerwise_frameworks = j["spread"]["layerwise_frameworks"].get<std::vector<std::string>>();
     t.spread_from = j["spread"]["devices"].get<double>();
     t.spread_source = source_of(j["spread"]);
     t.source = source_of(j);

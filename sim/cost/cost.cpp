@@ -17,8 +17,12 @@ double expected_maximum(double n) {
 }
 
 // Devices differ, and a synchronous step waits for the slowest of all. What the sustained clock was fitted to are mostly single nodes.
-double slowest_of(double devices, const PointwiseTable& t) {
-    return devices > t.spread_from ? 1 + t.spread * (expected_maximum(devices) - expected_maximum(t.spread_from)) : 1;
+// Where weights are gathered layer by layer (with a pipeline, once a step), every layer waits for whoever is slow at that one.
+double slowest_of(double devices, const PointwiseTable& t, const Strategy& s) {
+    const auto& by_layers = t.layerwise_frameworks;
+    const bool layerwise = s.pipeline_parallel == 1 && (s.zero_stage == 3 || (s.zero_stage == 2 && std::find(by_layers.begin(), by_layers.end(), s.framework) != by_layers.end()));
+    const double spread = layerwise ? t.spread_layerwise : t.spread;
+    return devices > t.spread_from ? 1 + spread * (expected_maximum(devices) - expected_maximum(t.spread_from)) : 1;
 }
 
 // Megatron-Core pads what an all-to-all brings to the experts; padded capacities, DeepEP's and HybridEP's permutations and kernels for all
@@ -43,7 +47,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.kernels = kernel_tables(c.device, d.runtime.year);
     d.pointwise = pointwise_table();
     if (d.strategy.framework == "deepspeed" && d.strategy.zero_stage == 3 && d.runtime.year < 2022) d.list_copy_us = d.pointwise.list_copy;
-    d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise);
+    d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise, d.strategy);
     d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework, d.strategy.fused);
     d.hidden = scenario.model.hidden_size;
     d.ragged_heads = scenario.model.head_dim % 8 != 0;

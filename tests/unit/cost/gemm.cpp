@@ -179,6 +179,21 @@ TEST(Gemm, APowerLimitSlowsComputeOnly) {
     EXPECT_EQ(capped.compute_us(copy), full.compute_us(copy));
 }
 
+// A step waits for the slowest device, and where weights are gathered layer by layer every layer does.
+TEST(Devices, JobsOfManyWaitForTheSlowest) {
+    const auto layer = [](int nodes, int zero, int stages) {
+        Scenario s = on_cluster("dgx-h100", nodes);
+        s.strategy.zero_stage = zero;
+        s.strategy.pipeline_parallel = stages;
+        return Costs(s).compute_us(Linear{Direction::forward, 8192, 8192, 8192});
+    };
+    EXPECT_EQ(layer(1, 3, 1), layer(1, 1, 1));
+    EXPECT_GT(layer(64, 1, 1), 1.01 * layer(1, 1, 1));
+    EXPECT_LT(layer(64, 1, 1), 1.03 * layer(1, 1, 1));
+    EXPECT_GT(layer(64, 3, 1), 1.04 * layer(64, 1, 1));
+    EXPECT_EQ(layer(64, 3, 8), layer(64, 1, 8));
+}
+
 // Sustained clocks: long training runs on H100 show 600-670 TFLOP/s where bursts show 780.
 TEST(Gemm, TrainingRunsAtTheSustainedClock) {
     const Costs c(on_device("h100-sxm-80gb"));
