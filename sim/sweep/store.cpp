@@ -56,32 +56,35 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
 } // namespace
 
 SweepStore::SweepStore(const std::string& path) : path_(path) {
-    if (sqlite3_open(path.c_str(), &db_) != SQLITE_OK) fail("open");
-    sqlite3_busy_timeout(db_, 10000);
+    sqlite3* db = nullptr;
+    const int opened = sqlite3_open(path.c_str(), &db);
+    db_.reset(db);   // where it failed, too: it says why
+    if (opened != SQLITE_OK) fail("open");
+    sqlite3_busy_timeout(db, 10000);
     execute("PRAGMA journal_mode=WAL");
     execute("PRAGMA synchronous=FULL");
     execute("CREATE TABLE IF NOT EXISTS points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, step_time_s REAL, "
             "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes INTEGER)");
-    const std::string insert = std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)";
-    if (sqlite3_prepare_v2(db_, insert.c_str(), -1, &insert_, nullptr) != SQLITE_OK) fail("write");
+    insert_ = statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
 }
 
-SweepStore::~SweepStore() {
-    sqlite3_finalize(insert_);
-    sqlite3_close(db_);
+void SweepStore::Close::operator()(sqlite3* db) const { sqlite3_close(db); }
+void SweepStore::Close::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+
+std::unique_ptr<sqlite3_stmt, SweepStore::Close> SweepStore::statement(const std::string& sql, const char* doing) const {
+    sqlite3_stmt* made = nullptr;
+    if (sqlite3_prepare_v2(db_.get(), sql.c_str(), -1, &made, nullptr) != SQLITE_OK) fail(doing);
+    return std::unique_ptr<sqlite3_stmt, Close>(made);
 }
 
 std::map<std::string, SweepRow> SweepStore::rows() const {
-    sqlite3_stmt* select = nullptr;
-    const std::string sql = std::string("SELECT ") + columns + " FROM points";
-    if (sqlite3_prepare_v2(db_, sql.c_str(), -1, &select, nullptr) != SQLITE_OK) fail("read");
+    const auto select = statement(std::string("SELECT ") + columns + " FROM points", "read");
     std::map<std::string, SweepRow> found;
     int code = 0;
-    while ((code = sqlite3_step(select)) == SQLITE_ROW) {
-        SweepRow r = read(select);
+    while ((code = sqlite3_step(select.get())) == SQLITE_ROW) {
+        SweepRow r = read(select.get());
         found.emplace(r.hash, std::move(r));
     }
-    sqlite3_finalize(select);
     if (code != SQLITE_DONE) fail("read");
     return found;
 }
@@ -89,9 +92,9 @@ std::map<std::string, SweepRow> SweepStore::rows() const {
 void SweepStore::commit(std::span<const SweepRow> rows) {
     execute("BEGIN IMMEDIATE");
     for (const SweepRow& r : rows) {
-        bind(insert_, r);
-        if (sqlite3_step(insert_) != SQLITE_DONE) fail("write");
-        sqlite3_reset(insert_);
+        bind(insert_.get(), r);
+        if (sqlite3_step(insert_.get()) != SQLITE_DONE) fail("write");
+        sqlite3_reset(insert_.get());
     }
     execute("COMMIT");
 }
@@ -99,11 +102,11 @@ void SweepStore::commit(std::span<const SweepRow> rows) {
 void SweepStore::clear() { execute("DELETE FROM points"); }
 
 void SweepStore::execute(const char* sql) {
-    if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail("write");
+    if (sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK) fail("write");
 }
 
 void SweepStore::fail(const std::string& doing) const {
-    throw std::runtime_error("cannot " + doing + " the sweep's results in " + path_ + ": " + sqlite3_errmsg(db_));
+    throw std::runtime_error("cannot " + doing + " the sweep's results in " + path_ + ": " + sqlite3_errmsg(db_.get()));
 }
 
 } // namespace orrery

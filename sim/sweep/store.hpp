@@ -5,6 +5,7 @@
 #include "sim/sweep/sweep.hpp"
 
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -16,9 +17,6 @@ namespace orrery {
 class SweepStore {
   public:
     explicit SweepStore(const std::string& path);   // made where it is not there; throws std::runtime_error
-    ~SweepStore();
-    SweepStore(const SweepStore&) = delete;
-    SweepStore& operator=(const SweepStore&) = delete;
 
     std::map<std::string, SweepRow> rows() const;   // by hash
     void commit(std::span<const SweepRow> rows);    // all of them, in one transaction
@@ -29,8 +27,14 @@ class SweepStore {
     [[noreturn]] void fail(const std::string& doing) const;
 
     std::string path_;
-    sqlite3* db_ = nullptr;
-    sqlite3_stmt* insert_ = nullptr;
+    struct Close {   // what was opened is closed where opening the rest fails, too
+        void operator()(sqlite3* db) const;
+        void operator()(sqlite3_stmt* statement) const;
+    };
+    std::unique_ptr<sqlite3_stmt, Close> statement(const std::string& sql, const char* doing) const;
+
+    std::unique_ptr<sqlite3, Close> db_;
+    std::unique_ptr<sqlite3_stmt, Close> insert_;
 };
 
 } // namespace orrery
