@@ -77,6 +77,7 @@ struct CostModel::Data {
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned) const;
+    double grouped(const Linear& w) const; // us
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;

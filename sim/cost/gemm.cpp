@@ -62,7 +62,7 @@ double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, d
             const double waves = (1 - t.soft_waves) * std::ceil(count / d.processors) + t.soft_waves * std::max(1.0, count / d.processors);
             const double extra = s > 1 ? t.split + 4.0 * s * p.m * p.n / feed : 0;
             if (waves * one + extra >= best) continue; // the join below only adds
-            best = std::min(best, join(waves * one, memory, 3) + extra);
+            best = std::min(best, join(waves * one, memory, p.accumulate ? 2 : 3) + extra);
         }
     }
     return best;

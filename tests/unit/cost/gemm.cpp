@@ -3,6 +3,7 @@
 
 #include "fixture.hpp"
 
+#include <array>
 #include <cmath>
 
 namespace orrery {
@@ -136,6 +137,31 @@ TEST(Gemm, BackwardAndAccumulationCostWhatTheirShapesSay) {
     EXPECT_GT(c.compute_us(accumulate), c.compute_us(weight));
     // At most the 6 n k bytes it moves more, at HBM's stream rate.
     EXPECT_LT(c.compute_us(accumulate) - c.compute_us(weight), 6.0 * 6144 * 4096 / (0.8 * 3.35e6));
+}
+
+// Microseconds of Transformer Engine 2.11's grouped linears on a B200, weight gradients added to fp32: experts, rows of each, columns out and
+// in; forward, input and weight gradient (MooreThreads/SimuMax e691807, configs/system/b200_bf16_ceperm.json, from its shares of 2250 TFLOP/s).
+TEST(Gemm, ExpertsOfAFrameworkRunOneAfterAnother) {
+    struct Point { std::int64_t experts, rows, out, in; double us[3]; };
+    const Point points[] = {{160, 154, 3072, 5120, {1725, 1769, 3677}}, {40, 616, 3072, 5120, {746, 1072, 1336}}, {40, 616, 5120, 1536, {529, 614, 633}},
+                            {64, 512, 4096, 7168, {2330, 2114, 3901}},  {20, 1232, 3072, 5120, {671, 817, 1052}}, {20, 1232, 5120, 1536, {433, 443, 539}}};
+    double apart = 0, together = 0;
+    const auto mean = [&](bool fused) {
+        Scenario s = on_device("b200-192gb");
+        s.runtime.fused_experts = fused;
+        double sum = 0;
+        for (const Point& p : points)
+            for (int i = 0; i < 3; ++i) {
+                const auto d = std::array{Direction::forward, Direction::input_gradient, Direction::weight_gradient}[static_cast<std::size_t>(i)];
+                const bool gradient = d == Direction::weight_gradient;
+                const double us = Costs(s).compute_us(Linear{d, p.rows, p.out, p.in, p.experts, DType::bf16, gradient ? DType::fp32 : DType::bf16, gradient});
+                sum += std::abs(us / p.us[i] - 1) / 18;
+            }
+        return sum;
+    };
+    apart = mean(false), together = mean(true);
+    EXPECT_LT(apart, 0.12);
+    EXPECT_GT(together, 0.15); // as one kernel, packed
 }
 
 TEST(Gemm, PrecisionSetsTheRate) {

@@ -70,7 +70,7 @@ TEST(Quantizing, ExpertsAreFedFromPaddedCopiesOnlyWhereTheirCountsAreAnyNumber) 
     const double copy = 2 * 2.0 * 16 * 1024 * 2880 / (0.6 * 8e6) + 2;
     EXPECT_NEAR(padded - us([](Scenario& s) { s.model.moe->capacity_factor = 1; }), copy, 0.5);
     EXPECT_NEAR(padded - us([](Scenario& s) { s.runtime.token_dispatcher = "hybridep"; }), copy, 0.5);
-    EXPECT_NEAR(padded - us([](Scenario& s) { s.runtime.fused_experts = true; }), copy, 0.5);
+    EXPECT_GT(padded - us([](Scenario& s) { s.runtime.fused_experts = true; }), copy); // and their tiles are packed
     EXPECT_EQ(us([](Scenario& s) { s.training.precision = DType::bf16; }),
               us([](Scenario& s) { s.training.precision = DType::bf16, s.model.moe->capacity_factor = 1; }));
 }
