@@ -243,9 +243,10 @@ TEST(Experts, GradientsOfProbabilitiesComeFromTheActivation) {
 }
 
 TEST(Experts, TheHostWaitsForCountsUnlessRowsArePaddedOrKernelsReadThem) {
-    const auto waits = [](const Mixture& m) {
+    const auto is_wait = [](const Op& op) { return std::holds_alternative<HostSync>(op.work) && op.name.find("counts") != std::string::npos; };
+    const auto waits = [&](const Mixture& m) {
         int n = 0;
-        each_op(lower(m.make()), 0, [&](const Block&, const Op& op) { n += std::holds_alternative<HostSync>(op.work); });
+        each_op(lower(m.make()), 0, [&](const Block&, const Op& op) { n += is_wait(op); });
         return n;
     };
     Mixture m;
@@ -256,7 +257,7 @@ TEST(Experts, TheHostWaitsForCountsUnlessRowsArePaddedOrKernelsReadThem) {
     Scenario fused = m.make();
     fused.runtime.fused_experts = true;
     int n = 0;
-    each_op(lower(fused), 0, [&](const Block&, const Op& op) { n += std::holds_alternative<HostSync>(op.work); });
+    each_op(lower(fused), 0, [&](const Block&, const Op& op) { n += is_wait(op); });
     EXPECT_EQ(n, 0);
     m.dispatcher = "alltoall";
     m.moe = R"(, "capacity_factor": 1.0)";

@@ -1,4 +1,4 @@
-// Does a faster machine ever make a step slower, does the same input give the same bytes, and do the wires carry what rings must?
+// Does a faster machine ever make a step slower, does the host wait where its code does, does the same input give the same bytes, and do the wires carry what rings must?
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 
@@ -51,6 +51,28 @@ TEST(PhysicsLaws, MoreDataParallelRanksNeverSlowTheSameGlobalBatch) {
         EXPECT_LT(step, before) << dp;
         before = step;
     }
+}
+
+TEST(PhysicsLaws, TheHostWaitsForLossesAndTheNormWhereTheirCodeReadsThem) {
+    const auto waits = [](const char* framework, int year, bool graphs, const std::string& suffix) {
+        Scenario s = mixed().make();
+        s.strategy.framework = framework;
+        s.runtime.year = year;
+        s.runtime.cuda_graphs = graphs;
+        const Plan plan = lower(s);
+        int n = 0;
+        for (const Action& a : plan.programs.back().actions)   // the last stage, which has the losses
+            for (std::int32_t i = a.first; i < a.last; ++i) {
+                const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
+                n += std::holds_alternative<HostSync>(op.work) && op.name.ends_with(suffix);
+            }
+        return n;
+    };
+    EXPECT_EQ(waits("megatron", 2025, false, ".read"), mixed().microbatches);
+    EXPECT_EQ(waits("megatron", 2025, true, ".read"), 0);
+    EXPECT_EQ(waits("megatron", 2022, false, ".read"), 0);
+    for (const char* framework : {"megatron", "nemo", "deepspeed"}) EXPECT_EQ(waits(framework, 2022, false, "norm.wait"), 1) << framework;
+    EXPECT_EQ(waits("fsdp", 2025, false, ".read") + waits("fsdp", 2025, false, "norm.wait"), 0);
 }
 
 TEST(PhysicsLaws, SameInputSameBytes) {

@@ -263,6 +263,10 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
             total = l.add(norm);
             out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand}, {total}, queue_of(world), Phase::optimizer));
         }
+        // Megatron's and DeepSpeed's optimizers read the norm back: the host, else far ahead of the device, comes into step with it.
+        const std::string& f = l.scenario.strategy.framework;
+        if (!l.scenario.strategy.post_validation && (f == "megatron" || f == "nemo" || f == "deepspeed"))
+            out.ops.push_back(step_op("gradient_norm.wait", HostSync{}, {total}, {}, host_queue, Phase::optimizer));
         // Post-validation checks the norm behind the step and rolls back (zero-bubble paper): nothing waits for it.
         if (!l.scenario.strategy.post_validation) {
             norm.name = "opt.clip";
