@@ -69,6 +69,7 @@ std::string degrees(const Strategy& s) {
     add("pipeline", s.pipeline_parallel);
     add("data", s.data_parallel);
     add("expert", s.expert_parallel);
+    add("expert-tensor", s.expert_tensor_parallel);
     return text.empty() ? "one device" : text;
 }
 

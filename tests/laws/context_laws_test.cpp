@@ -130,10 +130,10 @@ std::int64_t counted(const Context& x, int rank, int from, bool balanced) {
     return pairs;
 }
 
-std::vector<const Attention*> attentions(const Plan& plan, const std::string& block, int layer) {
-    std::vector<const Attention*> list;
+std::vector<Attention> attentions(const Plan& plan, const std::string& block, int layer) {
+    std::vector<Attention> list;
     for (const Op& op : block_named(plan, block).ops)
-        if (const auto* a = std::get_if<Attention>(&op.work); a && op.layer == layer) list.push_back(a);
+        if (const auto* a = std::get_if<Attention>(&op.work); a && op.layer == layer) list.push_back(*a);
     return list;
 }
 
@@ -149,10 +149,10 @@ TEST(ContextLaws, CausalWorkIsBalancedByTwoCChunks) {
         std::vector<double> work(std::size_t(c), 0.0);
         double planned = 0;
         for (int i = 0; i < c; ++i) {
-            planned += pairs_of(*steps[std::size_t(i)]);
+            planned += pairs_of(steps[std::size_t(i)]);
             for (int r = 0; r < c; ++r) {
                 const double exact = double(counted(x, r, (r - i + c) % c, true));
-                EXPECT_NEAR(pairs_of(*steps[std::size_t(i)]), exact, exact / (2.0 * c)) << "step " << i << " of rank " << r;
+                EXPECT_NEAR(pairs_of(steps[std::size_t(i)]), exact, exact / (2.0 * c)) << "step " << i << " of rank " << r;
                 work[std::size_t(r)] += exact;
             }
         }
@@ -179,7 +179,7 @@ TEST(ContextLaws, BlocksOutsideTheWindowAreSkipped) {
         if (steps == x.cp) continue;   // all blocks needed: balanced as without a window
         for (int i = 0; i < steps; ++i) {
             const double exact = double(counted(x, x.cp - 1, x.cp - 1 - i, false));
-            EXPECT_NEAR(pairs_of(*list[std::size_t(i)]), exact, 0.02 * double(counted(x, x.cp - 1, x.cp - 1, false)) + 1) << window << " step " << i;
+            EXPECT_NEAR(pairs_of(list[std::size_t(i)]), exact, 0.02 * double(counted(x, x.cp - 1, x.cp - 1, false)) + 1) << window << " step " << i;
         }
     }
 }
