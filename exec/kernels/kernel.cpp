@@ -1,6 +1,7 @@
 #include "exec/kernels/kernel.hpp"
 
 #include "exec/kernels/call.hpp"
+#include "exec/kernels/parallel.hpp"
 #include "exec/kernels/random.hpp"
 #include "exec/kernels/rounding.hpp"
 #include "exec/kernels/shards.hpp"
@@ -52,12 +53,14 @@ template <class T> void fill(const Operand& p, const KernelContext& c) {
     const bool vocabulary = p.buffer->name == "w.embedding.weight" || p.buffer->name == "w.head.weight";
     const std::int64_t used = vocabulary ? c.facts.vocabulary * p.buffer->shape.back() : std::int64_t{1} << 62;
     T* const data = reinterpret_cast<T*>(p.data);
-    for (std::int64_t i = 0; i < elements(*p.buffer); ++i) {
-        const std::int64_t index = whole_index(view, i);
-        data[i] = static_cast<T>(start.deviation == 0 ? start.constant
-                                 : index < used       ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index))
-                                                      : 0);
-    }
+    in_parallel(elements(*p.buffer), [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t index = whole_index(view, i);
+            data[i] = static_cast<T>(start.deviation == 0 ? start.constant
+                                     : index < used       ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index))
+                                                          : 0);
+        }
+    });
 }
 
 } // namespace
@@ -74,7 +77,9 @@ void initialise(const Operand& parameter, const KernelContext& context) {
         const std::int64_t n = elements(*parameter.buffer);
         std::vector<float> values(static_cast<std::size_t>(n));
         fill<float>({reinterpret_cast<std::byte*>(values.data()), parameter.buffer, parameter.id}, context);
-        for (std::int64_t i = 0; i < n; ++i) write_element(parameter.data, i, static_cast<double>(values[static_cast<std::size_t>(i)]), stored);
+        in_parallel(n, [&](std::int64_t begin, std::int64_t end) {
+            for (std::int64_t i = begin; i < end; ++i) write_element(parameter.data, i, static_cast<double>(values[static_cast<std::size_t>(i)]), stored);
+        });
         return;
     }
     stored == DType::fp64 ? fill<double>(parameter, context) : fill<float>(parameter, context);

@@ -1,5 +1,6 @@
 #include "exec/runtime/world.hpp"
 
+#include "exec/kernels/parallel.hpp"
 #include "exec/kernels/shards.hpp"
 #include "exec/kernels/tokens.hpp"
 #include "exec/runtime/watch.hpp"
@@ -44,7 +45,10 @@ void initialise_master(Rank& rank, const Op& op, DType real) {
             const Operand weight = rank.memory.operand(w, -1);
             if (weight.buffer->kind != MemoryKind::parameters) break;
             const DType from = stored_type(weight.buffer->dtype, real);
-            for (std::int64_t i = 0; i < elements(*weight.buffer); ++i) write_element(master.data, at++, read_element(weight.data, i, from), stored);
+            in_parallel(elements(*weight.buffer), [&](std::int64_t begin, std::int64_t end) {
+                for (std::int64_t i = begin; i < end; ++i) write_element(master.data, at + i, read_element(weight.data, i, from), stored);
+            });
+            at += elements(*weight.buffer);
         }
     }
 }
