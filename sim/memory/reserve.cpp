@@ -119,11 +119,11 @@ Bytes kept_scores(const Scenario& s) {
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
 }
 
-// Of the streams on which experts' products run side by side.
+// Of the streams on which experts' products run side by side; an executor that plans its memory has no such streams.
 Bytes grouped_workspace(const Scenario& s) {
     const Json& f = figures().at("grouped_workspace");
     const bool grouped = std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
-    return grouped && s.model.moe && !s.runtime.fused_experts ? Bytes::mebibytes(of(f.at("mib"), s.cluster.device.architecture)) : Bytes{};
+    return grouped && s.model.moe && !s.runtime.fused_experts && !s.runtime.plan_allocator ? Bytes::mebibytes(of(f.at("mib"), s.cluster.device.architecture)) : Bytes{};
 }
 
 // Where weight gradients are added to the main gradient inside their products, autograd is handed a placeholder instead, one for each shape

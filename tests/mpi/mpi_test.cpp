@@ -204,7 +204,7 @@ TEST_F(Mpi, StoppedRankIsNamed) {
 
 // A rank that gets no processor for a while delays the others, and nothing else.
 TEST_F(Mpi, StarvedRankGoesOn) {
-    const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "3000", "-v", "--patience", "20"}), "starved");
+    const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--steps", "800", "-v", "--patience", "20"}), "starved");
     const auto ranks = ranks_of(p, 2);
     ASSERT_EQ(ranks.size(), 2u) << p.text();
     kill(ranks[1], SIGSTOP);
