@@ -25,6 +25,7 @@ struct KernelSample {
 
 struct SampleOptions {
     int steps = 5;            // measured; one more before them warms up
+    double warm_s = 0;        // seconds of steps before them: a GPU under its power limit has settled on a clock only then
     double scale = 1;         // of the models' sizes: below 1 for a quick look
     std::function<void(std::size_t done, std::size_t total)> progress{};
     // Another device than the processor: what stores a model, and who runs it. The models are larger then.
@@ -34,17 +35,20 @@ struct SampleOptions {
 
 // Every distinct (key, size) of the models trained. Deterministic but for the times.
 std::vector<KernelSample> sample_kernels(const SampleOptions& options = {}, std::vector<std::string> scenarios = {});
+// Host time an op takes to issue, us: a step of a model too small for its device to matter, by the ops it computes.
+double sample_issue(const SampleOptions& options, const std::string& scenario);
 // The models it trains, as scenarios on one rank.
 std::vector<std::string> calibration_scenarios(double scale = 1);
 // Those of a GPU, in bf16 and in fp32, of that preset.
 std::vector<std::string> gpu_calibration_scenarios(const std::string& preset, double scale = 1);
+std::string gpu_issue_scenario(const std::string& preset);
 
 // error: median of |law / measured - 1| over the samples of the kind.
 struct FittedLaw { KernelLaw law; int points = 0; double error = 0; };
 std::map<std::string, FittedLaw> fit_laws(std::span<const KernelSample> samples);
 
-// A GPU's own: its preset, with the laws.
-std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
+// A GPU's own: its preset, with the laws, and what its host takes to issue an op.
+std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, double issue_us, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
 
 struct MachineFacts {
     std::string processor, gemm;      // "AMD EPYC ..", "OpenBLAS 0.3.21"

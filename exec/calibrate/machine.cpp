@@ -98,9 +98,9 @@ nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<s
 
 } // namespace
 
-std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
+std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, double issue_us, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
     nlohmann::ordered_json json{{"name", "calibrated-gpu"}, {"title", measured_on}, {"nodes", 1}, {"devices_per_node", 1}};
-    json["device"] = {{"preset", preset}};
+    json["device"] = {{"preset", preset}, {"launch_us", std::round(issue_us * 100) / 100}};
     add_laws(json["device"], laws);
     json["device"]["sources"] = {{"kernels", fmt::format("measured: times of ops between CUDA events, training steps on {}; median of steps, {} sizes", measured_on, samples.size())}};
     return json.dump(2) + "\n";

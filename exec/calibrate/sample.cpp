@@ -1,5 +1,7 @@
 #include "exec/calibrate/calibrate.hpp"
+#include "exec/local/clock.hpp"
 #include "exec/local/executor.hpp"
+#include "exec/queues/dependencies.hpp"
 #include "exec/runtime/world.hpp"
 #include "sim/scenario/parse.hpp"
 #include "topology/check.hpp"
@@ -36,6 +38,10 @@ void train(const std::string& text, const SampleOptions& options, Times& times) 
     const auto executor = options.executor ? options.executor(*world) : serial_executor(*world);
     const Corpus corpus{"", world->scenario.model.vocab_size, 1};
     std::map<std::int32_t, std::vector<double>> by_issue;
+    for (const std::int64_t began = wall_ns(); static_cast<double>(wall_ns() - began) < options.warm_s * 1e9;) {
+        load_batch(*world, corpus, 0);
+        executor->step(nullptr);
+    }
     for (int step = 0; step <= steps; ++step) {
         load_batch(*world, corpus, step);
         std::vector<OpTime> record;
@@ -52,6 +58,21 @@ void train(const std::string& text, const SampleOptions& options, Times& times) 
 }
 
 } // namespace
+
+double sample_issue(const SampleOptions& options, const std::string& scenario) {
+    const auto world = world_of(scenario, options);
+    const auto executor = options.executor ? options.executor(*world) : serial_executor(*world);
+    const Corpus corpus{"", world->scenario.model.vocab_size, 1};
+    std::vector<double> us;
+    for (int step = 0; step < 4 * options.steps; ++step) {
+        load_batch(*world, corpus, step);
+        const std::int64_t began = wall_ns();
+        executor->step(nullptr);
+        if (step >= options.steps) us.push_back(static_cast<double>(wall_ns() - began) * 1e-3);
+    }
+    const auto computes = [](const Issue& i) { return i.op->queue == compute_queue && !is_host_only(*i.op); };
+    return median(std::move(us)) / static_cast<double>(std::ranges::count_if(world->orders[0].issues, computes));
+}
 
 std::vector<std::string> calibration_scenarios(double scale) {
     struct Shape { int hidden, heads, sequence, batch, vocabulary; const char* family; };
@@ -98,6 +119,14 @@ std::vector<std::string> gpu_calibration_scenarios(const std::string& preset, do
                     hidden, s.heads, s.vocabulary, s.family, preset, s.batch, s.batch, s.sequence, precision, flash));
             }
     return scenarios;
+}
+
+std::string gpu_issue_scenario(const std::string& preset) {
+    return fmt::format(
+        R"({{"name": "issue", "model": {{"layers": 4, "hidden_size": 64, "attention_heads": 1, "vocab_size": 256, "activation": "gelu", "norm": "layernorm", "position": "learned", "tied_embeddings": true}},
+            "cluster": {{"device": "{}", "nodes": 1, "devices_per_node": 1}},
+            "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 64, "precision": "bf16", "optimizer": "adamw"}}, "strategy": {{"framework": "megatron"}}}})",
+        preset);
 }
 
 std::vector<KernelSample> sample_kernels(const SampleOptions& options, std::vector<std::string> scenarios) {

@@ -27,8 +27,10 @@ int calibrate_gpu(const Options& options, const CalibrateOptions& how) {
         on = fleet.devices[0]->name() + ", " + fleet.software;
         return queues_executor(world, std::move(fleet));
     };
+    sampling.warm_s = 1;
+    const double issue_us = sample_issue(sampling, gpu_issue_scenario(preset));
     const std::vector<KernelSample> samples = sample_kernels(sampling, gpu_calibration_scenarios(preset, how.scale));
-    return deliver(gpu_cluster_json(preset, on, fit_laws(samples), samples), options) ? done : bad_input;
+    return deliver(gpu_cluster_json(preset, on, issue_us, fit_laws(samples), samples), options) ? done : bad_input;
 }
 
 } // namespace

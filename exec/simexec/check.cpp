@@ -90,6 +90,7 @@ std::optional<Checked> check_one(const std::string& file, const Options& options
         scenario = load(file, here);
         if (!scenario) return std::nullopt;
     }
+    if (how.device == "cuda" && scenario->cluster.device.launch_us < 0) scenario->cluster.device.launch_us = scenario->runtime.launch_us = gpu_issue_us;
     PredictOptions predicting;
     predicting.simulate.trace = true;
     const Prediction predicted = predict(*scenario, predicting);

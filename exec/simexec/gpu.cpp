@@ -11,6 +11,7 @@
 namespace orrery::simexec {
 namespace {
 
+constexpr std::int64_t warm_up_ns = 1'000'000'000;
 constexpr double patience = 120;   // seconds: the first step makes GEMM plans and workspaces
 
 template <class T> T middle(std::vector<T> v) {
@@ -47,17 +48,22 @@ Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vect
     const auto executor = queues_executor(world, std::move(fleet));
     std::vector<std::vector<OpTime>> records;
     std::vector<double> seconds;
-    constexpr int warm_up = 2;
-    const int total = warm_up + 2 * steps;
-    for (int i = 0; i < total; ++i) {   // events cost a little: steps with and without, in turn
-        load_batch(world, corpus, i);
+    const std::int64_t start = wall_ns();
+    int step = 0;
+    for (; step < 2 || wall_ns() - start < warm_up_ns; ++step) {
+        load_batch(world, corpus, step);
+        executor->step(nullptr);
+        progress.show(step, 2 * steps, "warming up");
+    }
+    for (int i = 0; i < 2 * steps; ++i) {   // events cost a little: steps with and without, in turn
+        load_batch(world, corpus, step + i);
         std::vector<OpTime> record;
         const bool timed = i % 2 == 1;
         const std::int64_t began = wall_ns();
         executor->step(timed ? &record : nullptr);
-        if (i >= warm_up && timed) records.push_back(std::move(record));
-        if (i >= warm_up && !timed) seconds.push_back(static_cast<double>(wall_ns() - began) * 1e-9);
-        progress.show(i + 1, total, "measuring");
+        if (timed) records.push_back(std::move(record));
+        else seconds.push_back(static_cast<double>(wall_ns() - began) * 1e-9);
+        progress.show(i + 1, 2 * steps, "measuring");
     }
     std::int64_t free = 0, all = 0;
     if (first.memory(free, all).ok()) m.used_bytes = all - free;
@@ -82,6 +88,11 @@ std::string measured_row(const std::string& file, const std::vector<std::string>
     for (const std::string& o : overrides) {
         override_field(scenario, o);
         name += " " + o;
+    }
+    if (auto& cluster = scenario["cluster"]; cluster.contains("device")) {   // simexec issues ops, not the scenario's framework
+        auto& device = cluster["device"];
+        if (device.is_string()) device = nlohmann::ordered_json{{"preset", device}};
+        if (!device.contains("launch_us")) device["launch_us"] = gpu_issue_us;
     }
     const std::string source = "measured by simexec check --device cuda on " + measured.on;
     nlohmann::ordered_json row{{"name", name}, {"source", source}, {"scenario", scenario}, {"measured", {{"step_time_s", measured.step_s}, {"memory_gb", static_cast<double>(measured.used_bytes) * 1e-9}}}};

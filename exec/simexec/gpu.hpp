@@ -13,7 +13,10 @@ namespace orrery::simexec {
 // What a GPU stores: what the plan says, where it trains in bf16; else fp32.
 DType stored_on_gpu(const Scenario& scenario);
 
-// Some steps on GPUs after two that warm up.
+// What the executor's host takes to issue an op to a GPU, us: measured by `simexec calibrate --device cuda` beside an H200 (Xeon, 2026).
+inline constexpr double gpu_issue_us = 6.9;
+
+// Some steps on GPUs after others that warm up, a second at least: a GPU under its power limit has settled on a clock only then.
 struct Measured {
     std::vector<OpTime> times;           // of the step with events whose length is the median
     double step_s = 0;                   // wall time of a step without events, the median

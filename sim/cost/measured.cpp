@@ -51,12 +51,18 @@ const Buffer& at(const Plan& plan, BufferId b) { return plan.buffers[static_cast
 
 bool floating(DType t) { return t != DType::int64 && t != DType::int32 && t != DType::uint8 && t != DType::boolean; }
 
-// Of the first floating operand, results first.
+// Of the narrowest floating operand: what a model's activations are stored in, whatever its sums are kept in.
 DType type_of(const Plan& plan, const Op& op) {
+    DType narrowest = DType::fp32;
+    bool any = false;
     for (const auto* list : {&op.out, &op.in})
-        for (const BufferId b : *list)
-            if (floating(at(plan, b).dtype)) return at(plan, b).dtype;
-    return DType::fp32;
+        for (const BufferId b : *list) {
+            const DType t = at(plan, b).dtype;
+            if (!floating(t) || (any && bytes_per_element(t) >= bytes_per_element(narrowest))) continue;
+            narrowest = t;
+            any = true;
+        }
+    return narrowest;
 }
 
 } // namespace
