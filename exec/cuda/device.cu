@@ -3,14 +3,14 @@
 #include "exec/cuda/nccl.hpp"
 #include "exec/cuda/plugin.hpp"
 
-#include <bit>
-
 namespace orrery::cuda {
 namespace {
 
 void check_lt(cublasStatus_t s, const char* what) {
     if (s != CUBLAS_STATUS_SUCCESS) throw std::runtime_error(std::string(what) + ": " + cublasLtGetStatusString(s));
 }
+
+constexpr std::size_t scratch_step = 2u << 20; // bytes: what the driver maps at a time
 
 // One thread that looks at the device's clock: takes no memory traffic and next to no room.
 __global__ void spin(std::uint64_t ns) {
@@ -24,6 +24,7 @@ class Device final : public Streams {
   public:
     explicit Device(int device) : Streams(device) {
         check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
+        gpu_.multiprocessors = properties_.multiProcessorCount;
         check_lt(cublasLtCreate(&gpu_.lt), "cublasLtCreate");
     }
     ~Device() override {
@@ -61,6 +62,14 @@ class Device final : public Streams {
         return status;
     }
 
+    // When all queues are done nobody uses what a workspace has outgrown.
+    Status synchronise(Milliseconds at_most, bool& done) override {
+        Status status = Streams::synchronise(at_most, done);
+        if (status.ok() && done)
+            for (auto& [queue, w] : gpu_.workspaces) w.outgrown.clear();
+        return status;
+    }
+
   private:
     Gpu gpu_;
     cudaDeviceProp properties_{};
@@ -91,7 +100,7 @@ void* Launch::scratch(std::size_t bytes) const {
     if (bytes > queue.scratch.bytes) {
         if (queue.scratch.data) queue.outgrown.push_back(std::move(queue.scratch)); // freeing waits for the whole device, which may wait for a peer
         queue.scratch = DeviceMemory();
-        queue.scratch = DeviceMemory(std::bit_ceil(bytes));
+        queue.scratch = DeviceMemory((bytes + scratch_step - 1) / scratch_step * scratch_step);
     }
     return queue.scratch.data;
 }

@@ -42,7 +42,9 @@ struct GemmKey {
     std::int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     bool ta, tb;
     Kind a, b, c;
-    bool tf32, accumulate;
+    bool tf32, accumulate, biased;
+    std::uint32_t alignment;
+    bool exact; // made for these rows, not for a class of them
     auto operator<=>(const GemmKey&) const = default;
 };
 
@@ -55,6 +57,7 @@ struct GemmPlan {
 // What kernels keep on a device between ops.
 struct Gpu {
     cublasLtHandle_t lt = nullptr;
+    int multiprocessors = 1;
     std::map<QueueId, Workspace> workspaces;
     std::map<GemmKey, GemmPlan> gemms;
     std::map<std::string, DeviceMemory> tables;
@@ -116,6 +119,8 @@ struct Gemm {
     bool accumulate = false;
     std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
     float alpha = 1;
+    View bias{}; // added to each row
+    bool rows_vary = false; // m, or k where a is transposed, is another in every step
 };
 void gemm(const Launch& l, const Gemm& g);
 

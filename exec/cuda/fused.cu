@@ -80,10 +80,10 @@ void* element(const View& v, std::int64_t i) { return static_cast<std::byte*>(v.
 
 // Queries in the order of rows and heads, out of their groups (or back into them).
 void copy_queries(const Launch& l, const HeadsView& h, std::int64_t heads, std::int64_t dim, const View& dense, bool back) {
-    each(l.stream(), dense.count, [=] __device__(std::int64_t i) {
+    each_pack(l.stream(), dense.count, packing(h.q), [=] __device__(auto width, std::int64_t i) { // heads are of whole packs
         const std::int64_t at = h.q_at(i / (heads * dim), i / dim % heads) + i % dim;
-        if (back) h.q.put(at, dense.get(i));
-        else dense.put(i, h.q.get(at));
+        if (back) h.q.store(width, at, dense.load(width, i));
+        else dense.store(width, i, h.q.load(width, at));
     });
 }
 
@@ -125,10 +125,15 @@ bool backward(const Attention& w, const Launch& l) {
     const std::int64_t d = w.qk_dim, rows = r.shape.rows, elements = r.in.q.rows() * w.heads * d;
     r.shape.dy = r.shape.o;
     r.shape.dq = r.dense_queries ? r.shape.q : Strided{rows * out.q.cols, out.packed ? out.group() : d, out.q.cols};
+    // Where each key has one query, its gradients go to their places; else a head's are by themselves, and added behind.
+    const std::int64_t head = out.packed ? out.group() : d, group = w.heads / w.kv_heads, by_head = group > 1 ? 2 : 0;
+    const Strided alone{w.heads * rows * d, rows * d, d};
+    r.shape.dk = group > 1 ? alone : Strided{rows * out.k.cols, head, out.k.cols};
+    r.shape.dv = group > 1 ? alone : Strided{rows * out.v.cols, head, out.v.cols};
     FusedBackward* const plan = known.plan(known.backward, r.shape);
     if (!plan) return false;
-    const std::int64_t dense = rounded(2 * elements), copies = r.dense_queries ? 2 : 0; // queries and their gradient; then keys' and values', by head
-    std::byte* const scratch = static_cast<std::byte*>(l.scratch(static_cast<std::size_t>((copies + 2) * dense + plan->graph.workspace() + 256)));
+    const std::int64_t sums = rounded(4 * elements), dense = rounded(2 * elements), copies = r.dense_queries ? 2 : 0; // queries and their gradient; then keys' and values', by head
+    std::byte* const scratch = static_cast<std::byte*>(l.scratch(static_cast<std::size_t>((copies + by_head) * dense + sums + plan->graph.workspace() + 256)));
     const auto part = [&](std::int64_t i) { return View{scratch + i * dense, Kind::bf16, elements, 1}; };
     if (r.dense_queries) copy_queries(l, r.in, w.heads, d, part(0), false);
     const View dk = part(copies), dv = part(copies + 1);
@@ -136,22 +141,26 @@ bool backward(const Attention& w, const Launch& l) {
     void *const k = element(r.in.k, r.in.k_at(0, 0)), *const v = element(r.in.v, r.in.v_at(0, 0));
     std::vector<std::pair<CudnnGraph::Tensor, void*>> data{{plan->q, r.dense_queries ? part(0).data : element(r.in.q, r.in.q_at(0, 0))},
                                                            {plan->k, k}, {plan->k_transposed, k}, {plan->v_transposed, v}, {plan->o, o.data}, {plan->dy, dy.data}, {plan->statistics, statistics.data},
-                                                           {plan->dq, r.dense_queries ? part(1).data : element(out.q, out.q_at(0, 0))}, {plan->dk, dk.data}, {plan->dv, dv.data},
+                                                           {plan->dq, r.dense_queries ? part(1).data : element(out.q, out.q_at(0, 0))},
+                                                           {plan->dk, group > 1 ? dk.data : element(out.k, out.k_at(0, 0))}, {plan->dv, group > 1 ? dv.data : element(out.v, out.v_at(0, 0))},
                                                            {plan->one, &one}, {plan->scale, &scale}, {plan->gradient_scale, &gradient_scale}};
     if (plan->masked >= 0) data.emplace_back(plan->masked, &masked);
-    plan->graph.run(l.stream(), data, scratch + (copies + 2) * dense);
+    data.emplace_back(plan->dq_sum, scratch + (copies + by_head) * dense);
+    plan->graph.run(l.stream(), data, scratch + (copies + by_head) * dense + sums);
     if (r.dense_queries) copy_queries(l, out, w.heads, d, part(1), true);
-    const std::int64_t heads = w.heads, kv_heads = w.kv_heads, group = heads / kv_heads;
-    each(l.stream(), r.in.q.rows() * kv_heads * d, [=] __device__(std::int64_t i) { // summed over the heads that share a key
+    if (group == 1) return true;
+    const std::int64_t heads = w.heads, kv_heads = w.kv_heads;
+    each_pack(l.stream(), r.in.q.rows() * kv_heads * d, packing(out.k, out.v), [=] __device__(auto width, std::int64_t i) { // summed over the heads that share a key
+        constexpr int N = decltype(width)::n;
         const std::int64_t row = i / (kv_heads * d), g = i / d % kv_heads, c = i % d;
-        float key = 0, value = 0;
+        Pack<N> key, value;
         for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
             const std::int64_t at = ((row / rows * heads + h) * rows + row % rows) * d + c;
-            key += dk.get(at);
-            value += dv.get(at);
+            const Pack<N> more_key = dk.load(width, at), more_value = dv.load(width, at);
+            for (int j = 0; j < N; ++j) key.x[j] += more_key.x[j], value.x[j] += more_value.x[j];
         }
-        out.k.put(out.k_at(row, g) + c, key);
-        out.v.put(out.v_at(row, g) + c, value);
+        out.k.store(width, out.k_at(row, g) + c, key);
+        out.v.store(width, out.v_at(row, g) + c, value);
     });
     return true;
 }

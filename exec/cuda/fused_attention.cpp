@@ -66,15 +66,16 @@ FusedBackward::FusedBackward(const Cudnn& lib, GraphTarget target, const FusedSh
     const Tensor p = g.pointwise(CUDNN_POINTWISE_EXP, below, g.between(square, fp32));
     const Tensor p16 = g.pointwise(CUDNN_POINTWISE_IDENTITY, p, g.between(square, bf16));
     const Tensor p_turned = g.reshape(p16, g.between(turned, turned_strides, bf16));
-    dv = g.matmul(p_turned, dy, g.tensor(keys, dense(keys), bf16));
+    dv = g.matmul(p_turned, dy, g.tensor(keys, strides(s.dv), bf16));
     Tensor d = g.matmul(dy, v_transposed, g.between(square, fp32));
     d = g.pointwise(CUDNN_POINTWISE_SUB, d, g.between(square, fp32), delta);
     d = g.pointwise(CUDNN_POINTWISE_MUL, d, g.between(square, fp32), p);   // in this order: the other one is no pattern the engines know
     gradient_scale = g.scalar();
     const Tensor ds = g.pointwise(CUDNN_POINTWISE_MUL, d, g.between(square, bf16), gradient_scale);
     const Tensor ds_turned = g.reshape(ds, g.between(turned, turned_strides, bf16));
-    dk = g.matmul(ds_turned, q, g.tensor(keys, dense(keys), bf16));
-    dq = g.matmul(ds, k, g.tensor(values, strides(s.dq), bf16));
+    dk = g.matmul(ds_turned, q, g.tensor(keys, strides(s.dk), bf16));
+    dq_sum = g.matmul(ds, k, g.tensor(values, dense(values), fp32));
+    dq = g.pointwise(CUDNN_POINTWISE_IDENTITY, dq_sum, g.tensor(values, strides(s.dq), bf16));
 }
 
 } // namespace orrery::cuda

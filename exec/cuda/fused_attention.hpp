@@ -15,7 +15,7 @@ struct FusedShape {
     std::int64_t batch = 1, heads = 1, kv_heads = 1, rows = 1, keys = 1, dim = 64;
     bool causal = true;
     Strided q, k, v, o, statistics;    // statistics: log-sum-exp of the scaled scores, fp32
-    Strided dy, dq;                    // backward
+    Strided dy, dq, dk, dv;            // backward; dk and dv are by head of the queries
     auto operator<=>(const FusedShape&) const = default;
 };
 
@@ -25,11 +25,14 @@ struct FusedForward {
     CudnnGraph::Tensor q, k, v, o, statistics, scale, masked;
 };
 
-// dk and dv come for every head of the queries, [batch, heads, keys, dim] without gaps: heads that share a key are added by whoever calls.
+// Gradients of queries are added up in memory, in fp32 and in whatever order; the other way, which keeps the scores' gradients (rows x keys of
+// every head) and has one order, was no faster on an H200. dk and dv come for every head of the queries: heads that share a key are added by
+// whoever calls.
 struct FusedBackward {
     FusedBackward(const Cudnn& lib, GraphTarget target, const FusedShape& shape);
     CudnnGraph graph;
     CudnnGraph::Tensor q, k, k_transposed, v_transposed, o, dy, statistics, dq, dk, dv, one, scale, masked, gradient_scale;
+    CudnnGraph::Tensor dq_sum; // fp32, [batch, heads, rows, dim] without gaps
 };
 
 } // namespace orrery::cuda

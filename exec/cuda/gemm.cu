@@ -23,9 +23,51 @@ cublasLtMatrixLayout_t layout(Kind kind, std::int64_t rows, std::int64_t cols, s
     return out;
 }
 
+void set_bias(const GemmPlan& p, const Gemm& g) {
+    check_lt(cublasLtMatmulDescSetAttribute(p.work, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias.data, sizeof g.bias.data), "bias");
+}
+
+// What all operands are aligned to, up to the 256 bytes that heuristics take for granted: heads and groups of rows begin anywhere.
+std::uint32_t alignment(const Gemm& g) {
+    std::uintptr_t all = 256;
+    for (const View* v : {&g.a, &g.b, &g.c}) all |= reinterpret_cast<std::uintptr_t>(v->data);
+    const auto lowest = static_cast<std::uint32_t>(all & (~all + 1));
+    return g.rows_vary ? std::min<std::uint32_t>(lowest, 16) : lowest;
+}
+
+// Rows that only the router knows are others in every step: they share the algorithm of their class, an eighth wide, for to ask the heuristics
+// takes longer than to multiply.
+std::int64_t size_class(std::int64_t rows) {
+    std::int64_t step = 16;
+    while (step * 8 < rows) step *= 2;
+    return (rows + step - 1) / step * step;
+}
+
+// The layouts of a plan made for another number of rows.
+void resize(const GemmPlan& p, const Gemm& g) {
+    const auto set = [](cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t what, std::int64_t rows) {
+        const auto n = static_cast<std::uint64_t>(rows);
+        check_lt(cublasLtMatrixLayoutSetAttribute(layout, what, &n, sizeof n), "matrix layout");
+    };
+    if (g.transpose_a) { // a weight gradient: k x n and k x m, both stored by rows
+        set(p.a, CUBLASLT_MATRIX_LAYOUT_COLS, g.k);
+        set(p.b, CUBLASLT_MATRIX_LAYOUT_COLS, g.k);
+    } else {
+        set(p.b, CUBLASLT_MATRIX_LAYOUT_COLS, g.m);
+        set(p.c, CUBLASLT_MATRIX_LAYOUT_COLS, g.m);
+    }
+}
+
 GemmPlan plan(cublasLtHandle_t lt, const Gemm& g, bool tf32) {
     GemmPlan p;
     check_lt(cublasLtMatmulDescCreate(&p.work, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F), "matmul descriptor");
+    if (g.bias.data) {
+        const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
+        const cudaDataType_t type = type_of(g.bias.kind);
+        check_lt(cublasLtMatmulDescSetAttribute(p.work, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue), "epilogue");
+        check_lt(cublasLtMatmulDescSetAttribute(p.work, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type, sizeof type), "bias");
+        set_bias(p, g);
+    }
     const cublasOperation_t first = g.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     check_lt(cublasLtMatmulDescSetAttribute(p.work, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first), "first transpose");
     check_lt(cublasLtMatmulDescSetAttribute(p.work, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second), "second transpose");
@@ -35,6 +77,9 @@ GemmPlan plan(cublasLtHandle_t lt, const Gemm& g, bool tf32) {
     p.c = layout(g.c.kind, g.n, g.m, g.ldc, g.batch, g.stride_c);
     cublasLtMatmulPreference_t preference = nullptr;
     check_lt(cublasLtMatmulPreferenceCreate(&preference), "preference");
+    const std::uint32_t bytes = alignment(g);
+    for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+        check_lt(cublasLtMatmulPreferenceSetAttribute(preference, what, &bytes, sizeof bytes), "alignment");
     const std::size_t workspace = gemm_workspace;
     check_lt(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
              "workspace");
@@ -54,15 +99,24 @@ void gemm(const Launch& l, const Gemm& g) {
     if (g.m == 0 || g.n == 0 || g.batch == 0) return;
     const auto* linear = std::get_if<Linear>(&l.op.work);
     const bool tf32 = linear && linear->dtype == DType::tf32;
-    const GemmKey key{g.m,        g.n,           g.k,           g.lda,    g.ldb,    g.ldc,    g.batch, g.stride_a,  g.stride_b,
-                      g.stride_c, g.transpose_a, g.transpose_b, g.a.kind, g.b.kind, g.c.kind, tf32,    g.accumulate};
-    auto it = l.gpu.gemms.find(key);
-    if (it == l.gpu.gemms.end()) it = l.gpu.gemms.emplace(key, plan(l.gpu.lt, g, tf32)).first;
-    const GemmPlan& p = it->second;
-    const float beta = g.accumulate ? 1 : 0;
-    check_lt(cublasLtMatmul(l.gpu.lt, p.work, &g.alpha, g.b.data, p.a, g.a.data, p.b, &beta, g.c.data, p.c, g.c.data, p.c, &p.algorithm,
-                            l.queue.gemm.data, gemm_workspace, l.stream()),
-             "matrix product");
+    const auto run = [&](std::int64_t m, std::int64_t k, bool exact) {
+        const GemmKey key{m,          g.n,           k,             g.lda,    g.ldb,    g.ldc,    g.batch, g.stride_a,   g.stride_b,
+                          g.stride_c, g.transpose_a, g.transpose_b, g.a.kind, g.b.kind, g.c.kind, tf32,    g.accumulate, g.bias.data != nullptr,
+                          alignment(g), exact};
+        auto it = l.gpu.gemms.find(key);
+        if (it == l.gpu.gemms.end()) it = l.gpu.gemms.emplace(key, plan(l.gpu.lt, g, tf32)).first;
+        const GemmPlan& p = it->second;
+        if (g.rows_vary) resize(p, g);
+        if (g.bias.data) set_bias(p, g);
+        const float beta = g.accumulate ? 1 : 0;
+        return cublasLtMatmul(l.gpu.lt, p.work, &g.alpha, g.b.data, p.a, g.a.data, p.b, &beta, g.c.data, p.c, g.c.data, p.c, &p.algorithm,
+                              l.queue.gemm.data, gemm_workspace, l.stream());
+    };
+    if (g.rows_vary) {
+        const cublasStatus_t s = run(g.transpose_a ? g.m : size_class(g.m), g.transpose_a ? size_class(g.k) : g.k, false);
+        if (s == CUBLAS_STATUS_SUCCESS) return;
+    }
+    check_lt(run(g.m, g.k, true), "matrix product"); // an algorithm need not take all rows of its class
 }
 
 std::vector<std::int64_t> Launch::counts() const {
@@ -95,26 +149,30 @@ RowGroups Launch::row_groups(std::int64_t rows, std::int64_t local) const {
 void run(const Linear& w, const Launch& l) {
     const View first = l.input(0), second = l.input(1), result = l.output(0);
     const std::int64_t n = w.n, k = w.k, rows = first.rows();
-    const RowGroups groups =
-        w.groups > 1 || l.in.back().buffer->dtype == DType::int64 ? l.row_groups(rows, w.groups) : RowGroups{{0}, {rows}};
+    const bool grouped = w.groups > 1 || l.in.back().buffer->dtype == DType::int64;
+    const RowGroups groups = grouped ? l.row_groups(rows, w.groups) : RowGroups{{0}, {rows}};
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t begin = groups.begin[g], m = groups.count[g], matrix = static_cast<std::int64_t>(g) * n * k;
         switch (w.direction) {
         case Direction::forward: {
             const bool bias = l.in.size() > 2 && l.read(2).kind == MemoryKind::parameters;
-            if (bias) { // the bias first, then the product on top of it
-                const View b = at(l.input(2), static_cast<std::int64_t>(g) * n), y = at(result, begin * n);
-                each(l.stream(), m * n, [=] __device__(std::int64_t i) { y.put(i, b.get(i % n)); });
-            }
-            gemm(l, {false, true, m, n, k, at(first, begin * k), k, at(second, matrix), k, at(result, begin * n), n, bias});
+            Gemm product{false, true, m, n, k, at(first, begin * k), k, at(second, matrix), k, at(result, begin * n), n};
+            product.rows_vary = grouped;
+            if (bias) product.bias = at(l.input(2), static_cast<std::int64_t>(g) * n);
+            gemm(l, product);
             break;
         }
-        case Direction::input_gradient:
-            gemm(l, {false, false, m, k, n, at(first, begin * n), n, at(second, matrix), k, at(result, begin * k), k});
+        case Direction::input_gradient: {
+            Gemm product{false, false, m, k, n, at(first, begin * n), n, at(second, matrix), k, at(result, begin * k), k};
+            product.rows_vary = grouped;
+            gemm(l, product);
             break;
+        }
         case Direction::weight_gradient:
             if (m > 0) {
-                gemm(l, {true, false, n, k, m, at(first, begin * n), n, at(second, begin * k), k, at(result, matrix), k, w.accumulate});
+                Gemm product{true, false, n, k, m, at(first, begin * n), n, at(second, begin * k), k, at(result, matrix), k, w.accumulate};
+                product.rows_vary = grouped;
+                gemm(l, product);
             } else if (!w.accumulate) {
                 const View of = at(result, matrix);
                 each(l.stream(), n * k, [=] __device__(std::int64_t i) { of.put(i, 0); });

@@ -9,21 +9,38 @@ namespace {
 // Pairs of columns half of them apart: what the i-th of a head's last `dim` columns becomes.
 struct Turn {
     const Token* tokens;
-    float base;
+    const float2* table; // cosine and sine, by position and pair
     std::int64_t dim;
     bool back;
-    __device__ float operator()(const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const {
-        const std::int64_t half = dim / 2, f = i % half;
-        const double angle = static_cast<double>(tokens[row].position) *
-                             pow(static_cast<double>(base), -2.0 * static_cast<double>(f) / static_cast<double>(dim));
-        const float c = static_cast<float>(cos(angle)), s = static_cast<float>(back ? -sin(angle) : sin(angle));
-        const float a = v.get(begin + f), b = v.get(begin + f + half);
-        return i < half ? a * c - b * s : b * c + a * s;
+    __device__ float operator()(const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const { return at(Width<1>{}, v, begin, i, row).x[0]; }
+    // N columns from the i-th on, all in one half.
+    template <int N, bool Short> __device__ Pack<N> at(Width<N, Short> width, const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const {
+        const std::int64_t half = dim / 2, f = i < half ? i : i - half;
+        const float2* const angle = table + tokens[row].position * half + f;
+        const Pack<N> a = v.load(width, begin + f), b = v.load(width, begin + f + half);
+        Pack<N> out;
+        for (int k = 0; k < N; ++k) {
+            const float c = angle[k].x, s = back ? -angle[k].y : angle[k].y;
+            out.x[k] = i < half ? a.x[k] * c - b.x[k] * s : b.x[k] * c + a.x[k] * s;
+        }
+        return out;
     }
 };
 
+// Angles are made in fp64 on the host, once for all layers: a power, a sine and a cosine are a hundred times what a turn takes.
 Turn turn(const Launch& l, const Buffer& value, std::int64_t rows, bool back) {
-    return {l.tokens(value, rows), static_cast<float>(l.context.facts.rope_base), l.context.facts.rope_dim, back};
+    const std::int64_t half = l.context.facts.rope_dim / 2, positions = l.context.facts.sequence;
+    const double base = l.context.facts.rope_base;
+    const float2* const table = l.gpu.table<float2>("angles " + std::to_string(half) + " " + std::to_string(positions) + " " + std::to_string(base), [&] {
+        std::vector<float2> angles(static_cast<std::size_t>(positions * half));
+        for (std::int64_t p = 0; p < positions; ++p)
+            for (std::int64_t f = 0; f < half; ++f) {
+                const double angle = static_cast<double>(p) * std::pow(static_cast<double>(static_cast<float>(base)), -2.0 * static_cast<double>(f) / static_cast<double>(2 * half));
+                angles[static_cast<std::size_t>(p * half + f)] = {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
+            }
+        return angles;
+    });
+    return {l.tokens(value, rows), table, 2 * half, back};
 }
 
 // From one arrangement of queries, keys and values to another; turned: all but values, by position.
@@ -33,17 +50,23 @@ void between(const Launch& l, bool turned, bool back) {
     const std::int64_t rows = from.q.rows(), qk = shape.qk_dim, vd = shape.v_dim, heads = shape.heads, groups = shape.kv_heads;
     const Turn t = turned ? turn(l, l.read(0), rows, back) : Turn{};
     const std::int64_t still = turned ? qk - t.dim : qk;
-    each(l.stream(), rows * heads * qk, [=] __device__(std::int64_t i) {
-        const std::int64_t row = i / (heads * qk), h = i / qk % heads, j = i % qk, x = from.q_at(row, h);
-        to.q.put(to.q_at(row, h) + j, j < still ? from.q.get(x + j) : t(from.q, x + still, j - still, row));
-    });
-    each(l.stream(), rows * groups * qk, [=] __device__(std::int64_t i) {
-        const std::int64_t row = i / (groups * qk), g = i / qk % groups, j = i % qk, x = from.k_at(row, g);
-        to.k.put(to.k_at(row, g) + j, j < still ? from.k.get(x + j) : t(from.k, x + still, j - still, row));
-    });
-    each(l.stream(), rows * groups * vd, [=] __device__(std::int64_t i) {
-        const std::int64_t row = i / (groups * vd), g = i / vd % groups, j = i % vd;
-        to.v.put(to.v_at(row, g) + j, from.v.get(from.v_at(row, g) + j));
+    const Packing packs = packing(from.q, from.k, from.v, to.q, to.k, to.v) && qk % 8 == 0 && vd % 8 == 0 && still % 8 == 0 && t.dim % 16 == 0 && from.values_from % 8 == 0 && to.values_from % 8 == 0;
+    each_row_packed(l.stream(), rows, packs, [=] __device__(auto width, std::int64_t row) {
+        constexpr int N = decltype(width)::n;
+        const int d = static_cast<int>(qk), queries = static_cast<int>(heads) * d, keys = static_cast<int>(groups) * d, values = static_cast<int>(groups * vd);
+        const auto turned_or_not = [&](const View& v, std::int64_t x, int j) { return j < still ? v.load(width, x + j) : t.at(width, v, x + still, j - still, row); };
+        for (int i = static_cast<int>(threadIdx.x) * N; i < queries + keys + values; i += static_cast<int>(blockDim.x) * N) {
+            if (i < queries) {
+                const int h = i / d, j = i % d;
+                to.q.store(width, to.q_at(row, h) + j, turned_or_not(from.q, from.q_at(row, h), j));
+            } else if (i < queries + keys) {
+                const int g = (i - queries) / d, j = (i - queries) % d;
+                to.k.store(width, to.k_at(row, g) + j, turned_or_not(from.k, from.k_at(row, g), j));
+            } else {
+                const int c = i - queries - keys, g = c / static_cast<int>(vd), j = c % static_cast<int>(vd);
+                to.v.store(width, to.v_at(row, g) + j, from.v.load(width, from.v_at(row, g) + j));
+            }
+        }
     });
 }
 

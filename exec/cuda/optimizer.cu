@@ -1,32 +1,63 @@
 // Optimizer steps and the gradients' norm; as exec/kernels/optimizer.cpp. Sums of squares are made in fp64.
-#include "exec/cuda/device.cuh"
+#include "exec/cuda/pieces.cuh"
 #include "exec/kernels/optimizer.hpp"
 
 namespace orrery::cuda {
 
+namespace {
+
+// A chunk's sum of squares, in fp64.
+__global__ void squares(const __grid_constant__ PieceList<1>::Batch batch, double* sums) {
+    __shared__ double of_warp[8];
+    double sum = 0;
+    const auto add = [&](auto width, const PieceView<1>& v, std::int64_t i) {
+        constexpr int N = decltype(width)::n;
+        const Pack<N> g = v.part[0].load(width, i);
+        for (int k = 0; k < N; ++k) sum += static_cast<double>(g.x[k]) * static_cast<double>(g.x[k]);
+    };
+    over_chunk<1>(batch, blockIdx.x, add);
+    for (int lane = 16; lane > 0; lane >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, lane);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    for (int w = 1; w < 8; ++w) sum += of_warp[w];
+    sums[blockIdx.x] = sum;
+}
+
+__global__ void add_all(const double* sums, std::int64_t count, View total) { // by one block of 256
+    __shared__ double of_thread[256];
+    double sum = 0;
+    for (std::int64_t i = threadIdx.x; i < count; i += 256) sum += sums[i];
+    of_thread[threadIdx.x] = sum;
+    for (int half = 128; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half) of_thread[threadIdx.x] += of_thread[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0) total.put(0, static_cast<float>(of_thread[0]));
+}
+
+} // namespace
+
 // Two passes, so that the sum does not depend on which block ends first.
 void run(const GradientNorm&, const Launch& l) {
-    constexpr std::int64_t parts = 1024;
-    double* sums = static_cast<double*>(l.scratch(parts * sizeof(double)));
-    check(cudaMemsetAsync(sums, 0, parts * sizeof(double), l.stream()), "norm");
+    PieceList<1> list;
     for (std::size_t i = 0; i < l.in.size(); ++i) {
-        const View g = l.input(i);
         for (const Range& r : counted_ranges(l.context, l.in[i], l.written(0))) {
-            const Range range = r;
-            each(l.stream(), parts, [=] __device__(std::int64_t p) {
-                double sum = 0;
-                for (std::int64_t j = range.begin + p; j < range.end; j += parts)
-                    sum += static_cast<double>(g.get(j)) * static_cast<double>(g.get(j));
-                sums[p] += sum;
-            });
+            View part = at(l.input(i), r.begin);
+            part.count = r.end - r.begin;
+            list.add({part});
         }
     }
-    const View total = l.output(0);
-    each(l.stream(), 1, [=] __device__(std::int64_t) {
-        double sum = 0;
-        for (std::int64_t p = 0; p < parts; ++p) sum += sums[p];
-        total.put(0, static_cast<float>(sum));
-    });
+    double* sums = static_cast<double*>(l.scratch(static_cast<std::size_t>(list.chunks + 1) * sizeof(double)));
+    std::int64_t done = 0;
+    for (const auto& batch : list.batches) {
+        const std::int32_t chunks = batch.end[batch.pieces - 1];
+        squares<<<static_cast<unsigned>(chunks), 256, 0, l.stream()>>>(batch, sums + done);
+        check(cudaGetLastError(), "launch");
+        done += chunks;
+    }
+    add_all<<<1, 256, 0, l.stream()>>>(sums, done, l.output(0));
+    check(cudaGetLastError(), "launch");
 }
 
 void run(const OptimizerStep& w, const Launch& l) {
@@ -40,33 +71,38 @@ void run(const OptimizerStep& w, const Launch& l) {
     const StepConstants k = step_constants(l.context);
     const OptimizerKind kind = w.kind;
     std::int64_t offset = 0;
+    PieceList<5> list;
     for (std::size_t i = 0; i < parts; ++i) {
-        const View g = l.input(i), weights = l.output(i), p = mastered ? at(master, offset) : weights;
-        const View m = moments > 0 ? at(first, offset) : View{}, v = moments > 1 ? at(second, offset) : View{};
-        each(l.stream(), weights.count, [=] __device__(std::int64_t j) {
-            float x = p.get(j), d = g.get(j);
-            if (kind == OptimizerKind::adam) {
-                if (!k.decoupled) d += static_cast<float>(k.decay) * x;
-                const float b1 = static_cast<float>(k.beta1), b2 = static_cast<float>(k.beta2), m1 = b1 * m.get(j) + (1 - b1) * d,
-                            m2 = b2 * v.get(j) + (1 - b2) * d * d;
-                m.put(j, m1);
-                v.put(j, m2);
-                x = static_cast<float>(k.decoupled ? 1 - k.lr * k.decay : 1) * x -
-                    static_cast<float>(k.lr / k.correction1) * m1 /
-                        (sqrtf(m2) * static_cast<float>(1 / sqrt(k.correction2)) + static_cast<float>(k.epsilon));
-            } else {
-                d += static_cast<float>(k.decay) * x;
-                if (kind == OptimizerKind::momentum) {
-                    d = k.first ? d : static_cast<float>(k.momentum) * m.get(j) + d;
-                    m.put(j, d);
-                }
-                x -= static_cast<float>(k.lr) * d;
-            }
-            p.put(j, x);
-            weights.put(j, x);
-        });
+        const View g = l.input(i), weights = l.output(i), none{nullptr, Kind::fp32, 0, 1};
+        list.add({weights, g, mastered ? at(master, offset) : weights, moments > 0 ? at(first, offset) : none, moments > 1 ? at(second, offset) : none});
         offset += weights.count;
     }
+    each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<5>& piece, std::int64_t i) {
+        constexpr int N = decltype(width)::n;
+        const View &weights = piece.part[0], &p = piece.part[2], &m = piece.part[3], &v = piece.part[4];
+        Pack<N> x = p.load(width, i), d = piece.part[1].load(width, i), m1, m2;
+        if (m.data) m1 = m.load(width, i);
+        if (v.data) m2 = v.load(width, i);
+        for (int j = 0; j < N; ++j) {
+            if (kind == OptimizerKind::adam) {
+                if (!k.decoupled) d.x[j] += static_cast<float>(k.decay) * x.x[j];
+                const float b1 = static_cast<float>(k.beta1), b2 = static_cast<float>(k.beta2);
+                m1.x[j] = b1 * m1.x[j] + (1 - b1) * d.x[j];
+                m2.x[j] = b2 * m2.x[j] + (1 - b2) * d.x[j] * d.x[j];
+                x.x[j] = static_cast<float>(k.decoupled ? 1 - k.lr * k.decay : 1) * x.x[j] -
+                         static_cast<float>(k.lr / k.correction1) * m1.x[j] /
+                             (sqrtf(m2.x[j]) * static_cast<float>(1 / sqrt(k.correction2)) + static_cast<float>(k.epsilon));
+            } else {
+                d.x[j] += static_cast<float>(k.decay) * x.x[j];
+                if (kind == OptimizerKind::momentum) m1.x[j] = d.x[j] = k.first ? d.x[j] : static_cast<float>(k.momentum) * m1.x[j] + d.x[j];
+                x.x[j] -= static_cast<float>(k.lr) * d.x[j];
+            }
+        }
+        if (m.data) m.store(width, i, m1);
+        if (v.data) v.store(width, i, m2);
+        p.store(width, i, x);
+        if (p.data != weights.data) weights.store(width, i, x);
+    });
 }
 
 } // namespace orrery::cuda

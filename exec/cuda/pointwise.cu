@@ -1,37 +1,70 @@
 // Pointwise work; operands and meaning as the CPU's kernels have them (exec/kernels/kernel.hpp, pointwise.cpp, activation.cpp).
-#include "exec/cuda/device.cuh"
+#include "exec/cuda/columns.cuh"
+#include "exec/cuda/pieces.cuh"
 #include "exec/kernels/dropout.hpp"
 
 namespace orrery::cuda {
 namespace {
 
-__device__ float gelu(float x) { return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x))); }
+// Of fp32's accuracy, but for the last bits, at a third of the instructions of the libraries': these kernels are to wait for memory alone.
+__device__ float sigmoid(float x) { return __fdividef(1.0f, 1 + __expf(-x)); }
+__device__ float tangent(float x) { return 1 - __fdividef(2.0f, 1 + __expf(2 * x)); }
+
+__device__ float gelu(float x) { return 0.5f * x * (1 + tangent(0.7978845608f * (x + 0.044715f * x * x * x))); }
 __device__ float gelu_slope(float x) {
-    const float t = tanhf(0.7978845608f * (x + 0.044715f * x * x * x));
+    const float t = tangent(0.7978845608f * (x + 0.044715f * x * x * x));
     return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
 }
 __device__ float activated(PointwiseKind k, float x) {
     if (k == PointwiseKind::relu) return fmaxf(x, 0.0f);
-    return k == PointwiseKind::swiglu ? x / (1 + expf(-x)) : gelu(x);
+    return k == PointwiseKind::swiglu ? x * sigmoid(x) : gelu(x);
 }
 __device__ float slope(PointwiseKind k, float x) {
     if (k == PointwiseKind::relu) return x > 0 ? 1.0f : 0.0f;
     if (k != PointwiseKind::swiglu) return gelu_slope(x);
-    const float s = 1 / (1 + expf(-x));
+    const float s = sigmoid(x);
     return s * (1 + x * (1 - s));
 }
 
-// f[, p] -> a;  dy, f[, p] -> df[, dp]. Gated ones read columns 2i and 2i + 1.
+// f -> a;  dy, f -> df. Gated ones read columns 2i and 2i + 1.
+template <bool gated> void plain_activation(PointwiseKind kind, bool forward, const Launch& l) {
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0);
+    each_pack(l.stream(), forward ? out.count : dy.count, packing(dy, x, out), [=] __device__(auto width, std::int64_t i) {
+        constexpr int N = decltype(width)::n, parts = gated ? 2 : 1;
+        float in[parts * N]; // gates and what they let through in turn
+        for (int h = 0; h < parts; ++h) {
+            const Pack<N> p = x.load(width, parts * i + h * N);
+            for (int k = 0; k < N; ++k) in[h * N + k] = p.x[k];
+        }
+        Pack<N> d;
+        if (!forward) d = dy.load(width, i);
+        for (int k = 0; k < N; ++k) {
+            const float gate = in[parts * k], up = gated ? in[parts * k + parts - 1] : 1.0f;
+            if (forward) {
+                d.x[k] = activated(kind, gate) * up;
+                continue;
+            }
+            in[parts * k] = d.x[k] * slope(kind, gate) * up;
+            if (gated) in[parts * k + parts - 1] = d.x[k] * activated(kind, gate);
+        }
+        if (forward) return out.store(width, i, d);
+        for (int h = 0; h < parts; ++h) {
+            for (int k = 0; k < N; ++k) d.x[k] = in[h * N + k];
+            out.store(width, parts * i + h * N, d);
+        }
+    });
+}
+
+// f[, p] -> a;  dy, f[, p] -> df[, dp]: rows weighted by p.
 void activation(const Pointwise& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward, gated = w.kind == PointwiseKind::swiglu || w.kind == PointwiseKind::geglu;
     const std::size_t at_p = forward ? 1 : 2;
-    const bool weighted = l.in.size() > at_p;
-    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = weighted ? l.input(at_p) : View{},
-               dp = weighted && !forward ? l.output(1) : View{};
+    if (l.in.size() <= at_p) return gated ? plain_activation<true>(w.kind, forward, l) : plain_activation<false>(w.kind, forward, l);
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = l.input(at_p), dp = forward ? View{} : l.output(1);
     const PointwiseKind kind = w.kind;
     const std::int64_t cols = forward ? out.cols : dy.cols, rows = (forward ? out.count : dy.count) / cols;
     each_row(l.stream(), rows, [=] __device__(std::int64_t row) {
-        const float weight = weighted ? p.get(row) : 1.0f;
+        const float weight = p.get(row);
         float sum = 0;
         for (std::int64_t i = row * cols + threadIdx.x; i < (row + 1) * cols; i += blockDim.x) {
             const float gate = x.get(gated ? 2 * i : i), up = gated ? x.get(2 * i + 1) : 1.0f;
@@ -44,7 +77,7 @@ void activation(const Pointwise& w, const Launch& l) {
             out.put(gated ? 2 * i : i, d * slope(kind, gate) * up);
             if (gated) out.put(2 * i + 1, d * activated(kind, gate));
         }
-        if (forward || !weighted) return;
+        if (forward) return;
         sum = block_sum(sum);
         if (threadIdx.x == 0) dp.put(row, sum);
     });
@@ -55,14 +88,16 @@ struct Drops {
     const Token* tokens;
     std::int64_t cols, sequence, first, heads, first_head, batch, pairs;
     float scale;
-    __device__ bool keeps(std::int64_t i) const {
-        std::int64_t index;
+    // Where element i stands in the whole tensor; its neighbours in the row follow it.
+    __device__ std::int64_t index(std::int64_t i) const {
         if (pairs > 0)
-            index = (((first + i / (sequence * sequence) % batch) * heads + first_head + i / pairs) * sequence + i / sequence % sequence) *
-                        sequence +
-                    i % sequence;
-        else
-            index = ((first + tokens[i / cols].sequence) * sequence + tokens[i / cols].position) * cols + i % cols;
+            return (((first + i / (sequence * sequence) % batch) * heads + first_head + i / pairs) * sequence + i / sequence % sequence) *
+                       sequence +
+                   i % sequence;
+        const Token t = tokens[i / cols];
+        return ((first + t.sequence) * sequence + t.position) * cols + i % cols;
+    }
+    __device__ bool keeps(std::int64_t index) const {
         return uniform(dropout.seed, dropout.stream, static_cast<std::uint64_t>(index)) >= dropout.rate;
     }
 };
@@ -95,33 +130,59 @@ Drops drops(const Launch& l) {
 void drop_gradient(const Launch& l) {
     const View dy = l.input(0), mask = l.input(1), dx = l.output(0);
     const float scale = static_cast<float>(1 / (1 - l.context.facts.dropout));
-    each(l.stream(), dx.count, [=] __device__(std::int64_t i) { dx.put(i, mask.flag(i) ? dy.get(i) * scale : 0.0f); });
+    each_pack(l.stream(), dx.count, packing(dy, mask, dx), [=] __device__(auto width, std::int64_t i) {
+        constexpr int N = decltype(width)::n;
+        Pack<N> d = dy.load(width, i);
+        const unsigned kept = mask.flags(width, i);
+        for (int k = 0; k < N; ++k) d.x[k] = kept >> k & 1 ? d.x[k] * scale : 0.0f;
+        dx.store(width, i, d);
+    });
 }
 
 void drop(const Launch& l) {
     const Drops d = drops(l);
     const View x = l.input(0), y = l.output(0), mask = l.output(1);
-    each(l.stream(), y.count, [=] __device__(std::int64_t i) {
-        const bool keep = d.keeps(i);
-        mask.set_flag(i, keep);
-        y.put(i, keep ? x.get(i) * d.scale : 0.0f);
+    each_pack(l.stream(), y.count, packing(x, y, mask), [=] __device__(auto width, std::int64_t i) {
+        constexpr int N = decltype(width)::n;
+        Pack<N> v = x.load(width, i);
+        const std::int64_t index = d.index(i);
+        unsigned kept = 0;
+        for (int k = 0; k < N; ++k) {
+            const bool keep = d.keeps(index + k);
+            kept |= static_cast<unsigned>(keep) << k;
+            v.x[k] = keep ? v.x[k] * d.scale : 0.0f;
+        }
+        mask.set_flags(width, i, kept);
+        y.store(width, i, v);
     });
 }
 
 void bias_dropout_add(const Launch& l) {
     const bool dropping = l.out.size() > 1, biased = l.in.size() > 2;
-    const View branch = l.input(0), x = l.input(1), b = biased ? l.input(2) : View{}, y = l.output(0),
-               mask = dropping ? l.output(1) : View{};
+    const View branch = l.input(0), x = l.input(1), y = l.output(0), b = biased ? l.input(2) : y, mask = dropping ? l.output(1) : y;
     const Drops d = dropping ? drops(l) : Drops{};
-    each(l.stream(), y.count, [=] __device__(std::int64_t i) {
-        float v = branch.get(i) + (biased ? b.get(i % y.cols) : 0.0f);
-        if (dropping) {
-            const bool keep = d.keeps(i);
-            mask.set_flag(i, keep);
-            v = keep ? v * d.scale : 0.0f;
+    each_pack(l.stream(), y.count, packing(branch, x, y, b, mask), [=] __device__(auto width, std::int64_t i) {
+        constexpr int N = decltype(width)::n;
+        Pack<N> v = branch.load(width, i), sum = x.load(width, i);
+        if (biased) {
+            const Pack<N> added = b.load(width, i % y.cols);
+            for (int k = 0; k < N; ++k) v.x[k] += added.x[k];
         }
-        y.put(i, x.get(i) + v);
+        const std::int64_t index = dropping ? d.index(i) : 0;
+        unsigned kept = 0;
+        for (int k = 0; k < N; ++k) {
+            const bool keep = !dropping || d.keeps(index + k);
+            kept |= static_cast<unsigned>(keep) << k;
+            sum.x[k] += !dropping ? v.x[k] : keep ? v.x[k] * d.scale : 0.0f;
+        }
+        if (dropping) mask.set_flags(width, i, kept);
+        y.store(width, i, sum);
     });
+}
+
+template <int N> __device__ Pack<N> sum(Pack<N> a, const Pack<N>& b) {
+    for (int k = 0; k < N; ++k) a.x[k] += b.x[k];
+    return a;
 }
 
 void add(const Pointwise& w, const Launch& l) {
@@ -138,20 +199,24 @@ void add(const Pointwise& w, const Launch& l) {
     }
     if (l.read(1).kind == MemoryKind::parameters && l.read(1).shape.size() == 2) {
         const Token* tokens = l.tokens(l.read(0), a.rows());
-        each(l.stream(), y.count,
-             [=] __device__(std::int64_t i) { y.put(i, a.get(i) + b.get(tokens[i / y.cols].position * y.cols + i % y.cols)); });
+        each_pack(l.stream(), y.count, packing(a, b, y), [=] __device__(auto width, std::int64_t i) {
+            y.store(width, i, sum(a.load(width, i), b.load(width, tokens[i / y.cols].position * y.cols + i % y.cols)));
+        });
         return;
     }
-    each(l.stream(), y.count, [=] __device__(std::int64_t i) { y.put(i, a.get(i) + b.get(i)); });
+    each_pack(l.stream(), y.count, packing(a, b, y), [=] __device__(auto width, std::int64_t i) {
+        y.store(width, i, sum(a.load(width, i), b.load(width, i)));
+    });
 }
 
 // g += sums over rows of p dy (p empty: of dy).
 void add_columns(const Launch& l, const View& dy, const View& p, const View& g, std::int64_t rows, std::int64_t cols) {
-    each_row(l.stream(), cols, [=] __device__(std::int64_t col) {
-        float sum = 0;
-        for (std::int64_t r = threadIdx.x; r < rows; r += blockDim.x) sum += dy.get(r * cols + col) * (p.data ? p.get(r) : 1.0f);
-        sum = block_sum(sum);
-        if (threadIdx.x == 0) g.put(col, g.get(col) + sum);
+    add_column_sums(l, rows, cols, g, packing(dy) && cols % 8 == 0, [=] __device__(auto width, std::int64_t r, std::int64_t col) {
+        constexpr int N = decltype(width)::n;
+        Pack<N> v = dy.load(width, r * cols + col);
+        if (p.data)
+            for (int k = 0; k < N; ++k) v.x[k] *= p.get(r);
+        return v;
     });
 }
 
@@ -202,10 +267,14 @@ void clip(const Launch& l) {
     const View total = l.input(0), factor = l.output(0);
     const float limit = static_cast<float>(l.context.facts.optimizer.clip);
     each(l.stream(), 1, [=] __device__(std::int64_t) { factor.put(0, fminf(1.0f, limit / (sqrtf(total.get(0)) + 1e-6f))); });
-    for (std::size_t i = 1; i < l.out.size(); ++i) {
-        const View g = l.input(i), out = l.output(i);
-        each(l.stream(), out.count, [=] __device__(std::int64_t j) { out.put(j, g.get(j) * factor.get(0)); });
-    }
+    PieceList<2> list;
+    for (std::size_t i = 1; i < l.out.size(); ++i) list.add({l.input(i), l.output(i)});
+    each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<2>& v, std::int64_t i) {
+        constexpr int N = decltype(width)::n;
+        Pack<N> g = v.part[0].load(width, i);
+        for (int k = 0; k < N; ++k) g.x[k] *= factor.get(0);
+        v.part[1].store(width, i, g);
+    });
 }
 
 void weigh(const Pointwise& w, const Launch& l) {
@@ -234,7 +303,10 @@ void copy(const Launch& l) {
         while (done < y.count && from < l.in.size()) {
             const View x = l.input(from);
             const std::int64_t n = std::min(y.count - done, x.count - done_from), a = done_from, b = done;
-            each(l.stream(), n, [=] __device__(std::int64_t i) { y.put(b + i, x.get(a + i)); });
+            const View source{at(x, a).data, x.kind, n, n}, target{at(y, b).data, y.kind, n, n};
+            each_pack(l.stream(), n, packing(source, target), [=] __device__(auto width, std::int64_t i) {
+                target.store(width, i, source.load(width, i));
+            });
             done += n;
             done_from += n;
             if (done_from == x.count) {
@@ -245,6 +317,20 @@ void copy(const Launch& l) {
         const std::int64_t begin = done;
         each(l.stream(), y.count - done, [=] __device__(std::int64_t i) { y.put(begin + i, 0); });
     }
+}
+
+void zero(const Launch& l) {
+    constexpr std::int64_t alone = 1 << 20; // elements that are worth a launch
+    PieceList<1> list;
+    for (std::size_t i = 0; i < l.out.size(); ++i) {
+        const View v = l.output(i);
+        if ((v.kind == Kind::fp32 || v.kind == Kind::bf16) && v.count < alone) list.add({v});
+        else check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * stored_bytes(l.written(i).dtype, l.context.real), l.stream()), "zero");
+    }
+    each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<1>& v, std::int64_t i) {
+        constexpr int N = decltype(width)::n;
+        v.part[0].store(width, i, Pack<N>{});
+    });
 }
 
 void merge(const Launch& l) {
@@ -288,12 +374,7 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::index: // of every place in order
         return copy(l);
     case PointwiseKind::zero:
-        for (std::size_t i = 0; i < l.out.size(); ++i)
-            check(cudaMemsetAsync(l.output(i).data, 0,
-                                  static_cast<std::size_t>(elements(l.written(i))) * stored_bytes(l.written(i).dtype, l.context.real),
-                                  l.stream()),
-                  "zero");
-        return;
+        return zero(l);
     case PointwiseKind::merge:
         return merge(l);
     case PointwiseKind::split:

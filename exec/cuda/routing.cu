@@ -10,24 +10,47 @@ constexpr int most_experts = 512; // of a token's scores in shared memory
 
 __device__ bool better(float a, std::int64_t i, float b, std::int64_t j) { return a > b || (a == b && i < j); }
 
-// Row of (token, expert), by counting the tokens of the expert before it; -1: none, the expert is full, or not of this rank.
+// Row of (token, expert), by counting the tokens of the expert before it; -1: none, the expert is full, or not of this rank. And the other
+// way round: of each row, token x experts + expert; -1: nobody's.
 struct Rows {
     std::int64_t experts;
-    const std::int64_t* of; // [token][expert]
+    const std::int64_t *of, *from;
 };
 
-// Fills `of` in scratch memory: a thread an expert walks the tokens in order. Where tokens came to their experts, only these have rows.
+// A block of 256 an expert: its tokens in their order.
+__global__ void number_tokens(View map, std::int64_t tokens, std::int64_t experts, std::int64_t first, std::int64_t local, std::int64_t* count, std::int64_t* of) {
+    __shared__ int of_warp[8];
+    const std::int64_t e = blockIdx.x;
+    const bool mine = e >= first && e < first + local;
+    std::int64_t before = 0;
+    for (std::int64_t base = 0; base < tokens; base += 256) {
+        const std::int64_t t = base + threadIdx.x;
+        const bool here = mine && t < tokens && map.flag(t * experts + e);
+        const unsigned votes = __ballot_sync(0xffffffffu, here);
+        const int warp = static_cast<int>(threadIdx.x / 32);
+        if (threadIdx.x % 32 == 0) of_warp[warp] = __popc(votes);
+        __syncthreads();
+        std::int64_t at = before + __popc(votes & ((1u << threadIdx.x % 32) - 1));
+        for (int w = 0; w < 8; ++w) {
+            if (w < warp) at += of_warp[w];
+            before += of_warp[w];
+        }
+        if (t < tokens) of[t * experts + e] = here ? at : -1;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) count[e] = before;
+}
+
+// In scratch memory. Where tokens came to their experts, only these have rows.
 Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std::int64_t tokens, std::int64_t rows) {
     const std::int64_t experts = map.cols, local = map_buffer.expert ? experts / l.context.plan.expert_mesh.extent(Axis::ep) : experts;
     const std::int64_t first = map_buffer.expert ? l.context.expert_at[static_cast<std::size_t>(Axis::ep)] * local : 0;
     const std::int64_t capacity = l.context.facts.moe.capacity_factor > 0 ? rows / local : 0;
-    std::int64_t* begin = static_cast<std::int64_t*>(l.scratch(static_cast<std::size_t>((experts + 1 + tokens * experts) * 8)));
-    std::int64_t* of = begin + experts + 1;
-    each(l.stream(), experts, [=] __device__(std::int64_t e) {
-        std::int64_t n = 0;
-        for (std::int64_t t = 0; t < tokens && e >= first && e < first + local; ++t) n += map.flag(t * experts + e);
-        begin[e] = n;
-    });
+    std::int64_t* const begin = static_cast<std::int64_t*>(l.scratch(static_cast<std::size_t>((experts + tokens * experts + rows) * 8)));
+    std::int64_t *const of = begin + experts, *const from = of + tokens * experts;
+    check(cudaMemsetAsync(from, 0xff, static_cast<std::size_t>(rows) * 8, l.stream()), "rows");
+    number_tokens<<<static_cast<unsigned>(experts), 256, 0, l.stream()>>>(map, tokens, experts, first, local, begin, of);
+    check(cudaGetLastError(), "launch");
     each(l.stream(), 1, [=] __device__(std::int64_t) {
         std::int64_t at = 0;
         for (std::int64_t e = 0; e < experts; ++e) {
@@ -36,15 +59,12 @@ Rows number_rows(const Launch& l, const View& map, const Buffer& map_buffer, std
             at += n;
         }
     });
-    each(l.stream(), experts, [=] __device__(std::int64_t e) {
-        std::int64_t taken = 0;
-        for (std::int64_t t = 0; t < tokens; ++t) {
-            const bool here = e >= first && e < first + local && map.flag(t * experts + e) && (capacity == 0 || taken < capacity) &&
-                              begin[e] + taken < rows;
-            of[t * experts + e] = here ? begin[e] + taken++ : -1;
-        }
+    each(l.stream(), tokens * experts, [=] __device__(std::int64_t i) {
+        const std::int64_t at = of[i], row = at < 0 || (capacity > 0 && at >= capacity) ? -1 : begin[i % experts] + at;
+        of[i] = row < rows ? row : -1;
+        if (row >= 0 && row < rows) from[row] = i;
     });
-    return {experts, of};
+    return {experts, of, from};
 }
 
 __device__ float chosen_sum(const View& scores, const View& map, std::int64_t token, std::int64_t experts, std::int64_t top_k) {
@@ -78,7 +98,8 @@ void sort(const Permute& w, const Launch& l) {
                 const View a = at(from, (to_experts ? by_sender : by_expert) * from.cols),
                            b = at(to, (to_experts ? by_expert : by_sender) * from.cols);
                 const std::int64_t n = length(r, e);
-                each(l.stream(), n * from.cols, [=] __device__(std::int64_t i) { b.put(i, a.get(i)); });
+                const View source{a.data, a.kind, n * a.cols, a.cols}, target{b.data, b.kind, n * b.cols, b.cols};
+                each_pack(l.stream(), n * from.cols, packing(source, target), [=] __device__(auto width, std::int64_t i) { target.store(width, i, source.load(width, i)); });
                 by_expert += n;
             }
     }
@@ -175,22 +196,17 @@ void run(const Router& w, const Launch& l) {
 
 void run(const Permute& w, const Launch& l) {
     const std::int64_t cols = w.cols, top_k = l.context.facts.moe.top_k;
-    const auto clear = [&](const View& v) {
-        check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * (v.kind == Kind::bf16 ? 2 : 4), l.stream()), "rows");
-    };
     if (w.part == Permute::Part::sort) return sort(w, l);
     if (w.part == Permute::Part::gather) {
         const View x = l.input(0), map = l.input(1), out = l.output(0);
         const bool weighs = l.in.size() > 2;
         const View scores = weighs ? l.input(2) : View{}, p = weighs ? l.output(1) : View{};
-        clear(out);
-        if (weighs) clear(p);
         const Rows rows = number_rows(l, map, l.read(1), w.tokens, w.rows);
-        each_row(l.stream(), w.tokens * rows.experts, [=] __device__(std::int64_t i) {
-            const std::int64_t row = rows.of[i], token = i / rows.experts;
-            if (row < 0) return;
-            for (std::int64_t j = threadIdx.x; j < cols; j += blockDim.x) out.put(row * cols + j, x.get(token * cols + j));
-            if (weighs && threadIdx.x == 0) p.put(row, scores.get(i) / chosen_sum(scores, map, token, rows.experts, top_k));
+        each_row_packed(l.stream(), w.rows, packing(x, out), [=] __device__(auto width, std::int64_t row) {
+            constexpr int N = decltype(width)::n;
+            const std::int64_t i = rows.from[row], token = i / rows.experts;
+            for (std::int64_t j = threadIdx.x * N; j < cols; j += blockDim.x * N) out.store(width, row * cols + j, i < 0 ? Pack<N>{} : x.load(width, token * cols + j));
+            if (weighs && threadIdx.x == 0) p.put(row, i < 0 ? 0.0f : scores.get(i) / chosen_sum(scores, map, token, rows.experts, top_k));
         });
         return;
     }
@@ -198,11 +214,30 @@ void run(const Permute& w, const Launch& l) {
     const View from = l.input(0), map = l.input(weighs ? 2 : 1), out = l.output(0);
     const Rows rows = number_rows(l, map, l.read(weighs ? 2 : 1), w.tokens, w.rows);
     const std::int64_t experts = rows.experts;
-    each(l.stream(), w.tokens * cols, [=] __device__(std::int64_t i) {
-        float sum = 0;
-        for (std::int64_t e = 0; e < experts; ++e)
-            if (const std::int64_t row = rows.of[i / cols * experts + e]; row >= 0) sum += from.get(row * cols + i % cols);
-        out.put(i, sum);
+    if (experts > most_experts) throw std::runtime_error("the kernel that brings rows back has room for " + std::to_string(most_experts) + " experts");
+    each_row_packed(l.stream(), w.tokens, packing(from, out), [=] __device__(auto width, std::int64_t t) {
+        constexpr int N = decltype(width)::n;
+        __shared__ std::int64_t row_of[most_experts]; // those of this token, in the experts' order
+        __shared__ int count;
+        if (threadIdx.x < 32) {
+            int n = 0;
+            for (std::int64_t e = threadIdx.x; e - threadIdx.x < experts; e += 32) {
+                const std::int64_t row = e < experts ? rows.of[t * experts + e] : -1;
+                const unsigned votes = __ballot_sync(0xffffffffu, row >= 0);
+                if (row >= 0) row_of[n + __popc(votes & ((1u << threadIdx.x) - 1))] = row;
+                n += __popc(votes);
+            }
+            if (threadIdx.x == 0) count = n;
+        }
+        __syncthreads();
+        for (std::int64_t j = threadIdx.x * N; j < cols; j += blockDim.x * N) {
+            Pack<N> sum;
+            for (int r = 0; r < count; ++r) {
+                const Pack<N> part = from.load(width, row_of[r] * cols + j);
+                for (int k = 0; k < N; ++k) sum.x[k] += part.x[k];
+            }
+            out.store(width, t * cols + j, sum);
+        }
     });
     if (!weighs) return;
     const View dp = l.input(1), scores = l.input(3), ds = l.output(1);

@@ -6,20 +6,20 @@
 namespace orrery::test {
 namespace {
 
-std::vector<double> losses(const Scenario& scenario, DType stored, bool gpus) {
+std::vector<double> losses(const Scenario& scenario, DType stored, bool gpus, int steps) {
     const auto world = make_world(scenario, stored);
     initialise(*world);
     const auto executor = gpus ? queues_executor(*world, cuda_fleet(*world, std::nullopt, 60)) : serial_executor(*world);
-    return ten_losses(*world, *executor);
+    return losses_of(*world, *executor, steps);
 }
 
-void expect_as_on_the_cpu(const std::vector<std::string>& fields, int gpus, DType stored = DType::fp32, double tolerance = 1e-3) {
+void expect_as_on_the_cpu(const std::vector<std::string>& fields, int gpus, DType stored = DType::fp32, double tolerance = 1e-3, int steps = 10) {
     const Gpu gpu = open_gpu();
     if (!gpu.device) GTEST_SKIP() << gpu.why_not;
     std::string why_not;
     if (const int here = load_cuda(why_not)->devices(why_not); here < gpus) GTEST_SKIP() << "this needs " << gpus << " GPUs, and there are " << here;
     const Scenario scenario = tiny_scenario(fields);
-    const std::vector<double> cpu = losses(scenario, DType::fp32, false), there = losses(scenario, stored, true);
+    const std::vector<double> cpu = losses(scenario, DType::fp32, false, steps), there = losses(scenario, stored, true, steps);
     for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(there[i], cpu[i], tolerance) << "step " << i;
 }
 
@@ -35,6 +35,11 @@ TEST(GpuQueues, TensorAndPipelineParallel) {
 TEST(GpuQueues, FusedAttention) {
     for (const char* groups : {"model.kv_heads=8", "model.kv_heads=2"})
         expect_as_on_the_cpu({"training.precision=bf16", "model.hidden_size=512", "model.attention_heads=8", groups, "model.position=rope", "training.sequence_length=128"}, 1, DType::bf16, 0.03);
+}
+
+TEST(GpuQueues, FusedAttentionOfLongSequences) {
+    expect_as_on_the_cpu({"training.precision=bf16", "model.layers=1", "model.hidden_size=256", "model.attention_heads=32", "model.position=rope", "training.sequence_length=2048", "training.global_batch_size=4",
+                          "training.micro_batch_size=4"}, 1, DType::bf16, 0.03, 2);
 }
 
 } // namespace

@@ -10,7 +10,7 @@ std::vector<double> losses(const Scenario& scenario, const Backend& backend) {
     const auto world = make_world(scenario, DType::fp32, {}, backend);
     initialise(*world);
     const auto executor = serial_executor(*world);
-    return ten_losses(*world, *executor);
+    return losses_of(*world, *executor);
 }
 
 TEST(VirtualRanks, TrainOnOneGpuAsOnTheCpu) {

@@ -32,10 +32,11 @@ std::unique_ptr<Cudnn> library(std::string& why_not) {
 
 // Heads side by side in a row; packed with their keys and values where `packed`.
 FusedShape shape(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t rows, std::int64_t dim, bool causal, bool packed) {
-    FusedShape s{batch, heads, kv_heads, rows, rows, dim, causal, {}, {}, {}, {}, {}, {}, {}};
+    FusedShape s{batch, heads, kv_heads, rows, rows, dim, causal, {}, {}, {}, {}, {}, {}, {}, {}, {}};
     const std::int64_t head = packed ? 3 * dim : dim, row = packed ? heads * 3 * dim : heads * dim, key_row = packed ? row : kv_heads * dim;
     s.q = s.dq = {rows * row, head, row};
     s.k = s.v = {rows * key_row, head, key_row};
+    s.dk = s.dv = kv_heads == heads ? s.k : Strided{heads * rows * dim, rows * dim, dim};
     s.o = s.dy = {rows * heads * dim, dim, heads * dim};
     s.statistics = {rows * heads, 1, heads};
     return s;
@@ -67,7 +68,7 @@ TEST_P(Pattern, IsKnownBackward) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Pattern,
-                         testing::Values(Case{"gpt2", shape(4, 12, 12, 1024, 64, true, true)}, Case{"llama8b", shape(1, 32, 8, 4096, 128, true, false)}, Case{"bidirectional", shape(2, 16, 16, 512, 64, false, false)}),
+                         testing::Values(Case{"gpt2", shape(4, 12, 12, 1024, 64, true, true)}, Case{"llama8b", shape(1, 32, 8, 4096, 128, true, false)}, Case{"long", shape(1, 32, 8, 8192, 128, true, false)}, Case{"bidirectional", shape(2, 16, 16, 512, 64, false, false)}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 // That the test can fail: a graph that is no attention.
