@@ -60,7 +60,7 @@ Trace on_gpu(const std::string& file, const Scenario& scenario, const Options& o
     if (!how.row.empty()) {
         Options row = options;
         row.output = how.row;
-        deliver(measured_row(file, options.overrides, m), row);
+        deliver(measured_row(file, options.overrides, m, read_text(how.row)), row);
     }
     return trace_of(*world, m.times, fmt::format("measured: a step with events (the median of {}; without them a step takes {:.6f} s) on {}", how.steps, m.step_s, m.on));
 }
@@ -140,7 +140,7 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     const auto checked = check_one(files[0], options, how);
     if (!checked) return bad_input;
     const bool json = options.json || options.output.ends_with(".json");
-    return deliver(json ? to_json(checked->comparison) : to_text(checked->comparison, how.worst, output_style(options)), options) ? done : bad_input;
+    return deliver(json ? to_json(checked->comparison, how.worst) : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)), options) ? done : bad_input;
 }
 
 } // namespace orrery::simexec

@@ -31,11 +31,13 @@ struct RunOptions {
     double memory_gb = 0;                 // a rank may hold, as the plan counts it; 0: as much as there is
 };
 
+inline constexpr int worst_shown = 10; // ops of a comparison, where --worst is not given: of a JSON file then all
+
 struct CalibrateOptions { std::string device = "cpu"; int steps = 5; double scale = 1; };
-struct CheckOptions { std::string calibration, trace, device = "cpu", row; int steps = 5, worst = 10; };
+struct CheckOptions { std::string calibration, trace, device = "cpu", row; int steps = 5, worst = -1; };
 
 struct AgreeOptions { std::string device = "cpu", executor = "serial"; int steps = 5; };
-struct ReplayOptions { std::string device = "cpu", trace; int rank = 0, steps = 3, worst = 10; };
+struct ReplayOptions { std::string device = "cpu", trace; int rank = 0, steps = 3, worst = -1; };
 
 int run_run(const std::string& file, const Options& options, const RunOptions& how);
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how);

@@ -81,13 +81,13 @@ std::string device_preset(const std::string& name) {
     throw std::runtime_error("there is no device preset for a " + name + ": add one to scenarios/devices, and its name here");
 }
 
-std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured) {
+std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured, const std::optional<std::string>& so_far) {
     const auto text = read_text(file);
     auto scenario = nlohmann::ordered_json::parse(text.value_or("{}"));
     std::string name = scenario.value("name", std::filesystem::path(file).stem().string());
     for (const std::string& o : overrides) {
         override_field(scenario, o);
-        name += " " + o;
+        if (!o.starts_with("runtime.allocator")) name += " " + o;
     }
     if (auto& cluster = scenario["cluster"]; cluster.contains("device")) {   // simexec issues ops, not the scenario's framework
         auto& device = cluster["device"];
@@ -95,8 +95,13 @@ std::string measured_row(const std::string& file, const std::vector<std::string>
         if (!device.contains("launch_us")) device["launch_us"] = gpu_issue_us;
     }
     const std::string source = "measured by simexec check --device cuda on " + measured.on;
-    nlohmann::ordered_json row{{"name", name}, {"source", source}, {"scenario", scenario}, {"measured", {{"step_time_s", measured.step_s}, {"memory_gb", static_cast<double>(measured.used_bytes) * 1e-9}}}};
-    return nlohmann::ordered_json{{"name", "measured: " + name}, {"source", source}, {"memory_measure", "device"}, {"rows", {row}}}.dump(1) + "\n";
+    auto dataset = nlohmann::ordered_json::parse(so_far.value_or("{}"), nullptr, false);
+    auto rows = nlohmann::ordered_json::array();
+    if (dataset.is_object() && dataset.contains("rows"))
+        for (const auto& row : dataset["rows"])
+            if (row.value("name", "") != name) rows.push_back(row);
+    rows.push_back({{"name", name}, {"source", source}, {"scenario", scenario}, {"measured", {{"step_time_s", measured.step_s}, {"memory_gb", static_cast<double>(measured.used_bytes) * 1e-9}}}});
+    return nlohmann::ordered_json{{"name", "measured by simexec on " + measured.on.substr(0, measured.on.find(','))}, {"source", source}, {"memory_measure", "device"}, {"rows", rows}}.dump(1) + "\n";
 }
 
 } // namespace orrery::simexec

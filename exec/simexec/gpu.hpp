@@ -5,6 +5,7 @@
 #include "exec/simexec/command.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,7 +30,8 @@ Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vect
 // The preset of the GPU of that name: "h200-sxm-141gb". Throws std::runtime_error where there is none.
 std::string device_preset(const std::string& name);
 
-// A dataset of one row for `simrun validate`: the scenario's file with its overrides, and what was measured.
-std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured);
+// A dataset for `simrun validate`: the rows of `so_far`, its text (but for one of this row's name), and one of the scenario's file with its
+// overrides and what was measured.
+std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured, const std::optional<std::string>& so_far);
 
 } // namespace orrery::simexec

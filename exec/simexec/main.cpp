@@ -92,13 +92,13 @@ void add_commands(CLI::App& app, Parsed& p) {
     check->add_option("--device", p.check.device, "Where it runs; cuda: a GPU a rank, the step as it is there")->check(CLI::IsMember({"cpu", "cuda"}));
     check->add_option("--row", p.check.row, "cuda: write what was measured as a dataset for simrun validate")->type_name("FILE");
     check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
-    check->add_option("--worst", p.check.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
+    check->add_option("--worst", p.check.worst, "How many ops to list (default: 10; in JSON all)")->check(CLI::Range(0, 100000))->type_name("N");
     check->add_option("--trace", p.check.trace, "Write what was measured")->type_name("FILE");
     CLI::App* replay = add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
     replay->add_option("--rank", p.replay.rank, "Which")->type_name("R");
     replay->add_option("--device", p.replay.device, "Where its kernels run")->check(CLI::IsMember({"cpu", "cuda"}));
     replay->add_option("--steps", p.replay.steps, "How many; the middle one is shown")->check(CLI::Range(1, 1000))->type_name("N");
-    replay->add_option("--worst", p.replay.worst, "How many ops to list")->check(CLI::Range(0, 100000))->type_name("N");
+    replay->add_option("--worst", p.replay.worst, "How many ops to list (default: 10; in JSON all)")->check(CLI::Range(0, 100000))->type_name("N");
     replay->add_option("--trace", p.replay.trace, "Write what was measured")->type_name("FILE");
     CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
     add_output(*calibrate, p.options);

@@ -78,7 +78,7 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
     Comparison c = compare(alone(*predicted.simulation.trace, lane), measured);
     if (lane.rank != how.rank) c.notes.push_back(fmt::format("predicted: rank {}, which stands for {} alike", lane.rank, lane.ranks));
     const bool json = options.json || options.output.ends_with(".json");
-    return deliver(json ? to_json(c) : to_text(c, how.worst, output_style(options)), options) ? done : bad_input;
+    return deliver(json ? to_json(c, how.worst) : to_text(c, how.worst < 0 ? worst_shown : how.worst, output_style(options)), options) ? done : bad_input;
 }
 
 } // namespace orrery::simexec

@@ -43,7 +43,8 @@ struct Comparison {
 // The one that was measured, if only one was, comes second.
 Comparison compare(const Trace& a, const Trace& b);
 
-std::string to_json(const Comparison& comparison);
+// Of single ops the `most` that differ most; below 0: all.
+std::string to_json(const Comparison& comparison, int most = -1);
 // worst: how many ops to list.
 std::string to_text(const Comparison& comparison, int worst = 10, const TextStyle& style = {});
 

@@ -39,7 +39,7 @@ Json rows(const std::vector<MemoryPair>& pairs, const Comparison& c) {
 
 } // namespace
 
-std::string to_json(const Comparison& c) {
+std::string to_json(const Comparison& c, int most) {
     Json out{{"a", side(c.a)}, {"b", side(c.b)}, {"measured", c.measured}};
     put_error(out, c, c.a.step_s, c.b.step_s);
     out["op_ratio"] = {{"ops", c.ops.size()}, {"geometric_mean", c.mean_ratio}, {"ninety_percent_within", c.decile_ratio}};
@@ -50,6 +50,7 @@ std::string to_json(const Comparison& c) {
     out["alike"] = rows(c.alike, c);
     out["ops"] = Json::array();
     for (const OpPair& op : c.ops) {
+        if (most >= 0 && out["ops"].size() >= static_cast<std::size_t>(most)) break;
         Json row{{"name", op.name}, {"kind", op.kind}, {"stage", op.stage}, {"a_s", op.a.seconds}, {"b_s", op.b.seconds}, {"a_spans", op.a.count}, {"b_spans", op.b.count}};
         put_error(row, c, op.a.seconds, op.b.seconds);
         out["ops"].push_back(std::move(row));

@@ -40,7 +40,7 @@ int run_compare(const std::vector<std::string>& files, int worst, const Options&
     const Comparison c = compare(traces[0], traces[1]);
     const bool json = options.json || options.output.ends_with(".json");
     if (options.quiet && !json && options.output.empty()) return done;
-    return deliver(json ? to_json(c) : to_text(c, worst, output_style(options)), options) ? done : bad_input;
+    return deliver(json ? to_json(c, worst) : to_text(c, worst < 0 ? 10 : worst, output_style(options)), options) ? done : bad_input;
 }
 
 } // namespace orrery::simrun

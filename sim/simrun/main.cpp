@@ -35,7 +35,7 @@ struct Parsed {
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
     bool no_fold = false, no_replay = false, only_check = false;
-    int worst = 10;
+    int worst = -1;
 };
 
 void add_output(CLI::App& app, Options& o) {
@@ -96,7 +96,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");
     CLI::App* comparing = add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
-    comparing->add_option("--worst", p.worst, "How many ops to list, the largest difference first")->check(CLI::Range(0, 100000))->type_name("N");
+    comparing->add_option("--worst", p.worst, "How many ops to list, the largest difference first (default: 10; in JSON all)")->check(CLI::Range(0, 100000))->type_name("N");
     add_set(*comparing, p.options);
     CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
     exporting->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
