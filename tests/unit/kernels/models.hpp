@@ -17,6 +17,8 @@ using Overrides = std::vector<std::string>;
 
 inline const Overrides llama{"model.tied_embeddings=false", "model.position=rope", "model.activation=swiglu",
                              "model.norm=rmsnorm",          "model.kv_heads=2",    "model.bias=false"};
+// Sizes that kernels may take eight elements of at a time.
+inline const Overrides wide{"model.hidden_size=64", "model.attention_heads=4", "model.vocab_size=96"};
 inline const Overrides unfused{"strategy.flash_attention=false", "runtime.attention_kernel=unfused"};
 inline const Overrides eager{"strategy.framework=ddp", "strategy.fused=false", "runtime.fused_loss=false",
                              "runtime.fused_weight_gradient_accumulation=false"};
@@ -72,6 +74,11 @@ inline std::vector<Model> models() {
         {"mixture_capacity", llama + mixture + Overrides{"model.moe.capacity_factor=1.0"}},
         {"mixture_gelu_biases", mixture},
         {"split_backward", {"strategy.schedule=zb-h1"}},
+        {"loss_over_logits", {"strategy.framework=megatron", "runtime.year=2025", "runtime.fused_loss=true"}},
+        {"gpt_wide", wide + Overrides{"model.dropout=0.2"}},
+        {"gpt_eager_wide", wide + eager},
+        {"llama_wide", wide + llama},
+        {"mixture_wide", wide + llama + mixture + Overrides{"model.moe.expert_ffn_size=32"}},
     };
 }
 
