@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <cmath>
 
 namespace orrery::simexec {
@@ -60,7 +61,7 @@ Trace on_gpu(const std::string& file, const Scenario& scenario, const Options& o
     if (!how.row.empty()) {
         Options row = options;
         row.output = how.row;
-        deliver(measured_row(file, options.overrides, m, read_text(how.row)), row);
+        deliver(measured_row(file, options.overrides, m, std::filesystem::exists(how.row) ? read_text(how.row) : std::nullopt), row);
     }
     return trace_of(*world, m.times, fmt::format("measured: a step with events (the median of {}; without them a step takes {:.6f} s) on {}", how.steps, m.step_s, m.on));
 }

@@ -60,7 +60,7 @@ struct Result {
     double first_loss = 0, last_loss = 0, step_s = 0;
     int signal = 0;
     std::vector<OpTime> record;
-    std::string checkpoint;
+    std::string checkpoint, on;   // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
 };
 
 // The processes that have the other ranks.
@@ -185,22 +185,24 @@ std::string stored_as(const Scenario& s, const RunOptions& how) {
     return how.device == "cpu" ? "fp32" : "as the device has it";
 }
 
-struct Figures { double tokens_per_s, flops_per_s, mfu; std::string peak_of; };
+struct Figures { double tokens_per_s, flops_per_s; std::optional<double> mfu; std::string peak_of; };   // mfu: of the scenario's device, where it ran on such
 
-Figures figures(const Scenario& s, const Result& r) {
+Figures figures(const Scenario& s, const Result& r, const RunOptions& how) {
     const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
     const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) * static_cast<double>(s.training.global_batch_size);
-    const auto peak = s.cluster.device.peak.find("fp32");
-    Figures f{tokens / r.step_s, flops / r.step_s, 0, s.cluster.device.name};
-    if (peak != s.cluster.device.peak.end() && peak->second.value > 0) f.mfu = f.flops_per_s / peak->second.value;
+    const bool gpu = how.device == "cuda";
+    const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");
+    Figures f{tokens / r.step_s, flops / r.step_s, std::nullopt, s.cluster.device.name};
+    if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0) f.mfu = f.flops_per_s / peak->second.value;
     return f;
 }
 
 std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
-    const Figures f = figures(world.scenario, r);
-    nlohmann::ordered_json j{{"name", world.scenario.name}, {"world_size", world.plan.mesh.ranks()}, {"executor", how.executor}, {"kernels", gemm_library()}, {"numbers", stored_as(world.scenario, how)}, {"processor", processor_name()},
+    const Figures f = figures(world.scenario, r, how);
+    nlohmann::ordered_json j{{"name", world.scenario.name}, {"world_size", world.plan.mesh.ranks()}, {"executor", how.executor}, {"kernels", how.device == "cuda" ? r.on : gemm_library()}, {"numbers", stored_as(world.scenario, how)}, {"processor", processor_name()},
                              {"first_step", r.first_step}, {"steps", r.steps}, {"first_loss", r.first_loss}, {"last_loss", r.last_loss}, {"step_time_s", r.step_s},
-                             {"tokens_per_s", f.tokens_per_s}, {"model_tflops", f.flops_per_s / 1e12}, {"mfu", f.mfu}};
+                             {"tokens_per_s", f.tokens_per_s}, {"model_tflops", f.flops_per_s / 1e12}};
+    if (f.mfu) j["mfu"] = *f.mfu;
     for (const auto& rank : world.ranks)
         if (rank) j["memory"].push_back({{"rank", rank->rank}, {"peak_bytes", rank->memory.device().highest}, {"predicted_bytes", predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count}});
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
@@ -208,12 +210,12 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
 }
 
 std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
-    const Figures f = figures(world.scenario, r);
-    std::string text = paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} steps on {} rank{}, {} executor, {} on {}\n\n", r.steps, world.plan.mesh.ranks(), world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, gemm_library(), processor_name());
+    const Figures f = figures(world.scenario, r, how);
+    std::string text = paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} steps on {} rank{}, {} executor, {}\n\n", r.steps, world.plan.mesh.ranks(), world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, r.on);
     if (world.scenario.training.precision != DType::fp32) text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
-    text += fmt::format("  model FLOP/s  {}              MFU  {:.1f} % of one {}\n", metric(f.flops_per_s, 4), 100 * f.mfu, f.peak_of);
+    text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) + (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
     std::vector<std::int64_t> most(predicted.stages.size(), 0);
     for (const auto& rank : world.ranks)
         if (rank) most[static_cast<std::size_t>(rank->stage)] = std::max(most[static_cast<std::size_t>(rank->stage)], rank->memory.device().highest);
@@ -231,7 +233,7 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
     const std::string file = transport && transport->rank > 0 ? fmt::format("{}.rank{}", how.trace, transport->rank) : how.trace;
     const bool serial = how.executor == "serial";
     const std::vector<OpTime> times = serial ? side_by_side(world, r.record) : r.record;
-    const Trace trace = trace_of(world, times, fmt::format("measured: {}{} on {}", gemm_library(), serial ? ", ops timed one by one and laid side by side," : ", " + how.executor + " executor,", processor_name()));
+    const Trace trace = trace_of(world, times, fmt::format("measured: {}, {}", r.on, serial ? "ops timed one by one and laid side by side" : how.executor + " executor"));
     if (how.trace.ends_with(".json")) export_perfetto(trace, file);
     else save(trace, file);
 }
@@ -281,13 +283,15 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     };
     std::optional<Others> others;
     if (transport) others = over(*transport, how.patience);
+    Result r;
+    r.on = how.device == "cuda" ? world->machine.name : fmt::format("{} on {}", gemm_library(), processor_name());
     const auto fleet_executor = [&] {
         Fleet fleet = cuda_fleet(*world, launched, how.patience);
+        r.on = fleet.devices[0]->name() + ", " + fleet.software;
         if (launched) others = over(fleet.store, *launched, how.patience);
         return queues_executor(*world, std::move(fleet));
     };
     const auto executor = transport ? processes_executor(*world, *transport, how.patience) : gpus ? fleet_executor() : make_executor(how.executor, *world, {how.patience, give_up});
-    Result r;
     try {
         Training{*world, *executor, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(first, r);
     } catch (...) {
