@@ -192,6 +192,15 @@ std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const 
     return delays;
 }
 
+void begin_with_moves(std::vector<OpTime>& times, const std::vector<Delay>& delays) {
+    for (OpTime& t : times) {
+        const Delay& d = delays.at(static_cast<std::size_t>(t.issue));
+        if (d.wait == 0) continue;
+        t.begin = std::max(t.begin, t.end - d.move);
+        t.cpu = t.end - t.begin;
+    }
+}
+
 std::unique_ptr<Executor> replay_executor(World& world, std::vector<Delay> delays) { return std::make_unique<Replay>(world, std::move(delays)); }
 
 } // namespace orrery

@@ -21,6 +21,9 @@ struct Delay { std::int64_t wait = 0, move = 0; };
 // By issue of the rank. Throws std::runtime_error where the lane is of another plan.
 std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const Lane& lane);
 
+// Of times taken on a device whose queues stand still for each delay as a whole: communications begin when data moves, as in a prediction.
+void begin_with_moves(std::vector<OpTime>& times, const std::vector<Delay>& delays);
+
 // Works the world's only rank. Data that would come from others is made of the rank's own: the right amount, of the right size. Times are laid
 // out as queues and dependencies allow, each op as long as it took, each communication as long as its delay.
 std::unique_ptr<Executor> replay_executor(World& world, std::vector<Delay> delays);

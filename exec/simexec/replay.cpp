@@ -60,6 +60,7 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
         for (const Delay& d : delays) ns.push_back(d.wait + d.move);
         const Measured m = measure_on_gpu(*world, {"", scenario->model.vocab_size, scenario->training.seed}, how.steps, std::move(ns), progress);
         times = m.times;
+        begin_with_moves(times, delays);
         on = m.on;
     } else {
         const auto executor = replay_executor(*world, delays);

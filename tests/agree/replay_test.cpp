@@ -2,6 +2,7 @@
 #include "agree.hpp"
 
 #include "exec/local/replay.hpp"
+#include "exec/queues/executor.hpp"
 #include "exec/local/timeline.hpp"
 #include "sim/compare/compare.hpp"
 
@@ -69,6 +70,32 @@ TEST(Replay, WaitsAsPredicted) {
         if (q.name == "compute") continue;
         EXPECT_NEAR(q.a.seconds, q.b.seconds, 1e-9 * q.a.count) << q.name;
     }
+}
+
+// A device's queue stands still for the wait and the move in one: told apart behind, a communication is as long as its move.
+TEST(Replay, OnQueuesCommunicationsBeginWithTheirMoves) {
+    const Scenario scenario = small({"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.micro_batch_size=1"});
+    PredictOptions options;
+    options.simulate.trace = true;
+    const Prediction p = predict(scenario, options);
+    const auto world = make_world(scenario, DType::fp32, {1});
+    initialise(*world);
+    load_batch(*world, {"", scenario.model.vocab_size, 1}, 0);
+    const std::vector<Delay> delays = predicted_delays(*world, world->rank(1), lane_of(*p.simulation.trace, 1, world->rank(1).stage));
+    Fleet fleet = cpu_fleet(*world);
+    for (const Delay& d : delays) fleet.delays.push_back(d.wait + d.move);
+    std::vector<OpTime> times;
+    queues_executor(*world, std::move(fleet))->step(&times);
+    begin_with_moves(times, delays);
+    int waited = 0;
+    for (const OpTime& t : times) {
+        const Delay& d = delays[static_cast<std::size_t>(t.issue)];
+        if (d.wait == 0) continue;
+        ++waited;
+        EXPECT_EQ(t.end - t.begin, d.move);
+        EXPECT_GE(t.begin - t.posted, d.wait / 2);
+    }
+    EXPECT_GT(waited, 0);
 }
 
 // A rank of many, by the lane that stands for those like it.
