@@ -23,7 +23,7 @@ bool per_microbatch(const Buffer& b) {
 bool is_batch(const Buffer& b) { return tokens_ahead(b) >= 0; }
 
 // Alignment costs up to 64 bytes a block, and what is freed while still in use takes room beside what comes next.
-std::int64_t reserve_for(std::int64_t planned) { return 4 * planned + (std::int64_t{16} << 20); }
+std::int64_t reserve_for(std::int64_t planned, double room) { return static_cast<std::int64_t>(room * static_cast<double>(planned)) + (std::int64_t{16} << 20); }
 
 struct Walk {
     const Plan& plan;
@@ -126,7 +126,7 @@ StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLa
 
 RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Backend& machine)
     : plan_(&plan), map_(&map), part_index_(std::move(part_index)), addresses_(static_cast<std::size_t>(map.slots), nullptr),
-      arenas_{Arena(reserve_for(map.planned[0]), machine), Arena(reserve_for(map.planned[1]), machine)} {
+      arenas_{Arena(reserve_for(map.planned[0], machine.room), machine), Arena(reserve_for(map.planned[1], machine.room), machine)} {
     for (const StorageMap::Bucket& g : map.buckets) {
         std::byte* at = arenas_[0].allocate(g.stored);
         if (!at) out_of_memory(buffer(plan, g.tensors[0]));
