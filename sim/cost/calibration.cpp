@@ -195,8 +195,9 @@ TrafficEntry entry_of(const Json& j) {
 void read_loss(PointwiseTable& t, const Json& j) {
     t.loss_phi = j["phi"].get<double>();
     t.loss_stream_phi = j["stream_phi"].get<double>();
-    const char* modes[] = {"eager", "fused", "whole"};
-    for (std::size_t mode = 0; mode < 3; ++mode)
+    t.loss_autocast_phi = j["autocast_phi"].get<double>();
+    const char* modes[] = {"eager", "fused", "whole", "autocast"};
+    for (std::size_t mode = 0; mode < 4; ++mode)
         for (std::size_t part = 0; part < 4; ++part) {
             t.loss_bytes[mode][part] = j[modes[mode]]["bytes"][part].get<double>();
             t.loss_kernels[mode][part] = j[modes[mode]]["kernels"][part].get<int>();

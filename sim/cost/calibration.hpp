@@ -99,9 +99,9 @@ struct PointwiseTable {
     QuantizeTable quantize;
     CallTable calls;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
-    double loss_phi = 0.7, loss_stream_phi = 0.85;
-    std::array<std::array<double, 4>, 3> loss_bytes{}; // [eager, fused, whole][part]
-    std::array<std::array<int, 4>, 3> loss_kernels{};
+    double loss_phi = 0.7, loss_stream_phi = 0.85, loss_autocast_phi = 1;
+    std::array<std::array<double, 4>, 4> loss_bytes{}; // [eager, fused, whole, autocast][part]
+    std::array<std::array<int, 4>, 4> loss_kernels{};
     std::vector<std::string> whole_loss_frameworks; // whole: PyTorch's own eager loss, for an undivided vocabulary
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;

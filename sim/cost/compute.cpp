@@ -187,6 +187,11 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     const KernelTime t = time(plan, alone);
                     return {pointwise.epilogue * std::max(0.0, t.us - kernels.kernel_us * t.kernels), 0};
                 }
+                if (autocast && w.kind == PointwiseKind::bias_dropout_add && op.out.size() == 1) {   // without dropout: addmm has added the bias
+                    Pointwise sum = w;
+                    sum.kind = PointwiseKind::add;
+                    return memory_time(pointwise, kernels, memory, sum, buffers());
+                }
                 const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
                 if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers(), of_experts(plan, op) && !runtime.fused_experts);
                 const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
@@ -194,12 +199,12 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             },
             [&](const Embedding& w) {
                 const bool forward = w.direction == Direction::forward,
-                           wide = !forward && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
-                const double activation = forward && !op.out.empty() ? element_bytes(plan, op.out.front())
+                           wide = !forward && !autocast && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
+                const double activation = autocast ? 4 : forward && !op.out.empty() ? element_bytes(plan, op.out.front())
                                                                      : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
                 return memory_time(pointwise, kernels, memory, w, activation, wide);
             },
-            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, whole_loss); },
+            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, autocast ? LossKernels::autocast : whole_loss ? LossKernels::whole : LossKernels::divided); },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Permute& w) { return memory_time(pointwise, kernels, memory, w); },
             [&](const OptimizerStep& w) -> KernelTime {

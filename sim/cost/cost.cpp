@@ -1,5 +1,6 @@
 // The cost model behind cost.hpp: what of the calibration serves this scenario, and what it rests on.
 #include "sim/cost/data.hpp"
+#include "sim/scenario/frameworks.hpp"
 
 #include <fmt/format.h>
 
@@ -52,6 +53,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.hidden = scenario.model.hidden_size;
     d.ragged_heads = scenario.model.head_dim % 8 != 0;
     d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
+    d.autocast = in_autocast(scenario);
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
         scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();

@@ -69,6 +69,7 @@ struct CostModel::Data {
     double slowest = 1;                           // time of the slowest device of the job against that of a device of a node
     double list_copy_us = 0;                      // a member's copy between the list of parts and the collective's buffer; 0: there is no list
     bool optimizer_apart = false;                 // narrow gradients become the optimizer's, and its weights narrow ones, in kernels of their own
+    bool autocast = false;                        // PyTorch's picks the dtypes, and its casts are ops of the plan
     bool whole_loss = false;                      // the framework's own loss over an undivided vocabulary
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;

@@ -89,13 +89,13 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0, op.fused);   // a token is read once for each of its rows
 }
 
-KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, bool whole) {
-    const std::size_t mode = op.fused ? 1 : whole ? 2 : 0, part = static_cast<std::size_t>(op.part);
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {
+    const std::size_t modes[] = {0, 2, 3}, mode = op.fused ? 1 : modes[static_cast<std::size_t>(eager)], part = static_cast<std::size_t>(op.part);
     const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);
-    // Megatron's sequence is plain streams of fp32, long enough to run as fast as fused kernels do.
-    return timed(k, d, bytes, mode == 0 ? t.loss_stream_phi : t.loss_phi, mode == 0 || op.fused, t.loss_kernels[mode][part]);
+    // Megatron's sequence is plain streams of fp32, long enough to run as fast as fused kernels do; so are autocast's few.
+    return timed(k, d, bytes, mode == 0 ? t.loss_stream_phi : mode == 3 ? t.loss_autocast_phi : t.loss_phi, mode != 2, t.loss_kernels[mode][part]);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Embedding& op, double element_bytes,

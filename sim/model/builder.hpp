@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/model/forward.hpp"
+#include "sim/scenario/frameworks.hpp"
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@ struct Builder {
     std::int64_t tokens, h, d;
     std::int16_t layer = -1, unit = -1;
     DType act;                                    // dtype of activations and parameters
+    DType stream;                                 // of the residual stream: fp32 where autocast leaves it so
 
     Builder(const Scenario& scenario, int chunk)
         : s(scenario), tokens(s.training.micro_batch_size * s.training.sequence_length), h(s.model.hidden_size), d(s.model.head_dim) {
@@ -24,6 +26,7 @@ struct Builder {
         case DType::fp16: act = DType::fp16; break;
         default: act = DType::bf16;
         }
+        stream = in_autocast(s) ? DType::fp32 : act;
     }
 
     void begin_unit(std::string title, int layer_index) {
@@ -74,12 +77,17 @@ struct Builder {
     // width: of the columns it normalises, the first of x's.
     ValueId norm(const std::string& what, ValueId x, std::int64_t width) {
         const bool layernorm = s.model.norm == NormKind::layernorm;
-        const ValueId out = rows(what, width, DimKind::hidden, act);
+        // Autocast runs norms in fp32; eager, the linear behind casts what they write, compiled they write the cast themselves.
+        const bool cast_behind = stream != act && !s.strategy.fused;
+        const ValueId out = rows(what, width, DimKind::hidden, cast_behind ? stream : act);
         const ValueId statistics = value(what + ".stats", {tokens, layernorm ? 2 : 1}, {DimKind::seq, DimKind::other}, DType::fp32);
         std::vector<ValueId> params{parameter(prefix() + what + ".weight", {width}, {DimKind::hidden})};
         if (layernorm) params.push_back(parameter(prefix() + what + ".bias", {width}, {DimKind::hidden}));
         node(NodeKind::norm, what, {x}, {out, statistics}, params).fused = s.runtime.fused_norm;
-        return out;
+        if (!cast_behind) return out;
+        const ValueId low = rows(what + ".cast", width, DimKind::hidden, act);
+        node(NodeKind::cast, what + ".cast", {out}, {low});
+        return low;
     }
 
     // y[tokens, n] = x[tokens, k] W[n, k]^T (+ b). Column: the output's columns are what tensor parallelism divides; row: the input's.
@@ -101,7 +109,7 @@ struct Builder {
 
     // The bias of a row-parallel linear is added behind its reduction, with the dropout.
     ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias) {
-        const ValueId y = rows(what, h, DimKind::hidden, act);
+        const ValueId y = rows(what, h, DimKind::hidden, stream);
         std::vector<ValueId> out{y}, params;
         if (s.model.dropout > 0) out.push_back(rows(what + ".mask", h, DimKind::hidden, DType::boolean));
         if (bias) params.push_back(parameter(prefix() + bias_of + ".bias", {h}, {DimKind::hidden}));

@@ -119,17 +119,17 @@ ValueId Builder::embedding() {
     const Model& m = s.model;
     begin_unit("embedding", -1);
     const std::int64_t vocab = padded_vocabulary(s);
-    ValueId x = rows("embedding", h, DimKind::hidden, act);
+    ValueId x = rows("embedding", h, DimKind::hidden, stream);
     node(NodeKind::embedding, "embedding", {}, {x}, {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden})});
     if (m.position == PositionKind::learned) {
-        const ValueId y = rows("positions", h, DimKind::hidden, act);
+        const ValueId y = rows("positions", h, DimKind::hidden, stream);
         const std::int64_t positions = m.max_positions > 0 ? m.max_positions : s.training.sequence_length;
         node(NodeKind::positions, "positions", {x}, {y}, {parameter("positions.weight", {positions, h}, {DimKind::other, DimKind::hidden})});
         x = y;
     }
     if (m.embedding_norm) x = norm("embedding_norm", x);
     if (m.dropout > 0) {
-        const ValueId y = rows("embedding_dropout", h, DimKind::hidden, act), mask = rows("embedding_dropout.mask", h, DimKind::hidden, DType::boolean);
+        const ValueId y = rows("embedding_dropout", h, DimKind::hidden, stream), mask = rows("embedding_dropout.mask", h, DimKind::hidden, DType::boolean);
         node(NodeKind::dropout, "embedding_dropout", {x}, {y, mask}).dropout = m.dropout;
         x = y;
     }
@@ -153,10 +153,12 @@ void Builder::loss(const std::string& what, ValueId x) {
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its
     // softmax in place in that copy, and the gradient in the softmax.
     const bool in_place = megatron || f == "deepspeed";
-    if (!s.runtime.fused_loss && !in_place) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
+    // Under autocast there is no such copy: log-softmax reads 16 bits and writes 32, its backward the other way round.
+    if (!s.runtime.fused_loss && !in_place && stream == act) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
     node_of_loss.fused = s.runtime.fused_loss;
     node_of_loss.in_place = over_logits;
+    node_of_loss.wide_gradient = !s.runtime.fused_loss && !in_place;
 }
 
 void Builder::head(ValueId x) {
@@ -180,7 +182,7 @@ std::vector<Graph> forward_graphs(const Scenario& s) {
         Builder b(s, static_cast<int>(c));
         ValueId x;
         if (c == 0) x = b.embedding();
-        else x = b.g.input = b.rows("input", b.h, DimKind::hidden, b.act);
+        else x = b.g.input = b.rows("input", b.h, DimKind::hidden, b.stream);
         for (int i = 0; i < split[c]; ++i, ++layer) {
             b.begin_unit(fmt::format("layer {}", layer), layer);
             x = b.transformer_layer(x);

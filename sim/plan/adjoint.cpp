@@ -5,6 +5,8 @@
 #include "sim/plan/emit.hpp"
 #include "sim/plan/emitter.hpp"
 
+#include "sim/scenario/frameworks.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -198,9 +200,7 @@ void Emitter::backward(const Node& n) {
         if (value(p).placement.on(Axis::tp) == PlacementKind::invariant && value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
             l.buffer(weight_gradient(p)).placement.set(Axis::tp, PlacementKind::partial);
     const auto fresh = [&](ValueId v, const char* suffix = ".grad") {
-        const BufferId b = make(value(v).name + suffix, value(v), act);
-        l.buffer(b).placement = gradient_placement(value(v).placement);
-        return b;
+        return fresh_gradient(v, suffix);
     };
     const auto gradients_of_parameters = [&](std::vector<BufferId> list) {
         for (ValueId p : n.params) list.push_back(weight_gradient(p));
@@ -261,11 +261,15 @@ void Emitter::backward(const Node& n) {
         for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
         break;
     }
-    case NodeKind::residual: {   // the branch's gradient is dy itself but for the dropout
+    case NodeKind::residual: {   // the branch's gradient is dy itself but for the dropout, and the dtype where autocast adds 16 bits to fp32
         BufferId branch = dy;
         if (n.out.size() > 1) {
             branch = fresh(n.in[0]);
             emit(n.name + ".bwd", Pointwise{PointwiseKind::bias_dropout_add, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.out[1])}, {branch});
+        }
+        else if (gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) {
+            branch = fresh(n.in[0]);
+            emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {branch});
         }
         if (!n.params.empty()) {
             const BufferId bias = weight_gradient(n.params[0]);
@@ -279,16 +283,18 @@ void Emitter::backward(const Node& n) {
         const BufferId kept = need(n.out[1]);
         const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept, l.buffer(kept).placement) : fresh(n.in[0]);
         std::vector<BufferId> in{kept, need(n.out[2]), tokens_buffer(tokens_ahead(n) + 1)}, out{dx};
-        if (n.out.size() > 3) {   // eager: an fp32 gradient before the cast to the logits' dtype
-            in.push_back(need(n.out[3]));
-            out.push_back(make(n.name + ".fp32.grad", value(n.in[0]), DType::fp32));
-        }
+        if (n.out.size() > 3) in.push_back(need(n.out[3]));
+        if (n.wide_gradient) out.push_back(make(n.name + ".fp32.grad", value(n.in[0]), DType::fp32));
         emit(n.name + ".grad", CrossEntropy{CrossEntropy::Part::gradient, rows(n.in[0]), cols(n.in[0]), n.fused}, in, out);
         add_gradient(n.in[0], dx, true);
         break;
     }
     case NodeKind::cast:   // straight through; a copy for the backward pass alone has none
-        if (dy >= 0) add_gradient(n.in[0], dy, false);
+        if (dy >= 0 && gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) {   // autocast's, whose input is in fp32
+            const BufferId wide = fresh(n.in[0]);
+            emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {wide});
+            add_gradient(n.in[0], wide, true);
+        } else if (dy >= 0) add_gradient(n.in[0], dy, false);
         break;
     case NodeKind::enter: backward_enter(n, dy); break;
     case NodeKind::exit:
@@ -303,7 +309,12 @@ void Emitter::backward(const Node& n) {
     }
 }
 
-BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) { return fresh_gradient(v, suffix, activation_dtype(s())); }
+DType Emitter::gradient_dtype(ValueId v) const {
+    const DType act = activation_dtype(s());
+    return in_autocast(s()) && value(v).dtype == DType::fp32 ? DType::fp32 : act;
+}
+
+BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) { return fresh_gradient(v, suffix, gradient_dtype(v)); }
 
 BufferId Emitter::fresh_gradient(ValueId v, const char* suffix, DType dtype) {
     const BufferId b = make(value(v).name + suffix, value(v), dtype);
@@ -370,7 +381,7 @@ void emit_chunk(Lowering& l, int chunk) {
     e.block = &backward;
     if (g.output >= 0) {
         // A chunk behind on the same stage later puts its input gradient in this one's place.
-        ends.output_gradient = e.make("output.grad", g.value(g.output), activation_dtype(l.scenario));
+        ends.output_gradient = e.make("output.grad", g.value(g.output), e.gradient_dtype(g.output));
         l.buffer(ends.output_gradient).placement = gradient_placement(g.value(g.output).placement);
         e.gradient[static_cast<std::size_t>(g.output)] = ends.output_gradient;
     }

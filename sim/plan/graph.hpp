@@ -85,6 +85,7 @@ struct Node {
     bool along_seq = false;                 // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
     DType gradient_dtype = DType::bf16;     // combine, unpermute: of the rows' gradient on its way to the experts
     bool in_place = false;                  // cross_entropy: what it keeps and its gradient take the logits' place
+    bool wide_gradient = false;             // cross_entropy: a gradient in fp32 comes before the one in the logits' dtype
     double dropout = 0;
     bool bias_apart = false;                // linear: its bias is added by a kernel behind the GEMM
     bool keeps_precision = false;           // linear: stays in 16 bits where the others go lower (a router)

@@ -2,6 +2,8 @@
 // "assumed" marks what no documentation states.
 #include "sim/scenario/frameworks.hpp"
 
+#include "sim/scenario/scenario.hpp"
+
 #include <algorithm>
 
 namespace orrery {
@@ -183,6 +185,12 @@ std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, 
         }
     }
     return chosen;
+}
+
+bool in_autocast(const Scenario& s) {
+    const std::string& f = s.strategy.framework;
+    const bool sixteen = s.training.precision == DType::bf16 || s.training.precision == DType::fp16;
+    return sixteen && (f == "ddp" || f == "horovod") && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
 }
 
 } // namespace orrery

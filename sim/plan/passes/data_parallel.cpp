@@ -171,11 +171,11 @@ struct Maker {
         b.release = l.add(std::move(release));
     }
 
-    // Where gradients live only for a run of backward steps.
+    // Where gradients live only for a run of backward steps, or from the first of a step until the next step begins.
     void make_acquire(Bucket& b) {
         Block out = block(b, BlockKind::other, "acquire");
         for (BufferId g : gradients(b)) {
-            l.buffer(g).scope = Scope::action;
+            if (!dp.made_in_backward) l.buffer(g).scope = Scope::action;
             out.ops.push_back(memory_op(Alloc{g}, Phase::backward_weight));
         }
         b.acquire = l.add(std::move(out));
@@ -293,6 +293,13 @@ bool used_elsewhere(const Lowering& l, const Bucket& b) {
 
 } // namespace
 
+// zero_grad() sets gradients to None (PyTorch 2.0, March 2023): autograd makes them anew. Not where buckets hold them; in a
+// pipeline most microbatches come behind the first backward pass, where all gradients are there.
+bool sets_to_none(const Scenario& s) {
+    const std::string& f = s.strategy.framework;
+    return s.runtime.year >= 2023 && (f == "ddp" || f == "fsdp" || f == "fsdp2" || f == "torchtitan" || f == "composer");
+}
+
 DataParallel data_parallel(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
     DataParallel dp;
@@ -311,19 +318,21 @@ DataParallel data_parallel(Lowering& l) {
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
+    dp.made_in_backward = !dp.active() && l.plan.stages == 1 && sets_to_none(l.scenario);
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
     if (directions > 1)
         for (const auto& of_stage : l.parameters)
             for (const Parameter& p : of_stage) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
-        auto buckets = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2);
+        auto buckets = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.made_in_backward);
         const std::int64_t microbatches = l.plan.microbatches / directions;
         const std::int64_t run = dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
         const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
         for (Bucket& b : buckets) {
             b.shards = b.expert ? dp.expert_shards : dp.shards;
             b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
+            if (dp.made_in_backward) maker.make_acquire(b);
             if (!dp.active(b)) continue;
             if (dp.sharded(b)) maker.make_shards(b);
             // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.

@@ -27,6 +27,7 @@ struct DataParallel {
     int shards = 1, replicas = 1;             // of what is not an expert's
     int expert_shards = 1, expert_replicas = 1;
     int zero = 0;
+    bool made_in_backward = false;            // gradients come with the backward pass and go when the next step begins (PyTorch's zero_grad)
     bool fsdp = false;                        // PyTorch FSDP's copies and its one communicator
     bool gathers_in_step = false;             // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
     bool keeps_until_backward = false;        // gathered in the forward pass, released behind the backward pass (FSDP's ZeRO-2)

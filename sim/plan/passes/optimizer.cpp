@@ -212,7 +212,9 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     if (l.scenario.runtime.dataloader_us > 0 && !batch.empty()) out.ops.push_back(step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, batch, host_queue, Phase::forward));
     std::vector<BufferId> zeroed;
     std::int64_t elements = 0;
-    if (dp.reduces_each_run()) {
+    if (dp.made_in_backward) {
+        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) out.ops.push_back(step_op({}, Free{p.gradient}, {}, {}, host_queue));
+    } else if (dp.reduces_each_run()) {
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
                 if (b.stage == stage && b.gradient_shard >= 0) {

@@ -5,7 +5,7 @@
 
 namespace orrery {
 
-// Zeroes the gradients that live all step, and loads data.
+// Zeroes the gradients that live all step, lets those of the step before go that the backward pass makes anew, and loads data.
 std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage);
 
 // What reductions remain (layernorm gradients under sequence parallelism, tied embeddings across stages), the gradient norm and

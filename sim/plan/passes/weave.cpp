@@ -35,7 +35,7 @@ Weaver::Woven Weaver::woven(const Part& part) const {
     w.reduce_step = completes && dp.active() && at.last_of_chunk && l.scenario.strategy.overlap.grad_reduce;
     w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
     w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
-    w.acquire = dp.reduces_each_run() && begins_backward && at.starts;
+    w.acquire = begins_backward && (dp.reduces_each_run() ? at.starts : dp.made_in_backward && position[part.index] == 0);
     return w;
 }
 

@@ -67,6 +67,9 @@ inline std::vector<Example> examples() {
                                            "strategy.expert_parallel=2"};
     return {
         {"one stage a device, all-reduce", framework("ddp") + llama_like},
+        {"one device, gradients made anew each step",
+         framework("ddp") + llama_like + std::vector<std::string>{"cluster.devices_per_node=1", "model.dropout=0.1", "strategy.recompute=full"}},
+        {"autocast, several stages", framework("ddp") + pp2 + std::vector<std::string>{"strategy.data_parallel=1", "cluster.devices_per_node=2"}},
         {"ddp on two nodes' worth of groups", framework("ddp") + hybrid},
         {"tensor, sequence, pipeline, zero 1", sp2 + pp2 + zero(1)},
         {"tensor without sequence, scattered transfers", framework("deepspeed") + tp2 + pp2 + zero(1)},

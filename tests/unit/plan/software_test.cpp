@@ -96,5 +96,54 @@ TEST(SoftwareOfItsYear, DeepSpeedGathersBehindAReductionNothingHides) {
     EXPECT_GT(waiting, 0);
 }
 
+// Autocast's lists: fp32 parameters, so embedding and residual adds are in fp32; norms are, and linears are not.
+TEST(Autocast, KeepsTheResidualStreamInFp32) {
+    const Plan plan = plan_of({"strategy.framework=ddp"}), cast_itself = plan_of({"strategy.framework=fsdp2"});   // by its MixedPrecisionPolicy
+    const auto dtype_of = [](const Plan& p, const std::string& ending) {
+        const auto b = std::find_if(p.buffers.begin(), p.buffers.end(), [&](const Buffer& x) { return x.name.ends_with(ending) && x.kind == MemoryKind::activations; });
+        EXPECT_NE(b, p.buffers.end()) << ending;
+        return b == p.buffers.end() ? DType::int64 : b->dtype;
+    };
+    for (const char* wide : {".embedding", "l0.residual1", "l1.residual2", "l0.residual1.grad", "l0.norm1", "l0.norm1.grad"}) {
+        EXPECT_EQ(dtype_of(plan, wide), DType::fp32) << wide;
+        EXPECT_EQ(dtype_of(cast_itself, wide), DType::bf16) << wide;
+    }
+    for (const char* narrow : {"l0.norm1.cast", "l0.qkv", "l0.proj", "l0.proj.grad", ".logits"}) EXPECT_EQ(dtype_of(plan, narrow), DType::bf16) << narrow;
+}
+
+// Inductor's norms write the cast themselves; and nothing is cast where all is in fp32 anyway.
+TEST(Autocast, CastsAreKernelsOnlyWhereTheyAreNeeded) {
+    const auto casts = [](const std::vector<std::string>& fields) {
+        return count(plan_of(std::vector<std::string>{"strategy.framework=ddp"} + fields), BlockKind::forward, [](const Op& op) { return op.name.ends_with(".cast"); });
+    };
+    EXPECT_EQ(casts({}), 5);   // norms: two a layer and the last
+    EXPECT_EQ(casts({"strategy.fused=true"}), 0);
+    EXPECT_EQ(casts({"training.precision=fp32"}), 0);
+}
+
+// The log-softmax and its gradient in fp32, the logits' gradient in 16 bits: 10 bytes a logit, where logits cast by hand (.float()) have 14.
+// Measured on an H200: scenarios/validation/measured/h200-pytorch-look.json.
+TEST(Autocast, LogitsOfTheLossTakeTenBytes) {
+    const auto alive = [](const char* framework) {
+        const Plan plan = plan_of({std::string("strategy.framework=") + framework});
+        return bytes_of(plan, ".loss.softmax") + bytes_of(plan, ".loss.log_softmax") + bytes_of(plan, ".loss.fp32.grad") + bytes_of(plan, ".logits.grad");
+    };
+    EXPECT_EQ(alive("ddp").count, 10 * 32 * 256);
+    EXPECT_EQ(alive("fsdp2").count, 14 * 32 * 256);
+}
+
+// zero_grad() lets gradients go (PyTorch 2.0): at the loss there are none. Buckets of replicas hold theirs, as older releases did.
+TEST(SoftwareOfItsYear, GradientsComeWithTheBackwardPass) {
+    const auto let_go = [](const std::vector<std::string>& fields) {
+        return count(plan_of(std::vector<std::string>{"strategy.framework=ddp", "cluster.devices_per_node=1"} + fields), BlockKind::other,
+                     [](const Op& op) { return std::holds_alternative<Free>(op.work); });
+    };
+    EXPECT_GT(let_go({}), 0);
+    EXPECT_EQ(let_go({}), let_go({"training.global_batch_size=32"}));   // once a step
+    EXPECT_EQ(let_go({"runtime.year=2022"}), 0);
+    EXPECT_EQ(let_go({"cluster.devices_per_node=2"}), 0);
+    EXPECT_EQ(let_go({"strategy.framework=megatron"}), 0);
+}
+
 } // namespace
 } // namespace orrery::test
