@@ -120,6 +120,16 @@ TEST(PointwiseCost, EagerIsNeverFasterThanFused) {
     }
 }
 
+// A sequence whose kernels are counted streams as a fused kernel does: as long as its traffic says, 8.5 times a fused norm's.
+TEST(PointwiseCost, EagerSequencesAreNotChargedTwice) {
+    const Costs c(on_device("h100-sxm-80gb"));
+    const double eager = c.compute_us(Norm{Direction::forward, NormKind::rmsnorm, 16384, 8192, false});
+    const double fused = c.compute_us(Norm{Direction::forward, NormKind::rmsnorm, 16384, 8192, true});
+    EXPECT_NEAR(eager / fused, 8.5, 0.1);
+    const Pointwise one{PointwiseKind::gelu, Direction::forward, 16384 * 8192, false}, alone{PointwiseKind::gelu, Direction::forward, 16384 * 8192, true};
+    EXPECT_GT(c.compute_us(one), 1.2 * c.compute_us(alone));   // what nobody counted still has its share
+}
+
 // Megatron's vocabulary-parallel loss moves 38 + 14 bytes per logit unfused, 28 fused.
 TEST(PointwiseCost, LossFollowsBytesPerLogit) {
     const Costs c(on_device("a100-sxm-80gb"));
