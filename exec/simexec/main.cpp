@@ -5,6 +5,7 @@
 #include "exec/kernels/room.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/mpi/processes.hpp"
+#include "sim/console/command_line.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -14,8 +15,7 @@
 namespace orrery::simexec {
 namespace {
 
-constexpr const char* examples = R"(Examples:
-  simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
+constexpr const char* examples = R"(  simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
   simexec run job.json --set cluster.devices_per_node=2 --set strategy.tensor_parallel=2      another strategy: the losses agree
   simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM) and go on with --resume runs/a
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
@@ -27,8 +27,9 @@ constexpr const char* examples = R"(Examples:
   simexec check scenarios/tiny-*.json --calibration local.json         a table of them
   simexec replay large.json --rank 5                                   one rank of many: kernels for real, the others as predicted
   simexec doctor                                                       what this machine has
+)";
 
-Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
+constexpr const char* exits = R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
 one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or is of another mind, 7 a checkpoint
 could not be written (a full disk), 70 a bug of simexec.)";
 
@@ -120,14 +121,14 @@ int dispatch(const CLI::App& app, Parsed& p) {
 int run(int argc, char** argv) {
     CLI::App app{"simexec runs the plan of a scenario for real: the same plan that simrun times.", "simexec"};
     app.set_version_flag("--version", "simexec " ORRERY_VERSION);
-    app.footer(examples);
     Parsed parsed;
     add_commands(app, parsed);
+    console::add_examples(app, examples, exits);
     app.require_subcommand(1, 1);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-        return app.exit(e) == 0 ? done : bad_input;
+        return console::refuse(app, e, {argv + 1, argv + argc});
     }
     try {
         return dispatch(app, parsed);

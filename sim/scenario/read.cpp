@@ -143,7 +143,9 @@ void unknown_key(Reading& reading, const std::string& key, const std::string& wh
                  std::span<const char* const> skip) {
     std::vector<std::string> known;
     for (const Field& field : fields) known.emplace_back(field.key);
-    for (const char* extra : skip) known.emplace_back(extra);
+    for (const char* extra : skip) {
+        if (std::find(known.begin(), known.end(), extra) == known.end()) known.emplace_back(extra);
+    }
     const auto near = nearest(key, known);
     const std::string at = where + pointer_step(key);
     reading.problem(at, spoken(at) + " is not a field" + (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(known)));

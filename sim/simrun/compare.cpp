@@ -10,15 +10,29 @@ namespace orrery::simrun {
 
 namespace {
 
-bool is_trace(const std::string& file) {
+std::string head_of(const std::string& file) {
     std::ifstream in(file, std::ios::binary);
-    std::string head(trace_file::magic.size(), '\0');
+    std::string head(256, '\0');
     in.read(head.data(), static_cast<std::streamsize>(head.size()));
-    return in && head == trace_file::magic;
+    head.resize(static_cast<std::size_t>(in.gcount()));
+    return head;
+}
+
+// What a file is that is neither a trace nor a scenario; nothing where it may be a scenario.
+std::string other_than_scenario(const std::string& head) {
+    if (head.find("\"traceEvents\"") != std::string::npos)
+        return "a trace for ui.perfetto.dev cannot be compared: write it once more with --trace and a name that does not end in .json";
+    const auto first = head.find_first_not_of(" \t\r\n");
+    return first != std::string::npos && head[first] != '{' && head[first] != '[' ? "is neither a trace nor a scenario (a JSON object)" : "";
 }
 
 std::optional<Trace> trace_of(const std::string& file, const Options& options) {
-    if (is_trace(file)) return load_trace(file);
+    const std::string head = head_of(file);
+    if (head.starts_with(trace_file::magic)) return load_trace(file);
+    if (const std::string what = other_than_scenario(head); !what.empty()) {
+        complain(file + ": " + what);
+        return std::nullopt;
+    }
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return std::nullopt;
     PredictOptions predicting;

@@ -136,6 +136,10 @@ int run_list(const std::string& what, const Options& options) {
         const Table table = t.table();
         return deliver(options.json ? as_json(table) : to_text(table, output_style(options)), options) ? done : bad_input;
     }
+    if (what.empty()) {
+        complain("name what to list: " + join(list_topics()));
+        return bad_input;
+    }
     const auto meant = nearest(what, list_topics());
     complain(fmt::format("nothing called {} to list{}: choose {}", what, meant ? " (did you mean " + *meant + "?)" : "", join(list_topics())));
     return bad_input;

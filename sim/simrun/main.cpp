@@ -1,30 +1,40 @@
 // simrun: from a scenario to its report. The command line; each subcommand is a file of this folder (command.hpp lists them).
 #include "sim/simrun/command.hpp"
 
+#include "sim/console/command_line.hpp"
+#include "sim/scenario/suggest.hpp"
 #include "sim/scenario/sweep.hpp"
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <exception>
+#include <filesystem>
 
 namespace orrery::simrun {
 
 namespace {
 
-constexpr const char* examples = R"(Examples:
-  simrun scenarios/llama3-405b-16k-h100.json          how that job trains: time, MFU, bubble, memory, fit
+constexpr const char* examples = R"(  simrun scenarios/llama3-405b-16k-h100.json          how that job trains: time, MFU, bubble, memory, fit
   simrun job.json --set strategy.tensor_parallel=8    the same with one field changed (repeat --set for more)
   simrun job.json --json -o report.json               the report as JSON
   simrun job.json --trace step.json                   the simulated step for ui.perfetto.dev
   simrun a.json b.json c.json                         several scenarios side by side
   simrun sweep.json --top 10 --csv all.csv            a sweep: on all cores, goes on where it was stopped
-  simrun validate scenarios/validation/narayanan_sc21.json
-  simrun plan job.json --after tensor_parallel        the plan as text behind a pass
   simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
-  simrun list models                                  or clusters, devices, schedules, strategies, passes
+  simrun compare a.json b.json --worst 30             what makes one slower: by kind of op, queue, wait and op
+  simrun validate scenarios/validation/narayanan_sc21.json          published measurements, predicted, and the errors
+  simrun validate scenarios/validation/*.json --html errors.html    all of them, as a page
+  simrun plan job.json                                the plan as text, and what its verification says
+  simrun plan job.json --after tensor-parallel        the same behind a pass (`list passes` names them)
+  simrun export job.json --to perfetto -o step.json   the simulated step for ui.perfetto.dev
+  simrun export job.json --to dot -o plan.dot         the plan's op graphs for Graphviz
+  simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs
+  simrun fit gemm_h100-sxm-80gb.csv.gz --check        how far the constants in use are off on it
+  simrun list models                                  or clusters, devices, schedules, strategies, frameworks, passes
+  simrun schema -o scenario.schema.json               for an editor's completion: "$schema": "scenario.schema.json"
+)";
 
-Exit: 0 done, 1 bad input, 2 does not fit in memory, 3 the plan cannot run. Sizes: GB is 1e9 bytes, GiB 2^30.)";
+constexpr const char* exits = "Exit: 0 done, 1 bad input, 2 does not fit in memory, 3 the plan cannot run. Sizes: GB is 1e9 bytes, GiB 2^30.";
 
 // What the command line said.
 struct Parsed {
@@ -56,6 +66,7 @@ void add_jobs(CLI::App& app, Options& o) {
 void add_run(CLI::App& app, Parsed& p) {
     app.add_option("files", p.files, "A scenario, several to compare, or one sweep")->type_name("SCENARIO.json");
     add_output(app, p.options);
+    app.get_option("--output")->description("Write to this file instead of standard output; of a sweep: its results (SQLite)");
     add_set(app, p.options);
     app.add_option("--trace", p.scenario.trace, "Write the simulated step: .json for Perfetto, any other name compact")->type_name("FILE");
     app.add_flag("--no-fold", p.no_fold, "Simulate every rank, not one of each kind");
@@ -81,7 +92,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     plan->add_option("--after", p.after, "Print the stage behind this pass (simrun list passes)")->type_name("PASS");
     add_set(*plan, p.options);
     CLI::App* list = add_command(app, p, "list", "What can be named in a scenario");
-    list->add_option("topic", p.topic, "models, clusters, devices, schedules, strategies, frameworks or passes")->required()->type_name("TOPIC");
+    list->add_option("topic", p.topic, "models, clusters, devices, schedules, strategies, frameworks or passes")->type_name("TOPIC");
     add_command(app, p, "schema", "The JSON Schema of scenarios, for editors");
     CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
     validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
@@ -104,21 +115,42 @@ void add_commands(CLI::App& app, Parsed& p) {
     add_set(*exporting, p.options);
 }
 
+// A file that is not there and looks like a command is one that was misspelt.
+std::string command_meant(const CLI::App& app, const std::string& file) {
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(sub->get_name());
+    return std::filesystem::exists(file) ? "" : nearest(file, names).value_or("");
+}
+
+// What one kind of input takes and another does not is refused where it would do nothing.
+bool refuse_idle(const CLI::App& app, const std::vector<std::string>& options, const std::string& whose) {
+    const std::string given = console::given_of(app, options);
+    if (!given.empty()) complain(given + ": " + whose);
+    return !given.empty();
+}
+
 int run_files(Parsed& p, const CLI::App& app) {
     if (p.files.empty()) {
         complain("no scenario was named\n" + app.help());
         return bad_input;
     }
+    if (const std::string meant = command_meant(app, p.files.front()); !meant.empty()) {
+        complain("no file " + p.files.front() + "; did you mean the command `simrun " + meant + "`?");
+        return bad_input;
+    }
+    const std::vector<std::string> of_one{"--trace", "--no-fold", "--no-replay"}, of_sweeps{"--csv", "--top", "--by", "--fresh"};
     p.scenario.fold = !p.no_fold;
     p.scenario.replay = !p.no_replay;
     for (const std::string& file : p.files) {
         const auto text = read_input(file);
         if (!text) return bad_input;
         if (!is_sweep(*text)) continue;
-        if (p.files.size() == 1) return run_sweep(file, p.options, p.sweep);
+        if (p.files.size() == 1) return refuse_idle(app, of_one, "for one scenario, and " + file + " is a sweep") ? bad_input : run_sweep(file, p.options, p.sweep);
         complain(file + " is a sweep: run it alone");
         return bad_input;
     }
+    if (refuse_idle(app, of_sweeps, "for a sweep, and no file here has a field \"sweep\"")) return bad_input;
+    if (p.files.size() > 1 && refuse_idle(app, of_one, "for one scenario: run each by itself")) return bad_input;
     return p.files.size() == 1 ? run_scenario(p.files.front(), p.options, p.scenario) : run_scenarios(p.files, p.options);
 }
 
@@ -136,15 +168,15 @@ int dispatch(const CLI::App& app, Parsed& p) {
 int run(int argc, char** argv) {
     CLI::App app{"simrun predicts how a training job runs: step time, MFU, where the time goes, memory of every stage.", "simrun"};
     app.set_version_flag("--version", "simrun " ORRERY_VERSION);
-    app.footer(examples);
     Parsed parsed;
     add_run(app, parsed);
     add_commands(app, parsed);
+    console::add_examples(app, examples, exits);
     app.require_subcommand(0, 1);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) {
-        return app.exit(e) == 0 ? done : bad_input;
+        return console::refuse(app, e, {argv + 1, argv + argc});
     }
     try {
         return dispatch(app, parsed);

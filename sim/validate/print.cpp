@@ -89,7 +89,7 @@ std::string value(const std::optional<double>& v, const char* unit) { return v ?
 
 std::string rows_text(const Validation& v, const std::string& dataset, const TextStyle& style) {
     Table t;
-    t.header = {"row", "predicted", "measured", "error", "predicted", "measured", "error", "fits"};
+    t.header = {"row", "step time", "measured", "error", "memory", "measured", "error", "fits"};
     t.right = {false, true, true, true, true, true, true, true};
     for (const ValidationRow& r : v.rows) {
         if (r.dataset != dataset) continue;

@@ -66,6 +66,17 @@ TEST(Simexec, SaysWhatIsWrong) {
     EXPECT_NE(text.err.find("shorter than a sequence"), std::string::npos) << text.err;
 }
 
+TEST(Simexec, SaysWhichCommandMissesWhat) {
+    const Outcome misspelt = run("run" + small + " --step 3");
+    EXPECT_EQ(misspelt.code, 1);
+    EXPECT_NE(misspelt.err.find("simexec run: error:"), std::string::npos) << misspelt.err;
+    EXPECT_NE(misspelt.err.find("did you mean --steps?"), std::string::npos) << misspelt.err;
+    const Outcome help = run("replay --help");
+    EXPECT_EQ(help.code, 0);
+    EXPECT_NE(help.out.find("simexec replay large.json"), std::string::npos) << help.out;
+    EXPECT_EQ(help.out.find("simexec calibrate"), std::string::npos) << "examples of another command";
+}
+
 // Each way to fail has its exit code and its words, whatever executor.
 TEST(Simexec, FailsWithACode) {
     const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.data_parallel=2 --steps 100000";

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -95,6 +96,64 @@ TEST_F(Simrun, MeansAFileItCannotFind) {
     const Ran r = run("lama.json");
     EXPECT_EQ(r.code, 1);
     EXPECT_NE(r.err.find("no file lama.json: did you mean llama.json?"), std::string::npos) << r.err;
+}
+
+TEST_F(Simrun, RefusesWhatWouldDoNothing) {
+    const std::string file = scenario(), other = scenario("other.json");
+    for (const char* option : {" --csv x.csv", " --top 3", " --by mfu", " --fresh"}) {
+        const Ran r = run(file + option);
+        EXPECT_EQ(r.code, 1) << option << r.out;
+        EXPECT_NE(r.err.find("for a sweep"), std::string::npos) << option << r.err;
+    }
+    const std::string sweep = scenario("sweep.json", R"(, "sweep": {"/strategy/tensor_parallel": [1, 2]})");
+    for (const char* option : {" --trace x.json", " --no-fold", " --no-replay"}) {
+        for (const std::string& files : {sweep, file + " " + other}) {
+            const Ran r = run(files + option);
+            EXPECT_EQ(r.code, 1) << option << r.out;
+            EXPECT_NE(r.err.find("for one scenario"), std::string::npos) << option << r.err;
+        }
+    }
+}
+
+TEST_F(Simrun, SaysWhichCommandMissesWhat) {
+    const std::string file = scenario();
+    write("text.trace", "no trace at all");
+    run(file + " --trace step.json");
+    const std::pair<std::string, std::string> told[] = {
+        {"compare " + file, "simrun compare: error:"},
+        {"plan " + file + " --aftr lifetimes", "did you mean --after?); see `simrun plan --help`"},
+        {"comprae a.json b.json", "did you mean the command `simrun compare`?"},
+        {"list", "name what to list: models, clusters"},
+        {"compare " + file + " text.trace", "neither a trace nor a scenario"},
+        {"compare " + file + " step.json", "ui.perfetto.dev"},
+    };
+    for (const auto& [arguments, words] : told) {
+        const Ran r = run(arguments);
+        EXPECT_EQ(r.code, 1) << arguments << r.out;
+        EXPECT_NE(r.err.find(words), std::string::npos) << arguments << "\n" << r.err;
+    }
+}
+
+// Every example of every command's help that needs nothing but a scenario, as it stands there.
+TEST_F(Simrun, ExamplesOfItsHelpWork) {
+    for (const char* name : {"job.json", "a.json", "b.json", "c.json"}) scenario(name);
+    write("job.json", std::regex_replace(slurp(folder / "job.json"), std::regex("\"pipeline_parallel\": 2"), "\"pipeline_parallel\": 1"));
+    scenario("sweep.json", R"(, "sweep": {"/strategy/tensor_parallel": [1, 2]})");
+    int tried = 0;
+    for (const char* command : {"", "compare ", "plan ", "export ", "list ", "schema "}) {
+        std::istringstream help(run(std::string(command) + "--help").out);
+        for (std::string line; std::getline(help, line);) {
+            if (!line.starts_with("  simrun ") || line.find("scenarios/") != std::string::npos || line.find(".csv.gz") != std::string::npos ||
+                line.find(".trace") != std::string::npos)
+                continue;
+            EXPECT_TRUE(*command == '\0' || line.starts_with("  simrun " + std::string(command))) << "of another command: " << line;
+            const std::string arguments = line.substr(9, line.find("  ", 9) - 9);
+            const Ran r = run(arguments);
+            EXPECT_EQ(r.code, 0) << arguments << "\n" << r.err;
+            ++tried;
+        }
+    }
+    EXPECT_GE(tried, 15);
 }
 
 TEST_F(Simrun, OverridesFields) {

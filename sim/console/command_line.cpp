@@ -1,0 +1,71 @@
+#include "sim/console/command_line.hpp"
+
+#include "sim/console/console.hpp"
+#include "sim/scenario/suggest.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <sstream>
+
+namespace orrery::console {
+
+namespace {
+
+std::string lines_with(const std::string& text, const std::string& what) {
+    std::istringstream in(text);
+    std::string found;
+    for (std::string line; std::getline(in, line);) {
+        if ((line + " ").find(what) != std::string::npos) found += line + "\n";
+    }
+    return found;
+}
+
+// The command that was reached, and how a user calls it: "simrun compare".
+std::pair<const CLI::App*, std::string> reached(const CLI::App& app) {
+    std::pair<const CLI::App*, std::string> at{&app, app.get_name()};
+    for (const CLI::App* sub : app.get_subcommands()) at = {sub, app.get_name() + " " + sub->get_name()};
+    return at;
+}
+
+// An option that begins with -- and is not known is near one that is.
+std::string meant_instead(const CLI::App& command, const std::vector<std::string>& arguments) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : command.get_options()) {
+        for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+    }
+    for (const std::string& argument : arguments) {
+        const std::string name = argument.substr(0, argument.find('='));
+        if (!name.starts_with("--") || std::find(known.begin(), known.end(), name) != known.end()) continue;
+        if (const auto near = nearest(name, known)) return " (did you mean " + *near + "?)";
+    }
+    return {};
+}
+
+} // namespace
+
+void add_examples(CLI::App& app, const std::string& examples, const std::string& exits) {
+    app.footer("Examples:\n" + examples + "\n" + exits);
+    for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+        const std::string own = lines_with(examples, app.get_name() + " " + sub->get_name() + " ");
+        sub->footer((own.empty() ? own : "Examples:\n" + own + "\n") + exits);
+    }
+}
+
+int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    const auto [command, name] = reached(app);
+    const bool unexpected = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
+    complain(name.c_str(), std::string(error.what()) + (unexpected ? meant_instead(*command, arguments) : "") + "; see `" + name + " --help`");
+    return 1;
+}
+
+std::string given_of(const CLI::App& app, const std::vector<std::string>& options) {
+    std::vector<std::string> given;
+    for (const std::string& option : options) {
+        if (app.count(option) > 0) given.push_back(option);
+    }
+    return join(given);
+}
+
+} // namespace orrery::console

@@ -1,0 +1,23 @@
+// What simrun and simexec say of a command line: examples under each command's help, and what is wrong with arguments that cannot be read.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+class ParseError;
+}
+
+namespace orrery::console {
+
+// The lines of `examples` that show a command end its help, all of them that of the program; `exits` (and what else is to be said) both.
+void add_examples(CLI::App& app, const std::string& examples, const std::string& exits);
+
+// Prints the help or the version that was asked for; else an error that names the command, with what may have been meant. The exit code, 0 or 1.
+int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments);
+
+// Those of these options that were given, as they are written: "--csv, --top".
+std::string given_of(const CLI::App& app, const std::vector<std::string>& options);
+
+} // namespace orrery::console
