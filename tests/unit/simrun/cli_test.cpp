@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iomanip>
 #include <regex>
 #include <sstream>
 #include <sys/wait.h>
@@ -293,6 +294,28 @@ TEST_F(Simrun, ComparesAScenarioWithATrace) {
     EXPECT_NE(changed.out.find("By kind of op"), std::string::npos) << changed.out;
     EXPECT_EQ(run("compare " + file).code, 1);
     EXPECT_EQ(run("compare step.trace nowhere.trace").code, 1);
+}
+
+// What the README's first screen shows is what a reader gets.
+TEST_F(Simrun, PrintsWhatTheReadmeShows) {
+    const std::string readme = slurp(ORRERY_SOURCE_DIR "/README.md");
+    const Ran report = run(ORRERY_SOURCE_DIR "/scenarios/llama3-405b-16k-h100.json");
+    ASSERT_EQ(report.code, 0) << report.err;
+    const auto begin = readme.find("    llama3-405b on 16,384 H100: fits"), end = readme.find("\nMeta reports");
+    ASSERT_LT(begin, end);
+    std::istringstream shown(readme.substr(begin, end - begin));
+    int lines = 0;
+    for (std::string line; std::getline(shown, line);) {
+        if (line.size() <= 4 || line == "    ..") continue;
+        EXPECT_NE(report.out.find(line.substr(4)), std::string::npos) << "the README shows: " << line;
+        ++lines;
+    }
+    EXPECT_GT(lines, 20);
+    const Ran deepseek = run(ORRERY_SOURCE_DIR "/scenarios/deepseek-v3-2048-h800.json --json");
+    ASSERT_EQ(deepseek.code, 0) << deepseek.err;
+    std::ostringstream seconds;
+    seconds << std::fixed << std::setprecision(1) << nlohmann::json::parse(deepseek.out).at("step_time_s").get<double>();
+    EXPECT_NE(readme.find("is predicted to take " + seconds.str() + " s a step"), std::string::npos) << seconds.str();
 }
 
 } // namespace
