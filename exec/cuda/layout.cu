@@ -30,13 +30,13 @@ struct Turn {
 // Angles are made in fp64 on the host, once for all layers: a power, a sine and a cosine are a hundred times what a turn takes.
 Turn turn(const Launch& l, const Buffer& value, std::int64_t rows, bool back) {
     const std::int64_t half = l.context.facts.rope_dim / 2, positions = l.context.facts.sequence;
-    const double base = l.context.facts.rope_base;
-    const float2* const table = l.gpu.table<float2>("angles " + std::to_string(half) + " " + std::to_string(positions) + " " + std::to_string(base), [&] {
+    const double base = l.context.facts.rope_base, scale = l.context.facts.rope_scale;
+    const float2* const table = l.gpu.table<float2>("angles " + std::to_string(half) + " " + std::to_string(positions) + " " + std::to_string(base) + " " + std::to_string(scale), [&] {
         std::vector<float2> angles(static_cast<std::size_t>(positions * half));
         for (std::int64_t p = 0; p < positions; ++p)
             for (std::int64_t f = 0; f < half; ++f) {
                 const double angle = static_cast<double>(p) * std::pow(static_cast<double>(static_cast<float>(base)), -2.0 * static_cast<double>(f) / static_cast<double>(2 * half));
-                angles[static_cast<std::size_t>(p * half + f)] = {static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle))};
+                angles[static_cast<std::size_t>(p * half + f)] = {static_cast<float>(scale * std::cos(angle)), static_cast<float>(scale * std::sin(angle))};
             }
         return angles;
     });

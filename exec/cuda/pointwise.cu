@@ -62,24 +62,36 @@ void activation(const Pointwise& w, const Launch& l) {
     if (l.in.size() <= at_p) return gated ? plain_activation<true>(w.kind, forward, l) : plain_activation<false>(w.kind, forward, l);
     const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = l.input(at_p), dp = forward ? View{} : l.output(1);
     const PointwiseKind kind = w.kind;
+    const float clamp = static_cast<float>(l.context.facts.activation_clamp), limit = gated && clamp > 0 ? clamp : HUGE_VALF;
     const std::int64_t cols = forward ? out.cols : dy.cols, rows = (forward ? out.count : dy.count) / cols;
     each_row(l.stream(), rows, [=] __device__(std::int64_t row) {
         const float weight = p.get(row);
         float sum = 0;
         for (std::int64_t i = row * cols + threadIdx.x; i < (row + 1) * cols; i += blockDim.x) {
-            const float gate = x.get(gated ? 2 * i : i), up = gated ? x.get(2 * i + 1) : 1.0f;
+            const float x0 = x.get(gated ? 2 * i : i), x1 = gated ? x.get(2 * i + 1) : 1.0f;
+            const float gate = fminf(x0, limit), up = fmaxf(-limit, fminf(x1, limit));
             if (forward) {
                 out.put(i, activated(kind, gate) * up * weight);
                 continue;
             }
             const float d = dy.get(i) * weight;
             sum += dy.get(i) * activated(kind, gate) * up;
-            out.put(gated ? 2 * i : i, d * slope(kind, gate) * up);
-            if (gated) out.put(2 * i + 1, d * activated(kind, gate));
+            out.put(gated ? 2 * i : i, x0 > limit ? 0.0f : d * slope(kind, gate) * up);
+            if (gated) out.put(2 * i + 1, fabsf(x1) > limit ? 0.0f : d * activated(kind, gate));
         }
         if (forward) return;
         sum = block_sum(sum);
         if (threadIdx.x == 0) dp.put(row, sum);
+    });
+}
+
+// f -> f;  dy, f -> df: columns 2i to at most the limit, the others to within plus and minus it.
+void clamp(bool forward, const Launch& l) {
+    const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0);
+    const float limit = static_cast<float>(l.context.facts.activation_clamp);
+    each(l.stream(), out.count, [=] __device__(std::int64_t i) {
+        const float was = x.get(i), high = fminf(was, limit), kept = i % 2 == 0 ? high : fmaxf(-limit, high);
+        out.put(i, forward ? kept : kept == was ? dy.get(i) : 0.0f);
     });
 }
 
@@ -354,6 +366,8 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::swiglu:
     case PointwiseKind::geglu:
         return activation(w, l);
+    case PointwiseKind::clamp:
+        return clamp(w.direction == Direction::forward, l);
     case PointwiseKind::bias: {
         const bool weighted =
             l.in.size() > 2 && l.read(1).shape.back() == 1 && is_floating(l.read(1).dtype) && l.read(1).kind == MemoryKind::activations;

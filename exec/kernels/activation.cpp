@@ -3,6 +3,8 @@
 #include "exec/kernels/pointwise.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace orrery {
 namespace {
@@ -78,22 +80,36 @@ template <class T, class F> void gated(const Call& c, bool forward) {
     T* const out = c.output<T>(0);
     const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
     const Weights<T> weight = weights<T>(c, forward);
+    const double clamp = c.context.facts.activation_clamp;
+    const T limit = weight.p && clamp > 0 ? static_cast<T>(clamp) : std::numeric_limits<T>::infinity();   // of experts
     T gates[block], t[block];
     for (std::int64_t first = 0; first < n; first += block) {
         const std::int64_t here = std::min(block, n - first);
-        for (std::int64_t j = 0; j < here; ++j) gates[j] = x[2 * (first + j)];
+        for (std::int64_t j = 0; j < here; ++j) gates[j] = std::min(x[2 * (first + j)], limit);
         F::prepare(gates, t, here);
         for (std::int64_t j = 0, i = first; j < here; ++j, ++i) {
-            const T up = x[2 * i + 1], value = F::value(gates[j], t[j]);
+            const T up = std::clamp(x[2 * i + 1], -limit, limit), value = F::value(gates[j], t[j]);
             if (forward) {
                 out[i] = value * up * weight.at(i);
             } else {
                 const T d = dy[i] * weight.at(i);
                 weight.add(i, dy[i] * value * up);
-                out[2 * i] = d * F::slope(gates[j], t[j]) * up;
-                out[2 * i + 1] = d * value;
+                out[2 * i] = x[2 * i] > limit ? T(0) : d * F::slope(gates[j], t[j]) * up;
+                out[2 * i + 1] = std::abs(x[2 * i + 1]) > limit ? T(0) : d * value;
             }
         }
+    }
+}
+
+// x -> y;  dy, x -> dx.
+template <class T> void clamp(const Call& c, bool forward) {
+    const std::int64_t n = elements(c.written(0));
+    const T limit = static_cast<T>(c.context.facts.activation_clamp);
+    const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
+    T* const out = c.output<T>(0);
+    for (std::int64_t i = 0; i < n; ++i) {
+        const T low = i % 2 == 0 ? -std::numeric_limits<T>::infinity() : -limit, kept = std::clamp(x[i], low, limit);
+        out[i] = forward ? kept : kept == x[i] ? dy[i] : T(0);
     }
 }
 
@@ -113,6 +129,9 @@ template <class T> void activation(const Pointwise& w, const Call& c) {
         break;
     case PointwiseKind::geglu:
         gated<T, Gelu<T>>(c, forward);
+        break;
+    case PointwiseKind::clamp:
+        clamp<T>(c, forward);
         break;
     default:
         broken("not an activation");

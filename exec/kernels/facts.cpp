@@ -48,6 +48,8 @@ KernelFacts facts_of(const Scenario& s) {
         f.rope_dim = m.attention.qk_rope_head_dim;
         f.kv_heads = f.heads;
     }
+    f.rope_scale = m.rope_scale;
+    f.activation_clamp = m.activation_clamp;
     f.dropout = m.dropout;
     f.mtp_layers = m.mtp_layers;
     if (m.moe) f.moe = *m.moe;

@@ -20,8 +20,8 @@ template <class T> struct Rotation {
             for (std::int64_t i = 0; i < dim / 2; ++i) {
                 const double angle =
                     static_cast<double>(t.position) * std::pow(f.rope_base, -2 * static_cast<double>(i) / static_cast<double>(dim));
-                cosine.push_back(static_cast<T>(std::cos(angle)));
-                sine.push_back(static_cast<T>(back ? -std::sin(angle) : std::sin(angle)));
+                cosine.push_back(static_cast<T>(f.rope_scale * std::cos(angle)));
+                sine.push_back(static_cast<T>(f.rope_scale * (back ? -std::sin(angle) : std::sin(angle))));
             }
     }
     // x and y: where these columns begin; add: to y.

@@ -231,6 +231,7 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::relu:
     case PointwiseKind::swiglu:
     case PointwiseKind::geglu:
+    case PointwiseKind::clamp:
         return activation<T>(w, c);
     case PointwiseKind::bias:
         return w.direction == Direction::weight_gradient && !weighted(c) ? bias_gradient<T>(c) : weighted_bias<T>(w, c);

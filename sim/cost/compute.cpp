@@ -60,8 +60,6 @@ bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType
 // products the head dimension and the keys.
 bool whole_vectors(DType t, std::int64_t a, std::int64_t b) { return bytes_per_element(t) != 2 || (a % 8 == 0 && b % 8 == 0); }
 
-bool of_experts(const Plan& plan, const Op& op) { return !op.in.empty() && plan.buffers[static_cast<std::size_t>(op.in.front())].expert; }
-
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
 
 template <class... F> struct Overloaded : F... { using F::operator()...; };
@@ -193,7 +191,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     return memory_time(pointwise, kernels, memory, sum, buffers());
                 }
                 const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
-                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers(), of_experts(plan, op) && !runtime.fused_experts);
+                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers());
                 const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
                 return with({kernels.kernel_us, 1}, {extra.bytes + buffers(), extra.kernels});
             },

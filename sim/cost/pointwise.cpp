@@ -39,6 +39,8 @@ const char* entry_name(PointwiseKind k) {
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
         return "copy";
+    case PointwiseKind::clamp:
+        return "clamp";
     case PointwiseKind::zero:
         return "zero";
     case PointwiseKind::index:
@@ -65,8 +67,8 @@ KernelTime by_entry(const PointwiseTable& t, const KernelTables& k, MemoryDevice
 
 } // namespace
 
-KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes, bool experts) {
-    if (op.kind == PointwiseKind::bias && experts)
+KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
+    if (op.by_expert)
         return by_entry(t, k, d, "weighted-bias", op.direction, static_cast<double>(op.elements), buffer_bytes, false);
     return by_entry(t, k, d, entry_name(op.kind), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
 }

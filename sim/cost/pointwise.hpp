@@ -15,10 +15,9 @@ struct KernelTime {
     int kernels = 1;
 };
 
-// buffer_bytes: sum of the op's input and output buffers; 0: taken from the shape, for a 2-byte type. experts: of rows of experts, to which
-// biases are added expert by expert.
+// buffer_bytes: sum of the op's input and output buffers; 0: taken from the shape, for a 2-byte type.
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op,
-                       double buffer_bytes, bool experts = false);
+                       double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Norm& op, double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op,
                        double buffer_bytes);

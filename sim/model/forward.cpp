@@ -85,7 +85,11 @@ ValueId Builder::attention_branch(ValueId n1) {
     }
     if (m.position == PositionKind::rope) {
         const ValueId out = rows("rope", width, DimKind::parallel, act);
-        node(NodeKind::rope, "rope", {qkv}, {out}).attention = attention_shape();
+        Node& n = node(NodeKind::rope, "rope", {qkv}, {out});
+        n.attention = attention_shape();
+        // Megatron-Core's fused rotations (Transformer Engine's) know no factor: with one it rotates in PyTorch's own operators.
+        const bool megatron = s.strategy.framework == "megatron" || s.strategy.framework == "nemo";
+        if (megatron && m.rope_scale != 1) n.fused = false;
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);

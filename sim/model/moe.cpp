@@ -33,6 +33,14 @@ ValueId weighted_bias(Builder& b, const std::string& what, ValueId x, ValueId pr
     return y;
 }
 
+// Whether the clamp is a sequence of kernels before the activation's: Megatron-Core's weighted_bias_quick_geglu_impl clamps both halves and joins
+// them again ahead of its fused kernel; Transformer Engine's operators (fused_experts) and compiled code clamp inside.
+bool clamps_apart(const Scenario& s) {
+    if (s.model.activation_clamp <= 0) return false;
+    const bool megatron = s.strategy.framework == "megatron" || s.strategy.framework == "nemo";
+    return megatron ? !s.runtime.fused_experts : !s.strategy.fused;
+}
+
 } // namespace
 
 ValueId Builder::expert_branch(ValueId n2) {
@@ -62,8 +70,13 @@ ValueId Builder::expert_branch(ValueId n2) {
     const ValueId weights = routed_rows(*this, "row_probabilities", 1, DimKind::other, DType::fp32);
     node(NodeKind::permute, "permute", {n2, map, counts, probabilities}, {sent, weights});
     if (width > 0 && under) shared_first();
-    const ValueId f = expert_linear(*this, "expert_fc1", sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
+    ValueId f = expert_linear(*this, "expert_fc1", sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
     ValueId a = routed_rows(*this, "expert_act", e.expert_ffn_size, DimKind::expert_parallel, act);
+    if (m.gated() && clamps_apart(s)) {
+        const ValueId clamped = routed_rows(*this, "expert_clamp", 2 * e.expert_ffn_size, DimKind::expert_parallel, act);
+        node(NodeKind::clamp, "expert_clamp", {f}, {clamped});
+        f = clamped;
+    }
     if (m.gated()) {
         node(NodeKind::activation, "expert_act", {f, weights}, {a});
     } else {   // no framework has a kernel for both

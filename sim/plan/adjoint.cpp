@@ -253,6 +253,12 @@ void Emitter::backward(const Node& n) {
     case NodeKind::from_heads:
     case NodeKind::ring_attention: backward_context(n, dy); break;
     case NodeKind::attention: backward_attention(n, dy); break;
+    case NodeKind::clamp: {   // none where it was cut off
+        const BufferId dx = fresh(n.in[0]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::clamp, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])}, {dx});
+        add_gradient(n.in[0], dx, true);
+        break;
+    }
     case NodeKind::activation: {   // of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x
         std::vector<BufferId> in{dy}, out{fresh(n.in[0])};
         for (ValueId v : n.in) in.push_back(need(v));

@@ -258,6 +258,9 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     case NodeKind::attention:
         emit(name, attention_work(n, Direction::forward, dtype), in, {output(0), output(1)});
         break;
+    case NodeKind::clamp:
+        emit(name, Pointwise{PointwiseKind::clamp, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
+        break;
     case NodeKind::activation:
         emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, {output(0)});
         break;

@@ -18,6 +18,13 @@ bool gathers(const Runtime& r) { return r.token_dispatcher == "allgather"; }
 // expert by expert and must know each one's rows, whatever brings them.
 bool host_waits_for_counts(const Scenario& s) { return s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts; }
 
+// cuDNN's grouped products with an activation inside ask for features in whole tiles of 256 on each side of an expert's linears (Transformer
+// Engine's forward_grouped_mlp.py checks it, and runs products, activation and casts as kernels of their own where it does not hold).
+bool experts_fit_tiles(const Scenario& s) {
+    const std::int64_t tile = 256;
+    return s.model.moe && s.model.hidden_size % tile == 0 && s.model.moe->expert_ffn_size % tile == 0;
+}
+
 bool Emitter::in_no_graph(const Node& n) const {
     if (!s().runtime.cuda_graphs || !host_waits_for_counts(s())) return false;
     if (n.kind == NodeKind::permute || n.kind == NodeKind::unpermute || n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) return true;
@@ -176,7 +183,7 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
         emit(name, Pointwise{PointwiseKind::scale, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
         return true;
     case NodeKind::weighted_bias:
-        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
+        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused, s().runtime.fused_experts, !s().runtime.fused_experts}, with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
         return true;
     case NodeKind::unpermute:
         emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, in, {output(0)});
@@ -238,8 +245,8 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
     }
     case NodeKind::weighted_bias: {   // the rows' gradient is dy itself; d probability = dy b, db = the sum of p dy
         const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32), db = weight_gradient(n.params[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused}, with_counts(n, {dy, weight(n.params[0])}), {dp});
-        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, with_counts(n, {dy, need(n.in[1]), db}), {db});
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts}, with_counts(n, {dy, weight(n.params[0])}), {dp});
+        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts}, with_counts(n, {dy, need(n.in[1]), db}), {db});
         add_gradient(n.in[1], dp, true);
         add_gradient(n.in[0], dy, false);
         return true;

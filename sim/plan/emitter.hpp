@@ -7,6 +7,8 @@
 
 namespace orrery {
 
+bool experts_fit_tiles(const Scenario& s);   // emit_moe.cpp
+
 struct Emitter {
     Lowering& l;
     const Graph& g;
@@ -90,8 +92,8 @@ struct Emitter {
     BufferId input_of(ValueId v, bool recomputing);
     BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
     void backward_linear(const Node& n, BufferId dy);
-    // Experts' kernels that hold the activation and the casts next to it (runtime.fused_experts).
-    bool fused_expert(const Node& n) const { return s().runtime.fused_experts && !n.in.empty() && value(n.in[0]).expert; }
+    // Experts' kernels that hold the activation and the casts next to it (runtime.fused_experts), where sizes let them.
+    bool fused_expert(const Node& n) const { return s().runtime.fused_experts && experts_fit_tiles(s()) && !n.in.empty() && value(n.in[0]).expert; }
     bool made_by_activation(ValueId v) const;
     bool read_by_activation(ValueId v) const;
     BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);

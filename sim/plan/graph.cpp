@@ -20,6 +20,7 @@ const char* name(NodeKind k) {
     case NodeKind::attention_dropout: return "attention-dropout";
     case NodeKind::copy_heads: return "copy-heads";
     case NodeKind::context: return "context";
+    case NodeKind::clamp: return "clamp";
     case NodeKind::activation: return "activation";
     case NodeKind::residual: return "residual";
     case NodeKind::cross_entropy: return "cross-entropy";

@@ -41,6 +41,7 @@ enum class NodeKind : std::uint8_t {
     softmax,            // scores -> probabilities
     attention_dropout,  // probabilities -> dropped, mask
     context,            // dropped, qkv[, k v] -> o
+    clamp,              // f -> f                                gates cut off above a limit, what they let through beyond + and -
     activation,         // f[, probabilities] -> a             of experts: each row times its probability
     residual,           // branch, x[, bias] -> y[, mask]        y = x + dropout(branch + bias)
     cross_entropy,      // logits -> loss[, softmax], statistics

@@ -21,10 +21,10 @@ auto fields(const MoeSpec& x) {
 
 bool alike(const Model& a, const Model& b) {
     const auto plain = [](const Model& x) {
-        const auto& [name, layers, hidden, heads, kv_heads, head_dim, ffn, activation, norm, vocab, tied, position, positions, bias, final_norm, embedding_norm, parallel, dropout, attention, moe, mtp] = x;
+        const auto& [name, layers, hidden, heads, kv_heads, head_dim, ffn, activation, clamp, norm, vocab, tied, position, scale, positions, bias, final_norm, embedding_norm, parallel, dropout, attention, moe, mtp] = x;
         static_cast<void>(attention);   // compared below
         static_cast<void>(moe);
-        return std::tie(name, layers, hidden, heads, kv_heads, head_dim, ffn, activation, norm, vocab, tied, position, positions, bias, final_norm, embedding_norm, parallel, dropout, mtp);
+        return std::tie(name, layers, hidden, heads, kv_heads, head_dim, ffn, activation, clamp, norm, vocab, tied, position, scale, positions, bias, final_norm, embedding_norm, parallel, dropout, mtp);
     };
     if (plain(a) != plain(b) || fields(a.attention) != fields(b.attention) || a.moe.has_value() != b.moe.has_value()) return false;
     return !a.moe || fields(*a.moe) == fields(*b.moe);

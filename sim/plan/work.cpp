@@ -34,6 +34,7 @@ const char* pointwise_name(PointwiseKind k) {
     case PointwiseKind::concat:
     case PointwiseKind::pack:
     case PointwiseKind::unpack: return "copy";
+    case PointwiseKind::clamp: return "clamp";
     }
     return "?";
 }

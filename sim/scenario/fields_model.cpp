@@ -103,6 +103,11 @@ const Fields& model_fields() {
         Field{"activation", ChoiceSlot{[](Scenario& s, int i) { s.model.activation = static_cast<ActivationKind>(i); }},
               "of the MLP; swiglu and geglu have a gate matrix"}
             .one_of({"gelu", "relu", "swiglu", "geglu"}),
+        Field{"activation_clamp", NumberSlot{[](Scenario& s) { return &s.model.activation_clamp; }},
+              "experts' swiglu or geglu cuts its gate off above this, and what it lets through beyond plus and minus this (HF's swiglu_limit); "
+              "0: no clamp; default of experts with biases: 7, GPT-OSS's"}
+            .least(0)
+            .most(1e6),
         Field{"norm", ChoiceSlot{[](Scenario& s, int i) { s.model.norm = static_cast<NormKind>(i); }}, "kind of the norms"}.one_of(
             {"layernorm", "rmsnorm"}),
         Field{"vocab_size", LongSlot{[](Scenario& s) { return &s.model.vocab_size; }}, "rows of the embedding, before padding"}
@@ -112,6 +117,10 @@ const Fields& model_fields() {
         Field{"tied_embeddings", BoolSlot{[](Scenario& s) { return &s.model.tied_embeddings; }}, "the output layer is the embedding"},
         Field{"position", ChoiceSlot{[](Scenario& s, int i) { s.model.position = static_cast<PositionKind>(i); }}, "how positions enter"}
             .one_of({"learned", "rope", "alibi", "none"}),
+        Field{"rope_scale", NumberSlot{[](Scenario& s) { return &s.model.rope_scale; }},
+              "what cosines and sines of the rotations are multiplied by (YaRN: 0.1 ln(factor) + 1)"}
+            .least(0.01)
+            .most(100),
         Field{"max_positions", LongSlot{[](Scenario& s) { return &s.model.max_positions; }},
               "rows of the learned position table; default: sequence_length"}
             .least(0)

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 
 namespace orrery {
 namespace {
@@ -207,6 +208,40 @@ Json qwen3_moe(const Config& c) {
     return model;
 }
 
+// What transformers' YaRN multiplies cosines and sines by: attention_factor, or 0.1 ln(factor) + 1 (Peng et al., arXiv:2309.00071, 3.4).
+double yarn_scale(const Json& config) {
+    const auto scaling = config.find("rope_scaling");
+    if (scaling == config.end() || !scaling->is_object()) return 1;
+    const auto number = [&](const char* key, double fallback) {
+        const auto at = scaling->find(key);
+        return at != scaling->end() && at->is_number() ? at->get<double>() : fallback;
+    };
+    const auto kind = scaling->contains("rope_type") ? scaling->find("rope_type") : scaling->find("type");
+    if (kind == scaling->end() || *kind != "yarn") return 1;
+    const double factor = std::max(1.0, number("factor", 1));
+    const auto magnitude = [&](double weight) { return weight == 0 ? 1.0 : 0.1 * weight * std::log(factor) + 1; };
+    const double above = number("mscale", 0), below = number("mscale_all_dim", 0);
+    return number("attention_factor", above != 0 && below != 0 ? magnitude(above) / magnitude(below) : magnitude(1));
+}
+
+Json gpt_oss(const Config& c) {
+    Json model = llama(c);
+    model["bias"] = c.flag("attention_bias", true);
+    if (!model.contains("head_dim")) model["head_dim"] = 64;                          // GptOssConfig's defaults
+    model["kv_heads"] = c.number("num_key_value_heads", 8);
+    model["activation_clamp"] = c.rate("swiglu_limit", 7);
+    model["attention"] = {{"sliding_window", c.number("sliding_window", 128)}, {"full_every", 2}};
+    model["moe"] = {{"experts", c.number("num_local_experts", 128)}, {"top_k", c.number("num_experts_per_tok", 4)}, {"expert_ffn_size", model["ffn_size"]}};
+    if (const auto types = c.json.find("layer_types"); types != c.json.end() && types->is_array())
+        for (std::size_t i = 0; i < types->size(); ++i)
+            if ((*types)[i] != (i % 2 == 0 ? "sliding_attention" : "full_attention")) {
+                c.problems.push_back({"/layer_types", "layer_types other than sliding_attention and full_attention in turn is not modelled"});
+                break;
+            }
+    c.notes.push_back("attention sinks of the config.json's model (a number a head) are left out");
+    return model;
+}
+
 Json deepseek(const Config& c) {
     Json model = llama_own(c);
     model.erase("head_dim");
@@ -239,7 +274,7 @@ struct Architecture {
 };
 
 constexpr Architecture architectures[] = {
-    {"bloom", bloom},     {"deepseek_v2", deepseek}, {"deepseek_v3", deepseek}, {"gpt2", gpt2}, {"gpt_neox", gpt_neox},
+    {"bloom", bloom},     {"deepseek_v2", deepseek}, {"deepseek_v3", deepseek}, {"gpt2", gpt2}, {"gpt_neox", gpt_neox}, {"gpt_oss", gpt_oss},
     {"llama", llama_own}, {"mistral", mistral},      {"mixtral", mixtral},      {"mpt", mpt},   {"opt", opt},
     {"qwen2", qwen2},     {"qwen3", qwen3},          {"qwen3_moe", qwen3_moe},
 };
@@ -261,7 +296,11 @@ Json model_from_hf(std::string_view text, std::vector<Problem>& problems, std::v
     }
     const std::string type = config["model_type"].get<std::string>();
     for (const Architecture& a : architectures)
-        if (type == a.model_type) return a.read(Config{config, problems, notes});
+        if (type == a.model_type) {
+            Json model = a.read(Config{config, problems, notes});
+            if (const double scale = yarn_scale(config); scale != 1 && model.value("position", "") == "rope") model["rope_scale"] = scale;
+            return model;
+        }
     const auto near = nearest(type, hf_architectures());
     problems.push_back({"/model_type", "model_type = \"" + type + "\" is not one this reads" +
                                            (near ? ": did you mean \"" + *near + "\"?" : ".") + " It reads " + join(hf_architectures())});

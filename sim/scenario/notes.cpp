@@ -42,6 +42,8 @@ void note_without_effect(Reading& reading) {
     note("/runtime/fp8_activation_input", sc.runtime.fp8_activation_input && s.recompute == RecomputeKind::full, "the input is recomputed");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
+    note("/model/activation_clamp", !sc.model.moe || !sc.model.gated(), "it is of experts with a gated activation");
+    note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
     note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,

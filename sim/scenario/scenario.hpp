@@ -54,10 +54,12 @@ struct Model {
     int head_dim = 0;
     std::int64_t ffn_size = 0;
     ActivationKind activation = ActivationKind::gelu;
+    double activation_clamp = 0;                   // of experts: an activation's gate is cut off above it, what it lets through beyond +-; 0: neither
     NormKind norm = NormKind::layernorm;
     std::int64_t vocab_size = 0;
     bool tied_embeddings = true;
     PositionKind position = PositionKind::learned;
+    double rope_scale = 1;                         // of the rotations' cosines and sines (YaRN)
     std::int64_t max_positions = 0;                // rows of the learned position table; 0: the sequence length
     bool bias = true;
     bool final_norm = true;

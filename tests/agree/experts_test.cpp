@@ -5,6 +5,7 @@
 #include "exec/kernels/room.hpp"
 
 #include "sim/model/expert_load.hpp"
+#include "sim/plan/lower.hpp"
 #include "sim/report/report.hpp"
 
 #include <gtest/gtest.h>
@@ -131,6 +132,35 @@ TEST(AgreeExperts, RecordedLoadsAreSimulated) {
 }
 
 TEST(AgreeExperts, WithBiases) { expect_like_one_rank(two_ranks + room + Fields{"model.activation=gelu", "model.bias=true"}); }
+
+// GPT-OSS's activation: gates cut off above a limit, what they let through on both sides. Before the activation's kernel, as Megatron-Core does it,
+// or inside it: the same gradients, and others than without.
+TEST(AgreeExperts, ClampedBeforeTheActivationOrInsideIt) {
+    const Fields biased{"model.bias=true"}, apart{"strategy.framework=megatron", "model.tied_embeddings=true"}, clamped{"model.activation_clamp=0.004"};
+    expect_like_one_rank(two_ranks + room + biased + apart + clamped);
+    const Scenario before = tiny(mixture + biased + apart + clamped + Fields{"strategy.fused=true"});
+    Scenario inside = before, without = before;
+    inside.runtime.fused_experts = true, without.model.activation_clamp = 0;
+    const auto clamps = [](const Scenario& s) {
+        int n = 0;
+        for (const Block& b : lower(s).blocks)
+            for (const Op& op : b.ops)
+                if (const auto* w = std::get_if<Pointwise>(&op.work)) n += w->kind == PointwiseKind::clamp;
+        return n;
+    };
+    EXPECT_GT(clamps(before), 0);
+    EXPECT_EQ(clamps(inside) + clamps(without), 0);
+    const Trained a = train(before), b = train(inside), c = train(without);
+    EXPECT_LE(difference(a.first_gradients, b.first_gradients).relative, 1e-12);
+    EXPECT_GT(difference(a.first_gradients, c.first_gradients).relative, 1e-3);
+}
+
+// YaRN's factor on cosines and sines changes the scores, and the adjoint has it too.
+TEST(AgreeExperts, ScaledRotationsTrainTheSameOverRanks) {
+    expect_like_one_rank(two_ranks + room + Fields{"model.rope_scale=1.5"});
+    const Trained scaled = train(tiny(mixture + Fields{"model.rope_scale=1.5"})), plain = train(tiny(mixture));
+    EXPECT_GT(difference(scaled.first_gradients, plain.first_gradients).relative, 1e-4);
+}
 TEST(AgreeExperts, Recomputed) { expect_like_one_rank(two_ranks + room + Fields{"strategy.recompute=full"}); }
 
 } // namespace

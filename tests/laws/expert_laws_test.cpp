@@ -283,6 +283,48 @@ TEST(Experts, AGraphHoldsWhatDoesNotDependOnCounts) {
     EXPECT_EQ(eager(s, ""), 0);
 }
 
+// Biases of experts' rows take a sequence of kernels an expert, their columns' sums one pass; rotations with a factor and clamps kernels of their own.
+TEST(Experts, WhatMegatronHasNoKernelForTakesTheTimeOfItsParts) {
+    Mixture m;
+    m.dp = m.ep = 4, m.hidden = 1024, m.ffn = 1024, m.sequence = 4096, m.bias = true;
+    const auto time = [&](const std::vector<std::string>& fields, const std::string& part) {
+        const Scenario s = m.make(fields);
+        const Plan plan = lower(s);
+        const Fabric fabric(s.cluster);
+        const CostModel cost(s, fabric);
+        double us = 0;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (op.queue == compute_queue && op.name.find(part) != std::string::npos) us += cost.compute(plan, op).duration.seconds() * 1e6;
+        return us;
+    };
+    // Both read a gradient of two columns' widths; one in a pass, the other (half as wide) in some ten of twice their bytes.
+    EXPECT_LT(time({}, "expert_fc1.bias.grad") * 3, time({}, "expert_fc2_bias.grad"));
+    EXPECT_GT(time({"model.activation_clamp=7"}, "expert_clamp"), time({}, "expert_act"));
+    EXPECT_EQ(time({"model.activation_clamp=0"}, "expert_clamp"), 0);
+    EXPECT_EQ(time({"runtime.fused_experts=true"}, "expert_clamp"), 0);
+    EXPECT_GT(time({"model.rope_scale=1.3"}, ".rope"), 4 * time({}, ".rope"));
+}
+
+// Kernels that hold activation and casts ask for whole tiles of 256 features.
+TEST(Experts, ActivationsAreInsideProductsOfWholeTilesAlone) {
+    Mixture m;
+    m.dp = m.ep = 4, m.hidden = 512, m.ffn = 768;
+    const auto inside = [&] {
+        Scenario s = m.make();
+        s.runtime.fused_experts = true;
+        int n = 0;
+        each_op(lower(s), 0, [&](const Block&, const Op& op) {
+            const auto* w = std::get_if<Pointwise>(&op.work);
+            n += w && w->epilogue;
+        });
+        return n;
+    };
+    EXPECT_GT(inside(), 0);
+    m.ffn = 800;
+    EXPECT_EQ(inside(), 0);
+}
+
 TEST(Experts, TheFullestRankSetsThePaceAndItsMemoryCounts) {
     Mixture m;
     m.dp = m.ep = 4, m.hidden = 1024, m.ffn = 2048, m.sequence = 2048;

@@ -139,7 +139,7 @@ void Folding::run(Graph& g) const {
             }
             continue;
         }
-        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::weighted_bias) && is_expert_value(n.out[0]);
+        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::clamp || n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::weighted_bias) && is_expert_value(n.out[0]);
         if (of_experts) {
             if (holding) nodes.push_back(held);
             holding = false;

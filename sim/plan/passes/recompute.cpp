@@ -41,7 +41,7 @@ bool listed(const std::vector<std::string>& words, const Node& n) {
     const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
     if (has("attention") && attention_core(n.kind)) return true;
     if (has("norm") && (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm)) return true;
-    if (has("activation") && (n.kind == NodeKind::activation || n.kind == NodeKind::weigh)) return true;
+    if (has("activation") && (n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::clamp)) return true;
     if (has("rope") && n.kind == NodeKind::rope) return true;
     if (has("latent") && (n.kind == NodeKind::latent_join || n.name.ends_with(".q_up") || n.name.ends_with(".kv_up"))) return true;
     if (has("residual") && n.kind == NodeKind::residual) return true;

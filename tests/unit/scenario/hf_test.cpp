@@ -43,6 +43,9 @@ TEST(HuggingFace, AConfigGivesTheModelOfItsPreset) {
         EXPECT_EQ(a.position, b.position);
         EXPECT_EQ(a.tied_embeddings, b.tied_embeddings);
         EXPECT_EQ(a.attention.sliding_window, b.attention.sliding_window);
+        EXPECT_EQ(a.attention.full_every, b.attention.full_every);
+        EXPECT_EQ(a.activation_clamp, b.activation_clamp);
+        EXPECT_NEAR(a.rope_scale, b.rope_scale, 1e-8);
         EXPECT_EQ(a.moe.has_value(), b.moe.has_value());
         if (a.moe && b.moe) {
             EXPECT_EQ(a.moe->groups, b.moe->groups);

@@ -215,6 +215,20 @@ TEST(Defaults, FusedExpertsComeWithGraphsOfWholeStepsAndTheOverlapOfDispatches) 
     }
 }
 
+TEST(Defaults, ExpertsWithBiasesAndAGateClamp) {
+    const std::vector<std::string> experts{"model.moe.experts=8", "model.moe.top_k=2", "model.activation=swiglu", "model.bias=true"};
+    const auto clamp = [&](const char* more) {
+        std::vector<std::string> fields = experts;
+        fields.emplace_back(more);
+        return with(fields).model.activation_clamp;
+    };
+    EXPECT_DOUBLE_EQ(clamp("model.bias=true"), 7);
+    EXPECT_DOUBLE_EQ(clamp("model.activation_clamp=0"), 0);
+    EXPECT_DOUBLE_EQ(clamp("model.activation_clamp=5"), 5);
+    EXPECT_DOUBLE_EQ(clamp("model.bias=false"), 0);
+    EXPECT_DOUBLE_EQ(clamp("model.activation=gelu"), 0);
+}
+
 TEST(Defaults, ScheduleFollowsThePipeline) {
     EXPECT_EQ(with({}).strategy.schedule, "none");
     EXPECT_EQ(with({"strategy.pipeline_parallel=4"}).strategy.schedule, "1f1b");
