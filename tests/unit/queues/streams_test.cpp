@@ -76,28 +76,34 @@ TEST(CpuStreams, QueuesEventsAndMembers) {
         }
 }
 
+// Two devices, each with a host thread of its own, in a communicator of both: meet(device, world, rank) on each.
+template <class F> void two(CpuFabric& shared, F meet) {
+    std::unique_ptr<StreamDevice> devices[2] = {shared.device(), shared.device()};
+    WorldId id{};
+    expect(devices[0]->world_id(id));
+    for (auto& d : devices) d->host_begins();
+    std::vector<std::jthread> hosts;
+    for (int r = 0; r < 2; ++r)
+        hosts.emplace_back([&, r] {
+            std::unique_ptr<StreamCommunicator> world;
+            expect(devices[r]->connect(id, 2, r, "world", world));
+            meet(*devices[r], *world, r);
+            devices[r]->host_ends();
+        });
+    hosts.clear();   // joined while the devices are there
+}
+
 // Two that send to each other: together in a group they pass, whatever the order.
 TEST(CpuStreams, AGroupProgressesTogether) {
     const auto shared = fabric();
-    std::unique_ptr<StreamDevice> devices[2] = {shared->device(), shared->device()};
-    WorldId id{};
-    expect(devices[0]->world_id(id));
     float from[2] = {1, 2}, to[2] = {0, 0};
-    for (auto& d : devices) d->host_begins();
-    {
-        std::vector<std::jthread> hosts;
-        for (int r = 0; r < 2; ++r)
-            hosts.emplace_back([&, r] {
-                std::unique_ptr<StreamCommunicator> world;
-                expect(devices[r]->connect(id, 2, r, "world", world));
-                expect(devices[r]->begin_group());
-                expect(world->send(&from[r], 1, DType::fp32, 1 - r, comm_queue));
-                expect(world->receive(&to[r], 1, DType::fp32, 1 - r, comm_queue));
-                expect(devices[r]->end_group());
-                expect(drain(*devices[r]));
-                devices[r]->host_ends();
-            });
-    }
+    two(*shared, [&](StreamDevice& device, StreamCommunicator& world, int r) {
+        expect(device.begin_group());
+        expect(world.send(&from[r], 1, DType::fp32, 1 - r, comm_queue));
+        expect(world.receive(&to[r], 1, DType::fp32, 1 - r, comm_queue));
+        expect(device.end_group());
+        expect(drain(device));
+    });
     EXPECT_EQ(to[0], 2);
     EXPECT_EQ(to[1], 1);
     EXPECT_FALSE(shared->stands_still());
@@ -106,24 +112,13 @@ TEST(CpuStreams, AGroupProgressesTogether) {
 // Sends alone, one behind the other: each waits for a receive behind the other's send.
 TEST(CpuStreams, AStandstillIsSeen) {
     const auto shared = fabric();
-    std::unique_ptr<StreamDevice> devices[2] = {shared->device(), shared->device()};
-    WorldId id{};
-    expect(devices[0]->world_id(id));
     float from[2] = {1, 2}, to[2] = {0, 0};
     std::string said[2];
-    for (auto& d : devices) d->host_begins();
-    {
-        std::vector<std::jthread> hosts;
-        for (int r = 0; r < 2; ++r)
-            hosts.emplace_back([&, r] {
-                std::unique_ptr<StreamCommunicator> world;
-                expect(devices[r]->connect(id, 2, r, "world", world));
-                world->send(&from[r], 1, DType::fp32, 1 - r, comm_queue);
-                world->receive(&to[r], 1, DType::fp32, 1 - r, comm_queue);
-                said[r] = drain(*devices[r]).message;
-                devices[r]->host_ends();
-            });
-    }
+    two(*shared, [&](StreamDevice& device, StreamCommunicator& world, int r) {
+        world.send(&from[r], 1, DType::fp32, 1 - r, comm_queue);
+        world.receive(&to[r], 1, DType::fp32, 1 - r, comm_queue);
+        said[r] = drain(device).message;
+    });
     EXPECT_TRUE(shared->stands_still());
     EXPECT_NE(said[0] + said[1], "");
 }
