@@ -100,8 +100,8 @@ struct PointwiseTable {
     CallTable calls;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
     double loss_phi = 0.7, loss_stream_phi = 0.85, loss_autocast_phi = 1;
-    std::array<std::array<double, 4>, 4> loss_bytes{}; // [eager, fused, whole, autocast][part]
-    std::array<std::array<int, 4>, 4> loss_kernels{};
+    std::array<std::array<double, 4>, 5> loss_bytes{}; // [eager, fused, whole, autocast, one kernel][part]
+    std::array<std::array<int, 4>, 5> loss_kernels{};
     std::vector<std::string> whole_loss_frameworks; // whole: PyTorch's own eager loss, for an undivided vocabulary
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
@@ -128,7 +128,7 @@ struct LinkTable {
     double nominal = 0;   // what NCCL takes the links for
     double hop = 0;       // latency of a hop in the machines fitted; a cluster's own adds or saves the difference
     double ll_base = 0, ll_step = 0, ll_rise = 0, ll_rate = 0;
-    bool has_ll128 = false;
+    bool has_ll128 = false, ll128_between = false; // between nodes NCCL takes it only where NICs sit at the devices' PCIe switches
     double ll128_base = 0, ll128_step = 0, ll128_rate = 0;
     double simple_base = 0, simple_step = 0, simple_rate = 0, simple_copy = 0, simple_fill = 0;
     double reduce_factor = 1, byte_factor = 1;
@@ -148,7 +148,8 @@ void scale_rates(LinkTable& t, double factor); // all rates but a rank's copy to
 // One kind of fabric between nodes.
 struct FabricTable {
     std::string name;
-    double base = 0, doubling = 0, small = 0, large = 0, ring_hop = 0;
+    double base = 0, doubling = 0, small = 0, large = 0;
+    std::array<double, 3> ring_hop{}; // from node to node: LL, LL128, Simple
     double hop = 0; // NIC to NIC, in the machines fitted
     double eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, eta_fan_out = 1, ring_fall = 0;
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;

@@ -147,6 +147,7 @@ LinkTable link_table(const Cluster& cluster) {
     if (!exact)
         t.source = {"assumed",
                     fmt::format("{}'s latencies and shares for links of unlike devices: +-15 % above 1 MB, +-40 % below", t.name)};
+    t.ll128_between = t.has_ll128 && cluster.intra.kind == IntraKind::nvswitch;
     const double here = cluster.intra.bandwidth.value * 1e-6;
     if (here > 0 && here != t.link_rate) {
         if (std::abs(here / t.link_rate - 1) > 0.02)
@@ -174,7 +175,7 @@ FabricTable fabric_table(const Cluster& cluster) {
     t.doubling = j["doubling_us"].get<double>();
     t.small = j["small_us"].get<double>();
     t.large = j["large_us"].get<double>();
-    t.ring_hop = j["ring_hop_us"].get<double>();
+    t.ring_hop = j["ring_hop_us"].get<std::array<double, 3>>();
     t.hop = j["hop_us"].get<double>();
     const Json& e = j["eta"];
     t.eta_ring_all_reduce = e["ring_all_reduce"].get<double>();

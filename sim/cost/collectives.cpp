@@ -182,13 +182,24 @@ double ring_eta(const FabricTable& f, CollectiveKind kind, const Group& g) {
     return eta * std::max(0.5, 1 - f.ring_fall * std::max(0.0, std::log2(g.nodes / 4.0)));
 }
 
+// What a piece of data waits on its way round a ring, hops inside nodes and hops between them, by the protocol that comes out best.
+// LL's hops are short, but half of what it carries are flags; LL128's flags are 8 of 128 bytes.
+double ring_latency(const Level& l, double rate) {
+    const double passes = static_cast<double>(ring_steps(l.kind, l.g.n)) / (l.g.n - 1), stream = l.bytes / rate;
+    const auto round = [&](std::size_t protocol) {
+        return passes * ((l.g.n - l.g.nodes) * l.t.choice_hop[protocol] + (l.g.nodes - 1) * l.f.ring_hop[protocol]);
+    };
+    const double best = std::min(round(2), round(0) + stream);
+    return l.t.ll128_between ? std::min(best, round(1) + 8.0 / 120 * stream) : best;
+}
+
 CollectiveTime ring_across(const Level& l) {
     const double v = volume(l.kind, l.g.n), inner = ring_time(l.t, l.kind, l.g.n, l.bytes, l.one_byte, Protocol::simple).rate;
     const double outer = ring_eta(l.f, l.kind, l.g) * l.g.nic_rate / v;
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
-    const double steps = ring_steps(l.kind, l.g.n) * l.f.ring_hop,
-                 log = l.f.base + l.f.doubling * (std::log2(static_cast<double>(l.g.nodes)) - 1);
-    return {fabric_latency(l.f, l.g.nodes, l.bytes) + std::max(0.0, steps - log) + l.bytes / rate, rate, Algorithm::ring, Protocol::simple};
+    const double log = l.f.base + l.f.doubling * (std::log2(static_cast<double>(l.g.nodes)) - 1);
+    return {fabric_latency(l.f, l.g.nodes, l.bytes) + std::max(0.0, ring_latency(l, rate) - log) + l.bytes / rate, rate, Algorithm::ring,
+            Protocol::simple};
 }
 
 CollectiveTime tree_across(const Level& l, bool nvls) {

@@ -8,7 +8,9 @@
 //   ring Simple  base + pn(k step, S (V/(B e) + 1/(n C)), 2) + fill S/(S + 96M)
 //   NVLS         base + fill max(1, n/8) S/(S + 20M) + S (1 + 1/n) / (eff nominal)
 //   direct       base + 0.3 (n-1) + min(S/B0, t0) + S (V/B + 1/(n C)) + fill S/(S + 48M)
-// 1/(n C): a rank copies its own share through the same processors. Between nodes: multi_node() in collectives.cpp.
+// 1/(n C): a rank copies its own share through the same processors. Between nodes: multi_node() in collectives.cpp; a ring of n ranks on
+// N nodes waits k/(n-1) ((n-N) inside + (N-1) between) for its hops, beyond what the fabric's own curve has.
+// Example: all-gather over 512 ranks, four a node, Simple: 384 x 3.4 + 127 x 14 = 3.1 ms, whatever its size.
 // Example: H100, all-reduce of 512 MiB on 8: 22.2 + 83.7 + 536870912 x 1.125 / 312584 = 2038 us by NVLS.
 #pragma once
 

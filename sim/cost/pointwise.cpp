@@ -94,7 +94,7 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {
-    const std::size_t modes[] = {0, 2, 3}, mode = op.fused ? 1 : modes[static_cast<std::size_t>(eager)], part = static_cast<std::size_t>(op.part);
+    const std::size_t modes[] = {0, 2, 3}, mode = op.fused ? (eager == LossKernels::autocast ? 4 : 1) : modes[static_cast<std::size_t>(eager)], part = static_cast<std::size_t>(op.part);
     const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);

@@ -237,6 +237,21 @@ TEST(Collectives, AClustersOwnLatencyCounts) {
     EXPECT_EQ(alone_us(b.model.transfer({1000}, 0, 1)), alone_us(a.model.transfer({1000}, 0, 1)));
 }
 
+// Gathers over hundreds of ranks wait for their hops, whatever they carry: over 512, four a node, 384 of 3.4 us and 127 of 14 (Simple);
+// where LL128 goes from node to node, of 1.9 and 4. The fabric's own curve adds 0.16 ms.
+TEST(Collectives, AWideRingWaitsForItsHops) {
+    Scenario s = on_cluster("dgx-h100", 128);
+    s.cluster.devices_per_node = s.cluster.inter.nics_per_node = 4;
+    const auto wait = [&] {
+        const Costs c(s);
+        const auto us = [&](double bytes) { return alone_us(c.collective(CollectiveKind::all_gather, bytes, ranks(512))); };
+        return 2 * us(4e8) - us(8e8);
+    };
+    EXPECT_NEAR(wait(), 384 * 1.9 + 127 * 4 + 163, 30);
+    s.cluster.intra.kind = IntraKind::nvlink_mesh;
+    EXPECT_NEAR(wait(), 384 * 3.4 + 127 * 14 + 163, 30);
+}
+
 // A custom graph of two devices and one slow cable: the cable is what a transfer gets, and no class's rate is invented on top.
 TEST(Collectives, ACustomGraphsOwnLinksBind) {
     Scenario s = on_device("h100-sxm-80gb", 2);
