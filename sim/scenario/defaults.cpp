@@ -134,6 +134,13 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.attention_kernel = AttentionKernel::unfused;
         note_default(reading, "/runtime/attention_kernel", "unfused", "strategy.flash_attention is false");
     }
+    // Seen in data-parallel scripts alone: what splits layers by hand is taken to have fused its norms too.
+    const Strategy& s = sc.strategy;
+    const bool script = (s.framework == "ddp" || torch_sharding(s.framework)) && s.tensor_parallel == 1 && s.pipeline_parallel == 1;
+    if (!reading.has("/runtime/fused_norm") && script && !s.fused && sc.model.norm == NormKind::rmsnorm && sc.runtime.year < 2025) {
+        sc.runtime.fused_norm = false;
+        note_default(reading, "/runtime/fused_norm", "false", "eager PyTorch spelt RMSNorm out in several kernels until 2025");
+    }
     if (sc.cluster.device.launch_us >= 0 && !reading.has("/runtime/launch_us")) {
         sc.runtime.launch_us = sc.cluster.device.launch_us;
         note_default(reading, "/runtime/launch_us", std::to_string(sc.cluster.device.launch_us), "measured: given with the device");
