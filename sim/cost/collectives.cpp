@@ -268,9 +268,13 @@ FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {
     if (n < 2 || k < 1) return {};
     const auto met = [&](double of) { return of * (1 - std::pow(1 - 1 / of, k)); };
     double foreign = nodes > 1 ? met(nodes) * (nodes - 1) / nodes : 0;
-    if (groups > group_limit) foreign = std::min(foreign, group_limit * std::max(1.0, nodes / groups) * (nodes - 1) / nodes);
+    double members = met(n);
+    if (groups > group_limit) {   // a group of experts is so many nodes, or members, wide
+        foreign = std::min(foreign, group_limit * std::max(1.0, nodes / groups) * (nodes - 1) / nodes);
+        members = std::min(members, group_limit * std::max(1.0, n / groups));
+    }
     const double here = n / nodes;   // members of a node: a token's way inside starts at one of them
-    return {met(n) * (here - 1) / here / k, foreign / k};
+    return {members * (here - 1) / here / k, foreign / k};
 }
 
 CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes) {

@@ -414,6 +414,8 @@ TEST(Experts, OneCrossingToEachNode) {
     EXPECT_NEAR(free.outside * 8, 7 * (1 - std::pow(7.0 / 8, 8)), 1e-12);
     EXPECT_NEAR(limited.outside * 8, 4 * 7.0 / 8, 1e-12);
     EXPECT_LT(free.outside, 7.0 / 8) << "a flat all-to-all";
+    g.n = 8, g.nodes = 1;
+    EXPECT_NEAR(fan_out(g, 8, 8, 1).inside * 8, 7.0 / 8, 1e-12) << "experts of one member: a token travels once";
 }
 
 double held_parameters(const Plan& plan) {
