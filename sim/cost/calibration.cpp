@@ -161,8 +161,12 @@ KernelTables of_any_year(const Device& device) {
     };
     for (const Json& j : files)
         if (j.contains("covers") && j["covers"].contains(device.name)) return transferred(j, j["covers"][device.name].get<std::string>());
+    // Who inherits within an architecture states what sets it apart from it: another device is like the one inherited from.
+    const auto own = [&](const Json& j) {
+        return !j.contains("inherits") || (*file_of_device(j["inherits"].get<std::string>()))["architecture"] != j["architecture"];
+    };
     for (const Json& j : files)
-        if (j.contains("architecture") && j["architecture"] == device.architecture)
+        if (j.contains("architecture") && j["architecture"] == device.architecture && own(j))
             return transferred(
                 j, fmt::format("constants of {}, the same architecture, at this device's datasheet peaks", j["device"].get<std::string>()));
     const std::optional<Json> nearest = file_of_device(nearest_by_vendor(device.vendor));

@@ -18,6 +18,7 @@ struct Configuration {
     bool experts = false;
     int devices = 1, tensor = 1, pipeline = 1, context = 1, expert = 1, zero = 0;
     bool recompute = false;
+    bool measured = false;   // the device comes with kernels measured on it (simexec calibrate): not compared
 };
 Configuration configuration_of(const Scenario& scenario);
 
@@ -30,9 +31,11 @@ const std::vector<Experience>& validated_rows();
 std::vector<Experience> read_experience(const std::string& json);
 std::string write_experience(std::span<const Experience> rows);   // one row a line
 
-// Of the `neighbours` nearest rows (a dataset gives at most half of them): the error that four in five stay within, at least 2 %.
+// Of the `neighbours` nearest rows (a dataset gives at most half of them): the error that four in five stay within, at least 2 %. Where
+// none of the rows is of this device, what predictions were off by on devices before they had a row is added, in quadrature.
 struct ErrorBar {
     double step_time = 0, memory = 0;   // half widths as fractions; 0: no rows
+    double transferred = 0;             // the part of step_time that stands for a device nobody validated
     int rows = 0, same_device = 0;
     std::string nearest;                // "dataset / row"
 };

@@ -151,6 +151,7 @@ constexpr FrameworkDefault rows[] = {
     {"jax", 0, "", "runtime.fused_loss", "true", "XLA fuses the loss"},
     {"jax", 0, "", "runtime.fused_optimizer", "true", "XLA fuses the update"},
     {"jax", 0, "", "runtime.fused_weight_gradient_accumulation", "true", "XLA adds in the GEMM's epilogue"},
+    {"jax", 0, "", "runtime.recompute_early_stop", "true", "XLA drops what no gradient needs: the last product of a rematerialised layer"},
     {"jax", 0, "", "strategy.overlap.param_gather", "true", "XLA's latency-hiding scheduler"},
     {"jax", 0, "", "strategy.overlap.tensor_parallel", "true", "XLA's collective matmul (Wang et al., ASPLOS 2023)"},
     {"jax", 0, "", "training.gradient_dtype", "\"bf16\"", "gradients have the dtype of the computation (MaxText)"},

@@ -42,6 +42,18 @@ TEST(ErrorBar, IsTheErrorOfTheNearestRowsNotOfAll) {
 
 TEST(ErrorBar, NeverPromisesMoreThanMeasurementsRepeat) { EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), rows("d", on("h100", 8), 5, 0.001)).step_time, 0.02); }
 
+TEST(ErrorBar, ADeviceNobodyValidatedIsNotAsSureAsItsNeighbours) {
+    const auto all = rows("d", on("h100", 8), 5, 0.03);
+    const ErrorBar known = error_bar(on("h100", 8), all), sibling = error_bar(on("h200", 8), all), stranger = error_bar(on("a100", 8), all);
+    EXPECT_EQ(known.transferred, 0);
+    EXPECT_GT(sibling.step_time, 0.1) << "the same architecture";
+    EXPECT_GT(stranger.step_time, 0.2) << "another one";
+    EXPECT_NE(to_text(stranger).find("nothing was ever validated on this device"), std::string::npos);
+    Configuration calibrated = on("mine", 8);
+    calibrated.measured = true;
+    EXPECT_EQ(error_bar(calibrated, all).transferred, 0) << "its kernels were measured";
+}
+
 TEST(ErrorBar, NothingToCompareWithIsSaid) {
     EXPECT_EQ(error_bar(on("h100", 8), {}).rows, 0);
     EXPECT_EQ(to_text(ErrorBar{}), "no validated row to compare with");
