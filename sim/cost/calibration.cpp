@@ -22,6 +22,7 @@ TileMenu menu_of(const std::string& text) {
     if (text == "wide") return TileMenu::wide;
     if (text == "wide-nosplit") return TileMenu::wide_nosplit;
     if (text == "block128") return TileMenu::block128;
+    if (text == "columns") return TileMenu::columns;
     if (text == "systolic") return TileMenu::systolic;
     if (text == "roofline") return TileMenu::roofline;
     broken(text, "unknown tile menu");
@@ -40,6 +41,10 @@ GemmTable gemm_of(const Json& j) {
     t.throttle = j["throttle"].get<double>();
     t.l2_share = j["l2_share"].get<double>();
     t.l2_stream = j["l2_stream"].get<double>();
+    t.throttle_us = j.value("throttle_us", t.throttle_us);
+    t.throttle_busy = j.value("throttle_busy", t.throttle_busy);
+    t.alone = j.value("alone", t.alone);
+    t.ragged = j.value("ragged", t.ragged);
     t.source = source_of(j);
     return t;
 }

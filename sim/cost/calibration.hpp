@@ -19,9 +19,9 @@ struct Source {
     std::string kind, text;
 }; // kind: measured, fitted, datasheet, assumed
 
-// wide: the eight tiles of cuBLAS-like libraries, with split-K; wide_nosplit: without; block128: Hopper's block-scaled fp8;
-// systolic: 128 x 128 arrays, no waves; roofline: no tiles.
-enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, systolic, roofline };
+// wide: the eight tiles of cuBLAS-like libraries, with split-K; wide_nosplit: without; block128: block-scaled fp8 on Ada; columns: 128 rows
+// by any multiple of 16 columns (DeepGEMM, Hopper's block-scaled fp8); systolic: 128 x 128 arrays, no waves; roofline: no tiles.
+enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, columns, systolic, roofline };
 
 // Law and meaning of each constant: gemm.hpp.
 // Share of the 16-bit peak that products have whose rows are not whole vectors of 16 bytes: cuBLAS has other kernels for them.
@@ -33,6 +33,10 @@ struct UnalignedTable {
 struct GemmTable {
     TileMenu menu = TileMenu::wide;
     double t0 = 0, tile = 0, efficiency = 1, feed = 0, stream = 0.8, split = 0, soft_waves = 0, throttle = 0, l2_share = 0, l2_stream = 1;
+    double throttle_us = 3000; // until half of the throttle is felt
+    bool throttle_busy = false; // it grows with the share of the peak in use, as power does
+    double alone = 1;           // least share of its time that a tile's feed takes when few processors are fed
+    double ragged = 0;          // of a tile's time, for rows that are none of the problem's
     Source source;
 };
 

@@ -15,6 +15,7 @@ struct Tile {
 
 constexpr Tile wide_tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {256, 64}, {128, 64}, {64, 128}, {64, 64}};
 constexpr Tile block_tiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64}, {128, 32}, {64, 32}};
+constexpr Tile column_tiles[] = {{128, 128}, {128, 112}, {128, 96}, {128, 80}, {128, 64}, {128, 48}, {128, 32}, {128, 16}};
 constexpr int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
 // (a^p + b^p)^(1/p), as the larger times a factor near one: large times to the eighth power would overflow.
@@ -33,11 +34,16 @@ double join8(double a, double b) {
     return hi * std::sqrt(std::sqrt(std::sqrt(1 + r)));
 }
 
+// Bytes from HBM and from the cache. The tables' benchmark repeats one product with copies of its weights in turn, as many as fill the cache but
+// five at most (aiconfigurator's collect_gemm.py): rows and what is written stay in the cache where they fit, weights where all copies do.
 double memory_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, double feed) {
-    const double volume = p.batch * (p.in_bytes * (p.m * p.k + p.n * p.k) + p.out_bytes * p.m * p.n * (p.accumulate ? 2 : 1));
-    double miss = 1;
-    if (!d.cold && t.l2_share > 0) miss = 1 / (1 + std::pow(volume / (t.l2_share * d.l2), -4.0));
-    return volume * (miss / (t.stream * d.bandwidth) + (miss < 1 ? (1 - miss) / (t.l2_stream * feed) : 0));
+    const double rows = p.batch * p.in_bytes * p.m * p.k, weights = p.batch * p.in_bytes * p.n * p.k,
+                 out = p.batch * p.out_bytes * p.m * p.n * (p.accumulate ? 2 : 1), volume = rows + weights + out;
+    if (d.cold || t.l2_share <= 0) return volume / (t.stream * d.bandwidth);
+    const double copies = std::min(5.0, std::ceil(d.l2 / weights));
+    const auto missed = [&](double footprint) { return 1 / (1 + std::pow(footprint / (t.l2_share * d.l2), -8.0)); };
+    const double miss = rows * missed(rows + weights) + weights * missed(rows + copies * weights) + out * missed(volume);
+    return miss / (t.stream * d.bandwidth) + (volume - miss) / (t.l2_stream * feed);
 }
 
 // Compute time without tiles: padded to the array (systolic) or bare (roofline).
@@ -46,19 +52,25 @@ double plain_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p) {
     return 2 * p.batch * pad(p.m, 8) * pad(p.n, 128) * pad(p.k, 128) / (t.efficiency * d.peak * d.clock);
 }
 
+std::span<const Tile> tiles_of(TileMenu menu) {
+    if (menu == TileMenu::block128) return block_tiles;
+    if (menu == TileMenu::columns) return column_tiles;
+    return wide_tiles;
+}
+
 double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, double feed, double memory) {
-    const std::span<const Tile> tiles =
-        t.menu == TileMenu::block128 ? std::span<const Tile>(block_tiles) : std::span<const Tile>(wide_tiles);
     const bool may_split = t.menu == TileMenu::wide && p.batch == 1;
     double best = std::numeric_limits<double>::infinity();
-    for (const Tile& tile : tiles) {
-        const double whole = p.batch * std::ceil(p.m / tile.m) * std::ceil(p.n / tile.n);
+    for (const Tile& tile : tiles_of(t.menu)) {
+        const double tall = tile.m * std::ceil(p.m / tile.m), whole = p.batch * tall / tile.m * std::ceil(p.n / tile.n);
+        const double empty = t.ragged > 0 ? 1 + t.ragged * (tall - p.m) / tall : 1;
         for (int s : splits) {
             if (s > 1 && (!may_split || p.k / s < 256)) break;
             const double k = 64 * std::ceil(p.k / (64.0 * s)), count = whole * s;
             const double mma = 2 * tile.m * tile.n * k * d.processors / (t.efficiency * d.peak);
-            const double operands = (tile.m + tile.n) * k * p.in_bytes * d.processors / feed;
-            const double one = (join8(mma, operands) + t.tile * std::sqrt(tile.m * tile.n / 32768)) / d.clock;
+            const double fed = std::clamp(count / d.processors, t.alone, 1.0); // the fewer processors, the more of the cache's rate for each
+            const double operands = fed * (tile.m + tile.n) * k * p.in_bytes * d.processors / feed;
+            const double one = empty * (join8(mma, operands) + t.tile * std::sqrt(tile.m * tile.n / 32768)) / d.clock;
             const double waves = (1 - t.soft_waves) * std::ceil(count / d.processors) + t.soft_waves * std::max(1.0, count / d.processors);
             const double extra = s > 1 ? t.split + 4.0 * s * p.m * p.n / feed : 0;
             if (waves * one + extra >= best) continue; // the join below only adds
@@ -75,7 +87,8 @@ double gemm_us(const GemmTable& table, const GemmDevice& device, const GemmProbl
     const double memory = memory_us(table, device, problem, feed);
     const bool plain = table.menu == TileMenu::systolic || table.menu == TileMenu::roofline;
     double t = plain ? join(plain_us(table, device, problem), memory, 3) : tiled_us(table, device, problem, feed, memory);
-    t *= 1 + table.throttle * t / (t + 3000);
+    const double busy = table.throttle_busy && !plain ? 2 * problem.batch * problem.m * problem.n * problem.k / (table.efficiency * device.peak * device.clock) / t : 1;
+    t *= 1 + table.throttle * busy * t / (t + table.throttle_us);
     return table.t0 + t;
 }
 

@@ -4,7 +4,9 @@
 //   K = 64 ceil(k / 64 s)     T = batch ceil(m/tm) ceil(n/tn) s                     F = feed P16 / 200   (operand feed, whole chip)
 //   t_tile = N8(2 tm tn K S / (efficiency P), (tm+tn) K bytes S / F) + tile sqrt(tm tn / 32768)
 //   t_cta  = t_tile ((1-soft) ceil(T/S) + soft max(1, T/S))                         t_mem = V / (stream B)
-//   t      = N3(t_cta, t_mem) + [s>1] (split + 4 s m n / F),   t *= 1 + throttle t/(t+3000),   total = t0 + t
+//   t      = N3(t_cta, t_mem) + [s>1] (split + 4 s m n / F),   t *= 1 + throttle u t/(t + throttle_us),   total = t0 + t
+// Where a table says so: a lone wave's feed takes the share max(alone, T/S) of its time, F being the whole chip's; tiles with rows that are
+// none of the problem's take ragged times their share longer; u is the share of the peak in use (power grows with it), else 1.
 // with N_p(a,b) = (a^p + b^p)^(1/p); N2 where C is read and added to, which the next tile's products hide less of (Transformer Engine's
 // weight gradients on B200: MooreThreads/SimuMax e691807, configs/system/b200_bf16_ceperm.json). Worked example: 8192^3 bf16 on A100 has 2048 tiles of 256x128 in 19 waves of 108: 4.26 ms, 258
 // TFLOP/s.

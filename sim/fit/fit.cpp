@@ -1,4 +1,4 @@
-// Constants from tables (fit.hpp): the tile law's eight of a GEMM table, rate and start of each attention series.
+// Constants from tables (fit.hpp): the tile law's of a GEMM table, rate and start of each attention series.
 #include "sim/fit/laws.hpp"
 #include "sim/fit/prefill.hpp"
 
@@ -38,10 +38,32 @@ Json source_of(const MeasuredTable& t, std::size_t fitted, const Score& s) {
             {"text", fmt::format("simrun fit of {}: {} measurements; on {} kept out of the fit: median error {:.1f} %, mean {:.1f} %, bias {:+.1f} %", t.file, fitted, s.n, s.median * 100, s.mean * 100, s.bias * 100)}};
 }
 
+// Positions in the list of parameters; the cast's come last and are the benchmark's, not the law's.
+enum : std::size_t { t0, tile, efficiency, feed, stream, split, soft_waves, throttle, throttle_us, l2_share, l2_stream, ragged, cast_fixed, cast_element, cast_beyond };
+
 GemmTable table_of(const GemmTable& like, const std::vector<double>& p) {
     GemmTable t = like;
-    t.t0 = p[0], t.tile = p[1], t.efficiency = p[2], t.feed = p[3], t.stream = std::min(1.0, p[4]), t.split = p[5], t.soft_waves = std::min(1.0, p[6]), t.throttle = p[7];
+    t.t0 = p[t0], t.tile = p[tile], t.efficiency = p[efficiency], t.feed = p[feed], t.stream = std::min(1.0, p[stream]), t.split = p[split];
+    t.soft_waves = std::min(1.0, p[soft_waves]), t.throttle = p[throttle], t.throttle_us = p[throttle_us], t.l2_share = p[l2_share], t.l2_stream = p[l2_stream];
+    if (t.menu == TileMenu::columns) t.ragged = p[ragged];
     return t;
+}
+
+// The kernels that a library has for this type on this architecture.
+TileMenu menu_for(const std::string& dtype, const std::string& architecture) {
+    if (dtype != "fp8_block") return TileMenu::wide;
+    return architecture == "hopper" ? TileMenu::columns : architecture == "blackwell" ? TileMenu::wide_nosplit : TileMenu::block128;
+}
+
+const char* name_of(TileMenu menu) { return menu == TileMenu::columns ? "columns" : menu == TileMenu::block128 ? "block128" : menu == TileMenu::wide_nosplit ? "wide-nosplit" : "wide"; }
+
+Json constants_of(const GemmTable& g) {
+    Json j = {{"menu", name_of(g.menu)}, {"t0_us", rounded(g.t0)}, {"tile_us", rounded(g.tile)}, {"efficiency", rounded(g.efficiency)}, {"feed", rounded(g.feed)}, {"stream", rounded(g.stream)}, {"split_us", rounded(g.split)},
+              {"soft_waves", rounded(g.soft_waves)}, {"throttle", rounded(g.throttle)}, {"throttle_us", rounded(g.throttle_us)}, {"throttle_busy", g.throttle_busy}};
+    if (g.alone < 1) j["alone"] = g.alone;
+    if (g.ragged > 0) j["ragged"] = rounded(g.ragged);
+    j["l2_share"] = rounded(g.l2_share), j["l2_stream"] = rounded(g.l2_stream);
+    return j;
 }
 
 Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& device) {
@@ -49,32 +71,31 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
     std::size_t met = 0;
     for (std::size_t i = 0; i < t.rows.size(); ++i)
         if (t.text(i, "dtype") == dtype) (++met % 5 == 0 ? outside : inside).push_back(i);
-    // Some thousand shapes say all that eight constants can hold.
+    // Some thousand shapes say all that a dozen constants can hold.
     constexpr std::size_t enough = 2500;
     std::vector<std::size_t> used;
     for (std::size_t i = 0; i < inside.size(); i += std::max<std::size_t>(1, inside.size() / enough)) used.push_back(inside[i]);
-    if (used.size() < 20) throw std::runtime_error(fmt::format("{}: {} shapes of {} are too few for eight constants", t.file, met, dtype));
+    if (used.size() < 20) throw std::runtime_error(fmt::format("{}: {} shapes of {} are too few for a dozen constants", t.file, met, dtype));
     const GemmDevice d = burst_device(device, dtype);
     const bool cast = dtype != "bf16";
-    // What an operand in the cache is worth: never there, or there up to a share of the cache and so fast (times the feed's rate).
-    constexpr std::array caches{std::pair{0.0, 1.0}, std::pair{0.5, 0.15}, std::pair{0.5, 0.4}, std::pair{0.7, 0.15}, std::pair{0.7, 0.6}};
     GemmTable like;
-    like.menu = dtype == "fp8_block" && device.architecture != "blackwell" ? TileMenu::block128 : TileMenu::wide;
+    like.menu = menu_for(dtype, device.architecture);
+    like.throttle_busy = true;
     double share = 1;
     const auto predicted = [&](const std::vector<double>& p, std::size_t row) {
         const GemmProblem problem = problem_of(t, row, dtype);
-        return gemm_us(table_of(like, p), d, problem) + (cast ? Cast{p[8], p[9], p[10], share}.us(problem.m * problem.k, d.l2) : 0);
+        return gemm_us(table_of(like, p), d, problem) + (cast ? Cast{p[cast_fixed], p[cast_element], p[cast_beyond], share}.us(problem.m * problem.k, d.l2) : 0);
     };
     const auto residual = [&](const std::vector<double>& p, std::size_t i) { return std::log(predicted(p, used[i]) / t.number(used[i], "us")); };
     std::vector<double> best;
     GemmTable best_like;
     double least = 1e300, best_share = 1;
-    for (const auto& [l2_share, l2_stream] : caches)
+    for (const double alone : {1.0, 0.0})   // whether a processor's feed is its own or a share of the chip's
         for (const double cast_share : cast ? std::vector<double>{0.5, 1.2} : std::vector<double>{1})
             // Two starts: waves as they are (cuBLAS before Hopper) and persistent kernels.
-            for (const auto& [tile, soft] : {std::pair{5.0, 0.1}, std::pair{1.5, 0.9}}) {
-                like.l2_share = l2_share, like.l2_stream = l2_stream, share = cast_share;
-                std::vector<double> start{2, tile, 0.85, 3, 0.8, 3, soft, 0.15};
+            for (const auto& [tile_start, soft] : {std::pair{5.0, 0.1}, std::pair{1.5, 0.9}}) {
+                like.alone = alone, share = cast_share;
+                std::vector<double> start{2, tile_start, 0.85, 3, 0.8, 3, soft, 0.15, 3000, 0.6, 0.3, 1};
                 if (cast) start.insert(start.end(), {8.0, 1e-6, 1e-6});
                 const std::vector<double> p = least_squares(start, used.size(), residual);
                 double cost = 0;
@@ -84,10 +105,9 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
     like = best_like, share = best_share;
     std::vector<double> errors;
     for (std::size_t row : outside) errors.push_back(predicted(best, row) / t.number(row, "us") - 1);
-    const GemmTable g = table_of(like, best);
-    return {{"menu", like.menu == TileMenu::block128 ? "block128" : "wide"}, {"t0_us", rounded(g.t0)}, {"tile_us", rounded(g.tile)}, {"efficiency", rounded(g.efficiency)}, {"feed", rounded(g.feed)},
-            {"stream", rounded(g.stream)}, {"split_us", rounded(g.split)}, {"soft_waves", rounded(g.soft_waves)}, {"throttle", rounded(g.throttle)}, {"l2_share", g.l2_share}, {"l2_stream", g.l2_stream},
-            {"source", source_of(t, used.size(), score(std::move(errors)))}};
+    Json group = constants_of(table_of(like, best));
+    group["source"] = source_of(t, used.size(), score(std::move(errors)));
+    return group;
 }
 
 // 1/rate = 1/R + (s0/R)/seq, weighted so that relative errors count.

@@ -33,7 +33,7 @@ TEST(LeastSquares, FindsAPowerLawInSpiteOfAnOutlier) {
 TEST(Fit, RecoversTheTimesOfTheLawATableWasMadeFrom) {
     const Device device = *find_device("h100-sxm-80gb");
     GemmTable law;
-    law.t0 = 3, law.tile = 2, law.efficiency = 0.7, law.feed = 4, law.stream = 0.8, law.split = 3, law.soft_waves = 0.8, law.throttle = 0.1, law.l2_share = 0.5, law.l2_stream = 0.15;
+    law.t0 = 3, law.tile = 2, law.efficiency = 0.7, law.feed = 4, law.stream = 0.8, law.split = 3, law.soft_waves = 0.8, law.throttle = 0.1, law.throttle_busy = true, law.l2_share = 0.5, law.l2_stream = 0.15;
     const MeasuredTable table = parse_table("gemm_h100-sxm-80gb.csv", made_table(law, device));
     const auto j = nlohmann::json::parse(fit(table));
     const auto& g = j.at("gemm").at("bf16");
