@@ -66,7 +66,23 @@ PrefillTable prefill_of(const Json& j) {
     t.critical = j["critical"].get<double>();
     t.soft_waves = j["soft_waves"].get<double>();
     t.rows = j["rows"].get<double>();
+    t.fall = j.value("fall", 0.0);
     for (const auto& [dim, e] : j["efficiency"].items()) t.efficiency[std::stoi(dim)] = e.get<double>();
+    t.source = source_of(j);
+    return t;
+}
+
+ExpertsTable experts_of(const Json& j) {
+    ExpertsTable t;
+    t.start = j["start_us"].get<double>();
+    t.per_expert = j["per_expert_us"].get<double>();
+    t.copy = j["copy"].get<double>();
+    t.gemm.menu = TileMenu::wide_nosplit;
+    t.gemm.tile = j["tile_us"].get<double>();
+    t.gemm.efficiency = j["efficiency"].get<double>();
+    t.gemm.feed = j["feed"].get<double>();
+    t.gemm.stream = j["stream"].get<double>();
+    t.gemm.soft_waves = j["soft_waves"].get<double>();
     t.source = source_of(j);
     return t;
 }
@@ -88,6 +104,8 @@ void apply(KernelTables& t, const Json& j) {
     }
     if (j.contains("prefill"))
         for (const auto& [kind, p] : j["prefill"].items()) t.prefill[kind] = prefill_of(p);
+    if (j.contains("experts"))
+        for (const auto& [dtype, e] : j["experts"].items()) t.experts[dtype] = experts_of(e);
     if (j.contains("sustained")) {
         const Json& s = j["sustained"];
         t.sustained_16 = s["bf16"].get<double>();

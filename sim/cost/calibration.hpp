@@ -60,6 +60,14 @@ struct PrefillTable {
     double start = 0, pre = 1, s0 = 0, critical = 0, soft_waves = 0, rows = 128;
     std::map<int, double> efficiency; // of the 16-bit peak, by head dimension
     Source source;
+    double fall = 0; // s0 falls with this power of the head dimension over 128
+};
+
+// A layer of experts, as they measure it (fit/experts.hpp): nor by this.
+struct ExpertsTable {
+    double start = 0, per_expert = 0, copy = 1; // us, us, of the time its copies take at the datasheet's bandwidth
+    GemmTable gemm;                             // of its grouped products
+    Source source;
 };
 
 struct KernelTables {
@@ -69,6 +77,7 @@ struct KernelTables {
     std::map<std::string, AttentionTable> attention; // flash-1, flash-2, flash-3, cudnn
     AttentionWaves waves;
     std::map<std::string, PrefillTable> prefill; // "full", "latent"
+    std::map<std::string, ExpertsTable> experts; // by type
     double sustained_16 = 1, sustained_8 = 1, sustained_other = 1, sustained_attention = 1;
     Source sustained_source;
     UnalignedTable unaligned;

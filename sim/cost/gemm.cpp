@@ -58,12 +58,20 @@ std::span<const Tile> tiles_of(TileMenu menu) {
     return wide_tiles;
 }
 
+// Rows that the tiles of all groups have, those without a row of the problem's in them.
+double rows_of_tiles(const GemmProblem& p, double height) {
+    if (p.rows.empty()) return p.batch * height * std::ceil(p.m / height);
+    double sum = 0;
+    for (double rows : p.rows) sum += height * std::ceil(rows / height);
+    return sum;
+}
+
 double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, double feed, double memory) {
     const bool may_split = t.menu == TileMenu::wide && p.batch == 1;
     double best = std::numeric_limits<double>::infinity();
     for (const Tile& tile : tiles_of(t.menu)) {
-        const double tall = tile.m * std::ceil(p.m / tile.m), whole = p.batch * tall / tile.m * std::ceil(p.n / tile.n);
-        const double empty = t.ragged > 0 ? 1 + t.ragged * (tall - p.m) / tall : 1;
+        const double tall = rows_of_tiles(p, tile.m), whole = tall / tile.m * std::ceil(p.n / tile.n);
+        const double empty = t.ragged > 0 ? 1 + t.ragged * (tall - p.batch * p.m) / tall : 1;
         for (int s : splits) {
             if (s > 1 && (!may_split || p.k / s < 256)) break;
             const double k = 64 * std::ceil(p.k / (64.0 * s)), count = whole * s;

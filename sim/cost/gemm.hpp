@@ -14,6 +14,8 @@
 
 #include "sim/cost/calibration.hpp"
 
+#include <span>
+
 namespace orrery {
 
 // The device as this law sees it. clock: speed of the processors against the burst the tables were measured in.
@@ -27,6 +29,7 @@ struct GemmDevice {
 struct GemmProblem {
     double m, n, k, batch = 1, in_bytes = 2, out_bytes = 2;
     bool accumulate = false;
+    std::span<const double> rows{}; // of each group, where they differ: batch of them, m their mean
 };
 
 double gemm_us(const GemmTable& table, const GemmDevice& device, const GemmProblem& problem);

@@ -1,4 +1,5 @@
 // What the committed calibration says of each measurement of a table.
+#include "sim/fit/experts.hpp"
 #include "sim/fit/laws.hpp"
 #include "sim/fit/prefill.hpp"
 
@@ -149,6 +150,7 @@ Checked check_collectives(const MeasuredTable& t) {
 TableKind kind_of(const MeasuredTable& t) {
     if (t.has("m") && t.has("n") && t.has("k") && t.has("us") && t.has("dtype")) return TableKind::gemm;
     if (t.has("implementation") && t.has("tflops") && t.has("seq")) return TableKind::attention_rates;
+    if (is_experts(t)) return TableKind::experts;
     if (is_prefill(t)) return TableKind::attention_prefill;
     if (t.has("system") && t.has("bytes") && t.has("us") && t.has("devices")) return TableKind::collectives;
     return TableKind::unknown;
@@ -159,6 +161,7 @@ Checked check(const MeasuredTable& t) {
     case TableKind::gemm: return check_gemm(t);
     case TableKind::attention_rates: return check_attention(t);
     case TableKind::attention_prefill: return check_prefill(t);
+    case TableKind::experts: return check_experts(t);
     case TableKind::collectives: return check_collectives(t);
     case TableKind::unknown: break;
     }

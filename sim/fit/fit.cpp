@@ -1,4 +1,5 @@
 // Constants from tables (fit.hpp): the tile law's of a GEMM table, rate and start of each attention series.
+#include "sim/fit/experts.hpp"
 #include "sim/fit/laws.hpp"
 #include "sim/fit/prefill.hpp"
 
@@ -136,10 +137,11 @@ Json fit_attention(const MeasuredTable& t) {
 PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& dims, double rows) {
     PrefillTable t{p[0], p[1], p[2], p[3], std::min(1.0, p[4]), rows, {}, {}};
     for (std::size_t k = 0; k < dims.size(); ++k) t.efficiency[dims[k]] = p[5 + k];
+    if (dims.size() > 1) t.fall = p.back();
     return t;
 }
 
-// Five constants and an efficiency for each head dimension, with the better of two heights of a block.
+// Six constants and an efficiency for each head dimension, with the better of two heights of a block.
 Json fit_prefill(const MeasuredTable& t) {
     const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
     const auto device = find_device(name);
@@ -158,7 +160,7 @@ Json fit_prefill(const MeasuredTable& t) {
     double least = 1e300;
     for (const double rows : {128.0, 256.0}) {
         std::vector<double> start{10, 0.9, is_latent(t) ? 50.0 : 800.0, 0.4, 0.5};
-        start.resize(5 + dims.size(), 0.5);
+        start.resize(6 + dims.size(), 0.5); // the last: fall
         const auto residual = [&](const std::vector<double>& p, std::size_t i) {
             return std::log(prefill_us(prefill_of(p, dims, rows), d, prefill_problem(t, inside[i])) / t.number(inside[i], "fwd_us"));
         };
@@ -172,7 +174,7 @@ Json fit_prefill(const MeasuredTable& t) {
     Json efficiency;
     for (const auto& [dim, e] : best.efficiency) efficiency[std::to_string(dim)] = rounded(e);
     return {{"start_us", rounded(best.start)}, {"pre", rounded(best.pre)}, {"s0", rounded(best.s0)}, {"critical", rounded(best.critical)}, {"soft_waves", rounded(best.soft_waves)},
-            {"rows", best.rows}, {"efficiency", efficiency}, {"source", source_of(t, inside.size(), score(std::move(errors)))}};
+            {"rows", best.rows}, {"fall", rounded(best.fall)}, {"efficiency", efficiency}, {"source", source_of(t, inside.size(), score(std::move(errors)))}};
 }
 
 } // namespace
@@ -257,6 +259,7 @@ std::string fit(const MeasuredTable& t) {
         break;
     }
     case TableKind::attention_prefill: out["prefill"][is_latent(t) ? "latent" : "full"] = fit_prefill(t); break;
+    case TableKind::experts: out["experts"] = Json::parse(fit_experts(t)); break;
     case TableKind::attention_rates: out["attention"] = fit_attention(t); break;
     case TableKind::collectives: throw std::runtime_error(t.file + ": collectives are checked (--check), their constants are not fitted here");
     case TableKind::unknown: throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");

@@ -24,11 +24,12 @@ PrefillProblem prefill_problem(const MeasuredTable& t, std::size_t row) {
 
 double prefill_us(const PrefillTable& t, const PrefillDevice& d, const PrefillProblem& p) {
     const double dim = (p.qk + p.v) / 2, blocks_of_rows = std::ceil(p.seq / t.rows);
+    const double s0 = t.s0 * std::pow(128 / dim, t.fall);
     const double element = 4 * dim / (t.efficiency.at(static_cast<int>(dim)) * d.peak_16);
     const double blocks = p.batch * p.heads * blocks_of_rows / d.processors;
     const double waves = blocks > 1 ? ((1 - t.soft_waves) * std::ceil(blocks) + t.soft_waves * blocks) / blocks : 1;
-    const double work = p.batch * p.heads * p.seq * (p.seq + t.s0) / 2 * element * waves;
-    const double longest = t.critical * t.rows * (p.seq + t.s0) * element * d.processors;
+    const double work = p.batch * p.heads * p.seq * (p.seq + s0) / 2 * element * waves;
+    const double longest = t.critical * t.rows * (p.seq + s0) * element * d.processors;
     const double before = t.pre * 2 * p.batch * p.seq * (2 * p.heads * p.qk + 2 * p.kv_heads * (p.qk + p.v)) / d.bandwidth;
     return t.start + std::pow(std::pow(work, 1.5) + std::pow(longest, 1.5), 1 / 1.5) + before;
 }

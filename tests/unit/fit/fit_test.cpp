@@ -1,4 +1,5 @@
 // Does a fit find the constants a table was made from, and does the check measure how far off a calibration is?
+#include "sim/fit/experts.hpp"
 #include "sim/fit/laws.hpp"
 #include "sim/fit/prefill.hpp"
 
@@ -66,6 +67,43 @@ TEST(Fit, RecoversAPrefillAndTheCheckSeesTheSameLaw) {
     EXPECT_NEAR(g.at("efficiency").at("128").get<double>(), 0.6, 0.02);
     EXPECT_NEAR(g.at("start_us").get<double>(), 12, 1);
     EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
+}
+
+TEST(Fit, RecoversTheTimesOfLayersOfExperts) {
+    const Device device = *find_device("h100-sxm-80gb");
+    GemmDevice d = burst_device(device, "bf16");
+    d.cold = true;
+    ExpertsTable law{20, 0.05, 2, kernel_tables(device).gemm.at("bf16"), {}};
+    law.gemm.menu = TileMenu::wide_nosplit;
+    law.gemm.t0 = law.gemm.throttle = 0, law.gemm.tile = 3, law.gemm.feed = 2.5;
+    std::string csv = "dtype,tokens,hidden,expert_ffn,experts,top_k,moe_tp,moe_ep,distribution,kernel,fwd_us\n";
+    for (int tokens : {512, 1024, 2048, 4096, 8192, 16384})
+        for (int hidden : {2048, 4096, 6144})
+            for (int ep : {1, 2, 8})
+                for (int experts : {8, 128}) {
+                    const ExpertsProblem p{double(tokens), double(hidden), 768, double(experts), 2, double(ep)};
+                    csv += fmt::format("bf16,{},{},1536,{},2,2,{},balanced,made,{}\n", tokens, hidden, experts, ep, experts_us(law, d, p, expert_rows(p), 2));
+                }
+    const MeasuredTable table = parse_table("moe_h100-sxm-80gb.csv", csv);
+    ASSERT_EQ(kind_of(table), TableKind::experts);
+    const auto g = nlohmann::json::parse(fit(table)).at("experts").at("bf16");
+    EXPECT_NEAR(g.at("start_us").get<double>(), 20, 3);
+    EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
+    EXPECT_EQ(check(table).points.size(), table.rows.size());
+}
+
+TEST(Check, TheFullestGroupOfSkewedExpertsHasMoreRowsTheMoreGroupsThereAre) {
+    const auto most = [](double ep, double skew) {
+        const ExpertsProblem p{8192, 4096, 1536, 128, 8, ep, 2, skew};
+        double sum = 0;
+        for (double rows : expert_rows(p)) sum += rows;
+        return sum / (p.tokens * p.top_k / ep);
+    };
+    EXPECT_NEAR(most(8, 0), 1, 1e-9);
+    EXPECT_NEAR(most(1, 1.01), 1, 1e-6);
+    EXPECT_GT(most(8, 1.01), 1.2);
+    EXPECT_GT(most(32, 1.01), most(8, 1.01));
+    EXPECT_GT(most(8, 1.2), most(8, 1.01));
 }
 
 TEST(Check, APrefillIsComparedByHeadDimensionAndTheOthersNamed) {
