@@ -4,7 +4,6 @@
 #include "sim/fit/prefill.hpp"
 
 #include "sim/cost/attention.hpp"
-#include "sim/cost/collectives.hpp"
 
 #include <fmt/format.h>
 
@@ -107,41 +106,6 @@ Checked check_prefill(const MeasuredTable& t) {
         out.points.push_back({fmt::format("prefill {}", kind), fmt::format("{} d{}", t.text(i, "dtype"), dim), time_class(us), name, us, prefill_us(table->second, prefill_device(*device), p)});
     }
     for (int dim : without) out.skipped.push_back(fmt::format("{}: no constants for a head dimension of {}", t.file, dim));
-    return out;
-}
-
-const std::map<std::string, CollectiveKind> ops = {{"all_gather", CollectiveKind::all_gather}, {"all_reduce", CollectiveKind::all_reduce},
-                                                   {"reduce_scatter", CollectiveKind::reduce_scatter}, {"alltoall", CollectiveKind::all_to_all},
-                                                   {"broadcast", CollectiveKind::broadcast}};
-
-Checked check_collectives(const MeasuredTable& t) {
-    Checked out;
-    std::set<std::string> without;
-    for (std::size_t i = 0; i < t.rows.size(); ++i) {
-        const auto device = find_device(t.text(i, "system"));
-        const auto op = ops.find(t.text(i, "op"));
-        const bool superseded = t.has("preferred") && t.text(i, "preferred") == "0" && t.text(i, "source") == "aiconfigurator";
-        if (superseded) continue;
-        if (!device || op == ops.end() || t.number(i, "nodes") != 1 || t.number(i, "us") <= 0) {
-            without.insert(t.number(i, "nodes") > 1 ? "more than one node (their fabric is the scenario's)" : t.text(i, "system") + " " + t.text(i, "op"));
-            continue;
-        }
-        Cluster cluster;
-        cluster.device = *device;
-        cluster.devices_per_node = 8;
-        cluster.intra = {device->scale_up.value > 1e11 ? IntraKind::nvswitch : IntraKind::pcie, device->scale_up, Time::microseconds(0.6)};
-        const bool one_byte = t.text(i, "variant").find("int8") != std::string::npos;
-        const double bytes = t.number(i, "bytes");
-        const bool multicast = device->architecture == "hopper" || device->architecture == "blackwell";
-        const int devices = static_cast<int>(t.number(i, "devices"));
-        LinkTable links = link_table(cluster);
-        for (const LinkTable::Box& b : links.fitted_box)
-            if (b.devices == devices)
-                scale_rates(links, op->second == CollectiveKind::all_to_all ? b.direct / links.direct_rate : b.ring / links.simple_rate);
-        const CollectiveTime c = single_node(links, op->second, devices, bytes, one_byte, multicast, "auto");
-        out.points.push_back({op->first, one_byte ? "int8" : "half", bytes > 1048576 ? "over 1 MB" : "up to 1 MB", device->name, t.number(i, "us"), c.us});
-    }
-    for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
     return out;
 }
 

@@ -20,4 +20,7 @@ struct Cast {
 // measured - law, by least squares of relative residuals (soft beyond 5 %); nothing below zero. l2: bytes.
 Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measured, const std::vector<double>& elements, double l2);
 
+// Collectives of one domain of links, and of nodes whose network the table's `system` says ("RoCE CX-7 8x400 Gbps per node").
+Checked check_collectives(const MeasuredTable& table);
+
 } // namespace orrery
