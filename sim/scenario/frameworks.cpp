@@ -60,13 +60,14 @@ constexpr FrameworkDefault rows[] = {
     {"*", 0, "", "runtime.allocator", "\"caching\"", "PyTorch's caching allocator"},
 
     // Megatron-LM and Megatron-Core.
-    {"megatron", 0, "", "strategy.fused", "true",
+    {"megatron", 0, "", "strategy.fused", "false", "Megatron-LM of 2019: dropout, bias and residual are kernels of their own"},
+    {"megatron", 2020, "", "strategy.fused", "true",
      "Megatron-LM fuses bias-GELU and bias-dropout-add (Narayanan et al., SC'21, section 4.2)"},
     {"megatron", 0, "", "runtime.batch_us", "1000.0",
      "fitted: get_batch of every stage broadcasts a microbatch's sizes and reads them back on the host, so each forward pass begins when the "
      "host, in step with the device, has unpacked tokens, mask and positions: what profiled forward passes of two sizes have in common"},
     {"megatron", 2024, "", "runtime.batch_us", "0.0", "get_batch_on_this_tp_rank: nothing is read back, and stages between the first and the last fetch nothing"},
-    {"megatron", 0, "", "runtime.fused_softmax", "true", "Megatron-LM's fused scale-mask-softmax (SC'21, section 4.2)"},
+    {"megatron", 2020, "", "runtime.fused_softmax", "true", "Megatron-LM's fused scale-mask-softmax (SC'21, section 4.2)"},
     {"megatron", 0, "", "runtime.fused_norm", "true", "Apex's or Transformer Engine's layernorm"},
     {"megatron", 0, "", "runtime.fused_optimizer", "true", "Apex's FusedAdam"},
     {"megatron", 0, "", "strategy.overlap.grad_reduce", "false",
@@ -128,9 +129,9 @@ constexpr FrameworkDefault rows[] = {
     {"composer", 2022, "", "strategy.flash_attention", "true", "LLM Foundry's attn_impl: triton, 2022"},
 
     // DeepSpeed.
-    {"deepspeed", 0, "", "strategy.fused", "true", "Megatron-DeepSpeed keeps Megatron's fused kernels"},
+    {"deepspeed", 2020, "", "strategy.fused", "true", "Megatron-DeepSpeed keeps Megatron's fused kernels"},
     {"deepspeed", 0, "", "runtime.batch_us", "1000.0", "Megatron's get_batch, on the first and the last stage alone: what the pipeline engine loads"},
-    {"deepspeed", 0, "", "runtime.fused_softmax", "true", "Megatron-DeepSpeed keeps Megatron's fused softmax"},
+    {"deepspeed", 2020, "", "runtime.fused_softmax", "true", "Megatron-DeepSpeed keeps Megatron's fused softmax"},
     {"deepspeed", 0, "", "runtime.fused_optimizer", "true", "DeepSpeed's FusedAdam"},
     {"deepspeed", 0, "", "strategy.zero_stage", "1", "assumed: Megatron-DeepSpeed's scripts train with ZeRO-1"},
     {"deepspeed", 0, "", "strategy.overlap.grad_reduce", "false",
