@@ -117,6 +117,7 @@ TableKind kind_of(const MeasuredTable& t) {
     if (is_experts(t)) return TableKind::experts;
     if (is_prefill(t)) return TableKind::attention_prefill;
     if (t.has("system") && t.has("bytes") && t.has("us") && t.has("devices")) return TableKind::collectives;
+    if (t.has("dispatch_gb_s") && t.has("tokens_per_gpu") && t.has("ep")) return TableKind::dispatch;
     return TableKind::unknown;
 }
 
@@ -127,6 +128,7 @@ Checked check(const MeasuredTable& t) {
     case TableKind::attention_prefill: return check_prefill(t);
     case TableKind::experts: return check_experts(t);
     case TableKind::collectives: return check_collectives(t);
+    case TableKind::dispatch: return check_dispatch(t);
     case TableKind::unknown: break;
     }
     return {{}, {t.file + ": its columns are those of no table there is a law for"}};

@@ -261,7 +261,8 @@ std::string fit(const MeasuredTable& t) {
     case TableKind::attention_prefill: out["prefill"][is_latent(t) ? "latent" : "full"] = fit_prefill(t); break;
     case TableKind::experts: out["experts"] = Json::parse(fit_experts(t)); break;
     case TableKind::attention_rates: out["attention"] = fit_attention(t); break;
-    case TableKind::collectives: throw std::runtime_error(t.file + ": collectives are checked (--check), their constants are not fitted here");
+    case TableKind::collectives:
+    case TableKind::dispatch: throw std::runtime_error(t.file + ": communication is checked (--check), its constants are not fitted here");
     case TableKind::unknown: throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");
     }
     return out.dump(2) + "\n";

@@ -1,7 +1,9 @@
 // Calibration from tables of measurements: how far a committed calibration is off on them, and new constants fitted to them.
 //
 // Known by their columns: GEMM latencies (dtype, m, n, k, us), attention rates (implementation, op, causal, head_dim, .., tflops),
-// attention of an inference engine's prefill (seq_q, heads, .., fwd_us), its layers of experts (expert_ffn, top_k, .., fwd_us) and collectives on one node (system, devices, op, bytes, us). The laws are those of sim/cost: a fit sets their few constants, never a point.
+// attention of an inference engine's prefill (seq_q, heads, .., fwd_us), its layers of experts (expert_ffn, top_k, .., fwd_us), collectives
+// (system, devices, op, bytes, us) and rates of experts' dispatch (ep, tokens_per_gpu, dispatch_gb_s). The laws are those of sim/cost: a
+// fit sets their few constants, never a point.
 #pragma once
 
 #include "sim/fit/table.hpp"
@@ -13,7 +15,7 @@
 
 namespace orrery {
 
-enum class TableKind { gemm, attention_rates, attention_prefill, experts, collectives, unknown };
+enum class TableKind { gemm, attention_rates, attention_prefill, experts, collectives, dispatch, unknown };
 TableKind kind_of(const MeasuredTable& table);
 
 // One measurement and the calibration's word on it, both in us.

@@ -22,5 +22,7 @@ Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measure
 
 // Collectives of one domain of links, and of nodes whose network the table's `system` says ("RoCE CX-7 8x400 Gbps per node").
 Checked check_collectives(const MeasuredTable& table);
+// Dispatch and combine of experts' tokens, by published rates of DeepEP.
+Checked check_dispatch(const MeasuredTable& table);
 
 } // namespace orrery

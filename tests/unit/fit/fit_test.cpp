@@ -157,6 +157,27 @@ TEST(Check, CollectivesOfOneNodeAndAWordOnTheOthers) {
     EXPECT_EQ(c.skipped.size(), 1u);
 }
 
+TEST(Check, PublishedNamesSayDeviceAndNetwork) {
+    const std::string head = "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n";
+    const Checked c = check(parse_table("collectives.csv", head + "B200 HGX; InfiniBand ConnectX-7 8x400 Gbps,16,2,all_reduce,float,8589934592,22541,0,,,published:made\n"
+                                                                  "GB200 NVL72 (18 trays),72,18,all_reduce,float,536870912,1807,0,,,published:made\n"
+                                                                  "GB200 20 racks; InfiniBand,1440,360,all_reduce,float,536870912,9000,0,,,published:made\n"));
+    ASSERT_EQ(c.points.size(), 2u);
+    EXPECT_EQ(c.points[0].op, "all_reduce between nodes");
+    EXPECT_NEAR(c.points[0].predicted, 22541, 0.1 * 22541);
+    EXPECT_EQ(c.points[1].op, "all_reduce");   // a rack is one domain
+    EXPECT_EQ(c.skipped.size(), 1u);
+}
+
+// 8 members of a node: 4096 tokens go to 5.25 of them, 7/8 over links; 4 nodes: 0.9 of a 400 Gb/s adapter, and a token's own node counts.
+TEST(Check, DispatchIsComparedByItsLogicalRate) {
+    const Checked c = check(parse_table("deepep.csv", "gpu,table,hidden,top_k,ep,tokens_per_gpu,kind,dispatch_gb_s,combine_gb_s,dispatch_us,combine_us,notes\n"
+                                                        "H800-SXM,V1 normal kernels,7168,8,8,4096,intranode,153,158,,,\nSM90,V2,7168,8,8x4,8192,,60 (RDMA),,,,\nH800-SXM,V1 low-latency kernels,7168,8,8,128,,98,127,77,114,\n"));
+    ASSERT_EQ(c.points.size(), 3u);
+    for (const Compared& p : c.points) EXPECT_NEAR(p.predicted / p.measured, 1, 0.1) << p.op << " " << p.size_class;
+    EXPECT_EQ(c.skipped.size(), 1u);
+}
+
 TEST(Table, SaysWhichLineIsBroken) {
     try {
         parse_table("gemm_x.csv", "a,b\n1,2\n3\n");
