@@ -247,6 +247,9 @@ void read_optimizer(PointwiseTable& t, const Json& j) {
 void read_quantize(QuantizeTable& t, const Json& j) {
     t.phi = j["phi"].get<double>();
     auto names = [&](const char* key) { return j[key].get<std::vector<std::string>>(); };
+    t.first_year = j["first_year"].get<int>();
+    t.earlier = j["earlier"].get<double>();
+    t.earlier_recipes = names("earlier_recipes");
     t.turning_architectures = names("turning_architectures");
     t.both_ways = names("both_ways");
     t.present_maximum = names("present_maximum");

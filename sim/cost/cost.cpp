@@ -50,6 +50,14 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     if (d.strategy.framework == "deepspeed" && d.strategy.zero_stage == 3 && d.runtime.year < 2022) d.list_copy_us = d.pointwise.list_copy;
     d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise, d.strategy);
     d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework, d.strategy.fused);
+    const QuantizeTable& q = d.pointwise.quantize;
+    const auto& callers = d.pointwise.calls.frameworks;
+    const bool stated = !scenario.defaults.contains("/runtime/year");   // else the kernels that are known best
+    if (stated && d.runtime.year < q.first_year && std::find(q.earlier_recipes.begin(), q.earlier_recipes.end(), d.runtime.fp8_recipe) != q.earlier_recipes.end() &&
+        std::find(callers.begin(), callers.end(), d.strategy.framework) != callers.end())
+        d.pointwise.quantize.phi /= q.earlier;
+    d.modules_overlap = d.strategy.overlap.tensor_parallel && d.strategy.tensor_parallel > 1 &&
+                        (d.strategy.framework == "nemo" || !scenario.defaults.contains("/strategy/overlap/tensor_parallel"));
     d.hidden = scenario.model.hidden_size;
     d.ragged_heads = scenario.model.head_dim % 8 != 0;
     d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);

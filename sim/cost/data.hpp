@@ -55,6 +55,7 @@ struct CostModel::Data {
     const Fabric* fabric = nullptr;
     KernelTables kernels;
     PointwiseTable pointwise;
+    bool modules_overlap = false;                 // Transformer Engine's overlap of tensor parallelism, as NeMo's recipes and jobs that say so have it
     LinkTable links;
     FabricTable between;
     Domain domain;
@@ -85,6 +86,7 @@ struct CostModel::Data {
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
     bool makes_calls() const; // whether its framework issues ops by calls that take the host longer than launches
+    bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
     double extra_hop(int from, int to) const;

@@ -50,6 +50,13 @@ bool CostModel::Data::makes_calls() const {
     return !runtime.launch_blocking && runtime.year >= t.year && std::find(t.frameworks.begin(), t.frameworks.end(), strategy.framework) != t.frameworks.end();
 }
 
+// Transformer Engine's overlap: the module of a linear issues the gathers and reductions of its own operands.
+bool CostModel::Data::within_product(const Op& op) const {
+    const auto* c = std::get_if<Collective>(&op.work);
+    const bool layer = op.phase == Phase::forward || op.phase == Phase::recompute || op.phase == Phase::backward_input || op.phase == Phase::backward_weight;
+    return modules_overlap && c != nullptr && layer && (c->kind == CollectiveKind::all_gather || c->kind == CollectiveKind::reduce_scatter);
+}
+
 Time CostModel::host(const Op& op, int kernels) const {
     const Data& d = *data_;
     const CallTable& t = d.pointwise.calls;
@@ -57,7 +64,7 @@ Time CostModel::host(const Op& op, int kernels) const {
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
     if (graph || !d.makes_calls()) return launches;
     const Call call = call_of(op);
-    if (call.kind == nullptr) return launches;
+    if (call.kind == nullptr || d.within_product(op)) return launches;
     const std::size_t way = call.backward ? 1 : 0;
     double us = t.calls.at(call.kind)[way] + static_cast<double>(call.experts) * t.expert[way];
     if (call.low) us += t.low[way] + static_cast<double>(call.experts) * t.low_expert[way];

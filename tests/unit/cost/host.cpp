@@ -38,6 +38,12 @@ TEST(HostCost, ACollectiveIsACallOfPython) {
     EXPECT_GT(host_us(megatron(false), reduce), 50);
     EXPECT_LT(host_us(megatron(true), reduce), 1);
     EXPECT_LT(host_us(megatron(false, 2021), reduce), 10);
+    Scenario within = megatron(false);   // the module of the product issues it
+    within.strategy.tensor_parallel = 2;
+    within.strategy.overlap.tensor_parallel = true;
+    EXPECT_LT(host_us(within, reduce), 10);
+    within.defaults["/strategy/overlap/tensor_parallel"] = "true: Megatron's own";
+    EXPECT_GT(host_us(within, reduce), 50);
 }
 
 TEST(HostCost, EightBitsAndExpertsAddTheirOwn) {
