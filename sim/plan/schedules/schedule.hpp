@@ -32,6 +32,7 @@ struct ScheduleShape {
     double forward = 1, input = 1, weight = 1, communication = 0;
     bool post_validation = false;  // the optimizer needs no barrier (ZB-H2, ZB-V)
     bool join = false;             // join forwards and backwards also where the schedule has steps of one kind alone (interleaved 1F1B; none, with one stage)
+    double owed = 1;               // what a microbatch holds between its input and its weight step, of what it held before: in (0, 1]
 };
 
 struct Schedule { std::vector<std::vector<ScheduleStep>> ranks; };

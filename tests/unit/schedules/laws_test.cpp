@@ -134,6 +134,36 @@ TEST(InFlight, FollowsThePapers) {
             }
 }
 
+// Most activations held at once, in those of one microbatch, where one that waits for its weight step holds `owed` of them.
+double peak_held(const std::vector<ScheduleStep>& steps, double owed) {
+    double held = 0, peak = 0;
+    for (const ScheduleStep& s : steps) {
+        held += s.kind == StepKind::forward ? 1 : s.kind == StepKind::input ? owed - 1 : s.kind == StepKind::weight ? -owed : -1;
+        peak = std::max(peak, held);
+    }
+    return peak;
+}
+
+// The limit is one of memory: where an input step frees most of what its microbatch held, more may wait for their weight steps.
+TEST(InFlight, WeightStepsThatHoldLessWaitLonger) {
+    for (const StepTimes& times : {StepTimes{}, StepTimes{1, 1.1, 0.8, 0}, StepTimes{1, 1.4, 0.6, 0}})
+        for (int p : {4, 8}) {
+            ScheduleShape shape{p, 1, 6 * p, times.forward, times.input, times.weight, times.communication, true};
+            int most = 0;
+            for (double owed : {1.0, 0.4}) {
+                shape.owed = owed;
+                const Schedule made = schedule_named("zb-h2").make(shape);
+                int in_flight = 0;
+                for (const auto& steps : made.ranks) {
+                    EXPECT_LE(peak_held(steps, owed), 2 * p - 1 + tiny) << p << " " << owed;
+                    in_flight = std::max(in_flight, peak_in_flight(steps));
+                }
+                if (owed < 1) EXPECT_GT(in_flight, most) << p;
+                most = in_flight;
+            }
+        }
+}
+
 // Forwards before the first backward, and one more while alternating: 2 (p - rank - 1) + (v - 1) p + 1 chunk activations.
 TEST(InFlight, OfInterleavedIsMegatrons) {
     for (int p : {2, 4})

@@ -11,6 +11,7 @@
 namespace orrery {
 namespace {
 
+constexpr double rounding = 1e-9;   // of sums of parts
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max() / 4;
 
 // Relative times in whole ticks, so that orders (and repetition) do not hang on rounding. A thousandth of the shortest part is enough.
@@ -29,7 +30,8 @@ struct Rank {
     int total_forwards = 0, total_inputs = 0;
     std::int64_t busy_until = 0, wake = never;
 
-    int in_flight() const { return total_forwards - static_cast<int>(paid); }
+    // Activations held, in those of one microbatch.
+    double held(double by_owed) const { return total_forwards - total_inputs + by_owed * static_cast<double>(owed.size() - paid); }
     bool owes() const { return paid < owed.size(); }
 };
 
@@ -43,7 +45,7 @@ struct Choice {
 class Run {
 public:
     Run(const ScheduleShape& shape, int (*stage_of)(int, int), const ZeroBubblePolicy& policy)
-        : policy_(policy), ticks_(ticks_of(shape)), microbatches_(static_cast<int>(shape.microbatches)),
+        : policy_(policy), owed_(shape.owed), ticks_(ticks_of(shape)), microbatches_(static_cast<int>(shape.microbatches)),
           chunks_(shape.stages * shape.chunks_per_stage), ranks_(static_cast<std::size_t>(shape.stages)) {
         forward_ready_.assign(static_cast<std::size_t>(chunks_) * shape.microbatches, never);
         input_ready_ = forward_ready_;
@@ -88,7 +90,7 @@ private:
         for (int local = static_cast<int>(rank.chunks.size()) - 1; local >= 0; --local) {
             if (rank.forwards[local] == microbatches_) continue;
             const int kept_free = static_cast<int>(rank.chunks.size()) - 1 - local;
-            const bool room = rank.in_flight() + kept_free < policy_.limit;
+            const bool room = rank.held(owed_) + kept_free + 1 <= policy_.limit + rounding;
             const std::int64_t ready = forward_ready_[at(rank.chunks[local], rank.forwards[local])];
             if (room != blocked_by_memory && (ready < choice.ready) && !choice.now(now_)) choice = {local, ready};
         }
@@ -156,6 +158,7 @@ private:
     void do_weight(Rank& rank) { record(rank, rank.owed[rank.paid++], ticks_.weight); }
 
     const ZeroBubblePolicy& policy_;
+    double owed_;
     StepLengths ticks_;
     int microbatches_, chunks_;
     std::int64_t now_ = 0;

@@ -10,9 +10,10 @@
 
 namespace orrery {
 
-// How a rank chooses. In flight counts (chunk, microbatch) pairs from the forward step to the end of the weight step.
+// How a rank chooses. In flight is a (chunk, microbatch) pair from the forward step to the end of the weight step; one that waits for
+// its weight step alone counts as what it still holds (ScheduleShape::owed), as the limit is one of memory.
 struct ZeroBubblePolicy {
-    int limit = 1;               // most in flight on a rank
+    int limit = 1;               // most in flight on a rank, in microbatches' activations
     std::vector<int> ahead;      // per rank: how many forwards ahead of its input steps it runs before a ready input step goes first
     bool prompt_weights = false; // while forwards are left, a weight step follows its input step; else it waits for a gap or for memory
     double patience = 1;         // the gap a waiting weight step needs, in its own length
