@@ -138,8 +138,9 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
     std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     ErrorBar bar;
     // Time and memory have rows of their own; the text speaks of those of the time.
-    const auto collect = [&](std::optional<double> Experience::*error, bool described) {
+    const auto collect = [&](std::optional<double> Experience::*error, double widening, bool described) {
         std::vector<double> errors;
+        double away = 0;
         std::map<std::string, int> of_dataset;
         for (const auto& [d, e] : order) {
             if (!((*e).*error) || of_dataset[e->dataset] == neighbours / 2) continue;
@@ -147,13 +148,15 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
             if (described && errors.empty()) bar.nearest = e->dataset + " / " + e->name;
             if (described) bar.same_device += e->configuration.device == of.device;
             errors.push_back(*((*e).*error));
+            away += d;
             if (static_cast<int>(errors.size()) == neighbours) break;
         }
         if (described) bar.rows = static_cast<int>(errors.size());
-        return four_in_five(std::move(errors));
+        const double mean_distance = errors.empty() ? 0 : away / static_cast<double>(errors.size());
+        return four_in_five(std::move(errors)) * (1 + widening * mean_distance);
     };
-    bar.step_time = collect(&Experience::step_time, true);
-    bar.memory = collect(&Experience::memory, false);
+    bar.step_time = collect(&Experience::step_time, 0.4, true);
+    bar.memory = collect(&Experience::memory, 0.2, false);
     if (bar.rows > 0) bar.transferred = of_transfer(of, rows);
     bar.step_time = std::hypot(bar.step_time, bar.transferred);
     return bar;
@@ -162,7 +165,8 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
     const std::string text =
-        fmt::format("step time within {:.0f} %, memory within {:.0f} %: four in five of the nearest validated rows were ({} for the time, {} on this device; nearest: {})",
+        fmt::format("step time within {:.0f} %, memory within {:.0f} %: as four in five of the validated rows nearest to this are, wider the less they are alike "
+                    "({} for the time, {} on this device; nearest: {})",
                     bar.step_time * 100, bar.memory * 100, bar.rows, bar.same_device, bar.nearest);
     if (bar.transferred == 0) return text;
     return text + fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it", bar.transferred * 100);

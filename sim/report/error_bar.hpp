@@ -31,8 +31,10 @@ const std::vector<Experience>& validated_rows();
 std::vector<Experience> read_experience(const std::string& json);
 std::string write_experience(std::span<const Experience> rows);   // one row a line
 
-// Of the `neighbours` nearest rows (a dataset gives at most half of them): the error that four in five stay within, at least 2 %. Where
-// none of the rows is of this device, what predictions were off by on devices before they had a row is added, in quadrature.
+// Of the `neighbours` nearest rows (a dataset gives at most half of them): the error that four in five stay within, at least 2 %, widened
+// by the rows' mean distance d: 1 + 0.4 d for time, 1 + 0.2 d for memory. The slopes are what makes four in five rows of a source that is
+// left out stay within bars drawn from the others (a test holds them to it): unlike rows promise less. Where none of the rows is of this
+// device, what predictions were off by on devices before they had a row is added, in quadrature.
 struct ErrorBar {
     double step_time = 0, memory = 0;   // half widths as fractions; 0: no rows
     double transferred = 0;             // the part of step_time that stands for a device nobody validated
@@ -41,6 +43,6 @@ struct ErrorBar {
 };
 inline constexpr int neighbours = 10;
 ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows);
-std::string to_text(const ErrorBar& bar);   // "+- 5 % time (10 nearest validated rows, 7 on this device; nearest: ..)"
+std::string to_text(const ErrorBar& bar);   // "step time within 5 %, ..: .. (nearest: ..)"
 
 } // namespace orrery
