@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 namespace orrery {
 
@@ -92,9 +93,15 @@ std::string to_text(const Table& table, const TextStyle& style) {
     for (const auto& row : table.rows) {
         for (std::size_t c = 0; c < row.size() && c < width.size(); ++c) width[c] = std::max(width[c], columns(row[c]));
     }
+    const int whole = std::accumulate(width.begin(), width.end(), 2 * std::max(0, static_cast<int>(width.size()) - 1));
+    const bool beneath = table.last_beneath && whole > style.width && width.size() > 1;
     const auto line = [&](const std::vector<std::string>& cells) {
         std::string out;
         for (std::size_t c = 0; c < cells.size() && c < width.size(); ++c) {
+            if (beneath && c + 1 == width.size()) {
+                out = out.substr(0, out.find_last_not_of(' ') + 1) + "\n" + std::string(static_cast<std::size_t>(width[0]) + 2, ' ') + cells[c];
+                continue;
+            }
             const bool last = c + 1 == width.size(), right = c < table.right.size() && table.right[c];
             if (c > 0) out += "  ";
             out += right ? pad_left(cells[c], width[c]) : last ? cells[c] : pad_right(cells[c], width[c]);

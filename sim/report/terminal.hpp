@@ -34,6 +34,7 @@ struct Table {
     std::vector<std::string> header;
     std::vector<bool> right;                     // by column
     std::vector<std::vector<std::string>> rows;
+    bool last_beneath = false;                   // the last cell of a row goes beneath it where the table is wider than the terminal
 };
 std::string to_text(const Table& table, const TextStyle& style);
 

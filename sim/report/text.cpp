@@ -131,7 +131,7 @@ std::string figures(const Report& r, const TextStyle& style) {
     std::vector<Row> rows;
     rows.push_back({"step time", seconds_text(r.step_time_s), "tokens/s", fmt::format("{} ({} a device)", metric(r.tokens_per_s, 3), metric(r.tokens_per_s_per_gpu, 4))});
     rows.push_back({"MFU", fmt::format("{:.1f} %", r.mfu * 100), "model TFLOP/s",
-                    fmt::format("{:.1f} a device, {} peak {:.0f}", r.model_tflops_per_gpu, r.peak_dtype, r.peak_tflops_per_gpu)});
+                    fmt::format("{:.{}f} a device, {} peak {:.{}f}", r.model_tflops_per_gpu, r.model_tflops_per_gpu < 1 ? 4 : 1, r.peak_dtype, r.peak_tflops_per_gpu, r.peak_tflops_per_gpu < 10 ? 2 : 0)});
     rows.push_back({"HFU", fmt::format("{:.1f} %", r.hfu * 100), "samples/s", fmt::format("{:.4g}", r.samples_per_s)});
     rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs", metric(r.flops_per_step, 4, "FLOP") + " a step"});
     if (r.energy_j > 0 || r.cost_usd > 0) {

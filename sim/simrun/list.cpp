@@ -66,6 +66,7 @@ Table clusters() {
 Table schedule_table() {
     Table t{{"schedule", "what", "source"}, {false, false, false}, {}};
     for (const ScheduleInfo& s : schedules()) t.rows.push_back({s.name, s.summary, s.source});
+    t.last_beneath = true;
     return t;
 }
 
