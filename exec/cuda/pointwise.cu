@@ -380,6 +380,7 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::bias_dropout_add:
         return w.direction == Direction::forward ? bias_dropout_add(l) : drop_gradient(l);
     case PointwiseKind::rope:
+    case PointwiseKind::latent_rope:
         return rope(w, l);
     case PointwiseKind::scale:
         return l.op.phase == Phase::optimizer ? clip(l) : weigh(w, l);

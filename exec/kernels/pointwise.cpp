@@ -242,6 +242,7 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::bias_dropout_add:
         return bias_dropout_add<T>(w, c);
     case PointwiseKind::rope:
+    case PointwiseKind::latent_rope:
         return rope<T>(w, c);
     case PointwiseKind::scale:
         return c.op.phase == Phase::optimizer ? clip<T>(c) : weigh<T>(w, c);

@@ -28,6 +28,8 @@ const char* entry_name(PointwiseKind k) {
         return "bias-dropout-add";
     case PointwiseKind::rope:
         return "rope";
+    case PointwiseKind::latent_rope:
+        return "latent-rope";
     case PointwiseKind::scale:
         return "scale";
     case PointwiseKind::cast:

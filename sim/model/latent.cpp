@@ -21,7 +21,12 @@ ValueId Builder::latent_attention_branch(ValueId n1) {
     const ValueId up = linear("q_up", q, heads * qk, q_width, true, false);
     const ValueId kv = linear("kv_up", latent, heads * (a.qk_nope_head_dim + a.v_head_dim), a.kv_lora_rank, true, false);
     const ValueId qkv = rows("qkv", heads * (2 * qk + a.v_head_dim), DimKind::parallel, act);
-    node(NodeKind::latent_join, "rope", {up, kv, rope_key}, {qkv}).attention = attention_shape();
+    Node& join = node(NodeKind::latent_join, "rope", {up, kv, rope_key}, {qkv});
+    join.attention = attention_shape();
+    // Megatron-Core rotates a slice of each head and joins it with the rest in PyTorch's own operators; its fused kernels (2025, for YaRN
+    // alone) are what recipes set from 2026 on.
+    const bool megatron = s.strategy.framework == "megatron" || s.strategy.framework == "nemo";
+    if (megatron && s.runtime.year < 2026) join.fused = false;
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
     return linear("proj", o, h, heads * a.v_head_dim, false, false);
 }

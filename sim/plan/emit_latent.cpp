@@ -6,7 +6,7 @@ namespace {
 
 PointwiseKind work_of(NodeKind kind) {
     if (kind == NodeKind::narrow) return PointwiseKind::narrow;
-    return kind == NodeKind::concat ? PointwiseKind::concat : PointwiseKind::rope;
+    return kind == NodeKind::concat ? PointwiseKind::concat : PointwiseKind::latent_rope;
 }
 
 } // namespace

@@ -23,6 +23,7 @@ const char* pointwise_name(PointwiseKind k) {
     case PointwiseKind::add: return "add";
     case PointwiseKind::bias_dropout_add: return "bias-dropout-add";
     case PointwiseKind::rope: return "rope";
+    case PointwiseKind::latent_rope: return "latent-rope";
     case PointwiseKind::scale: return "scale";
     case PointwiseKind::cast: return "cast";
     case PointwiseKind::copy: return "copy";

@@ -42,12 +42,13 @@ struct Attention { Direction direction; std::int64_t batch, seq_q, seq_kv, heads
 struct Softmax { Direction direction; std::int64_t rows, cols; bool causal; bool fused; };
 struct Norm { Direction direction; NormKind kind; std::int64_t rows, cols; bool fused; };
 
-enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, scale, cast, copy, zero, index, merge, split, narrow, concat, pack, unpack, clamp };
+enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, latent_rope, scale, cast, copy, zero, index, merge, split, narrow, concat, pack, unpack, clamp };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
 // keys and values apart), narrow (the last columns), concat (side by side), pack (each row's columns apart, rank by rank of those that
 // get them), unpack (the reverse), index (by a list of places, looked up element by element). An add of one operand unpacks and sums the copies of a head. An activation, scale or bias of experts
 // reads a probability for each row too, its factor. clamp: gates (columns 2i) to at most model.activation_clamp, the others to within +- it.
+// latent_rope: latent attention's rotations, joined with what is not rotated to queries and keys beside values.
 // epilogue: inside the kernel of the linear that makes what it reads. by_expert: a bias of experts' rows, added by a sequence of kernels an expert.
 struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; bool epilogue = false, by_expert = false; };
 
