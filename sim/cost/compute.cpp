@@ -123,6 +123,13 @@ double CostModel::Data::grouped(const Linear& w) const {
     return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, whole));
 }
 
+// Rows in so many parts, one after another.
+double CostModel::Data::in_pieces(const Linear& w, int pieces) const {
+    Linear part = w;
+    part.m = (w.m + pieces - 1) / pieces;
+    return pieces * grouped(part);
+}
+
 double CostModel::Data::buffer_bytes(const Plan& plan, const Op& op) const {
     double sum = 0;
     for (const auto* list : {&op.in, &op.out})
@@ -153,7 +160,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     return std::visit(
         Overloaded{
             [&](const Linear& w) -> KernelTime {
-                KernelTime t{grouped(w), static_cast<int>(w.groups)};
+                KernelTime t{in_pieces(w, op.pieces), static_cast<int>(w.groups) * op.pieces};
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
                     t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k), 2, bytes_per_element(w.dtype)));

@@ -80,6 +80,7 @@ struct CostModel::Data {
     GemmRate rate(DType t) const;
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned) const;
     double grouped(const Linear& w) const; // us
+    double in_pieces(const Linear& w, int pieces) const; // us
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;

@@ -61,6 +61,34 @@ bool same(const Collective& a, const Collective& b) {
     return std::tie(a.kind, a.dtype, a.copies, a.groups, a.group_limit) == std::tie(b.kind, b.dtype, b.copies, b.groups, b.group_limit);
 }
 
+bool gathers_in_pieces(const Op& op) {
+    const auto* work = std::get_if<Collective>(&op.work);
+    return op.pieces > 1 && work && work->kind == CollectiveKind::all_gather;
+}
+
+bool computes_in_pieces(const Op& op) { return op.pieces > 1 && op.queue == compute_queue; }
+
+// The computation next to op `i` of the action, that way; -1: none.
+std::int32_t computation(const Block& block, const Action& a, std::int32_t i, std::int32_t way) {
+    for (i += way; i >= a.first && i < a.last; i += way)
+        if (block.ops[at(i)].queue == compute_queue && !std::holds_alternative<Alloc>(block.ops[at(i)].work) && !std::holds_alternative<Free>(block.ops[at(i)].work)) return i;
+    return -1;
+}
+
+// What op `i` waits for inside its action. A linear in pieces starts with the gather in pieces that it reads, and the computation behind
+// it waits for both: what is left out is the kernels' interference (the engine's) and the time between two pieces.
+std::vector<std::int32_t> relaxed(const Block& block, const Action& a, std::int32_t i) {
+    const Op& op = block.ops[at(i)];
+    std::vector<std::int32_t> deps;
+    for (std::int32_t d : op.deps)
+        if (!computes_in_pieces(op) || !gathers_in_pieces(block.ops[at(d)]) || computation(block, a, i, 1) < 0) deps.push_back(d);
+    if (op.queue != compute_queue) return deps;
+    if (const std::int32_t ahead = computation(block, a, i, -1); ahead >= 0 && computes_in_pieces(block.ops[at(ahead)]))
+        for (std::int32_t d : block.ops[at(ahead)].deps)
+            if (gathers_in_pieces(block.ops[at(d)])) deps.push_back(d);
+    return deps;
+}
+
 // Compiles one program: segments are kept for the whole plan, queues are the program's own.
 struct ProgramCompiler {
     Compilation& c;
@@ -183,7 +211,7 @@ struct ProgramCompiler {
             CompiledOp o;
             o.source = i;
             o.deps_begin = static_cast<std::int32_t>(m.deps.size());
-            for (std::int32_t d : op.deps) {
+            for (std::int32_t d : relaxed(block, a, i)) {
                 if (d < a.first || d >= i || slot[at(d - a.first)] < 0) continue;
                 std::int32_t distance = here - slot[at(d - a.first)];
                 if (!ordered(block.ops[at(d)], op) && distance < m.window) m.deps.push_back(distance);

@@ -154,6 +154,7 @@ void Emitter::backward_linear(const Node& n, BufferId dy) {
     const BufferId dx = make(value(x).name + ".grad", value(x), act);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
     Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, weight(n.params[0])}), {dx});
+    op.pieces = n.gradient_pieces;
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
     add_gradient(x, dx, true);
 }
@@ -307,7 +308,7 @@ void Emitter::backward(const Node& n) {
         if (!n.along_seq) { add_gradient(n.in[0], dy, false); break; }
         {
             const BufferId whole = fresh(n.in[0], ".grad.gathered");
-            emit_collective(n.name + ".adjoint", CollectiveKind::all_gather, bytes(value(n.in[0]).shape, act), act, dy, whole);
+            emit_collective(n.name + ".adjoint", CollectiveKind::all_gather, bytes(value(n.in[0]).shape, act), act, dy, whole).pieces = n.gradient_pieces;
             add_gradient(n.in[0], whole, true);
         }
         break;

@@ -246,7 +246,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused}, with_weights(in), {output(0), output(1)});
         break;
     case NodeKind::linear:
-        emit(name, linear_work(n, Direction::forward, dtype), with_counts(n, with_weights(in)), {output(0)});
+        emit(name, linear_work(n, Direction::forward, dtype), with_counts(n, with_weights(in)), {output(0)}).pieces = n.pieces;
         if (n.bias_apart) out[static_cast<std::size_t>(n.out[0])] = passed(name + ".bias", Direction::forward, output(0), n.fused);
         break;
     case NodeKind::rope: {   // one packed result, or queries, keys and values apart
@@ -276,13 +276,13 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         break;
     case NodeKind::enter:
         if (!n.along_seq) { out[static_cast<std::size_t>(n.out[0])] = in[0]; break; }
-        emit_collective(name, CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype), dtype, in[0], output(0));
+        emit_collective(name, CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype), dtype, in[0], output(0)).pieces = n.pieces;
         break;
     case NodeKind::exit: {
         const CollectiveKind kind = n.along_seq ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
         BufferId& result = out[static_cast<std::size_t>(n.out[0])];
         if (result < 0) result = n.along_seq ? make(value(n.out[0]).name + (recomputing ? ".again" : ""), value(n.out[0]), dtype) : view(value(n.out[0]).name + (recomputing ? ".again" : ""), in[0], value(n.out[0]).placement);
-        emit_collective(name, kind, bytes(value(n.in[0]).shape, dtype), dtype, in[0], result);
+        emit_collective(name, kind, bytes(value(n.in[0]).shape, dtype), dtype, in[0], result).pieces = n.pieces;
         break;
     }
     case NodeKind::split:

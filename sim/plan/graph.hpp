@@ -84,6 +84,7 @@ struct Node {
     bool fused = true;                      // one kernel, else the framework's eager sequence
     bool recompute = false;                 // its outputs are not saved for the backward pass
     bool along_seq = false;                 // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
+    std::uint8_t pieces = 1, gradient_pieces = 1;   // enter, exit, linear: Op::pieces forward and of the input gradient
     DType gradient_dtype = DType::bf16;     // combine, unpermute: of the rows' gradient on its way to the experts
     bool in_place = false;                  // cross_entropy: what it keeps and its gradient take the logits' place
     bool wide_gradient = false;             // cross_entropy: a gradient in fp32 comes before the one in the logits' dtype

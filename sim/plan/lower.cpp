@@ -44,6 +44,7 @@ constexpr Pass recipe[] = {
     {"context-parallel", context_parallel, "behind tensor and sequence parallelism: its gathers and exchanges move what these left of K and V"},
     {"expert-parallel", expert_parallel, "rows are counted from what the passes before left of the tokens"},
     {"precision", precision, "casts go inside the regions, so that gathers move the small type"},
+    {"tensor-overlap", tensor_overlap, "looks for linears at the ends of regions, which the passes above still move"},
     {"recompute", mark_recompute, "marks nodes; needs all of them"},
     {"directions", copy_directions, "the last that copies graphs: all passes above need one copy alone"},
     {"adjoint", emit_blocks, "graphs become forward, backward and weight blocks"},

@@ -63,6 +63,9 @@ struct Op {
     std::int16_t layer = -1;            // global layer index, -1: none
     std::int16_t unit = 0;              // the unit of the block it belongs to; units are contiguous
     std::uint8_t port = 0;              // which of the action's microbatches it works on
+    // A gather and the linear that reads it in so many pieces, one's under the other's, where the framework does so (Transformer Engine's
+    // user buffers): the simulator lets the two overlap. The runtime has no such kernels and runs one after the other; the deps stay.
+    std::uint8_t pieces = 1;
     bool eager = false;                 // no captured graph can hold it: what it works on depends on counts the host had to wait for
     std::vector<BufferId> in, out;      // in the kernel's documented order
     std::vector<std::int32_t> deps;     // earlier ops of this block it waits for, beyond its queue's order

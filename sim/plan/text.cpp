@@ -72,7 +72,7 @@ std::string to_text(const Plan& plan, const Block& block) {
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
         const Op& op = block.ops[i];
         if (is_memory_op(op.work)) { text += fmt::format("  {:3} {} {}\n", i, kind_name(op.work), shape_text(plan, op.work)); continue; }
-        text += fmt::format("  {:3} {} {} {} on {} [{}]:", i, op.name, kind_name(op.work), shape_text(plan, op.work), queue_text(plan, op.queue), name(op.phase));
+        text += fmt::format("  {:3} {} {} {}{} on {} [{}]:", i, op.name, kind_name(op.work), shape_text(plan, op.work), op.pieces > 1 ? fmt::format(" in {} pieces", op.pieces) : "", queue_text(plan, op.queue), name(op.phase));
         append_names(text, plan, op.in);
         text += " ->";
         append_names(text, plan, op.out);

@@ -12,6 +12,7 @@ void sequence_parallel(Lowering& l);    // passes/sequence_parallel.cpp
 void context_parallel(Lowering& l);     // passes/context_parallel.cpp
 void expert_parallel(Lowering& l);      // passes/expert_parallel.cpp
 void precision(Lowering& l);            // passes/precision.cpp
+void tensor_overlap(Lowering& l);       // passes/tensor_overlap.cpp
 void mark_recompute(Lowering& l);       // passes/recompute.cpp
 void copy_directions(Lowering& l);      // passes/directions.cpp
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace orrery::engine_test {
 
 namespace {
@@ -43,6 +45,24 @@ TEST(Run, a_communication_behind_compute_is_hidden_one_before_it_is_exposed) {
         EXPECT_EQ(at_category(s.lanes[0], Category::exposed_tp), (hidden ? 0 : 500) * ns);
         EXPECT_EQ(total(s.lanes[0]), s.step_time.ps);
     }
+}
+
+TEST(Run, a_linear_in_pieces_starts_with_the_gather_in_pieces_it_reads) {
+    for (std::int64_t gathered : {500, 1500})   // bytes at 1 GB/s: shorter than the linear, longer than it
+        for (bool pieces : {true, false}) {
+            Builder b(2, 1, 1);
+            CommId tp = b.comm("tp", mask(Axis::tp));
+            const std::int32_t block = b.block(0, "F");
+            std::int32_t first = b.compute(1000), gather = b.collective(tp, gathered, {first}, Phase::forward, CollectiveKind::all_gather);
+            std::int32_t linear = b.compute(800, {gather});
+            b.compute(200, {linear});
+            if (pieces)
+                for (std::int32_t i : {gather, linear}) b.plan.blocks[static_cast<std::size_t>(block)].ops[static_cast<std::size_t>(i)].pieces = 2;
+            b.act(0);
+            Simulation s = simulate(b.plan, {.ranks = 2});
+            const std::int64_t both = pieces ? std::max<std::int64_t>(800, gathered) : 800 + gathered;
+            EXPECT_EQ(s.step_time.ps, (1000 + both + 200) * ns) << gathered << (pieces ? " in pieces" : " whole");
+        }
 }
 
 TEST(Run, the_bubble_of_1f1b_is_p_minus_1_over_m_plus_p_minus_1) {

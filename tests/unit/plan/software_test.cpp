@@ -52,6 +52,18 @@ TEST(SoftwareOfItsYear, TheFirstKernelStandsBehindTheWait) {
     }
 }
 
+// Transformer Engine's user buffers: a gather and the linear that reads it are one pipeline, in the layers, not at the head.
+TEST(SoftwareOfItsYear, GathersRunUnderTheirLinearsFrom2025On) {
+    const auto in_pieces = [](BlockKind kind, const char* year, const char* overlap) {
+        const Plan plan = plan_of(sp2 + std::vector<std::string>{std::string("runtime.year=") + year, std::string("strategy.overlap.tensor_parallel=") + overlap});
+        return count(plan, kind, [](const Op& op) { return op.pieces == 2; });
+    };
+    EXPECT_EQ(in_pieces(BlockKind::forward, "2025", "true"), 8) << "two layers, two gathers with their linears";
+    EXPECT_EQ(in_pieces(BlockKind::backward, "2025", "true"), 8) << "and of the gradients of two row-parallel linears";
+    EXPECT_EQ(in_pieces(BlockKind::forward, "2024", "true"), 0);
+    EXPECT_EQ(in_pieces(BlockKind::forward, "2025", "false"), 0);
+}
+
 // The bias of queries, keys and values is a kernel of Megatron's own layer; Transformer Engine's adds it in the product.
 TEST(SoftwareOfItsYear, MegatronsOwnLayerAddsTheBiasApart) {
     const auto apart = [](const char* year) {
