@@ -99,6 +99,7 @@ struct Emitter {
     BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);
     void backward_attention(const Node& n, BufferId dy);
     void backward_enter(const Node& n, BufferId dy);
+    void backward_exit(const Node& n, BufferId dy);
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);
     std::int32_t parameter_index(ValueId parameter);
     std::int32_t find_parameter(ValueId parameter);

@@ -64,6 +64,22 @@ TEST(SoftwareOfItsYear, GathersRunUnderTheirLinearsFrom2025On) {
     EXPECT_EQ(in_pieces(BlockKind::forward, "2025", "false"), 0);
 }
 
+// A gradient is cast before it is gathered where one scale serves rows and columns; blocks of scales would have to travel both ways.
+TEST(SoftwareOfItsYear, GradientsAreGatheredInEightBitsWhereATensorHasOneScale) {
+    const auto gathered = [](const char* recipe, DType dtype) {
+        const Plan plan = plan_of(sp2 + std::vector<std::string>{"training.precision=fp8", std::string("runtime.fp8_recipe=") + recipe});
+        return count(plan, BlockKind::backward, [&](const Op& op) {
+            const auto* work = std::get_if<Collective>(&op.work);
+            return work && work->kind == CollectiveKind::all_gather && op.name.ends_with(".adjoint") && op.layer >= 0 && work->dtype == dtype;
+        });
+    };
+    EXPECT_EQ(gathered("delayed", DType::fp8), 4) << "two layers, two row-parallel linears";
+    EXPECT_EQ(gathered("delayed", DType::bf16), 0);
+    EXPECT_EQ(gathered("current", DType::fp8), 4);
+    EXPECT_EQ(gathered("blockwise", DType::fp8), 0);
+    EXPECT_EQ(gathered("blockwise", DType::bf16), 4);
+}
+
 // The bias of queries, keys and values is a kernel of Megatron's own layer; Transformer Engine's adds it in the product.
 TEST(SoftwareOfItsYear, MegatronsOwnLayerAddsTheBiasApart) {
     const auto apart = [](const char* year) {
