@@ -206,7 +206,6 @@ void Emitter::backward_attention(const Node& n, BufferId dy) {
 void Emitter::backward(const Node& n) {
     set_place(n);
     phase = Phase::backward_input;
-    const DType act = activation_dtype(s());
     const BufferId dy = n.kind == NodeKind::cross_entropy ? -1 : gradient[static_cast<std::size_t>(n.out[0])];
     // An exchange is issued before the weight gradients it can hide.
     const bool exchange = (n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) && s().strategy.overlap.expert_parallel;

@@ -158,7 +158,9 @@ TEST(InFlight, WeightStepsThatHoldLessWaitLonger) {
                     EXPECT_LE(peak_held(steps, owed), 2 * p - 1 + tiny) << p << " " << owed;
                     in_flight = std::max(in_flight, peak_in_flight(steps));
                 }
-                if (owed < 1) EXPECT_GT(in_flight, most) << p;
+                if (owed < 1) {
+                    EXPECT_GT(in_flight, most) << p;
+                }
                 most = in_flight;
             }
         }
