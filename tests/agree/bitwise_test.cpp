@@ -24,9 +24,12 @@ void expect_same_bits(const Fields& a, const Fields& b, const std::string& execu
 // One microbatch a rank: a sum over ranks is all there is.
 const Fields four = {"strategy.data_parallel=4", "training.micro_batch_size=2"};
 
+// DeepSpeed pads vocabularies to 128: a longer contraction, which kernels of some processors add up in another order.
+const Fields whole_vocabulary = with(four, {"model.vocab_size=128"});
+
 TEST(SameBits, Zero1) { expect_same_bits(four, with(four, {"strategy.zero_stage=1"})); }
-TEST(SameBits, Zero2) { expect_same_bits(four, with(four, {"strategy.framework=deepspeed", "strategy.zero_stage=2", "strategy.fused=false"})); }
-TEST(SameBits, Zero3) { expect_same_bits(four, with(four, {"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.fused=false"})); }
+TEST(SameBits, Zero2) { expect_same_bits(whole_vocabulary, with(whole_vocabulary, {"strategy.framework=deepspeed", "strategy.zero_stage=2", "strategy.fused=false"})); }
+TEST(SameBits, Zero3) { expect_same_bits(whole_vocabulary, with(whole_vocabulary, {"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.fused=false"})); }
 TEST(SameBits, Fsdp) { expect_same_bits(four, with(four, {"strategy.framework=fsdp"})); }
 TEST(SameBits, Fsdp2) { expect_same_bits(four, with(four, {"strategy.framework=fsdp2"})); }
 
