@@ -155,7 +155,7 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
         const double mean_distance = errors.empty() ? 0 : away / static_cast<double>(errors.size());
         return four_in_five(std::move(errors)) * (1 + widening * mean_distance);
     };
-    bar.step_time = collect(&Experience::step_time, 0.4, true);
+    bar.step_time = collect(&Experience::step_time, 0.3, true);
     bar.memory = collect(&Experience::memory, 0.2, false);
     if (bar.rows > 0) bar.transferred = of_transfer(of, rows);
     bar.step_time = std::hypot(bar.step_time, bar.transferred);

@@ -32,7 +32,7 @@ std::vector<Experience> read_experience(const std::string& json);
 std::string write_experience(std::span<const Experience> rows);   // one row a line
 
 // Of the `neighbours` nearest rows (a dataset gives at most half of them): the error that four in five stay within, at least 2 %, widened
-// by the rows' mean distance d: 1 + 0.4 d for time, 1 + 0.2 d for memory. The slopes are what makes four in five rows of a source that is
+// by the rows' mean distance d: 1 + 0.3 d for time, 1 + 0.2 d for memory. The slopes are what makes four in five rows of a source that is
 // left out stay within bars drawn from the others (a test holds them to it): unlike rows promise less. Where none of the rows is of this
 // device, what predictions were off by on devices before they had a row is added, in quadrature.
 struct ErrorBar {

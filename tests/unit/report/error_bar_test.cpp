@@ -39,7 +39,7 @@ TEST(ErrorBar, IsTheErrorOfTheNearestRowsNotOfAll) {
     EXPECT_EQ(bar.rows, neighbours);
     EXPECT_EQ(bar.same_device, neighbours);
     const double mean_distance = distance(on("h100", 8), on("h100", 4)) / 2;
-    EXPECT_DOUBLE_EQ(bar.step_time, 0.08 * (1 + 0.4 * mean_distance)) << "half of one dataset at most, four in five rows within, half of them unlike";
+    EXPECT_DOUBLE_EQ(bar.step_time, 0.08 * (1 + 0.3 * mean_distance)) << "half of one dataset at most, four in five rows within, half of them unlike";
     EXPECT_EQ(bar.nearest, "near one / row 0");
     EXPECT_EQ(bar.memory, 0) << "no row has it";
 }
