@@ -25,6 +25,7 @@ std::map<QString, QImage> pictures(MainWindow& window) {
     std::map<QString, QImage> out;
     window.showView("problems");            // hidden while there are none: it would take room when its turn comes
     for (const QString& name : MainWindow::viewNames()) {
+        window.view(name)->setFixedSize(640, 320);   // docks share their heights out event by event, not always alike
         window.showView(name);
         if (QWidget* focus = QApplication::focusWidget()) focus->clearFocus();   // its frame and a blinking cursor are no colours of the view
         QTest::qWait(30);
