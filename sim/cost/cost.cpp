@@ -33,6 +33,14 @@ bool pads_experts(const Scenario& s, const std::vector<std::string>& frameworks)
            std::find(frameworks.begin(), frameworks.end(), s.strategy.framework) != frameworks.end();
 }
 
+// Transformer Engine's casts were slower kernels before a year; where a scenario does not state its own, those that are known best count.
+bool casts_as_before(const Scenario& s, const PointwiseTable& t) {
+    const QuantizeTable& q = t.quantize;
+    const auto among = [](const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+    return !s.defaults.contains("/runtime/year") && s.runtime.year < q.first_year && among(q.earlier_recipes, s.runtime.fp8_recipe) &&
+           among(t.calls.frameworks, s.strategy.framework);
+}
+
 } // namespace
 
 CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std::make_unique<Data>()) {
@@ -50,12 +58,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     if (d.strategy.framework == "deepspeed" && d.strategy.zero_stage == 3 && d.runtime.year < 2022) d.list_copy_us = d.pointwise.list_copy;
     d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise, d.strategy);
     d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework, d.strategy.fused);
-    const QuantizeTable& q = d.pointwise.quantize;
-    const auto& callers = d.pointwise.calls.frameworks;
-    const bool stated = !scenario.defaults.contains("/runtime/year");   // else the kernels that are known best
-    if (stated && d.runtime.year < q.first_year && std::find(q.earlier_recipes.begin(), q.earlier_recipes.end(), d.runtime.fp8_recipe) != q.earlier_recipes.end() &&
-        std::find(callers.begin(), callers.end(), d.strategy.framework) != callers.end())
-        d.pointwise.quantize.phi /= q.earlier;
+    if (casts_as_before(scenario, d.pointwise)) d.pointwise.quantize.phi /= d.pointwise.quantize.earlier;
     d.modules_overlap = d.strategy.overlap.tensor_parallel && d.strategy.tensor_parallel > 1 &&
                         (d.strategy.framework == "nemo" || !scenario.defaults.contains("/strategy/overlap/tensor_parallel"));
     d.hidden = scenario.model.hidden_size;

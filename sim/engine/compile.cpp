@@ -68,25 +68,16 @@ bool gathers_in_pieces(const Op& op) {
 
 bool computes_in_pieces(const Op& op) { return op.pieces > 1 && op.queue == compute_queue; }
 
-// The computation next to op `i` of the action, that way; -1: none.
-std::int32_t computation(const Block& block, const Action& a, std::int32_t i, std::int32_t way) {
-    for (i += way; i >= a.first && i < a.last; i += way)
-        if (block.ops[at(i)].queue == compute_queue && !std::holds_alternative<Alloc>(block.ops[at(i)].work) && !std::holds_alternative<Free>(block.ops[at(i)].work)) return i;
-    return -1;
+bool computation_behind(const Block& block, const Action& a, std::int32_t i) {
+    for (++i; i < a.last; ++i)
+        if (const Op& op = block.ops[at(i)]; op.queue == compute_queue && !std::holds_alternative<Alloc>(op.work) && !std::holds_alternative<Free>(op.work)) return true;
+    return false;
 }
 
-// What op `i` waits for inside its action. A linear in pieces starts with the gather in pieces that it reads, and the computation behind
-// it waits for both: what is left out is the kernels' interference (the engine's) and the time between two pieces.
-std::vector<std::int32_t> relaxed(const Block& block, const Action& a, std::int32_t i) {
-    const Op& op = block.ops[at(i)];
-    std::vector<std::int32_t> deps;
-    for (std::int32_t d : op.deps)
-        if (!computes_in_pieces(op) || !gathers_in_pieces(block.ops[at(d)]) || computation(block, a, i, 1) < 0) deps.push_back(d);
-    if (op.queue != compute_queue) return deps;
-    if (const std::int32_t ahead = computation(block, a, i, -1); ahead >= 0 && computes_in_pieces(block.ops[at(ahead)]))
-        for (std::int32_t d : block.ops[at(ahead)].deps)
-            if (gathers_in_pieces(block.ops[at(d)])) deps.push_back(d);
-    return deps;
+// A linear in pieces starts with the gather in pieces that it reads, and the computation behind it waits for both: what is left out is the
+// kernels' interference (the engine's) and the time between two pieces.
+bool starts_with(const Block& block, const Action& a, std::int32_t i, std::int32_t gather) {
+    return computes_in_pieces(block.ops[at(i)]) && gathers_in_pieces(block.ops[at(gather)]) && computation_behind(block, a, i);
 }
 
 // Compiles one program: segments are kept for the whole plan, queues are the program's own.
@@ -203,6 +194,7 @@ struct ProgramCompiler {
         auto id = static_cast<std::int32_t>(m.segments.size());
         m.segments.push_back({static_cast<std::int32_t>(m.ops.size()), 0, a.block});
         std::vector<std::int32_t> slot(at(a.last - a.first), -1);
+        std::int32_t computed = -1; // the computation ahead
         for (std::int32_t i = a.first; i < a.last; ++i) {
             const Op& op = block.ops[at(i)];
             if (std::holds_alternative<Alloc>(op.work) || std::holds_alternative<Free>(op.work)) continue;
@@ -211,10 +203,18 @@ struct ProgramCompiler {
             CompiledOp o;
             o.source = i;
             o.deps_begin = static_cast<std::int32_t>(m.deps.size());
-            for (std::int32_t d : relaxed(block, a, i)) {
-                if (d < a.first || d >= i || slot[at(d - a.first)] < 0) continue;
+            const auto wait_for = [&](std::int32_t d) {
+                if (d < a.first || d >= i || slot[at(d - a.first)] < 0) return;
                 std::int32_t distance = here - slot[at(d - a.first)];
                 if (!ordered(block.ops[at(d)], op) && distance < m.window) m.deps.push_back(distance);
+            };
+            for (std::int32_t d : op.deps)
+                if (!starts_with(block, a, i, d)) wait_for(d);
+            if (op.queue == compute_queue) {
+                if (computed >= 0 && computes_in_pieces(block.ops[at(computed)]))
+                    for (std::int32_t d : block.ops[at(computed)].deps)
+                        if (gathers_in_pieces(block.ops[at(d)])) wait_for(d);
+                computed = i;
             }
             o.deps_count = static_cast<std::int16_t>(static_cast<std::int32_t>(m.deps.size()) - o.deps_begin);
             if (const auto* work = std::get_if<Collective>(&op.work))

@@ -43,18 +43,10 @@ std::optional<std::pair<double, double>> nics_of(const std::string& system) {
     return std::pair{std::stod(found[1]), std::stod(found[2])};
 }
 
-Cluster cluster_of(const Device& device, int devices_per_node) {
-    Cluster cluster;
-    cluster.device = device;
-    cluster.devices_per_node = devices_per_node;
-    cluster.intra = {device.scale_up.value > 1e11 ? IntraKind::nvswitch : IntraKind::pcie, device.scale_up, Time::microseconds(0.6)};
-    return cluster;
-}
-
 struct Measured { CollectiveKind kind; int devices = 1, nodes = 1; double bytes = 0; bool one_byte = false, multicast = false; };
 
 double domain_us(const Device& device, const Measured& m) {
-    LinkTable links = link_table(cluster_of(device, 8));
+    LinkTable links = link_table(measured_cluster(device, 8));
     for (const LinkTable::Box& b : links.fitted_box)
         if (b.devices == m.devices) scale_rates(links, m.kind == CollectiveKind::all_to_all ? b.direct / links.direct_rate : b.ring / links.simple_rate);
     return single_node(links, m.kind, m.devices, m.bytes, m.one_byte, m.multicast, "auto").us;
@@ -65,8 +57,7 @@ std::optional<double> between_us(const Device& device, const Measured& m, const 
     const InterKind kind = network_of(system);
     const auto nics = nics_of(system);
     if (kind == InterKind::none || !nics || system.find("SHARP") != std::string::npos || system.find("rack") != std::string::npos) return std::nullopt;
-    Cluster cluster = cluster_of(device, m.devices / m.nodes);
-    cluster.nodes = m.nodes;
+    Cluster cluster = measured_cluster(device, m.devices / m.nodes, m.nodes);
     cluster.inter.kind = kind;
     cluster.inter.nic_bandwidth.value = nics->second * 1e9 / 8;
     Group group;
@@ -76,6 +67,15 @@ std::optional<double> between_us(const Device& device, const Measured& m, const 
 }
 
 } // namespace
+
+Cluster measured_cluster(const Device& device, int devices_per_node, int nodes) {
+    Cluster cluster;
+    cluster.device = device;
+    cluster.devices_per_node = devices_per_node;
+    cluster.nodes = nodes;
+    cluster.intra = {device.scale_up.value > 1e11 ? IntraKind::nvswitch : IntraKind::pcie, device.scale_up, Time::microseconds(0.6)};
+    return cluster;
+}
 
 Checked check_collectives(const MeasuredTable& t) {
     Checked out;

@@ -20,11 +20,7 @@ struct Dispatch { int devices = 8, nodes = 1, copies = 8; double tokens = 1, hid
 // A rate is of logical bytes: a token is counted once for each member it goes to, its own included, or for each node. Which bind on one
 // node and between nodes. us of the law against those bytes at the published rate.
 Compared compared(const Device& device, const Dispatch& p, double element_bytes, double gb_per_s, const char* op) {
-    Cluster cluster;
-    cluster.device = device;
-    cluster.devices_per_node = 8;
-    cluster.intra = {IntraKind::nvswitch, device.scale_up, Time::microseconds(0.6)};
-    cluster.nodes = p.nodes;
+    Cluster cluster = measured_cluster(device, 8, p.nodes);
     cluster.inter.kind = InterKind::infiniband;
     cluster.inter.nic_bandwidth.value = 50e9;
     Group group;

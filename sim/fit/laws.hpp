@@ -20,6 +20,9 @@ struct Cast {
 // measured - law, by least squares of relative residuals (soft beyond 5 %); nothing below zero. l2: bytes.
 Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measured, const std::vector<double>& elements, double l2);
 
+// What a communication table was measured on: `nodes` of so many devices, links inside from the datasheet, nothing said of the network.
+Cluster measured_cluster(const Device& device, int devices_per_node, int nodes = 1);
+
 // Collectives of one domain of links, and of nodes whose network the table's `system` says ("RoCE CX-7 8x400 Gbps per node").
 Checked check_collectives(const MeasuredTable& table);
 // Dispatch and combine of experts' tokens, by published rates of DeepEP.

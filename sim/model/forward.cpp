@@ -88,8 +88,7 @@ ValueId Builder::attention_branch(ValueId n1) {
         Node& n = node(NodeKind::rope, "rope", {qkv}, {out});
         n.attention = attention_shape();
         // Megatron-Core's fused rotations (Transformer Engine's) know no factor: with one it rotates in PyTorch's own operators.
-        const bool megatron = s.strategy.framework == "megatron" || s.strategy.framework == "nemo";
-        if (megatron && m.rope_scale != 1) n.fused = false;
+        if (megatron_core(s.strategy.framework) && m.rope_scale != 1) n.fused = false;
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
@@ -149,14 +148,13 @@ void Builder::loss(const std::string& what, ValueId x) {
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
     // Transformer Engine's kernel, which Megatron-Core has for the fused loss since 2025, makes the gradient in the logits' own place.
-    const std::string& f = s.strategy.framework;
-    const bool megatron = f == "megatron" || f == "nemo", over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025;
+    const bool megatron = megatron_core(s.strategy.framework), over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025;
     const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its
     // softmax in place in that copy, and the gradient in the softmax.
-    const bool in_place = megatron || f == "deepspeed";
+    const bool in_place = megatron || s.strategy.framework == "deepspeed";
     // Under autocast there is no such copy: log-softmax reads 16 bits and writes 32, its backward the other way round.
     if (!s.runtime.fused_loss && !in_place && stream == act) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);

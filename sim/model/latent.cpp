@@ -25,8 +25,7 @@ ValueId Builder::latent_attention_branch(ValueId n1) {
     join.attention = attention_shape();
     // Megatron-Core rotates a slice of each head and joins it with the rest in PyTorch's own operators; its fused kernels (2025, for YaRN
     // alone) are what recipes set from 2026 on.
-    const bool megatron = s.strategy.framework == "megatron" || s.strategy.framework == "nemo";
-    if (megatron && s.runtime.year < 2026) join.fused = false;
+    if (megatron_core(s.strategy.framework) && s.runtime.year < 2026) join.fused = false;
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
     return linear("proj", o, h, heads * a.v_head_dim, false, false);
 }

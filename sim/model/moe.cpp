@@ -37,8 +37,7 @@ ValueId weighted_bias(Builder& b, const std::string& what, ValueId x, ValueId pr
 // them again ahead of its fused kernel; Transformer Engine's operators (fused_experts) and compiled code clamp inside.
 bool clamps_apart(const Scenario& s) {
     if (s.model.activation_clamp <= 0) return false;
-    const bool megatron = s.strategy.framework == "megatron" || s.strategy.framework == "nemo";
-    return megatron ? !s.runtime.fused_experts : !s.strategy.fused;
+    return megatron_core(s.strategy.framework) ? !s.runtime.fused_experts : !s.strategy.fused;
 }
 
 } // namespace

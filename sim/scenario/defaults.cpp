@@ -21,7 +21,6 @@ std::string pointer_of(std::string_view path) {
 bool sixteen_bits_or_less(DType t) { return t != DType::fp32 && t != DType::tf32; }
 
 bool torch_sharding(const std::string& f) { return f == "fsdp" || f == "fsdp2" || f == "torchtitan" || f == "composer"; }
-bool megatron_core(const std::string& f) { return f == "megatron" || f == "nemo"; }
 
 void resolve_training(Reading& reading) {
     Training& t = reading.scenario.training;

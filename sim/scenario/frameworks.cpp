@@ -189,6 +189,8 @@ std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, 
     return chosen;
 }
 
+bool megatron_core(std::string_view framework) { return framework == "megatron" || framework == "nemo"; }
+
 bool in_autocast(const Scenario& s) {
     const std::string& f = s.strategy.framework;
     const bool sixteen = s.training.precision == DType::bf16 || s.training.precision == DType::fp16;

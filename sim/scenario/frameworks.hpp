@@ -35,6 +35,9 @@ std::span<const FrameworkDefault> framework_defaults();
 // The rows that hold for this framework, year and device, one a field, the framework's own before the general ones ("*").
 std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, std::string_view architecture);
 
+// Whether its layers, losses and optimizers are Megatron-Core's: framework megatron, and nemo, whose recipes run on it.
+bool megatron_core(std::string_view framework);
+
 // Whether PyTorch's autocast picks the dtypes: fp32 parameters, linears and attention in 16 bits, and in fp32 what comes of the embedding,
 // norms and the residual adds (its operator lists; framework ddp, as its gradients are those of fp32 parameters).
 bool in_autocast(const Scenario& scenario);

@@ -114,16 +114,15 @@ double block_flops(const Plan& plan, std::int32_t block) {
 // Bytes of a microbatch's own buffers that the blocks `from` write and the blocks `to` read: what is held in between.
 double bytes_kept(const Plan& plan, std::initializer_list<std::int32_t> from, std::initializer_list<std::int32_t> to) {
     const auto buffer = [&](BufferId b) -> const Buffer& { return plan.buffers[static_cast<std::size_t>(b)]; };
-    const auto storage = [&](BufferId b) { return buffer(b).storage >= 0 ? buffer(b).storage : b; };
     std::set<BufferId> written, kept;
     for (std::int32_t block : from)
         for (const Op& op : plan.blocks[static_cast<std::size_t>(block)].ops)
             for (BufferId b : op.out)
-                if (buffer(b).scope == Scope::microbatch) written.insert(storage(b));
+                if (buffer(b).scope == Scope::microbatch) written.insert(storage(plan, b));
     for (std::int32_t block : to)
         for (const Op& op : plan.blocks[static_cast<std::size_t>(block)].ops)
             for (BufferId b : op.in)
-                if (written.contains(storage(b))) kept.insert(storage(b));
+                if (written.contains(storage(plan, b))) kept.insert(storage(plan, b));
     double bytes = 0;
     for (BufferId b : kept) bytes += static_cast<double>(buffer(b).bytes.count);
     return bytes;

@@ -8,43 +8,53 @@
 //
 // After it: Node::pieces and Node::gradient_pieces of dense layers' regions, and of the linears at their ends.
 #include "sim/plan/passes/passes.hpp"
+#include "sim/scenario/frameworks.hpp"
 
-#include <algorithm>
+#include <vector>
 
 namespace orrery {
 namespace {
 
-bool is_dense_linear(const Graph& g, const Node& n) {
-    return n.kind == NodeKind::linear && n.layer >= 0 && !n.keeps_precision && g.value(n.params[0]).shape.size() == 2;
+// Who writes a value, and who reads it (the last of `readers` nodes).
+struct Ends { Node* writer = nullptr; Node* reader = nullptr; int readers = 0; };
+
+std::vector<Ends> ends_of(Graph& g) {
+    std::vector<Ends> ends(g.values.size());
+    for (Node& n : g.nodes) {
+        for (ValueId v : n.out) ends[static_cast<std::size_t>(v)].writer = &n;
+        for (ValueId v : n.in) {
+            Ends& e = ends[static_cast<std::size_t>(v)];
+            e.readers += e.reader != &n;
+            e.reader = &n;
+        }
+    }
+    return ends;
 }
 
-void overlap_gather(Graph& g, Node& enter, std::uint8_t ranks) {
-    std::vector<Node*> readers;
-    for (Node& n : g.nodes)
-        if (std::find(n.in.begin(), n.in.end(), enter.out[0]) != n.in.end()) readers.push_back(&n);
-    if (readers.size() != 1 || !is_dense_linear(g, *readers[0])) return;
-    enter.pieces = readers[0]->pieces = ranks;
-}
-
-void overlap_adjoint(Graph& g, Node& exit, std::uint8_t ranks) {
-    const auto writer = std::find_if(g.nodes.begin(), g.nodes.end(), [&](const Node& n) { return !n.out.empty() && n.out[0] == exit.in[0]; });
-    if (writer == g.nodes.end() || !is_dense_linear(g, *writer)) return;
-    exit.gradient_pieces = writer->gradient_pieces = ranks;
+bool is_dense_linear(const Graph& g, const Node* n) {
+    return n != nullptr && n->kind == NodeKind::linear && n->layer >= 0 && !n->keeps_precision && g.value(n->params[0]).shape.size() == 2;
 }
 
 } // namespace
 
 void tensor_overlap(Lowering& l) {
     const Strategy& s = l.scenario.strategy;
-    const bool engine = (s.framework == "megatron" || s.framework == "nemo") && l.scenario.runtime.year >= 2025;
+    const bool engine = megatron_core(s.framework) && l.scenario.runtime.year >= 2025;
     // Its buffers are mapped into the devices of a node.
     if (!engine || !s.overlap.tensor_parallel || !s.sequence_parallel || l.tp() == 1 || l.tp() > l.scenario.cluster.devices_per_node) return;
     const auto ranks = static_cast<std::uint8_t>(l.tp());
-    for (Graph& g : l.graphs)
+    for (Graph& g : l.graphs) {
+        const std::vector<Ends> ends = ends_of(g);
         for (Node& n : g.nodes) {
-            if (n.kind == NodeKind::enter && n.along_seq) overlap_gather(g, n, ranks);
-            if (n.kind == NodeKind::exit && n.along_seq) overlap_adjoint(g, n, ranks);
+            if (!n.along_seq) continue;
+            if (n.kind == NodeKind::enter) {
+                const Ends& e = ends[static_cast<std::size_t>(n.out[0])];
+                if (e.readers == 1 && is_dense_linear(g, e.reader)) n.pieces = e.reader->pieces = ranks;
+            } else if (Node* const writer = ends[static_cast<std::size_t>(n.in[0])].writer; n.kind == NodeKind::exit && is_dense_linear(g, writer)) {
+                n.gradient_pieces = writer->gradient_pieces = ranks;
+            }
         }
+    }
 }
 
 } // namespace orrery
