@@ -117,6 +117,8 @@ TableKind kind_of(const MeasuredTable& t) {
     if (is_experts(t)) return TableKind::experts;
     if (is_prefill(t)) return TableKind::attention_prefill;
     if (t.has("system") && t.has("bytes") && t.has("us") && t.has("devices")) return TableKind::collectives;
+    if (t.has("gpu") && t.has("gpus") && t.has("busbw_GBps")) return TableKind::points;
+    if (t.has("forward_ms") && (t.has("case") || (t.has("hidden_size") && t.has("micro_batch_size")))) return TableKind::passes;
     if (t.has("dispatch_gb_s") && t.has("tokens_per_gpu") && t.has("ep")) return TableKind::dispatch;
     return TableKind::unknown;
 }
@@ -128,7 +130,14 @@ Checked check(const MeasuredTable& t) {
     case TableKind::attention_prefill: return check_prefill(t);
     case TableKind::experts: return check_experts(t);
     case TableKind::collectives: return check_collectives(t);
+    case TableKind::points: {
+        std::vector<std::string> skipped;
+        Checked out = check_collectives(collectives_of(t, skipped));
+        out.skipped.insert(out.skipped.end(), skipped.begin(), skipped.end());
+        return out;
+    }
     case TableKind::dispatch: return check_dispatch(t);
+    case TableKind::passes: return check_passes(t);
     case TableKind::unknown: break;
     }
     return {{}, {t.file + ": its columns are those of no table there is a law for"}};

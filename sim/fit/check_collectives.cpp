@@ -92,7 +92,8 @@ Checked check_collectives(const MeasuredTable& t) {
         }
         Measured m{op->second, static_cast<int>(t.number(i, "devices")), static_cast<int>(t.number(i, "nodes")), t.number(i, "bytes")};
         m.one_byte = t.text(i, "variant").find("int8") != std::string::npos;
-        m.multicast = device->architecture == "hopper" || device->architecture == "blackwell";
+        const bool off = t.text(i, "variant") == "no multicast";
+        m.multicast = !off && (device->architecture == "hopper" || device->architecture == "blackwell");
         // A rack's trays are nodes, but one domain of links.
         const bool one_domain = m.nodes == 1 || (system.find("NVL72") != std::string::npos && m.devices <= 72);
         const std::optional<double> us = one_domain ? domain_us(*device, m) : between_us(*device, m, system);
@@ -101,7 +102,7 @@ Checked check_collectives(const MeasuredTable& t) {
             continue;
         }
         const bool graphs = t.has("source") && t.text(i, "source") == "aiconfigurator"; // replayed: no host between two of them
-        out.points.push_back({one_domain ? op->first : op->first + " between nodes", m.one_byte ? "int8" : graphs || !t.has("source") ? "half" : "published", m.bytes > 1048576 ? "over 1 MB" : "up to 1 MB", device->name, t.number(i, "us"), *us});
+        out.points.push_back({one_domain ? op->first : op->first + " between nodes", m.one_byte ? "int8" : off ? "no NVLS" : graphs || !t.has("source") ? "half" : "published", m.bytes > 1048576 ? "over 1 MB" : "up to 1 MB", device->name, t.number(i, "us"), *us});
     }
     for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
     return out;

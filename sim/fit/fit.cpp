@@ -262,7 +262,9 @@ std::string fit(const MeasuredTable& t) {
     case TableKind::experts: out["experts"] = Json::parse(fit_experts(t)); break;
     case TableKind::attention_rates: out["attention"] = fit_attention(t); break;
     case TableKind::collectives:
+    case TableKind::points:
     case TableKind::dispatch: throw std::runtime_error(t.file + ": communication is checked (--check), its constants are not fitted here");
+    case TableKind::passes: throw std::runtime_error(t.file + ": passes over layers are checked (--check), they have no constants of their own");
     case TableKind::unknown: throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");
     }
     return out.dump(2) + "\n";

@@ -2,8 +2,9 @@
 //
 // Known by their columns: GEMM latencies (dtype, m, n, k, us), attention rates (implementation, op, causal, head_dim, .., tflops),
 // attention of an inference engine's prefill (seq_q, heads, .., fwd_us), its layers of experts (expert_ffn, top_k, .., fwd_us), collectives
-// (system, devices, op, bytes, us) and rates of experts' dispatch (ep, tokens_per_gpu, dispatch_gb_s). The laws are those of sim/cost: a
-// fit sets their few constants, never a point.
+// (system, devices, op, bytes, us) or points of their bus bandwidth (gpu, gpus, op, busbw_GBps), rates of experts' dispatch (ep,
+// tokens_per_gpu, dispatch_gb_s) and passes over layers (forward_ms, backward_ms). The laws are those of sim/cost: a fit sets their few
+// constants, never a point.
 #pragma once
 
 #include "sim/fit/table.hpp"
@@ -15,7 +16,7 @@
 
 namespace orrery {
 
-enum class TableKind { gemm, attention_rates, attention_prefill, experts, collectives, dispatch, unknown };
+enum class TableKind { gemm, attention_rates, attention_prefill, experts, collectives, points, dispatch, passes, unknown };
 TableKind kind_of(const MeasuredTable& table);
 
 // One measurement and the calibration's word on it, both in us.

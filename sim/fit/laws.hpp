@@ -25,7 +25,11 @@ Cluster measured_cluster(const Device& device, int devices_per_node, int nodes =
 
 // Collectives of one domain of links, and of nodes whose network the table's `system` says ("RoCE CX-7 8x400 Gbps per node").
 Checked check_collectives(const MeasuredTable& table);
+// Single points of bus bandwidth (gpu, gpus, nodes, op, bytes, busbw_GBps) in the columns of those; skipped: why some are left out.
+MeasuredTable collectives_of(const MeasuredTable& points, std::vector<std::string>& skipped);
 // Dispatch and combine of experts' tokens, by published rates of DeepEP.
 Checked check_dispatch(const MeasuredTable& table);
+// Forward and backward passes over layers (layers, hidden_size, .., forward_ms) or over a mixture's layer (case, forward_ms, backward_ms).
+Checked check_passes(const MeasuredTable& table);
 
 } // namespace orrery

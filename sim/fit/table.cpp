@@ -1,6 +1,7 @@
 #include "sim/fit/table.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <zlib.h>
 
 #include <cstdlib>
@@ -60,6 +61,24 @@ MeasuredTable parse_table(const std::string& name, const std::string& csv) {
     return t;
 }
 
-MeasuredTable read_table(const std::string& path) { return parse_table(std::filesystem::path(path).filename().string(), contents(path)); }
+MeasuredTable parse_json_table(const std::string& name, const std::string& text) {
+    const auto j = nlohmann::ordered_json::parse(text, nullptr, false);
+    const auto& list = j.is_object() && j.contains("rows") ? j.at("rows") : j;
+    if (!list.is_array()) throw std::runtime_error(name + ": is no JSON list of rows");
+    MeasuredTable t;
+    t.file = name;
+    for (const auto& row : list)
+        for (const auto& [key, value] : row.items()) t.column.try_emplace(key, t.column.size());
+    for (const auto& row : list) {
+        t.rows.emplace_back(t.column.size());
+        for (const auto& [key, value] : row.items()) t.rows.back()[t.column.at(key)] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+    return t;
+}
+
+MeasuredTable read_table(const std::string& path) {
+    if (path.ends_with(".json")) return parse_json_table(std::filesystem::path(path).filename().string(), contents(path));
+    return parse_table(std::filesystem::path(path).filename().string(), contents(path));
+}
 
 } // namespace orrery

@@ -1,4 +1,4 @@
-// Tables of measurements: CSV with a header line, plain or gzipped.
+// Tables of measurements: CSV with a header line, plain or gzipped, or a JSON list of rows (bare, or an object's "rows").
 #pragma once
 
 #include <map>
@@ -22,5 +22,6 @@ struct MeasuredTable {
 // Throws std::runtime_error with file and line where it cannot be read.
 MeasuredTable read_table(const std::string& path);
 MeasuredTable parse_table(const std::string& name, const std::string& csv);
+MeasuredTable parse_json_table(const std::string& name, const std::string& text);   // a cell: text as it is, all else as JSON; "" where a row has none
 
 } // namespace orrery

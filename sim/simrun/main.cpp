@@ -103,7 +103,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")->type_name("FILE");
     add_jobs(*validate, p.options);
     CLI::App* fitting = add_command(app, p, "fit", "Calibration from tables of measurements: constants of the cost model's laws");
-    fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped")->required()->type_name("TABLE.csv[.gz]");
+    fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, or JSON lists of rows")->required()->type_name("TABLE.csv[.gz]");
     fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");
     CLI::App* comparing = add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
