@@ -126,7 +126,7 @@ class Scanner {
     JsonPlaces out_;
 };
 
-std::string quoted(std::string_view plain) {
+std::string json_text(std::string_view plain) {
     std::string out = "\"";
     for (char c : plain) {
         if (c == '"' || c == '\\') out += '\\';
@@ -140,7 +140,7 @@ std::string wrapped(std::string_view rest, std::string_view value) {
     if (rest.empty()) return std::string(value);
     const std::size_t next = rest.find('/', 1);
     const std::string step = last_step(rest.substr(0, next));
-    return "{" + quoted(step) + ": " + wrapped(next == std::string_view::npos ? std::string_view{} : rest.substr(next), value) + "}";
+    return "{" + json_text(step) + ": " + wrapped(next == std::string_view::npos ? std::string_view{} : rest.substr(next), value) + "}";
 }
 
 std::size_t line_begin(std::string_view text, std::size_t at) {

@@ -31,7 +31,7 @@ std::size_t utf8_length(std::string_view s) {
 }
 
 // As a JSON string, quotes included; what is not UTF-8 becomes U+FFFD.
-std::string quoted(std::string_view s) {
+std::string json_text(std::string_view s) {
     std::string out = "\"";
     for (std::size_t i = 0; i < s.size();) {
         const std::size_t n = utf8_length(s.substr(i));
@@ -64,8 +64,8 @@ class PerfettoWriter {
     }
 
     void write() {
-        add(R"({{"displayTimeUnit":"ms","otherData":{{"name":{},"source":{},"plan":"{:016x}"}},"traceEvents":[)", quoted(trace_.name),
-            quoted(trace_.source), trace_.plan_hash);
+        add(R"({{"displayTimeUnit":"ms","otherData":{{"name":{},"source":{},"plan":"{:016x}"}},"traceEvents":[)", json_text(trace_.name),
+            json_text(trace_.source), trace_.plan_hash);
         for (std::size_t l = 0; l < trace_.lanes.size(); ++l) {
             name_tracks(l);
             for (const Span& span : trace_.lanes[l].spans) put_span(l, span);
@@ -97,11 +97,11 @@ class PerfettoWriter {
     }
 
     static OpText describe(const TraceOp& op) {
-        std::string args = fmt::format(R"("kind":{},"phase":{})", quoted(op.kind), quoted(op.phase));
+        std::string args = fmt::format(R"("kind":{},"phase":{})", json_text(op.kind), json_text(op.phase));
         if (op.layer >= 0) args += fmt::format(R"(,"layer":{})", op.layer);
         if (op.bytes != 0) args += fmt::format(R"(,"bytes":{})", op.bytes);
         if (op.flops != 0 && std::isfinite(op.flops)) args += fmt::format(R"(,"flops":{})", op.flops);
-        return {quoted(op.name), quoted(op.kind), args};
+        return {json_text(op.name), json_text(op.kind), args};
     }
 
     // A process's id is never one of its threads', or its track would be shown as the main thread.
@@ -120,7 +120,7 @@ class PerfettoWriter {
     void name_tracks(std::size_t l) {
         const Lane& lane = trace_.lanes[l];
         next_event();
-        add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", pid(l), quoted(lane_name(lane)));
+        add(R"({{"ph":"M","pid":{},"name":"process_name","args":{{"name":{}}}}})", pid(l), json_text(lane_name(lane)));
         next_event();
         add(R"({{"ph":"M","pid":{},"name":"process_sort_index","args":{{"sort_index":{}}}}})", pid(l), l);
         std::set<std::int16_t> queues;
@@ -128,7 +128,7 @@ class PerfettoWriter {
         for (std::int16_t queue : queues) {
             next_event();
             add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})", pid(l), tid(l, queue),
-                quoted(trace_.queues[static_cast<std::size_t>(queue)]));
+                json_text(trace_.queues[static_cast<std::size_t>(queue)]));
             next_event();
             add(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})", pid(l), tid(l, queue), queue);
         }
@@ -160,8 +160,8 @@ class PerfettoWriter {
             comma = ",";
         }
         if (span.microbatch >= 0) put("microbatch", span.microbatch);
-        if (span.cause != WaitCause::none) put("cause", quoted(name(span.cause)));
-        if (span.peer >= 0) put("late", quoted(lane_name(trace_.lanes[static_cast<std::size_t>(span.peer)])));
+        if (span.cause != WaitCause::none) put("cause", json_text(name(span.cause)));
+        if (span.peer >= 0) put("late", json_text(lane_name(trace_.lanes[static_cast<std::size_t>(span.peer)])));
     }
 
     void put_memory(std::size_t l, const MemorySample& sample) {
@@ -169,7 +169,7 @@ class PerfettoWriter {
         next_event();
         add(R"({{"ph":"C","pid":{},"ts":{}.{:06},"name":"memory, bytes","args":{{)", pid(l), ts, fraction);
         for (std::size_t k = 0; k < sample.bytes.size(); ++k)
-            add(R"({}{}:{})", k ? "," : "", quoted(trace_.memory_kinds[k]), sample.bytes[k]);
+            add(R"({}{}:{})", k ? "," : "", json_text(trace_.memory_kinds[k]), sample.bytes[k]);
         add("}}}}");
     }
 
