@@ -102,6 +102,9 @@ void add_commands(CLI::App& app, Parsed& p) {
     validate->add_option("--rows", p.validate.rows, "What error bars of reports are made of, into this file")->type_name("FILE");
     validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")->type_name("FILE");
     add_jobs(*validate, p.options);
+    validate->footer("rank corr.: Kendall's tau of predicted and measured. attainable: the tau of a predictor that knew every true time, by the noise of the\n"
+                     "readings: what a row or its dataset states (step_time_noise, a relative standard deviation), else the scatter of the dataset's repeated\n"
+                     "readings. beyond noise: tau of the pairs measured further apart than two standard deviations. Both leave doubtful rows out.");
     CLI::App* fitting = add_command(app, p, "fit", "Calibration from tables of measurements: constants of the cost model's laws");
     fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, or JSON lists of rows")->required()->type_name("TABLE.csv[.gz]");
     fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");

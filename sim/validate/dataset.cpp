@@ -58,6 +58,11 @@ ValidationRow read_row(const Json& j, const Json& dataset, const std::string& ba
     row.measured.memory_gb = number(measured, "memory_gb");
     row.measured.bubble_fraction = number(measured, "bubble_fraction");
     if (measured.contains("fits") && measured.at("fits").is_boolean()) row.measured.fits = measured.at("fits").get<bool>();
+    row.step_time_noise = number(measured, "step_time_noise");
+    if (!row.step_time_noise) row.step_time_noise = number(dataset, "step_time_noise");
+    for (const Json& reading : measured.value("step_time_readings_s", Json::array())) {
+        if (reading.is_number()) row.step_time_readings_s.push_back(reading.get<double>());
+    }
     row.memory_measure = measure_of(j, dataset);
     row.doubtful = row.note.find("Doubtful:") != std::string::npos;
     for (const Json& a : j.value("assumed", Json::array())) {

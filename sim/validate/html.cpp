@@ -71,12 +71,13 @@ std::string bars(const Validation& v, bool memory) {
         const ErrorSummary& e = memory ? v.by_dataset[i].memory : v.by_dataset[i].step_time;
         if (e.n == 0) continue;
         rows += fmt::format("<tr><td><span style=\"color:{}\">&#9679;</span> {}</td><td>{}</td><td style=\"text-align:left;width:40%\"><svg width=\"100%\" height=\"12\"><rect height=\"12\" width=\"{:.1f}%\" fill=\"{}\"/></svg></td>"
-                            "<td>{:.1f} %</td><td>{:.1f} %</td><td>{:+.1f} %</td><td>{:.2f}</td></tr>\n",
+                            "<td>{:.1f} %</td><td>{:.1f} %</td><td>{:+.1f} %</td><td>{:.2f}</td><td>{}</td><td>{}</td></tr>\n",
                             colour(i, v.by_dataset.size()), escaped(v.by_dataset[i].dataset), e.n, 100 * std::min(1.0, e.mean_abs_error / widest), colour(i, v.by_dataset.size()), e.mean_abs_error * 100,
-                            e.median_abs_error * 100, e.bias * 100, e.kendall_tau);
+                            e.median_abs_error * 100, e.bias * 100, e.kendall_tau, e.noisy ? fmt::format("{:.2f}", e.noisy->attainable_tau) : "",
+                            e.noisy && e.noisy->pairs_beyond_noise > 0 ? fmt::format("{:.2f}", e.noisy->tau_beyond_noise) : "");
     }
     if (rows.empty()) return {};
-    return "<table><tr><th>dataset</th><th>rows</th><th></th><th>mean error</th><th>median</th><th>bias</th><th>rank corr.</th></tr>\n" + rows + "</table>\n";
+    return "<table><tr><th>dataset</th><th>rows</th><th></th><th>mean error</th><th>median</th><th>bias</th><th>rank corr.</th><th>attainable</th><th>beyond noise</th></tr>\n" + rows + "</table>\n";
 }
 
 std::string cell(const std::optional<double>& v) { return v ? fmt::format("<td>{:.4g}</td>", *v) : "<td></td>"; }

@@ -23,12 +23,16 @@ std::string escaped(std::string text) {
 
 std::string line(const std::string& dataset, const char* what, const ErrorSummary& s) {
     if (s.n == 0) return {};
-    return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {:.2f} | {} {} |\n", dataset, what, s.n, percent(s.mean_abs_error), percent(s.median_abs_error),
-                       signed_percent(s.bias), s.sound < s.n ? percent(s.sound_mean_abs_error) : "", s.kendall_tau, signed_percent(s.worst_error), escaped(s.worst));
+    const auto tau = [](bool known, double value) { return known ? fmt::format("{:.2f}", value) : ""; };
+    const ErrorSummary::Noisy noisy = s.noisy.value_or(ErrorSummary::Noisy{});
+    return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} {} |\n", dataset, what, s.n, percent(s.mean_abs_error),
+                       percent(s.median_abs_error), signed_percent(s.bias), s.sound < s.n ? percent(s.sound_mean_abs_error) : "", s.kendall_tau,
+                       tau(s.sound < s.n, s.sound_kendall_tau), tau(s.noisy.has_value(), noisy.attainable_tau), tau(noisy.pairs_beyond_noise > 0, noisy.tau_beyond_noise),
+                       signed_percent(s.worst_error), escaped(s.worst));
 }
 
 std::string fits_line(const std::string& dataset, const FitsSummary& f) {
-    return f.n == 0 ? "" : fmt::format("| {} | fits | {} | {} | | | | | |\n", dataset, f.n, percent(1 - f.accuracy));
+    return f.n == 0 ? "" : fmt::format("| {} | fits | {} | {} | | | | | | | | |\n", dataset, f.n, percent(1 - f.accuracy));
 }
 
 std::string pairs(const Validation& v) {
@@ -80,8 +84,11 @@ std::string to_markdown(const Validation& v) {
     std::string text = "# Validation: predictions against published measurements\n\n"
                        "Written by `./dev validate`; the rows and their sources are in scenarios/validation. Errors are predicted / measured - 1, in per cent; a row\n"
                        "without a prediction counts as 100. \"Sound\": without the rows that are odd by their source's own figures (their notes say why).\n"
-                       "Tau: Kendall's rank correlation of predicted and measured. For `fits` the error is the share of wrong answers.\n\n"
-                       "| dataset | of | rows | mean error | median | bias | sound | tau | worst row |\n|---|---|---|---|---|---|---|---|---|\n";
+                       "Tau: Kendall's rank correlation of predicted and measured. Attainable: what a predictor that knew every true time would reach, by the\n"
+                       "noise of the readings (a dataset's own repeats, or what it states), of the sound rows. Beyond noise: tau of their pairs that lie further\n"
+                       "apart than two standard deviations of that noise. For `fits` the error is the share of wrong answers.\n\n"
+                       "| dataset | of | rows | mean error | median | bias | sound | tau | sound tau | attainable | beyond noise | worst row |\n"
+                       "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for (const ValidationSummary& s : v.by_dataset)
         text += line(s.dataset, "step time", s.step_time) + line(s.dataset, "memory", s.memory) + fits_line(s.dataset, s.fits);
     text += line("all", "step time", v.overall.step_time) + line("all", "memory", v.overall.memory) + fits_line("all", v.overall.fits);

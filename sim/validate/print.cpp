@@ -28,10 +28,14 @@ Json figures(const RowFigures& f) {
 }
 
 Json errors(const ErrorSummary& s) {
-    return {{"n", s.n},       {"mean_abs_error", s.mean_abs_error}, {"median_abs_error", s.median_abs_error},
-            {"bias", s.bias}, {"kendall_tau", s.kendall_tau},       {"worst", s.worst},
-            {"worst_error", s.worst_error},
-            {"without_doubtful", {{"n", s.sound}, {"mean_abs_error", s.sound_mean_abs_error}}}};
+    Json j = {{"n", s.n},       {"mean_abs_error", s.mean_abs_error}, {"median_abs_error", s.median_abs_error},
+              {"bias", s.bias}, {"kendall_tau", s.kendall_tau},       {"worst", s.worst},
+              {"worst_error", s.worst_error},
+              {"without_doubtful", {{"n", s.sound}, {"mean_abs_error", s.sound_mean_abs_error}, {"kendall_tau", s.sound_kendall_tau}}}};
+    if (s.noisy)
+        j["without_doubtful"].update(Json{{"noise", s.noisy->noise}, {"attainable_tau", s.noisy->attainable_tau}, {"tau_beyond_noise", s.noisy->tau_beyond_noise},
+                                          {"pairs_beyond_noise", s.noisy->pairs_beyond_noise}});
+    return j;
 }
 
 Json summary(const ValidationSummary& s) {
@@ -109,13 +113,14 @@ std::string rows_text(const Validation& v, const std::string& dataset, const Tex
 void summary_row(Table& t, const std::string& name, const char* what, const ErrorSummary& s) {
     if (s.n == 0) return;
     t.rows.push_back({name, what, std::to_string(s.n), fmt::format("{:.1f} %", s.mean_abs_error * 100), fmt::format("{:.1f} %", s.median_abs_error * 100),
-                      percent(s.bias), fmt::format("{:.3f}", s.kendall_tau), fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
+                      percent(s.bias), fmt::format("{:.3f}", s.kendall_tau), s.noisy ? fmt::format("{:.3f}", s.noisy->attainable_tau) : "",
+                      s.noisy ? fmt::format("{:.3f}", s.noisy->tau_beyond_noise) : "", fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
 }
 
 std::string summary_text(const Validation& v, const TextStyle& style) {
     Table t;
-    t.header = {"dataset", "of", "rows", "mean error", "median", "bias", "rank corr.", "worst row"};
-    t.right = {false, false, true, true, true, true, true, false};
+    t.header = {"dataset", "of", "rows", "mean error", "median", "bias", "rank corr.", "attainable", "beyond noise", "worst row"};
+    t.right = {false, false, true, true, true, true, true, true, true, false};
     std::string fits;
     const auto add = [&](const ValidationSummary& s, const std::string& name) {
         summary_row(t, name, "step time", s.step_time);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 namespace orrery {
 
@@ -32,6 +33,48 @@ double kendall_tau(std::span<const double> x, std::span<const double> y) {
     }
     const double scale = std::sqrt(static_cast<double>(pairs - ties_x)) * std::sqrt(static_cast<double>(pairs - ties_y));
     return scale > 0 ? static_cast<double>(agree) / scale : 0;
+}
+
+double attainable_tau(std::span<const double> measured, std::span<const double> noise) {
+    double sum = 0;
+    std::int64_t pairs = 0;
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+        for (std::size_t j = i + 1; j < measured.size(); ++j, ++pairs) {
+            const double apart = std::abs(std::log(measured[i] / measured[j])), s = std::hypot(noise[i], noise[j]);
+            sum += s > 0 ? std::erf(apart / (s * std::numbers::sqrt2)) : (apart > 0 ? 1.0 : 0.0);
+        }
+    }
+    return pairs > 0 ? sum / static_cast<double>(pairs) : 0;
+}
+
+TauBeyondNoise tau_beyond_noise(std::span<const double> predicted, std::span<const double> measured, std::span<const double> noise) {
+    TauBeyondNoise t;
+    std::int64_t agree = 0;
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+        for (std::size_t j = i + 1; j < measured.size(); ++j) {
+            if (std::abs(std::log(measured[i] / measured[j])) <= 2 * std::hypot(noise[i], noise[j])) continue;
+            const double order = (predicted[i] - predicted[j]) * (measured[i] - measured[j]);
+            agree += (order > 0) - (order < 0);
+            ++t.pairs;
+        }
+    }
+    if (t.pairs > 0) t.tau = static_cast<double>(agree) / static_cast<double>(t.pairs);
+    return t;
+}
+
+Scatter scatter_of_repeats(const std::vector<std::vector<double>>& runs) {
+    Scatter s;
+    double squares = 0;
+    for (std::vector<double> readings : runs) {
+        std::sort(readings.begin(), readings.end());
+        readings.erase(std::unique(readings.begin(), readings.end()), readings.end());
+        for (double& r : readings) r = std::log(r);
+        const double middle = mean(readings);
+        for (double r : readings) squares += (r - middle) * (r - middle);
+        s.degrees += std::max(0, static_cast<int>(readings.size()) - 1);
+    }
+    if (s.degrees > 0) s.relative = std::sqrt(squares / s.degrees);
+    return s;
 }
 
 } // namespace orrery

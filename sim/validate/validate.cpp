@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -26,7 +27,11 @@ std::string in_one_line(const std::vector<Problem>& problems) {
     return text;
 }
 
-struct Points { std::vector<double> errors, predicted, measured, sound; std::string worst; };
+struct Points {
+    std::vector<double> errors, predicted, measured, sound, sound_predicted, sound_measured;
+    std::vector<const ValidationRow*> sound_rows;   // those of sound_predicted
+    std::string worst;
+};
 
 ErrorSummary summary_of(const Points& p) {
     ErrorSummary s;
@@ -40,6 +45,7 @@ ErrorSummary summary_of(const Points& p) {
     s.worst = p.worst;
     s.sound = static_cast<int>(p.sound.size());
     s.sound_mean_abs_error = mean(p.sound);
+    s.sound_kendall_tau = kendall_tau(p.sound_predicted, p.sound_measured);
     for (double e : p.errors) {
         if (std::abs(e) > std::abs(s.worst_error)) s.worst_error = e;
     }
@@ -52,7 +58,17 @@ void add(Points& p, const ValidationRow& row, std::optional<double> e, std::opti
     if (worst) p.worst = row.name;
     p.errors.push_back(*e);
     if (!row.doubtful) p.sound.push_back(std::abs(*e));
-    if (row.failure.empty() && predicted) p.predicted.push_back(*predicted), p.measured.push_back(*measured);
+    if (!row.failure.empty() || !predicted) return;
+    p.predicted.push_back(*predicted), p.measured.push_back(*measured);
+    if (!row.doubtful) p.sound_predicted.push_back(*predicted), p.sound_measured.push_back(*measured), p.sound_rows.push_back(&row);
+}
+
+// What its measurements' own noise leaves of a rank correlation.
+std::optional<ErrorSummary::Noisy> noisy_of(const Points& time) {
+    const auto noise = noise_of(time.sound_rows);
+    if (!noise || noise->size() < 2) return std::nullopt;
+    const TauBeyondNoise beyond = tau_beyond_noise(time.sound_predicted, time.sound_measured, *noise);
+    return ErrorSummary::Noisy{median(*noise), attainable_tau(time.sound_measured, *noise), beyond.tau, beyond.pairs};
 }
 
 // Pairs of the dataset's rows ("": of any one dataset) that are of one job.
@@ -91,6 +107,7 @@ ValidationSummary summary_of(const std::string& dataset, const std::vector<Valid
         right += r.failure.empty() && r.predicted.fits == r.measured.fits;
     }
     s.step_time = summary_of(time);
+    if (!dataset.empty()) s.step_time.noisy = noisy_of(time);
     s.memory = summary_of(memory);
     s.pairs = pairs_of(dataset, rows);
     if (s.fits.n > 0) s.fits.accuracy = static_cast<double>(right) / s.fits.n;
@@ -98,6 +115,24 @@ ValidationSummary summary_of(const std::string& dataset, const std::vector<Valid
 }
 
 } // namespace
+
+std::optional<std::vector<double>> noise_of(const std::vector<const ValidationRow*>& rows) {
+    std::map<std::string, std::vector<double>> runs;
+    for (const ValidationRow* r : rows) {
+        std::vector<double>& readings = runs[r->scenario_json];
+        if (r->measured.step_time_s && r->step_time_readings_s.empty()) readings.push_back(*r->measured.step_time_s);
+        readings.insert(readings.end(), r->step_time_readings_s.begin(), r->step_time_readings_s.end());
+    }
+    std::vector<std::vector<double>> repeated;
+    for (auto& [scenario, readings] : runs) repeated.push_back(std::move(readings));
+    const Scatter scatter = scatter_of_repeats(repeated);
+    std::vector<double> noise;
+    for (const ValidationRow* r : rows) {
+        if (!r->step_time_noise && scatter.degrees < 3) return std::nullopt;
+        noise.push_back(r->step_time_noise.value_or(scatter.relative));
+    }
+    return noise;
+}
 
 std::optional<double> ValidationRow::step_time_error() const { return error(*this, predicted.step_time_s, measured.step_time_s); }
 std::optional<double> ValidationRow::memory_error() const { return error(*this, predicted.memory_gb, measured.memory_gb); }

@@ -20,6 +20,8 @@ struct ValidationRow {
     MemoryMeasure memory_measure = MemoryMeasure::allocated;   // what measured.memory_gb counts
     std::vector<std::string> assumed;                          // fields its source does not state
     std::string job;                                           // rows of one job: the same model, cluster, batch and sequence, run by other strategies
+    std::vector<double> step_time_readings_s;                  // where the source read the same run more than once
+    std::optional<double> step_time_noise;                     // relative standard deviation of a reading, where the row or its dataset states one
     bool doubtful = false;                                     // odd by its source's own figures: its note says "Doubtful: .."
     Configuration configuration;                               // what is like it, for error bars
     std::array<double, category_count> breakdown_s{};          // where the predicted time goes
@@ -37,6 +39,10 @@ struct ErrorSummary {
     double worst_error = 0;
     int sound = 0;                  // rows that are not doubtful, and their mean absolute error
     double sound_mean_abs_error = 0;
+    double sound_kendall_tau = 0;
+    // Of the rows that are not doubtful, where the noise of their readings is known (statistics.hpp).
+    struct Noisy { double noise = 0, attainable_tau = 0, tau_beyond_noise = 0; std::int64_t pairs_beyond_noise = 0; };
+    std::optional<Noisy> noisy;
 };
 struct FitsSummary { int n = 0; double accuracy = 0; };
 // Of two rows of one job: is the faster one predicted to be the faster? Step times nearer than the noise of measurements are ties, and not asked about.
@@ -62,6 +68,10 @@ Validation validate(std::vector<ValidationRow> rows, int jobs = 0, const Progres
 // Predicts one row in place. Never throws: what goes wrong is row.failure.
 void predict_row(ValidationRow& row);
 Validation summarise(std::vector<ValidationRow> rows);
+
+// The noise of a dataset's step times, row by row: what the row or its dataset states, else the scatter of the dataset's repeated readings (readings
+// of a row, and rows of one scenario) if these have three degrees of freedom. Nothing where that leaves a row without.
+std::optional<std::vector<double>> noise_of(const std::vector<const ValidationRow*>& rows);
 
 std::string to_json(const Validation& validation);   // as DESIGN.md says
 std::string to_csv(const Validation& validation);

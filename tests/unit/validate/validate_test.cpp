@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <unistd.h>
 
 namespace orrery {
@@ -28,6 +29,42 @@ TEST(Statistics, KendallsTau) {
     // Tau-b with a tie: 5 pairs apart in x of 6, all concordant: 5 / sqrt(6 x 5).
     EXPECT_NEAR(kendall_tau(std::vector<double>{1, 1, 2, 3}, up), 5 / std::sqrt(30.0), 1e-12);
     EXPECT_DOUBLE_EQ(kendall_tau(std::vector<double>{1}, std::vector<double>{1}), 0);
+}
+
+// Of two readings apart by d with noise s each, a perfect predictor's order holds with Phi(d / (s sqrt 2)): by simulation of new readings.
+TEST(Statistics, AttainableTauIsWhatAPerfectPredictorReaches) {
+    const std::vector<double> truth{1.0, 1.02, 1.05, 1.051, 1.3}, noise(truth.size(), 0.02);
+    std::mt19937_64 random(7);
+    std::normal_distribution<double> normal;
+    double sum = 0;
+    constexpr int trials = 20000;
+    for (int t = 0; t < trials; ++t) {
+        std::vector<double> read;
+        for (double x : truth) read.push_back(x * std::exp(0.02 * normal(random)));
+        sum += kendall_tau(truth, read);
+    }
+    EXPECT_NEAR(attainable_tau(truth, noise), sum / trials, 0.01);
+    EXPECT_DOUBLE_EQ(attainable_tau(truth, std::vector<double>(truth.size(), 0)), 1) << "without noise all of it";
+    EXPECT_LT(attainable_tau(truth, std::vector<double>(truth.size(), 1)), 0.1) << "drowned in noise nothing";
+}
+
+TEST(Statistics, TauBeyondNoiseLeavesOutWhatIsTooNear) {
+    // Noise of 1 % each: pairs within 2 x 1.41 % are left out, which here is the one that is predicted the wrong way round.
+    const std::vector<double> measured{1.0, 1.02, 1.1}, predicted{1.03, 1.0, 1.2}, noise(3, 0.01);
+    EXPECT_NEAR(kendall_tau(predicted, measured), 1.0 / 3, 1e-12);
+    const TauBeyondNoise beyond = tau_beyond_noise(predicted, measured, noise);
+    EXPECT_EQ(beyond.pairs, 2);
+    EXPECT_DOUBLE_EQ(beyond.tau, 1);
+    EXPECT_EQ(tau_beyond_noise(predicted, measured, std::vector<double>(3, 0.5)).pairs, 0);
+}
+
+TEST(Statistics, ScatterPoolsRepeatedReadings) {
+    const Scatter s = scatter_of_repeats({{100, 104}, {50}, {7, 7, 7}, {10, 10.2, 10.4}});
+    EXPECT_EQ(s.degrees, 3) << "one reading says nothing, and one printed three times is one";
+    const double first = std::pow(std::log(1.04) / 2, 2) * 2;
+    const double a = std::log(10), b = std::log(10.2), c = std::log(10.4), m = (a + b + c) / 3;
+    EXPECT_NEAR(s.relative, std::sqrt((first + (a - m) * (a - m) + (b - m) * (b - m) + (c - m) * (c - m)) / 3), 1e-12);
+    EXPECT_EQ(scatter_of_repeats({{1}, {2}}).degrees, 0);
 }
 
 ValidationRow row(const std::string& name, double predicted, double measured) {
@@ -108,6 +145,39 @@ TEST(Validate, DoubtfulRowsAreSummedUpApart) {
     EXPECT_NEAR(v.overall.step_time.sound_mean_abs_error, 0.02, 1e-12);
 }
 
+// Rows of one scenario and readings of a row are repeats; what a row states comes first; with too few of either nothing is said.
+TEST(Validate, NoiseComesFromRepeatsOrIsStated) {
+    std::vector<ValidationRow> rows{row("a", 1, 1), row("a again", 1, 1.04), row("b", 2, 2), row("c", 3, 3)};
+    for (ValidationRow& r : rows) r.scenario_json = r.name.substr(0, 1);
+    const auto noise = [&] { return noise_of({&rows[0], &rows[1], &rows[2], &rows[3]}); };
+    EXPECT_FALSE(noise().has_value()) << "one degree of freedom";
+    rows[2].step_time_readings_s = {1.98, 2.0, 2.02};
+    ASSERT_TRUE(noise().has_value());
+    const double pooled = noise()->at(0);
+    EXPECT_NEAR(pooled, std::sqrt((std::pow(std::log(1.04), 2) / 2 + 2 * 1e-4) / 3), 1e-4);
+    rows[3].step_time_noise = 0.1;
+    EXPECT_EQ(noise()->at(3), 0.1);
+    EXPECT_EQ(noise()->at(1), pooled);
+}
+
+TEST(Validate, TauIsGivenWithWhatTheNoiseLeavesOfIt) {
+    std::vector<ValidationRow> rows{row("a", 1.02, 1), row("b", 1.01, 1.005), row("c", 2, 2), row("d", 9, 1.5)};
+    for (ValidationRow& r : rows) r.step_time_noise = 0.02;
+    rows[3].doubtful = true;
+    const ErrorSummary s = summarise(rows).by_dataset.at(0).step_time;
+    EXPECT_NEAR(s.kendall_tau, 1.0 / 3, 1e-12);
+    EXPECT_NEAR(s.sound_kendall_tau, 1.0 / 3, 1e-12);
+    ASSERT_TRUE(s.noisy.has_value());
+    EXPECT_EQ(s.noisy->pairs_beyond_noise, 2) << "a and b lie within the noise, d is doubtful";
+    EXPECT_EQ(s.noisy->tau_beyond_noise, 1);
+    EXPECT_NEAR(s.noisy->attainable_tau, (2 + std::erf(std::log(1.005) / 0.04)) / 3, 1e-9);
+    const std::string text = to_markdown(summarise(rows));
+    EXPECT_NE(text.find("| 0.33 | 0.33 | 0.71 | 1.00 | +500.0 d |"), std::string::npos) << text;
+    EXPECT_EQ(nlohmann::json::parse(to_json(summarise(rows))).at("datasets").at("d").at("step_time").at("without_doubtful").at("pairs_beyond_noise"), 2);
+    rows[0].step_time_noise.reset();
+    EXPECT_FALSE(summarise(rows).by_dataset.at(0).step_time.noisy.has_value()) << "of one row nothing is known";
+}
+
 TEST(Validate, PageHoldsEveryRowAndNoScript) {
     ValidationRow r = row("tp8 <pp2> & more", 1.1, 1);
     r.breakdown_s[0] = 0.8, r.breakdown_s[static_cast<std::size_t>(Category::bubble)] = 0.3;
@@ -128,10 +198,10 @@ struct TemporaryFile {
 
 constexpr const char* dataset = R"({"name": "d", "source": "s", "note": "peaks by nvidia-smi", "rows": [
   {"name": "runs", "scenario": {"model": {"layers": 2, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1000}, "cluster": {"preset": "dgx-a100-80gb"},
-     "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 256}}, "measured": {"step_time_s": 0.01, "memory_gb": 2, "fits": true}},
+     "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 256}}, "measured": {"step_time_s": 0.01, "memory_gb": 2, "fits": true, "step_time_noise": 0.03, "step_time_readings_s": [0.01, 0.011]}},
   {"name": "does not", "scenario": {"model": {"layers": 2, "hidden_size": 512, "attention_heads": 7, "vocab_size": 1000}, "cluster": {"preset": "no-such"},
      "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 256}}, "measured": {"step_time_s": 0.01}, "memory_measure": "reserved"},
-  {"name": "no scenario"}]})";
+  {"name": "no scenario"}], "step_time_noise": 0.05})";
 
 TEST(Validate, PredictsRowsAndKeepsTheReasonOfThoseThatFail) {
     const TemporaryFile file(dataset);
@@ -141,6 +211,9 @@ TEST(Validate, PredictsRowsAndKeepsTheReasonOfThoseThatFail) {
     EXPECT_EQ(set.problems.size(), 1u) << "the row without a scenario is named";
     EXPECT_EQ(set.rows[0].memory_measure, MemoryMeasure::device);
     EXPECT_EQ(set.rows[1].memory_measure, MemoryMeasure::reserved);
+    EXPECT_EQ(set.rows[0].step_time_noise, 0.03);
+    EXPECT_EQ(set.rows[0].step_time_readings_s, (std::vector<double>{0.01, 0.011}));
+    EXPECT_EQ(set.rows[1].step_time_noise, 0.05) << "its dataset's";
     std::size_t last = 0;
     const Validation one = validate(set.rows, 1), two = validate(set.rows, 2, [&](std::size_t done, std::size_t) { last = done; });
     EXPECT_EQ(last, 2u);
