@@ -310,6 +310,8 @@ PointwiseTable pointwise_table() {
     t.compute_slowdown = i["compute_slowdown"].get<double>();
     t.communication_slowdown = i["communication_slowdown"].get<double>();
     t.interference_source = source_of(i);
+    t.throttle = j["throttle"]["kept"].get<double>();
+    t.throttle_source = source_of(j["throttle"]);
     t.spread = j["spread"]["sigma"].get<double>();
     t.spread_layerwise = j["spread"]["layerwise"].get<double>();
     t.layerwise_frameworks = j["spread"]["layerwise_frameworks"].get<std::vector<std::string>>();

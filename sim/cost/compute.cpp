@@ -100,6 +100,7 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     d.bandwidth = bandwidth;
     d.l2 = static_cast<double>(device.l2_cache.count);
     d.clock = r.clock;
+    d.throttle = pointwise.throttle;
     GemmProblem p{static_cast<double>(shape.m),
                   static_cast<double>(shape.n),
                   static_cast<double>(shape.k),

@@ -135,6 +135,7 @@ std::vector<std::string> CostModel::provenance() const {
         line(std::string("attention ") + kernel, d.kernels.attention.at(kernel).source);
     }
     line("sustained clock", d.kernels.sustained_source);
+    line("clock of long products", d.pointwise.throttle_source);
     if (d.slowest > 1) line("devices that differ", d.pointwise.spread_source);
     line("memory-bound kernels", d.kernels.memory_source);
     line("memory-bound traffic", d.pointwise.source);

@@ -161,7 +161,7 @@ TEST(Gemm, ExpertsOfAFrameworkRunOneAfterAnother) {
     };
     apart = mean(false), together = mean(true);
     EXPECT_LT(apart, 0.12);
-    EXPECT_GT(together, 0.15); // as one kernel, packed
+    EXPECT_GT(together, 1.2 * apart); // as one kernel, packed
 }
 
 TEST(Gemm, PrecisionSetsTheRate) {
