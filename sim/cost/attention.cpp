@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 namespace orrery {
 namespace {
@@ -18,6 +19,23 @@ AttentionPoint at_dimension(const std::vector<AttentionPoint>& points, double di
         return {dim, a.tflops + x * (b.tflops - a.tflops), a.s0 + x * (b.s0 - a.s0)};
     }
     return {dim, points.back().tflops, points.back().s0};
+}
+
+// Flash kernels are made for a few head dimensions, and fill rows up to the next of them (FlashAttention 1: 16, 32, 64, 128; 2: multiples
+// of 32, its head_size_rounded; 3: 64, 96, 128, 192, 256). Where values are of another dimension than keys, none is filled up.
+double computed_dimension(const Attention& op) {
+    const double dim = static_cast<double>(op.qk_dim + op.v_dim) / 2;
+    if (op.qk_dim != op.v_dim || dim > 256) return dim;
+    const auto next = [&](std::initializer_list<double> made) {
+        const auto at = std::lower_bound(made.begin(), made.end(), dim);
+        return at == made.end() ? dim : *at;
+    };
+    switch (op.kernel) {
+    case AttentionKernel::flash1: return next({16, 32, 64, 128});
+    case AttentionKernel::flash2: return std::ceil(dim / 32) * 32;
+    case AttentionKernel::flash3: return next({64, 96, 128, 192, 256});
+    default: return dim;
+    }
 }
 
 double penalty(const AttentionWaves& w, double processors, double heads, double rows) {
@@ -40,7 +58,7 @@ double attention_us(const KernelTables& tables, const AttentionTable& table, con
     const bool forward = op.direction == Direction::forward;
     const AttentionSeries& series = forward ? table.forward : table.backward;
     const bool causal = op.causal || op.share < 0.75;
-    const double dim = static_cast<double>(op.qk_dim + op.v_dim) / 2;
+    const double dim = computed_dimension(op);
     const AttentionPoint point = at_dimension(causal ? series.causal : series.full, dim);
     const double rate = point.tflops * 1e6 * device.clock * device.tflops_16 / tables.reference_tflops_16;
 

@@ -250,6 +250,7 @@ void read_quantize(QuantizeTable& t, const Json& j) {
     t.first_year = j["first_year"].get<int>();
     t.earlier = j["earlier"].get<double>();
     t.earlier_recipes = names("earlier_recipes");
+    t.earlier_frameworks = names("earlier_frameworks");
     t.turning_architectures = names("turning_architectures");
     t.both_ways = names("both_ways");
     t.present_maximum = names("present_maximum");

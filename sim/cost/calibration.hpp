@@ -97,9 +97,9 @@ struct TrafficEntry {
 // Which recipes of 8- and 4-bit training move what; the counts are in quantize.hpp.
 struct QuantizeTable {
     double phi = 0.6;
-    int first_year = 0;   // software of before then has other kernels, these times slower, for these recipes
+    int first_year = 0;   // software of before then has other kernels, these times slower, for these recipes in these frameworks
     double earlier = 1;
-    std::vector<std::string> earlier_recipes, turning_architectures, both_ways, present_maximum, norm_casts, compiling_frameworks, weight_casting_frameworks;
+    std::vector<std::string> earlier_recipes, earlier_frameworks, turning_architectures, both_ways, present_maximum, norm_casts, compiling_frameworks, weight_casting_frameworks;
     Source source;
 };
 // Host time of a framework's calls beside their launches (host.cpp), us: [forward, backward].

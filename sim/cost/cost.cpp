@@ -33,12 +33,12 @@ bool pads_experts(const Scenario& s, const std::vector<std::string>& frameworks)
            std::find(frameworks.begin(), frameworks.end(), s.strategy.framework) != frameworks.end();
 }
 
-// Transformer Engine's casts were slower kernels before a year; where a scenario does not state its own, those that are known best count.
+// Casts under Megatron were slower kernels before a year; where a scenario does not state its own, those that are known best count.
 bool casts_as_before(const Scenario& s, const PointwiseTable& t) {
     const QuantizeTable& q = t.quantize;
     const auto among = [](const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
     return !s.defaults.contains("/runtime/year") && s.runtime.year < q.first_year && among(q.earlier_recipes, s.runtime.fp8_recipe) &&
-           among(t.calls.frameworks, s.strategy.framework);
+           among(q.earlier_frameworks, s.strategy.framework);
 }
 
 } // namespace

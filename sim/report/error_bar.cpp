@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 // Frameworks that run the same kernels and communicate in the same pattern.
 int family(const std::string& framework) {
-    if (framework == "megatron" || framework == "nemo") return 0;
+    if (framework == "megatron" || framework == "nemo" || framework == "te") return 0;
     if (framework == "deepspeed") return 1;
     if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan") return 2;
     return 3;

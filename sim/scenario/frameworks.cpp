@@ -20,6 +20,7 @@ constexpr FrameworkInfo infos[] = {
     {"jax", "JAX / XLA (GSPMD, MaxText)", "sharded by the compiler, everything fused, latency-hiding scheduler"},
     {"megatron", "Megatron-LM, Megatron-Core", "tensor, sequence, pipeline parallelism, distributed optimizer, fused kernels"},
     {"nemo", "NVIDIA NeMo, Megatron Bridge", "Megatron-Core with Transformer Engine's overlap and bf16 gradients switched on by recipes"},
+    {"te", "Transformer Engine in a loop of one's own", "TransformerLayer: norms, activations and casts inside the modules of the linears"},
     {"torchtitan", "torchtitan", "fully_shard, torch.compile, selective activation checkpointing by op"},
 };
 
@@ -99,6 +100,13 @@ constexpr FrameworkDefault rows[] = {
     {"nemo", 2025, "", "runtime.permute_fusion", "true", "moe_permute_fusion of the recipes"},
     {"nemo", 0, "", "training.gradient_dtype", "\"bf16\"", "grad_reduce_in_fp32 = false in the performance recipes"},
 
+    // Transformer Engine's layers alone.
+    {"te", 0, "", "strategy.fused", "true", "TransformerLayer: LayerNormLinear, LayerNormMLP and a compiled bias-dropout-add"},
+    {"te", 0, "", "training.gradient_dtype", "\"bf16\"", "gradients have the dtype of the parameters"},
+    {"te", 0, "", "strategy.bucket_bytes", "26214400", "25 MiB as DDP"},
+    {"te", 0, "hopper", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Hopper"},
+    {"te", 0, "blackwell", "runtime.attention_kernel", "\"cudnn\"", "Transformer Engine prefers cuDNN's fused attention on Blackwell"},
+
     // PyTorch DDP and FSDP.
     {"ddp", 0, "", "training.gradient_dtype", "\"fp32\"", "autocast keeps fp32 parameters, so fp32 gradients are reduced"},
     {"ddp", 0, "", "strategy.bucket_bytes", "26214400", "bucket_cap_mb = 25, PyTorch's documentation of DistributedDataParallel"},
@@ -154,9 +162,15 @@ constexpr FrameworkDefault rows[] = {
     {"jax", 0, "", "runtime.fused_weight_gradient_accumulation", "true", "XLA adds in the GEMM's epilogue"},
     {"jax", 0, "", "runtime.recompute_early_stop", "true", "XLA drops what no gradient needs: the last product of a rematerialised layer"},
     {"jax", 0, "", "strategy.overlap.param_gather", "true", "XLA's latency-hiding scheduler"},
+    {"jax", 0, "ampere", "strategy.overlap.grad_reduce", "false",
+     "XLA on GPUs: gradients' reductions are left on the critical path (openxla/xla issues 1539, 2023, and 14397, 2024)"},
+    {"jax", 0, "hopper", "strategy.overlap.grad_reduce", "false",
+     "XLA on GPUs: gradients' reductions are left on the critical path (openxla/xla issues 1539, 2023, and 14397, 2024)"},
+    {"jax", 2025, "ampere", "strategy.overlap.grad_reduce", "true", "assumed: pipelined collectives and latencies by profile"},
+    {"jax", 2025, "hopper", "strategy.overlap.grad_reduce", "true", "assumed: pipelined collectives and latencies by profile"},
     {"jax", 0, "", "strategy.overlap.tensor_parallel", "true", "XLA's collective matmul (Wang et al., ASPLOS 2023)"},
     {"jax", 0, "", "training.gradient_dtype", "\"bf16\"", "gradients have the dtype of the computation (MaxText)"},
-    {"jax", 0, "", "strategy.bucket_bytes", "31457280", "XLA's all-reduce combiner: 30 MiB"},
+    {"jax", 0, "", "strategy.bucket_bytes", "31457280", "XLA's combiners join collectives up to 30 MiB; a fully sharded layer's larger weights go one by one"},
     {"jax", 0, "", "runtime.launch_us", "2.0", "assumed: XLA launches compiled executables without Python in the loop"},
     {"jax", 0, "", "runtime.allocator", "\"plan\"", "XLA assigns buffers at compile time"},
     {"jax", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "jax.nn.dot_product_attention with cuDNN"},

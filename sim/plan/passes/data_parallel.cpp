@@ -216,9 +216,14 @@ bool stands_alone(const Lowering& l, const Parameter& p) {
     return shared && p.tensor == "embedding.weight" && l.graphs.front().stage != l.graphs.back().stage && l.scenario.strategy.zero_stage > 0;
 }
 
-// DeepSpeed's ZeRO-3 before 2022 gathered and reduced every parameter by itself; those of up to a million elements it left whole, and
-// they go together here. From 0.5.10 on it joins a module's parameters (its pull request 1453).
-bool by_parameter(const Scenario& s) { return s.strategy.framework == "deepspeed" && s.strategy.zero_stage == 3 && s.runtime.year < 2022; }
+// A unit's parameters of more elements than this are gathered and reduced each by itself, the others together; 0: all together.
+// DeepSpeed's ZeRO-3 before 2022 took every parameter by itself; those of up to a million elements it left whole. From 0.5.10 on it joins
+// a module's parameters (its pull request 1453). XLA's combiners join collectives up to a threshold.
+std::int64_t alone_beyond(const Scenario& s) {
+    if (s.strategy.zero_stage < 3) return 0;
+    if (s.strategy.framework == "deepspeed" && s.runtime.year < 2022) return 1'000'000;
+    return s.strategy.framework == "jax" ? s.strategy.bucket_bytes.count / 2 : 0;
+}
 
 // FSDP2 under a pipeline gathers a stage's parameters once a step and reduces its gradients once: torchtitan turns
 // reshard_after_forward off there ("to avoid per-microbatch all-gathers", parallelize_llama.py), and torch's pipelining holds back
@@ -226,7 +231,7 @@ bool by_parameter(const Scenario& s) { return s.strategy.framework == "deepspeed
 bool once_a_step(const Lowering& l) { return l.scenario.strategy.framework == "fsdp2" && l.plan.stages > 1; }
 
 // A bucket of one unit as a bucket for each parameter that is large, and one of the rest.
-std::vector<Bucket> apart(const Lowering& l, const Bucket& whole) {
+std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t large) {
     std::vector<Bucket> out;
     Bucket rest = whole;
     rest.parameters.clear();
@@ -236,7 +241,7 @@ std::vector<Bucket> apart(const Lowering& l, const Bucket& whole) {
         Bucket alone = whole;
         alone.parameters = {i};
         alone.elements = elements;
-        if (elements > 1'000'000) out.push_back(std::move(alone));
+        if (elements > large) out.push_back(std::move(alone));
         else {
             rest.parameters.push_back(i);
             rest.elements += elements;
@@ -252,8 +257,8 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     std::vector<Bucket> buckets;
     Bucket open[2];   // of what all share, of the experts
     const auto close = [&](Bucket& b) {
-        if (!b.parameters.empty() && by_parameter(l.scenario))
-            for (Bucket& one : apart(l, b)) buckets.push_back(std::move(one));
+        if (const std::int64_t large = alone_beyond(l.scenario); !b.parameters.empty() && large > 0)
+            for (Bucket& one : apart(l, b, large)) buckets.push_back(std::move(one));
         else if (!b.parameters.empty()) buckets.push_back(b);
         b = Bucket{};
     };

@@ -64,6 +64,23 @@ TEST(AttentionCost, FollowsTheSoftwareOfTheYear) {
     EXPECT_NEAR(burst_tflops(of_keys_behind, 2026), 160, 16);
 }
 
+// FlashAttention has kernels for some head dimensions and pads others up to them; cuDNN's takes any.
+TEST(AttentionCost, HeadsAreFilledUpToADimensionThereIsAKernelFor) {
+    const Costs c(on_device("a100-sxm-80gb"));
+    const auto of = [&](AttentionKernel k, std::int64_t dim) {
+        Attention a = attention(Direction::forward, 4096, k);
+        a.qk_dim = a.v_dim = dim;
+        return c.compute_us(a);
+    };
+    EXPECT_DOUBLE_EQ(of(AttentionKernel::flash2, 80), of(AttentionKernel::flash2, 96));
+    EXPECT_LT(of(AttentionKernel::flash2, 96), of(AttentionKernel::flash2, 104));
+    EXPECT_DOUBLE_EQ(of(AttentionKernel::flash1, 96), of(AttentionKernel::flash1, 128));
+    EXPECT_LT(of(AttentionKernel::cudnn, 80), of(AttentionKernel::cudnn, 96));
+    Attention latent = attention(Direction::forward, 4096); // keys of 192, values of 128
+    latent.qk_dim = 192;
+    EXPECT_LT(c.compute_us(latent), of(AttentionKernel::flash2, 192));
+}
+
 // A window's rows have two edges; a window as long as the sequence is no window.
 TEST(AttentionCost, NarrowWindowsPayForBothEdges) {
     const Costs c(on_device("h100-sxm-80gb"));

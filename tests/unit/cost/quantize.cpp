@@ -77,11 +77,11 @@ TEST(Quantizing, ExpertsAreFedFromPaddedCopiesOnlyWhereTheirCountsAreAnyNumber) 
 
 TEST(Quantizing, ALinearsWeightGradientPaysForTheTurnedInputOnHopperAlone) {
     const Linear wide{Direction::weight_gradient, 8192, 4096, 4096, 1, DType::fp8, DType::fp32, true};
-    auto longer = [&](const char* device, int year = 2025) {
+    auto longer = [&](const char* device, int year = 2025, const char* framework = "megatron") {
         Scenario eight = on_device(device), compiled = eight;
         eight.runtime.year = compiled.runtime.year = year;
         eight.training.precision = compiled.training.precision = DType::fp8;
-        eight.strategy.framework = "megatron", compiled.strategy.framework = "torchtitan";
+        eight.strategy.framework = framework, compiled.strategy.framework = "torchtitan";
         eight.runtime.fp8_recipe = compiled.runtime.fp8_recipe = "delayed";
         return Costs(eight).compute_us(wide) - Costs(compiled).compute_us(wide);
     };
@@ -89,6 +89,7 @@ TEST(Quantizing, ALinearsWeightGradientPaysForTheTurnedInputOnHopperAlone) {
     EXPECT_NEAR(longer("h100-sxm-80gb"), 2 * 8192 * 4096 / (0.6 * 3.35e6) + 2, 0.5);
     EXPECT_EQ(longer("b200-192gb"), 0);
     EXPECT_NEAR(longer("h100-sxm-80gb", 2024), 2.4 * 2 * 8192 * 4096 / (0.6 * 3.35e6) + 2, 0.5);   // the kernels of before
+    EXPECT_EQ(longer("h100-sxm-80gb", 2024, "te"), longer("h100-sxm-80gb"));                          // but not in its own layers
 }
 
 } // namespace

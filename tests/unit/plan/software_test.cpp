@@ -124,6 +124,23 @@ TEST(SoftwareOfItsYear, DeepSpeedGathersBehindAReductionNothingHides) {
     EXPECT_GT(waiting, 0);
 }
 
+// XLA's combiners join what a layer gathers up to a threshold: larger weights go one by one.
+TEST(SoftwareOfItsYear, XlaGathersLargeWeightsByThemselves) {
+    const auto gathered = [](const char* framework, const char* threshold) {
+        const Plan plan = plan_of({std::string("strategy.framework=") + framework, "strategy.zero_stage=3", std::string("strategy.bucket_bytes=") + threshold});
+        std::vector<std::int64_t> bytes;
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work); c != nullptr && b.kind == BlockKind::gather) bytes.push_back(c->bytes.count);
+        std::sort(bytes.begin(), bytes.end());
+        return bytes;
+    };
+    const auto joined = gathered("jax", "1000000000"), apart = gathered("jax", "1000");
+    EXPECT_EQ(joined, gathered("torchtitan", "1000"));
+    EXPECT_GT(apart.size(), 2 * joined.size());
+    EXPECT_LT(apart.back(), joined.back());
+}
+
 // Autocast's lists: fp32 parameters, so embedding and residual adds are in fp32; norms are, and linears are not.
 TEST(Autocast, KeepsTheResidualStreamInFp32) {
     const Plan plan = plan_of({"strategy.framework=ddp"}), cast_itself = plan_of({"strategy.framework=fsdp2"});   // by its MixedPrecisionPolicy

@@ -163,6 +163,16 @@ TEST(Defaults, TensorParallelOverlapFollowsFrameworkAndYear) {
         with({"strategy.tensor_parallel=4", "runtime.year=2024", "strategy.framework=deepspeed"}).strategy.overlap.tensor_parallel);
 }
 
+TEST(Defaults, XlaHidesReductionsOnGpusFrom2025) {
+    const auto hidden = [](const char* cluster, const char* year) {
+        return with({std::string("cluster.preset=") + cluster, "strategy.framework=jax", std::string("runtime.year=") + year}).strategy.overlap.grad_reduce;
+    };
+    EXPECT_FALSE(hidden("dgx-h100", "2024"));
+    EXPECT_FALSE(hidden("dgx-a100-80gb", "2023"));
+    EXPECT_TRUE(hidden("dgx-h100", "2025"));
+    EXPECT_TRUE(hidden("tpu-v5p-pod", "2023"));
+}
+
 TEST(Defaults, GradientsHaveTheFrameworksDtype) {
     EXPECT_EQ(with({"training.precision=bf16"}).training.gradient_dtype, DType::fp32);
     EXPECT_EQ(with({"training.precision=fp16"}).training.gradient_dtype, DType::fp16);
