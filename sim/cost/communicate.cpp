@@ -84,6 +84,25 @@ double CostModel::Data::on_link(LinkId link, double load) const {
     return between.usable < 1 && fabric->links()[static_cast<std::size_t>(link)].kind == LinkKind::nic ? load / between.usable : load;
 }
 
+// InternLM's HybridZeroOptimizer hands whole tensors to owners, in order, each as near to an even share as tensors allow; so there are no more
+// owners than tensors. They broadcast one after another: a chunk of NCCL's Simple protocol (an eighth of its 4 MiB buffer) has been passed
+// on from member to member before the next owner's begins.
+//   owners (n - nodes) step + (nodes - 1) (hop + chunk / NIC)
+double CostModel::Data::owners_us(const Group& g, double bytes, std::span<const int> ranks) const {
+    double whole = 0, held = 0;
+    for (const std::int64_t tensor : owned) whole += static_cast<double>(tensor);
+    int owners = 0, at = 0, last = -1;
+    for (const std::int64_t tensor : owned) {
+        held += static_cast<double>(tensor);
+        if (held > 1.01 * whole / g.n && at + 1 < g.n) ++at, held = 0;
+        if (at != last) ++owners, last = at;
+    }
+    constexpr double chunk = 512 * 1024;
+    const double nic = fabric->nic_bandwidth(ranks.front()).value * 1e-6 * fabric->devices_per_nic();
+    const double across = g.nodes > 1 ? between.ring_hop[2] + (nic > 0 ? chunk / nic : 0) : 0;
+    return owners * std::min(1.0, bytes / whole) * ((g.n - g.nodes) * links.simple_step + (g.nodes - 1) * across);
+}
+
 // What this cluster's hop between two devices takes longer than in the machines the tables were fitted on (less, where negative). The
 // fits' base latencies hold that hop; a custom graph's is the sum along its route.
 double CostModel::Data::extra_hop(int from, int to) const {
@@ -127,7 +146,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                                 : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
     const double copies = d.list_copy_us > 0 && (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter) ? d.list_copy_us * g.group.n : 0;
-    const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n) + copies;
+    const double turns = c.kind == CollectiveKind::all_gather && !d.owned.empty() ? d.owners_us(g.group, bytes, ranks) : 0;
+    const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n) + copies + turns;
     return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));
 }
 

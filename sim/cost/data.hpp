@@ -69,6 +69,7 @@ struct CostModel::Data {
     Quantizer quantizer;                          // of the training's precision
     double slowest = 1;                           // time of the slowest device of the job against that of a device of a node
     double list_copy_us = 0;                      // a member's copy between the list of parts and the collective's buffer; 0: there is no list
+    std::vector<std::int64_t> owned;              // bytes of tensors that each belong to one rank, which broadcasts it; none: ranks share all alike
     bool optimizer_apart = false;                 // narrow gradients become the optimizer's, and its weights narrow ones, in kernels of their own
     bool autocast = false;                        // PyTorch's picks the dtypes, and its casts are ops of the plan
     bool whole_loss = false;                      // the framework's own loss over an undivided vocabulary
@@ -91,6 +92,7 @@ struct CostModel::Data {
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
     double extra_hop(int from, int to) const;
+    double owners_us(const Group& g, double bytes, std::span<const int> ranks) const; // what their turns add to a gather
     double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had
     CommCost bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const;
 };

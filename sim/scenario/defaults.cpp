@@ -110,6 +110,9 @@ void resolve_buckets(Reading& reading) {
     } else if (s.framework == "colossalai") {
         elements = 12 * 1024 * 1024;
         source = "Colossal-AI: zero_bucket_size_in_m = 12";
+    } else if (s.framework == "internlm") {
+        elements = 512 * 1024 * 1024;
+        source = "InternLM: reduce_bucket_size = 512 * 1024 * 1024 gradients";
     } else {
         if (s.bucket_bytes.count == 0) {
             s.bucket_bytes = Bytes{25 << 20};

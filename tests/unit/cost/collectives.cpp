@@ -162,6 +162,31 @@ TEST(Collectives, OmniPathGivesNcclAShareOfItsRate) {
 }
 
 // Times grow with bytes but where the choice switches to an algorithm that is faster at that size.
+// InternLM's owners of whole tensors broadcast in turn: each turn a chunk passes every member, and there are as many turns as tensors at most.
+TEST(Collectives, OwnersOfWholeTensorsTakeTurns) {
+    Scenario s = on_cluster("dgx-a100-80gb", 128);
+    s.model.layers = 2;
+    s.model.hidden_size = 4096;
+    s.model.attention_heads = s.model.kv_heads = 32;
+    s.model.head_dim = 128;
+    s.model.ffn_size = 16384;
+    s.model.vocab_size = 32000;
+    s.strategy.zero_stage = 1;
+    s.strategy.tensor_parallel = 1;
+    const double whole = 2 * (32000 * 4096.0 + 2 * 12 * 4096 * 4096.0);   // tied embeddings; 9 tensors
+    const auto us = [&](const char* framework, int members, double bytes) {
+        s.strategy.framework = framework;
+        return alone_us(Costs(s).collective(CollectiveKind::all_gather, bytes, ranks(members)));
+    };
+    const auto turns = [&](int members, double bytes) { return us("internlm", members, bytes) - us("megatron", members, bytes); };
+    const double on_the_way = (1024 - 128) * 9.0 + 127 * (14 + 512 * 1024 / 25e3);   // a chunk on 1,024 devices, 200 Gb/s
+    EXPECT_NEAR(turns(1024, whole), 9 * on_the_way, 0.01 * 9 * on_the_way);
+    EXPECT_NEAR(turns(1024, whole / 4), turns(1024, whole) / 4, 1);
+    EXPECT_NEAR(turns(2, whole), 2 * 9, 1);   // two owners, one hop
+    s.strategy.zero_stage = 3;
+    EXPECT_EQ(turns(1024, whole), 0);
+}
+
 TEST(Collectives, MoreBytesAreNeverFasterWithOneAlgorithm) {
     for (const char* cluster : {"dgx-a100-80gb", "dgx-h100", "dgx-b200"})
         for (int nodes : {1, 2, 8}) {
