@@ -311,7 +311,8 @@ PointwiseTable pointwise_table() {
     t.compute_slowdown = i["compute_slowdown"].get<double>();
     t.communication_slowdown = i["communication_slowdown"].get<double>();
     t.interference_source = source_of(i);
-    t.throttle = j["throttle"]["kept"].get<double>();
+    t.throttle_kept = j["throttle"]["kept"].get<double>();
+    t.throttle_power = j["throttle"]["power"].get<double>();
     t.throttle_source = source_of(j["throttle"]);
     t.spread = j["spread"]["sigma"].get<double>();
     t.spread_layerwise = j["spread"]["layerwise"].get<double>();

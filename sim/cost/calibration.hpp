@@ -128,7 +128,7 @@ struct PointwiseTable {
     double epilogue = 0.6; // of a kernel's time, less its start, where another kernel does its work on what it writes anyway
     Source epilogue_source;
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;
-    double throttle = 1; // share of a burst's fall of clock with the length of a product that training keeps
+    double throttle_kept = 1, throttle_power = 0; // share of a burst's fall of clock with a product's length that training keeps, and the most that such a fall can be
     double spread = 0, spread_layerwise = 0, spread_from = 8; // of devices' speeds, relative, and of their layers'; of so many devices the sustained clocks are
     std::vector<std::string> layerwise_frameworks;            // that gather weights layer by layer at stage 2 as well
     double compute_slowdown = 0, communication_slowdown = 0;

@@ -100,7 +100,7 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     d.bandwidth = bandwidth;
     d.l2 = static_cast<double>(device.l2_cache.count);
     d.clock = r.clock;
-    d.throttle = pointwise.throttle;
+    d.relief = (1 - pointwise.throttle_kept) * std::min(r.table->throttle, pointwise.throttle_power);
     GemmProblem p{static_cast<double>(shape.m),
                   static_cast<double>(shape.n),
                   static_cast<double>(shape.k),

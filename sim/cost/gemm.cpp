@@ -96,7 +96,7 @@ double gemm_us(const GemmTable& table, const GemmDevice& device, const GemmProbl
     const bool plain = table.menu == TileMenu::systolic || table.menu == TileMenu::roofline;
     double t = plain ? join(plain_us(table, device, problem), memory, 3) : tiled_us(table, device, problem, feed, memory);
     const double busy = table.throttle_busy && !plain ? 2 * problem.batch * problem.m * problem.n * problem.k / (table.efficiency * device.peak * device.clock) / t : 1;
-    t *= 1 + device.throttle * table.throttle * busy * t / (t + table.throttle_us);
+    t *= 1 + (table.throttle - device.relief) * busy * t / (t + table.throttle_us);
     return table.t0 + t;
 }
 

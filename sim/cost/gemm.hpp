@@ -4,7 +4,7 @@
 //   K = 64 ceil(k / 64 s)     T = batch ceil(m/tm) ceil(n/tn) s                     F = feed P16 / 200   (operand feed, whole chip)
 //   t_tile = N8(2 tm tn K S / (efficiency P), (tm+tn) K bytes S / F) + tile sqrt(tm tn / 32768)
 //   t_cta  = t_tile ((1-soft) ceil(T/S) + soft max(1, T/S))                         t_mem = V / (stream B)
-//   t      = N3(t_cta, t_mem) + [s>1] (split + 4 s m n / F),   t *= 1 + left throttle u t/(t + throttle_us),   total = t0 + t
+//   t      = N3(t_cta, t_mem) + [s>1] (split + 4 s m n / F),   t *= 1 + (throttle - relief) u t/(t + throttle_us),   total = t0 + t
 // Where a table says so: a lone wave's feed takes the share max(alone, T/S) of its time, F being the whole chip's; tiles with rows that are
 // none of the problem's take ragged times their share longer; u is the share of the peak in use (power grows with it), else 1.
 // with N_p(a,b) = (a^p + b^p)^(1/p); N2 where C is read and added to, which the next tile's products hide less of (Transformer Engine's
@@ -22,7 +22,7 @@ namespace orrery {
 struct GemmDevice {
     double processors = 1, peak = 1, peak_16 = 1, bandwidth = 1, l2 = 0;
     double clock = 1;
-    double throttle = 1; // share that is left of a burst's fall of clock with its length: in training lighter kernels lie between products
+    double relief = 0; // of the table's throttle: in training lighter kernels lie between products, and the clock falls less than in bursts
     bool cold = true; // operands come from HBM, as in training; false: as in repeated benchmarks
 };
 
