@@ -77,6 +77,11 @@ struct Builder {
     // width: of the columns it normalises, the first of x's.
     ValueId norm(const std::string& what, ValueId x, std::int64_t width) {
         const bool layernorm = s.model.norm == NormKind::layernorm;
+        if (widens_for_norms(s)) {
+            const ValueId wide = rows(what + ".input", width, DimKind::hidden, DType::fp32);
+            node(NodeKind::cast, what + ".input", {x}, {wide});
+            x = wide;
+        }
         // Autocast runs norms in fp32; eager, the linear behind casts what they write, compiled they write the cast themselves.
         const bool cast_behind = stream != act && !s.strategy.fused;
         const ValueId out = rows(what, width, DimKind::hidden, cast_behind ? stream : act);

@@ -290,7 +290,7 @@ void Emitter::backward(const Node& n) {
 
 DType Emitter::gradient_dtype(ValueId v) const {
     const DType act = activation_dtype(s());
-    return in_autocast(s()) && value(v).dtype == DType::fp32 ? DType::fp32 : act;
+    return (in_autocast(s()) || widens_for_norms(s())) && value(v).dtype == DType::fp32 ? DType::fp32 : act;
 }
 
 BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) { return fresh_gradient(v, suffix, gradient_dtype(v)); }

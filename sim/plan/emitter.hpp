@@ -33,7 +33,7 @@ struct Emitter {
     std::int64_t rows(ValueId v) const { return value(v).shape[0]; }
     std::int64_t cols(ValueId v) const { return value(v).shape.back(); }
 
-    DType gradient_dtype(ValueId v) const;   // activations', but where autocast has fp32
+    DType gradient_dtype(ValueId v) const;   // activations', but where autocast or the framework has fp32
     BufferId make(const std::string& name, const Value& like, DType dtype);
     BufferId view(const std::string& name, BufferId of, const Placement& placement);
     Op make_op(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) const;

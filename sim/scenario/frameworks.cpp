@@ -217,4 +217,8 @@ bool in_autocast(const Scenario& s) {
     return sixteen && (f == "ddp" || f == "horovod") && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
 }
 
+bool widens_for_norms(const Scenario& s) {
+    return s.strategy.framework == "internlm" && (s.training.precision == DType::bf16 || s.training.precision == DType::fp16);
+}
+
 } // namespace orrery

@@ -41,5 +41,7 @@ bool megatron_core(std::string_view framework);
 // Whether PyTorch's autocast picks the dtypes: fp32 parameters, linears and attention in 16 bits, and in fp32 what comes of the embedding,
 // norms and the residual adds (its operator lists; framework ddp, as its gradients are those of fp32 parameters).
 bool in_autocast(const Scenario& scenario);
+// Whether a norm reads a copy in fp32 of a residual stream in 16 bits (InternLM: norm(residual.float())).
+bool widens_for_norms(const Scenario& scenario);
 
 } // namespace orrery

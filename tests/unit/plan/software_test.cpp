@@ -141,6 +141,20 @@ TEST(SoftwareOfItsYear, XlaGathersLargeWeightsByThemselves) {
     EXPECT_LT(apart.back(), joined.back());
 }
 
+// InternLM's norm(residual.float()): the stream stays in 16 bits, what a norm reads is a copy in 32, and so is the gradient it writes.
+TEST(SoftwareOfItsYear, InternLmWidensWhatNormsRead) {
+    const auto dtype_of = [](const char* framework, const std::string& ending) {
+        const Plan plan = plan_of({std::string("strategy.framework=") + framework});
+        const auto b = std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& x) { return x.name.ends_with(ending); });
+        return b == plan.buffers.end() ? DType::int64 : b->dtype;
+    };
+    for (const char* wide : {"l0.norm1.input", "l1.norm2.input", "l0.norm1.input.grad"}) {
+        EXPECT_EQ(dtype_of("internlm", wide), DType::fp32) << wide;
+        EXPECT_EQ(dtype_of("colossalai", wide), DType::int64) << wide;   // there is none
+    }
+    for (const char* narrow : {"l0.residual1", "l0.norm1", "l0.norm1.grad", "l1.residual2"}) EXPECT_EQ(dtype_of("internlm", narrow), DType::bf16) << narrow;
+}
+
 // Autocast's lists: fp32 parameters, so embedding and residual adds are in fp32; norms are, and linears are not.
 TEST(Autocast, KeepsTheResidualStreamInFp32) {
     const Plan plan = plan_of({"strategy.framework=ddp"}), cast_itself = plan_of({"strategy.framework=fsdp2"});   // by its MixedPrecisionPolicy
