@@ -45,6 +45,7 @@ GemmTable gemm_of(const Json& j) {
     t.throttle_busy = j.value("throttle_busy", t.throttle_busy);
     t.alone = j.value("alone", t.alone);
     t.ragged = j.value("ragged", t.ragged);
+    t.two_scales = j.value("two_scales", t.two_scales);
     t.source = source_of(j);
     return t;
 }
@@ -67,6 +68,7 @@ PrefillTable prefill_of(const Json& j) {
     t.soft_waves = j["soft_waves"].get<double>();
     t.rows = j["rows"].get<double>();
     t.fall = j.value("fall", 0.0);
+    t.latent = j.value("latent", 0.0);
     for (const auto& [dim, e] : j["efficiency"].items()) t.efficiency[std::stoi(dim)] = e.get<double>();
     t.source = source_of(j);
     return t;

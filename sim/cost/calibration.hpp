@@ -20,7 +20,7 @@ struct Source {
 }; // kind: measured, fitted, datasheet, assumed
 
 // wide: the eight tiles of cuBLAS-like libraries, with split-K; wide_nosplit: without; block128: block-scaled fp8 on Ada; columns: 128 rows
-// by any multiple of 16 columns (DeepGEMM, Hopper's block-scaled fp8); systolic: 128 x 128 arrays, no waves; roofline: no tiles.
+// by any multiple of 8 columns (DeepGEMM, Hopper's block-scaled fp8); systolic: 128 x 128 arrays, no waves; roofline: no tiles.
 enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, columns, systolic, roofline };
 
 // Law and meaning of each constant: gemm.hpp.
@@ -36,7 +36,8 @@ struct GemmTable {
     double throttle_us = 3000; // until half of the throttle is felt
     bool throttle_busy = false; // it grows with the share of the peak in use, as power does
     double alone = 1;           // least share of its time that a tile's feed takes when few processors are fed
-    double ragged = 0;          // of a tile's time, for rows that are none of the problem's
+    double ragged = 0;          // of a tile's products, for rows that are none of the problem's
+    double two_scales = 0;      // of a tile's products, where its columns cross from one block of scales into the next
     Source source;
 };
 
@@ -61,6 +62,7 @@ struct PrefillTable {
     std::map<int, double> efficiency; // of the 16-bit peak, by head dimension
     Source source;
     double fall = 0; // s0 falls with this power of the head dimension over 128
+    double latent = 0; // elements a token takes whatever its heads: its latent, read, rotated and kept
 };
 
 // A layer of experts, as they measure it (fit/experts.hpp): nor by this.
@@ -154,8 +156,8 @@ struct LinkTable {
     double choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
     std::array<double, 3> choice_hop{}; // LL, LL128, Simple
-    struct Box { int devices; double ring, direct; };
-    std::vector<Box> fitted_box; // rates by devices of the machine the curves were measured in, where its wiring is worse than these links
+    struct Box { int devices; double ring, direct, ll, bus; };
+    std::vector<Box> fitted_box; // rates by devices of the machine the curves were measured in, where its wiring is worse than these links; bus: what NCCL takes it for
     Source source;
 };
 LinkTable link_table(const Cluster& cluster);

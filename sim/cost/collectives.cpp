@@ -8,6 +8,7 @@ namespace orrery {
 namespace {
 
 constexpr double mebi = 1048576;
+constexpr double ll_piece = 32768; // up to here NCCL sends what is for one peer by LL (NCCL_P2P_LL_THRESHOLD, 16 KiB for each of two channels)
 
 double join(double a, double b, double p) {
     const double hi = std::max(a, b), lo = std::min(a, b);
@@ -136,7 +137,8 @@ CollectiveTime nvls_time(const LinkTable& t, int n, double bytes) {
 
 CollectiveTime direct_time(const LinkTable& t, int n, double bytes) {
     const double rate = 1 / (volume(CollectiveKind::all_to_all, n) / t.direct_rate + 1 / (n * t.direct_copy));
-    const double us = t.direct_base + 0.3 * (n - 1) + std::min(bytes / t.direct_small_rate, t.direct_small) + bytes / rate +
+    const double moved = std::max(bytes, 2 * std::min(bytes, n * ll_piece)); // LL's flags are half of it
+    const double us = join(t.direct_base + 0.3 * (n - 1), moved / rate, 1.35) + std::min(bytes / n / t.direct_small_rate, t.direct_small) +
                       t.direct_fill * ramp(bytes, 48 * mebi);
     return {us, rate, Algorithm::direct, Protocol::simple};
 }

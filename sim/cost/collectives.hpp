@@ -7,7 +7,7 @@
 //   ring LL128   base + k step + S (V + 1.2/n) / (B e)
 //   ring Simple  base + pn(k step, S (V/(B e) + 1/(n C)), 2) + fill S/(S + 96M)
 //   NVLS         base + fill max(1, n/8) S/(S + 20M) + S (1 + 1/n) / (eff nominal)
-//   direct       base + 0.3 (n-1) + min(S/B0, t0) + S (V/B + 1/(n C)) + fill S/(S + 48M)
+//   direct       pn(base + 0.3 (n-1), S' (V/B + 1/(n C)), 1.35) + min(S/n/B0, t0) + fill S/(S + 48M),  S' = max(S, 2 min(S, 32K n)): by LL up to 32 KiB a peer
 // 1/(n C): a rank copies its own share through the same processors. Between nodes: multi_node() in collectives.cpp; a ring of n ranks on
 // N nodes waits k/(n-1) ((n-N) inside + (N-1) between) for its hops, beyond what the fabric's own curve has.
 // Example: all-gather over 512 ranks, four a node, Simple: 384 x 3.4 + 127 x 14 = 3.1 ms, whatever its size.

@@ -15,7 +15,7 @@ struct Tile {
 
 constexpr Tile wide_tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {256, 64}, {128, 64}, {64, 128}, {64, 64}};
 constexpr Tile block_tiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64}, {128, 32}, {64, 32}};
-constexpr Tile column_tiles[] = {{128, 128}, {128, 112}, {128, 96}, {128, 80}, {128, 64}, {128, 48}, {128, 32}, {128, 16}};
+constexpr Tile column_tiles[] = {{128, 16}, {128, 24}, {128, 32}, {128, 40}, {128, 48}, {128, 56}, {128, 64}, {128, 72}, {128, 80}, {128, 88}, {128, 96}, {128, 104}, {128, 112}, {128, 120}, {128, 128}};
 constexpr int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
 // (a^p + b^p)^(1/p), as the larger times a factor near one: large times to the eighth power would overflow.
@@ -52,12 +52,6 @@ double plain_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p) {
     return 2 * p.batch * pad(p.m, 8) * pad(p.n, 128) * pad(p.k, 128) / (t.efficiency * d.peak * d.clock);
 }
 
-std::span<const Tile> tiles_of(TileMenu menu) {
-    if (menu == TileMenu::block128) return block_tiles;
-    if (menu == TileMenu::columns) return column_tiles;
-    return wide_tiles;
-}
-
 // Rows that the tiles of all groups have, those without a row of the problem's in them.
 double rows_of_tiles(const GemmProblem& p, double height) {
     if (p.rows.empty()) return p.batch * height * std::ceil(p.m / height);
@@ -66,19 +60,39 @@ double rows_of_tiles(const GemmProblem& p, double height) {
     return sum;
 }
 
+// DeepGEMM's own choice (get_best_configs): the fewest waves, then the fullest last one, then the narrowest tile; not the shortest time.
+std::span<const Tile> chosen_column(const GemmProblem& p, double processors) {
+    const Tile* best = nullptr;
+    double fewest = 0, fullest = 0;
+    for (const Tile& tile : column_tiles) {
+        const double count = rows_of_tiles(p, tile.m) / tile.m * std::ceil(p.n / tile.n), waves = std::ceil(count / processors),
+                     last = count - (waves - 1) * processors;
+        if (best != nullptr && (waves > fewest || (waves == fewest && last <= fullest))) continue;
+        best = &tile, fewest = waves, fullest = last;
+    }
+    return {best, 1};
+}
+
+std::span<const Tile> tiles_of(const GemmTable& t, const GemmDevice& d, const GemmProblem& p) {
+    if (t.menu == TileMenu::block128) return block_tiles;
+    if (t.menu == TileMenu::columns) return chosen_column(p, d.processors);
+    return wide_tiles;
+}
+
 double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, double feed, double memory) {
     const bool may_split = t.menu == TileMenu::wide && p.batch == 1;
     double best = std::numeric_limits<double>::infinity();
-    for (const Tile& tile : tiles_of(t.menu)) {
+    for (const Tile& tile : tiles_of(t, d, p)) {
         const double tall = rows_of_tiles(p, tile.m), whole = tall / tile.m * std::ceil(p.n / tile.n);
-        const double empty = t.ragged > 0 ? 1 + t.ragged * (tall - p.batch * p.m) / tall : 1;
+        const bool two_scales = t.menu == TileMenu::columns && std::fmod(128, tile.n) != 0;
+        const double slower = (1 + t.ragged * (tall - p.batch * p.m) / tall) * (two_scales ? 1 + t.two_scales : 1);
         for (int s : splits) {
             if (s > 1 && (!may_split || p.k / s < 256)) break;
             const double k = 64 * std::ceil(p.k / (64.0 * s)), count = whole * s;
             const double mma = 2 * tile.m * tile.n * k * d.processors / (t.efficiency * d.peak);
             const double fed = std::clamp(count / d.processors, t.alone, 1.0); // the fewer processors, the more of the cache's rate for each
             const double operands = fed * (tile.m + tile.n) * k * p.in_bytes * d.processors / feed;
-            const double one = empty * (join8(mma, operands) + t.tile * std::sqrt(tile.m * tile.n / 32768)) / d.clock;
+            const double one = (slower * join8(mma, operands) + t.tile * std::sqrt(tile.m * tile.n / 32768)) / d.clock;
             const double waves = (1 - t.soft_waves) * std::ceil(count / d.processors) + t.soft_waves * std::max(1.0, count / d.processors);
             const double extra = s > 1 ? t.split + 4.0 * s * p.m * p.n / feed : 0;
             if (waves * one + extra >= best) continue; // the join below only adds

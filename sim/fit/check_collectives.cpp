@@ -48,7 +48,7 @@ struct Measured { CollectiveKind kind; int devices = 1, nodes = 1; double bytes 
 double domain_us(const Device& device, const Measured& m) {
     LinkTable links = link_table(measured_cluster(device, 8));
     for (const LinkTable::Box& b : links.fitted_box)
-        if (b.devices == m.devices) scale_rates(links, m.kind == CollectiveKind::all_to_all ? b.direct / links.direct_rate : b.ring / links.simple_rate);
+        if (b.devices == m.devices) links.simple_rate = b.ring, links.direct_rate = b.direct, links.ll_rate = b.ll, links.choice_bus = b.bus;
     return single_node(links, m.kind, m.devices, m.bytes, m.one_byte, m.multicast, "auto").us;
 }
 

@@ -40,13 +40,13 @@ Json source_of(const MeasuredTable& t, std::size_t fitted, const Score& s) {
 }
 
 // Positions in the list of parameters; the cast's come last and are the benchmark's, not the law's.
-enum : std::size_t { t0, tile, efficiency, feed, stream, split, soft_waves, throttle, throttle_us, l2_share, l2_stream, ragged, cast_fixed, cast_element, cast_beyond };
+enum : std::size_t { t0, tile, efficiency, feed, stream, split, soft_waves, throttle, throttle_us, l2_share, l2_stream, ragged, two_scales, cast_fixed, cast_element, cast_beyond };
 
 GemmTable table_of(const GemmTable& like, const std::vector<double>& p) {
     GemmTable t = like;
     t.t0 = p[t0], t.tile = p[tile], t.efficiency = p[efficiency], t.feed = p[feed], t.stream = std::min(1.0, p[stream]), t.split = p[split];
     t.soft_waves = std::min(1.0, p[soft_waves]), t.throttle = p[throttle], t.throttle_us = p[throttle_us], t.l2_share = p[l2_share], t.l2_stream = p[l2_stream];
-    if (t.menu == TileMenu::columns) t.ragged = p[ragged];
+    if (t.menu == TileMenu::columns) t.ragged = p[ragged], t.two_scales = p[two_scales];
     return t;
 }
 
@@ -63,6 +63,7 @@ Json constants_of(const GemmTable& g) {
               {"soft_waves", rounded(g.soft_waves)}, {"throttle", rounded(g.throttle)}, {"throttle_us", rounded(g.throttle_us)}, {"throttle_busy", g.throttle_busy}};
     if (g.alone < 1) j["alone"] = g.alone;
     if (g.ragged > 0) j["ragged"] = rounded(g.ragged);
+    if (g.two_scales > 0) j["two_scales"] = rounded(g.two_scales);
     j["l2_share"] = rounded(g.l2_share), j["l2_stream"] = rounded(g.l2_stream);
     return j;
 }
@@ -96,7 +97,7 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
             // Two starts: waves as they are (cuBLAS before Hopper) and persistent kernels.
             for (const auto& [tile_start, soft] : {std::pair{5.0, 0.1}, std::pair{1.5, 0.9}}) {
                 like.alone = alone, share = cast_share;
-                std::vector<double> start{2, tile_start, 0.85, 3, 0.8, 3, soft, 0.15, 3000, 0.6, 0.3, 1};
+                std::vector<double> start{2, tile_start, 0.85, 3, 0.8, 3, soft, 0.15, 3000, 0.6, 0.3, 1, 0.2};
                 if (cast) start.insert(start.end(), {8.0, 1e-6, 1e-6});
                 const std::vector<double> p = least_squares(start, used.size(), residual);
                 double cost = 0;
@@ -134,10 +135,11 @@ Json fit_attention(const MeasuredTable& t) {
     return out;
 }
 
-PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& dims, double rows) {
+PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& dims, double rows, bool latent) {
     PrefillTable t{p[0], p[1], p[2], p[3], std::min(1.0, p[4]), rows, {}, {}};
     for (std::size_t k = 0; k < dims.size(); ++k) t.efficiency[dims[k]] = p[5 + k];
-    if (dims.size() > 1) t.fall = p.back();
+    if (dims.size() > 1) t.fall = p[5 + dims.size()];
+    if (latent) t.latent = p[6 + dims.size()];
     return t;
 }
 
@@ -161,20 +163,24 @@ Json fit_prefill(const MeasuredTable& t) {
     for (const double rows : {128.0, 256.0}) {
         std::vector<double> start{10, 0.9, is_latent(t) ? 50.0 : 800.0, 0.4, 0.5};
         start.resize(6 + dims.size(), 0.5); // the last: fall
+        start.push_back(2000);
         const auto residual = [&](const std::vector<double>& p, std::size_t i) {
-            return std::log(prefill_us(prefill_of(p, dims, rows), d, prefill_problem(t, inside[i])) / t.number(inside[i], "fwd_us"));
+            return std::log(prefill_us(prefill_of(p, dims, rows, is_latent(t)), d, prefill_problem(t, inside[i])) / t.number(inside[i], "fwd_us"));
         };
         const std::vector<double> p = least_squares(start, inside.size(), residual);
         double cost = 0;
         for (std::size_t i = 0; i < inside.size(); ++i) cost += std::abs(residual(p, i));
-        if (cost < least) least = cost, best = prefill_of(p, dims, rows);
+        if (cost < least) least = cost, best = prefill_of(p, dims, rows, is_latent(t));
     }
     std::vector<double> errors;
     for (std::size_t row : outside) errors.push_back(prefill_us(best, d, prefill_problem(t, row)) / t.number(row, "fwd_us") - 1);
     Json efficiency;
     for (const auto& [dim, e] : best.efficiency) efficiency[std::to_string(dim)] = rounded(e);
-    return {{"start_us", rounded(best.start)}, {"pre", rounded(best.pre)}, {"s0", rounded(best.s0)}, {"critical", rounded(best.critical)}, {"soft_waves", rounded(best.soft_waves)},
-            {"rows", best.rows}, {"fall", rounded(best.fall)}, {"efficiency", efficiency}, {"source", source_of(t, inside.size(), score(std::move(errors)))}};
+    Json out = {{"start_us", rounded(best.start)}, {"pre", rounded(best.pre)}, {"s0", rounded(best.s0)}, {"critical", rounded(best.critical)}, {"soft_waves", rounded(best.soft_waves)}, {"rows", best.rows}};
+    if (is_latent(t)) out["latent"] = rounded(best.latent);
+    else out["fall"] = rounded(best.fall);
+    out["efficiency"] = efficiency, out["source"] = source_of(t, inside.size(), score(std::move(errors)));
+    return out;
 }
 
 } // namespace

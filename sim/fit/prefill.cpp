@@ -30,7 +30,7 @@ double prefill_us(const PrefillTable& t, const PrefillDevice& d, const PrefillPr
     const double waves = blocks > 1 ? ((1 - t.soft_waves) * std::ceil(blocks) + t.soft_waves * blocks) / blocks : 1;
     const double work = p.batch * p.heads * p.seq * (p.seq + s0) / 2 * element * waves;
     const double longest = t.critical * t.rows * (p.seq + s0) * element * d.processors;
-    const double before = t.pre * 2 * p.batch * p.seq * (2 * p.heads * p.qk + 2 * p.kv_heads * (p.qk + p.v)) / d.bandwidth;
+    const double before = 2 * p.batch * p.seq * (t.pre * (2 * p.heads * p.qk + 2 * p.kv_heads * (p.qk + p.v)) + t.latent) / d.bandwidth;
     return t.start + std::pow(std::pow(work, 1.5) + std::pow(longest, 1.5), 1 / 1.5) + before;
 }
 

@@ -69,6 +69,37 @@ TEST(Fit, RecoversAPrefillAndTheCheckSeesTheSameLaw) {
     EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
 }
 
+// What a token takes whatever its heads shows where heads are few.
+TEST(Fit, RecoversWhatATokenOfLatentAttentionTakesWhateverItsHeads) {
+    const Device device = *find_device("h100-sxm-80gb");
+    PrefillTable law{12, 0.8, 100, 0.3, 0.7, 128, {{160, 0.6}}, {}};
+    law.latent = 2300;
+    std::string csv = "dtype,seq_q,seq_kv,heads,kv_heads,qk_head_dim,v_head_dim,batch,causal,fwd_us,source\n";
+    for (int s : {512, 1024, 2048, 4096, 8192, 16384})
+        for (int heads : {1, 4, 16, 64})
+            for (int batch : {1, 4, 16}) {
+                const PrefillProblem p{double(batch), double(s), double(heads), double(heads), 192, 128};
+                csv += fmt::format("bf16,{},{},{},{},192,128,{},1,{},made\n", s, s, heads, heads, batch, prefill_us(law, prefill_device(device), p));
+            }
+    const auto g = nlohmann::json::parse(fit(parse_table("attention_mla_h100-sxm-80gb.csv", csv))).at("prefill").at("latent");
+    EXPECT_NEAR(g.at("latent").get<double>(), 2300, 150);
+    EXPECT_NEAR(g.at("pre").get<double>(), 0.8, 0.05);
+    law.latent = 0;
+    const PrefillProblem few{16, 4096, 1, 1, 192, 128};
+    PrefillTable with = law;
+    with.latent = 2300;
+    EXPECT_NEAR(prefill_us(with, prefill_device(device), few) - prefill_us(law, prefill_device(device), few), 2.0 * 16 * 4096 * 2300 / 3.35e6, 0.1);
+}
+
+// A box of PCIe whose runs NCCL takes for a bus of 13.5 GB/s: eight devices stay with LL, at half a megabyte still, and leave it at one.
+TEST(Check, ABoxesOwnRatesAndNcclsIdeaOfThemDecide) {
+    std::string csv = "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n";
+    for (const char* row : {"8,1,all_gather,half,524288,620", "8,1,all_gather,half,2097152,1490", "4,1,alltoall,half,131072,53.6", "2,1,alltoall,half,262144,20.5"}) csv += std::string("l40s,") + row + ",0,2.27,1,made\n";
+    const Checked c = check(parse_table("collectives.csv", csv));
+    ASSERT_EQ(c.points.size(), 4u);
+    for (const Compared& p : c.points) EXPECT_NEAR(p.predicted / p.measured, 1, 0.13) << p.op << " " << p.measured;
+}
+
 TEST(Fit, RecoversTheTimesOfLayersOfExperts) {
     const Device device = *find_device("h100-sxm-80gb");
     GemmDevice d = burst_device(device, "bf16");
