@@ -69,6 +69,7 @@ PrefillTable prefill_of(const Json& j) {
     t.rows = j["rows"].get<double>();
     t.fall = j.value("fall", 0.0);
     t.latent = j.value("latent", 0.0);
+    t.throttle = j.value("throttle", 0.0);
     for (const auto& [dim, e] : j["efficiency"].items()) t.efficiency[std::stoi(dim)] = e.get<double>();
     t.source = source_of(j);
     return t;

@@ -63,6 +63,7 @@ struct PrefillTable {
     Source source;
     double fall = 0; // s0 falls with this power of the head dimension over 128
     double latent = 0; // elements a token takes whatever its heads: its latent, read, rotated and kept
+    double throttle = 0; // what the longest bursts lose to the power limit
 };
 
 // A layer of experts, as they measure it (fit/experts.hpp): nor by this.

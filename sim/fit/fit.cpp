@@ -138,12 +138,13 @@ Json fit_attention(const MeasuredTable& t) {
 PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& dims, double rows, bool latent) {
     PrefillTable t{p[0], p[1], p[2], p[3], std::min(1.0, p[4]), rows, {}, {}};
     for (std::size_t k = 0; k < dims.size(); ++k) t.efficiency[dims[k]] = p[5 + k];
-    if (dims.size() > 1) t.fall = p[5 + dims.size()];
-    if (latent) t.latent = p[6 + dims.size()];
+    t.throttle = p[5 + dims.size()];
+    if (dims.size() > 1) t.fall = p[6 + dims.size()];
+    if (latent) t.latent = p[7 + dims.size()];
     return t;
 }
 
-// Six constants and an efficiency for each head dimension, with the better of two heights of a block.
+// Eight constants and an efficiency for each head dimension, with the better of two heights of a block.
 Json fit_prefill(const MeasuredTable& t) {
     const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
     const auto device = find_device(name);
@@ -162,8 +163,8 @@ Json fit_prefill(const MeasuredTable& t) {
     double least = 1e300;
     for (const double rows : {128.0, 256.0}) {
         std::vector<double> start{10, 0.9, is_latent(t) ? 50.0 : 800.0, 0.4, 0.5};
-        start.resize(6 + dims.size(), 0.5); // the last: fall
-        start.push_back(2000);
+        start.resize(5 + dims.size(), 0.5);
+        start.insert(start.end(), {0.1, 0.5, 2000}); // throttle, fall, latent
         const auto residual = [&](const std::vector<double>& p, std::size_t i) {
             return std::log(prefill_us(prefill_of(p, dims, rows, is_latent(t)), d, prefill_problem(t, inside[i])) / t.number(inside[i], "fwd_us"));
         };
@@ -177,6 +178,7 @@ Json fit_prefill(const MeasuredTable& t) {
     Json efficiency;
     for (const auto& [dim, e] : best.efficiency) efficiency[std::to_string(dim)] = rounded(e);
     Json out = {{"start_us", rounded(best.start)}, {"pre", rounded(best.pre)}, {"s0", rounded(best.s0)}, {"critical", rounded(best.critical)}, {"soft_waves", rounded(best.soft_waves)}, {"rows", best.rows}};
+    out["throttle"] = rounded(best.throttle);
     if (is_latent(t)) out["latent"] = rounded(best.latent);
     else out["fall"] = rounded(best.fall);
     out["efficiency"] = efficiency, out["source"] = source_of(t, inside.size(), score(std::move(errors)));

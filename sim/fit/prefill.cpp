@@ -6,6 +6,12 @@
 
 namespace orrery {
 
+namespace {
+
+constexpr double throttle_us = 1e4; // a burst this long has lost half: 10 to 20 ms where it is fitted
+
+} // namespace
+
 bool is_prefill(const MeasuredTable& t) { return t.has("fwd_us") && t.has("seq_q") && t.has("heads") && (t.has("head_dim") || is_latent(t)); }
 bool is_latent(const MeasuredTable& t) { return t.has("qk_head_dim") && t.has("v_head_dim"); }
 
@@ -31,7 +37,8 @@ double prefill_us(const PrefillTable& t, const PrefillDevice& d, const PrefillPr
     const double work = p.batch * p.heads * p.seq * (p.seq + s0) / 2 * element * waves;
     const double longest = t.critical * t.rows * (p.seq + s0) * element * d.processors;
     const double before = 2 * p.batch * p.seq * (t.pre * (2 * p.heads * p.qk + 2 * p.kv_heads * (p.qk + p.v)) + t.latent) / d.bandwidth;
-    return t.start + std::pow(std::pow(work, 1.5) + std::pow(longest, 1.5), 1 / 1.5) + before;
+    const double scores = std::pow(std::pow(work, 1.5) + std::pow(longest, 1.5), 1 / 1.5);
+    return t.start + scores * (1 + t.throttle * scores / (scores + throttle_us)) + before;
 }
 
 } // namespace orrery

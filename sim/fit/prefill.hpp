@@ -5,7 +5,8 @@
 //   el = 4 d / (e_d P16)                    d = (qk + v) / 2: time of a score element at this head dimension's efficiency
 //   W  = b h s (s + s0)/2 el                T = b h ceil(s/M) / S blocks a processor; above 1: W *= ((1-g) ceil(T) + g T) / T
 //   s0 = s0 (128/d)^fall: what a row of blocks costs beside its scores is less of a wide head's work
-//   t  = start + N1.5(W, critical M (s + s0) el S) + 2 b s (pre (2 h qk + 2 h_kv (qk + v)) + latent) / B
+//   A  = N1.5(W, critical M (s + s0) el S)
+//   t  = start + A (1 + throttle A/(A + 10 ms)) + 2 b s (pre (2 h qk + 2 h_kv (qk + v)) + latent) / B
 // latent: what a token of latent attention takes whatever its heads, some four times the 576 elements kept of it.
 // Example: H100, 8 x 2048 tokens, 32 heads of 128 with 8 of keys: 13 us of start, 0.96 ms of scores and 0.16 ms before them.
 #pragma once

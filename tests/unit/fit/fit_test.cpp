@@ -84,11 +84,21 @@ TEST(Fit, RecoversWhatATokenOfLatentAttentionTakesWhateverItsHeads) {
     const auto g = nlohmann::json::parse(fit(parse_table("attention_mla_h100-sxm-80gb.csv", csv))).at("prefill").at("latent");
     EXPECT_NEAR(g.at("latent").get<double>(), 2300, 150);
     EXPECT_NEAR(g.at("pre").get<double>(), 0.8, 0.05);
+    EXPECT_LT(g.at("throttle").get<double>(), 0.01); // the made table has none
     law.latent = 0;
     const PrefillProblem few{16, 4096, 1, 1, 192, 128};
     PrefillTable with = law;
     with.latent = 2300;
     EXPECT_NEAR(prefill_us(with, prefill_device(device), few) - prefill_us(law, prefill_device(device), few), 2.0 * 16 * 4096 * 2300 / 3.35e6, 0.1);
+}
+
+TEST(Fit, ALongPrefillLosesItsThrottleAndAShortOneNothing) {
+    const PrefillDevice d = prefill_device(*find_device("h100-sxm-80gb"));
+    PrefillTable law{12, 0.8, 100, 0.3, 0.7, 128, {{128, 0.6}}, {}}, hot = law;
+    hot.throttle = 0.2;
+    const PrefillProblem small{1, 2048, 8, 8, 128, 128}, large{64, 65536, 128, 8, 128, 128};
+    EXPECT_NEAR(prefill_us(hot, d, small) / prefill_us(law, d, small), 1, 0.003);
+    EXPECT_NEAR(prefill_us(hot, d, large) / prefill_us(law, d, large), 1.2, 0.003);
 }
 
 // A box of PCIe whose runs NCCL takes for a bus of 13.5 GB/s: eight devices stay with LL, at half a megabyte still, and leave it at one.
