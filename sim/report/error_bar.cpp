@@ -1,5 +1,6 @@
 #include "sim/report/error_bar.hpp"
 
+#include "sim/scenario/frameworks.hpp"
 #include "topology/catalog.hpp"
 
 #include <fmt/format.h>
@@ -19,7 +20,7 @@ using Json = nlohmann::json;
 
 // Frameworks that run the same kernels and communicate in the same pattern.
 int family(const std::string& framework) {
-    if (framework == "megatron" || framework == "nemo" || framework == "te") return 0;
+    if (megatron_core(framework) || framework == "te") return 0;
     if (framework == "deepspeed") return 1;
     if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan") return 2;
     return 3;

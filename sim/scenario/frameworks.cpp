@@ -211,14 +211,17 @@ std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, 
 
 bool megatron_core(std::string_view framework) { return framework == "megatron" || framework == "nemo"; }
 
+namespace {
+
+bool in_sixteen_bits(const Scenario& s) { return s.training.precision == DType::bf16 || s.training.precision == DType::fp16; }
+
+} // namespace
+
 bool in_autocast(const Scenario& s) {
     const std::string& f = s.strategy.framework;
-    const bool sixteen = s.training.precision == DType::bf16 || s.training.precision == DType::fp16;
-    return sixteen && (f == "ddp" || f == "horovod") && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
+    return in_sixteen_bits(s) && (f == "ddp" || f == "horovod") && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
 }
 
-bool widens_for_norms(const Scenario& s) {
-    return s.strategy.framework == "internlm" && (s.training.precision == DType::bf16 || s.training.precision == DType::fp16);
-}
+bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }
 
 } // namespace orrery
