@@ -59,7 +59,7 @@ template <bool gated> void plain_activation(PointwiseKind kind, bool forward, co
 void activation(const Pointwise& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward, gated = w.kind == PointwiseKind::swiglu || w.kind == PointwiseKind::geglu;
     const std::size_t at_p = forward ? 1 : 2;
-    if (l.in.size() <= at_p) return gated ? plain_activation<true>(w.kind, forward, l) : plain_activation<false>(w.kind, forward, l);
+    if (l.in.size() <= at_p || l.read(at_p).shape.back() != 1) return gated ? plain_activation<true>(w.kind, forward, l) : plain_activation<false>(w.kind, forward, l);
     const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = l.input(at_p), dp = forward ? View{} : l.output(1);
     const PointwiseKind kind = w.kind;
     const float clamp = static_cast<float>(l.context.facts.activation_clamp), limit = gated && clamp > 0 ? clamp : HUGE_VALF;

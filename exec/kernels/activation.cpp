@@ -57,7 +57,7 @@ template <class T> struct Weights {
 
 template <class T> Weights<T> weights(const Call& c, bool forward) {
     const std::size_t at = forward ? 1 : 2;
-    if (c.in.size() <= at) return {};
+    if (c.in.size() <= at || columns(c.read(at)) != 1) return {};   // wider: the activated gate that eager layers keep, made again here
     Weights<T> w{c.input<T>(at), forward ? nullptr : c.output<T>(1), columns(forward ? c.written(0) : c.read(0))};
     if (w.dp) std::fill_n(w.dp, elements(c.written(1)), T(0));
     return w;

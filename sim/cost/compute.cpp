@@ -60,6 +60,17 @@ bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType
 // products the head dimension and the keys.
 bool whole_vectors(DType t, std::int64_t a, std::int64_t b) { return bytes_per_element(t) != 2 || (a % 8 == 0 && b % 8 == 0); }
 
+// The activated gate that eager layers keep beside their result: the table's eager traffic counts it over the other buffers.
+double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
+    if (w.fused || (w.kind != PointwiseKind::swiglu && w.kind != PointwiseKind::geglu)) return 0;
+    const bool forward = w.direction == Direction::forward;
+    const std::vector<BufferId>& list = forward ? op.out : op.in;
+    const std::size_t at = forward ? 1 : 2;
+    if (list.size() <= at) return 0;
+    const Buffer& last = plan.buffers[static_cast<std::size_t>(list[at])];
+    return last.dtype == DType::fp32 ? 0 : static_cast<double>(last.bytes.count);   // fp32: an expert's weights
+}
+
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
 
 template <class... F> struct Overloaded : F... { using F::operator()...; };
@@ -199,7 +210,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     return memory_time(pointwise, kernels, memory, sum, buffers());
                 }
                 const double low = w.kind == PointwiseKind::cast ? low_bytes(plan, op) : 0;
-                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers());
+                if (low <= 0) return memory_time(pointwise, kernels, memory, w, buffers() - kept_gate_bytes(plan, op, w));
                 const Extra extra = cast_extra(quantizer, w.direction == Direction::backward, static_cast<double>(w.elements), 2, low);
                 return with({kernels.kernel_us, 1}, {extra.bytes + buffers(), extra.kernels});
             },

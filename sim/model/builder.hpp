@@ -129,6 +129,7 @@ struct Builder {
     ValueId fused_attention(ValueId qkv);
     ValueId unfused_attention(ValueId qkv);
     ValueId attention_branch(ValueId n1);
+    ValueId sequence_first(ValueId o);
     ValueId mlp_branch(ValueId n2);
     ValueId transformer_layer(ValueId x);
     ValueId embedding();

@@ -1,5 +1,6 @@
 #include "sim/model/builder.hpp"
 
+#include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/parameters.hpp"
 
 namespace orrery {
@@ -92,14 +93,24 @@ ValueId Builder::attention_branch(ValueId n1) {
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
-    return linear("proj", o, h, m.attention_heads * d, false, false);
+    return linear("proj", s.strategy.framework == "nanotron" ? sequence_first(o) : o, h, m.attention_heads * d, false, false);
+}
+
+// nanotron's layers hold [sequence, batch, hidden], FlashAttention [batch, sequence, heads]: its result is turned round by a copy.
+ValueId Builder::sequence_first(ValueId o) {
+    const ValueId turned = rows("attention.turned", s.model.attention_heads * d, DimKind::parallel, act);
+    node(NodeKind::cast, "attention.turned", {o}, {turned});
+    return turned;
 }
 
 ValueId Builder::mlp_branch(ValueId n2) {
     const Model& m = s.model;
     const ValueId f = linear("fc1", n2, m.ffn_size * (m.gated() ? 2 : 1), h, true, m.bias);
     const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act);
-    node(NodeKind::activation, "act", {f}, {a});
+    std::vector<ValueId> out{a};
+    // silu(gate) * up: two operators, and the product's gradient reads silu's result.
+    if (m.gated() && plain_pytorch(s)) out.push_back(rows("act.gate", m.ffn_size, DimKind::parallel, act));
+    node(NodeKind::activation, "act", {f}, out);
     return linear("fc2", a, h, m.ffn_size, false, false);
 }
 

@@ -17,14 +17,14 @@ BufferId Emitter::need(ValueId v) {
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
     if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
     const Node& n = g.nodes[static_cast<std::size_t>(p)];
-    if (n.kind == NodeKind::enter && n.along_seq) {   // the shard is what is saved; it is gathered anew for each use
+    if (n.kind == NodeKind::enter && n.along_seq && !keeps_gathered(s().strategy.framework)) {   // the shard is what is saved; it is gathered anew for each use
         const BufferId shard = need(n.in[0]);
         const BufferId whole = make(value(v).name + ".gathered", value(v), value(v).dtype);
         emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard, whole);
         return whole;
     }
     if (n.kind == NodeKind::gather_context) return gather_context(n, need(n.in[0]), make(value(v).name + ".gathered", value(v), value(v).dtype), ".gather");
-    if (n.kind == NodeKind::enter) return need(n.in[0]);
+    if (n.kind == NodeKind::enter && !n.along_seq) return need(n.in[0]);
     if (!n.recompute || value(v).saved) return forward_buffer[static_cast<std::size_t>(v)];
     if (recomputed[static_cast<std::size_t>(v)] < 0) recompute_run(p);
     return recomputed[static_cast<std::size_t>(v)];
@@ -242,6 +242,7 @@ void Emitter::backward(const Node& n) {
     case NodeKind::activation: {   // of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x
         std::vector<BufferId> in{dy}, out{fresh(n.in[0])};
         for (ValueId v : n.in) in.push_back(need(v));
+        if (n.out.size() > 1) in.push_back(need(n.out[1]));
         if (n.in.size() > 1) out.push_back(fresh_gradient(n.in[1], ".grad", DType::fp32));
         emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, out);
         for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 int family(const std::string& framework) {
     if (megatron_core(framework) || framework == "te") return 0;
     if (framework == "deepspeed") return 1;
-    if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan") return 2;
+    if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan" || framework == "nanotron") return 2;
     return 3;
 }
 

@@ -20,6 +20,7 @@ constexpr FrameworkInfo infos[] = {
     {"internlm", "InternLM, InternEvo", "HybridZeroOptimizer: optimizer states by whole tensors, whose owners broadcast them"},
     {"jax", "JAX / XLA (GSPMD, MaxText)", "sharded by the compiler, everything fused, latency-hiding scheduler"},
     {"megatron", "Megatron-LM, Megatron-Core", "tensor, sequence, pipeline parallelism, distributed optimizer, fused kernels"},
+    {"nanotron", "Hugging Face nanotron", "Megatron's parallelism in plain PyTorch: gathered inputs kept, stages by cost, ZeRO-1, eager kernels"},
     {"nemo", "NVIDIA NeMo, Megatron Bridge", "Megatron-Core with Transformer Engine's overlap and bf16 gradients switched on by recipes"},
     {"te", "Transformer Engine in a loop of one's own", "TransformerLayer: norms, activations and casts inside the modules of the linears"},
     {"torchtitan", "torchtitan", "fully_shard, torch.compile, selective activation checkpointing by op"},
@@ -161,6 +162,12 @@ constexpr FrameworkDefault rows[] = {
     {"internlm", 0, "", "strategy.overlap.param_gather", "true", "overlap_sync_param: broadcast under the next forward pass"},
     {"internlm", 0, "", "training.gradient_dtype", "\"bf16\"", "HybridZeroOptimizer reduces in the parameters' 16 bits"},
     {"internlm", 0, "", "runtime.fused_loss", "true", "FlashAttention's cross-entropy"},
+    {"nanotron", 0, "", "strategy.fused", "false", "residual adds and activations are kernels of their own"},
+    {"nanotron", 0, "", "strategy.zero_stage", "1", "zero_stage: 1 in nanotron's examples"},
+    {"nanotron", 0, "", "training.gradient_dtype", "\"fp32\"", "accumulate_grad_in_fp32: true in nanotron's examples"},
+    {"nanotron", 0, "", "strategy.bucket_bytes", "26214400", "ddp_bucket_cap_mb: 25, nanotron's default"},
+    {"nanotron", 0, "", "runtime.fused_norm", "true", "TritonRMSNorm, FlashAttention's kernel"},
+    {"nanotron", 0, "", "runtime.fused_optimizer", "true", "torch_adam_is_fused: true in nanotron's examples"},
     {"jax", 0, "", "strategy.fused", "true", "XLA fuses element-wise operations"},
     {"jax", 0, "", "runtime.fused_softmax", "true", "XLA fuses softmax"},
     {"jax", 0, "", "runtime.fused_loss", "true", "XLA fuses the loss"},
@@ -220,6 +227,14 @@ bool in_sixteen_bits(const Scenario& s) { return s.training.precision == DType::
 bool in_autocast(const Scenario& s) {
     const std::string& f = s.strategy.framework;
     return in_sixteen_bits(s) && (f == "ddp" || f == "horovod") && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
+}
+
+bool keeps_gathered(std::string_view framework) { return framework == "nanotron"; }
+
+bool plain_pytorch(const Scenario& s) {
+    const std::string& f = s.strategy.framework;
+    if (s.strategy.fused || megatron_core(f) || f == "deepspeed") return false;
+    return f == "nanotron" || (s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1);
 }
 
 bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }

@@ -28,6 +28,24 @@ std::vector<int> spread_stages(const std::vector<int>& split, const Strategy& s)
     return chunks;
 }
 
+// nanotron's stages: a block goes to the stage at hand, which is full once the cost up to and with it (weights a token is multiplied with,
+// of the layers and the output layer) passes the stage's share. Example: 24 layers of 4 + 6 and an output layer of 24.5, in four stages of
+// 66.1: [7, 7, 6, 4]. A stage for the output layer alone, with another behind it for the loss, cannot be said: it takes a layer from before.
+std::vector<int> split_by_cost(const Model& m, int stages) {
+    const auto hidden = static_cast<double>(m.hidden_size);
+    const double layer = hidden * (4.0 * static_cast<double>(m.attention_heads * m.head_dim) + 3.0 * static_cast<double>(m.ffn_size));
+    const double share = (layer * m.layers + hidden * static_cast<double>(m.vocab_size)) / stages;
+    std::vector<int> split(static_cast<std::size_t>(stages));
+    std::size_t stage = 0;
+    for (int i = 1; i <= m.layers; ++i) {
+        ++split[stage];
+        if (layer * i > share * static_cast<double>(stage + 1) && stage + 1 < split.size()) ++stage;
+    }
+    for (std::size_t c = split.size() - 1; c-- > 1;)
+        if (split[c] == 0) --split[c - 1], ++split[c];
+    return split;
+}
+
 void check_chunks(Reading& reading, const std::string& where) {
     const std::vector<int>& chunks = reading.scenario.strategy.layers_per_chunk;
     for (std::size_t c = 1; c + 1 < chunks.size(); ++c) {
@@ -55,7 +73,8 @@ void resolve_split(Reading& reading) {
         return;
     }
     if (split.empty()) {
-        s.layers_per_chunk = even_split(layers, static_cast<int>(chunks));
+        const bool by_cost = s.framework == "nanotron" && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
+        s.layers_per_chunk = by_cost ? split_by_cost(sc.model, s.pipeline_parallel) : even_split(layers, static_cast<int>(chunks));
         check_chunks(reading, "/strategy/pipeline_parallel");
         return;
     }

@@ -99,6 +99,8 @@ inline std::vector<Example> examples() {
         {"fp8", sp2 + pp2 + zero(1) + std::vector<std::string>{"training.precision=fp8"}},
         {"fp8, eager", tp2 + pp2 + eager + std::vector<std::string>{"training.precision=fp8"}},
         {"eager kernels", tp2 + pp2 + eager + std::vector<std::string>{"strategy.overlap.tensor_parallel=false"}},
+        {"nanotron: gathered inputs and activated gates kept", framework("nanotron") + sp2 + pp2 + llama_like},
+        {"nanotron, recomputed", framework("nanotron") + sp2 + llama_like + std::vector<std::string>{"strategy.recompute=full"}},
         {"parallel blocks, no clipping, sgd",
          sp2 + pp2 + std::vector<std::string>{"model.parallel_block=true", "training.gradient_clipping=0", "training.optimizer=sgd"}},
         {"stages without layers", std::vector<std::string>{"model.layers=4", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b",

@@ -191,6 +191,27 @@ TEST(Autocast, LogitsOfTheLossTakeTenBytes) {
     EXPECT_EQ(alive("fsdp2").count, 14 * 32 * 256);
 }
 
+// silu(gate) * up in PyTorch's own operators: the product's gradient reads silu's result. One kernel makes it again.
+TEST(SoftwareOfItsYear, EagerLayersKeepTheActivatedGate) {
+    const auto kept = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(llama_like + fields), "act.gate"); };
+    EXPECT_EQ(kept({"strategy.framework=fsdp2"}).count, 2 * 2 * 32 * 256);
+    EXPECT_EQ(kept({"strategy.framework=fsdp2", "strategy.fused=true"}).count, 0);
+    EXPECT_EQ(kept({"strategy.framework=megatron"}).count, 0);
+}
+
+// Megatron keeps the shard of what a column-parallel linear reads and gathers it again for the weight gradient; nanotron keeps what it has
+// gathered: of a layer's six gathers, four are left, and the loss's one of two.
+TEST(SoftwareOfItsYear, NanotronGathersAnInputOnce) {
+    const auto gathers = [](const char* framework, BlockKind kind) {
+        return count(plan_of(sp2 + llama_like + std::vector<std::string>{std::string("strategy.framework=") + framework}), kind, [](const Op& op) {
+            const auto* c = std::get_if<Collective>(&op.work);
+            return c != nullptr && c->kind == CollectiveKind::all_gather;
+        });
+    };
+    EXPECT_EQ(gathers("nanotron", BlockKind::forward), gathers("megatron", BlockKind::forward));
+    EXPECT_EQ(gathers("megatron", BlockKind::backward) - gathers("nanotron", BlockKind::backward), 2 * 2 + 1);
+}
+
 // zero_grad() lets gradients go (PyTorch 2.0): at the loss there are none. Buckets of replicas hold theirs, as older releases did.
 TEST(SoftwareOfItsYear, GradientsComeWithTheBackwardPass) {
     const auto let_go = [](const std::vector<std::string>& fields) {

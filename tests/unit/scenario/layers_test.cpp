@@ -81,6 +81,24 @@ TEST(Layers, EvenSplitsAddUpAndDifferByOne) {
     }
 }
 
+// Stages of 1/p of the weights of layers and output layer, the block that passes the share still in: the 1.1B of the validation set, whose
+// logged memory of the first stage (18 bytes a parameter) is that of 4 layers of 8 stages and 2 of 16. A stage between is never empty here.
+TEST(Layers, NanotronDividesByCost) {
+    const auto stages = [](int count) {
+        ParseOptions options;
+        options.overrides = {"strategy.pipeline_parallel=" + std::to_string(count)};
+        const ParseResult read = parse_scenario(R"({"model": {"layers": 24, "hidden_size": 2048, "attention_heads": 32, "ffn_size": 4096, "vocab_size": 50257},
+            "cluster": {"preset": "dgx-a100-80gb", "nodes": 2}, "strategy": {"framework": "nanotron", "schedule": "1f1b"},
+            "training": {"global_batch_size": 64, "sequence_length": 128}})",
+                                                options);
+        return chunks_of(read);
+    };
+    EXPECT_EQ(stages(2), (List{14, 10}));
+    EXPECT_EQ(stages(4), (List{7, 7, 6, 4}));
+    EXPECT_EQ(stages(8), (List{4, 3, 3, 4, 3, 3, 4, 0}));
+    EXPECT_EQ(stages(16), (List{2, 2, 1, 2, 2, 1, 2, 2, 1, 2, 2, 1, 2, 1, 1, 0}));
+}
+
 TEST(Layers, RecomputeLayersBecomeOneCountAStage) {
     ParseOptions options;
     options.overrides = {"strategy.recompute=full", "strategy.recompute_layers=5", "strategy.pipeline_parallel=4"};
