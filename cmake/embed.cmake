@@ -1,5 +1,6 @@
-# Writes OUT: a C++ table of FILES' names and texts behind SYMBOL(). Long texts are cut into literals of under 16 kB.
-set(text "// Generated from data files; do not edit.\n#include \"topology/catalog.hpp\"\n\nnamespace orrery {\n\n")
+# Writes OUT: a C++ table of FILES' names and texts behind SYMBOL(). Long texts are cut into literals of under 16 kB,
+# and sv knows their length: a compiler counts no more than 262,144 characters itself.
+set(text "// Generated from data files; do not edit.\n#include \"topology/catalog.hpp\"\n\nnamespace orrery {\n\nusing namespace std::string_view_literals;\n\n")
 set(rows "")
 set(i 0)
 foreach(file ${FILES})
@@ -13,7 +14,7 @@ foreach(file ${FILES})
     string(APPEND text "R\"_json_(${part})_json_\"\n")
     math(EXPR at "${at} + 12000")
   endwhile()
-  string(APPEND text ";\n")
+  string(APPEND text "\"\"sv;\n")
   string(APPEND rows "    {\"${stem}\", text_${i}},\n")
   math(EXPR i "${i} + 1")
 endforeach()

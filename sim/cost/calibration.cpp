@@ -115,6 +115,7 @@ void apply(KernelTables& t, const Json& j) {
         t.sustained_8 = s["fp8"].get<double>();
         t.sustained_other = s["other"].get<double>();
         t.sustained_attention = s.contains("attention") ? s["attention"].get<double>() : t.sustained_16;
+        t.attention_power = s.contains("attention_power") ? s["attention_power"].get<double>() : t.sustained_attention;
         t.sustained_source = source_of(s);
     }
     if (j.contains("unaligned")) t.unaligned = {j["unaligned"]["batched"].get<double>(), j["unaligned"]["alone"].get<double>(), source_of(j["unaligned"])};

@@ -82,6 +82,7 @@ struct KernelTables {
     std::map<std::string, PrefillTable> prefill; // "full", "latent"
     std::map<std::string, ExpertsTable> experts; // by type
     double sustained_16 = 1, sustained_8 = 1, sustained_other = 1, sustained_attention = 1;
+    double attention_power = 1; // the clock at which attention would meet the board's power limit: above its sustained one, a lower limit binds later
     Source sustained_source;
     UnalignedTable unaligned;
     double memory_fused = 1, memory_eager = 1, kernel_us = 2;

@@ -186,7 +186,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,
-                                        power * kernels.sustained_attention};
+                                        std::min(kernels.sustained_attention, power * kernels.attention_power)};
                 return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },

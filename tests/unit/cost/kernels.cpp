@@ -64,6 +64,22 @@ TEST(AttentionCost, FollowsTheSoftwareOfTheYear) {
     EXPECT_NEAR(burst_tflops(of_keys_behind, 2026), 160, 16);
 }
 
+// Attention's exponentials leave its matrix units waiting: where its sustained clock is not the power limit's doing, a lower limit binds later.
+TEST(AttentionCost, APowerLimitBindsProductsBeforeAttention) {
+    const auto slowed = [](const char* device, double watts, const auto& work) {
+        Scenario s = on_device(device);
+        const double full = Costs(s).compute_us(work);
+        s.cluster.device.power_limit_w = watts;
+        return Costs(s).compute_us(work) / full;
+    };
+    const Attention rows = attention(Direction::forward, 16384, AttentionKernel::cudnn);
+    const Linear product{Direction::forward, 8192, 8192, 8192};
+    EXPECT_NEAR(slowed("b200-192gb", 600, product), std::sqrt(1000.0 / 600), 0.05);
+    EXPECT_NEAR(slowed("b200-192gb", 600, rows), 0.9 / 0.86, 0.02);
+    EXPECT_NEAR(slowed("b200-192gb", 800, rows), 1, 0.001);
+    EXPECT_NEAR(slowed("h100-sxm-80gb", 500, rows), std::sqrt(700.0 / 500), 0.03); // not known of others: it falls as products do
+}
+
 // FlashAttention has kernels for some head dimensions and pads others up to them; cuDNN's takes any.
 TEST(AttentionCost, HeadsAreFilledUpToADimensionThereIsAKernelFor) {
     const Costs c(on_device("a100-sxm-80gb"));
