@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 
 namespace orrery {
 namespace {
@@ -24,6 +25,20 @@ bool scatters(const Lowering& l) {
 
 struct End { BufferId whole, part; };
 
+// nanotron sends and receives one tensor after another, each awaited before the next (its p2p.py), where Megatron and torch batch those of
+// a moment into one group. Both ends take activations first, those of earlier stages before later ones', so that they meet.
+bool one_by_one(const Lowering& l) { return l.scenario.strategy.framework == "nanotron"; }
+
+std::vector<std::size_t> order_of(const std::vector<TransferStep>& transfers, bool apart) {
+    std::vector<std::size_t> order(transfers.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    const auto earlier = [&](std::size_t a, std::size_t b) {
+        return std::pair{transfers[a].gradient, transfers[a].from_stage} < std::pair{transfers[b].gradient, transfers[b].from_stage};
+    };
+    if (apart) std::stable_sort(order.begin(), order.end(), earlier);
+    return order;
+}
+
 } // namespace
 
 ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<TransferStep>& transfers, bool blocking) {
@@ -35,8 +50,8 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
     // A second transfer of one channel goes into a second exchange behind the first: transfers to one peer keep their order.
     std::vector<Op> rounds;
     std::vector<std::vector<CommId>> met;
-    const bool scatter = scatters(l);
-    for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const bool scatter = scatters(l), apart = blocking && one_by_one(l);
+    for (std::size_t i : order_of(transfers, apart)) {
         const TransferStep& t = transfers[i];
         const std::uint8_t port = static_cast<std::uint8_t>(i);
         // A transfer names its sending chunk: activations go to the chunk behind, gradients to the one before.
@@ -58,7 +73,7 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
             p.placement.set(Axis::tp, PlacementKind::sharded, 0);
             part = l.add(std::move(p));
         }
-        std::size_t round = 0;
+        std::size_t round = apart ? met.size() : 0;
         while (round < met.size() && std::find(met[round].begin(), met[round].end(), comm) != met[round].end()) ++round;
         if (round == rounds.size()) {
             met.emplace_back();
@@ -94,6 +109,7 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
     for (Op& op : rounds) {
         op.name = block.name;
         op.queue = queue_of(std::get<Exchange>(op.work).transfers[0].comm);
+        if (apart && &op != &rounds.front()) op.deps.push_back(static_cast<std::int32_t>(block.ops.size()) - 1);
         block.ops.push_back(std::move(op));
     }
     for (Op& o : behind) block.ops.push_back(std::move(o));

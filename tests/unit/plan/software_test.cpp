@@ -212,6 +212,23 @@ TEST(SoftwareOfItsYear, NanotronGathersAnInputOnce) {
     EXPECT_EQ(gathers("megatron", BlockKind::backward) - gathers("nanotron", BlockKind::backward), 2 * 2 + 1);
 }
 
+// Megatron batches what a stage sends and receives at one moment; nanotron waits for each tensor before it turns to the next.
+TEST(SoftwareOfItsYear, NanotronTransfersOneTensorAfterAnother) {
+    const auto exchanges = [](const char* framework, const std::function<bool(const Exchange&, const Op&)>& wanted) {
+        const Plan plan = plan_of(pp2 + llama_like + std::vector<std::string>{std::string("strategy.framework=") + framework, "cluster.devices_per_node=2"});
+        return count(plan, BlockKind::exchange, [&](const Op& op) {
+            const auto* x = std::get_if<Exchange>(&op.work);
+            return x != nullptr && wanted(*x, op);
+        });
+    };
+    const auto joined = [](const Exchange& x, const Op&) { return x.transfers.size() > 1; };
+    const auto behind_another = [](const Exchange&, const Op& op) { return !op.deps.empty(); };
+    EXPECT_GT(exchanges("megatron", joined), 0);
+    EXPECT_EQ(exchanges("megatron", behind_another), 0);
+    EXPECT_EQ(exchanges("nanotron", joined), 0);
+    EXPECT_EQ(exchanges("nanotron", behind_another), exchanges("megatron", joined));
+}
+
 // zero_grad() lets gradients go (PyTorch 2.0): at the loss there are none. Buckets of replicas hold theirs, as older releases did.
 TEST(SoftwareOfItsYear, GradientsComeWithTheBackwardPass) {
     const auto let_go = [](const std::vector<std::string>& fields) {
