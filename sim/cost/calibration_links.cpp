@@ -186,6 +186,8 @@ FabricTable fabric_table(const Cluster& cluster) {
     t.eta_fan_out = e["fan_out"].get<double>();
     t.eta_all_to_all = e["all_to_all"].get<double>();
     t.ring_fall = e["ring_fall"].get<double>();
+    t.eta_tree_more = e.contains("tree_more") ? e["tree_more"].get<double>() : t.eta_tree;
+    t.all_reduce_fall = e.contains("all_reduce_fall") ? e["all_reduce_fall"].get<double>() : 0;
     const Json& p = j["point_to_point"];
     t.p2p_base = p["base_us"].get<double>();
     t.p2p_rendezvous = p["rendezvous_us"].get<double>();

@@ -177,9 +177,10 @@ double fabric_latency(const FabricTable& f, int nodes, double bytes) {
            f.large * ramp(bytes, 16 * mebi);
 }
 
-// Rings of all-gather and reduce-scatter lose bandwidth as they grow (one published series, 4 to 128 nodes).
+// Rings lose bandwidth as they grow (published series of 4 to 128 nodes, and of 2 to 64).
 double ring_eta(const FabricTable& f, CollectiveKind kind, const Group& g) {
-    if (kind == CollectiveKind::all_reduce) return f.eta_ring_all_reduce;
+    if (kind == CollectiveKind::all_reduce)
+        return f.eta_ring_all_reduce * (g.lanes == 1 ? 1 : std::max(0.5, 1 - f.all_reduce_fall * std::log2(std::max(2, g.nodes) / 2.0)));
     const double eta = g.lanes == 1 ? f.eta_ring_all_reduce : f.eta_ring; // one member a node: rails are disjoint
     return eta * std::max(0.5, 1 - f.ring_fall * std::max(0.0, std::log2(g.nodes / 4.0)));
 }
@@ -205,7 +206,7 @@ CollectiveTime ring_across(const Level& l) {
 }
 
 CollectiveTime tree_across(const Level& l, bool nvls) {
-    const double outer = l.f.eta_tree * l.g.nic_rate / (l.g.nodes == 2 ? 1 : 2);
+    const double outer = l.g.nodes == 2 ? l.f.eta_tree * l.g.nic_rate : l.f.eta_tree_more * l.g.nic_rate / 2;
     double inner = 0.92 * l.t.nominal / 2;
     if (nvls) inner = 0.92 * l.t.nvls_efficiency * l.t.nominal / (1 + 1.0 / l.g.lanes);
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
