@@ -23,6 +23,8 @@ TileMenu menu_of(const std::string& text) {
     if (text == "wide-nosplit") return TileMenu::wide_nosplit;
     if (text == "block128") return TileMenu::block128;
     if (text == "columns") return TileMenu::columns;
+    if (text == "pairs") return TileMenu::pairs;
+    if (text == "pairs-nosplit") return TileMenu::pairs_nosplit;
     if (text == "systolic") return TileMenu::systolic;
     if (text == "roofline") return TileMenu::roofline;
     broken(text, "unknown tile menu");
@@ -46,6 +48,10 @@ GemmTable gemm_of(const Json& j) {
     t.alone = j.value("alone", t.alone);
     t.ragged = j.value("ragged", t.ragged);
     t.two_scales = j.value("two_scales", t.two_scales);
+    t.ceiling = j.value("ceiling", t.ceiling);
+    t.pause = j.value("pause_us", t.pause);
+    t.far = j.value("far", t.far);
+    t.overlap = j.value("overlap", t.overlap);
     t.source = source_of(j);
     return t;
 }

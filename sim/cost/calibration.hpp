@@ -20,8 +20,9 @@ struct Source {
 }; // kind: measured, fitted, datasheet, assumed
 
 // wide: the eight tiles of cuBLAS-like libraries, with split-K; wide_nosplit: without; block128: block-scaled fp8 on Ada; columns: 128 rows
-// by any multiple of 8 columns (DeepGEMM, Hopper's block-scaled fp8); systolic: 128 x 128 arrays, no waves; roofline: no tiles.
-enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, columns, systolic, roofline };
+// by any multiple of 8 columns (DeepGEMM, Hopper's block-scaled fp8); pairs: two processors on one tile of 256 by a multiple of 32 (Blackwell's
+// matrix units work in pairs), with split-K; pairs_nosplit: without; systolic: 128 x 128 arrays, no waves; roofline: no tiles.
+enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, columns, pairs, pairs_nosplit, systolic, roofline };
 
 // Law and meaning of each constant: gemm.hpp.
 // Share of the 16-bit peak that products have whose rows are not whole vectors of 16 bytes: cuBLAS has other kernels for them.
@@ -38,6 +39,9 @@ struct GemmTable {
     double alone = 1;           // least share of its time that a tile's feed takes when few processors are fed
     double ragged = 0;          // of a tile's products, for rows that are none of the problem's
     double two_scales = 0;      // of a tile's products, where its columns cross from one block of scales into the next
+    double ceiling = 0, pause = 0; // share of the peak that the chip as a whole keeps up, however its tiles fall (0: any), and us at either end that count as rest
+    double far = 0;             // of a tile's feed, for an operand that is not in the cache
+    double overlap = 3;         // exponent that joins compute and memory: the higher, the more of the one the other hides
     Source source;
 };
 

@@ -40,23 +40,36 @@ Json source_of(const MeasuredTable& t, std::size_t fitted, const Score& s) {
 }
 
 // Positions in the list of parameters; the cast's come last and are the benchmark's, not the law's.
-enum : std::size_t { t0, tile, efficiency, feed, stream, split, soft_waves, throttle, throttle_us, l2_share, l2_stream, ragged, two_scales, cast_fixed, cast_element, cast_beyond };
+enum : std::size_t { t0, tile, efficiency, feed, stream, split, soft_waves, throttle, throttle_us, l2_share, l2_stream, ragged, two_scales, ceiling, pause, far, cast_fixed, cast_element, cast_beyond };
+
+bool of_pairs(TileMenu menu) { return menu == TileMenu::pairs || menu == TileMenu::pairs_nosplit; }
 
 GemmTable table_of(const GemmTable& like, const std::vector<double>& p) {
     GemmTable t = like;
     t.t0 = p[t0], t.tile = p[tile], t.efficiency = p[efficiency], t.feed = p[feed], t.stream = std::min(1.0, p[stream]), t.split = p[split];
     t.soft_waves = std::min(1.0, p[soft_waves]), t.throttle = p[throttle], t.throttle_us = p[throttle_us], t.l2_share = p[l2_share], t.l2_stream = p[l2_stream];
     if (t.menu == TileMenu::columns) t.ragged = p[ragged], t.two_scales = p[two_scales];
+    if (of_pairs(t.menu)) t.ceiling = p[ceiling], t.pause = std::min(100.0, p[pause]), t.far = p[far], t.efficiency = std::min(1.0, t.efficiency), t.throttle_us = std::clamp(t.throttle_us, 1e3, 1e4);
     return t;
 }
 
 // The kernels that a library has for this type on this architecture.
 TileMenu menu_for(const std::string& dtype, const std::string& architecture) {
+    if (architecture == "blackwell") return dtype == "fp8_block" ? TileMenu::pairs_nosplit : TileMenu::pairs;
     if (dtype != "fp8_block") return TileMenu::wide;
-    return architecture == "hopper" ? TileMenu::columns : architecture == "blackwell" ? TileMenu::wide_nosplit : TileMenu::block128;
+    return architecture == "hopper" ? TileMenu::columns : TileMenu::block128;
 }
 
-const char* name_of(TileMenu menu) { return menu == TileMenu::columns ? "columns" : menu == TileMenu::block128 ? "block128" : menu == TileMenu::wide_nosplit ? "wide-nosplit" : "wide"; }
+const char* name_of(TileMenu menu) {
+    switch (menu) {
+    case TileMenu::columns: return "columns";
+    case TileMenu::block128: return "block128";
+    case TileMenu::pairs: return "pairs";
+    case TileMenu::pairs_nosplit: return "pairs-nosplit";
+    case TileMenu::wide_nosplit: return "wide-nosplit";
+    default: return "wide";
+    }
+}
 
 Json constants_of(const GemmTable& g) {
     Json j = {{"menu", name_of(g.menu)}, {"t0_us", rounded(g.t0)}, {"tile_us", rounded(g.tile)}, {"efficiency", rounded(g.efficiency)}, {"feed", rounded(g.feed)}, {"stream", rounded(g.stream)}, {"split_us", rounded(g.split)},
@@ -64,6 +77,9 @@ Json constants_of(const GemmTable& g) {
     if (g.alone < 1) j["alone"] = g.alone;
     if (g.ragged > 0) j["ragged"] = rounded(g.ragged);
     if (g.two_scales > 0) j["two_scales"] = rounded(g.two_scales);
+    if (g.ceiling > 0) j["ceiling"] = rounded(g.ceiling), j["pause_us"] = g.pause < 1e-3 ? 0 : rounded(g.pause);
+    if (g.far > 0) j["far"] = rounded(g.far);
+    if (g.overlap < 3) j["overlap"] = g.overlap;
     j["l2_share"] = rounded(g.l2_share), j["l2_stream"] = rounded(g.l2_stream);
     return j;
 }
@@ -83,6 +99,8 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
     GemmTable like;
     like.menu = menu_for(dtype, device.architecture);
     like.throttle_busy = true;
+    const bool pairs = of_pairs(like.menu);
+    if (pairs) like.overlap = 2;
     double share = 1;
     const auto predicted = [&](const std::vector<double>& p, std::size_t row) {
         const GemmProblem problem = problem_of(t, row, dtype);
@@ -97,7 +115,7 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
             // Two starts: waves as they are (cuBLAS before Hopper) and persistent kernels.
             for (const auto& [tile_start, soft] : {std::pair{5.0, 0.1}, std::pair{1.5, 0.9}}) {
                 like.alone = alone, share = cast_share;
-                std::vector<double> start{2, tile_start, 0.85, 3, 0.8, 3, soft, 0.15, 3000, 0.6, 0.3, 1, 0.2};
+                std::vector<double> start{2, tile_start, 0.85, 3, 0.8, 3, soft, 0.15, 3000, 0.6, pairs ? 1 : 0.3, 1, 0.2, 0.75, 5, 0.3};
                 if (cast) start.insert(start.end(), {8.0, 1e-6, 1e-6});
                 const std::vector<double> p = least_squares(start, used.size(), residual);
                 double cost = 0;

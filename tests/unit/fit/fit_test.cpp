@@ -44,6 +44,18 @@ TEST(Fit, RecoversTheTimesOfTheLawATableWasMadeFrom) {
     EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
 }
 
+TEST(Fit, FindsWhatABlackwellKeepsUpAsAWhole) {
+    const Device device = *find_device("b200-192gb");
+    GemmTable law;
+    law.menu = TileMenu::pairs;
+    law.t0 = 2, law.tile = 0.6, law.efficiency = 0.85, law.feed = 4, law.stream = 0.8, law.split = 3.5, law.soft_waves = 0.3, law.throttle = 0.15, law.throttle_us = 5000, law.throttle_busy = true;
+    law.ceiling = 0.65, law.pause = 5, law.far = 1, law.overlap = 2, law.l2_share = 0.6, law.l2_stream = 0.2;
+    const auto g = nlohmann::json::parse(fit(parse_table("gemm_b200-192gb.csv", made_table(law, device)))).at("gemm").at("bf16");
+    EXPECT_EQ(g.at("menu"), "pairs");
+    EXPECT_NEAR(g.at("ceiling").get<double>(), 0.65, 0.03);
+    EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
+}
+
 TEST(Fit, AttentionRatesAndTheirStart) {
     std::string csv = "device,implementation,op,causal,head_dim,heads,batch,seq,tflops,figure\n";
     for (int s : {512, 1024, 2048, 4096, 8192}) csv += fmt::format("h100-sxm-80gb,FA2,fwd,1,128,16,{},{},{},made\n", 16384 / s, s, 400 / (1 + 300.0 / s));
