@@ -26,27 +26,32 @@ __device__ float slope(PointwiseKind k, float x) {
     return s * (1 + x * (1 - s));
 }
 
-// f -> a;  dy, f -> df. Gated ones read columns 2i and 2i + 1.
+// f -> a[, gate];  dy, f[, gate] -> df. Gated ones read columns 2i and 2i + 1; what the gate became is written where it is kept (the
+// backward pass makes it again: that costs nothing beside the memory).
 template <bool gated> void plain_activation(PointwiseKind kind, bool forward, const Launch& l) {
     const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0);
-    each_pack(l.stream(), forward ? out.count : dy.count, packing(dy, x, out), [=] __device__(auto width, std::int64_t i) {
+    const bool keeps = forward && l.out.size() > 1;
+    const View keep = l.output(keeps ? 1 : 0);
+    each_pack(l.stream(), forward ? out.count : dy.count, packing(dy, x, out, keep), [=] __device__(auto width, std::int64_t i) {
         constexpr int N = decltype(width)::n, parts = gated ? 2 : 1;
         float in[parts * N]; // gates and what they let through in turn
         for (int h = 0; h < parts; ++h) {
             const Pack<N> p = x.load(width, parts * i + h * N);
             for (int k = 0; k < N; ++k) in[h * N + k] = p.x[k];
         }
-        Pack<N> d;
+        Pack<N> d, g;
         if (!forward) d = dy.load(width, i);
         for (int k = 0; k < N; ++k) {
             const float gate = in[parts * k], up = gated ? in[parts * k + parts - 1] : 1.0f;
             if (forward) {
-                d.x[k] = activated(kind, gate) * up;
+                g.x[k] = activated(kind, gate);
+                d.x[k] = g.x[k] * up;
                 continue;
             }
             in[parts * k] = d.x[k] * slope(kind, gate) * up;
             if (gated) in[parts * k + parts - 1] = d.x[k] * activated(kind, gate);
         }
+        if (keeps) keep.store(width, i, g);
         if (forward) return out.store(width, i, d);
         for (int h = 0; h < parts; ++h) {
             for (int k = 0; k < N; ++k) d.x[k] = in[h * N + k];
@@ -55,12 +60,14 @@ template <bool gated> void plain_activation(PointwiseKind kind, bool forward, co
     });
 }
 
-// f[, p] -> a;  dy, f[, p] -> df[, dp]: rows weighted by p.
+// f[, p] -> a[, gate];  dy, f[, p][, gate] -> df[, dp]: rows weighted by p.
 void activation(const Pointwise& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward, gated = w.kind == PointwiseKind::swiglu || w.kind == PointwiseKind::geglu;
     const std::size_t at_p = forward ? 1 : 2;
     if (l.in.size() <= at_p || l.read(at_p).shape.back() != 1) return gated ? plain_activation<true>(w.kind, forward, l) : plain_activation<false>(w.kind, forward, l);
     const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = l.input(at_p), dp = forward ? View{} : l.output(1);
+    const bool keeps = forward && l.out.size() > 1;
+    const View keep = l.output(keeps ? 1 : 0);
     const PointwiseKind kind = w.kind;
     const float clamp = static_cast<float>(l.context.facts.activation_clamp), limit = gated && clamp > 0 ? clamp : HUGE_VALF;
     const std::int64_t cols = forward ? out.cols : dy.cols, rows = (forward ? out.count : dy.count) / cols;
@@ -71,7 +78,9 @@ void activation(const Pointwise& w, const Launch& l) {
             const float x0 = x.get(gated ? 2 * i : i), x1 = gated ? x.get(2 * i + 1) : 1.0f;
             const float gate = fminf(x0, limit), up = fmaxf(-limit, fminf(x1, limit));
             if (forward) {
-                out.put(i, activated(kind, gate) * up * weight);
+                const float opened = activated(kind, gate);
+                if (keeps) keep.put(i, opened);
+                out.put(i, opened * up * weight);
                 continue;
             }
             const float d = dy.get(i) * weight;

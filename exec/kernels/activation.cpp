@@ -57,7 +57,7 @@ template <class T> struct Weights {
 
 template <class T> Weights<T> weights(const Call& c, bool forward) {
     const std::size_t at = forward ? 1 : 2;
-    if (c.in.size() <= at || columns(c.read(at)) != 1) return {};   // wider: the activated gate that eager layers keep, made again here
+    if (c.in.size() <= at || columns(c.read(at)) != 1) return {};   // wider: the activated gate that is kept
     Weights<T> w{c.input<T>(at), forward ? nullptr : c.output<T>(1), columns(forward ? c.written(0) : c.read(0))};
     if (w.dp) std::fill_n(w.dp, elements(c.written(1)), T(0));
     return w;
@@ -75,11 +75,14 @@ template <class T, class F> void plain(const Call& c, bool forward) {
     }
 }
 
+// x[, p] -> y[, f(gate)];  dy, x[, p][, f(gate)] -> dx[, dp]: what the gate became where it is kept.
 template <class T, class F> void gated(const Call& c, bool forward) {
     const std::int64_t n = elements(forward ? c.written(0) : c.read(0));
     T* const out = c.output<T>(0);
     const T *const x = c.input<T>(forward ? 0 : 1), *const dy = c.input<T>(0);
     const Weights<T> weight = weights<T>(c, forward);
+    T* const keep = forward && c.out.size() > 1 ? c.output<T>(1) : nullptr;
+    const T* const kept = !forward && c.in.size() > (weight.p ? 3u : 2u) ? c.input<T>(c.in.size() - 1) : nullptr;
     const double clamp = c.context.facts.activation_clamp;
     const T limit = weight.p && clamp > 0 ? static_cast<T>(clamp) : std::numeric_limits<T>::infinity();   // of experts
     T gates[block], t[block];
@@ -88,8 +91,9 @@ template <class T, class F> void gated(const Call& c, bool forward) {
         for (std::int64_t j = 0; j < here; ++j) gates[j] = std::min(x[2 * (first + j)], limit);
         F::prepare(gates, t, here);
         for (std::int64_t j = 0, i = first; j < here; ++j, ++i) {
-            const T up = std::clamp(x[2 * i + 1], -limit, limit), value = F::value(gates[j], t[j]);
+            const T up = std::clamp(x[2 * i + 1], -limit, limit), value = kept ? kept[i] : F::value(gates[j], t[j]);
             if (forward) {
+                if (keep) keep[i] = value;
                 out[i] = value * up * weight.at(i);
             } else {
                 const T d = dy[i] * weight.at(i);

@@ -121,7 +121,6 @@ void apply(KernelTables& t, const Json& j) {
         t.sustained_8 = s["fp8"].get<double>();
         t.sustained_other = s["other"].get<double>();
         t.sustained_attention = s.contains("attention") ? s["attention"].get<double>() : t.sustained_16;
-        t.attention_power = s.contains("attention_power") ? s["attention_power"].get<double>() : t.sustained_attention;
         t.sustained_source = source_of(s);
     }
     if (j.contains("unaligned")) t.unaligned = {j["unaligned"]["batched"].get<double>(), j["unaligned"]["alone"].get<double>(), source_of(j["unaligned"])};
@@ -308,6 +307,10 @@ PointwiseTable pointwise_table() {
     t.launch_graph = l["graph_us"].get<double>();
     t.launch_blocking = l["blocking_us"].get<double>();
     t.list_copy = l["list_copy_us"].get<double>();
+    const Json& heads = j["head_norms"];
+    t.head_norms = {heads["start_us"].get<double>(), heads["block_us"].get<double>(), heads["rows"].get<double>(), heads["blocks_per_processor"].get<double>()};
+    t.head_norms_source = source_of(heads);
+    t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
     t.epilogue = j["epilogue"]["share"].get<double>();
     t.epilogue_source = source_of(j["epilogue"]);
     t.exchange_sync = l["exchange_sync_us"].get<double>();

@@ -86,7 +86,6 @@ struct KernelTables {
     std::map<std::string, PrefillTable> prefill; // "full", "latent"
     std::map<std::string, ExpertsTable> experts; // by type
     double sustained_16 = 1, sustained_8 = 1, sustained_other = 1, sustained_attention = 1;
-    double attention_power = 1; // the clock at which attention would meet the board's power limit: above its sustained one, a lower limit binds later
     Source sustained_source;
     UnalignedTable unaligned;
     double memory_fused = 1, memory_eager = 1, kernel_us = 2;
@@ -133,6 +132,8 @@ struct PointwiseTable {
     std::vector<std::string> apart_frameworks;
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
+    struct { double start_us = 0, block_us = 0, rows = 1, blocks_per_processor = 1; } head_norms; // the reduction of a head norm's weight gradient
+    Source head_norms_source, gated_halves_source;
     double epilogue = 0.6; // of a kernel's time, less its start, where another kernel does its work on what it writes anyway
     Source epilogue_source;
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;

@@ -60,15 +60,14 @@ bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType
 // products the head dimension and the keys.
 bool whole_vectors(DType t, std::int64_t a, std::int64_t b) { return bytes_per_element(t) != 2 || (a % 8 == 0 && b % 8 == 0); }
 
-// The activated gate that eager layers keep beside their result: the table's eager traffic counts it over the other buffers.
+// The activated gate that an activation in steps keeps beside its result: the table's traffic counts it over the other buffers.
 double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
     if (w.fused || (w.kind != PointwiseKind::swiglu && w.kind != PointwiseKind::geglu)) return 0;
     const bool forward = w.direction == Direction::forward;
     const std::vector<BufferId>& list = forward ? op.out : op.in;
-    const std::size_t at = forward ? 1 : 2;
-    if (list.size() <= at) return 0;
-    const Buffer& last = plan.buffers[static_cast<std::size_t>(list[at])];
-    return last.dtype == DType::fp32 ? 0 : static_cast<double>(last.bytes.count);   // fp32: an expert's weights
+    if (list.size() <= (forward ? 1u : 2u)) return 0;
+    const Buffer& last = plan.buffers[static_cast<std::size_t>(list.back())];
+    return last.shape.back() == 1 ? 0 : static_cast<double>(last.bytes.count);   // one column: an expert's weights
 }
 
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
@@ -186,12 +185,14 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,
-                                        std::min(kernels.sustained_attention, power * kernels.attention_power)};
+                                        power * kernels.sustained_attention};
                 return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Norm& w) {
-                const KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
+                KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
+                if (engine_norms && w.fused && w.direction == Direction::backward && w.cols < 512)   // of queries and keys, each; wider ones have kernels of their own
+                    t.us += 2 * head_norm_us(pointwise, device.processors, static_cast<double>(w.rows) / 2);
                 const double low = low_bytes(plan, op);
                 return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
             },

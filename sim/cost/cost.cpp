@@ -82,12 +82,17 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.ragged_heads = scenario.model.head_dim % 8 != 0;
     d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
     d.autocast = in_autocast(scenario);
+    d.engine_norms = megatron_core(d.strategy.framework) && d.runtime.year >= 2024;
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
         scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
     const auto& apart = d.pointwise.apart_frameworks;
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
                         std::find(apart.begin(), apart.end(), d.strategy.framework) != apart.end();
+    d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && (megatron_core(d.strategy.framework) || d.strategy.framework == "deepspeed" || d.strategy.framework == "nanotron");
+    d.head_norms = scenario.model.attention.qk_norm;
+    if (d.gated_halves)
+        for (const char* gated : {"swiglu", "geglu"}) d.pointwise.ops[gated] = d.pointwise.ops.at("gated-halves");
     d.custom_graph = c.graph.has_value();
     d.intra_latency = c.intra.latency;
     d.inter_latency = c.inter.latency;
@@ -156,6 +161,8 @@ std::vector<std::string> CostModel::provenance() const {
     if (d.slowest > 1) line("devices that differ", d.pointwise.spread_source);
     line("memory-bound kernels", d.kernels.memory_source);
     line("memory-bound traffic", d.pointwise.source);
+    if (d.gated_halves) line("gated activations in steps", d.pointwise.gated_halves_source);
+    if (d.engine_norms && d.head_norms) line("norms of heads", d.pointwise.head_norms_source);
     if (r.name.starts_with("fp8") || r.name == "mxfp8" || r.name == "nvfp4") line("quantising", d.pointwise.quantize.source);
     line("loss", d.pointwise.loss_source);
     line("embedding", d.pointwise.embedding_source);

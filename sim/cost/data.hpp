@@ -72,6 +72,8 @@ struct CostModel::Data {
     std::vector<std::int64_t> owned;              // bytes of tensors that each belong to one rank, which broadcasts it; none: ranks share all alike
     bool optimizer_apart = false;                 // narrow gradients become the optimizer's, and its weights narrow ones, in kernels of their own
     bool autocast = false;                        // PyTorch's picks the dtypes, and its casts are ops of the plan
+    bool engine_norms = false, head_norms = false; // norms are Transformer Engine's; there are some over heads
+    bool gated_halves = false;                    // an activation's steps go over the halves of one product's columns (Megatron)
     bool whole_loss = false;                      // the framework's own loss over an undivided vocabulary
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;

@@ -81,6 +81,10 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
     return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes, op.fused);
 }
 
+double head_norm_us(const PointwiseTable& t, int processors, double rows) {
+    return t.head_norms.start_us + t.head_norms.block_us * std::min(rows / t.head_norms.rows, t.head_norms.blocks_per_processor * processors);
+}
+
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Softmax& op, double buffer_bytes) {
     return by_entry(t, k, d, op.causal ? "softmax-causal" : "softmax", op.direction, static_cast<double>(op.rows * op.cols), buffer_bytes,
                     op.fused);

@@ -112,6 +112,20 @@ struct Builder {
         return y;
     }
 
+    // a = f(in), of gated ones f(gate) times the rest; step by step, f(gate) is a result of its own that the backward pass reads.
+    ValueId activation(const std::string& what, std::vector<ValueId> in, ValueId a, ValueId gate) {
+        std::vector<ValueId> out{a};
+        if (gate >= 0) out.push_back(gate);
+        node(NodeKind::activation, what, std::move(in), std::move(out)).fused = s.runtime.fused_activation;
+        return a;
+    }
+    // What splits layers by hand in PyTorch is taken to have a kernel for it unless it says otherwise, as for its norms.
+    bool keeps_gates() const {
+        const bool by_hand = !megatron_core(s.strategy.framework) && s.strategy.framework != "deepspeed" && s.strategy.framework != "nanotron" &&
+                             (s.strategy.tensor_parallel > 1 || s.strategy.pipeline_parallel > 1);
+        return s.model.gated() && !s.runtime.fused_activation && !(by_hand && s.defaults.contains("/runtime/fused_activation"));
+    }
+
     // The bias of a row-parallel linear is added behind its reduction, with the dropout.
     ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias) {
         const ValueId y = rows(what, h, DimKind::hidden, stream);

@@ -89,7 +89,7 @@ ValueId Builder::attention_branch(ValueId n1) {
         Node& n = node(NodeKind::rope, "rope", {qkv}, {out});
         n.attention = attention_shape();
         // Megatron-Core's fused rotations (Transformer Engine's) know no factor: with one it rotates in PyTorch's own operators.
-        if (megatron_core(s.strategy.framework) && m.rope_scale != 1) n.fused = false;
+        n.fused = s.runtime.fused_rope && !(megatron_core(s.strategy.framework) && m.rope_scale != 1);
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
@@ -106,12 +106,8 @@ ValueId Builder::sequence_first(ValueId o) {
 ValueId Builder::mlp_branch(ValueId n2) {
     const Model& m = s.model;
     const ValueId f = linear("fc1", n2, m.ffn_size * (m.gated() ? 2 : 1), h, true, m.bias);
-    const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act);
-    std::vector<ValueId> out{a};
-    // silu(gate) * up: two operators, and the product's gradient reads silu's result.
-    if (m.gated() && plain_pytorch(s)) out.push_back(rows("act.gate", m.ffn_size, DimKind::parallel, act));
-    node(NodeKind::activation, "act", {f}, out);
-    return linear("fc2", a, h, m.ffn_size, false, false);
+    const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act), gate = keeps_gates() ? rows("act.gate", m.ffn_size, DimKind::parallel, act) : -1;
+    return linear("fc2", activation("act", {f}, a, gate), h, m.ffn_size, false, false);
 }
 
 ValueId Builder::transformer_layer(ValueId x) {
@@ -158,8 +154,9 @@ void Builder::loss(const std::string& what, ValueId x) {
     node(NodeKind::linear, what + "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
-    // Transformer Engine's kernel, which Megatron-Core has for the fused loss since 2025, makes the gradient in the logits' own place.
-    const bool megatron = megatron_core(s.strategy.framework), over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025;
+    // Transformer Engine's kernel, Megatron-Core's fused loss since 2025, makes the gradient in the logits' own place. Megatron-Core's own, compiled, writes what its eager one
+    // does in place to a second copy: 1.7B of 152K words on H100 holds 4 bytes a logit more than one copy explains (qwen3_h100).
+    const bool megatron = megatron_core(s.strategy.framework), over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025 && !s.runtime.compiled_loss;
     const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
@@ -167,7 +164,8 @@ void Builder::loss(const std::string& what, ValueId x) {
     // softmax in place in that copy, and the gradient in the softmax.
     const bool in_place = megatron || s.strategy.framework == "deepspeed";
     // Under autocast there is no such copy: log-softmax reads 16 bits and writes 32, its backward the other way round.
-    if (!s.runtime.fused_loss && !in_place && stream == act) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
+    const bool second = s.runtime.fused_loss ? megatron && s.runtime.compiled_loss : !in_place && stream == act;
+    if (second) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
     node_of_loss.fused = s.runtime.fused_loss;
     node_of_loss.in_place = over_logits;

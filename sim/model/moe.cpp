@@ -60,8 +60,7 @@ ValueId Builder::expert_branch(ValueId n2) {
     ValueId shared = n2;
     const auto shared_first = [&] {
         const ValueId f = linear("shared_fc1", n2, width * (m.gated() ? 2 : 1), h, true, m.bias);
-        shared = rows("shared_act", width, DimKind::parallel, act);
-        node(NodeKind::activation, "shared_act", {f}, {shared});
+        shared = activation("shared_act", {f}, rows("shared_act", width, DimKind::parallel, act), keeps_gates() ? rows("shared_act.gate", width, DimKind::parallel, act) : -1);
     };
     const auto shared_second = [&] { shared = linear("shared_fc2", shared, h, width, false, false); };
     if (width > 0 && !under) { shared_first(); shared_second(); }
@@ -77,9 +76,9 @@ ValueId Builder::expert_branch(ValueId n2) {
         f = clamped;
     }
     if (m.gated()) {
-        node(NodeKind::activation, "expert_act", {f, weights}, {a});
+        activation("expert_act", {f, weights}, a, keeps_gates() ? routed_rows(*this, "expert_act.gate", e.expert_ffn_size, DimKind::expert_parallel, act) : -1);
     } else {   // no framework has a kernel for both
-        node(NodeKind::activation, "expert_act", {f}, {a});
+        activation("expert_act", {f}, a, -1);
         const ValueId weighted = routed_rows(*this, "expert_weighted", e.expert_ffn_size, DimKind::expert_parallel, act);
         node(NodeKind::weigh, "expert_weighted", {a, weights}, {weighted});
         a = weighted;

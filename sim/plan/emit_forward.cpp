@@ -261,13 +261,12 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     case NodeKind::clamp:
         emit(name, Pointwise{PointwiseKind::clamp, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
         break;
-    case NodeKind::activation:
-        {
-            std::vector<BufferId> outs{output(0)};
-            if (n.out.size() > 1) outs.push_back(output(1));
-            emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, outs);
-        }
+    case NodeKind::activation: {   // step by step, what the gate became is kept as well
+        std::vector<BufferId> outs{output(0)};
+        if (n.out.size() > 1) outs.push_back(output(1));
+        emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, outs);
         break;
+    }
     case NodeKind::residual: {
         std::vector<BufferId> outs{output(0)};
         if (n.out.size() > 1) outs.push_back(output(1));

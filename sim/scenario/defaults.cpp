@@ -136,6 +136,11 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.attention_kernel = AttentionKernel::unfused;
         note_default(reading, "/runtime/attention_kernel", "unfused", "strategy.flash_attention is false");
     }
+    for (auto [pointer, field] : {std::pair{"/runtime/fused_activation", &sc.runtime.fused_activation}, std::pair{"/runtime/fused_rope", &sc.runtime.fused_rope}}) {
+        if (reading.has(pointer)) continue;
+        *field = sc.strategy.fused;
+        note_default(reading, pointer, sc.strategy.fused ? "true" : "false", "follows from strategy.fused");
+    }
     // Seen in data-parallel scripts alone: what splits layers by hand is taken to have fused its norms too.
     const Strategy& s = sc.strategy;
     const bool script = (s.framework == "ddp" || torch_sharding(s.framework)) && s.tensor_parallel == 1 && s.pipeline_parallel == 1;

@@ -50,6 +50,7 @@ constexpr FrameworkDefault rows[] = {
     {"*", 0, "", "runtime.fused_softmax", "false", "eager PyTorch: scale, mask and softmax apart"},
     {"*", 0, "", "runtime.fused_norm", "true", "torch's own layer_norm is one kernel"},
     {"*", 0, "", "runtime.fused_loss", "false", "cross-entropy on an fp32 copy of the logits"},
+    {"*", 0, "", "runtime.compiled_loss", "false", "of Megatron's fused loss alone"},
     {"*", 0, "", "runtime.fused_optimizer", "false", "foreach optimizers: several kernels a group of parameters"},
     {"*", 0, "", "runtime.fused_weight_gradient_accumulation", "false", "autograd adds the gradient in a kernel of its own"},
     {"*", 0, "", "runtime.recompute_early_stop", "false", "reentrant checkpointing runs the whole layer again"},
@@ -230,12 +231,6 @@ bool in_autocast(const Scenario& s) {
 }
 
 bool keeps_gathered(std::string_view framework) { return framework == "nanotron"; }
-
-bool plain_pytorch(const Scenario& s) {
-    const std::string& f = s.strategy.framework;
-    if (s.strategy.fused || megatron_core(f) || f == "deepspeed") return false;
-    return f == "nanotron" || (s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1);
-}
 
 bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }
 

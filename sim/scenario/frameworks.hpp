@@ -44,9 +44,6 @@ bool in_autocast(const Scenario& scenario);
 // Whether a linear's gathered input is kept for its weight gradient (nanotron: the gather is an op of autograd's like any other), where
 // Megatron keeps the shard and gathers it again.
 bool keeps_gathered(std::string_view framework);
-// Whether eager layers are spelt out in PyTorch's own operators, each of which keeps what its gradient reads: nanotron's, and those of
-// data-parallel scripts (what else splits layers by hand is taken to have kernels for them, as for its norms).
-bool plain_pytorch(const Scenario& scenario);
 // Whether a norm reads a copy in fp32 of a residual stream in 16 bits (InternLM: norm(residual.float())).
 bool widens_for_norms(const Scenario& scenario);
 

@@ -47,6 +47,17 @@ TEST(SameBits, Recompute) {
     expect_same_bits({"model.dropout=0.2"}, {"model.dropout=0.2", "strategy.recompute=full"});
 }
 
+// What software fuses, and what it keeps for that, changes no number.
+TEST(SameBits, ActivationsInStepsAndCompiledLosses) {
+    for (const char* activation : {"model.activation=swiglu", "model.activation=geglu"})
+        for (const char* again : {"strategy.recompute=none", "strategy.recompute=full"}) {
+            const Fields fused = {activation, again, "runtime.fused_activation=true"};
+            expect_same_bits(fused, {activation, again, "runtime.fused_activation=false"});
+        }
+    const Fields engine = {"strategy.framework=megatron", "runtime.year=2025", "runtime.fused_loss=true", "strategy.tensor_parallel=2"};
+    expect_same_bits(engine, with(engine, {"runtime.compiled_loss=true"}));
+}
+
 TEST(SameBits, ThreadsAndSerial) {
     const Fields all[] = {
         with(four, {"strategy.zero_stage=1", "strategy.overlap.grad_reduce=true"}),

@@ -155,6 +155,13 @@ TEST(AgreeExperts, ClampedBeforeTheActivationOrInsideIt) {
     EXPECT_GT(difference(a.first_gradients, c.first_gradients).relative, 1e-3);
 }
 
+TEST(AgreeExperts, ActivationsInSteps) {
+    const Trained fused = train(tiny(mixture + Fields{"model.activation=swiglu", "runtime.fused_activation=true"}));
+    const Trained steps = train(tiny(mixture + Fields{"model.activation=swiglu", "runtime.fused_activation=false"}));
+    EXPECT_EQ(fused.losses, steps.losses);
+    EXPECT_EQ(difference(fused.first_gradients, steps.first_gradients).relative, 0);
+}
+
 // YaRN's factor on cosines and sines changes the scores, and the adjoint has it too.
 TEST(AgreeExperts, ScaledRotationsTrainTheSameOverRanks) {
     expect_like_one_rank(two_ranks + room + Fields{"model.rope_scale=1.5"});

@@ -146,7 +146,7 @@ void Folding::run(Graph& g) const {
             for (ValueId& v : n.in)
                 for (std::size_t i = 0; i < outside.size(); ++i)
                     if (v == outside[i]) v = inside[i];
-            shard_rows(g.value(n.out[0]), rows_of_experts(tokens, n.layer));
+            for (ValueId v : n.out) shard_rows(g.value(v), rows_of_experts(tokens, n.layer));
             nodes.push_back(n);
             // The last of them: its sum over the expert-tensor ranks is part of the combine.
             const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;

@@ -211,8 +211,7 @@ TEST(Gemm, BackwardAndAccumulationCostWhatTheirShapesSay) {
 }
 
 // Microseconds of Transformer Engine 2.11's grouped linears on a B200, weight gradients added to fp32: experts, rows of each, columns out and
-// in; forward, input and weight gradient (MooreThreads/SimuMax e691807, configs/system/b200_bf16_ceperm.json, from its shares of 2250 TFLOP/s;
-// its cards are held lower than others: long products at 0.69 to 0.82 of others' bursts).
+// in; forward, input and weight gradient (MooreThreads/SimuMax e691807, configs/system/b200_bf16_ceperm.json, from its shares of 2250 TFLOP/s).
 TEST(Gemm, ExpertsOfAFrameworkRunOneAfterAnother) {
     struct Point { std::int64_t experts, rows, out, in; double us[3]; };
     const Point points[] = {{160, 154, 3072, 5120, {1725, 1769, 3677}}, {40, 616, 3072, 5120, {746, 1072, 1336}}, {40, 616, 5120, 1536, {529, 614, 633}},
@@ -220,7 +219,6 @@ TEST(Gemm, ExpertsOfAFrameworkRunOneAfterAnother) {
     double apart = 0, together = 0;
     const auto mean = [&](bool fused) {
         Scenario s = on_device("b200-192gb");
-        s.cluster.device.power_limit_w = 600;
         s.runtime.fused_experts = fused;
         double sum = 0;
         for (const Point& p : points)

@@ -191,14 +191,6 @@ TEST(Autocast, LogitsOfTheLossTakeTenBytes) {
     EXPECT_EQ(alive("fsdp2").count, 14 * 32 * 256);
 }
 
-// silu(gate) * up in PyTorch's own operators: the product's gradient reads silu's result. One kernel makes it again.
-TEST(SoftwareOfItsYear, EagerLayersKeepTheActivatedGate) {
-    const auto kept = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(llama_like + fields), "act.gate"); };
-    EXPECT_EQ(kept({"strategy.framework=fsdp2"}).count, 2 * 2 * 32 * 256);
-    EXPECT_EQ(kept({"strategy.framework=fsdp2", "strategy.fused=true"}).count, 0);
-    EXPECT_EQ(kept({"strategy.framework=megatron"}).count, 0);
-}
-
 // Megatron keeps the shard of what a column-parallel linear reads and gathers it again for the weight gradient; nanotron keeps what it has
 // gathered: of a layer's six gathers, four are left, and the loss's one of two.
 TEST(SoftwareOfItsYear, NanotronGathersAnInputOnce) {
@@ -210,6 +202,27 @@ TEST(SoftwareOfItsYear, NanotronGathersAnInputOnce) {
     };
     EXPECT_EQ(gathers("nanotron", BlockKind::forward), gathers("megatron", BlockKind::forward));
     EXPECT_EQ(gathers("megatron", BlockKind::backward) - gathers("nanotron", BlockKind::backward), 2 * 2 + 1);
+}
+
+// silu(gate) * up: the product's backward pass reads silu(gate), which is kept where it is not made again in one kernel.
+TEST(SoftwareOfItsYear, ActivationsInStepsKeepTheirGates) {
+    const auto gates = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(std::vector<std::string>{"model.activation=swiglu"} + fields), ".act.gate"); };
+    const auto acts = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(std::vector<std::string>{"model.activation=swiglu"} + fields), ".act"); };
+    EXPECT_EQ(gates({"strategy.framework=megatron"}).count, 0);
+    EXPECT_EQ(gates({"strategy.framework=megatron", "runtime.fused_activation=false"}), acts({"strategy.framework=megatron"}));
+    EXPECT_GT(gates({"strategy.framework=fsdp2"}).count, 0) << "eager";
+    EXPECT_EQ(gates({"strategy.framework=fsdp2", "strategy.fused=true"}).count, 0) << "compiled";
+    EXPECT_EQ(bytes_of(plan_of({"runtime.fused_activation=false"}), ".act.gate").count, 0) << "gelu has no gate";
+}
+
+// Transformer Engine's loss leaves its gradient in the logits; Megatron's own, compiled, has two copies of them in fp32 beside.
+TEST(SoftwareOfItsYear, ACompiledLossHoldsTwoCopiesOfTheLogits) {
+    const auto copies = [](const char* compiled) {
+        const Plan plan = plan_of({"strategy.framework=megatron", "runtime.year=2025", "runtime.fused_loss=true", std::string("runtime.compiled_loss=") + compiled});
+        return bytes_of(plan, ".loss.softmax") + bytes_of(plan, ".loss.log_softmax");
+    };
+    EXPECT_EQ(copies("false").count, 0);
+    EXPECT_EQ(copies("true").count, 8 * 32 * 256);
 }
 
 // Megatron batches what a stage sends and receives at one moment; nanotron waits for each tensor before it turns to the next.
