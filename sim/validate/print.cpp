@@ -114,7 +114,7 @@ void summary_row(Table& t, const std::string& name, const char* what, const Erro
     if (s.n == 0) return;
     t.rows.push_back({name, what, std::to_string(s.n), fmt::format("{:.1f} %", s.mean_abs_error * 100), fmt::format("{:.1f} %", s.median_abs_error * 100),
                       percent(s.bias), fmt::format("{:.3f}", s.kendall_tau), s.noisy ? fmt::format("{:.3f}", s.noisy->attainable_tau) : "",
-                      s.noisy ? fmt::format("{:.3f}", s.noisy->tau_beyond_noise) : "", fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
+                      s.noisy && s.noisy->pairs_beyond_noise > 0 ? fmt::format("{:.3f}", s.noisy->tau_beyond_noise) : "", fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
 }
 
 std::string summary_text(const Validation& v, const TextStyle& style) {
