@@ -12,6 +12,17 @@
 
 namespace orrery {
 
+// What a layer's branch adds to the residual stream, where a framework holds it until the norm ahead of the branch has had its backward pass.
+ValueId Emitter::held_branch(const Node& norm) const {
+    if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !holds_branches(s().strategy.framework)) return -1;
+    bool behind = false;
+    for (const Node& n : g.nodes) {
+        behind = behind || &n == &norm;
+        if (behind && n.kind == NodeKind::residual) return n.in[0];
+    }
+    return -1;
+}
+
 BufferId Emitter::need(ValueId v) {
     if (value(v).kept_as >= 0) v = value(v).kept_as;
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
@@ -214,7 +225,9 @@ void Emitter::backward(const Node& n) {
         const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm, heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
         std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
         if (heads) read.push_back(weight(n.params[1]));   // the keys' beside the queries'; a bias is not read
-        emit(n.name + ".bwd", work, gradients_of_parameters(std::move(read)), gradients_of_parameters({dx}));
+        read = gradients_of_parameters(std::move(read));
+        if (const ValueId branch = held_branch(n); branch >= 0) read.push_back(need(branch));   // nothing is done with it
+        emit(n.name + ".bwd", work, std::move(read), gradients_of_parameters({dx}));
         add_gradient(n.in[0], dx, true);
         break;
     }

@@ -52,6 +52,7 @@ struct Emitter {
     void forward(const Node& n, std::vector<BufferId>& out, bool recomputing);
     void backward(const Node& n);
 
+    ValueId held_branch(const Node& norm) const;
     // The buffer that holds a forward value in the backward pass: saved, or recomputed on demand.
     BufferId need(ValueId v);
     void recompute_run(std::int32_t node);

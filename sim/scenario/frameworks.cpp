@@ -232,6 +232,8 @@ bool in_autocast(const Scenario& s) {
 
 bool keeps_gathered(std::string_view framework) { return framework == "nanotron"; }
 
+bool holds_branches(std::string_view framework) { return framework == "nanotron"; }
+
 bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }
 
 } // namespace orrery

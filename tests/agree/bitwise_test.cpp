@@ -58,6 +58,12 @@ TEST(SameBits, ActivationsInStepsAndCompiledLosses) {
     expect_same_bits(engine, with(engine, {"runtime.compiled_loss=true"}));
 }
 
+TEST(SameBits, NanotronKeepsMoreAndComputesTheSame) {
+    const Fields layers = {"model.activation=swiglu", "model.norm=rmsnorm", "model.vocab_size=256", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true",
+                           "training.gradient_dtype=fp32", "training.micro_batch_size=2"};
+    expect_same_bits(with(layers, {"strategy.framework=megatron"}), with(layers, {"strategy.framework=nanotron"}));
+}
+
 TEST(SameBits, ThreadsAndSerial) {
     const Fields all[] = {
         with(four, {"strategy.zero_stage=1", "strategy.overlap.grad_reduce=true"}),

@@ -204,6 +204,24 @@ TEST(SoftwareOfItsYear, NanotronGathersAnInputOnce) {
     EXPECT_EQ(gathers("megatron", BlockKind::backward) - gathers("nanotron", BlockKind::backward), 2 * 2 + 1);
 }
 
+// By the logs of 29 runs: what attention and MLP add lives on until their backward pass, and the loss has 8 bytes a logit.
+TEST(SoftwareOfItsYear, NanotronHoldsWhatItsBranchesAdd) {
+    const auto held = [](const char* framework) {
+        const Plan plan = plan_of(llama_like + std::vector<std::string>{std::string("strategy.framework=") + framework});
+        return count(plan, BlockKind::backward, [&](const Op& op) {
+            const auto* norm = std::get_if<Norm>(&op.work);
+            return norm != nullptr && std::any_of(op.in.begin(), op.in.end(), [&](BufferId b) {
+                       const std::string& name = plan.buffers[static_cast<std::size_t>(b)].name;
+                       return name.ends_with("proj") || name.ends_with("fc2");
+                   });
+        });
+    };
+    EXPECT_EQ(held("nanotron"), 2 * 2);   // two layers
+    EXPECT_EQ(held("megatron"), 0);
+    const Plan plan = plan_of(llama_like + std::vector<std::string>{"strategy.framework=nanotron"});
+    EXPECT_EQ((bytes_of(plan, ".logits") + bytes_of(plan, ".loss.softmax") + bytes_of(plan, ".loss.copy")).count, 8 * 32 * 256);
+}
+
 // silu(gate) * up: the product's backward pass reads silu(gate), which is kept where it is not made again in one kernel.
 TEST(SoftwareOfItsYear, ActivationsInStepsKeepTheirGates) {
     const auto gates = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(std::vector<std::string>{"model.activation=swiglu"} + fields), ".act.gate"); };
