@@ -89,7 +89,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     const auto& apart = d.pointwise.apart_frameworks;
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
                         std::find(apart.begin(), apart.end(), d.strategy.framework) != apart.end();
-    d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && (megatron_core(d.strategy.framework) || d.strategy.framework == "deepspeed" || d.strategy.framework == "nanotron");
+    d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && habits_of(d.strategy.framework).megatrons_layers;
     d.head_norms = scenario.model.attention.qk_norm;
     if (d.gated_halves)
         for (const char* gated : {"swiglu", "geglu"}) d.pointwise.ops[gated] = d.pointwise.ops.at("gated-halves");

@@ -11,6 +11,7 @@ namespace orrery {
 
 struct Builder {
     const Scenario& s;
+    const FrameworkHabits habits = habits_of(s.strategy.framework);
     Graph g;
     std::int64_t tokens, h, d;
     std::int16_t layer = -1, unit = -1;
@@ -119,12 +120,7 @@ struct Builder {
         node(NodeKind::activation, what, std::move(in), std::move(out)).fused = s.runtime.fused_activation;
         return a;
     }
-    // What splits layers by hand in PyTorch is taken to have a kernel for it unless it says otherwise, as for its norms.
-    bool keeps_gates() const {
-        const bool by_hand = !megatron_core(s.strategy.framework) && s.strategy.framework != "deepspeed" && s.strategy.framework != "nanotron" &&
-                             (s.strategy.tensor_parallel > 1 || s.strategy.pipeline_parallel > 1);
-        return s.model.gated() && !s.runtime.fused_activation && !(by_hand && s.defaults.contains("/runtime/fused_activation"));
-    }
+    bool keeps_gates() const { return s.model.gated() && !s.runtime.fused_activation; }
 
     // The bias of a row-parallel linear is added behind its reduction, with the dropout.
     ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias) {

@@ -93,10 +93,10 @@ ValueId Builder::attention_branch(ValueId n1) {
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
-    return linear("proj", s.strategy.framework == "nanotron" && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h, m.attention_heads * d, false, false);
+    return linear("proj", habits.turns_attention && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h, m.attention_heads * d, false, false);
 }
 
-// nanotron's layers hold [sequence, batch, hidden], FlashAttention [batch, sequence, heads]: its result is turned round by a copy (of one sequence there is nothing to turn).
+// (Of one sequence there is nothing to turn.)
 ValueId Builder::sequence_first(ValueId o) {
     const ValueId turned = rows("attention.turned", s.model.attention_heads * d, DimKind::parallel, act);
     node(NodeKind::cast, "attention.turned", {o}, {turned});
@@ -162,17 +162,15 @@ void Builder::loss(const std::string& what, ValueId x) {
     std::vector<ValueId> out{loss, softmax, stats};
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its
     // softmax in place in that copy, and the gradient in the softmax.
-    const bool nanotron = s.strategy.framework == "nanotron", in_place = megatron || nanotron || s.strategy.framework == "deepspeed";
     // Under autocast there is no such copy: log-softmax reads 16 bits and writes 32, its backward the other way round.
-    const bool second = s.runtime.fused_loss ? megatron && s.runtime.compiled_loss : !in_place && stream == act;
+    const bool second = s.runtime.fused_loss ? megatron && s.runtime.compiled_loss : !habits.megatrons_layers && stream == act;
     if (second) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
-    // nanotron's, too, is made in place, in a second copy in fp32 (its _ShardedCrossEntropy), and the 16-bit logits are gone by then: 8 bytes
-    // a logit, of which these are the two beside the logits and the softmax.
-    if (nanotron && !s.runtime.fused_loss) out.push_back(rows(what + "loss.copy", vocab, DimKind::parallel, act));
+    // Two copies in fp32 and no 16-bit logits any more are 8 bytes a logit: these are the two beside the logits' and the softmax's.
+    if (habits.copies_logits_twice && !s.runtime.fused_loss) out.push_back(rows(what + "loss.copy", vocab, DimKind::parallel, act));
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
     node_of_loss.fused = s.runtime.fused_loss;
     node_of_loss.in_place = over_logits;
-    node_of_loss.wide_gradient = !s.runtime.fused_loss && !in_place;
+    node_of_loss.wide_gradient = !s.runtime.fused_loss && !habits.megatrons_layers;
 }
 
 void Builder::head(ValueId x) {

@@ -14,13 +14,9 @@ namespace orrery {
 
 // What a layer's branch adds to the residual stream, where a framework holds it until the norm ahead of the branch has had its backward pass.
 ValueId Emitter::held_branch(const Node& norm) const {
-    if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !holds_branches(s().strategy.framework)) return -1;
-    bool behind = false;
-    for (const Node& n : g.nodes) {
-        behind = behind || &n == &norm;
-        if (behind && n.kind == NodeKind::residual) return n.in[0];
-    }
-    return -1;
+    if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !habits_of(s().strategy.framework).holds_branches) return -1;
+    const auto residual = std::find_if(g.nodes.begin() + (&norm - g.nodes.data()), g.nodes.end(), [](const Node& n) { return n.kind == NodeKind::residual; });
+    return residual == g.nodes.end() ? -1 : residual->in[0];
 }
 
 BufferId Emitter::need(ValueId v) {
@@ -28,7 +24,7 @@ BufferId Emitter::need(ValueId v) {
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
     if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
     const Node& n = g.nodes[static_cast<std::size_t>(p)];
-    if (n.kind == NodeKind::enter && n.along_seq && !keeps_gathered(s().strategy.framework)) {   // the shard is what is saved; it is gathered anew for each use
+    if (n.kind == NodeKind::enter && n.along_seq && !habits_of(s().strategy.framework).keeps_gathered) {   // the shard is what is saved; it is gathered anew for each use
         const BufferId shard = need(n.in[0]);
         const BufferId whole = make(value(v).name + ".gathered", value(v), value(v).dtype);
         emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard, whole);

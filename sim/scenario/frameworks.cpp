@@ -230,9 +230,13 @@ bool in_autocast(const Scenario& s) {
     return in_sixteen_bits(s) && (f == "ddp" || f == "horovod") && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
 }
 
-bool keeps_gathered(std::string_view framework) { return framework == "nanotron"; }
-
-bool holds_branches(std::string_view framework) { return framework == "nanotron"; }
+FrameworkHabits habits_of(std::string_view framework) {
+    FrameworkHabits h;
+    const bool nanotron = framework == "nanotron";
+    h.megatrons_layers = megatron_core(framework) || framework == "deepspeed" || nanotron;
+    h.keeps_gathered = h.holds_branches = h.turns_attention = h.copies_logits_twice = h.stages_by_cost = h.transfers_one_by_one = nanotron;
+    return h;
+}
 
 bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }
 

@@ -2,6 +2,8 @@
 // layer, only the embedding and the output layer; all others hold one.
 #include "sim/scenario/layers.hpp"
 
+#include "sim/scenario/frameworks.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -73,7 +75,7 @@ void resolve_split(Reading& reading) {
         return;
     }
     if (split.empty()) {
-        const bool by_cost = s.framework == "nanotron" && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
+        const bool by_cost = habits_of(s.framework).stages_by_cost && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
         s.layers_per_chunk = by_cost ? split_by_cost(sc.model, s.pipeline_parallel) : even_split(layers, static_cast<int>(chunks));
         check_chunks(reading, "/strategy/pipeline_parallel");
         return;

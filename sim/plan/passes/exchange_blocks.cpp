@@ -1,5 +1,7 @@
 #include "sim/plan/passes/exchange_blocks.hpp"
 
+#include "sim/scenario/frameworks.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
@@ -25,10 +27,7 @@ bool scatters(const Lowering& l) {
 
 struct End { BufferId whole, part; };
 
-// nanotron sends and receives one tensor after another, each awaited before the next (its p2p.py), where Megatron and torch batch those of
-// a moment into one group. Both ends take activations first, those of earlier stages before later ones', so that they meet.
-bool one_by_one(const Lowering& l) { return l.scenario.strategy.framework == "nanotron"; }
-
+// Transfers awaited one by one: both ends take activations first, those of earlier stages before later ones', so that they meet.
 std::vector<std::size_t> order_of(const std::vector<TransferStep>& transfers, bool apart) {
     std::vector<std::size_t> order(transfers.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -50,7 +49,7 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
     // A second transfer of one channel goes into a second exchange behind the first: transfers to one peer keep their order.
     std::vector<Op> rounds;
     std::vector<std::vector<CommId>> met;
-    const bool scatter = scatters(l), apart = blocking && one_by_one(l);
+    const bool scatter = scatters(l), apart = blocking && habits_of(l.scenario.strategy.framework).transfers_one_by_one;
     for (std::size_t i : order_of(transfers, apart)) {
         const TransferStep& t = transfers[i];
         const std::uint8_t port = static_cast<std::uint8_t>(i);
