@@ -38,6 +38,9 @@ void resolve_training(Reading& reading) {
     if (!sixteen_bits_or_less(t.precision)) {
         t.master_weights = false;
         note_default(reading, "/training/master_weights", "false", "parameters are fp32 themselves");
+    } else if (!t.master_weights && !reading.has("/training/moment_dtype")) {
+        t.moment_dtype = t.precision == DType::fp16 ? DType::fp16 : DType::bf16;
+        note_default(reading, "/training/moment_dtype", name(t.moment_dtype), "moments are like the parameters they belong to (torch.optim)");
     }
 }
 

@@ -43,6 +43,11 @@ const Fields& training_fields() {
               "what gradients are accumulated and reduced in"}
             .one_of({"fp32", "fp16", "bf16"}),
         Field{"master_weights", BoolSlot{[](Scenario& s) { return &s.training.master_weights; }}, "an fp32 copy of 16-bit parameters"},
+        Field{"moment_dtype", ChoiceSlot{[](Scenario& s, int i) {
+                  s.training.moment_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : DType::bf16;
+              }},
+              "what the optimizer keeps its moments in (Megatron-Core's exp_avg_dtype and exp_avg_sq_dtype)"}
+            .one_of({"fp32", "fp16", "bf16"}),
         Field{"gradient_clipping", NumberSlot{[](Scenario& s) { return &s.training.gradient_clipping; }}, "largest gradient norm; 0: none"}
             .least(0),
         Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0),

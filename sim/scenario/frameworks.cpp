@@ -47,6 +47,7 @@ constexpr FrameworkDefault rows[] = {
     {"*", 0, "", "strategy.overlap.expert_parallel", "false", "all-to-all on the critical path"},
     {"*", 0, "", "strategy.overlap.offload", "true", "copies on streams of their own"},
     {"*", 0, "", "training.master_weights", "true", "mixed precision keeps an fp32 copy (Micikevicius et al., ICLR 2018)"},
+    {"*", 0, "", "training.moment_dtype", "\"fp32\"", "moments are fp32 beside fp32 parameters or a copy of them (Megatron-Core, torch.optim)"},
     {"*", 0, "", "runtime.fused_softmax", "false", "eager PyTorch: scale, mask and softmax apart"},
     {"*", 0, "", "runtime.fused_norm", "true", "torch's own layer_norm is one kernel"},
     {"*", 0, "", "runtime.fused_loss", "false", "cross-entropy on an fp32 copy of the logits"},

@@ -52,6 +52,18 @@ TEST(Bf16, IsWhatBuffersHold) {
     EXPECT_GT(largest(t.states, is_no_bf16), 0);   // masters and moments keep all bits
 }
 
+// Moments of 16 bits (Megatron-Core's precision-aware optimizer): they alone are rounded, sharded or not, and what is learnt hardly changes.
+TEST(Bf16, HoldsMomentsWhereToldTo) {
+    const Fields whole{"strategy.data_parallel=2", "training.moment_dtype=bf16"};
+    Fields sharded = whole;
+    sharded.push_back("strategy.zero_stage=1");
+    const Trained rounded = train(tiny(mixed(whole)), rounding), fp32 = train(tiny(mixed({"strategy.data_parallel=2"})), rounding);
+    for (const auto& [name, state] : rounded.states) EXPECT_EQ(largest({{name, state}}, is_no_bf16) > 0, name.starts_with("master/")) << name;
+    EXPECT_EQ(train(tiny(mixed(sharded)), rounding).parameters, rounded.parameters);
+    EXPECT_NE(rounded.parameters, fp32.parameters);
+    for (std::size_t i = 0; i < fp32.losses.size(); ++i) EXPECT_NEAR(rounded.losses[i], fp32.losses[i], 0.02) << "step " << i;
+}
+
 // 2^-8 is a rounding; gradients are sums of some hundred rounded products, and are measured against their tensor's largest.
 TEST(Bf16, StrategiesTrainLikeOneRank) {
     const Fields strategies[] = {

@@ -46,6 +46,16 @@ TEST(ZeroLaws, BytesOfModelStates) {
     }
 }
 
+TEST(ZeroLaws, MomentsOfSixteenBitsTakeFourBytesLess) {
+    constexpr double N = 64;
+    for (int zero = 0; zero <= 3; ++zero) {
+        Scenario s = model_of_7_5b(64, zero).make();
+        const double wide = model_states(lower(s)), P = parameters(lower(s));
+        s.training.moment_dtype = DType::bf16;
+        EXPECT_NEAR(wide - model_states(lower(s)), 4 * P / (zero == 0 ? 1 : N), 1e-4 * wide) << "stage " << zero;
+    }
+}
+
 // Payload of the data-parallel collectives of a step, as nccl-tests counts it, by kind.
 std::map<CollectiveKind, double> data_parallel_bytes(const Plan& plan) {
     std::map<CollectiveKind, double> sum;

@@ -285,7 +285,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     const OptimizerKind kind = optimizer_kind(t.optimizer);
     std::vector<BufferId> states;
     if (t.master_weights && sixteen_bit(activation_dtype(l.scenario))) states.push_back(l.add(state("master", stage, part.elements, DType::fp32)));
-    for (int i = 0; i < moments(kind); ++i) states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, DType::fp32)));
+    for (int i = 0; i < moments(kind); ++i) states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, t.moment_dtype)));
     const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars, mastered = static_cast<int>(states.size()) > moments(kind);
     const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, states, kind, stage, mastered, out) : -1;
     std::vector<BufferId> result = part.weights;

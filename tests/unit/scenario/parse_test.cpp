@@ -178,6 +178,11 @@ TEST(Defaults, GradientsHaveTheFrameworksDtype) {
     EXPECT_EQ(with({"training.precision=fp16"}).training.gradient_dtype, DType::fp16);
     EXPECT_EQ(with({"training.precision=fp32"}).training.gradient_dtype, DType::fp32);
     EXPECT_FALSE(with({"training.precision=fp32"}).training.master_weights);
+    EXPECT_EQ(with({"training.precision=bf16"}).training.moment_dtype, DType::fp32);
+    EXPECT_EQ(with({"training.precision=bf16", "training.master_weights=false"}).training.moment_dtype, DType::bf16);
+    EXPECT_EQ(with({"training.precision=bf16", "training.master_weights=false", "training.moment_dtype=fp32"}).training.moment_dtype, DType::fp32);
+    EXPECT_EQ(with({"training.precision=bf16", "training.moment_dtype=bf16"}).training.moment_dtype, DType::bf16);
+    EXPECT_EQ(with({"training.precision=fp32"}).training.moment_dtype, DType::fp32);
     EXPECT_EQ(with({"strategy.framework=fsdp"}).training.gradient_dtype, DType::bf16);
     EXPECT_EQ(with({"strategy.framework=fsdp", "training.precision=fp32"}).training.gradient_dtype, DType::fp32);
     EXPECT_EQ(with({"strategy.framework=ddp"}).training.gradient_dtype, DType::fp32);
