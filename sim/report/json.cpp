@@ -74,7 +74,7 @@ std::string to_json(const Report& r) {
     j["notes"] = r.notes;
     j["provenance"] = r.provenance;
     if (const ErrorBar& e = r.error_bar; e.rows > 0)
-        j["error_bar"] = {{"step_time", e.step_time}, {"memory", e.memory}, {"rows", e.rows}, {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}};
+        j["error_bar"] = {{"step_time", e.step_time}, {"memory", e.memory}, {"narrow", r.narrow()}, {"rows", e.rows}, {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}};
     return j.dump(2) + "\n";
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace orrery {
 
@@ -126,6 +127,13 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.error_bar = error_bar(configuration_of(scenario), validated_rows());
     return r;
 }
+
+double Report::headroom() const {
+    if (memory.stages.empty() || memory.capacity.count == 0) return 1;
+    return 1 - static_cast<double>(fullest(memory).peak.count) / static_cast<double>(memory.capacity.count);
+}
+
+bool Report::narrow() const { return std::abs(headroom()) < error_bar.memory; }
 
 std::string why_not(const MemoryReport& memory) {
     if (memory.fits || memory.stages.empty()) return {};

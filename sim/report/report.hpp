@@ -32,6 +32,9 @@ struct Report {
     std::vector<std::string> notes;                      // fields without effect, assumptions
     std::vector<std::string> provenance;                 // what the prediction rests on
     ErrorBar error_bar;                                  // of the nearest validated rows
+
+    double headroom() const;                             // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
+    bool narrow() const;                                 // that is less than predictions of memory are off by
 };
 
 // The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the

@@ -107,7 +107,8 @@ std::string experts_line(const Report& r, const Scenario& s, const TextStyle& st
 
 std::string headline(const Report& r, const Scenario& s, const TextStyle& style) {
     const Cluster& c = s.cluster;
-    const std::string fits = r.memory.fits ? paint("fits", Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
+    std::string fits = r.memory.fits ? paint("fits", r.narrow() ? Ink::yellow : Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
+    if (r.narrow()) fits += paint(", narrowly", Ink::yellow, style);
     std::string text = paint(r.name, Ink::bold, style) + ": " + fits + "\n";
     const int nodes = (r.world_size + c.devices_per_node - 1) / std::max(1, c.devices_per_node);
     text += fmt::format("  {}, {} parameters, {}\n", s.model.name.empty() ? "a model of its own" : s.model.name, count_text(r.parameters),
@@ -119,6 +120,8 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
     text += experts_line(r, s, style);
     if (!r.memory.fits) text += paint(wrapped(why_not(r.memory), style.width, "  ", "    "), Ink::red, style);
+    if (r.narrow())
+        text += paint(wrapped(fmt::format("{:.1f} % of the memory {}, where predictions of it are within {:.0f} %", std::abs(r.headroom()) * 100, r.memory.fits ? "to spare" : "too much", r.error_bar.memory * 100), style.width, "  ", "    "), Ink::yellow, style);
     return text;
 }
 

@@ -45,6 +45,21 @@ std::string pairs(const Validation& v) {
     return text;
 }
 
+// Answers to "does it fit?" by how near to the limit the plan is.
+std::string fitting(const Validation& v) {
+    constexpr double edges[] = {0, 0.8, 0.9, 0.95, 1, 1.05, 1.1, 1.2, 1e9};
+    std::string text;
+    for (std::size_t i = 0; i + 1 < std::size(edges); ++i) {
+        int fitted = 0, did_not = 0;
+        for (const ValidationRow& r : v.rows)
+            if (r.fitted() && r.planned_share && *r.planned_share > edges[i] && *r.planned_share <= edges[i + 1]) ++(*r.fitted() ? fitted : did_not);
+        if (fitted + did_not == 0) continue;
+        const std::string range = edges[i + 1] > 10 ? fmt::format("more than {:.0f} %", edges[i] * 100) : fmt::format("{:.0f} to {:.0f} %", edges[i] * 100, edges[i + 1] * 100);
+        text += fmt::format("| {} | {} | {} |\n", range, fitted, did_not);
+    }
+    return text;
+}
+
 std::string misses(const Validation& v) {
     std::string text;
     for (const ValidationSummary& d : v.by_dataset) {
@@ -95,6 +110,9 @@ std::string to_markdown(const Validation& v) {
     if (const std::string ranked = pairs(v); !ranked.empty())
         text += fmt::format("\n## Strategies of one job, two by two\n\nThe same model on the same devices with the same batch: is the faster of two strategies predicted to be the faster? Step times\n"
                             "within {:.0f} % of each other are ties, and left out.\n\n| dataset | pairs | ranked as measured, % | ties |\n|---|---|---|---|\n", 100 * measurement_noise) + ranked;
+    if (const std::string ranges = fitting(v); !ranges.empty())
+        text += fmt::format("\n## Does it fit?\n\nRuns that were timed did. Of {} rows for which it is known, {} % are planned rightly. By what is planned for the fullest stage, of what the\n"
+                            "device has (more than 100 % is planned not to fit):\n\n| planned | ran | did not fit |\n|---|---|---|\n", v.overall.fits.known, percent(v.overall.fits.accuracy_of_known)) + ranges;
     if (v.overall.failed > 0) {
         text += "\n## Rows without a prediction\n\n";
         for (const ValidationRow& r : v.rows)

@@ -42,7 +42,7 @@ Json summary(const ValidationSummary& s) {
     Json j;
     j["step_time"] = errors(s.step_time);
     j["memory"] = errors(s.memory);
-    j["fits"] = {{"n", s.fits.n}, {"accuracy", s.fits.accuracy}};
+    j["fits"] = {{"n", s.fits.n}, {"accuracy", s.fits.accuracy}, {"known", s.fits.known}, {"accuracy_of_known", s.fits.accuracy_of_known}};
     j["pairs"] = {{"n", s.pairs.n}, {"ranked_right", s.pairs.n > 0 ? static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n) : 0}, {"ties", s.pairs.ties}};
     j["failed"] = s.failed;
     return j;
@@ -129,6 +129,7 @@ std::string summary_text(const Validation& v, const TextStyle& style) {
             fits += fmt::format("  {}: {:.1f} % of {} pairs of one job ranked as measured ({} ties within {:.0f} %)\n", name,
                                 100.0 * static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n), s.pairs.n, s.pairs.ties, 100 * measurement_noise);
         if (s.fits.n > 0) fits += fmt::format("  {}: {:.0f} % of {} right about whether it fits\n", name, s.fits.accuracy * 100, s.fits.n);
+        if (s.fits.known > s.fits.n) fits += fmt::format("  {}: {:.1f} % of {} right about whether it fits, where runs that were timed count as fitting\n", name, s.fits.accuracy_of_known * 100, s.fits.known);
     };
     for (const ValidationSummary& s : v.by_dataset) add(s, s.dataset);
     if (v.by_dataset.size() > 1) add(v.overall, "all");

@@ -96,21 +96,26 @@ ValidationSummary summary_of(const std::string& dataset, const std::vector<Valid
     ValidationSummary s;
     s.dataset = dataset;
     Points time, memory;
-    int right = 0;
+    int right = 0, known_right = 0;
     for (const ValidationRow& r : rows) {
         if (!dataset.empty() && r.dataset != dataset) continue;
         add(time, r, r.step_time_error(), r.predicted.step_time_s, r.measured.step_time_s);
         add(memory, r, r.memory_error(), r.predicted.memory_gb, r.measured.memory_gb);
         s.failed += !r.failure.empty();
+        if (!r.fitted()) continue;
+        const bool agrees = r.failure.empty() && r.predicted.fits == r.fitted();
+        ++s.fits.known;
+        known_right += agrees;
         if (!r.measured.fits) continue;
         ++s.fits.n;
-        right += r.failure.empty() && r.predicted.fits == r.measured.fits;
+        right += agrees;
     }
     s.step_time = summary_of(time);
     if (!dataset.empty()) s.step_time.noisy = noisy_of(time);
     s.memory = summary_of(memory);
     s.pairs = pairs_of(dataset, rows);
     if (s.fits.n > 0) s.fits.accuracy = static_cast<double>(right) / s.fits.n;
+    if (s.fits.known > 0) s.fits.accuracy_of_known = static_cast<double>(known_right) / s.fits.known;
     return s;
 }
 
@@ -134,6 +139,11 @@ std::optional<std::vector<double>> noise_of(const std::vector<const ValidationRo
     return noise;
 }
 
+std::optional<bool> ValidationRow::fitted() const {
+    if (!measured.fits && measured.step_time_s) return true;
+    return measured.fits;
+}
+
 std::optional<double> ValidationRow::step_time_error() const { return error(*this, predicted.step_time_s, measured.step_time_s); }
 std::optional<double> ValidationRow::memory_error() const { return error(*this, predicted.memory_gb, measured.memory_gb); }
 
@@ -153,6 +163,7 @@ void predict_row(ValidationRow& row) {
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;
         row.predicted.fits = p.report.memory.fits;
+        row.planned_share = 1 - p.report.headroom();
         Bytes peak;
         for (const StageMemory& s : p.report.memory.stages) peak = std::max(peak, peak_as(s, row.memory_measure));
         row.predicted.memory_gb = peak.gigabytes();

@@ -25,7 +25,10 @@ struct ValidationRow {
     bool doubtful = false;                                     // odd by its source's own figures: its note says "Doubtful: .."
     Configuration configuration;                               // what is like it, for error bars
     std::array<double, category_count> breakdown_s{};          // where the predicted time goes
+    std::optional<double> planned_share;                       // predicted peak, of what the device has
     std::string failure;                                       // why there is no prediction; empty: there is one
+
+    std::optional<bool> fitted() const;                        // what is known of it: a run that was timed did
 
     // predicted / measured - 1 where both are known; -1 (nothing predicted, 100% off) for a row that failed.
     std::optional<double> step_time_error() const, memory_error() const;
@@ -44,7 +47,8 @@ struct ErrorSummary {
     struct Noisy { double noise = 0, attainable_tau = 0, tau_beyond_noise = 0; std::int64_t pairs_beyond_noise = 0; };
     std::optional<Noisy> noisy;
 };
-struct FitsSummary { int n = 0; double accuracy = 0; };
+// Of the rows that state whether they fitted; and of these and those that were timed, which therefore did.
+struct FitsSummary { int n = 0; double accuracy = 0; int known = 0; double accuracy_of_known = 0; };
 // Of two rows of one job: is the faster one predicted to be the faster? Step times nearer than the noise of measurements are ties, and not asked about.
 struct PairsSummary { std::int64_t n = 0, right = 0, ties = 0; };
 struct ValidationSummary { std::string dataset; ErrorSummary step_time, memory; FitsSummary fits; PairsSummary pairs; int failed = 0; };

@@ -175,6 +175,26 @@ TEST(ReportText, SaysTheMainFiguresWithTheirUnits) {
     }
 }
 
+// Nearer to the device's capacity than predictions of memory are to what is measured: said so, on either side.
+TEST(ReportText, SaysWhereItIsANarrowThing) {
+    const Scenario s = small();
+    Report r = predict(s).report;
+    r.error_bar.memory = 0.04;
+    const auto with_capacity = [&](double share) {
+        r.memory.capacity.count = static_cast<std::int64_t>(static_cast<double>(fullest(r.memory).peak.count) / share);
+        r.memory.fits = share <= 1;
+        return to_text(r, s).substr(0, 600);
+    };
+    EXPECT_EQ(with_capacity(0.95).find("narrowly"), std::string::npos);
+    EXPECT_NE(with_capacity(0.97).find("fits, narrowly"), std::string::npos);
+    EXPECT_NE(with_capacity(0.97).find("3.0 % of the memory to spare, where predictions of it are within 4 %"), std::string::npos) << with_capacity(0.97);
+    EXPECT_NE(with_capacity(1.03).find("3.0 % of the memory too much"), std::string::npos) << with_capacity(1.03);
+    EXPECT_TRUE(r.narrow());
+    EXPECT_EQ(with_capacity(1.05).find("narrowly"), std::string::npos);
+    r.error_bar.memory = 0;   // no validated rows: nothing is said
+    EXPECT_EQ(with_capacity(0.999).find("narrowly"), std::string::npos);
+}
+
 TEST(ReportText, LinesKeepToTheWidthInEveryStyle) {
     const Scenario s = small();
     const Report r = predict(s).report;

@@ -100,6 +100,22 @@ TEST(Validate, AFailedRowCountsAsAllWrong) {
     EXPECT_EQ(j.at("rows").at(1).at("error").at("step_time"), -1.0);
 }
 
+TEST(Validate, ARunThatWasTimedFitted) {
+    ValidationRow ran = row("ran", 1, 1), planned_too_big = ran, did_not = row("did not", 1, 1), unknown = row("unknown", 1, 1);
+    ran.predicted.fits = true, ran.planned_share = 0.97;
+    planned_too_big.predicted.fits = false, planned_too_big.planned_share = 1.03;
+    did_not.predicted.fits = false, did_not.planned_share = 1.3, did_not.measured = {}, did_not.measured.fits = false;
+    unknown.measured = {}, unknown.measured.memory_gb = 3;
+    const Validation v = summarise({ran, planned_too_big, did_not, unknown});
+    EXPECT_EQ(v.overall.fits.n, 1);
+    EXPECT_EQ(v.overall.fits.accuracy, 1);
+    EXPECT_EQ(v.overall.fits.known, 3);
+    EXPECT_NEAR(v.overall.fits.accuracy_of_known, 2.0 / 3, 1e-12);
+    const std::string text = to_markdown(v);
+    for (const char* line : {"Of 3 rows for which it is known, 66.7 % are planned rightly", "| 95 to 100 % | 1 | 0 |", "| 100 to 105 % | 1 | 0 |", "| more than 120 % | 0 | 1 |"})
+        EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
 TEST(Validate, JsonIsTheContract) {
     ValidationRow r = row("a", 1.1, 1);
     r.predicted.memory_gb = 50, r.measured.memory_gb = 40, r.predicted.fits = true;
