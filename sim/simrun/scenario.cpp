@@ -104,7 +104,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), metric(r.tokens_per_s, 3), fmt::format("{:.1f} %", r.mfu * 100),
                               fmt::format("{:.1f} %", r.bubble_fraction * 100),
                               fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
-                              r.memory.fits ? paint("yes", Ink::green, style) : paint("no", Ink::red, style)});
+                              paint(std::string(r.memory.fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""), !r.memory.fits ? Ink::red : r.narrow() ? Ink::yellow : Ink::green, style)});
     }
     if (options.quiet && !options.json && options.output.empty()) return code;
     return deliver(options.json ? json + "]\n" : to_text(table, style), options) ? code : static_cast<int>(bad_input);
