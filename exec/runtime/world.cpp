@@ -60,6 +60,8 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     const DType p = s.training.precision;
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
         problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) + " has no kernels here: use fp32, or bf16, whose storage is emulated"});
+    if (s.training.master_remainders)
+        problems.push_back({"/training/master_remainders", "training.master_remainders has no kernels here: use false, which keeps whole masters"});
     if (s.strategy.post_validation) problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
     if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.runtime.fused_experts)
         problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and kernels here are told by the host: use false, or set model.moe.capacity_factor"});

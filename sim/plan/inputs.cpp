@@ -31,8 +31,8 @@ bool alike(const Model& a, const Model& b) {
 }
 
 auto fields(const Training& x) {
-    const auto& [global, micro, sequence, precision, optimizer, gradients, master, moments, clipping, rate, warmup, seed] = x;
-    return std::tie(global, micro, sequence, precision, optimizer, gradients, master, moments, clipping, rate, warmup, seed);
+    const auto& [global, micro, sequence, precision, optimizer, gradients, master, remainders, moments, clipping, rate, warmup, seed] = x;
+    return std::tie(global, micro, sequence, precision, optimizer, gradients, master, remainders, moments, clipping, rate, warmup, seed);
 }
 
 auto fields(const Overlap& x) {

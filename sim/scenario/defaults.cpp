@@ -42,6 +42,11 @@ void resolve_training(Reading& reading) {
         t.moment_dtype = t.precision == DType::fp16 ? DType::fp16 : DType::bf16;
         note_default(reading, "/training/moment_dtype", name(t.moment_dtype), "moments are like the parameters they belong to (torch.optim)");
     }
+    const bool aware = megatron_core(framework) && reading.scenario.runtime.year >= 2025 && t.moment_dtype != DType::fp32;
+    if (aware && t.master_weights && t.precision != DType::fp16 && !reading.has("/training/master_remainders")) {
+        t.master_remainders = true;
+        note_default(reading, "/training/master_remainders", "true", "Megatron-Core's precision-aware optimizer keeps them so from Transformer Engine 2.1 on");
+    }
 }
 
 void resolve_schedule(Reading& reading) {

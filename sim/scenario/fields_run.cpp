@@ -43,6 +43,8 @@ const Fields& training_fields() {
               "what gradients are accumulated and reduced in"}
             .one_of({"fp32", "fp16", "bf16"}),
         Field{"master_weights", BoolSlot{[](Scenario& s) { return &s.training.master_weights; }}, "an fp32 copy of 16-bit parameters"},
+        Field{"master_remainders", BoolSlot{[](Scenario& s) { return &s.training.master_remainders; }},
+              "of the fp32 copy only the 16 bits that bf16 parameters lack are kept (Megatron-Core's store_param_remainders)"},
         Field{"moment_dtype", ChoiceSlot{[](Scenario& s, int i) {
                   s.training.moment_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : DType::bf16;
               }},

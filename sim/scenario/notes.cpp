@@ -48,6 +48,8 @@ void note_without_effect(Reading& reading) {
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
     note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,
          "parameters are fp32 themselves");
+    note("/training/master_remainders", sc.training.master_remainders && (!sc.training.master_weights || sc.training.precision == DType::fp16),
+         sc.training.master_weights ? "fp16 parameters are no part of an fp32 number" : "there is no fp32 copy");
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)
         sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked behind the step, as in the zero-bubble "

@@ -81,6 +81,7 @@ struct Training {
     std::string optimizer = "adamw";               // sgd momentum adam adamw lamb lars
     DType gradient_dtype = DType::fp32;            // what gradients are accumulated and reduced in
     bool master_weights = true;                    // fp32 copy of 16-bit parameters
+    bool master_remainders = false;                // of that copy only the 16 bits that the bf16 parameters lack
     DType moment_dtype = DType::fp32;              // of the optimizer's moments
     double gradient_clipping = 1.0;                // 0: none
     double learning_rate = 0;

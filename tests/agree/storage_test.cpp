@@ -54,14 +54,22 @@ TEST(Bf16, IsWhatBuffersHold) {
 
 // Moments of 16 bits (Megatron-Core's precision-aware optimizer): they alone are rounded, sharded or not, and what is learnt hardly changes.
 TEST(Bf16, HoldsMomentsWhereToldTo) {
-    const Fields whole{"strategy.data_parallel=2", "training.moment_dtype=bf16"};
+    const Fields whole{"strategy.data_parallel=2", "strategy.framework=megatron", "training.moment_dtype=bf16", "training.master_remainders=false"};
     Fields sharded = whole;
     sharded.push_back("strategy.zero_stage=1");
-    const Trained rounded = train(tiny(mixed(whole)), rounding), fp32 = train(tiny(mixed({"strategy.data_parallel=2"})), rounding);
+    const Trained rounded = train(tiny(mixed(whole)), rounding), fp32 = train(tiny(mixed({"strategy.data_parallel=2", "strategy.framework=megatron"})), rounding);
     for (const auto& [name, state] : rounded.states) EXPECT_EQ(largest({{name, state}}, is_no_bf16) > 0, name.starts_with("master/")) << name;
     EXPECT_EQ(train(tiny(mixed(sharded)), rounding).parameters, rounded.parameters);
     EXPECT_NE(rounded.parameters, fp32.parameters);
     for (std::size_t i = 0; i < fp32.losses.size(); ++i) EXPECT_NEAR(rounded.losses[i], fp32.losses[i], 0.02) << "step " << i;
+}
+
+TEST(Bf16, RemaindersOfMastersAreSimulatedOnly) {
+    Scenario scenario = tiny(mixed({"strategy.framework=megatron"}));
+    EXPECT_TRUE(not_executable(scenario).empty());
+    scenario.training.master_remainders = true;
+    ASSERT_EQ(not_executable(scenario).size(), 1u);
+    EXPECT_EQ(not_executable(scenario)[0].where, "/training/master_remainders");
 }
 
 // 2^-8 is a rounding; gradients are sums of some hundred rounded products, and are measured against their tensor's largest.

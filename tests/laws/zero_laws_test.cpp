@@ -53,6 +53,26 @@ TEST(ZeroLaws, MomentsOfSixteenBitsTakeFourBytesLess) {
         const double wide = model_states(lower(s)), P = parameters(lower(s));
         s.training.moment_dtype = DType::bf16;
         EXPECT_NEAR(wide - model_states(lower(s)), 4 * P / (zero == 0 ? 1 : N), 1e-4 * wide) << "stage " << zero;
+        s.training.precision = DType::bf16;
+        s.training.master_remainders = true;   // and of masters two more
+        EXPECT_NEAR(wide - model_states(lower(s)), 6 * P / (zero == 0 ? 1 : N), 1e-4 * wide) << "stage " << zero;
+    }
+}
+
+// While it steps, Transformer Engine's Adam holds 16-bit moments in fp32: eight bytes a parameter of its own, where all there was is one group.
+TEST(ZeroLaws, MegatronsStepWidensMomentsOfSixteenBits) {
+    for (const char* framework : {"megatron", "deepspeed"}) {
+        Scenario s = model_of_7_5b(64, 1).make();
+        s.strategy.framework = framework;
+        s.training.moment_dtype = DType::bf16;
+        const Plan plan = lower(s);
+        double held = 0, states = 0;
+        for (const Buffer& b : plan.buffers) {
+            if (b.name == "opt.wide_moments") held += static_cast<double>(b.bytes.count);
+            if (b.name.starts_with("opt.moment")) states += static_cast<double>(b.bytes.count);
+        }
+        EXPECT_GT(states, 0);
+        EXPECT_EQ(held, std::string(framework) == "megatron" ? 2 * states : 0) << framework;
     }
 }
 

@@ -1,5 +1,7 @@
 #include "sim/plan/passes/optimizer.hpp"
 
+#include "sim/scenario/frameworks.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
@@ -40,7 +42,7 @@ bool sixteen_bit(DType t) { return t == DType::bf16 || t == DType::fp16; }
 // What a rank's optimizer works on: shards of buckets, or whole parameters.
 struct Part {
     std::vector<BufferId> gradients, weights;
-    std::int64_t elements = 0, parameters = 0;
+    std::int64_t elements = 0, parameters = 0, experts = 0;   // experts: of the elements
     std::vector<BufferId> counted;            // in the gradient norm: what several directions hold whole counts in the first
     std::int64_t counted_elements = 0;
 };
@@ -54,6 +56,7 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
         for (const Parameter& x : parameters) {
             p.gradients.push_back(x.gradient);
             p.weights.push_back(x.weight);
+            if (x.expert) p.experts += x.elements;
             if (x.chunk >= length) continue;
             p.counted.push_back(x.gradient);
             p.counted_elements += x.elements;
@@ -70,11 +73,13 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
                     p.weights.push_back(parameters[static_cast<std::size_t>(i)].weight);
                 }
                 p.elements += b.elements;
+                p.experts += b.elements;
                 continue;
             }
             p.gradients.push_back(b.gradient_shard);
             p.weights.push_back(b.weight_shard);
             p.elements += b.shard_elements;
+            if (b.expert) p.experts += b.shard_elements;
         }
     p.counted = p.gradients;
     p.counted_elements = p.elements;
@@ -284,7 +289,8 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     }
     const OptimizerKind kind = optimizer_kind(t.optimizer);
     std::vector<BufferId> states;
-    if (t.master_weights && sixteen_bit(activation_dtype(l.scenario))) states.push_back(l.add(state("master", stage, part.elements, DType::fp32)));
+    const DType act = activation_dtype(l.scenario);
+    if (t.master_weights && sixteen_bit(act)) states.push_back(l.add(state("master", stage, part.elements, t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
     for (int i = 0; i < moments(kind); ++i) states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, t.moment_dtype)));
     const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars, mastered = static_cast<int>(states.size()) > moments(kind);
     const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, states, kind, stage, mastered, out) : -1;
@@ -298,7 +304,20 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     in.insert(in.end(), states.begin(), states.end());
     const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
     result.insert(result.end(), states.begin(), keeps_moments ? states.begin() + (mastered ? 1 : 0) : states.end());
+    // Transformer Engine's Adam steps on fp32 copies of 16-bit moments: of all that one of Megatron's optimizers holds, and experts have one of
+    // their own. Here the copies are room that is written; the step itself widens what it reads.
+    BufferId wide = -1;
+    if (kind == OptimizerKind::adam && sixteen_bit(t.moment_dtype) && megatron_core(l.scenario.strategy.framework)) {
+        Buffer copies = state("wide_moments", stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32);
+        copies.kind = MemoryKind::workspace;
+        copies.scope = Scope::action;
+        wide = l.add(copies);
+        out.ops.push_back(step_op({}, Alloc{wide}, {}, {}, host_queue));
+        out.ops.push_back(step_op("widen_moments", Pointwise{PointwiseKind::zero, Direction::forward, copies.shape[0], fused}, {}, {wide}));
+        in.push_back(wide);
+    }
     out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false, part_of_step}, in, result));
+    if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
     return l.add(std::move(out));
 }
 

@@ -183,6 +183,16 @@ TEST(Defaults, GradientsHaveTheFrameworksDtype) {
     EXPECT_EQ(with({"training.precision=bf16", "training.master_weights=false", "training.moment_dtype=fp32"}).training.moment_dtype, DType::fp32);
     EXPECT_EQ(with({"training.precision=bf16", "training.moment_dtype=bf16"}).training.moment_dtype, DType::bf16);
     EXPECT_EQ(with({"training.precision=fp32"}).training.moment_dtype, DType::fp32);
+    // Megatron-Core's precision-aware optimizer: with Transformer Engine 2.1 (2025) masters are what bf16 parameters lack.
+    const auto remainders = [&](const char* framework, const char* year, const char* moments, const char* precision) {
+        return with({std::string("strategy.framework=") + framework, std::string("runtime.year=") + year, std::string("training.moment_dtype=") + moments, std::string("training.precision=") + precision}).training.master_remainders;
+    };
+    EXPECT_TRUE(remainders("megatron", "2025", "bf16", "bf16"));
+    EXPECT_TRUE(remainders("nemo", "2026", "bf16", "bf16"));
+    EXPECT_FALSE(remainders("megatron", "2024", "bf16", "bf16"));
+    EXPECT_FALSE(remainders("megatron", "2025", "fp32", "bf16"));
+    EXPECT_FALSE(remainders("megatron", "2025", "bf16", "fp16"));
+    EXPECT_FALSE(remainders("fsdp2", "2025", "bf16", "bf16"));
     EXPECT_EQ(with({"strategy.framework=fsdp"}).training.gradient_dtype, DType::bf16);
     EXPECT_EQ(with({"strategy.framework=fsdp", "training.precision=fp32"}).training.gradient_dtype, DType::fp32);
     EXPECT_EQ(with({"strategy.framework=ddp"}).training.gradient_dtype, DType::fp32);
