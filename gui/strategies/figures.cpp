@@ -41,7 +41,8 @@ Figures figures(const RunData& data) {
         if (!r.memory.stages.empty()) f.peak_bytes = static_cast<double>(fullest(r.memory).peak.count);
         f.capacity_bytes = static_cast<double>(r.memory.capacity.count);
         f.fits = r.memory.fits;
-        f.why_not = QString::fromStdString(why_not(r.memory));
+        f.narrow = r.narrow();
+        f.why_not = QString::fromStdString(why_not(r.memory) + (f.narrow && !r.memory.fits ? "\n" : "") + how_narrow(r));
     } else if (data.trace) {
         f.step_s = (data.trace->end - data.trace->begin).seconds();
         double ranks = 0;

@@ -166,7 +166,10 @@ QString StrategiesModel::text(int row, int column) const {
     case BreakdownColumn: return {};
     case PeakColumn:
     case HeadroomColumn: return gigabytes_words(value);
-    case FitsColumn: return !value ? QString{} : *value > 0 ? tr("\u2713 fits") : tr("\u2717 too big");
+    case FitsColumn:
+        if (!value) return {};
+        if (figuresAt(row).narrow) return *value > 0 ? tr("\u2713 fits, narrowly") : tr("\u2717 too big, narrowly");
+        return *value > 0 ? tr("\u2713 fits") : tr("\u2717 too big");
     case CostColumn: return value ? QStringLiteral("$") + QLocale().toString(*value, 'f', *value < 10 ? 2 : 0) : seconds_words({});
     case TokensColumn:
     case DevicesColumn: return count_words(value);

@@ -2139,6 +2139,14 @@ Vorgabe: %1</translation>
         <translation>✓ passt</translation>
     </message>
     <message>
+        <source>✓ fits, narrowly</source>
+        <translation>✓ passt, knapp</translation>
+    </message>
+    <message>
+        <source>✗ too big, narrowly</source>
+        <translation>✗ zu groß, knapp</translation>
+    </message>
+    <message>
         <source>✗ too big</source>
         <translation>✗ zu groß</translation>
     </message>

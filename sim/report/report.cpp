@@ -135,6 +135,11 @@ double Report::headroom() const {
 
 bool Report::narrow() const { return std::abs(headroom()) < error_bar.memory; }
 
+std::string how_narrow(const Report& r) {
+    if (!r.narrow()) return {};
+    return fmt::format("{:.1f} % of the memory {}, where predictions of it are within {:.0f} %", std::abs(r.headroom()) * 100, r.memory.fits ? "to spare" : "too much", r.error_bar.memory * 100);
+}
+
 std::string why_not(const MemoryReport& memory) {
     if (memory.fits || memory.stages.empty()) return {};
     const StageMemory& s = fullest(memory);

@@ -51,6 +51,8 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
 std::string to_json(const Report& report);               // report.json, keys in DESIGN.md's order
 // Why it does not fit, in one sentence: which stage, by how much, at which op. Empty where it fits.
 std::string why_not(const MemoryReport& memory);
+// How near it is, where that is narrow(): what is to spare or too much, and how far predictions are off. Empty where not.
+std::string how_narrow(const Report& report);
 
 // For a person; colour, block characters and width as the terminal allows (terminal.hpp).
 struct TextStyle { bool colour = false; int width = 100; bool unicode = false; };

@@ -120,8 +120,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
     text += experts_line(r, s, style);
     if (!r.memory.fits) text += paint(wrapped(why_not(r.memory), style.width, "  ", "    "), Ink::red, style);
-    if (r.narrow())
-        text += paint(wrapped(fmt::format("{:.1f} % of the memory {}, where predictions of it are within {:.0f} %", std::abs(r.headroom()) * 100, r.memory.fits ? "to spare" : "too much", r.error_bar.memory * 100), style.width, "  ", "    "), Ink::yellow, style);
+    if (r.narrow()) text += paint(wrapped(how_narrow(r), style.width, "  ", "    "), Ink::yellow, style);
     return text;
 }
 

@@ -13,16 +13,16 @@ using namespace orrery;
 
 namespace {
 
-std::string scenario(const char* name, int tensor, int pipeline) {
+std::string scenario(const char* name, int tensor, int pipeline, double reserved_gb = -1) {
     return R"({"name": ")" + std::string(name) + R"(", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
   "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
   "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
   "strategy": {"framework": "megatron", "tensor_parallel": )" +
-           std::to_string(tensor) + R"(, "pipeline_parallel": )" + std::to_string(pipeline) + "}}";
+           std::to_string(tensor) + R"(, "pipeline_parallel": )" + std::to_string(pipeline) + "}" + (reserved_gb < 0 ? "" : R"(, "runtime": {"reserved_gb": )" + std::to_string(reserved_gb) + "}") + "}";
 }
 
-RunId add(RunStore& store, const char* name, int tensor, int pipeline) {
-    return store.add(simulate_run(scenario(name, tensor, pipeline), {}, [](const QString&) { return true; }), name);
+RunId add(RunStore& store, const char* name, int tensor, int pipeline, double reserved_gb = -1) {
+    return store.add(simulate_run(scenario(name, tensor, pipeline, reserved_gb), {}, [](const QString&) { return true; }), name);
 }
 
 double shown(const StrategiesModel& m, int row, int column) { return m.index(row, column).data(StrategiesModel::SortRole).toDouble(); }
@@ -50,6 +50,22 @@ class StrategiesTest : public QObject {
         QCOMPARE(model.runAt(0), b);
         QVERIFY(model.setData(model.index(0, 0), "gamma"));
         QCOMPARE(store.find(b)->name, QString("gamma"));
+    }
+
+    // A hundredth of the device's memory to spare, or too much, is less than memory is predicted to.
+    void aNarrowThingSaysSo() {
+        RunStore store;
+        ViewState state;
+        StrategiesModel model(store, state);
+        const Figures bare = figures(*store.find(add(store, "bare", 1, 1, 0))->data);
+        add(store, "fits", 1, 1, (0.99 * *bare.capacity_bytes - *bare.peak_bytes) / 1e9);
+        add(store, "too big", 1, 1, (1.01 * *bare.capacity_bytes - *bare.peak_bytes) / 1e9);
+        const auto said = [&](int row) { return model.index(row, StrategiesModel::FitsColumn).data().toString(); };
+        QCOMPARE(said(0), QString::fromUtf8("\u2713 fits"));
+        QCOMPARE(said(1), QString::fromUtf8("\u2713 fits, narrowly"));
+        QCOMPARE(said(2), QString::fromUtf8("\u2717 too big, narrowly"));
+        const QString tip = model.index(2, StrategiesModel::FitsColumn).data(Qt::ToolTipRole).toString();
+        QVERIFY2(tip.contains("more than the device's") && tip.contains("1.0 % of the memory too much"), qPrintable(tip));
     }
 
     void theBaselineIsWhatOthersAreComparedWith() {
