@@ -18,16 +18,12 @@ using calibration::parse;
 using calibration::rate;
 using calibration::source_of;
 
+constexpr const char* menus[] = {"wide", "wide-nosplit", "block128", "columns", "pairs", "pairs-nosplit", "systolic", "roofline"};   // in TileMenu's order
+
 TileMenu menu_of(const std::string& text) {
-    if (text == "wide") return TileMenu::wide;
-    if (text == "wide-nosplit") return TileMenu::wide_nosplit;
-    if (text == "block128") return TileMenu::block128;
-    if (text == "columns") return TileMenu::columns;
-    if (text == "pairs") return TileMenu::pairs;
-    if (text == "pairs-nosplit") return TileMenu::pairs_nosplit;
-    if (text == "systolic") return TileMenu::systolic;
-    if (text == "roofline") return TileMenu::roofline;
-    broken(text, "unknown tile menu");
+    const auto at = std::find(std::begin(menus), std::end(menus), text);
+    if (at == std::end(menus)) broken(text, "unknown tile menu");
+    return static_cast<TileMenu>(at - std::begin(menus));
 }
 
 GemmTable gemm_of(const Json& j) {
@@ -208,6 +204,8 @@ KernelTables of_any_year(const Device& device) {
 }
 
 } // namespace
+
+const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
 
 KernelTables kernel_tables(const Device& device, int year) {
     KernelTables t = of_any_year(device);

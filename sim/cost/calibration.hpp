@@ -23,6 +23,7 @@ struct Source {
 // by any multiple of 8 columns (DeepGEMM, Hopper's block-scaled fp8); pairs: two processors on one tile of 256 by a multiple of 32 (Blackwell's
 // matrix units work in pairs), with split-K; pairs_nosplit: without; systolic: 128 x 128 arrays, no waves; roofline: no tiles.
 enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, columns, pairs, pairs_nosplit, systolic, roofline };
+const char* name(TileMenu menu);   // as calibration files have it
 
 // Law and meaning of each constant: gemm.hpp.
 // Share of the 16-bit peak that products have whose rows are not whole vectors of 16 bytes: cuBLAS has other kernels for them.

@@ -60,19 +60,8 @@ TileMenu menu_for(const std::string& dtype, const std::string& architecture) {
     return architecture == "hopper" ? TileMenu::columns : TileMenu::block128;
 }
 
-const char* name_of(TileMenu menu) {
-    switch (menu) {
-    case TileMenu::columns: return "columns";
-    case TileMenu::block128: return "block128";
-    case TileMenu::pairs: return "pairs";
-    case TileMenu::pairs_nosplit: return "pairs-nosplit";
-    case TileMenu::wide_nosplit: return "wide-nosplit";
-    default: return "wide";
-    }
-}
-
 Json constants_of(const GemmTable& g) {
-    Json j = {{"menu", name_of(g.menu)}, {"t0_us", rounded(g.t0)}, {"tile_us", rounded(g.tile)}, {"efficiency", rounded(g.efficiency)}, {"feed", rounded(g.feed)}, {"stream", rounded(g.stream)}, {"split_us", rounded(g.split)},
+    Json j = {{"menu", name(g.menu)}, {"t0_us", rounded(g.t0)}, {"tile_us", rounded(g.tile)}, {"efficiency", rounded(g.efficiency)}, {"feed", rounded(g.feed)}, {"stream", rounded(g.stream)}, {"split_us", rounded(g.split)},
               {"soft_waves", rounded(g.soft_waves)}, {"throttle", rounded(g.throttle)}, {"throttle_us", rounded(g.throttle_us)}, {"throttle_busy", g.throttle_busy}};
     if (g.alone < 1) j["alone"] = g.alone;
     if (g.ragged > 0) j["ragged"] = rounded(g.ragged);
