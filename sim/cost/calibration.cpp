@@ -230,8 +230,8 @@ void read_loss(PointwiseTable& t, const Json& j) {
     t.loss_phi = j["phi"].get<double>();
     t.loss_stream_phi = j["stream_phi"].get<double>();
     t.loss_autocast_phi = j["autocast_phi"].get<double>();
-    const char* modes[] = {"eager", "fused", "whole", "autocast", "one_kernel"};
-    for (std::size_t mode = 0; mode < 5; ++mode)
+    const char* modes[] = {"eager", "fused", "whole", "autocast", "one_kernel", "narrow"};
+    for (std::size_t mode = 0; mode < 6; ++mode)
         for (std::size_t part = 0; part < 4; ++part) {
             t.loss_bytes[mode][part] = j[modes[mode]]["bytes"][part].get<double>();
             t.loss_kernels[mode][part] = j[modes[mode]]["kernels"][part].get<int>();

@@ -123,8 +123,8 @@ struct PointwiseTable {
     CallTable calls;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
     double loss_phi = 0.7, loss_stream_phi = 0.85, loss_autocast_phi = 1;
-    std::array<std::array<double, 4>, 5> loss_bytes{}; // [eager, fused, whole, autocast, one kernel][part]
-    std::array<std::array<int, 4>, 5> loss_kernels{};
+    std::array<std::array<double, 4>, 6> loss_bytes{}; // [eager, fused, whole, autocast, one kernel, 16-bit logits][part]
+    std::array<std::array<int, 4>, 6> loss_kernels{};
     std::vector<std::string> whole_loss_frameworks; // whole: PyTorch's own eager loss, for an undivided vocabulary
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;

@@ -222,7 +222,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                                                                      : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
                 return memory_time(pointwise, kernels, memory, w, activation, wide);
             },
-            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, autocast ? LossKernels::autocast : whole_loss ? LossKernels::whole : LossKernels::divided); },
+            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, autocast ? LossKernels::autocast : narrow_loss ? LossKernels::narrow : whole_loss ? LossKernels::whole : LossKernels::divided); },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Permute& w) { return memory_time(pointwise, kernels, memory, w); },
             [&](const OptimizerStep& w) -> KernelTime {

@@ -100,12 +100,12 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {
-    const std::size_t modes[] = {0, 2, 3}, mode = op.fused ? (eager == LossKernels::autocast ? 4 : 1) : modes[static_cast<std::size_t>(eager)], part = static_cast<std::size_t>(op.part);
+    const std::size_t modes[] = {0, 2, 3, 5}, mode = op.fused ? (eager == LossKernels::autocast ? 4 : 1) : modes[static_cast<std::size_t>(eager)], part = static_cast<std::size_t>(op.part);
     const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);
-    // Megatron's sequence is plain streams of fp32, long enough to run as fast as fused kernels do; so are autocast's few.
-    return timed(k, d, bytes, mode == 0 ? t.loss_stream_phi : mode == 3 ? t.loss_autocast_phi : t.loss_phi, mode != 2, t.loss_kernels[mode][part]);
+    // Megatron's sequence is plain streams of fp32, long enough to run as fast as fused kernels do; so are autocast's few, and those on 16-bit logits.
+    return timed(k, d, bytes, mode == 0 ? t.loss_stream_phi : mode == 3 || mode == 5 ? t.loss_autocast_phi : t.loss_phi, mode != 2, t.loss_kernels[mode][part]);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Embedding& op, double element_bytes,

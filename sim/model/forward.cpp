@@ -157,20 +157,21 @@ void Builder::loss(const std::string& what, ValueId x) {
     // Transformer Engine's kernel, Megatron-Core's fused loss since 2025, makes the gradient in the logits' own place. Megatron-Core's own, compiled, writes what its eager one
     // does in place to a second copy: 1.7B of 152K words on H100 holds 4 bytes a logit more than one copy explains (qwen3_h100).
     const bool megatron = megatron_core(s.strategy.framework), over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025 && !s.runtime.compiled_loss;
-    const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits ? act : DType::fp32);
+    const bool narrow = loss_in_sixteen_bits(s);
+    const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its
     // softmax in place in that copy, and the gradient in the softmax.
     // Under autocast there is no such copy: log-softmax reads 16 bits and writes 32, its backward the other way round.
-    const bool second = s.runtime.fused_loss ? megatron && s.runtime.compiled_loss : !habits.megatrons_layers && stream == act;
+    const bool second = s.runtime.fused_loss ? megatron && s.runtime.compiled_loss : !habits.megatrons_layers && stream == act && !narrow;
     if (second) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
     // Two copies in fp32 and no 16-bit logits any more are 8 bytes a logit: these are the two beside the logits' and the softmax's.
     if (habits.copies_logits_twice && !s.runtime.fused_loss) out.push_back(rows(what + "loss.copy", vocab, DimKind::parallel, act));
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
     node_of_loss.fused = s.runtime.fused_loss;
     node_of_loss.in_place = over_logits;
-    node_of_loss.wide_gradient = !s.runtime.fused_loss && !habits.megatrons_layers;
+    node_of_loss.gradient_twice = !s.runtime.fused_loss && !habits.megatrons_layers;
 }
 
 void Builder::head(ValueId x) {

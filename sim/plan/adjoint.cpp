@@ -280,7 +280,7 @@ void Emitter::backward(const Node& n) {
         const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept, l.buffer(kept).placement) : fresh(n.in[0]);
         std::vector<BufferId> in{kept, need(n.out[2]), tokens_buffer(tokens_ahead(n) + 1)}, out{dx};
         if (n.out.size() > 3) in.push_back(need(n.out[3]));
-        if (n.wide_gradient) out.push_back(make(n.name + ".fp32.grad", value(n.in[0]), DType::fp32));
+        if (n.gradient_twice) out.push_back(make(fmt::format("{}.{}.grad", n.name, name(value(n.out[1]).dtype)), value(n.in[0]), value(n.out[1]).dtype));
         emit(n.name + ".grad", CrossEntropy{CrossEntropy::Part::gradient, rows(n.in[0]), cols(n.in[0]), n.fused}, in, out);
         add_gradient(n.in[0], dx, true);
         break;

@@ -87,7 +87,7 @@ struct Node {
     std::uint8_t pieces = 1, gradient_pieces = 1;   // enter, exit, linear: Op::pieces forward and of the input gradient
     DType gradient_dtype = DType::bf16;     // combine, unpermute: of the rows' gradient on its way to the experts
     bool in_place = false;                  // cross_entropy: what it keeps and its gradient take the logits' place
-    bool wide_gradient = false;             // cross_entropy: a gradient in fp32 comes before the one in the logits' dtype
+    bool gradient_twice = false;            // cross_entropy: a gradient of what it keeps, in its dtype, comes before the logits'
     double dropout = 0;
     bool bias_apart = false;                // linear: its bias is added by a kernel behind the GEMM
     bool keeps_precision = false;           // linear: stays in 16 bits where the others go lower (a router)

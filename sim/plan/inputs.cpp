@@ -56,8 +56,8 @@ bool alike(const Strategy& a, const Strategy& b) {
 }
 
 auto fields(const Runtime& x) {
-    const auto& [year, attention, softmax, activation, rope, loss, compiled, norm, optimizer, accumulation, blocking, early_stop, recipe, activation_input, dispatch8, dispatcher, permute, experts, graphs, launch, plan, reserved, loader, batch] = x;
-    return std::tie(year, attention, softmax, activation, rope, loss, compiled, norm, optimizer, accumulation, blocking, early_stop, recipe, activation_input, dispatch8, dispatcher, permute, experts, graphs, launch, plan, reserved, loader, batch);
+    const auto& [year, attention, softmax, activation, rope, loss, compiled, upcast, norm, optimizer, accumulation, blocking, early_stop, recipe, activation_input, dispatch8, dispatcher, permute, experts, graphs, launch, plan, reserved, loader, batch] = x;
+    return std::tie(year, attention, softmax, activation, rope, loss, compiled, upcast, norm, optimizer, accumulation, blocking, early_stop, recipe, activation_input, dispatch8, dispatcher, permute, experts, graphs, launch, plan, reserved, loader, batch);
 }
 
 } // namespace

@@ -176,6 +176,8 @@ const Fields& runtime_fields() {
               "the loss in one kernel, logits not copied to fp32"},
         Field{"compiled_loss", BoolSlot{[](Scenario& s) { return &s.runtime.compiled_loss; }},
               "Megatron's fused loss is its own, compiled: steps over two fp32 copies of the logits (cross_entropy_fusion_impl native), not Transformer Engine's kernel"},
+        Field{"loss_upcast", BoolSlot{[](Scenario& s) { return &s.runtime.loss_upcast; }},
+              "PyTorch's own loss is of fp32 copies of 16-bit logits (logits.float()); false: of the logits themselves"},
         Field{"fused_norm", BoolSlot{[](Scenario& s) { return &s.runtime.fused_norm; }}, "a norm is one kernel"},
         Field{"fused_optimizer", BoolSlot{[](Scenario& s) { return &s.runtime.fused_optimizer; }}, "one kernel updates many parameters"},
         Field{"fused_weight_gradient_accumulation", BoolSlot{[](Scenario& s) { return &s.runtime.fused_weight_gradient_accumulation; }},

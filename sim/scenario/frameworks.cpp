@@ -52,6 +52,7 @@ constexpr FrameworkDefault rows[] = {
     {"*", 0, "", "runtime.fused_norm", "true", "torch's own layer_norm is one kernel"},
     {"*", 0, "", "runtime.fused_loss", "false", "cross-entropy on an fp32 copy of the logits"},
     {"*", 0, "", "runtime.compiled_loss", "false", "of Megatron's fused loss alone"},
+    {"*", 0, "", "runtime.loss_upcast", "true", "logits.float() ahead of the loss, as trainers have it"},
     {"*", 0, "", "runtime.fused_optimizer", "false", "foreach optimizers: several kernels a group of parameters"},
     {"*", 0, "", "runtime.fused_weight_gradient_accumulation", "false", "autograd adds the gradient in a kernel of its own"},
     {"*", 0, "", "runtime.recompute_early_stop", "false", "reentrant checkpointing runs the whole layer again"},
@@ -237,6 +238,11 @@ FrameworkHabits habits_of(std::string_view framework) {
     h.megatrons_layers = megatron_core(framework) || framework == "deepspeed" || nanotron;
     h.keeps_gathered = h.holds_branches = h.turns_attention = h.copies_logits_twice = h.stages_by_cost = h.transfers_one_by_one = nanotron;
     return h;
+}
+
+bool loss_in_sixteen_bits(const Scenario& s) {
+    const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
+    return !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !in_autocast(s) && s.strategy.tensor_parallel == 1 && !habits_of(s.strategy.framework).megatrons_layers;
 }
 
 bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }

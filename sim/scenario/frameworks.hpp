@@ -63,6 +63,8 @@ struct FrameworkHabits {
 };
 FrameworkHabits habits_of(std::string_view framework);
 
+// Whether the loss is PyTorch's own on 16-bit logits: its log-softmax, nll_loss's gradient and that of the logits have 16 bits too.
+bool loss_in_sixteen_bits(const Scenario& scenario);
 // Whether a norm reads a copy in fp32 of a residual stream in 16 bits (InternLM: norm(residual.float())).
 bool widens_for_norms(const Scenario& scenario);
 

@@ -125,7 +125,7 @@ enum class AttentionKernel { unfused, flash1, flash2, flash3, cudnn };
 struct Runtime {
     int year = 2024;
     AttentionKernel attention_kernel = AttentionKernel::flash2;
-    bool fused_softmax = true, fused_activation = true, fused_rope = true, fused_loss = true, compiled_loss = false, fused_norm = true, fused_optimizer = true, fused_weight_gradient_accumulation = true;
+    bool fused_softmax = true, fused_activation = true, fused_rope = true, fused_loss = true, compiled_loss = false, loss_upcast = true, fused_norm = true, fused_optimizer = true, fused_weight_gradient_accumulation = true;
     bool launch_blocking = false, recompute_early_stop = false;
     std::string fp8_recipe = "delayed";            // delayed current blockwise mxfp8 nvfp4
     bool fp8_activation_input = false;             // an MLP's activation keeps its input in 8 bits for the backward pass

@@ -64,6 +64,15 @@ TEST(Bf16, HoldsMomentsWhereToldTo) {
     for (std::size_t i = 0; i < fp32.losses.size(); ++i) EXPECT_NEAR(rounded.losses[i], fp32.losses[i], 0.02) << "step " << i;
 }
 
+TEST(Bf16, LossesOfSixteenBitLogitsAreTheSameButForRounding) {
+    const Fields copies{"strategy.data_parallel=2", "strategy.framework=fsdp2"};
+    Fields none = copies;
+    none.push_back("runtime.loss_upcast=false");
+    const Trained wide = train(tiny(mixed(copies)), rounding), narrow = train(tiny(mixed(none)), rounding);
+    EXPECT_NE(wide.parameters, narrow.parameters);
+    for (std::size_t i = 0; i < wide.losses.size(); ++i) EXPECT_NEAR(narrow.losses[i], wide.losses[i], 0.02) << "step " << i;
+}
+
 TEST(Bf16, RemaindersOfMastersAreSimulatedOnly) {
     Scenario scenario = tiny(mixed({"strategy.framework=megatron"}));
     EXPECT_TRUE(not_executable(scenario).empty());

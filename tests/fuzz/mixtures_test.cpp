@@ -27,7 +27,7 @@ std::string random_mixture(std::uint64_t seed) {
     const std::string attention = latent ? R"(, "attention": {"kind": "mla", "q_lora_rank": 48, "kv_lora_rank": 24, "qk_nope_head_dim": 12, "qk_rope_head_dim": 6, "v_head_dim": 12})" : "";
     const std::string again = r.of<const char*>({"\"none\"", "\"none\"", "\"full\"", "\"selective\"", R"(["norm", "activation"])", R"(["latent", "norm", "cast"])"});
     std::string runtime = fmt::format(R"("token_dispatcher": "{}", "permute_fusion": {}, "fp8_activation_input": {})", r.of<const char*>({"alltoall", "allgather", "deepep", "hybridep"}), r.chance(50), r.chance(20));
-    runtime += fmt::format(R"(, "fused_activation": {}, "fused_loss": {}, "compiled_loss": {})", r.chance(70), r.chance(60), r.chance(30));
+    runtime += fmt::format(R"(, "fused_activation": {}, "fused_loss": {}, "compiled_loss": {}, "loss_upcast": {})", r.chance(70), r.chance(60), r.chance(30), r.chance(60));
     if (low) runtime += fmt::format(R"(, "fp8_dispatch": {})", r.chance(60));
     const std::string order = r.of<const char*>({"tp-cp-ep-dp-pp", "tp-cp-ep-dp-pp", "tp-pp-cp-ep-dp", "dp-cp-pp-tp-ep", "pp-tp-cp-ep-dp"});
     const int world = tp * cp * dp * pp, per_node = world % 6 == 0 ? 6 : world % 8 == 0 ? 8 : world;

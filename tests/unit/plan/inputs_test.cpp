@@ -35,7 +35,7 @@ TEST(LowersAlike, ButNotWhatItIsMadeFrom) {
     EXPECT_TRUE(lowers_alike(one, scenario({"name=other"})));
     for (const char* field : {"model.layers=6", "model.attention.sliding_window=16", "model.moe={\"experts\": 4, \"top_k\": 2}", "training.precision=fp32", "training.micro_batch_size=2", "training.optimizer=sgd", "training.moment_dtype=bf16", "training.master_remainders=true",
                               "strategy.sequence_parallel=true", "strategy.schedule=gpipe", "strategy.overlap.pipeline=true", "strategy.bucket_bytes=1000000", "strategy.rank_order=tp-pp-cp-ep-dp", "strategy.zero_stage=2",
-                              "runtime.attention_kernel=unfused", "runtime.fused_norm=false", "cluster.nodes=4"})
+                              "runtime.attention_kernel=unfused", "runtime.fused_norm=false", "runtime.loss_upcast=false", "cluster.nodes=4"})
         EXPECT_FALSE(lowers_alike(one, scenario({field}))) << field;
     const std::vector<std::string> experts{"model.moe={\"experts\": 4, \"top_k\": 2}"}, uneven{"model.moe={\"experts\": 4, \"top_k\": 2, \"imbalance\": \"zipf:1\"}"};
     EXPECT_TRUE(lowers_alike(scenario(experts), scenario(experts)));

@@ -243,6 +243,19 @@ TEST(SoftwareOfItsYear, ACompiledLossHoldsTwoCopiesOfTheLogits) {
     EXPECT_EQ(copies("true").count, 8 * 32 * 256);
 }
 
+// PyTorch's own loss: of fp32 copies, log-softmax and its gradient in fp32 and that of the logits; of 16-bit logits three times two bytes.
+TEST(SoftwareOfItsYear, ALossOnSixteenBitLogitsHoldsSixBytesALogit) {
+    const auto held = [](const std::vector<std::string>& fields) {
+        const Plan plan = plan_of(std::vector<std::string>{"strategy.framework=fsdp2"} + fields);
+        Bytes sum;
+        for (const char* name : {".loss.softmax", ".loss.log_softmax", ".loss.fp32.grad", ".loss.bf16.grad", ".logits.grad"}) sum += bytes_of(plan, name);
+        return sum.count;
+    };
+    EXPECT_EQ(held({}), 14 * 32 * 256);
+    EXPECT_EQ(held({"runtime.loss_upcast=false"}), 6 * 32 * 256);
+    EXPECT_EQ(held({"runtime.loss_upcast=false", "training.precision=fp32"}), 16 * 32 * 256) << "there are no 16-bit logits";
+}
+
 // Megatron batches what a stage sends and receives at one moment; nanotron waits for each tensor before it turns to the next.
 TEST(SoftwareOfItsYear, NanotronTransfersOneTensorAfterAnother) {
     const auto exchanges = [](const char* framework, const std::function<bool(const Exchange&, const Op&)>& wanted) {
