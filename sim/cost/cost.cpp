@@ -86,7 +86,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
         scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
-    d.narrow_loss = d.whole_loss && loss_in_sixteen_bits(scenario);
+    d.narrow_loss = loss_in_sixteen_bits(scenario);
     const auto& apart = d.pointwise.apart_frameworks;
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
                         std::find(apart.begin(), apart.end(), d.strategy.framework) != apart.end();

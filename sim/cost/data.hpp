@@ -75,7 +75,7 @@ struct CostModel::Data {
     bool engine_norms = false, head_norms = false; // norms are Transformer Engine's; there are some over heads
     bool gated_halves = false;                    // an activation's steps go over the halves of one product's columns (Megatron)
     bool whole_loss = false;                      // the framework's own loss over an undivided vocabulary
-    bool narrow_loss = false;                     // that, on 16-bit logits
+    bool narrow_loss = false;                     // PyTorch's own, on 16-bit logits
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;

@@ -227,6 +227,10 @@ TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
     const double upcast = total(s);
     s.runtime.loss_upcast = s.runtime.fused_loss = false;
     EXPECT_NEAR(total(s) / upcast, 12.0 / 36 * 0.75 * 0.76 / 0.92, 0.05);
+    const double narrow = total(s);
+    s.strategy.framework = "torchtitan";
+    EXPECT_EQ(total(s), narrow) << "whoever's trainer it is";
+    s.strategy.framework = "fsdp";
     s.strategy.tensor_parallel = 2;
     EXPECT_EQ(total(s), megatron) << "a divided vocabulary has Megatron's loss";
 }
