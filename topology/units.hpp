@@ -14,7 +14,8 @@ namespace orrery {
 struct Time {
     std::int64_t ps = 0;
 
-    static constexpr Time seconds(double s) { return {static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))}; }
+    // What is too long to be said (9.2e6 s) is as long as can be.
+    static constexpr Time seconds(double s) { return s >= 9.2e6 ? never() : Time{static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))}; }
     static constexpr Time microseconds(double us) { return seconds(us * 1e-6); }
     static constexpr Time never() { return {INT64_MAX}; }
     constexpr double seconds() const { return static_cast<double>(ps) * 1e-12; }

@@ -3,10 +3,13 @@
 
 #include "sim/engine/fold.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 #include <tuple>
 #include <unordered_map>
 
@@ -310,13 +313,36 @@ struct ProgramCompiler {
     }
 };
 
-// A rank must be able to post what the actions around a waiting transfer exchange: room for several of its longest actions.
+// A rank must be able to post what the actions around a waiting transfer exchange: room for several of the longest stretches between two
+// exchanges. (A pass over a chunk is one action, or one for each unit where its parameters are gathered unit by unit.)
 std::int64_t window_of(const Plan& plan) {
+    std::vector<char> exchanges(plan.blocks.size(), 0);
+    for (std::size_t b = 0; b < plan.blocks.size(); ++b)
+        exchanges[b] = std::any_of(plan.blocks[b].ops.begin(), plan.blocks[b].ops.end(), [](const Op& op) { return std::holds_alternative<Exchange>(op.work); });
     std::int64_t longest = 0;
-    for (const Program& p : plan.programs)
-        for (const Action& a : p.actions) longest = std::max<std::int64_t>(longest, a.last - a.first);
+    for (const Program& p : plan.programs) {
+        const bool any = std::any_of(p.actions.begin(), p.actions.end(), [&](const Action& a) { return exchanges[at(a.block)] != 0; });
+        std::int64_t stretch = 0;
+        for (const Action& a : p.actions) {
+            if (exchanges[at(a.block)] != 0) stretch = 0;
+            else if (any && plan.blocks[at(a.block)].kind != BlockKind::optimizer) stretch += a.last - a.first;
+            longest = std::max<std::int64_t>({longest, stretch, a.last - a.first});
+        }
+    }
     const auto slots = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(4 * longest)));
-    return std::clamp<std::int64_t>(slots, 1024, 8192) - 16;
+    return std::clamp<std::int64_t>(slots, 1024, 65536) - 16;
+}
+
+// Times are whole picoseconds in 63 bits: a longer step would wrap round.
+void refuse_endless(const Machine& m) {
+    constexpr double longest_ps = 4e18;   // 46 days
+    for (const CompiledProgram& p : m.programs) {
+        double sum = 0;
+        for (const CompiledAction& a : p.actions)
+            for (std::int32_t i = m.segments[at(a.segment)].begin; i < m.segments[at(a.segment)].end; ++i) sum += static_cast<double>(m.ops[at(i)].duration);
+        if (sum > longest_ps)
+            throw std::runtime_error(fmt::format("stage {} would compute for {:.0f} days a step: the simulator's clock holds 46; make the batch, the sequence or the model smaller", p.stage, sum * 1e-12 / 86400));
+    }
 }
 
 } // namespace
@@ -326,6 +352,7 @@ void compile_programs(Compilation& c, bool launch_blocking) {
     c.comms.resize(c.plan.communicators.size());
     for (CommUse& use : c.comms) use.collects = use.sends = use.receives = std::vector<char>(at(c.plan.stages), 0);
     for (const Program& p : c.plan.programs) c.machine.programs.push_back(ProgramCompiler{c, p}.compile());
+    refuse_endless(c.machine);
 }
 
 Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options) {

@@ -77,6 +77,7 @@ void Emitter::add_gradient(ValueId v, BufferId contribution, bool owned) {
     if (have < 0) { have = contribution; return; }
     const std::string name = value(v).name + ".grad";
     const BufferId sum = owned ? view(name + ".sum", contribution, l.buffer(contribution).placement) : make(name + ".sum", value(v), value(v).dtype);
+    if (!owned) l.buffer(sum).placement = gradient_placement(value(v).placement);
     emit(name + ".add", Pointwise{PointwiseKind::add, Direction::backward, elements(value(v)), s().strategy.fused}, {have, contribution}, {sum});
     have = sum;
 }

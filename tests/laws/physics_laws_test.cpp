@@ -132,5 +132,25 @@ TEST(PhysicsLaws, OneStragglerSlowsTheWholeGroup) {
     EXPECT_LT(slowed, 1.5 * step * 1.001);
 }
 
+// Parameters gathered unit by unit cut a pass into many actions: however many layers there are, the bubble of 1F1B is (p - 1) / (m + p - 1)
+// and what gathers expose, not more the deeper the model.
+TEST(PhysicsLaws, ShardedParametersDoNotMakeDeepPipelinesWait) {
+    const auto bubble = [](int layers) {
+        return predict(scenario(fmt::format(R"({{"model": {{"layers": {}, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 32000}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 4}},
+            "training": {{"global_batch_size": 64, "micro_batch_size": 2, "sequence_length": 4096}}, "strategy": {{"framework": "torchtitan", "pipeline_parallel": 2, "recompute": "full"}}}})", layers))).report.bubble_fraction;
+    };
+    const double shallow = bubble(32);
+    EXPECT_NEAR(shallow, 1.0 / 17, 0.02);
+    EXPECT_LT(bubble(160), shallow + 0.005);
+    EXPECT_LT(bubble(240), shallow + 0.005);
+}
+
+// 63 bits of picoseconds are 106 days: a longer step is refused, not wrapped round.
+TEST(PhysicsLaws, AStepOfMonthsIsRefused) {
+    const Scenario s = scenario(R"({"model": "llama2-7b", "cluster": {"device": "cpu", "nodes": 1, "devices_per_node": 1},
+        "training": {"global_batch_size": 10000, "micro_batch_size": 1, "sequence_length": 4096, "precision": "fp32"}, "strategy": {"framework": "ddp"}})");
+    EXPECT_THROW(predict(s), std::runtime_error);
+}
+
 } // namespace
 } // namespace orrery::laws

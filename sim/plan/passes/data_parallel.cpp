@@ -265,22 +265,24 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     for (int unit = g.units; unit-- > 0;)
         for (const bool expert : {false, true}) {
             Bucket& b = open[expert];
-            b.stage = g.stage;
-            b.chunk = chunk;
-            b.expert = expert;
-            bool any = false;
-            for (std::size_t i = 0; i < parameters.size(); ++i) {
+            // In the order of the backward pass, so that what is full can go while the rest of its unit is still being made; a unit that is
+            // gathered and reduced by itself keeps its own order.
+            for (std::size_t at = 0; at < parameters.size(); ++at) {
+                const std::size_t i = one_unit_each ? at : parameters.size() - 1 - at;
                 if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
                 if (stands_alone(l, parameters[i])) {
                     buckets.push_back({g.stage, chunk, expert, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
                     continue;
                 }
+                b.stage = g.stage;
+                b.chunk = chunk;
+                b.expert = expert;
                 b.parameters.push_back(static_cast<std::int32_t>(i));
                 b.elements += parameters[i].elements;
-                any = true;
+                if (b.units.empty() || b.units.back() != unit) b.units.push_back(unit);
+                if (!one_unit_each && bytes({b.elements}, grad_dtype) >= limit) close(b);
             }
-            if (any) b.units.push_back(unit);
-            if (any && (one_unit_each || bytes({b.elements}, grad_dtype) >= limit)) close(b);
+            if (one_unit_each) close(b);
         }
     for (Bucket& b : open) close(b);
     return buckets;

@@ -115,7 +115,7 @@ AxisMask summed_axes(const Lowering& l, const DataParallel& dp) {
 int place_summand(const Lowering& l, AxisMask axes, Buffer& summand) {
     int summands = 1;
     for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr, Axis::pp})
-        if (axes & mask(a)) {
+        if ((axes & mask(a)) && l.plan.mesh.extent(a) > 1) {
             summand.placement.set(a, PlacementKind::partial);
             summands *= l.plan.mesh.extent(a);
         }

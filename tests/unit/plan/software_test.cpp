@@ -1,6 +1,8 @@
 // Does a plan do what the software of its year did? Waits for the host, kernels around the products, copies, gathers.
 #include "tests/unit/plan/plans.hpp"
 
+#include "sim/plan/verify.hpp"
+
 #include <algorithm>
 #include <functional>
 
@@ -284,6 +286,38 @@ TEST(SoftwareOfItsYear, GradientsComeWithTheBackwardPass) {
     EXPECT_EQ(let_go({"runtime.year=2022"}), 0);
     EXPECT_EQ(let_go({"cluster.devices_per_node=2"}), 0);
     EXPECT_EQ(let_go({"strategy.framework=megatron"}), 0);
+}
+
+// A full bucket goes while the rest of its layer is still being made, and all are reduced once whatever their size.
+TEST(SoftwareOfItsYear, BucketsMayBeSmallerThanALayer) {
+    const auto reduced = [](const char* limit) {
+        const Plan plan = plan_of({"strategy.framework=megatron", "strategy.zero_stage=1", std::string("strategy.bucket_bytes=") + limit});
+        std::pair<int, std::int64_t> count_and_bytes{0, 0};
+        for (const Block& b : plan.blocks)
+            for (const Op& op : b.ops)
+                if (const auto* c = std::get_if<Collective>(&op.work); c != nullptr && b.kind == BlockKind::reduce) ++count_and_bytes.first, count_and_bytes.second += c->bytes.count;
+        return count_and_bytes;
+    };
+    const auto large = reduced("1000000000"), small = reduced("1000");
+    EXPECT_GT(small.first, 3 * large.first);
+    EXPECT_NEAR(static_cast<double>(small.second), static_cast<double>(large.second), 0.1 * static_cast<double>(large.second)) << "but for padding";
+}
+
+// Overlap of what is not there changes nothing: no exchange of experts, no second microbatch under way.
+TEST(SoftwareOfItsYear, OverlapOfExpertsWithoutExpertsIsNone) {
+    EXPECT_EQ(to_text(plan_of({"strategy.overlap.expert_parallel=true"})), to_text(plan_of({"strategy.overlap.expert_parallel=false"})));
+}
+
+// Casts of two linears that read one value: their gradients are summands of one sum, reduced behind the addition.
+TEST(SoftwareOfItsYear, TwoReadersCastsInEightBitsAreReducedTogether) {
+    const Plan plan = plan_of({"model.parallel_block=true", "model.bias=false", "training.precision=fp8", "runtime.fused_norm=false", "strategy.tensor_parallel=2", "strategy.sequence_parallel=false", "cluster.preset=dgx-h100"});
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
+}
+
+// The norm of a step checked behind it has one summand where one rank has all gradients.
+TEST(SoftwareOfItsYear, PostValidationOfOneSummandIsWhole) {
+    const Plan plan = plan_of({"strategy.framework=ddp", "strategy.optimizer_sync=post-validation"});
+    EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
 }
 
 } // namespace
