@@ -131,7 +131,14 @@ void PlacementPlot::paintCell(QPainter& painter, int rank) const {
     for (const CellLine& words : cell_lines(*placements_, d)) {
         if (y + line > rect.bottom() + 1) break;
         const QString& text = fontMetrics().horizontalAdvance(words.full) <= rect.width() - 4 ? words.full : words.brief;
-        painter.drawText(QRectF(rect.left() + 3, y, rect.width() - 4, line), Qt::AlignLeft | Qt::AlignVCenter, fontMetrics().elidedText(text, Qt::ElideRight, static_cast<int>(rect.width()) - 4));
+        // A number cut short is another number: it is written smaller, or not at all.
+        const double fit = (rect.width() - 4) / std::max(1, fontMetrics().horizontalAdvance(text));
+        if (fit >= 0.6) {
+            QFont small = font();
+            if (fit < 1) small.setPointSizeF(font().pointSizeF() * fit);
+            painter.setFont(small);
+            painter.drawText(QRectF(rect.left() + 3, y, rect.width() - 3, line), Qt::AlignLeft | Qt::AlignVCenter, text);
+        }
         y += line;
     }
 }

@@ -16,8 +16,9 @@ class StrategiesModel : public QAbstractTableModel {
     Q_OBJECT
   public:
     enum Column {
-        NameColumn, StepColumn, DeltaColumn, BreakdownColumn, TokensColumn, MfuColumn, BubbleColumn, TensorColumn, ContextColumn,
-        ExpertColumn, PipelineColumn, DataColumn, PeakColumn, HeadroomColumn, FitsColumn, CostColumn, DevicesColumn, ColumnCount
+        // What decides stands where narrow windows show it.
+        NameColumn, StepColumn, DeltaColumn, FitsColumn, BreakdownColumn, TokensColumn, MfuColumn, PeakColumn, HeadroomColumn, CostColumn,
+        BubbleColumn, TensorColumn, ContextColumn, ExpertColumn, PipelineColumn, DataColumn, DevicesColumn, ColumnCount
     };
     // SortRole: a number, or the text of a name. BreakdownRole: a Breakdown. FullRole: the seconds a bar's width stands for.
     enum Role { RunRole = Qt::UserRole + 1, SortRole, BreakdownRole, FullRole };
