@@ -95,7 +95,7 @@ ExpertsTable experts_of(const Json& j) {
 // What a file states replaces what it inherits.
 void apply(KernelTables& t, const Json& j) {
     t.device = j["device"].get<std::string>();
-    t.reference_tflops_16 = j["reference"]["tflops_16"].get<double>();
+    if (j.contains("reference")) t.reference_tflops_16 = j["reference"]["tflops_16"].get<double>();
     if (j.contains("gemm"))
         for (const auto& [dtype, g] : j["gemm"].items()) t.gemm[dtype] = gemm_of(g);
     if (j.contains("attention")) {
@@ -203,12 +203,51 @@ KernelTables of_any_year(const Device& device) {
                                              (*nearest)["device"].get<std::string>()));
 }
 
+std::vector<Json>& own_files() {
+    static std::vector<Json> files;
+    return files;
+}
+
 } // namespace
+
+namespace {
+
+void use(const Json& j) {
+    if (!j.is_object()) throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file)");
+    if (!j.contains("device") || !j["device"].is_string()) throw std::runtime_error("it does not say for which \"device\" it is");
+    if (!j.contains("gemm") && !j.contains("attention") && !j.contains("sustained") && !j.contains("memory"))
+        throw std::runtime_error("it holds none of the groups of constants of a device: gemm, attention, sustained, memory");
+    try {
+        Device device;
+        device.name = j["device"].get<std::string>();
+        KernelTables t = kernel_tables(device);
+        apply(t, j);
+    } catch (const Json::exception& e) {
+        throw std::runtime_error(std::string("a constant is missing or is not a number: ") + e.what());
+    }
+    own_files().push_back(j);
+}
+
+} // namespace
+
+void use_calibration(const std::string& text) {
+    const Json j = Json::parse(text, nullptr, false);   // what is no JSON is no object either
+    if (!j.is_array()) return use(j);
+    for (const Json& one : j) use(one);
+}
+
+std::string calibration_in_use() {
+    std::string text;
+    for (const Json& j : own_files()) text += j.dump();
+    return text;
+}
 
 const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
 
 KernelTables kernel_tables(const Device& device, int year) {
     KernelTables t = of_any_year(device);
+    for (const Json& j : own_files())
+        if (j["device"] == device.name) apply(t, j);
     std::map<std::string, AttentionTable> of_year; // by the kernel's name; names are in order, so the latest of the years is the last
     for (auto& [name, a] : t.attention)
         if (const std::size_t at = name.find('@'); at == std::string::npos || std::stoi(name.substr(at + 1)) <= year)

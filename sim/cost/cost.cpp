@@ -82,6 +82,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.ragged_heads = scenario.model.head_dim % 8 != 0;
     d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
     d.autocast = in_autocast(scenario);
+    d.experts = scenario.model.moe.has_value();
     d.engine_norms = megatron_core(d.strategy.framework) && d.runtime.year >= 2024;
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
@@ -140,17 +141,17 @@ Time CostModel::launch() const {
     return data_->runtime.cuda_graphs && !data_->runtime.launch_blocking ? std::min(eager, Time::microseconds(data_->pointwise.launch_graph)) : eager;
 }
 
-std::vector<std::string> CostModel::provenance() const {
+std::vector<Provenance> CostModel::provenance() const {
     const Data& d = *data_;
-    std::vector<std::string> out;
-    auto line = [&](const std::string& what, const Source& s) { out.push_back(fmt::format("{}: {}: {}", what, s.kind, s.text)); };
+    std::vector<Provenance> out;
+    auto line = [&](const std::string& what, const Source& s) { out.push_back({what, s.kind, s.text}); };
     if (!d.device.kernels.empty())
-        out.push_back(fmt::format("kernels: measured: laws of {} kinds of op given with the device; what follows serves the others", d.device.kernels.size()));
+        out.push_back({"kernels", "measured", fmt::format("laws of {} kinds of op given with the device; what follows serves the others", d.device.kernels.size())});
     const GemmRate r = d.rate(d.training.precision);
     line("gemm " + r.name, r.table->source);
     if (r.name != name(d.training.precision))
-        out.push_back(fmt::format("gemm {}: assumed: {} has no units of its own for it, timed as {}", name(d.training.precision),
-                                  d.device.name, r.name));
+        out.push_back({fmt::format("gemm {}", name(d.training.precision)), "assumed",
+                       fmt::format("{} has no units of its own for it, timed as {}", d.device.name, r.name)});
     if (d.kernels.unaligned.batched < 1 && d.ragged_heads && !d.strategy.flash_attention)
         line("products of rows that are no whole vectors", d.kernels.unaligned.source);
     if (d.strategy.flash_attention && d.runtime.attention_kernel != AttentionKernel::unfused) {
@@ -174,8 +175,9 @@ std::vector<std::string> CostModel::provenance() const {
     if (d.strategy.pipeline_parallel > 1 && !d.strategy.overlap.pipeline) line("exchanges", d.pointwise.exchange_source);
     if (d.list_copy_us > 0) line("collectives on lists", d.pointwise.list_source);
     if (!d.owned.empty())
-        out.push_back("owners' turns: assumed: a chunk of 512 KiB (NCCL's 4 MiB buffer in 8 steps) passes every member before the next owner's does "
-                      "(InternLM's training at 8 to 1,024 A100, fitted to nothing: 7 % off at 1,024 with it, 40 % without)");
+        out.push_back({"owners' turns", "assumed",
+                       "a chunk of 512 KiB (NCCL's 4 MiB buffer in 8 steps) passes every member before the next owner's does "
+                       "(InternLM's training at 8 to 1,024 A100, fitted to nothing: 7 % off at 1,024 with it, 40 % without)"});
     line("interference", d.pointwise.interference_source);
     if (d.fabric->devices() > d.nodes) line("links " + d.links.name, d.links.source);
     if (d.nodes > 1) line("fabric " + d.between.name, d.between.source);

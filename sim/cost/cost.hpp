@@ -29,6 +29,12 @@ struct CommCost {
 // What slows what while communication runs beside computation on one device.
 struct Interference { double compute_slowdown = 0; double communication_slowdown = 0; };  // 0.2: takes 1.2 times as long
 
+// What a group of constants rests on: {"gemm bf16", "fitted", "fit of .. to .."}; kind: measured, fitted, datasheet, assumed.
+struct Provenance {
+    std::string what, kind, text;
+    bool operator==(const Provenance&) const = default;
+};
+
 // Remembers what it has worked out: one model for each thread.
 class CostModel {
   public:
@@ -55,8 +61,8 @@ class CostModel {
     // What an exchange between stages takes beside its transfers: where it blocks, Megatron and DeepSpeed synchronise the host with the
     // device, which then waits for the next launches.
     Time exchange_sync() const;
-    // One line per constant group used: "gemm bf16: fitted ...", for the report.
-    std::vector<std::string> provenance() const;
+    // One per constant group used, for the report.
+    std::vector<Provenance> provenance() const;
 
   private:
     Time launch_eager() const;           // of a kernel that no captured graph holds

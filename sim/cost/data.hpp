@@ -65,6 +65,7 @@ struct CostModel::Data {
     double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
     std::int64_t hidden = 1;                      // the model's
+    bool experts = false;                         // the model has some
     bool ragged_heads = false;                    // rows of a head's queries, keys and values are not whole vectors of 16 bytes
     Quantizer quantizer;                          // of the training's precision
     double slowest = 1;                           // time of the slowest device of the job against that of a device of a node

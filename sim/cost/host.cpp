@@ -20,22 +20,24 @@ bool is_low(DType t) { return t == DType::fp8 || t == DType::mxfp8 || t == DType
 template <class... F> struct Overloaded : F... { using F::operator()...; };
 template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
-// The weight gradient of a linear is issued by the call that makes its input gradient; casts by the call of the linear they are for.
-Call call_of(const Op& op) {
+// The weight gradient of a linear is issued by the call that makes its input gradient; casts by the call of the linear they are for. Ring
+// attention is one module whatever its steps: the rank's own block pays for it, each other block for a kernel of the library called from
+// inside (as a linear's; assumed), and what merges them for launches alone.
+Call call_of(const Op& op, bool experts) {
     const auto of = [](const char* kind, Direction d) { return Call{kind, d != Direction::forward}; };
     return std::visit(Overloaded{
                           [&](const Linear& w) {
                               if (w.direction == Direction::weight_gradient) return Call{nullptr};
                               return Call{w.groups > 1 ? "experts" : "linear", w.direction != Direction::forward, is_low(w.dtype), w.groups > 1 ? w.groups : 0};
                           },
-                          [&](const Attention& w) { return of("attention", w.direction); },
+                          [&](const Attention& w) { return of(w.behind > 0 ? "linear" : "attention", w.direction); },
                           [&](const Norm& w) { return of("norm", w.direction); },
-                          [&](const Pointwise& w) { return w.epilogue || w.kind == PointwiseKind::cast ? Call{nullptr} : of("pointwise", w.direction); },
+                          [&](const Pointwise& w) { return w.epilogue || w.kind == PointwiseKind::cast || w.kind == PointwiseKind::merge ? Call{nullptr} : of("pointwise", w.direction); },
                           [&](const Router& w) { return of("router", w.direction); },
                           [&](const Permute& w) { return of("permute", w.direction); },
                           [&](const Collective& w) {
                               const bool backward = op.phase == Phase::backward_input;
-                              return Call{w.kind == CollectiveKind::all_to_all ? "dispatch" : "collective", backward};
+                              return Call{w.kind == CollectiveKind::all_to_all && experts ? "dispatch" : "collective", backward};
                           },
                           [](const auto&) { return Call{nullptr}; },
                       },
@@ -63,7 +65,7 @@ Time CostModel::host(const Op& op, int kernels) const {
     const bool graph = d.runtime.cuda_graphs && !op.eager;
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
     if (graph || !d.makes_calls()) return launches;
-    const Call call = call_of(op);
+    const Call call = call_of(op, d.experts);
     if (call.kind == nullptr || d.within_product(op)) return launches;
     const std::size_t way = call.backward ? 1 : 0;
     double us = t.calls.at(call.kind)[way] + static_cast<double>(call.experts) * t.expert[way];

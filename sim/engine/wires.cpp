@@ -1,32 +1,13 @@
 // A scenario's cost model, links and perturbations as compile() takes them.
 #include "sim/engine/fold.hpp"
 #include "sim/engine/machine.hpp"
+#include "sim/scenario/perturb.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 #include <string>
 
 namespace orrery {
-
-namespace {
-
-const char* class_name(LinkKind k) {
-    switch (k) {
-    case LinkKind::scale_up:
-        return "scale_up";
-    case LinkKind::pcie:
-        return "pcie";
-    case LinkKind::nic:
-        return "nic";
-    case LinkKind::trunk:
-        return "trunk";
-    case LinkKind::copy:
-        return "copy";
-    }
-    return "";
-}
-
-} // namespace
 
 Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric) {
     Costs c;
@@ -61,12 +42,11 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
 
 namespace {
 
-// Multiplies the capacity of the links that match; a perturbation of none is a mistake in the scenario.
-template <class Match>
-void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, const std::string& what, Match&& match) {
+// Multiplies the capacity of the links that are meant; a perturbation of none is a mistake in the scenario.
+void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, const Perturbation& p) {
     bool any = false;
     for (std::size_t l = 0; l < w.capacity.size(); ++l) {
-        if (!match(fabric.links()[l])) continue;
+        if (!means(p, fabric.links()[l])) continue;
         w.capacity[l] *= factor;
         any = true;
     }
@@ -74,7 +54,7 @@ void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, co
     std::string example = fabric.links().empty()
                               ? ""
                               : ": one of its links is \"" + fabric.links()[0].name + "\", of class " + class_name(fabric.links()[0].kind);
-    throw std::runtime_error("/perturb/" + std::to_string(place) + ": this cluster has no link \"" + what + "\"" + example);
+    throw std::runtime_error("/perturb/" + std::to_string(place) + ": this cluster has no link \"" + p.link + "\"" + example);
 }
 
 } // namespace
@@ -99,13 +79,13 @@ Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
                 if (fabric.node_of(static_cast<int>(r)) == p.index) slow(r, p.factor);
             break;
         case Perturbation::Kind::slow_link:
-            change(w, fabric, 1 / p.factor, i, p.link, [&](const Link& l) { return l.name == p.link; });
+            if (!p.in_cluster) change(w, fabric, 1 / p.factor, i, p);
             break;
         case Perturbation::Kind::jitter:
             w.jitter = p.factor;
             break;
         case Perturbation::Kind::background:
-            change(w, fabric, 1 - std::min(p.factor, 0.999), i, p.link, [&](const Link& l) { return p.link == class_name(l.kind); });
+            if (!p.in_cluster) change(w, fabric, 1 - std::min(p.factor, 0.999), i, p);
             break;
         }
     }

@@ -139,7 +139,7 @@ Checked check_experts(const MeasuredTable& t) {
 
 std::string fit_experts(const MeasuredTable& t) {
     const auto device = find_device(t.device);
-    if (!device) throw std::runtime_error(fmt::format("{}: the file's name says for which device it is (moe_h100-sxm-80gb.csv); {} is none", t.file, t.device));
+    if (!device) throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as moe_h100-sxm-80gb.csv does (simrun list devices){}", t.file, t.device.empty() ? "" : "; " + t.device + " is none"));
     const KernelTables kernels = kernel_tables(*device);
     nlohmann::ordered_json out;
     for (const auto& [dtype, cases] : cases_of(t)) {

@@ -155,7 +155,7 @@ PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& di
 Json fit_prefill(const MeasuredTable& t) {
     const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
     const auto device = find_device(name);
-    if (!device) throw std::runtime_error(fmt::format("{}: the file's name says for which device it is (attention_h100-sxm-80gb.csv); {} is none", t.file, name));
+    if (!device) throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as attention_h100-sxm-80gb.csv does (simrun list devices){}", t.file, name.empty() ? "" : "; " + name + " is none"));
     const PrefillDevice d = prefill_device(*device);
     std::set<int> met;
     std::vector<std::size_t> inside, outside;
@@ -266,7 +266,7 @@ std::string fit(const MeasuredTable& t) {
     switch (kind_of(t)) {
     case TableKind::gemm: {
         const auto device = find_device(t.device);
-        if (!device) throw std::runtime_error(fmt::format("{}: the file's name says for which device it is (gemm_h100-sxm-80gb.csv); {} is none", t.file, t.device));
+        if (!device) throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as gemm_h100-sxm-80gb.csv does (simrun list devices){}", t.file, t.device.empty() ? "" : "; " + t.device + " is none"));
         out["device"] = device->name;
         std::set<std::string> dtypes;
         for (std::size_t i = 0; i < t.rows.size(); ++i) dtypes.insert(t.text(i, "dtype"));

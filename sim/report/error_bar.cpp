@@ -28,13 +28,40 @@ int family(const std::string& framework) {
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
-// The error that four in five stay within, never below 2 %: measurements themselves repeat no better.
-double four_in_five(std::vector<double> errors) {
-    if (errors.empty()) return 0;
-    for (double& e : errors) e = std::abs(e);
-    std::sort(errors.begin(), errors.end());
-    const auto at = static_cast<std::size_t>(std::ceil(0.8 * static_cast<double>(errors.size()))) - 1;
-    return std::max(0.02, errors[at]);
+constexpr std::size_t considered = 100;   // the nearest rows; those beyond weigh next to nothing
+constexpr double dataset_share = 0.5, widening = 0.05;
+
+struct Neighbour { double distance = 0, weight = 0; const Experience* row = nullptr; };
+
+// The nearest rows that have this error, nearest first. Rows of one source share its systematic error: no dataset outweighs the others.
+std::vector<Neighbour> neighbours(const Configuration& of, std::span<const Experience> rows, std::optional<double> Experience::*error) {
+    std::vector<Neighbour> near;
+    for (const Experience& e : rows)
+        if (e.*error) near.push_back({distance(of, e.configuration), 0, &e});
+    std::stable_sort(near.begin(), near.end(), [](const Neighbour& a, const Neighbour& b) { return a.distance < b.distance; });
+    if (near.size() > considered) near.resize(considered);
+    std::map<std::string, double> of_dataset;
+    double all = 0;
+    for (Neighbour& n : near) all += n.weight = std::exp(near.front().distance - n.distance);
+    for (const Neighbour& n : near) of_dataset[n.row->dataset] += n.weight;
+    for (const auto& [dataset, weight] : of_dataset) {
+        const double others = all - weight;
+        if (others <= 0 || weight <= dataset_share * all) continue;
+        for (Neighbour& n : near)
+            if (n.row->dataset == dataset) n.weight *= std::max(0.1, others * dataset_share / (1 - dataset_share) / weight);
+    }
+    return near;
+}
+
+// The error that four in five of the weight stay within, never below 2 %: measurements themselves repeat no better.
+double four_in_five(std::vector<Neighbour> near, std::optional<double> Experience::*error) {
+    const auto off = [&](const Neighbour& n) { return std::abs(*(n.row->*error)); };
+    std::sort(near.begin(), near.end(), [&](const Neighbour& a, const Neighbour& b) { return off(a) < off(b); });
+    double all = 0, away = 0, within = 0;
+    for (const Neighbour& n : near) all += n.weight, away += n.weight * n.distance;
+    for (const Neighbour& n : near)
+        if ((within += n.weight) >= 0.8 * all) return std::max(0.02, off(n)) * (1 + widening * away / all);
+    return 0;
 }
 
 // What a device without a validated row adds. Of 30 rows on V100, TPU v4 and v5p and MI300X, predicted from assumed constants before any
@@ -62,6 +89,7 @@ Configuration configuration_of(const Scenario& s) {
     c.context = s.strategy.context_parallel;
     c.expert = s.strategy.expert_parallel;
     c.zero = s.strategy.zero_stage;
+    c.sequence = s.training.sequence_length;
     c.recompute = s.strategy.recompute != RecomputeKind::none;
     c.measured = !s.cluster.device.kernels.empty();
     return c;
@@ -76,6 +104,7 @@ double distance(const Configuration& a, const Configuration& b) {
     if ((a.zero == 3) != (b.zero == 3)) d += 1;
     if (a.recompute != b.recompute) d += 0.3;
     d += 0.5 * (doublings(a.tensor, b.tensor) + doublings(a.pipeline, b.pipeline) + doublings(a.context, b.context) + doublings(a.expert, b.expert));
+    if (a.sequence > 0 && b.sequence > 0) d += 0.3 * doublings(a.sequence, b.sequence);
     return d + 0.15 * doublings(a.devices, b.devices);
 }
 
@@ -95,6 +124,7 @@ std::vector<Experience> read_experience(const std::string& text) {
         c.devices = j.at("devices").get<int>();
         const Json& degrees = j.at("tp pp cp ep zero");
         c.tensor = degrees.at(0), c.pipeline = degrees.at(1), c.context = degrees.at(2), c.expert = degrees.at(3), c.zero = degrees.at(4);
+        c.sequence = j.at("sequence").get<int>();
         c.recompute = j.at("recompute").get<bool>();
         if (j.contains("step_time")) e.step_time = j.at("step_time").get<double>();
         if (j.contains("memory")) e.memory = j.at("memory").get<double>();
@@ -112,7 +142,7 @@ std::string write_experience(std::span<const Experience> rows) {
         const Configuration& c = e.configuration;
         nlohmann::ordered_json j{{"dataset", e.dataset}, {"name", e.name}, {"device", c.device}, {"architecture", c.architecture}, {"framework", c.framework},
                                  {"bits", c.precision_bits}, {"experts", c.experts}, {"devices", c.devices},
-                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}}, {"recompute", c.recompute}};
+                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}}, {"sequence", c.sequence}, {"recompute", c.recompute}};
         if (e.step_time) j["step_time"] = rounded(*e.step_time);
         if (e.memory) j["memory"] = rounded(*e.memory);
         text += comma + j.dump();
@@ -134,41 +164,28 @@ const std::vector<Experience>& validated_rows() {
 }
 
 ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
-    std::vector<std::pair<double, const Experience*>> order;
-    for (const Experience& e : rows) order.push_back({distance(of, e.configuration), &e});
-    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     ErrorBar bar;
-    // Time and memory have rows of their own; the text speaks of those of the time.
-    const auto collect = [&](std::optional<double> Experience::*error, double widening, bool described) {
-        std::vector<double> errors;
-        double away = 0;
-        std::map<std::string, int> of_dataset;
-        for (const auto& [d, e] : order) {
-            if (!((*e).*error) || of_dataset[e->dataset] == neighbours / 2) continue;
-            ++of_dataset[e->dataset];
-            if (described && errors.empty()) bar.nearest = e->dataset + " / " + e->name;
-            if (described) bar.same_device += e->configuration.device == of.device;
-            errors.push_back(*((*e).*error));
-            away += d;
-            if (static_cast<int>(errors.size()) == neighbours) break;
-        }
-        if (described) bar.rows = static_cast<int>(errors.size());
-        const double mean_distance = errors.empty() ? 0 : away / static_cast<double>(errors.size());
-        return four_in_five(std::move(errors)) * (1 + widening * mean_distance);
-    };
-    bar.step_time = collect(&Experience::step_time, 0.3, true);
-    bar.memory = collect(&Experience::memory, 0.2, false);
-    if (bar.rows > 0) bar.transferred = of_transfer(of, rows);
-    bar.step_time = std::hypot(bar.step_time, bar.transferred);
+    const std::vector<Neighbour> timed = neighbours(of, rows, &Experience::step_time);
+    bar.memory = four_in_five(neighbours(of, rows, &Experience::memory), &Experience::memory);
+    if (timed.empty()) return bar;
+    for (const Neighbour& n : timed) {
+        if (n.weight < 0.1 * timed.front().weight) continue;
+        ++bar.rows;
+        bar.same_device += n.row->configuration.device == of.device;
+    }
+    bar.nearest = timed.front().row->dataset + " / " + timed.front().row->name;
+    bar.nearest_error = *timed.front().row->step_time;
+    bar.transferred = of_transfer(of, rows);
+    bar.step_time = std::hypot(four_in_five(timed, &Experience::step_time), bar.transferred);
     return bar;
 }
 
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
     const std::string text =
-        fmt::format("step time within {:.0f} %, memory within {:.0f} %: as four in five of the validated rows nearest to this are, wider the less they are alike "
-                    "({} for the time, {} on this device; nearest: {})",
-                    bar.step_time * 100, bar.memory * 100, bar.rows, bar.same_device, bar.nearest);
+        fmt::format("step time within {:.0f} %, memory within {:.0f} %, four times in five: as validated rows are, the more they weigh the more they are like this "
+                    "({} for the time, {} on this device; nearest: {}, {:+.0f} % off)",
+                    bar.step_time * 100, bar.memory * 100, bar.rows, bar.same_device, bar.nearest, bar.nearest_error * 100);
     if (bar.transferred == 0) return text;
     return text + fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it", bar.transferred * 100);
 }

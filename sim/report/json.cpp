@@ -72,9 +72,10 @@ std::string to_json(const Report& r) {
     if (r.energy_j > 0) j["energy_j"] = r.energy_j;
     if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
     j["notes"] = r.notes;
-    j["provenance"] = r.provenance;
+    j["provenance"] = nlohmann::ordered_json::array();
+    for (const Provenance& p : r.provenance) j["provenance"].push_back(p.what + ": " + p.kind + ": " + p.text);
     if (const ErrorBar& e = r.error_bar; e.rows > 0)
-        j["error_bar"] = {{"step_time", e.step_time}, {"memory", e.memory}, {"narrow", r.narrow()}, {"rows", e.rows}, {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}};
+        j["error_bar"] = {{"step_time", e.step_time}, {"memory", e.memory}, {"narrow", r.narrow()}, {"rows", e.rows}, {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}, {"nearest_error", e.nearest_error}};
     return j.dump(2) + "\n";
 }
 

@@ -96,7 +96,14 @@ void add_assumptions(Report& r, const Scenario& s) {
         r.notes.push_back(fmt::format("{} has no {} peak: MFU and HFU are shares of its {} peak", s.cluster.device.title,
                                       name(s.training.precision), r.peak_dtype));
     }
-    if (r.energy_j > 0) r.notes.emplace_back("energy: board power limits for the whole step, an upper bound");
+    if (r.energy_j > 0)
+        r.notes.emplace_back(s.cluster.power_w_per_node > 0 ? "energy: board power limits and what nodes draw besides, for the whole step, an upper bound"
+                                                            : "energy: board power limits for the whole step, an upper bound");
+    const double price = s.cluster.price_usd_per_device_hour > 0 ? s.cluster.price_usd_per_device_hour : s.cluster.device.price_usd_per_hour;
+    const auto source = s.cluster.device.sources.find("price_usd_per_hour");
+    if (price > 0)
+        r.notes.push_back(fmt::format("cost: {:.4g} USD a device and hour{}", price, s.cluster.price_usd_per_device_hour <= 0 && source != s.cluster.device.sources.end() ? " (" + source->second + ")" : ""));
+    else if (r.energy_j > 0) r.notes.emplace_back("cost: not known for this device; cluster.device.price_usd_per_hour sets it");
 }
 
 } // namespace

@@ -1,6 +1,7 @@
 // report.json and its terminal form: everything a run is judged by. Field names as in the JSON.
 #pragma once
 
+#include "sim/cost/cost.hpp"
 #include "sim/engine/simulate.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/report/error_bar.hpp"
@@ -30,7 +31,7 @@ struct Report {
     } experts;
     double energy_j = 0, cost_usd = 0;                   // 0: not known
     std::vector<std::string> notes;                      // fields without effect, assumptions
-    std::vector<std::string> provenance;                 // what the prediction rests on
+    std::vector<Provenance> provenance;                  // what the prediction rests on
     ErrorBar error_bar;                                  // of the nearest validated rows
 
     double headroom() const;                             // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
@@ -55,7 +56,8 @@ std::string why_not(const MemoryReport& memory);
 std::string how_narrow(const Report& report);
 
 // For a person; colour, block characters and width as the terminal allows (terminal.hpp).
-struct TextStyle { bool colour = false; int width = 100; bool unicode = false; };
+// detailed: what the prediction rests on with every source, not by kind alone.
+struct TextStyle { bool colour = false; int width = 100; bool unicode = false, detailed = false; };
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style = {});
 
 } // namespace orrery

@@ -1,6 +1,7 @@
 // The report for a person: does it fit, how fast, what every second goes to, where the memory is, what the figures rest on.
 #include "sim/report/report.hpp"
 #include "sim/report/terminal.hpp"
+#include "sim/scenario/perturb.hpp"
 
 #include <fmt/format.h>
 
@@ -118,6 +119,9 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     text += wrapped(strategy_line(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
+    const auto year = s.defaults.find("/runtime/year");
+    text += fmt::format("  {}, software of {}{}\n", s.strategy.framework, s.runtime.year, year == s.defaults.end() ? "" : " (assumed: runtime.year sets it)");
+    if (!s.perturb.empty()) text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);
     text += experts_line(r, s, style);
     if (!r.memory.fits) text += paint(wrapped(why_not(r.memory), style.width, "  ", "    "), Ink::red, style);
     if (r.narrow()) text += paint(wrapped(how_narrow(r), style.width, "  ", "    "), Ink::yellow, style);
@@ -229,6 +233,22 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     return text;
 }
 
+// The error bar, and the groups of constants: each with its source, or by kind, the surest first.
+std::vector<std::string> rests_on(const Report& r, bool detailed) {
+    std::vector<std::string> lines;
+    if (r.error_bar.rows > 0) lines.push_back(to_text(r.error_bar));
+    for (const Provenance& p : r.provenance)
+        if (detailed) lines.push_back(p.what + ": " + p.kind + ": " + p.text);
+    if (detailed) return lines;
+    for (const char* kind : {"measured", "fitted", "datasheet", "stated", "assumed"}) {
+        std::string line;
+        for (const Provenance& p : r.provenance)
+            if (p.kind == kind) line += (line.empty() ? std::string(kind) + ": " : ", ") + p.what;
+        if (!line.empty()) lines.push_back(line);
+    }
+    return lines;
+}
+
 std::string list(const std::string& title, const std::vector<std::string>& lines, const TextStyle& style) {
     if (lines.empty()) return {};
     std::string text = heading(title, "", style);
@@ -243,9 +263,7 @@ std::string to_text(const Report& report, const Scenario& scenario, const TextSt
     if (report.step_time_s > 0) text += figures(report, style) + breakdown(report, style);
     text += memory_text(report, style);
     text += list("Notes", report.notes, style);
-    std::vector<std::string> rests = report.provenance;
-    if (report.error_bar.rows > 0) rests.insert(rests.begin(), to_text(report.error_bar));
-    return text + list("What this rests on", rests, style);
+    return text + list(style.detailed ? "What this rests on" : "What this rests on  (-v: with every source)", rests_on(report, style.detailed), style);
 }
 
 } // namespace orrery

@@ -2,6 +2,7 @@
 #include "sim/scenario/resolve.hpp"
 
 #include "sim/scenario/layers.hpp"
+#include "sim/scenario/perturb.hpp"
 #include "sim/scenario/suggest.hpp"
 
 #include <algorithm>
@@ -296,6 +297,27 @@ void check_device(Reading& reading) {
                         "strategy.collective_algorithm = nvls needs NVSwitch and Hopper or later, not " + d.name + ": try auto or ring");
 }
 
+// Links are known once the cluster is: names are its own.
+void check_perturbed_links(Reading& reading) {
+    const std::vector<Perturbation>& all = reading.scenario.perturb;
+    if (std::none_of(all.begin(), all.end(), [](const Perturbation& p) { return !p.link.empty(); })) return;
+    const Fabric fabric(reading.scenario.cluster);
+    const auto links = fabric.links();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        const Perturbation& p = all[i];
+        if (p.link.empty() || std::any_of(links.begin(), links.end(), [&](const Link& l) { return means(p, l); })) continue;
+        std::vector<std::string> classes, names;
+        for (const Link& l : links) {
+            if (std::find(classes.begin(), classes.end(), class_name(l.kind)) != classes.end()) continue;
+            classes.push_back(class_name(l.kind));
+            names.push_back("\"" + l.name + "\"");
+        }
+        reading.problem("/perturb/" + std::to_string(i) + "/link",
+                        "perturb[" + std::to_string(i) + "].link = \"" + p.link + "\"" + (p.index < 0 ? "" : " of node " + std::to_string(p.index)) +
+                            " is no link of this cluster: " + (links.empty() ? "it has none" : "its classes are " + join(classes) + ", its links have names as " + join(names)));
+    }
+}
+
 void check_perturbations(Reading& reading) {
     if (!sound(reading, {"/perturb", "/cluster"})) return;
     const Cluster& c = reading.scenario.cluster;
@@ -307,6 +329,7 @@ void check_perturbations(Reading& reading) {
         const std::string at = "/perturb/" + std::to_string(i) + (rank ? "/rank" : "/node");
         reading.problem(at, dotted(at) + " = " + std::to_string(p.index) + " is beyond the last, " + std::to_string(most - 1));
     }
+    check_perturbed_links(reading);
 }
 
 } // namespace

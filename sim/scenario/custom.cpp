@@ -215,7 +215,7 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
     int targets = 0;
     for (const char* key : {"rank", "node"}) {
         if (!item.contains(key)) continue;
-        ++targets;
+        if (key == std::string_view("rank") || !item.contains("link")) ++targets;   // a node beside a link says which links
         p.kind = key == std::string_view("rank") ? Perturbation::Kind::slow_rank : Perturbation::Kind::slow_node;
         const Json& value = item.at(key);
         if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 2e9)
@@ -233,7 +233,7 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
             reading.problem(where + "/link", dotted(where) + ".link = " + short_text(item.at("link")) +
                                                  " must be a text: a link's name, or nic, scale_up, trunk");
     }
-    if (targets != 1) reading.problem(where, dotted(where) + " must say what is slow: one of \"rank\", \"node\", \"link\"");
+    if (targets != 1) reading.problem(where, dotted(where) + " must say what is slow: one of \"rank\", \"node\", \"link\" (links of one node: \"link\" and \"node\")");
 }
 
 void read_background(Reading& reading, const Json& item, const std::string& where, Perturbation& p) {

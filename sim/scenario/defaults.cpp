@@ -27,9 +27,14 @@ void resolve_training(Reading& reading) {
     const std::string& framework = reading.scenario.strategy.framework;
     const bool table = reading.scenario.defaults.contains("/training/gradient_dtype");
     if (!reading.has("/training/gradient_dtype") && !(table && sixteen_bits_or_less(t.precision))) {
-        t.gradient_dtype = t.precision == DType::fp16 && (megatron_core(framework) || framework == "deepspeed") ? DType::fp16 : DType::fp32;
+        const bool deepspeed = framework == "deepspeed" && sixteen_bits_or_less(t.precision);
+        t.gradient_dtype = t.precision == DType::fp16 && (megatron_core(framework) || deepspeed)   ? DType::fp16
+                           : deepspeed && reading.scenario.strategy.zero_stage > 0 ? DType::bf16
+                                                                                     : DType::fp32;
         const char* source =
             !sixteen_bits_or_less(t.precision) ? "parameters are fp32, so are gradients"
+            : t.gradient_dtype == DType::bf16
+                ? "DeepSpeed's get_data_types: gradients have the dtype of the model (fp32 in bf16 without ZeRO, its BF16_Optimizer)"
             : t.gradient_dtype == DType::fp16
                 ? "fp16 training accumulates and reduces in fp16 (Megatron-LM, DeepSpeed)"
                 : "16-bit gradients are accumulated and reduced in fp32 (Megatron-LM with bf16, DeepSpeed's BF16_Optimizer)";

@@ -2,6 +2,7 @@
 #include "sim/scenario/parse.hpp"
 
 #include "sim/scenario/fields.hpp"
+#include "sim/scenario/perturb.hpp"
 #include "sim/scenario/resolve.hpp"
 
 #include <nlohmann/json.hpp>
@@ -55,6 +56,7 @@ ParseResult parse_scenario(std::string_view json_text, const ParseOptions& optio
         resolve_derived(reading);
         check_combinations(reading);
         if (reading.problems.empty()) note_without_effect(reading);
+        if (reading.problems.empty()) apply_to_cluster(reading.scenario);
     }
     drop_repeated(reading.problems);
     ParseResult result;

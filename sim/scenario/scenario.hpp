@@ -144,8 +144,9 @@ struct Runtime {
 struct Perturbation {
     enum class Kind { slow_rank, slow_node, slow_link, jitter, background } kind = Kind::slow_rank;
     double factor = 1;                             // slow: how many times slower; jitter: sigma; background: share of the links' capacity
-    int index = -1;                                // rank or node
-    std::string link;                              // link name, or class (nic, scale_up, trunk) for background
+    int index = -1;                                // rank or node; of a link: the node it belongs to, -1 any
+    std::string link;                              // a link's name, or a class (nic, scale_up, trunk)
+    bool in_cluster = false;                       // the cluster's own rates have it already (sim/scenario/perturb.hpp)
 };
 
 struct Scenario {

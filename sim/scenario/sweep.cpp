@@ -101,7 +101,7 @@ SweepPoint SweepDocument::point(std::int64_t index) const {
         const std::string& text = data_->axes[axis].values[chosen[axis]];
         put(document, data_->steps[axis], data_->values[axis][chosen[axis]]);
         point.values.push_back(text);
-        point.label += (axis > 0 ? " " : "") + data_->words[axis] + "=" + word(text);
+        if (data_->axes[axis].values.size() > 1) point.label += (point.label.empty() ? "" : " ") + data_->words[axis] + "=" + word(text);
     }
     for (const std::string& constraint : data_->constraints) {
         const ConstraintAnswer answer = evaluate_constraint(constraint, [&](const std::string& p) { return number_at(document, p); });

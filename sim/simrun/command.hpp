@@ -16,11 +16,12 @@ struct Options {
     bool json = false, quiet = false, verbose = false;
     std::string output;                   // -o: a file instead of standard output
     std::vector<std::string> overrides;   // --set path=value
+    std::vector<std::string> calibration; // --calibration: files of `simrun fit`
     int jobs = 0;                         // --jobs; 0: all cores
 };
 
 struct ScenarioOptions { std::string trace; bool fold = true, replay = true; };
-struct SweepOptions { std::string csv, by = "tokens_per_s"; int top = 20; bool fresh = false; };
+struct SweepOptions { std::string csv, write, by = "tokens_per_s"; int top = 20; bool fresh = false; };
 struct ValidateOptions { bool csv = false; std::string html, markdown, rows, against; };   // files to write; a VALIDATION.md to hold it to
 
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& scenario);

@@ -8,7 +8,7 @@
 namespace orrery::simrun {
 
 int run_fit(const std::vector<std::string>& files, const Options& options, bool only_check) {
-    std::string fitted;
+    std::vector<std::string> fitted;   // a JSON object a table
     std::vector<Compared> points;
     std::vector<std::string> skipped;
     for (const std::string& file : files) {
@@ -19,14 +19,24 @@ int run_fit(const std::vector<std::string>& files, const Options& options, bool 
                 points.insert(points.end(), std::make_move_iterator(one.points.begin()), std::make_move_iterator(one.points.end()));
                 skipped.insert(skipped.end(), one.skipped.begin(), one.skipped.end());
             } else {
-                fitted += fit(table);
+                fitted.push_back(fit(table));
             }
         } catch (const std::runtime_error& e) {
             complain(e.what());
             return bad_input;
         }
     }
-    if (!only_check) return deliver(fitted, options) ? done : bad_input;
+    if (!only_check) {
+        std::string text = fitted.size() == 1 ? fitted.front() : "[\n";
+        for (std::size_t i = 0; fitted.size() > 1 && i < fitted.size(); ++i) text += fitted[i] + (i + 1 < fitted.size() ? ",\n" : "]\n");
+        return deliver(text, options) ? done : bad_input;
+    }
+    if (points.empty()) {
+        std::string why;
+        for (const std::string& one : skipped) why += "\n  " + one;
+        complain("nothing in these tables can be checked" + why);
+        return bad_input;
+    }
     const std::vector<Deviation> by_group = deviations(points);
     const bool json = options.json || options.output.ends_with(".json");
     return deliver(json ? to_json(by_group, skipped) : to_text(by_group, skipped), options) ? done : bad_input;

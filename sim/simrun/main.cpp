@@ -1,4 +1,5 @@
 // simrun: from a scenario to its report. The command line; each subcommand is a file of this folder (command.hpp lists them).
+#include "sim/cost/calibration.hpp"
 #include "sim/simrun/command.hpp"
 
 #include "sim/console/command_line.hpp"
@@ -20,6 +21,7 @@ constexpr const char* examples = R"(  simrun scenarios/llama3-405b-16k-h100.json
   simrun job.json --trace step.json                   the simulated step for ui.perfetto.dev
   simrun a.json b.json c.json                         several scenarios side by side
   simrun sweep.json --top 10 --csv all.csv            a sweep: on all cores, goes on where it was stopped
+  simrun sweep.json --top 3 --write best              the three best as scenarios best/1.json .., to run or compare
   simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
   simrun compare a.json b.json --worst 30             what makes one slower: by kind of op, queue, wait and op
   simrun validate scenarios/validation/narayanan_sc21.json          published measurements, predicted, and the errors
@@ -59,6 +61,25 @@ void add_set(CLI::App& app, Options& o) {
     app.add_option("--set", o.overrides, "Override a field: strategy.tensor_parallel=8 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
 }
 
+void add_calibration(CLI::App& app, Options& o) {
+    app.add_option("--calibration", o.calibration, "What `simrun fit TABLE -o FILE` wrote: in place of the constants compiled in for its device (repeat for more)")
+        ->type_name("FILE")->expected(1)->allow_extra_args(false)->take_all();
+}
+
+// False, with a message, where a file cannot be used.
+bool use_calibrations(const Options& o) {
+    for (const std::string& file : o.calibration) {
+        const auto text = read_input(file);
+        if (!text) return false;
+        try {
+            use_calibration(*text);
+        } catch (const std::runtime_error& e) {
+            return complain(file + " cannot be used as a calibration: " + e.what()), false;
+        }
+    }
+    return true;
+}
+
 void add_jobs(CLI::App& app, Options& o) {
     app.add_option("-j,--jobs", o.jobs, "Threads; all cores if left out")->check(CLI::Range(1, 4096))->type_name("N");
 }
@@ -68,12 +89,14 @@ void add_run(CLI::App& app, Parsed& p) {
     add_output(app, p.options);
     app.get_option("--output")->description("Write to this file instead of standard output; of a sweep: its results (SQLite)");
     add_set(app, p.options);
+    add_calibration(app, p.options);
     app.add_option("--trace", p.scenario.trace, "Write the simulated step: .json for Perfetto, any other name compact")->type_name("FILE");
     app.add_flag("--no-fold", p.no_fold, "Simulate every rank, not one of each kind");
     app.add_flag("--no-replay", p.no_replay, "Execute every op of every microbatch");
     add_jobs(app, p.options);
     app.add_option("--csv", p.sweep.csv, "Sweep: every point as CSV into this file")->type_name("FILE");
     app.add_option("--top", p.sweep.top, "Sweep: how many of the best to print")->check(CLI::Range(1, 1000000))->type_name("N");
+    app.add_option("--write", p.sweep.write, "Sweep: the best (as many as --top) as scenarios 1.json, 2.json .. into this folder, to run or compare")->type_name("DIR");
     app.add_option("--by", p.sweep.by, "Sweep: what to rank by (tokens_per_s if left out)")
         ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes"}))
         ->type_name("FIGURE");
@@ -100,6 +123,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     validate->add_option("--html", p.validate.html, "A page with every row and predicted against measured, into this file")->type_name("FILE");
     validate->add_option("--markdown", p.validate.markdown, "The figures by dataset (VALIDATION.md) into this file")->type_name("FILE");
     validate->add_option("--rows", p.validate.rows, "What error bars of reports are made of, into this file")->type_name("FILE");
+    add_calibration(*validate, p.options);
     validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")->type_name("FILE");
     add_jobs(*validate, p.options);
     validate->footer("rank corr.: Kendall's tau of predicted and measured. attainable: the tau of a predictor that knew every true time, by the noise of the\n"
@@ -108,8 +132,13 @@ void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* fitting = add_command(app, p, "fit", "Calibration from tables of measurements: constants of the cost model's laws");
     fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, or JSON lists of rows")->required()->type_name("TABLE.csv[.gz]");
     fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");
+    add_calibration(*fitting, p.options);
+    fitting->footer("A table of products is named for its device (gemm_h100-sxm-80gb.csv; simrun list devices) and has the columns dtype, m, n, k, batch, us.\n"
+                    "What is fitted to it serves predictions and checks: simrun job.json --calibration FILE, simrun fit --check TABLE\n"
+                    "--calibration FILE. Tables of attention and collectives: their constants are printed or checked, not read back.");
     CLI::App* comparing = add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
+    add_calibration(*comparing, p.options);
     comparing->add_option("--worst", p.worst, "How many ops to list, the largest difference first (default: 10; in JSON all)")->check(CLI::Range(0, 100000))->type_name("N");
     add_set(*comparing, p.options);
     CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
@@ -138,10 +167,10 @@ int run_files(Parsed& p, const CLI::App& app) {
         return bad_input;
     }
     if (const std::string meant = command_meant(app, p.files.front()); !meant.empty()) {
-        complain("no file " + p.files.front() + "; did you mean the command `simrun " + meant + "`?");
+        complain("no file " + p.files.front() + "; did you mean the command `simrun " + meant + "`? (A scenario is run by its name alone: simrun job.json)");
         return bad_input;
     }
-    const std::vector<std::string> of_one{"--trace", "--no-fold", "--no-replay"}, of_sweeps{"--csv", "--top", "--by", "--fresh"};
+    const std::vector<std::string> of_one{"--trace", "--no-fold", "--no-replay"}, of_sweeps{"--csv", "--top", "--by", "--write", "--fresh"};
     p.scenario.fold = !p.no_fold;
     p.scenario.replay = !p.no_replay;
     for (const std::string& file : p.files) {
@@ -182,6 +211,7 @@ int run(int argc, char** argv) {
         return console::refuse(app, e, {argv + 1, argv + argc});
     }
     try {
+        if (!use_calibrations(parsed.options)) return bad_input;
         return dispatch(app, parsed);
     } catch (const std::logic_error& e) {
         complain(std::string(e.what()) + "\nThis is a bug in simrun.");

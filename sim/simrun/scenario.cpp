@@ -33,6 +33,7 @@ std::string details(const Prediction& p, const Scenario& scenario, double took, 
 }
 
 // What the step's length rests on: time on the critical path by kind of op.
+// (Ranks begin and end a step at different times: from the first to the last it is longer than what steps are apart.)
 std::string critical(const Trace& trace, const TextStyle& style) {
     std::map<std::string, double> by_kind;
     double all = 0;
@@ -48,7 +49,8 @@ std::string critical(const Trace& trace, const TextStyle& style) {
     std::ranges::sort(sorted);
     Table table{{"kind of op", "time", "share"}, {false, true, true}, {}};
     for (const auto& [seconds, kind] : sorted) table.rows.push_back({kind, seconds_text(-seconds), fmt::format("{:.1f} %", -seconds / all * 100)});
-    return "\n" + paint("Critical path of a step", Ink::bold, style) + "\n" + to_text(table, style);
+    return "\n" + paint("Critical path of a step", Ink::bold, style) +
+           fmt::format("  {} from its first op to its last: the next step begins before all ranks are done\n", seconds_text(all)) + to_text(table, style);
 }
 
 bool save_trace(const Simulation& simulation, const std::string& path) {
@@ -80,7 +82,8 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     const Prediction p = predict(*scenario, predicting);
     const double took = seconds_since(begin);
     if (!how.trace.empty() && !save_trace(p.simulation, how.trace)) return bad_input;
-    const TextStyle style = output_style(options);
+    TextStyle style = output_style(options);
+    style.detailed = options.verbose;
     std::string text = json ? to_json(p.report) : to_text(p.report, *scenario, style);
     if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, style);
     if (options.verbose && !json) text += details(p, *scenario, took, style);

@@ -2,6 +2,7 @@
 // slow disk delays no prediction.
 #include "sim/sweep/sweep.hpp"
 
+#include "sim/cost/calibration.hpp"
 #include "sim/plan/inputs.hpp"
 #include "sim/report/report.hpp"
 #include "sim/sweep/store.hpp"
@@ -110,6 +111,7 @@ std::string point_hash(const SweepPoint& point) {
         for (unsigned char c : text) h = (h ^ c) * 1099511628211u;
     };
     mix(ORRERY_VERSION);
+    mix(calibration_in_use());
     mix(point.json);
     if (point.rejected) mix(*point.rejected);
     return fmt::format("{:016x}", h);

@@ -78,19 +78,18 @@ TEST(EveryDevice, NoGemmBeatsThePeak) {
 TEST(EveryDevice, SaysWhatItsFiguresRestOn) {
     const std::set<std::string> kinds{"measured", "fitted", "datasheet", "assumed", "stated"};
     for (const std::string& name : device_names()) {
-        const std::vector<std::string> lines = Costs(on_device(name)).model.provenance();
-        EXPECT_GE(lines.size(), 9u) << name;
-        for (const std::string& line : lines) {
-            const std::size_t at = line.find(": ");
-            ASSERT_NE(at, std::string::npos) << line;
-            EXPECT_EQ(kinds.count(line.substr(at + 2, line.find(':', at + 2) - at - 2)), 1u) << name << ": " << line;
+        const std::vector<Provenance> groups = Costs(on_device(name)).model.provenance();
+        EXPECT_GE(groups.size(), 9u) << name;
+        for (const Provenance& p : groups) {
+            EXPECT_EQ(kinds.count(p.kind), 1u) << name << ": " << p.what << ": " << p.kind;
+            EXPECT_FALSE(p.what.empty() || p.text.empty()) << name << ": " << p.what << ": " << p.kind;
         }
     }
     // A device with tables of its own is fitted; one that borrows them is not.
-    auto gemm_line = [](const char* name) { return Costs(on_device(name)).model.provenance().front(); };
-    EXPECT_NE(gemm_line("h100-sxm-80gb").find("fitted"), std::string::npos);
-    EXPECT_NE(gemm_line("h800-sxm-80gb").find("assumed"), std::string::npos);
-    EXPECT_NE(gemm_line("v100-sxm2-32gb").find("assumed"), std::string::npos);
+    auto products = [](const char* name) { return Costs(on_device(name)).model.provenance().front().kind; };
+    EXPECT_EQ(products("h100-sxm-80gb"), "fitted");
+    EXPECT_EQ(products("h800-sxm-80gb"), "assumed");
+    EXPECT_EQ(products("v100-sxm2-32gb"), "assumed");
 }
 
 // A file is found by its name: one whose name and "device" differ would never be read.
@@ -115,7 +114,7 @@ TEST(EveryDevice, AnUnknownDeviceBorrowsTheNearestTables) {
     const Costs one(s), two(doubled);
     const Linear big{Direction::forward, 8192, 8192, 8192};
     EXPECT_NEAR(one.compute_us(big) / two.compute_us(big), 2, 0.15);
-    EXPECT_NE(two.model.provenance().front().find("assumed"), std::string::npos);
+    EXPECT_EQ(two.model.provenance().front().kind, "assumed");
     doubled.cluster.device.architecture = "nobody's";
     doubled.cluster.device.vendor = "nobody";
     EXPECT_GT(Costs(doubled).compute_us(big), 0);

@@ -46,6 +46,25 @@ TEST(HostCost, ACollectiveIsACallOfPython) {
     EXPECT_GT(host_us(within, reduce), 50);
 }
 
+// Transformer Engine's ring attention is one module, whatever the number of ranks.
+TEST(HostCost, ARingIsOneModule) {
+    const Scenario s = megatron(false);
+    Attention own{Direction::forward, 1, 1024, 1024, 16, 16, 128, 128, true, 0.5, DType::bf16, AttentionKernel::cudnn, 0.0};
+    Attention other = own;
+    other.behind = 1;
+    EXPECT_LT(host_us(s, op_of(other)), 0.5 * host_us(s, op_of(own)));
+    EXPECT_GT(host_us(s, op_of(other)), 50) << "a call into the library all the same";
+    EXPECT_LT(host_us(s, op_of(Pointwise{PointwiseKind::merge, Direction::forward, 1 << 20, true})), 10);
+}
+
+TEST(HostCost, AnAllToAllIsADispatchWhereThereAreExperts) {
+    const Op exchange = op_of(Collective{CollectiveKind::all_to_all, 0, Bytes{1 << 26}, DType::bf16}), gather = op_of(Collective{CollectiveKind::all_gather, 0, Bytes{1 << 26}, DType::bf16});
+    Scenario dense = megatron(false), mixture = dense;
+    mixture.model.moe.emplace();
+    EXPECT_EQ(host_us(dense, exchange), host_us(dense, gather)) << "Ulysses";
+    EXPECT_GT(host_us(mixture, exchange), host_us(mixture, gather));
+}
+
 TEST(HostCost, EightBitsAndExpertsAddTheirOwn) {
     const Scenario s = megatron(false);
     const double one = host_us(s, op_of(linear(8, DType::bf16))), two = host_us(s, op_of(linear(16, DType::bf16)));

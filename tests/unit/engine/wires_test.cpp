@@ -46,6 +46,21 @@ TEST(Wires, a_slow_link_is_one_link_and_background_a_class) {
     }
 }
 
+TEST(Wires, links_of_one_node) {
+    Scenario s = two_nodes();
+    const Fabric fabric(s.cluster);
+    s.perturb = {{Perturbation::Kind::slow_link, 4, 1, "nic"}};
+    const Wires w = wires_of(s, fabric);
+    int slowed = 0;
+    for (std::size_t l = 0; l < w.capacity.size(); ++l) {
+        const Link& link = fabric.links()[l];
+        const bool meant = link.kind == LinkKind::nic && link.node == 1;
+        slowed += meant;
+        EXPECT_DOUBLE_EQ(w.capacity[l], link.capacity.value / (meant ? 4 : 1)) << link.name;
+    }
+    EXPECT_GT(slowed, 0);
+}
+
 TEST(Wires, a_link_that_is_not_there_is_an_error_that_names_one_that_is) {
     Scenario s = two_nodes();
     Fabric fabric(s.cluster);

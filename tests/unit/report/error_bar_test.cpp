@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <tuple>
 
 namespace orrery {
 namespace {
@@ -32,16 +33,40 @@ TEST(ErrorBar, NearerDevicesAndDegreesComeFirst) {
 
 TEST(ErrorBar, IsTheErrorOfTheNearestRowsNotOfAll) {
     auto all = rows("near one", on("h100", 8), 20, 0.05);
-    const auto other = rows("near two", on("h100", 4), 20, 0.08), far = rows("far", on("a100", 1), 50, 0.4);
+    const auto other = rows("near two", on("h100", 8), 20, 0.08), far = rows("far", on("a100", 1), 50, 0.4);
     all.insert(all.end(), other.begin(), other.end());
     all.insert(all.end(), far.begin(), far.end());
     const ErrorBar bar = error_bar(on("h100", 8), all);
-    EXPECT_EQ(bar.rows, neighbours);
-    EXPECT_EQ(bar.same_device, neighbours);
-    const double mean_distance = distance(on("h100", 8), on("h100", 4)) / 2;
-    EXPECT_DOUBLE_EQ(bar.step_time, 0.08 * (1 + 0.3 * mean_distance)) << "half of one dataset at most, four in five rows within, half of them unlike";
+    EXPECT_EQ(bar.rows, 40) << "those far away weigh next to nothing";
+    EXPECT_EQ(bar.same_device, 40);
+    EXPECT_GT(bar.step_time, 0.08) << "four in five lie within, widened by what the far ones weigh";
+    EXPECT_LT(bar.step_time, 0.09);
     EXPECT_EQ(bar.nearest, "near one / row 0");
+    EXPECT_EQ(bar.nearest_error, 0.05);
     EXPECT_EQ(bar.memory, 0) << "no row has it";
+}
+
+// A source of many rows shares its systematic error among them: it has at most half the say.
+TEST(ErrorBar, NoDatasetOutweighsTheOthers) {
+    auto all = rows("many", on("h100", 8), 90, 0.02);
+    const auto few = rows("few", on("h100", 8), 2, 0.2);
+    all.insert(all.end(), few.begin(), few.end());
+    EXPECT_NEAR(error_bar(on("h100", 8), all).step_time, 0.02, 1e-9) << "a tenth of its weight is left at the least";
+    const auto more = rows("few", on("h100", 8), 10, 0.2);
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_NEAR(error_bar(on("h100", 8), all).step_time, 0.2, 1e-9);
+}
+
+TEST(ErrorBar, ALongSequenceIsNotAsSureAsTheShortOnesAreWell) {
+    Configuration brief = on("h100", 8), lengthy = brief;
+    brief.sequence = 4096, lengthy.sequence = 131072;
+    std::vector<Experience> all;
+    for (const auto& [dataset, of, error] : {std::tuple{"short a", brief, 0.03}, {"short b", brief, 0.03}, {"long a", lengthy, 0.2}, {"long b", lengthy, 0.2}}) {
+        const auto some = rows(dataset, of, 20, error);
+        all.insert(all.end(), some.begin(), some.end());
+    }
+    EXPECT_LT(error_bar(brief, all).step_time, 0.04);
+    EXPECT_GT(error_bar(lengthy, all).step_time, 0.19);
 }
 
 TEST(ErrorBar, NeverPromisesMoreThanMeasurementsRepeat) { EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), rows("d", on("h100", 8), 5, 0.001)).step_time, 0.02); }

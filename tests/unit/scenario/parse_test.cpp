@@ -198,6 +198,21 @@ TEST(Defaults, GradientsHaveTheFrameworksDtype) {
     EXPECT_EQ(with({"strategy.framework=ddp"}).training.gradient_dtype, DType::fp32);
 }
 
+// DeepSpeed's engine, get_data_types: gradients in the model's dtype, but for bf16 without ZeRO.
+TEST(Defaults, DeepSpeedsGradientsHaveTheModelsDtype) {
+    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=bf16", "strategy.zero_stage=2"}).training.gradient_dtype, DType::bf16);
+    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=bf16", "strategy.zero_stage=0"}).training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=fp16"}).training.gradient_dtype, DType::fp16);
+}
+
+// All NICs at half speed are a cluster of such NICs, whichever way it is said.
+TEST(Perturbations, AClassOfLinksIsAClusterOfSuchLinks) {
+    const double whole = with({"cluster.nodes=2"}).cluster.inter.nic_bandwidth.value;
+    EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"slow":2,"link":"nic"}])"}).cluster.inter.nic_bandwidth.value, whole / 2);
+    EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"background":0.5,"link":"nic"}])"}).cluster.inter.nic_bandwidth.value, whole / 2);
+    EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"slow":2,"link":"nic","node":1}])"}).cluster.inter.nic_bandwidth.value, whole) << "of one node: the engine slows them";
+}
+
 TEST(Defaults, BucketsHaveTheFrameworksSize) {
     EXPECT_EQ(with({"strategy.framework=ddp"}).strategy.bucket_bytes.count, 25 << 20);
     EXPECT_EQ(with({}).strategy.bucket_bytes.count, 40'000'000ll * 4);

@@ -296,6 +296,51 @@ TEST_F(Simrun, ComparesAScenarioWithATrace) {
     EXPECT_EQ(run("compare step.trace nowhere.trace").code, 1);
 }
 
+TEST_F(Simrun, WritesTheBestOfASweepAsScenarios) {
+    const std::string file = scenario("sweep.json", R"(, "sweep": {"/training/micro_batch_size": [1, 2, 4]})");
+    const Ran r = run(file + " --top 2 --write best");
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_FALSE(fs::exists(folder / "best" / "3.json"));
+    const auto first = nlohmann::json::parse(run("best/1.json --json").out), second = nlohmann::json::parse(run("best/2.json --json").out);
+    EXPECT_GE(first.at("tokens_per_s").get<double>(), second.at("tokens_per_s").get<double>());
+    EXPECT_EQ(run("compare best/1.json best/2.json").code, 0);
+    EXPECT_NE(run(scenario() + " --write best").code, 0) << "no sweep: nothing to write";
+}
+
+// What was fitted to a table serves predictions: products twice as slow by the table make a slower step, and the report says so.
+TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
+    std::string table = "dtype,m,n,k,batch,us,source\n";
+    for (int m = 128; m <= 16384; m *= 2)
+        for (int n = 512; n <= 16384; n *= 2)
+            for (int k = 512; k <= 16384; k *= 2)
+                table += "bf16," + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",1," + std::to_string(5 + 2.0 * m * n * k / 100e6) + ",mine\n";   // 100 TFLOP/s
+    write("gemm_a100-sxm-80gb.csv", table);
+    const Ran fitted = run("fit gemm_a100-sxm-80gb.csv -o mine.json");
+    ASSERT_EQ(fitted.code, 0) << fitted.err;
+    const std::string job = scenario() + " --json";
+    const Ran mine = run(job + " --calibration mine.json");
+    ASSERT_EQ(mine.code, 0) << mine.err;
+    EXPECT_GT(nlohmann::json::parse(mine.out).at("step_time_s").get<double>(), nlohmann::json::parse(run(job).out).at("step_time_s").get<double>());
+    EXPECT_NE(mine.out.find("simrun fit of gemm_a100-sxm-80gb.csv"), std::string::npos);
+    EXPECT_EQ(run("fit --check gemm_a100-sxm-80gb.csv --calibration mine.json").code, 0);
+    write("other.json", "{\"device\": \"a100-sxm-80gb\"}");
+    const Ran wrong = run(job + " --calibration other.json");
+    EXPECT_EQ(wrong.code, 1);
+    EXPECT_NE(wrong.err.find("none of the groups of constants"), std::string::npos) << wrong.err;
+    const Ran nameless = run("fit --check " + write("ours.csv", table));
+    EXPECT_EQ(nameless.code, 1) << "nothing could be checked";
+}
+
+TEST_F(Simrun, SaysThatARunIsPerturbedAndBySoMuch) {
+    const std::string job = scenario("two.json", R"(, "perturb": [{"slow": 2, "link": "nic"}, {"slow": 1.2, "node": 1}])") + " --set cluster.nodes=2";
+    const Ran r = run(job);
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.out.find("perturbed: nic 2 x slower; node 1 1.2 x slower"), std::string::npos) << r.out;
+    const Ran wrong = run(scenario("wrong.json", R"(, "perturb": [{"slow": 2, "link": "node9.nic9"}])"));
+    EXPECT_EQ(wrong.code, 1) << "bad input, not a plan that cannot run";
+    EXPECT_NE(wrong.err.find("is no link of this cluster: its classes are"), std::string::npos) << wrong.err;
+}
+
 // What the README's first screen shows is what a reader gets.
 TEST_F(Simrun, PrintsWhatTheReadmeShows) {
     const std::string readme = slurp(ORRERY_SOURCE_DIR "/README.md");
@@ -315,6 +360,18 @@ TEST_F(Simrun, PrintsWhatTheReadmeShows) {
     ASSERT_EQ(deepseek.code, 0) << deepseek.err;
     std::ostringstream seconds;
     seconds << std::fixed << std::setprecision(1) << nlohmann::json::parse(deepseek.out).at("step_time_s").get<double>();
+    // The mean and median errors it states are those of VALIDATION.md.
+    const std::string figures = slurp(ORRERY_SOURCE_DIR "/VALIDATION.md");
+    for (const char* rows : {"| all | step time | ", "| datasets fitted to nothing | step time | "}) {
+        const auto at = figures.find(rows);
+        ASSERT_NE(at, std::string::npos) << rows;
+        std::istringstream cells(figures.substr(at + std::string(rows).size()));
+        std::string n, bar, mean, median;
+        cells >> n >> bar >> mean >> bar >> median;
+        if (n.size() > 3) n.insert(n.size() - 3, ",");
+        EXPECT_NE(readme.find(n), std::string::npos) << rows << n;
+        EXPECT_TRUE(readme.find("mean error is " + mean + " % (median " + median + ")") != std::string::npos || readme.find(" " + mean + " (" + median + ")") != std::string::npos) << rows << mean << " " << median;
+    }
     EXPECT_NE(readme.find("is predicted to take " + seconds.str() + " s a step"), std::string::npos) << seconds.str();
 }
 

@@ -1,0 +1,51 @@
+#include "sim/scenario/perturb.hpp"
+
+#include <fmt/format.h>
+
+namespace orrery {
+
+const char* class_name(LinkKind kind) {
+    switch (kind) {
+    case LinkKind::scale_up: return "scale_up";
+    case LinkKind::pcie: return "pcie";
+    case LinkKind::nic: return "nic";
+    case LinkKind::trunk: return "trunk";
+    case LinkKind::copy: return "copy";
+    }
+    return "";
+}
+
+bool means(const Perturbation& p, const Link& link) {
+    return (p.link == link.name || p.link == class_name(link.kind)) && (p.index < 0 || p.index == link.node);
+}
+
+void apply_to_cluster(Scenario& scenario) {
+    Cluster& c = scenario.cluster;
+    if (c.graph) return;   // its links are its own: the engine slows each
+    for (Perturbation& p : scenario.perturb) {
+        const bool links = p.kind == Perturbation::Kind::slow_link || p.kind == Perturbation::Kind::background;
+        if (!links || p.index >= 0 || (p.link != "nic" && p.link != "scale_up")) continue;
+        const double left = p.kind == Perturbation::Kind::slow_link ? 1 / p.factor : 1 - p.factor;
+        BytesPerSecond& rate = p.link == "nic" ? c.inter.nic_bandwidth : c.intra.bandwidth;
+        rate = BytesPerSecond{rate.value * left};
+        p.in_cluster = true;
+    }
+}
+
+std::string perturbation_text(const std::vector<Perturbation>& perturbations) {
+    std::string text;
+    for (const Perturbation& p : perturbations) {
+        using Kind = Perturbation::Kind;
+        if (!text.empty()) text += "; ";
+        switch (p.kind) {
+        case Kind::slow_rank: text += fmt::format("rank {} {:.4g} x slower", p.index, p.factor); break;
+        case Kind::slow_node: text += fmt::format("node {} {:.4g} x slower", p.index, p.factor); break;
+        case Kind::slow_link: text += fmt::format("{}{} {:.4g} x slower", p.link, p.index < 0 ? "" : fmt::format(" of node {}", p.index), p.factor); break;
+        case Kind::jitter: text += fmt::format("jitter of {:.2g} %", p.factor * 100); break;
+        case Kind::background: text += fmt::format("others take {:.3g} % of {}", p.factor * 100, p.link); break;
+        }
+    }
+    return text;
+}
+
+} // namespace orrery

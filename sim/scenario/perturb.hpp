@@ -1,0 +1,24 @@
+// What a scenario's perturbations do to the cluster, and which links they mean.
+#pragma once
+
+#include "sim/scenario/scenario.hpp"
+#include "topology/fabric.hpp"
+
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+const char* class_name(LinkKind kind);   // nic, scale_up, trunk, pcie, copy
+
+// Whether a perturbation of links means this one: its name or its class; of one node, where an index is given.
+bool means(const Perturbation& p, const Link& link);
+
+// All NICs, or all links between the devices of a node, slower (or partly taken by others): that is a cluster of slower ones, so that
+// the cost model chooses for those and collectives reach the same share of them. Marks the perturbations it has applied.
+void apply_to_cluster(Scenario& scenario);
+
+// "slow x 1.2: node 3; background 0.5: nic": for a report's head.
+std::string perturbation_text(const std::vector<Perturbation>& perturbations);
+
+} // namespace orrery
