@@ -3,6 +3,8 @@
 
 #include "sim/simrun/command.hpp"
 
+#include <cstdio>
+
 namespace orrery::simrun {
 
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validating) {
@@ -11,7 +13,8 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
         if (!read_input(file)) return bad_input;
         DatasetResult set = load_dataset(file);
         for (const std::string& problem : set.problems) complain(problem);
-        if (!set.is_dataset) return bad_input;
+        if (!set.problems.empty()) return bad_input;
+        if (set.other_table && !options.quiet) std::fprintf(stderr, "simrun: %s is no dataset of scenarios and left out (simrun fit --check may take it)\n", file.c_str());
         rows.insert(rows.end(), std::make_move_iterator(set.rows.begin()), std::make_move_iterator(set.rows.end()));
     }
     if (rows.empty()) {

@@ -1,6 +1,9 @@
 // Reading a dataset of published measurements.
 #include "sim/validate/validate.hpp"
 
+#include "sim/scenario/suggest.hpp"
+#include "sim/validate/statistics.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -44,6 +47,19 @@ std::string job_of(const Json& scenario) {
         .dump();
 }
 
+// Figures that are not known would be compared with nothing, and nobody told.
+std::string unknown_figures(const Json& row) {
+    static const std::vector<std::string> known{"step_time_s", "step_time_readings_s", "step_time_noise", "memory_gb", "bubble_fraction", "fits"};
+    std::string text;
+    if (!row.contains("measured") || !row.at("measured").is_object()) return text;
+    for (const auto& [key, value] : row.at("measured").items()) {
+        if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+        text += (text.empty() ? "" : ", ") + ("\"" + key + "\"");
+    }
+    if (!text.empty()) text += " is no figure that is compared: known are " + join(known);
+    return text;
+}
+
 ValidationRow read_row(const Json& j, const Json& dataset, const std::string& base_dir) {
     ValidationRow row;
     row.dataset = dataset.value("name", "");
@@ -63,6 +79,9 @@ ValidationRow read_row(const Json& j, const Json& dataset, const std::string& ba
     for (const Json& reading : measured.value("step_time_readings_s", Json::array())) {
         if (reading.is_number()) row.step_time_readings_s.push_back(reading.get<double>());
     }
+    if (!row.measured.step_time_s && !row.step_time_readings_s.empty()) row.measured.step_time_s = median(row.step_time_readings_s);
+    row.held_out = dataset.value("held_out", false);
+    for (const Json& what : j.value("not_comparable", Json::array())) row.fits_not_comparable = row.fits_not_comparable || what == "fits";
     row.memory_measure = measure_of(j, dataset);
     row.doubtful = row.note.find("Doubtful:") != std::string::npos;
     for (const Json& a : j.value("assumed", Json::array())) {
@@ -91,18 +110,19 @@ DatasetResult load_dataset(const std::string& path) {
         result.problems.push_back(path + ": is not a validation dataset: it has no list of \"rows\"");
         return result;
     }
-    result.is_dataset = true;
     if (!j.contains("name")) j["name"] = std::filesystem::path(path).stem().string();
     const std::string base_dir = std::filesystem::path(path).parent_path().string();
-    std::size_t without = 0;
+    const auto has_scenario = [](const Json& row) { return row.is_object() && row.contains("scenario"); };
+    result.other_table = std::none_of(j.at("rows").begin(), j.at("rows").end(), has_scenario);
+    if (result.other_table) return result;
+    std::size_t at = 0;
     for (const Json& row : j.at("rows")) {
-        if (row.is_object() && row.contains("scenario") && row.at("scenario").is_object()) {
-            result.rows.push_back(read_row(row, j, base_dir));
-        } else {
-            ++without;
-        }
+        const std::string where = path + ": rows[" + std::to_string(at++) + "]" + (row.is_object() && row.contains("name") ? " (" + row.value("name", "") + ")" : "");
+        if (!has_scenario(row)) result.problems.push_back(where + " has no \"scenario\"");
+        else if (!row.at("scenario").is_object()) result.problems.push_back(where + ": its \"scenario\" must be the object itself, not " + row.at("scenario").dump());
+        else if (const std::string unknown = unknown_figures(row); !unknown.empty()) result.problems.push_back(where + ": measured: " + unknown);
+        else result.rows.push_back(read_row(row, j, base_dir));
     }
-    if (without > 0) result.problems.push_back(path + ": " + std::to_string(without) + " rows have no \"scenario\" and are left out");
     return result;
 }
 

@@ -23,10 +23,10 @@ std::string escaped(std::string text) {
 
 std::string line(const std::string& dataset, const char* what, const ErrorSummary& s) {
     if (s.n == 0) return {};
-    const auto tau = [](bool known, double value) { return known ? fmt::format("{:.2f}", value) : ""; };
+    const auto tau = [&](bool known, double value) { return known && s.n > 2 ? fmt::format("{:.2f}", value) : ""; };
     const ErrorSummary::Noisy noisy = s.noisy.value_or(ErrorSummary::Noisy{});
-    return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {:.2f} | {} | {} | {} | {} {} |\n", dataset, what, s.n, percent(s.mean_abs_error),
-                       percent(s.median_abs_error), signed_percent(s.bias), s.sound < s.n ? percent(s.sound_mean_abs_error) : "", s.kendall_tau,
+    return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} {} |\n", dataset, what, s.n, percent(s.mean_abs_error),
+                       percent(s.median_abs_error), signed_percent(s.bias), s.sound < s.n ? percent(s.sound_mean_abs_error) : "", tau(true, s.kendall_tau),
                        tau(s.sound < s.n, s.sound_kendall_tau), tau(s.noisy.has_value(), noisy.attainable_tau), tau(noisy.pairs_beyond_noise > 0, noisy.tau_beyond_noise),
                        signed_percent(s.worst_error), escaped(s.worst));
 }
@@ -43,6 +43,13 @@ std::string pairs(const Validation& v) {
     for (const ValidationSummary& s : v.by_dataset) add(s.dataset, s.pairs);
     if (!text.empty()) add("all", v.overall.pairs);
     return text;
+}
+
+double share_that_ran(const Validation& v) {
+    double ran = 0, known = 0;
+    for (const ValidationRow& r : v.rows)
+        if (const auto fitted = r.fitted()) ran += *fitted, ++known;
+    return known > 0 ? ran / known : 0;
 }
 
 // Answers to "does it fit?" by how near to the limit the plan is.
@@ -101,18 +108,23 @@ std::string to_markdown(const Validation& v) {
                        "without a prediction counts as 100. \"Sound\": without the rows that are odd by their source's own figures (their notes say why).\n"
                        "Tau: Kendall's rank correlation of predicted and measured. Attainable: what a predictor that knew every true time would reach, by the\n"
                        "noise of the readings (a dataset's own repeats, or what it states), of the sound rows. Beyond noise: tau of their pairs that lie further\n"
-                       "apart than two standard deviations of that noise. For `fits` the error is the share of wrong answers.\n\n"
+                       "apart than two standard deviations of that noise. For `fits` the error is the share of wrong answers. Fitted to nothing: no constant of\n"
+                       "the models of time and memory was fitted to a row of these datasets, which is what a new family can expect; to the others some were.\n\n"
                        "| dataset | of | rows | mean error | median | bias | sound | tau | sound tau | attainable | beyond noise | worst row |\n"
                        "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for (const ValidationSummary& s : v.by_dataset)
         text += line(s.dataset, "step time", s.step_time) + line(s.dataset, "memory", s.memory) + fits_line(s.dataset, s.fits);
+    if (v.held_out.step_time.n > 0 && v.fitted.step_time.n > 0)
+        for (const auto& [name, s] : {std::pair{"datasets fitted to nothing", &v.held_out}, {"the others", &v.fitted}})
+            text += line(name, "step time", s->step_time) + line(name, "memory", s->memory);
     text += line("all", "step time", v.overall.step_time) + line("all", "memory", v.overall.memory) + fits_line("all", v.overall.fits);
     if (const std::string ranked = pairs(v); !ranked.empty())
         text += fmt::format("\n## Strategies of one job, two by two\n\nThe same model on the same devices with the same batch: is the faster of two strategies predicted to be the faster? Step times\n"
                             "within {:.0f} % of each other are ties, and left out.\n\n| dataset | pairs | ranked as measured, % | ties |\n|---|---|---|---|\n", 100 * measurement_noise) + ranked;
     if (const std::string ranges = fitting(v); !ranges.empty())
-        text += fmt::format("\n## Does it fit?\n\nRuns that were timed did. Of {} rows for which it is known, {} % are planned rightly. By what is planned for the fullest stage, of what the\n"
-                            "device has (more than 100 % is planned not to fit):\n\n| planned | ran | did not fit |\n|---|---|---|\n", v.overall.fits.known, percent(v.overall.fits.accuracy_of_known)) + ranges;
+        text += fmt::format("\n## Does it fit?\n\nRuns that were timed did. Of {} rows for which it is known, {} % are planned rightly (\"it fits\" for all would be right for {} %: few runs that failed\n"
+                            "are published). By what is planned for the fullest stage, of what the device has (more than 100 % is planned not to fit):\n\n"
+                            "| planned | ran | did not fit |\n|---|---|---|\n", v.overall.fits.known, percent(v.overall.fits.accuracy_of_known), percent(share_that_ran(v))) + ranges;
     if (v.overall.failed > 0) {
         text += "\n## Rows without a prediction\n\n";
         for (const ValidationRow& r : v.rows)

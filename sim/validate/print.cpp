@@ -98,8 +98,9 @@ std::string rows_text(const Validation& v, const std::string& dataset, const Tex
     for (const ValidationRow& r : v.rows) {
         if (r.dataset != dataset) continue;
         std::string fits;
-        if (r.measured.fits) {
-            const bool right = r.failure.empty() && r.predicted.fits == r.measured.fits;
+        // Of a run that was timed only what is wrong is worth a word.
+        const bool right = r.failure.empty() && r.predicted.fits == r.fitted();
+        if (r.measured.fits || (r.fitted() && !right)) {
             fits = paint(right ? "right" : "wrong", right ? Ink::green : Ink::red, style);
         }
         const bool time = r.measured.step_time_s.has_value(), memory = r.measured.memory_gb.has_value();
@@ -113,7 +114,7 @@ std::string rows_text(const Validation& v, const std::string& dataset, const Tex
 void summary_row(Table& t, const std::string& name, const char* what, const ErrorSummary& s) {
     if (s.n == 0) return;
     t.rows.push_back({name, what, std::to_string(s.n), fmt::format("{:.1f} %", s.mean_abs_error * 100), fmt::format("{:.1f} %", s.median_abs_error * 100),
-                      percent(s.bias), fmt::format("{:.3f}", s.kendall_tau), s.noisy ? fmt::format("{:.3f}", s.noisy->attainable_tau) : "",
+                      percent(s.bias), s.n > 2 ? fmt::format("{:.3f}", s.kendall_tau) : "", s.noisy ? fmt::format("{:.3f}", s.noisy->attainable_tau) : "",
                       s.noisy && s.noisy->pairs_beyond_noise > 0 ? fmt::format("{:.3f}", s.noisy->tau_beyond_noise) : "", fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
 }
 
@@ -129,9 +130,13 @@ std::string summary_text(const Validation& v, const TextStyle& style) {
             fits += fmt::format("  {}: {:.1f} % of {} pairs of one job ranked as measured ({} ties within {:.0f} %)\n", name,
                                 100.0 * static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n), s.pairs.n, s.pairs.ties, 100 * measurement_noise);
         if (s.fits.n > 0) fits += fmt::format("  {}: {:.0f} % of {} right about whether it fits\n", name, s.fits.accuracy * 100, s.fits.n);
-        if (s.fits.known > s.fits.n) fits += fmt::format("  {}: {:.1f} % of {} right about whether it fits, where runs that were timed count as fitting\n", name, s.fits.accuracy_of_known * 100, s.fits.known);
+        if (s.fits.known > s.fits.n && (s.fits.accuracy_of_known < 1 || s.dataset.empty())) fits += fmt::format("  {}: {:.1f} % of {} right about whether it fits, where runs that were timed count as fitting\n", name, s.fits.accuracy_of_known * 100, s.fits.known);
     };
     for (const ValidationSummary& s : v.by_dataset) add(s, s.dataset);
+    if (v.held_out.step_time.n > 0 && v.fitted.step_time.n > 0) {
+        add(v.held_out, "fitted to nothing");
+        add(v.fitted, "the others");
+    }
     if (v.by_dataset.size() > 1) add(v.overall, "all");
     return to_text(t, style) + fits;
 }
@@ -143,6 +148,7 @@ std::string to_json(const Validation& v) {
     j["rows"] = Json::array();
     for (const ValidationRow& r : v.rows) j["rows"].push_back(row_json(r));
     j["summary"] = summary(v.overall);
+    if (v.held_out.step_time.n > 0) j["summary"]["held_out"] = summary(v.held_out);
     Json datasets = Json::object();
     for (const ValidationSummary& s : v.by_dataset) datasets[s.dataset] = summary(s);
     j["datasets"] = datasets;

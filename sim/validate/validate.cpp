@@ -140,6 +140,7 @@ std::optional<std::vector<double>> noise_of(const std::vector<const ValidationRo
 }
 
 std::optional<bool> ValidationRow::fitted() const {
+    if (fits_not_comparable) return std::nullopt;
     if (!measured.fits && measured.step_time_s) return true;
     return measured.fits;
 }
@@ -195,6 +196,11 @@ Validation summarise(std::vector<ValidationRow> rows) {
     Validation v;
     v.rows = std::move(rows);
     v.overall = summary_of("", v.rows);
+    for (const bool held_out : {false, true}) {
+        std::vector<ValidationRow> of;
+        std::copy_if(v.rows.begin(), v.rows.end(), std::back_inserter(of), [&](const ValidationRow& r) { return r.held_out == held_out; });
+        (held_out ? v.held_out : v.fitted) = summary_of("", of);
+    }
     std::vector<std::string> seen;
     for (const ValidationRow& r : v.rows) {
         if (std::find(seen.begin(), seen.end(), r.dataset) != seen.end()) continue;

@@ -22,6 +22,8 @@ struct ValidationRow {
     std::string job;                                           // rows of one job: the same model, cluster, batch and sequence, run by other strategies
     std::vector<double> step_time_readings_s;                  // where the source read the same run more than once
     std::optional<double> step_time_noise;                     // relative standard deviation of a reading, where the row or its dataset states one
+    bool held_out = false;                                     // its dataset says so: no constant was fitted to any of its rows
+    bool fits_not_comparable = false;                          // it ran with what a scenario cannot say of its memory: its note says what
     bool doubtful = false;                                     // odd by its source's own figures: its note says "Doubtful: .."
     Configuration configuration;                               // what is like it, for error bars
     std::array<double, category_count> breakdown_s{};          // where the predicted time goes
@@ -56,12 +58,13 @@ inline constexpr double measurement_noise = 0.02;   // published step times have
 
 struct Validation {
     std::vector<ValidationRow> rows;
-    ValidationSummary overall;
+    ValidationSummary overall, held_out, fitted;               // all rows; those no constant was fitted to, and the others
     std::vector<ValidationSummary> by_dataset;   // in the order they came
 };
 
-// problems: what is wrong with the file (then is_dataset is false), or rows left out because they hold no scenario.
-struct DatasetResult { std::vector<ValidationRow> rows; std::vector<std::string> problems; bool is_dataset = false; };
+// problems: what is wrong with the file or its rows; where there are any, rows are not all there is. other_table: its rows hold no scenarios
+// at all, it is a table of something else.
+struct DatasetResult { std::vector<ValidationRow> rows; std::vector<std::string> problems; bool other_table = false; };
 DatasetResult load_dataset(const std::string& path);
 
 using Progress = std::function<void(std::size_t done, std::size_t total)>;   // called by one thread at a time

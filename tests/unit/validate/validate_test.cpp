@@ -223,8 +223,9 @@ TEST(Validate, PredictsRowsAndKeepsTheReasonOfThoseThatFail) {
     const TemporaryFile file(dataset);
     const DatasetResult set = load_dataset(file.path);
     ASSERT_EQ(set.rows.size(), 2u);
-    EXPECT_TRUE(set.is_dataset);
-    EXPECT_EQ(set.problems.size(), 1u) << "the row without a scenario is named";
+    EXPECT_FALSE(set.other_table);
+    ASSERT_EQ(set.problems.size(), 1u);
+    EXPECT_NE(set.problems[0].find("rows[2] (no scenario)"), std::string::npos) << set.problems[0];
     EXPECT_EQ(set.rows[0].memory_measure, MemoryMeasure::device);
     EXPECT_EQ(set.rows[1].memory_measure, MemoryMeasure::reserved);
     EXPECT_EQ(set.rows[0].step_time_noise, 0.03);
@@ -260,8 +261,46 @@ TEST(Validate, RanksPairsOfOneJob) {
 
 TEST(Validate, TellsAFileThatIsNoDataset) {
     const TemporaryFile file("{\"rows\": 3}");
-    EXPECT_FALSE(load_dataset(file.path).is_dataset);
-    EXPECT_FALSE(load_dataset("/no/such/file.json").is_dataset);
+    EXPECT_FALSE(load_dataset(file.path).problems.empty());
+    EXPECT_FALSE(load_dataset("/no/such/file.json").problems.empty());
+    const TemporaryFile other("{\"rows\": [{\"layer\": 3}]}");
+    EXPECT_TRUE(load_dataset(other.path).other_table);
+    EXPECT_TRUE(load_dataset(other.path).problems.empty());
+}
+
+TEST(Validate, SaysWhatOfARowItCannotCompare) {
+    const auto problem_of = [](const std::string& row) {
+        const TemporaryFile file("{\"rows\": [{\"name\": \"sound\", \"scenario\": {}}, " + row + "]}");
+        const DatasetResult set = load_dataset(file.path);
+        return set.problems.size() == 1 ? set.problems[0] : std::string("none or many");
+    };
+    EXPECT_NE(problem_of(R"({"name": "mine", "scenario": {}, "measured": {"tokens_per_s": 3}})").find("\"tokens_per_s\" is no figure"), std::string::npos);
+    EXPECT_NE(problem_of(R"({"name": "mine", "scenario": "m70.json"})").find("rows[1] (mine): its \"scenario\" must be the object itself"), std::string::npos);
+}
+
+TEST(Validate, ReadingsAloneGiveTheirMedian) {
+    const TemporaryFile file(R"({"rows": [{"name": "r", "scenario": {}, "measured": {"step_time_readings_s": [3.0, 1.0, 2.0]}}]})");
+    const DatasetResult set = load_dataset(file.path);
+    ASSERT_EQ(set.rows.size(), 1u);
+    EXPECT_EQ(set.rows[0].measured.step_time_s, 2.0);
+}
+
+// What no constant was fitted to is summed up apart, and a run whose memory a scenario cannot say answers nothing about fitting.
+TEST(Validate, SumsUpWhatNothingWasFittedTo) {
+    const TemporaryFile file(R"({"name": "new", "held_out": true, "rows": [{"name": "r", "scenario": {}, "measured": {"step_time_s": 2}, "not_comparable": ["fits"]}]})");
+    std::vector<ValidationRow> rows = load_dataset(file.path).rows;
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_FALSE(rows[0].fitted().has_value());
+    rows[0].predicted.step_time_s = 2.2;
+    ValidationRow other;
+    other.dataset = "old";
+    other.measured.step_time_s = 1;
+    other.predicted.step_time_s = 1.5;
+    rows.push_back(other);
+    const Validation v = summarise(rows);
+    EXPECT_NEAR(v.held_out.step_time.mean_abs_error, 0.1, 1e-9);
+    EXPECT_NEAR(v.fitted.step_time.mean_abs_error, 0.5, 1e-9);
+    EXPECT_NE(to_markdown(v).find("| datasets fitted to nothing | step time | 1 | 10.0 |"), std::string::npos) << to_markdown(v);
 }
 
 TEST(Validate, EveryDatasetOfTheProjectIsReadWhole) {
