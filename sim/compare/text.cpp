@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery {
@@ -47,6 +48,21 @@ std::string worst_ops(const Comparison& c, int worst, const TextStyle& style) {
     return listed.empty() ? "every op takes the same time in both\n" : table_of("op", listed, c, style);
 }
 
+// What makes one of two scenarios slower, and whether predictions can tell them apart.
+std::string parts_of(const Comparison& c, const TextStyle& style) {
+    std::string text;
+    const double apart = std::abs(c.b.step_s / c.a.step_s - 1);
+    if (c.uncertain > 0)
+        text = wrapped(fmt::format("{:.1f} % apart, and each is predicted within {:.0f} %{}", apart * 100, c.uncertain * 100,
+                                   apart >= c.uncertain ? "" : ": which is the faster is not certain (of published pairs of strategies of one job that differ by more than 2 %, nine in ten are ranked as measured)"),
+                       style.width, "", "  ");
+    Table table{{"part", "A", "B", "difference", "of A's step"}, {false, true, true, true, true}, {}};
+    for (const MemoryPair& p : c.parts)
+        if (std::max(p.a, p.b) >= 0.0005 * c.a.step_s)
+            table.rows.push_back({p.name, seconds_text(p.a), seconds_text(p.b), seconds_text(p.b - p.a), fmt::format("{:+.1f} %", (p.b - p.a) / c.a.step_s * 100)});
+    return text + heading("What a step goes to (means over all devices, which add up)", style) + to_text(table, style);
+}
+
 std::string memory_of(const Comparison& c, const TextStyle& style) {
     const Words w = words(c);
     Table table{{"memory", w.a + ", GB", w.b + ", GB", w.change}, {false, true, true, true}, {}};
@@ -67,7 +83,8 @@ std::string to_text(const Comparison& c, int worst, const TextStyle& style) {
     std::string text = fmt::format("{}: {} ({}, {} ranks)\n{}: {} ({}, {} ranks)\n\n", w.a, c.a.name, c.a.source, grouped(c.a.ranks), w.b, c.b.name, c.b.source,
                                    grouped(c.b.ranks));
     text += fmt::format("step  {}  {}   {}\n", seconds_text(c.a.step_s), seconds_text(c.b.step_s), paint(change_of(c, c.a.step_s, c.b.step_s), Ink::bold, style));
-    if (c.mean_ratio > 0) {
+    if (!c.parts.empty()) text += parts_of(c, style);
+    if (c.mean_ratio > 0 && c.measured) {
         text += fmt::format("ops   {} / {}: {:.3f} (geometric mean of {}); nine in ten within a factor of {:.3f}\n", w.a, w.b, c.mean_ratio,
                             grouped(static_cast<std::int64_t>(c.ops.size())), c.decile_ratio);
     }

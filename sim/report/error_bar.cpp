@@ -37,7 +37,7 @@ struct Neighbour { double distance = 0, weight = 0; const Experience* row = null
 std::vector<Neighbour> neighbours(const Configuration& of, std::span<const Experience> rows, std::optional<double> Experience::*error) {
     std::vector<Neighbour> near;
     for (const Experience& e : rows)
-        if (e.*error) near.push_back({distance(of, e.configuration), 0, &e});
+        if (e.*error) near.push_back({(error == &Experience::step_time ? distance_in_time : distance)(of, e.configuration), 0, &e});
     std::stable_sort(near.begin(), near.end(), [](const Neighbour& a, const Neighbour& b) { return a.distance < b.distance; });
     if (near.size() > considered) near.resize(considered);
     std::map<std::string, double> of_dataset;
@@ -104,8 +104,12 @@ double distance(const Configuration& a, const Configuration& b) {
     if ((a.zero == 3) != (b.zero == 3)) d += 1;
     if (a.recompute != b.recompute) d += 0.3;
     d += 0.5 * (doublings(a.tensor, b.tensor) + doublings(a.pipeline, b.pipeline) + doublings(a.context, b.context) + doublings(a.expert, b.expert));
-    if (a.sequence > 0 && b.sequence > 0) d += 0.3 * doublings(a.sequence, b.sequence);
     return d + 0.15 * doublings(a.devices, b.devices);
+}
+
+double distance_in_time(const Configuration& a, const Configuration& b) {
+    const double lengths = a.sequence > 0 && b.sequence > 0 ? 0.3 * doublings(a.sequence, b.sequence) : 0;
+    return distance(a, b) + lengths + 5 * std::abs(a.host_share - b.host_share);
 }
 
 std::vector<Experience> read_experience(const std::string& text) {
@@ -125,6 +129,7 @@ std::vector<Experience> read_experience(const std::string& text) {
         const Json& degrees = j.at("tp pp cp ep zero");
         c.tensor = degrees.at(0), c.pipeline = degrees.at(1), c.context = degrees.at(2), c.expert = degrees.at(3), c.zero = degrees.at(4);
         c.sequence = j.at("sequence").get<int>();
+        c.host_share = j.at("host").get<double>();
         c.recompute = j.at("recompute").get<bool>();
         if (j.contains("step_time")) e.step_time = j.at("step_time").get<double>();
         if (j.contains("memory")) e.memory = j.at("memory").get<double>();
@@ -142,7 +147,7 @@ std::string write_experience(std::span<const Experience> rows) {
         const Configuration& c = e.configuration;
         nlohmann::ordered_json j{{"dataset", e.dataset}, {"name", e.name}, {"device", c.device}, {"architecture", c.architecture}, {"framework", c.framework},
                                  {"bits", c.precision_bits}, {"experts", c.experts}, {"devices", c.devices},
-                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}}, {"sequence", c.sequence}, {"recompute", c.recompute}};
+                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}}, {"sequence", c.sequence}, {"host", rounded(c.host_share)}, {"recompute", c.recompute}};
         if (e.step_time) j["step_time"] = rounded(*e.step_time);
         if (e.memory) j["memory"] = rounded(*e.memory);
         text += comma + j.dump();

@@ -18,6 +18,7 @@ struct Configuration {
     bool experts = false;
     int devices = 1, tensor = 1, pipeline = 1, context = 1, expert = 1, zero = 0;
     int sequence = 0;        // tokens; 0: not compared
+    double host_share = 0;   // of the predicted step, what devices wait for their hosts
     bool recompute = false;
     bool measured = false;   // the device comes with kernels measured on it (simexec calibrate): not compared
 };
@@ -25,6 +26,8 @@ Configuration configuration_of(const Scenario& scenario);
 
 // 0: alike in all that is compared. About 1 for a factor of 4 in one degree of parallelism, 3 for another architecture's device.
 double distance(const Configuration& a, const Configuration& b);
+// For times sequences and hosts count as well; for memory they were found to tell nothing.
+double distance_in_time(const Configuration& a, const Configuration& b);
 
 // A validated row: signed errors, predicted / measured - 1.
 struct Experience { Configuration configuration; std::string dataset, name; std::optional<double> step_time, memory; };

@@ -28,7 +28,12 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     Prediction p;
     p.too_big = options.only_if_fits && !bytes.fits;
     if (!p.too_big) p.simulation = simulate(plan, scenario, fabric, cost, options.simulate);
-    if (p.simulation.deadlock) throw std::runtime_error(to_text(*p.simulation.deadlock));
+    if (p.simulation.deadlock) {
+        std::string why = to_text(*p.simulation.deadlock);
+        if (scenario.runtime.launch_blocking && scenario.strategy.overlap.pipeline)
+            why += "\nWith runtime.launch_blocking a host that waits for an exchange posts nothing else, and strategy.overlap.pipeline posts one by one: set one of them to false.";
+        throw std::runtime_error(why);
+    }
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
     return p;

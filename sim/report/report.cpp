@@ -131,7 +131,9 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.notes = scenario.notes;
     add_assumptions(r, scenario);
     r.provenance = cost.provenance();
-    r.error_bar = error_bar(configuration_of(scenario), validated_rows());
+    Configuration like = configuration_of(scenario);
+    like.host_share = host_share(r);
+    r.error_bar = error_bar(like, validated_rows());
     return r;
 }
 
@@ -139,6 +141,8 @@ double Report::headroom() const {
     if (memory.stages.empty() || memory.capacity.count == 0) return 1;
     return 1 - static_cast<double>(fullest(memory).peak.count) / static_cast<double>(memory.capacity.count);
 }
+
+double host_share(const Report& r) { return r.step_time_s > 0 ? r.breakdown_s[static_cast<std::size_t>(Category::other)] / r.step_time_s : 0; }
 
 bool Report::narrow() const { return std::abs(headroom()) < error_bar.memory; }
 

@@ -38,6 +38,8 @@ struct Report {
     bool narrow() const;                                 // that is less than predictions of memory are off by
 };
 
+double host_share(const Report& report);   // of the step, what devices wait for their hosts
+
 // The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the
 // lowered plan breaks a rule of verify (our bug).
 // too_big: with only_if_fits the simulation of a plan that does not fit is left out; memory is there, times are zero.
@@ -50,6 +52,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
 
 Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);
 std::string to_json(const Report& report);               // report.json, keys in DESIGN.md's order
+const char* in_words(Category category);                 // "tensor-parallel wait", as reports for a person call it
 // Why it does not fit, in one sentence: which stage, by how much, at which op. Empty where it fits.
 std::string why_not(const MemoryReport& memory);
 // How near it is, where that is narrow(): what is to spare or too much, and how far predictions are off. Empty where not.

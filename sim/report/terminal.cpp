@@ -113,4 +113,19 @@ std::string to_text(const Table& table, const TextStyle& style) {
     return text;
 }
 
+std::string wrapped(const std::string& text, int width, const std::string& first, const std::string& rest) {
+    std::string out, line = first;
+    std::size_t at = 0;
+    bool fresh = true;
+    while (at < text.size()) {
+        const std::size_t space = std::min(text.find(' ', at), text.size());
+        const std::string word = text.substr(at, space - at);
+        if (!fresh && columns(line) + 1 + columns(word) > width) out += line + "\n", line = rest, fresh = true;
+        line += (fresh ? "" : " ") + word;
+        fresh = false;
+        at = space + 1;
+    }
+    return out + line + "\n";
+}
+
 } // namespace orrery

@@ -24,6 +24,8 @@ std::string pad_left(std::string_view text, int width);    // right-aligned
 std::string pad_right(std::string_view text, int width);
 // At most `width` columns, the end cut off with "..".
 std::string clip(std::string_view text, int width);
+// Words of a long line over as many lines as they need, the later ones indented; each ends in a line break.
+std::string wrapped(const std::string& text, int width, const std::string& first, const std::string& rest);
 
 std::string grouped(std::int64_t n);             // "16,384"
 std::string metric(double value, int digits, std::string_view unit = "");   // `digits` significant digits: "11.79 PFLOP", "384 k", "16"

@@ -43,22 +43,6 @@ std::string heading(const std::string& text, const std::string& aside, const Tex
     return "\n" + paint(text, Ink::bold, style) + (aside.empty() ? "" : "  " + paint(aside, Ink::dim, style)) + "\n";
 }
 
-// Words of a long line over as many lines as they need, the later ones indented.
-std::string wrapped(const std::string& text, int width, const std::string& first, const std::string& rest) {
-    std::string out, line = first;
-    std::size_t at = 0;
-    bool fresh = true;
-    while (at < text.size()) {
-        const std::size_t space = std::min(text.find(' ', at), text.size());
-        const std::string word = text.substr(at, space - at);
-        if (!fresh && columns(line) + 1 + columns(word) > width) out += line + "\n", line = rest, fresh = true;
-        line += (fresh ? "" : " ") + word;
-        fresh = false;
-        at = space + 1;
-    }
-    return out + line + "\n";
-}
-
 // "tensor 8 x pipeline 16 x data 128": the degrees above one.
 std::string degrees(const Strategy& s) {
     std::string text;
@@ -257,6 +241,8 @@ std::string list(const std::string& title, const std::vector<std::string>& lines
 }
 
 } // namespace
+
+const char* in_words(Category category) { return categories[static_cast<std::size_t>(category)].text; }
 
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style) {
     std::string text = headline(report, scenario, style);

@@ -35,6 +35,8 @@ void note_without_effect(Reading& reading) {
     if (s.recompute == RecomputeKind::list && sc.model.position != PositionKind::rope &&
         std::count(s.recompute_ops.begin(), s.recompute_ops.end(), "rope") > 0)
         sc.notes.push_back("strategy.recompute: \"rope\" has no effect: the model has no rotary positions");
+    if (s.framework == "deepspeed" && s.zero_stage == 0 && s.data_parallel > 1 && sc.training.precision == DType::bf16)
+        sc.notes.push_back("strategy.zero_stage = 0: DeepSpeed's BF16_Optimizer divides its states among the data-parallel ranks without ZeRO too; 1 says so");
     note("/strategy/bucket_bytes", s.data_parallel * s.context_parallel == 1, "there is one data-parallel rank");
     note("/runtime/fp8_recipe",
          sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4,

@@ -26,9 +26,12 @@ std::string other_than_scenario(const std::string& head) {
     return first != std::string::npos && head[first] != '{' && head[first] != '[' ? "is neither a trace nor a scenario (a JSON object)" : "";
 }
 
-std::optional<Trace> trace_of(const std::string& file, const Options& options) {
+// A run: of a scenario there is a report, too.
+struct Run { Trace trace; std::optional<Report> report; };
+
+std::optional<Run> run_of(const std::string& file, const Options& options) {
     const std::string head = head_of(file);
-    if (head.starts_with(trace_file::magic)) return load_trace(file);
+    if (head.starts_with(trace_file::magic)) return Run{load_trace(file), std::nullopt};
     if (const std::string what = other_than_scenario(head); !what.empty()) {
         complain(file + ": " + what);
         return std::nullopt;
@@ -39,22 +42,29 @@ std::optional<Trace> trace_of(const std::string& file, const Options& options) {
     predicting.simulate.trace = true;
     Prediction p = predict(*scenario, predicting);
     if (!p.simulation.trace) throw std::logic_error(file + ": the simulator recorded no trace");
-    return std::move(*p.simulation.trace);
+    return Run{std::move(*p.simulation.trace), std::move(p.report)};
 }
 
 } // namespace
 
 int run_compare(const std::vector<std::string>& files, int worst, const Options& options) {
-    std::vector<Trace> traces;
+    std::vector<Run> runs;
     for (const std::string& file : files) {
-        auto trace = trace_of(file, options);
-        if (!trace) return bad_input;
-        traces.push_back(std::move(*trace));
+        auto run = run_of(file, options);
+        if (!run) return bad_input;
+        runs.push_back(std::move(*run));
     }
-    const Comparison c = compare(traces[0], traces[1]);
+    Comparison c = compare(runs[0].trace, runs[1].trace);
+    if (runs[0].report && runs[1].report) add_reports(c, *runs[0].report, *runs[1].report);
+    int code = done;
+    for (std::size_t i = 0; i < 2; ++i) {
+        if (!runs[i].report || runs[i].report->memory.fits) continue;
+        complain(files[i] + " does not fit: " + why_not(runs[i].report->memory));
+        code = too_big;
+    }
     const bool json = options.json || options.output.ends_with(".json");
-    if (options.quiet && !json && options.output.empty()) return done;
-    return deliver(json ? to_json(c, worst) : to_text(c, worst < 0 ? 10 : worst, output_style(options)), options) ? done : bad_input;
+    if (options.quiet && !json && options.output.empty()) return code;
+    return deliver(json ? to_json(c, worst) : to_text(c, worst < 0 ? 10 : worst, output_style(options)), options) ? code : static_cast<int>(bad_input);
 }
 
 } // namespace orrery::simrun

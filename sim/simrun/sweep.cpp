@@ -1,7 +1,6 @@
 // `simrun SWEEP.json`: every combination on all cores, kept in an SQLite file, ranked at the end.
 #include "sim/sweep/sweep.hpp"
 
-#include "sim/report/error_bar.hpp"
 #include "sim/simrun/command.hpp"
 
 #include <fmt/format.h>
@@ -30,22 +29,13 @@ std::vector<std::size_t> best(const SweepRun& run, const SweepOptions& how) {
     return order;
 }
 
-ErrorBar error_bar_of(const SweepDocument& document, const SweepRow& row) {
-    ParseOptions options;
-    options.base_dir = document.base_dir();
-    const ParseResult parsed = parse_scenario(document.point(row.index).json, options);
-    return parsed.scenario ? error_bar(configuration_of(*parsed.scenario), validated_rows()) : ErrorBar{};
-}
-
-std::string ranking(const SweepDocument& document, const SweepRun& run, const SweepOptions& how, const TextStyle& style) {
+std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyle& style) {
     Table t{{"", "what varies", "step time", "within", "tokens/s", "a device", "MFU", "bubble", "peak memory", ""}, {true, false, true, true, true, true, true, true, true, false}, {}};
     for (const std::size_t i : best(run, how)) {
         const SweepRow& r = run.rows[i];
-        const ErrorBar bar = error_bar_of(document, r);
-        const bool narrow = static_cast<double>(r.capacity_bytes - r.peak_bytes) < bar.memory * static_cast<double>(r.capacity_bytes);
-        t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s), bar.rows > 0 ? fmt::format("{:.0f} %", bar.step_time * 100) : "",
+        t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s), r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "",
                           metric(r.tokens_per_s, 4), metric(r.tokens_per_s_per_gpu, 4), fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
-                          fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()), narrow ? paint("narrowly", Ink::yellow, style) : ""});
+                          fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()), r.narrow() ? paint("narrowly", Ink::yellow, style) : ""});
     }
     return t.rows.empty() ? std::string() : to_text(t, style);
 }
@@ -114,7 +104,7 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         deliver(to_json(*loaded.document, run, rank_by(how.by)), to_stdout);
     } else if (!options.quiet) {
         const std::string title = paint(loaded.document->name().empty() ? file : loaded.document->name(), Ink::bold, style);
-        deliver(title + "\n" + ranking(*loaded.document, run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout);
+        deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout);
     }
     const auto is = [&](PointStatus s) { return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; }); };
     return is(PointStatus::fits) ? done : is(PointStatus::too_big) ? too_big : bad_input;

@@ -46,11 +46,11 @@ std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
 std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     std::string text;
     for (const SweepAxis& a : document.axes()) text += cell(a.pointer) + ",";
-    text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,hash\n";
+    text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_time_error_bar,memory_error_bar,hash\n";
     for (const SweepRow& r : run.rows) {
         for (const std::string& v : document.point(r.index).values) text += cell(bare(v)) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), cell(r.reason), r.world_size, r.step_time_s, r.tokens_per_s,
-                            r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.peak_bytes, r.capacity_bytes, r.hash);
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), cell(r.reason), r.world_size, r.step_time_s, r.tokens_per_s,
+                            r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.peak_bytes, r.capacity_bytes, r.step_time_error_bar, r.memory_error_bar, r.hash);
     }
     return text;
 }
@@ -71,7 +71,8 @@ std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy b
         }
         if (r.status == PointStatus::fits) {
             p.update({{"step_time_s", r.step_time_s}, {"tokens_per_s", r.tokens_per_s}, {"tokens_per_s_per_gpu", r.tokens_per_s_per_gpu},
-                      {"mfu", r.mfu}, {"hfu", r.hfu}, {"bubble_fraction", r.bubble_fraction}});
+                      {"mfu", r.mfu}, {"hfu", r.hfu}, {"bubble_fraction", r.bubble_fraction}, {"step_time_error_bar", r.step_time_error_bar},
+                      {"memory_error_bar", r.memory_error_bar}, {"narrow", r.narrow()}});
         }
         j["points"].push_back(p);
     }

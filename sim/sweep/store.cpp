@@ -9,7 +9,7 @@ namespace orrery {
 namespace {
 
 constexpr const char* columns = "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
-                                "bubble_fraction, peak_bytes, capacity_bytes";
+                                "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar";
 
 std::string text_of(sqlite3_stmt* s, int column) {
     const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(s, column));
@@ -38,6 +38,8 @@ SweepRow read(sqlite3_stmt* s) {
     for (int i = 0; i < 6; ++i) *figures[i] = sqlite3_column_double(s, 5 + i);
     r.peak_bytes = sqlite3_column_int64(s, 11);
     r.capacity_bytes = sqlite3_column_int64(s, 12);
+    r.step_time_error_bar = sqlite3_column_double(s, 13);
+    r.memory_error_bar = sqlite3_column_double(s, 14);
     return r;
 }
 
@@ -51,6 +53,8 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
     for (int i = 0; i < 6; ++i) sqlite3_bind_double(s, 6 + i, figures[i]);
     sqlite3_bind_int64(s, 12, r.peak_bytes);
     sqlite3_bind_int64(s, 13, r.capacity_bytes);
+    sqlite3_bind_double(s, 14, r.step_time_error_bar);
+    sqlite3_bind_double(s, 15, r.memory_error_bar);
 }
 
 } // namespace
@@ -65,7 +69,10 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
     execute("PRAGMA synchronous=FULL");
     execute("CREATE TABLE IF NOT EXISTS points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, step_time_s REAL, "
             "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes INTEGER)");
-    insert_ = statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
+    // Results of before there were error bars stay good: theirs are not known.
+    for (const char* column : {"step_time_error_bar", "memory_error_bar"})
+        if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
+    insert_ = statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
 }
 
 void SweepStore::Close::operator()(sqlite3* db) const { sqlite3_close(db); }
@@ -87,6 +94,13 @@ std::map<std::string, SweepRow> SweepStore::rows() const {
     }
     if (code != SQLITE_DONE) fail("read");
     return found;
+}
+
+bool SweepStore::has_column(const std::string& name) const {
+    const auto columns_of = statement("PRAGMA table_info(points)", "read");
+    while (sqlite3_step(columns_of.get()) == SQLITE_ROW)
+        if (text_of(columns_of.get(), 1) == name) return true;
+    return false;
 }
 
 void SweepStore::commit(std::span<const SweepRow> rows) {

@@ -24,6 +24,7 @@ class SweepStore {
 
   private:
     void execute(const char* sql);
+    bool has_column(const std::string& name) const;
     [[noreturn]] void fail(const std::string& doing) const;
 
     std::string path_;

@@ -36,6 +36,8 @@ void fill(SweepRow& row, const Report& r) {
     row.bubble_fraction = r.bubble_fraction;
     row.peak_bytes = r.memory.stages.empty() ? 0 : fullest(r.memory).peak.count;
     row.capacity_bytes = r.memory.capacity.count;
+    row.step_time_error_bar = r.error_bar.step_time;
+    row.memory_error_bar = r.error_bar.memory;
     row.status = r.memory.fits ? PointStatus::fits : PointStatus::too_big;
     row.reason = why_not(r.memory);
 }

@@ -161,6 +161,7 @@ void predict_row(ValidationRow& row) {
         row.configuration = configuration_of(*parsed.scenario);
         const Prediction p = predict(*parsed.scenario);
         row.breakdown_s = p.report.breakdown_s;
+        row.configuration.host_share = host_share(p.report);
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;
         row.predicted.fits = p.report.memory.fits;

@@ -69,6 +69,14 @@ TEST(ErrorBar, ALongSequenceIsNotAsSureAsTheShortOnesAreWell) {
     EXPECT_GT(error_bar(lengthy, all).step_time, 0.19);
 }
 
+// A step that waits for its host is not as sure as those that do not are.
+TEST(ErrorBar, KnowsWhatWaitsForItsHost) {
+    Configuration busy = on("h100", 8), waiting = busy;
+    waiting.host_share = 0.5;
+    EXPECT_GT(distance_in_time(busy, waiting), 2);
+    EXPECT_EQ(distance(busy, waiting), 0) << "its memory does not mind";
+}
+
 TEST(ErrorBar, NeverPromisesMoreThanMeasurementsRepeat) { EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), rows("d", on("h100", 8), 5, 0.001)).step_time, 0.02); }
 
 TEST(ErrorBar, ADeviceNobodyValidatedIsNotAsSureAsItsNeighbours) {

@@ -281,6 +281,22 @@ TEST_F(Simrun, HelpsWithExamplesAndAVersion) {
     EXPECT_EQ(run("search x.json").code, 1) << "what is not built is absent";
 }
 
+// Of two scenarios: parts that add up to each step, as their reports have it, and whether one is certainly the faster.
+TEST_F(Simrun, ComparesWhatTwoStepsGoTo) {
+    const std::string a = scenario("a.json"), b = scenario("b.json") + " --set strategy.framework=nemo";
+    const Ran r = run("compare " + a + " " + b);
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_NE(r.out.find("What a step goes to"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("and each is predicted within"), std::string::npos) << r.out;
+    EXPECT_EQ(r.out.find("geometric mean"), std::string::npos) << "ratios of ops say something of a prediction alone";
+    const auto json = nlohmann::json::parse(run("compare " + a + " " + b + " --json").out);
+    double sum = 0;
+    for (const auto& part : json.at("parts_s")) sum += part.at(0).get<double>();
+    EXPECT_NEAR(sum, json.at("a").at("step_time_s").get<double>(), 1e-6);
+    EXPECT_DOUBLE_EQ(json.at("a").at("step_time_s").get<double>(), nlohmann::json::parse(run(a + " --json --set strategy.framework=nemo").out).at("step_time_s").get<double>());
+    EXPECT_EQ(run("compare " + a + " " + a + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'").code, 2) << "one that does not fit";
+}
+
 TEST_F(Simrun, ComparesAScenarioWithATrace) {
     const std::string file = scenario();
     ASSERT_EQ(run("--trace step.trace " + file).code, 0);

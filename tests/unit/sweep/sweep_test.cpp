@@ -4,6 +4,7 @@
 #include "sim/sweep/store.hpp"
 
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <algorithm>
 #include <chrono>
@@ -191,11 +192,28 @@ TEST(SweepStore, GivesBackWhatItWasGiven) {
     const TemporaryFolder folder;
     SweepRow r;
     r.hash = "0123456789abcdef", r.label = "a=1 'quoted'", r.status = PointStatus::too_big, r.reason = "stage 0 \"needs\" more";
-    r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984;
+    r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984, r.step_time_error_bar = 0.05, r.memory_error_bar = 0.08;
     SweepStore(folder.file("a.sqlite")).commit(std::span(&r, 1));
     const auto rows = SweepStore(folder.file("a.sqlite")).rows();
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_EQ(rows.at(r.hash), r);
+}
+
+// Results of a version that knew no error bars are read, and say that they do not know them.
+TEST(SweepStore, ReadsResultsOfBeforeThereWereErrorBars) {
+    const TemporaryFolder folder;
+    const std::string file = folder.file("old.sqlite");
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+    EXPECT_EQ(sqlite3_exec(db, "CREATE TABLE points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, step_time_s REAL, tokens_per_s REAL, "
+                               "tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes INTEGER);"
+                               "INSERT INTO points VALUES ('h', 'a=1', 'fits', '', 8, 1.5, 2, 3, 0.4, 0.4, 0.1, 99, 100)", nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(db);
+    const auto rows = SweepStore(file).rows();
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows.at("h").step_time_s, 1.5);
+    EXPECT_EQ(rows.at("h").step_time_error_bar, 0);
+    EXPECT_FALSE(rows.at("h").narrow()) << "how far off memory may be is not known";
 }
 
 } // namespace
