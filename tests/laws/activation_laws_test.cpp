@@ -74,6 +74,19 @@ TEST(ActivationLaws, FlashAttentionStoresNoSquare) {
     EXPECT_DOUBLE_EQ(bytes_of_one_layer(longer), 4 * bytes_of_one_layer(g)) << "linear in the sequence";
 }
 
+// What attention returned is kept where a checkpointed function returned it, and made again where XLA's policy does not name it.
+TEST(ActivationLaws, XlaKeepsOfALayerWhatItsPolicyNames) {
+    const auto kept = [](const char* framework, const char* recompute) {
+        const Scenario s = scenario(fmt::format(R"({{"model": {{"layers": 2, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+            "training": {{"global_batch_size": 2, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"}}, "strategy": {{"framework": "{}", "recompute": {}, "flash_attention": true}}}})", framework, recompute));
+        const Plan plan = lower(s);
+        return left_allocated(plan, block_named(plan, "F0"));
+    };
+    const std::int64_t result = 2 * 512 * 1024 * 2, sums = 2 * 512 * 16 * 4;   // of two layers: attention's results in 16 bits, log-sum-exps in fp32
+    EXPECT_EQ(kept("megatron", "\"none\"") - kept("megatron", "[\"attention\"]"), sums);
+    EXPECT_EQ(kept("jax", "\"none\"") - kept("jax", "[\"attention\"]"), result + sums);
+}
+
 TEST(ActivationLaws, ForwardThenBackwardLeavesNothing) {
     for (const char* recompute : {"none", "selective", "full"})
         for (int t : {1, 2}) {
