@@ -158,7 +158,9 @@ void check_schedule(Reading& reading) {
     if (s.virtual_pipeline > rule->most_chunks)
         reading.problem("/strategy/virtual_pipeline", eq("strategy.virtual_pipeline", s.virtual_pipeline) +
                                                           " needs a schedule with that many chunks, " + is + " has " +
-                                                          std::to_string(rule->most_chunks) + ": try schedule = interleaved-1f1b");
+                                                          std::to_string(rule->most_chunks) +
+                                                          (s.pipeline_parallel > 1 ? ": try schedule = interleaved-1f1b"
+                                                                                   : ": one stage has nothing to interleave, set it to 1"));
     if (s.pipeline_parallel == 1 && rule->least_chunks > 1 && s.schedule == "interleaved-1f1b")
         reading.problem("/strategy/pipeline_parallel",
                         "strategy.pipeline_parallel = 1 has nothing to interleave: schedule = interleaved-1f1b needs 2 or more stages");

@@ -3,6 +3,7 @@
 #include "sim/scenario/layers.hpp"
 
 #include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/resolve.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -78,6 +79,9 @@ void resolve_split(Reading& reading) {
         const bool by_cost = habits_of(s.framework).stages_by_cost && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
         s.layers_per_chunk = by_cost ? split_by_cost(sc.model, s.pipeline_parallel) : even_split(layers, static_cast<int>(chunks));
         check_chunks(reading, "/strategy/pipeline_parallel");
+        if (layers % chunks != 0)
+            note_default(reading, "/strategy/layer_split", list_text(s.layers_per_chunk),
+                         by_cost ? "layers of each stage, divided by what they cost" : "layers of each chunk, the ends the fewest, as they have embedding and loss");
         return;
     }
     const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});
