@@ -336,10 +336,15 @@ std::int64_t window_of(const Plan& plan) {
 // Times are whole picoseconds in 63 bits: a longer step would wrap round.
 void refuse_endless(const Machine& m) {
     constexpr double longest_ps = 4e18;   // 46 days
+    std::vector<double> of_segment;
+    for (const auto& s : m.segments) {
+        double sum = 0;
+        for (auto i = s.begin; i < s.end; ++i) sum += static_cast<double>(m.ops[at(i)].duration);
+        of_segment.push_back(sum);
+    }
     for (const CompiledProgram& p : m.programs) {
         double sum = 0;
-        for (const CompiledAction& a : p.actions)
-            for (std::int32_t i = m.segments[at(a.segment)].begin; i < m.segments[at(a.segment)].end; ++i) sum += static_cast<double>(m.ops[at(i)].duration);
+        for (const CompiledAction& a : p.actions) sum += of_segment[at(a.segment)];
         if (sum > longest_ps)
             throw std::runtime_error(fmt::format("stage {} would compute for {:.0f} days a step: the simulator's clock holds 46; make the batch, the sequence or the model smaller", p.stage, sum * 1e-12 / 86400));
     }
