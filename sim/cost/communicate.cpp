@@ -122,6 +122,22 @@ CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double l
     return c;
 }
 
+namespace {
+
+const std::string ring_wish = "ring";
+
+} // namespace
+
+// NCCL's tuner of 2020 and 2021 (2.7, 2.8: src/graph/tuning.cc) expects of a tree 0.9 of the channels' bandwidth and of that half, of a ring n / (2 n - 2),
+// between two nodes as inside one: large reductions are rings, though a tree sends half as much over the NICs. (Later tuners know: published
+// all-reduces of two nodes reach more than their NICs have.) Small ones are trees, by what hops cost.
+//   bytes / (0.45 B) - bytes / (B n / (2 n - 2)) >= the ring's hops
+bool CostModel::Data::rings_of_old(const Collective& c, const Group& g) const {
+    if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || runtime.year >= 2022 || strategy.collective_algorithm != "auto" || g.n < 3) return false;
+    const double hops = 2 * ((g.n - 2) * links.choice_hop[2] + between.ring_hop[2]);
+    return static_cast<double>(c.bytes.count) / g.nic_rate * (1 / 0.45 - 2.0 * (g.n - 1) / g.n) >= hops;
+}
+
 CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) const {
     const Data& d = *data_;
     if (ranks.size() < 2) return {Time{}, 0, {1e15}, "none", 0};
@@ -129,7 +145,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const KnownGroup& g = d.known(ranks);
     const double bytes = static_cast<double>(c.bytes.count);
     const bool one_byte = bytes_per_element(c.dtype) < 1.5;
-    const std::string& wish = d.strategy.collective_algorithm;
+    const std::string& wish = d.rings_of_old(c, g.group) ? ring_wish : d.strategy.collective_algorithm;
     LinkTable scaled;
     if (g.group.reach < 1) {
         scaled = d.links;

@@ -96,6 +96,7 @@ struct CostModel::Data {
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
     double extra_hop(int from, int to) const;
+    bool rings_of_old(const Collective& c, const Group& g) const; // whether NCCL of then takes a ring where a tree would be faster
     double owners_us(const Group& g, double bytes, std::span<const int> ranks) const; // what their turns add to a gather
     double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had
     CommCost bundle(const CollectiveTime& t, double bytes, double limit, double extra_us, std::string algorithm) const;

@@ -327,5 +327,18 @@ TEST(Collectives, UnevenNodesCarryTheSameRing) {
     EXPECT_NEAR(nic_bytes(c, loads, 1), 5.0 / 6, 1e-9);
 }
 
+// NCCL's tuner until 2.8 did not know what trees between two nodes save.
+TEST(MultiNode, LargeReductionsOfTwoNodesWereRingsUntil2021) {
+    const auto taken = [](int year, int nodes, double bytes) {
+        Scenario s = on_cluster("dgx-a100-80gb", nodes);
+        s.runtime.year = year;
+        return Costs(s).collective(CollectiveKind::all_reduce, bytes, ranks(8 * nodes)).algorithm;
+    };
+    EXPECT_TRUE(taken(2021, 2, 1e9).starts_with("ring")) << taken(2021, 2, 1e9);
+    EXPECT_TRUE(taken(2024, 2, 1e9).starts_with("tree")) << taken(2024, 2, 1e9);
+    EXPECT_TRUE(taken(2021, 2, 1e6).starts_with("tree")) << "hops decide";
+    EXPECT_EQ(taken(2021, 8, 1e9), taken(2024, 8, 1e9));
+}
+
 } // namespace
 } // namespace orrery
