@@ -22,23 +22,23 @@ constexpr const char* menus[] = {"wide", "wide-nosplit", "block128", "columns", 
 
 TileMenu menu_of(const std::string& text) {
     const auto at = std::find(std::begin(menus), std::end(menus), text);
-    if (at == std::end(menus)) broken(text, "unknown tile menu");
+    if (at == std::end(menus)) throw std::runtime_error("\"" + text + "\" is no menu of tiles");
     return static_cast<TileMenu>(at - std::begin(menus));
 }
 
 GemmTable gemm_of(const Json& j) {
     GemmTable t;
-    t.menu = menu_of(j["menu"].get<std::string>());
-    t.t0 = j["t0_us"].get<double>();
-    t.tile = j["tile_us"].get<double>();
-    t.efficiency = j["efficiency"].get<double>();
-    t.feed = j["feed"].get<double>();
-    t.stream = j["stream"].get<double>();
-    t.split = j["split_us"].get<double>();
-    t.soft_waves = j["soft_waves"].get<double>();
-    t.throttle = j["throttle"].get<double>();
-    t.l2_share = j["l2_share"].get<double>();
-    t.l2_stream = j["l2_stream"].get<double>();
+    t.menu = menu_of(j.at("menu").get<std::string>());
+    t.t0 = j.at("t0_us").get<double>();
+    t.tile = j.at("tile_us").get<double>();
+    t.efficiency = j.at("efficiency").get<double>();
+    t.feed = j.at("feed").get<double>();
+    t.stream = j.at("stream").get<double>();
+    t.split = j.at("split_us").get<double>();
+    t.soft_waves = j.at("soft_waves").get<double>();
+    t.throttle = j.at("throttle").get<double>();
+    t.l2_share = j.at("l2_share").get<double>();
+    t.l2_stream = j.at("l2_stream").get<double>();
     t.throttle_us = j.value("throttle_us", t.throttle_us);
     t.throttle_busy = j.value("throttle_busy", t.throttle_busy);
     t.alone = j.value("alone", t.alone);
@@ -54,77 +54,77 @@ GemmTable gemm_of(const Json& j) {
 
 std::vector<AttentionPoint> points_of(const Json& j) {
     std::vector<AttentionPoint> out;
-    for (const auto& [dim, pair] : j.items()) out.push_back({std::stod(dim), pair[0].get<double>(), pair[1].get<double>()});
+    for (const auto& [dim, pair] : j.items()) out.push_back({std::stod(dim), pair.at(0).get<double>(), pair.at(1).get<double>()});
     std::sort(out.begin(), out.end(), [](const AttentionPoint& a, const AttentionPoint& b) { return a.head_dim < b.head_dim; });
     return out;
 }
 
-AttentionSeries series_of(const Json& j) { return {points_of(j["causal"]), points_of(j["full"])}; }
+AttentionSeries series_of(const Json& j) { return {points_of(j.at("causal")), points_of(j.at("full"))}; }
 
 PrefillTable prefill_of(const Json& j) {
     PrefillTable t;
-    t.start = j["start_us"].get<double>();
-    t.pre = j["pre"].get<double>();
-    t.s0 = j["s0"].get<double>();
-    t.critical = j["critical"].get<double>();
-    t.soft_waves = j["soft_waves"].get<double>();
-    t.rows = j["rows"].get<double>();
+    t.start = j.at("start_us").get<double>();
+    t.pre = j.at("pre").get<double>();
+    t.s0 = j.at("s0").get<double>();
+    t.critical = j.at("critical").get<double>();
+    t.soft_waves = j.at("soft_waves").get<double>();
+    t.rows = j.at("rows").get<double>();
     t.fall = j.value("fall", 0.0);
     t.latent = j.value("latent", 0.0);
     t.throttle = j.value("throttle", 0.0);
-    for (const auto& [dim, e] : j["efficiency"].items()) t.efficiency[std::stoi(dim)] = e.get<double>();
+    for (const auto& [dim, e] : j.at("efficiency").items()) t.efficiency[std::stoi(dim)] = e.get<double>();
     t.source = source_of(j);
     return t;
 }
 
 ExpertsTable experts_of(const Json& j) {
     ExpertsTable t;
-    t.start = j["start_us"].get<double>();
-    t.per_expert = j["per_expert_us"].get<double>();
-    t.copy = j["copy"].get<double>();
+    t.start = j.at("start_us").get<double>();
+    t.per_expert = j.at("per_expert_us").get<double>();
+    t.copy = j.at("copy").get<double>();
     t.gemm.menu = TileMenu::wide_nosplit;
-    t.gemm.tile = j["tile_us"].get<double>();
-    t.gemm.efficiency = j["efficiency"].get<double>();
-    t.gemm.feed = j["feed"].get<double>();
-    t.gemm.stream = j["stream"].get<double>();
-    t.gemm.soft_waves = j["soft_waves"].get<double>();
+    t.gemm.tile = j.at("tile_us").get<double>();
+    t.gemm.efficiency = j.at("efficiency").get<double>();
+    t.gemm.feed = j.at("feed").get<double>();
+    t.gemm.stream = j.at("stream").get<double>();
+    t.gemm.soft_waves = j.at("soft_waves").get<double>();
     t.source = source_of(j);
     return t;
 }
 
 // What a file states replaces what it inherits.
 void apply(KernelTables& t, const Json& j) {
-    t.device = j["device"].get<std::string>();
-    if (j.contains("reference")) t.reference_tflops_16 = j["reference"]["tflops_16"].get<double>();
+    t.device = j.at("device").get<std::string>();
+    if (j.contains("reference")) t.reference_tflops_16 = j.at("reference").at("tflops_16").get<double>();
     if (j.contains("gemm"))
-        for (const auto& [dtype, g] : j["gemm"].items()) t.gemm[dtype] = gemm_of(g);
+        for (const auto& [dtype, g] : j.at("gemm").items()) t.gemm[dtype] = gemm_of(g);
     if (j.contains("attention")) {
-        for (const auto& [kernel, a] : j["attention"].items()) {
+        for (const auto& [kernel, a] : j.at("attention").items()) {
             if (kernel == "waves")
-                t.waves = {a["soft_waves"].get<double>(), a["rows"].get<double>(), a["critical"].get<double>(),
-                           a["start_us"].get<double>()};
+                t.waves = {a.at("soft_waves").get<double>(), a.at("rows").get<double>(), a.at("critical").get<double>(),
+                           a.at("start_us").get<double>()};
             else
-                t.attention[kernel] = {series_of(a["forward"]), series_of(a["backward"]), source_of(a)};
+                t.attention[kernel] = {series_of(a.at("forward")), series_of(a.at("backward")), source_of(a)};
         }
     }
     if (j.contains("prefill"))
-        for (const auto& [kind, p] : j["prefill"].items()) t.prefill[kind] = prefill_of(p);
+        for (const auto& [kind, p] : j.at("prefill").items()) t.prefill[kind] = prefill_of(p);
     if (j.contains("experts"))
-        for (const auto& [dtype, e] : j["experts"].items()) t.experts[dtype] = experts_of(e);
+        for (const auto& [dtype, e] : j.at("experts").items()) t.experts[dtype] = experts_of(e);
     if (j.contains("sustained")) {
-        const Json& s = j["sustained"];
-        t.sustained_16 = s["bf16"].get<double>();
-        t.sustained_8 = s["fp8"].get<double>();
-        t.sustained_other = s["other"].get<double>();
-        t.sustained_attention = s.contains("attention") ? s["attention"].get<double>() : t.sustained_16;
+        const Json& s = j.at("sustained");
+        t.sustained_16 = s.at("bf16").get<double>();
+        t.sustained_8 = s.at("fp8").get<double>();
+        t.sustained_other = s.at("other").get<double>();
+        t.sustained_attention = s.contains("attention") ? s.at("attention").get<double>() : t.sustained_16;
         t.sustained_source = source_of(s);
     }
-    if (j.contains("unaligned")) t.unaligned = {j["unaligned"]["batched"].get<double>(), j["unaligned"]["alone"].get<double>(), source_of(j["unaligned"])};
+    if (j.contains("unaligned")) t.unaligned = {j.at("unaligned").at("batched").get<double>(), j.at("unaligned").at("alone").get<double>(), source_of(j.at("unaligned"))};
     if (j.contains("memory")) {
-        const Json& m = j["memory"];
-        t.memory_fused = m["fused"].get<double>();
-        t.memory_eager = m["eager"].get<double>();
-        t.kernel_us = m["kernel_us"].get<double>();
+        const Json& m = j.at("memory");
+        t.memory_fused = m.at("fused").get<double>();
+        t.memory_eager = m.at("eager").get<double>();
+        t.kernel_us = m.at("kernel_us").get<double>();
         t.memory_source = source_of(m);
     }
 }
@@ -203,29 +203,27 @@ KernelTables of_any_year(const Device& device) {
                                              (*nearest)["device"].get<std::string>()));
 }
 
-std::vector<Json>& own_files() {
-    static std::vector<Json> files;
-    return files;
+// What use_calibration was given.
+struct Own { std::vector<Json> files; std::string text; };
+Own& own() {
+    static Own all;
+    return all;
 }
 
-} // namespace
-
-namespace {
-
+// A file of a user's: unlike ours it may lack anything, which is found here and not in a prediction.
 void use(const Json& j) {
     if (!j.is_object()) throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file)");
     if (!j.contains("device") || !j["device"].is_string()) throw std::runtime_error("it does not say for which \"device\" it is");
     if (!j.contains("gemm") && !j.contains("attention") && !j.contains("sustained") && !j.contains("memory"))
         throw std::runtime_error("it holds none of the groups of constants of a device: gemm, attention, sustained, memory");
     try {
-        Device device;
-        device.name = j["device"].get<std::string>();
-        KernelTables t = kernel_tables(device);
-        apply(t, j);
-    } catch (const Json::exception& e) {
-        throw std::runtime_error(std::string("a constant is missing or is not a number: ") + e.what());
+        KernelTables scratch;
+        apply(scratch, j);
+    } catch (const std::exception& e) {
+        throw std::runtime_error(std::string("a constant is missing or is not what it must be: ") + e.what());
     }
-    own_files().push_back(j);
+    own().files.push_back(j);
+    own().text += j.dump();
 }
 
 } // namespace
@@ -236,17 +234,13 @@ void use_calibration(const std::string& text) {
     for (const Json& one : j) use(one);
 }
 
-std::string calibration_in_use() {
-    std::string text;
-    for (const Json& j : own_files()) text += j.dump();
-    return text;
-}
+const std::string& calibration_in_use() { return own().text; }
 
 const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
 
 KernelTables kernel_tables(const Device& device, int year) {
     KernelTables t = of_any_year(device);
-    for (const Json& j : own_files())
+    for (const Json& j : own().files)
         if (j["device"] == device.name) apply(t, j);
     std::map<std::string, AttentionTable> of_year; // by the kernel's name; names are in order, so the latest of the years is the last
     for (auto& [name, a] : t.attention)

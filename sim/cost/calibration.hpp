@@ -96,7 +96,7 @@ struct KernelTables {
 // A user's own calibration file (what `simrun fit TABLE -o FILE` writes): the groups of constants it states replace the device's compiled-in
 // ones in all predictions from then on. Call before the first of them; not for several threads. Throws std::runtime_error: what is wrong.
 void use_calibration(const std::string& json_text);
-std::string calibration_in_use();   // all of them, one behind the other; empty: none. What is predicted depends on it
+const std::string& calibration_in_use();   // all of them, one behind the other; empty: none. What is predicted depends on it
 
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
 // Attention's of that year's software: an entry "cudnn@2026" takes cudnn's place from that year on.

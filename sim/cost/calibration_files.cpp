@@ -32,7 +32,7 @@ std::vector<Json> files_of(std::string_view what) {
 
 Source source_of(const Json& j) {
     if (!j.contains("source")) return {};
-    return {j["source"]["kind"].get<std::string>(), j["source"]["text"].get<std::string>()};
+    return {j["source"].at("kind").get<std::string>(), j["source"].at("text").get<std::string>()};
 }
 
 double rate(const Json& j, const char* key) { return j[key].get<double>() * 1e3; } // GB/s to bytes/us

@@ -343,6 +343,12 @@ TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
     const Ran wrong = run(job + " --calibration other.json");
     EXPECT_EQ(wrong.code, 1);
     EXPECT_NE(wrong.err.find("none of the groups of constants"), std::string::npos) << wrong.err;
+    for (const char* gemm : {R"({"menu": "wide", "t0_us": 2.0})", R"({"menu": "tall"})"}) {
+        write("broken.json", std::string("{\"device\": \"a100-sxm-80gb\", \"gemm\": {\"bf16\": ") + gemm + "}}");
+        const Ran broken = run(job + " --calibration broken.json");
+        EXPECT_EQ(broken.code, 1) << gemm;
+        EXPECT_NE(broken.err.find("cannot be used as a calibration"), std::string::npos) << broken.err;
+    }
     const Ran nameless = run("fit --check " + write("ours.csv", table));
     EXPECT_EQ(nameless.code, 1) << "nothing could be checked";
 }
