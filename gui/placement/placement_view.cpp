@@ -1,6 +1,5 @@
 #include "gui/placement/placement_view.hpp"
 
-#include <QScopeGuard>
 #include <QComboBox>
 #include <QHelpEvent>
 #include <QKeyEvent>
@@ -133,7 +132,6 @@ void PlacementPlot::paintCell(QPainter& painter, int rank) const {
         if (y + line > rect.bottom() + 1) break;
         const QString& text = fontMetrics().horizontalAdvance(words.full) <= rect.width() - 4 ? words.full : words.brief;
         // A number cut short is another number: it is written smaller, or not at all.
-        const auto font_again = qScopeGuard([&painter, this] { painter.setFont(font()); });
         const double fit = (rect.width() - 4) / std::max(1, fontMetrics().horizontalAdvance(text));
         if (fit >= 0.6) {
             QFont small = font();
@@ -143,6 +141,7 @@ void PlacementPlot::paintCell(QPainter& painter, int rank) const {
         }
         y += line;
     }
+    painter.setFont(font());
 }
 
 void PlacementPlot::paintEvent(QPaintEvent*) {

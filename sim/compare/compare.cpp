@@ -177,7 +177,7 @@ void add_reports(Comparison& c, const Report& a, const Report& b) {
     c.a.step_s = a.step_time_s;
     c.b.step_s = b.step_time_s;
     c.uncertain = std::max(a.error_bar.step_time, b.error_bar.step_time);
-    for (std::size_t k = 0; k < a.breakdown_s.size(); ++k) c.parts.push_back({in_words(static_cast<Category>(k)), a.breakdown_s[k], b.breakdown_s[k]});
+    for (std::size_t k = 0; k < a.breakdown_s.size(); ++k) c.parts.push_back({in_words(static_cast<Category>(k)), {a.breakdown_s[k], 0}, {b.breakdown_s[k], 0}});
 }
 
 } // namespace orrery

@@ -22,14 +22,14 @@ struct OpPair {
     int stage = 0;
     Share a, b;
 };
-struct MemoryPair { std::string name; double a = 0, b = 0; };   // bytes at the peak of the fullest rank; of parts: seconds
+struct MemoryPair { std::string name; double a = 0, b = 0; };   // bytes at the peak of the fullest rank
 
 struct Side { std::string name, source; double step_s = 0; int ranks = 0; std::uint64_t plan_hash = 0; };
 
 struct Comparison {
     Side a, b;
     bool measured = false;              // b was measured, a predicts it: differences are errors, a / b - 1
-    std::vector<MemoryPair> parts;      // s of a step by what they go to, adding up to it: where both are simulated (of_reports)
+    std::vector<Pair> parts;            // what a step goes to, adding up to it: where both are simulated (add_reports)
     double uncertain = 0;               // what each of their steps may be off by, as a fraction; 0: not known
     std::vector<Pair> kinds, queues, phases, waits;   // largest first; waits by cause, on the compute queue
     std::vector<Pair> alike;            // ops that differ in nothing but their layer together ("l*.fc1.fwd"), the largest difference first

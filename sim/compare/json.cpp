@@ -42,7 +42,7 @@ Json rows(const std::vector<MemoryPair>& pairs, const Comparison& c) {
 std::string to_json(const Comparison& c, int most) {
     Json out{{"a", side(c.a)}, {"b", side(c.b)}, {"measured", c.measured}};
     put_error(out, c, c.a.step_s, c.b.step_s);
-    for (const MemoryPair& p : c.parts) out["parts_s"][p.name] = {p.a, p.b};
+    for (const Pair& p : c.parts) out["parts_s"][p.name] = {p.a.seconds, p.b.seconds};
     if (c.uncertain > 0) out["error_bar"] = c.uncertain;
     out["op_ratio"] = {{"ops", c.ops.size()}, {"geometric_mean", c.mean_ratio}, {"ninety_percent_within", c.decile_ratio}};
     out["kinds"] = rows(c.kinds, c);

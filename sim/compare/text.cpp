@@ -57,9 +57,9 @@ std::string parts_of(const Comparison& c, const TextStyle& style) {
                                    apart >= c.uncertain ? "" : ": which is the faster is not certain (of published pairs of strategies of one job that differ by more than 2 %, nine in ten are ranked as measured)"),
                        style.width, "", "  ");
     Table table{{"part", "A", "B", "difference", "of A's step"}, {false, true, true, true, true}, {}};
-    for (const MemoryPair& p : c.parts)
-        if (std::max(p.a, p.b) >= 0.0005 * c.a.step_s)
-            table.rows.push_back({p.name, seconds_text(p.a), seconds_text(p.b), seconds_text(p.b - p.a), fmt::format("{:+.1f} %", (p.b - p.a) / c.a.step_s * 100)});
+    for (const Pair& p : c.parts)
+        if (std::max(p.a.seconds, p.b.seconds) >= 0.0005 * c.a.step_s)
+            table.rows.push_back({p.name, seconds_text(p.a.seconds), seconds_text(p.b.seconds), seconds_text(-p.difference()), fmt::format("{:+.1f} %", -p.difference() / c.a.step_s * 100)});
     return text + heading("What a step goes to (means over all devices, which add up)", style) + to_text(table, style);
 }
 

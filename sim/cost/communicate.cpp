@@ -122,12 +122,6 @@ CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double l
     return c;
 }
 
-namespace {
-
-const std::string ring_wish = "ring";
-
-} // namespace
-
 // NCCL's tuner of 2020 and 2021 (2.7, 2.8: src/graph/tuning.cc) expects of a tree 0.9 of the channels' bandwidth and of that half, of a ring n / (2 n - 2),
 // between two nodes as inside one: large reductions are rings, though a tree sends half as much over the NICs. (Later tuners know: published
 // all-reduces of two nodes reach more than their NICs have.) Small ones are trees, by what hops cost.
@@ -145,7 +139,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const KnownGroup& g = d.known(ranks);
     const double bytes = static_cast<double>(c.bytes.count);
     const bool one_byte = bytes_per_element(c.dtype) < 1.5;
-    const std::string& wish = d.rings_of_old(c, g.group) ? ring_wish : d.strategy.collective_algorithm;
+    const std::string wish = d.rings_of_old(c, g.group) ? "ring" : d.strategy.collective_algorithm;
     LinkTable scaled;
     if (g.group.reach < 1) {
         scaled = d.links;

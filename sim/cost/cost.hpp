@@ -34,6 +34,7 @@ struct Provenance {
     std::string what, kind, text;
     bool operator==(const Provenance&) const = default;
 };
+inline std::string to_text(const Provenance& p) { return p.what + ": " + p.kind + ": " + p.text; }
 
 // Remembers what it has worked out: one model for each thread.
 class CostModel {

@@ -42,19 +42,13 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
 
 namespace {
 
-// Multiplies the capacity of the links that are meant; a perturbation of none is a mistake in the scenario.
+// Multiplies the capacity of the links that are meant, but where the cluster's own rates have it already; a perturbation of none is a
+// mistake in the scenario.
 void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, const Perturbation& p) {
-    bool any = false;
-    for (std::size_t l = 0; l < w.capacity.size(); ++l) {
-        if (!means(p, fabric.links()[l])) continue;
-        w.capacity[l] *= factor;
-        any = true;
-    }
-    if (any) return;
-    std::string example = fabric.links().empty()
-                              ? ""
-                              : ": one of its links is \"" + fabric.links()[0].name + "\", of class " + class_name(fabric.links()[0].kind);
-    throw std::runtime_error("/perturb/" + std::to_string(place) + ": this cluster has no link \"" + p.link + "\"" + example);
+    if (p.in_cluster) return;
+    if (const std::string unknown = unknown_link(p, fabric); !unknown.empty()) throw std::runtime_error("/perturb/" + std::to_string(place) + ": " + unknown);
+    for (std::size_t l = 0; l < w.capacity.size(); ++l)
+        if (means(p, fabric.links()[l])) w.capacity[l] *= factor;
 }
 
 } // namespace
@@ -79,13 +73,13 @@ Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
                 if (fabric.node_of(static_cast<int>(r)) == p.index) slow(r, p.factor);
             break;
         case Perturbation::Kind::slow_link:
-            if (!p.in_cluster) change(w, fabric, 1 / p.factor, i, p);
+            change(w, fabric, 1 / p.factor, i, p);
             break;
         case Perturbation::Kind::jitter:
             w.jitter = p.factor;
             break;
         case Perturbation::Kind::background:
-            if (!p.in_cluster) change(w, fabric, 1 - std::min(p.factor, 0.999), i, p);
+            change(w, fabric, 1 - std::min(p.factor, 0.999), i, p);
             break;
         }
     }

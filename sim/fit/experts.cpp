@@ -138,14 +138,13 @@ Checked check_experts(const MeasuredTable& t) {
 }
 
 std::string fit_experts(const MeasuredTable& t) {
-    const auto device = find_device(t.device);
-    if (!device) throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as moe_h100-sxm-80gb.csv does (simrun list devices){}", t.file, t.device.empty() ? "" : "; " + t.device + " is none"));
-    const KernelTables kernels = kernel_tables(*device);
+    const Device device = device_named(t, t.device, "moe");
+    const KernelTables kernels = kernel_tables(device);
     nlohmann::ordered_json out;
     for (const auto& [dtype, cases] : cases_of(t)) {
         const auto dense = kernels.gemm.find(dtype);
         const double efficiency = dense == kernels.gemm.end() ? 0.8 : std::min(0.85, dense->second.efficiency), in = in_bytes_of(dtype);
-        const GemmDevice d = cold_device(*device, dtype);
+        const GemmDevice d = cold_device(device, dtype);
         // A balanced layer says what its kernels take; of a skewed one only what is drawn on average is known.
         const bool balanced = std::any_of(cases.begin(), cases.end(), [](const Case& c) { return c.problem.skew <= 0; });
         std::vector<const Case*> inside, outside;

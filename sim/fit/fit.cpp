@@ -154,9 +154,8 @@ PrefillTable prefill_of(const std::vector<double>& p, const std::vector<int>& di
 // Eight constants and an efficiency for each head dimension, with the better of two heights of a block.
 Json fit_prefill(const MeasuredTable& t) {
     const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
-    const auto device = find_device(name);
-    if (!device) throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as attention_h100-sxm-80gb.csv does (simrun list devices){}", t.file, name.empty() ? "" : "; " + name + " is none"));
-    const PrefillDevice d = prefill_device(*device);
+    const Device device = device_named(t, name, "attention");
+    const PrefillDevice d = prefill_device(device);
     std::set<int> met;
     std::vector<std::size_t> inside, outside;
     for (std::size_t i = 0; i < t.rows.size(); ++i) {
@@ -260,17 +259,22 @@ Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measure
     return best;
 }
 
+Device device_named(const MeasuredTable& t, const std::string& name, const char* prefix) {
+    if (const auto device = find_device(name)) return *device;
+    throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as {}_h100-sxm-80gb.csv does (simrun list devices){}", t.file, prefix,
+                                         name.empty() ? "" : "; " + name + " is none"));
+}
+
 std::string fit(const MeasuredTable& t) {
     Json out;
     out["fitted_to"] = t.file;
     switch (kind_of(t)) {
     case TableKind::gemm: {
-        const auto device = find_device(t.device);
-        if (!device) throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as gemm_h100-sxm-80gb.csv does (simrun list devices){}", t.file, t.device.empty() ? "" : "; " + t.device + " is none"));
-        out["device"] = device->name;
+        const Device device = device_named(t, t.device, "gemm");
+        out["device"] = device.name;
         std::set<std::string> dtypes;
         for (std::size_t i = 0; i < t.rows.size(); ++i) dtypes.insert(t.text(i, "dtype"));
-        for (const std::string& dtype : dtypes) out["gemm"][dtype] = fit_gemm(t, dtype, *device);
+        for (const std::string& dtype : dtypes) out["gemm"][dtype] = fit_gemm(t, dtype, device);
         break;
     }
     case TableKind::attention_prefill: out["prefill"][is_latent(t) ? "latent" : "full"] = fit_prefill(t); break;

@@ -73,7 +73,7 @@ std::string to_json(const Report& r) {
     if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
     j["notes"] = r.notes;
     j["provenance"] = nlohmann::ordered_json::array();
-    for (const Provenance& p : r.provenance) j["provenance"].push_back(p.what + ": " + p.kind + ": " + p.text);
+    for (const Provenance& p : r.provenance) j["provenance"].push_back(to_text(p));
     if (const ErrorBar& e = r.error_bar; e.rows > 0)
         j["error_bar"] = {{"step_time", e.step_time}, {"memory", e.memory}, {"narrow", r.narrow()}, {"rows", e.rows}, {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}, {"nearest_error", e.nearest_error}};
     return j.dump(2) + "\n";

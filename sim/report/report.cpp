@@ -54,14 +54,16 @@ void fill_lanes(Report& r, const Simulation& simulation, double step) {
     if (r.peak_tflops_per_gpu > 0) r.hfu = hardware / ranks / step * 1e-12 / r.peak_tflops_per_gpu;
 }
 
+// USD of a device and hour; 0: not known.
+double price_of(const Cluster& c) { return c.price_usd_per_device_hour > 0 ? c.price_usd_per_device_hour : c.device.price_usd_per_hour; }
+
 // Board power of every device and what the cluster says its nodes draw besides, for the whole step: an upper bound, as boards idle below it.
 void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
     const Cluster& c = s.cluster;
     const double board = c.device.power_limit_w > 0 ? c.device.power_limit_w : c.device.power_w;
     const double nodes = static_cast<double>(r.world_size) / std::max(1, c.devices_per_node);
     if (board > 0) r.energy_j = step * (board * r.world_size + c.power_w_per_node * nodes);
-    const double price = c.price_usd_per_device_hour > 0 ? c.price_usd_per_device_hour : c.device.price_usd_per_hour;
-    r.cost_usd = price * r.world_size * step / 3600;
+    r.cost_usd = price_of(c) * r.world_size * step / 3600;
 }
 
 void fill_experts(Report& r, const Scenario& s) {
@@ -99,10 +101,10 @@ void add_assumptions(Report& r, const Scenario& s) {
     if (r.energy_j > 0)
         r.notes.emplace_back(s.cluster.power_w_per_node > 0 ? "energy: board power limits and what nodes draw besides, for the whole step, an upper bound"
                                                             : "energy: board power limits for the whole step, an upper bound");
-    const double price = s.cluster.price_usd_per_device_hour > 0 ? s.cluster.price_usd_per_device_hour : s.cluster.device.price_usd_per_hour;
     const auto source = s.cluster.device.sources.find("price_usd_per_hour");
-    if (price > 0)
-        r.notes.push_back(fmt::format("cost: {:.4g} USD a device and hour{}", price, s.cluster.price_usd_per_device_hour <= 0 && source != s.cluster.device.sources.end() ? " (" + source->second + ")" : ""));
+    const bool published = s.cluster.price_usd_per_device_hour <= 0 && source != s.cluster.device.sources.end();
+    if (price_of(s.cluster) > 0)
+        r.notes.push_back(fmt::format("cost: {:.4g} USD a device and hour{}", price_of(s.cluster), published ? " (" + source->second + ")" : ""));
     else if (r.energy_j > 0) r.notes.emplace_back("cost: not known for this device; cluster.device.price_usd_per_hour sets it");
 }
 
@@ -131,9 +133,7 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.notes = scenario.notes;
     add_assumptions(r, scenario);
     r.provenance = cost.provenance();
-    Configuration like = configuration_of(scenario);
-    like.host_share = host_share(r);
-    r.error_bar = error_bar(like, validated_rows());
+    r.error_bar = error_bar(configuration_of(scenario, r), validated_rows());
     return r;
 }
 
@@ -142,7 +142,11 @@ double Report::headroom() const {
     return 1 - static_cast<double>(fullest(memory).peak.count) / static_cast<double>(memory.capacity.count);
 }
 
-double host_share(const Report& r) { return r.step_time_s > 0 ? r.breakdown_s[static_cast<std::size_t>(Category::other)] / r.step_time_s : 0; }
+Configuration configuration_of(const Scenario& scenario, const Report& r) {
+    Configuration c = configuration_of(scenario);
+    if (r.step_time_s > 0) c.host_share = r.breakdown_s[static_cast<std::size_t>(Category::other)] / r.step_time_s;
+    return c;
+}
 
 bool Report::narrow() const { return std::abs(headroom()) < error_bar.memory; }
 

@@ -38,7 +38,7 @@ struct Report {
     bool narrow() const;                                 // that is less than predictions of memory are off by
 };
 
-double host_share(const Report& report);   // of the step, what devices wait for their hosts
+Configuration configuration_of(const Scenario& scenario, const Report& report);   // with what only a prediction knows: host_share
 
 // The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the
 // lowered plan breaks a rule of verify (our bug).

@@ -103,8 +103,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     text += wrapped(strategy_line(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
-    const auto year = s.defaults.find("/runtime/year");
-    text += fmt::format("  {}, software of {}{}\n", s.strategy.framework, s.runtime.year, year == s.defaults.end() ? "" : " (assumed: runtime.year sets it)");
+    text += fmt::format("  {}, software of {}{}\n", s.strategy.framework, s.runtime.year, s.defaults.contains("/runtime/year") ? " (assumed: runtime.year sets it)" : "");
     if (!s.perturb.empty()) text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);
     text += experts_line(r, s, style);
     if (!r.memory.fits) text += paint(wrapped(why_not(r.memory), style.width, "  ", "    "), Ink::red, style);
@@ -221,9 +220,10 @@ std::string memory_text(const Report& r, const TextStyle& style) {
 std::vector<std::string> rests_on(const Report& r, bool detailed) {
     std::vector<std::string> lines;
     if (r.error_bar.rows > 0) lines.push_back(to_text(r.error_bar));
-    for (const Provenance& p : r.provenance)
-        if (detailed) lines.push_back(p.what + ": " + p.kind + ": " + p.text);
-    if (detailed) return lines;
+    if (detailed) {
+        for (const Provenance& p : r.provenance) lines.push_back(to_text(p));
+        return lines;
+    }
     for (const char* kind : {"measured", "fitted", "datasheet", "stated", "assumed"}) {
         std::string line;
         for (const Provenance& p : r.provenance)

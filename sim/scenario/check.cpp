@@ -304,20 +304,9 @@ void check_perturbed_links(Reading& reading) {
     const std::vector<Perturbation>& all = reading.scenario.perturb;
     if (std::none_of(all.begin(), all.end(), [](const Perturbation& p) { return !p.link.empty(); })) return;
     const Fabric fabric(reading.scenario.cluster);
-    const auto links = fabric.links();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        const Perturbation& p = all[i];
-        if (p.link.empty() || std::any_of(links.begin(), links.end(), [&](const Link& l) { return means(p, l); })) continue;
-        std::vector<std::string> classes, names;
-        for (const Link& l : links) {
-            if (std::find(classes.begin(), classes.end(), class_name(l.kind)) != classes.end()) continue;
-            classes.push_back(class_name(l.kind));
-            names.push_back("\"" + l.name + "\"");
-        }
-        reading.problem("/perturb/" + std::to_string(i) + "/link",
-                        "perturb[" + std::to_string(i) + "].link = \"" + p.link + "\"" + (p.index < 0 ? "" : " of node " + std::to_string(p.index)) +
-                            " is no link of this cluster: " + (links.empty() ? "it has none" : "its classes are " + join(classes) + ", its links have names as " + join(names)));
-    }
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (const std::string unknown = unknown_link(all[i], fabric); !unknown.empty())
+            reading.problem("/perturb/" + std::to_string(i) + "/link", "perturb[" + std::to_string(i) + "].link = " + unknown);
 }
 
 void check_perturbations(Reading& reading) {

@@ -27,10 +27,9 @@ void resolve_training(Reading& reading) {
     const std::string& framework = reading.scenario.strategy.framework;
     const bool table = reading.scenario.defaults.contains("/training/gradient_dtype");
     if (!reading.has("/training/gradient_dtype") && !(table && sixteen_bits_or_less(t.precision))) {
-        const bool deepspeed = framework == "deepspeed" && sixteen_bits_or_less(t.precision);
-        t.gradient_dtype = t.precision == DType::fp16 && (megatron_core(framework) || deepspeed)   ? DType::fp16
-                           : deepspeed && reading.scenario.strategy.zero_stage > 0 ? DType::bf16
-                                                                                     : DType::fp32;
+        const bool fp16 = t.precision == DType::fp16, deepspeed = framework == "deepspeed" && sixteen_bits_or_less(t.precision);
+        const bool parameters_own = (fp16 && megatron_core(framework)) || (deepspeed && (fp16 || reading.scenario.strategy.zero_stage > 0));
+        t.gradient_dtype = !parameters_own ? DType::fp32 : fp16 ? DType::fp16 : DType::bf16;
         const char* source =
             !sixteen_bits_or_less(t.precision) ? "parameters are fp32, so are gradients"
             : t.gradient_dtype == DType::bf16

@@ -237,6 +237,7 @@ FrameworkHabits habits_of(std::string_view framework) {
     const bool nanotron = framework == "nanotron";
     h.megatrons_layers = megatron_core(framework) || framework == "deepspeed" || nanotron;
     h.keeps_gathered = h.holds_branches = h.turns_attention = h.copies_logits_twice = h.stages_by_cost = h.transfers_one_by_one = nanotron;
+    h.keeps_named_alone = framework == "jax";
     return h;
 }
 

@@ -1,6 +1,10 @@
 #include "sim/scenario/perturb.hpp"
 
+#include "sim/scenario/suggest.hpp"
+
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace orrery {
 
@@ -17,6 +21,19 @@ const char* class_name(LinkKind kind) {
 
 bool means(const Perturbation& p, const Link& link) {
     return (p.link == link.name || p.link == class_name(link.kind)) && (p.index < 0 || p.index == link.node);
+}
+
+std::string unknown_link(const Perturbation& p, const Fabric& fabric) {
+    const auto links = fabric.links();
+    if (p.link.empty() || std::any_of(links.begin(), links.end(), [&](const Link& l) { return means(p, l); })) return {};
+    std::vector<std::string> classes, names;
+    for (const Link& l : links) {
+        if (std::find(classes.begin(), classes.end(), class_name(l.kind)) != classes.end()) continue;
+        classes.push_back(class_name(l.kind));
+        names.push_back("\"" + l.name + "\"");
+    }
+    return "\"" + p.link + "\"" + (p.index < 0 ? "" : " of node " + std::to_string(p.index)) + " is no link of this cluster: " +
+           (links.empty() ? "it has none" : "its classes are " + join(classes) + ", its links have names as " + join(names));
 }
 
 void apply_to_cluster(Scenario& scenario) {

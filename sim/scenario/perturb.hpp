@@ -18,7 +18,10 @@ bool means(const Perturbation& p, const Link& link);
 // the cost model chooses for those and collectives reach the same share of them. Marks the perturbations it has applied.
 void apply_to_cluster(Scenario& scenario);
 
-// "slow x 1.2: node 3; background 0.5: nic": for a report's head.
+// Why a perturbation of links means none of this cluster's, with what there is; empty where it means one, or none at all.
+std::string unknown_link(const Perturbation& p, const Fabric& fabric);
+
+// "node 3 1.2 x slower; others take 50 % of nic": for a report's head.
 std::string perturbation_text(const std::vector<Perturbation>& perturbations);
 
 } // namespace orrery

@@ -1,6 +1,7 @@
 // `simrun fit TABLE.. -o FILE` and `simrun fit --check TABLE..`: calibration from tables of measurements.
 #include "sim/fit/fit.hpp"
 
+#include "sim/scenario/suggest.hpp"
 #include "sim/simrun/command.hpp"
 
 #include <exception>
@@ -26,15 +27,10 @@ int run_fit(const std::vector<std::string>& files, const Options& options, bool 
             return bad_input;
         }
     }
-    if (!only_check) {
-        std::string text = fitted.size() == 1 ? fitted.front() : "[\n";
-        for (std::size_t i = 0; fitted.size() > 1 && i < fitted.size(); ++i) text += fitted[i] + (i + 1 < fitted.size() ? ",\n" : "]\n");
-        return deliver(text, options) ? done : bad_input;
-    }
+    if (!only_check)
+        return deliver(fitted.size() == 1 ? fitted.front() : "[\n" + join(fitted, ",\n") + "]\n", options) ? done : bad_input;
     if (points.empty()) {
-        std::string why;
-        for (const std::string& one : skipped) why += "\n  " + one;
-        complain("nothing in these tables can be checked" + why);
+        complain("nothing in these tables can be checked\n  " + join(skipped, "\n  "));
         return bad_input;
     }
     const std::vector<Deviation> by_group = deviations(points);

@@ -6,6 +6,7 @@
 #include "sim/scenario/sweep.hpp"
 
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -31,7 +32,7 @@ struct SweepRow {
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
     std::int64_t peak_bytes = 0, capacity_bytes = 0;
     double step_time_error_bar = 0, memory_error_bar = 0;   // half widths as fractions (ErrorBar); 0: not known
-    bool narrow() const { return static_cast<double>(capacity_bytes - peak_bytes) < memory_error_bar * static_cast<double>(capacity_bytes); }
+    bool narrow() const { return static_cast<double>(std::abs(capacity_bytes - peak_bytes)) < memory_error_bar * static_cast<double>(capacity_bytes); }   // as a report's
 
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };

@@ -71,14 +71,16 @@ std::optional<ErrorSummary::Noisy> noisy_of(const Points& time) {
     return ErrorSummary::Noisy{median(*noise), attainable_tau(time.sound_measured, *noise), beyond.tau, beyond.pairs};
 }
 
-// Pairs of the dataset's rows ("": of any one dataset) that are of one job.
-PairsSummary pairs_of(const std::string& dataset, const std::vector<ValidationRow>& rows) {
+using Rows = std::vector<const ValidationRow*>;
+
+// Pairs of rows of one dataset that are of one job.
+PairsSummary pairs_of(const Rows& rows) {
     PairsSummary p;
     for (std::size_t i = 0; i < rows.size(); ++i) {
-        const ValidationRow& a = rows[i];
-        if (!a.measured.step_time_s || a.job.empty() || (!dataset.empty() && a.dataset != dataset)) continue;
+        const ValidationRow& a = *rows[i];
+        if (!a.measured.step_time_s || a.job.empty()) continue;
         for (std::size_t j = i + 1; j < rows.size(); ++j) {
-            const ValidationRow& b = rows[j];
+            const ValidationRow& b = *rows[j];
             if (b.dataset != a.dataset || b.job != a.job || !b.measured.step_time_s) continue;
             const double x = *a.measured.step_time_s, y = *b.measured.step_time_s;
             if (std::abs(x - y) <= measurement_noise * std::min(x, y)) {
@@ -92,13 +94,14 @@ PairsSummary pairs_of(const std::string& dataset, const std::vector<ValidationRo
     return p;
 }
 
-ValidationSummary summary_of(const std::string& dataset, const std::vector<ValidationRow>& rows) {
+// dataset: the one they are all of; empty: of several.
+ValidationSummary summary_of(const std::string& dataset, const Rows& rows) {
     ValidationSummary s;
     s.dataset = dataset;
     Points time, memory;
     int right = 0, known_right = 0;
-    for (const ValidationRow& r : rows) {
-        if (!dataset.empty() && r.dataset != dataset) continue;
+    for (const ValidationRow* row : rows) {
+        const ValidationRow& r = *row;
         add(time, r, r.step_time_error(), r.predicted.step_time_s, r.measured.step_time_s);
         add(memory, r, r.memory_error(), r.predicted.memory_gb, r.measured.memory_gb);
         s.failed += !r.failure.empty();
@@ -113,7 +116,7 @@ ValidationSummary summary_of(const std::string& dataset, const std::vector<Valid
     s.step_time = summary_of(time);
     if (!dataset.empty()) s.step_time.noisy = noisy_of(time);
     s.memory = summary_of(memory);
-    s.pairs = pairs_of(dataset, rows);
+    s.pairs = pairs_of(rows);
     if (s.fits.n > 0) s.fits.accuracy = static_cast<double>(right) / s.fits.n;
     if (s.fits.known > 0) s.fits.accuracy_of_known = static_cast<double>(known_right) / s.fits.known;
     return s;
@@ -158,10 +161,9 @@ void predict_row(ValidationRow& row) {
             row.failure = in_one_line(parsed.problems);
             return;
         }
-        row.configuration = configuration_of(*parsed.scenario);
         const Prediction p = predict(*parsed.scenario);
         row.breakdown_s = p.report.breakdown_s;
-        row.configuration.host_share = host_share(p.report);
+        row.configuration = configuration_of(*parsed.scenario, p.report);
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;
         row.predicted.fits = p.report.memory.fits;
@@ -196,18 +198,19 @@ Validation validate(std::vector<ValidationRow> rows, int jobs, const Progress& p
 Validation summarise(std::vector<ValidationRow> rows) {
     Validation v;
     v.rows = std::move(rows);
-    v.overall = summary_of("", v.rows);
-    for (const bool held_out : {false, true}) {
-        std::vector<ValidationRow> of;
-        std::copy_if(v.rows.begin(), v.rows.end(), std::back_inserter(of), [&](const ValidationRow& r) { return r.held_out == held_out; });
-        (held_out ? v.held_out : v.fitted) = summary_of("", of);
-    }
-    std::vector<std::string> seen;
+    Rows all, of_kind[2];
+    std::vector<std::pair<std::string, Rows>> datasets;   // in the order they came
     for (const ValidationRow& r : v.rows) {
-        if (std::find(seen.begin(), seen.end(), r.dataset) != seen.end()) continue;
-        seen.push_back(r.dataset);
-        v.by_dataset.push_back(summary_of(r.dataset, v.rows));
+        all.push_back(&r);
+        of_kind[r.held_out].push_back(&r);
+        auto known = std::find_if(datasets.begin(), datasets.end(), [&](const auto& d) { return d.first == r.dataset; });
+        if (known == datasets.end()) known = datasets.insert(datasets.end(), {r.dataset, {}});
+        known->second.push_back(&r);
     }
+    v.overall = summary_of("", all);
+    v.fitted = summary_of("", of_kind[false]);
+    v.held_out = summary_of("", of_kind[true]);
+    for (const auto& [dataset, rows] : datasets) v.by_dataset.push_back(summary_of(dataset, rows));
     return v;
 }
 

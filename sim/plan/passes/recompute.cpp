@@ -5,6 +5,7 @@
 //
 // After it: Node::recompute is set, and the last value of a fully recomputed layer is marked saved (the next layer's checkpoint).
 #include "sim/plan/passes/passes.hpp"
+#include "sim/scenario/frameworks.hpp"
 
 #include <algorithm>
 
@@ -82,9 +83,8 @@ void mark_recompute(Lowering& l) {
             if (last_of_layer) g.value(n.out[0]).saved = true;
         }
     }
-    // The core's result is the projection's input, which selective recomputation keeps: it is what a checkpointed function returned. XLA has no
-    // such functions: of a layer it keeps what a policy names (jax.checkpoint_policies.save_only_these_names), and makes the rest again.
-    if (st.recompute != RecomputeKind::full && !(st.recompute == RecomputeKind::list && st.framework == "jax"))
+    // The core's result is the projection's input, which selective recomputation keeps: it is what a checkpointed function returned.
+    if (st.recompute == RecomputeKind::selective || (st.recompute == RecomputeKind::list && !habits_of(st.framework).keeps_named_alone))
         for (Graph& g : l.graphs)
             for (Node& n : g.nodes)
                 if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention)) g.value(n.out[0]).saved = true;
