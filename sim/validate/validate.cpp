@@ -210,7 +210,7 @@ Validation summarise(std::vector<ValidationRow> rows) {
     v.overall = summary_of("", all);
     v.fitted = summary_of("", of_kind[false]);
     v.held_out = summary_of("", of_kind[true]);
-    for (const auto& [dataset, rows] : datasets) v.by_dataset.push_back(summary_of(dataset, rows));
+    for (const auto& [dataset, its_rows] : datasets) v.by_dataset.push_back(summary_of(dataset, its_rows));
     return v;
 }
 
