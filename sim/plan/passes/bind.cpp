@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 namespace orrery {
@@ -133,20 +134,25 @@ struct StageTracker {
 
 StageTracker track(const Plan& plan, const Program& program) {
     StageTracker t;
-    std::vector<char> cut(plan.blocks.size(), 0), used(plan.blocks.size(), 0);
+    std::vector<char> used(plan.blocks.size(), 0);
+    std::vector<std::set<std::int32_t>> cuts(plan.blocks.size());   // by block: where actions of it begin and end
     for (const Action& a : program.actions) {
         used[static_cast<std::size_t>(a.block)] = 1;
-        if (a.first != 0 || a.last != static_cast<std::int32_t>(plan.blocks[static_cast<std::size_t>(a.block)].ops.size())) cut[static_cast<std::size_t>(a.block)] = 1;
+        cuts[static_cast<std::size_t>(a.block)].insert({a.first, a.last});
     }
     struct Seen { QueueId queue = -1; bool queues = false, places = false; std::int64_t place = -1; };
     std::vector<Seen> seen(plan.buffers.size());
     t.tracked.assign(plan.buffers.size(), -1);
     t.touches.resize(plan.blocks.size());
+    std::int64_t place = 0;   // a number for each piece of a block
     const auto each = [&](auto&& f) {
         for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
             if (!used[b]) continue;
             const Block& block = plan.blocks[b];
+            ++place;
+            auto cut = cuts[b].begin();
             for (std::size_t i = 0; i < block.ops.size(); ++i) {
+                for (; cut != cuts[b].end() && *cut <= static_cast<std::int32_t>(i); ++cut) ++place;
                 if (is_memory_op(block.ops[i].work)) continue;
                 for (BufferId x : block.ops[i].in) f(b, i, x, false);
                 for (BufferId x : block.ops[i].out) f(b, i, x, true);
@@ -156,7 +162,6 @@ StageTracker track(const Plan& plan, const Program& program) {
     each([&](std::size_t b, std::size_t i, BufferId id, bool) {
         const Op& op = plan.blocks[b].ops[i];
         Seen& s = seen[static_cast<std::size_t>(storage(plan, id))];
-        const std::int64_t place = static_cast<std::int64_t>(b) * 4096 + (cut[b] ? op.unit + 1 : 0);
         if (s.queue < 0) { s.queue = op.queue; s.place = place; }
         if (s.queue != op.queue) s.queues = true;
         if (s.place != place) s.places = true;

@@ -241,7 +241,8 @@ std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t l
         Bucket alone = whole;
         alone.parameters = {i};
         alone.elements = elements;
-        if (elements > large) out.push_back(std::move(alone));
+        alone.alone = elements > large;
+        if (alone.alone) out.push_back(std::move(alone));
         else {
             rest.parameters.push_back(i);
             rest.elements += elements;
@@ -271,7 +272,7 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
                 const std::size_t i = one_unit_each ? at : parameters.size() - 1 - at;
                 if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
                 if (stands_alone(l, parameters[i])) {
-                    buckets.push_back({g.stage, chunk, expert, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
+                    buckets.push_back({g.stage, chunk, expert, false, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
                     continue;
                 }
                 b.stage = g.stage;
@@ -325,6 +326,7 @@ DataParallel data_parallel(Lowering& l) {
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
+    dp.weight_by_weight = dp.gathers_in_step && st.framework == "jax";
     dp.made_in_backward = !dp.active() && l.plan.stages == 1 && sets_to_none(l.scenario);
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};

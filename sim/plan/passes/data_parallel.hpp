@@ -11,6 +11,7 @@ namespace orrery {
 struct Bucket {
     int stage = 0, chunk = 0;
     bool expert = false;                      // of experts' parameters: their shards and sums are over expert-data ranks
+    bool alone = false;                       // one large parameter, gathered and reduced by itself
     int shards = 1, replicas = 1;             // ranks it is sharded over, and copies of that
     std::vector<int> units;                   // in backward order
     std::vector<std::int32_t> parameters;     // indices in Lowering::parameters[stage]
@@ -30,6 +31,7 @@ struct DataParallel {
     bool made_in_backward = false;            // gradients come with the backward pass and go when the next step begins (PyTorch's zero_grad)
     bool fsdp = false;                        // PyTorch FSDP's copies and its one communicator
     bool gathers_in_step = false;             // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
+    bool weight_by_weight = false;            // large weights are gathered where they are used, not where their unit begins (XLA)
     bool keeps_until_backward = false;        // gathered in the forward pass, released behind the backward pass (FSDP's ZeRO-2)
     std::vector<std::vector<Bucket>> buckets; // by chunk, in backward order
 

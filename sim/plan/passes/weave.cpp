@@ -47,12 +47,12 @@ bool once(std::vector<const Bucket*>& list, const Bucket* b) {
     return true;
 }
 
-bool touches(const Weaver::Piece& p, const Bucket* b) { return std::find(p.buckets.begin(), p.buckets.end(), b) != p.buckets.end(); }
+bool among(const std::vector<const Bucket*>& list, const Bucket* b) { return std::find(list.begin(), list.end(), b) != list.end(); }
 
 // FullyShardedDataParallel has two gathers in flight at most (limit_all_gathers): a layer whose experts are a unit of their own has both.
 bool both_in_one_layer(const Strategy& strategy, const std::vector<Weaver::Piece>& pieces) {
     return strategy.framework == "fsdp" && std::any_of(pieces.begin(), pieces.end(), [](const Weaver::Piece& p) {
-               return std::any_of(p.buckets.begin(), p.buckets.end(), [](const Bucket* b) { return b->expert && b->gather >= 0; });
+               return std::any_of(p.weights.begin(), p.weights.end(), [](const Bucket* b) { return b->expert && b->gather >= 0; });
            });
 }
 
@@ -64,7 +64,8 @@ struct Weaving {
     Weaver::Woven now = w.woven(part);
     const std::vector<Weaver::Piece>& pieces = w.pieces_of(part.block, step.chunk);
     bool forward = part.kind == StepKind::forward;
-    bool whole_root = w.l.plan.stages == 1;   // FSDP's root unit (embedding and head) stays gathered through forward and backward
+    // FSDP's root unit (embedding and head) stays gathered through forward and backward; what is gathered weight by weight has no root.
+    bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1);
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
     std::size_t ahead = w.l.scenario.strategy.overlap.param_gather && !both_in_one_layer(w.l.scenario.strategy, pieces) ? 2 : 1;
@@ -81,7 +82,7 @@ struct Weaving {
     // The parameters of piece i, kept at most so many units ahead of the computation.
     void gather(std::size_t i) {
         if (!now.gather) return;
-        for (const Bucket* b : pieces[i].buckets) {
+        for (const Bucket* b : pieces[i].weights) {
             if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || w.uses[b].weights++ > 0) continue;
             const std::int32_t a = w.push_block(b->gather);
             if (b->copy_out >= 0) to_copy.push_back(b);
@@ -92,7 +93,7 @@ struct Weaving {
     }
     // What was gathered for piece i goes where its parameters are.
     void copy_out(std::size_t i) {
-        for (const Bucket* b : pieces[i].buckets)
+        for (const Bucket* b : pieces[i].weights)
             if (std::erase(to_copy, b) > 0) w.push_block(b->copy_out);
     }
     void gather_roots() {
@@ -102,7 +103,7 @@ struct Weaving {
     }
     void acquire(std::size_t i) {
         if (!now.acquire) return;
-        for (const Bucket* b : pieces[i].buckets)
+        for (const Bucket* b : pieces[i].gradients)
             if (b->acquire >= 0 && once(acquired, b) && w.uses[b].gradients++ == 0) w.push_block(b->acquire);
     }
     void release(const Bucket* b) {
@@ -114,22 +115,28 @@ struct Weaving {
         const std::int32_t a = w.push_block(b->reduce);
         if (!w.l.scenario.strategy.overlap.grad_reduce && w.dp.reduces_each_run(*b)) unhidden = a;
     }
+    bool later(std::size_t i, const Bucket* b, std::vector<const Bucket*> Weaver::Piece::*of) const {
+        return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return among(p.*of, b); });
+    }
     // Behind piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {
+        const Weaver::Piece& piece = pieces[i];
         const bool anew = now.gather && i + 1 < pieces.size() && pieces[i + 1].again;
-        for (const Bucket* b : pieces[i].buckets) {
+        for (const Bucket* b : piece.weights) {
             if (anew && !kept(*b) && std::erase(gathered, b) > 0) release(b);
-            if (std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return touches(p, b); })) continue;
-            if (!(forward && kept(*b))) release(b);
-            reduce(b);
+            if (!later(i, b, &Weaver::Piece::weights) && !(forward && kept(*b))) release(b);
         }
+        for (const Bucket* b : piece.gradients)
+            if (!later(i, b, &Weaver::Piece::gradients)) reduce(b);
     }
     // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further tokens).
     void settle_rest() {
         for (const Bucket* b : w.added_to(step.chunk)) {
-            if (std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return touches(p, b); })) continue;
-            if (!forward && b->chunk == step.chunk && kept(*b)) release(b);
-            reduce(b);
+            const auto met = [&](std::vector<const Bucket*> Weaver::Piece::*of) {
+                return std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return among(p.*of, b); });
+            };
+            if (!forward && b->chunk == step.chunk && kept(*b) && !met(&Weaver::Piece::weights)) release(b);
+            if (!met(&Weaver::Piece::gradients)) reduce(b);
         }
     }
 };
@@ -205,7 +212,7 @@ std::vector<const Bucket*> Weaver::added_to(int chunk) {
     for (std::int32_t block : {ends.backward, ends.weight}) {
         if (block < 0) continue;
         for (const Piece& p : pieces_of(block, chunk))
-            for (const Bucket* b : p.buckets) meet(b);
+            for (const Bucket* b : p.gradients) meet(b);
     }
     return met;
 }
@@ -225,27 +232,57 @@ std::int32_t Weaver::behind_recomputation(const Block& block, std::int32_t begin
     return last;
 }
 
+// A unit cut before the first op of each weight that is a bucket of its own; smaller ones come with the op that first reads them.
+void Weaver::cut_by_weight(const Block& block, const Piece& unit, std::vector<Piece>& pieces) const {
+    Piece piece{unit.first, unit.first, unit.unit, {}, {}};
+    const Bucket* own = nullptr;
+    std::int32_t group = unit.first;   // where the allocations before the next op begin
+    for (std::int32_t i = unit.first; i < unit.last; ++i) {
+        const Op& op = block.ops[static_cast<std::size_t>(i)];
+        if (std::holds_alternative<Alloc>(op.work)) continue;
+        for (const auto* list : {&op.in, &op.out})
+            for (BufferId id : *list) {
+                const Bucket* b = bucket_of(id);
+                if (b == nullptr) continue;
+                if (b->alone && b != own) {
+                    if (own != nullptr) {
+                        piece.last = group;
+                        pieces.push_back(std::move(piece));
+                        piece = {group, group, unit.unit, {}, {}};
+                    }
+                    own = b;
+                }
+                once(l.buffer(id).kind == MemoryKind::gradients ? piece.gradients : piece.weights, b);
+            }
+        group = i + 1;
+    }
+    piece.last = unit.last;
+    pieces.push_back(std::move(piece));
+}
+
 const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) {
     const auto [it, fresh] = pieces_of_block.try_emplace(id);
     std::vector<Piece>& pieces = it->second;
     if (!fresh) return pieces;
     const Block& block = l.plan.blocks[static_cast<std::size_t>(id)];
-    const auto add = [](Piece& p, const Bucket* b) {
-        if (std::find(p.buckets.begin(), p.buckets.end(), b) == p.buckets.end()) p.buckets.push_back(b);
-    };
     for (std::size_t u = 0; u < block.unit_begin.size(); ++u) {
         const std::int32_t begin = block.unit_begin[u], end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : static_cast<std::int32_t>(block.ops.size());
         if (begin == end) continue;
-        Piece p{begin, end, block.ops[static_cast<std::size_t>(begin)].unit, {}};
+        Piece p{begin, end, block.ops[static_cast<std::size_t>(begin)].unit, {}, {}};
+        if (dp.weight_by_weight) {
+            cut_by_weight(block, p, pieces);
+            continue;
+        }
         for (const Bucket& b : dp.buckets[static_cast<std::size_t>(chunk)])
-            if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) add(p, &b);
+            if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) once(p.weights, &b);
         for (std::int32_t i = begin; i < end; ++i)
             for (const auto* list : {&block.ops[static_cast<std::size_t>(i)].in, &block.ops[static_cast<std::size_t>(i)].out})
                 for (BufferId b : *list)
-                    if (const auto found = bucket_of_buffer.find(b); found != bucket_of_buffer.end()) add(p, found->second);
+                    if (const Bucket* found = bucket_of(b)) once(p.weights, found);
+        p.gradients = p.weights;
         const std::int32_t cut = gathers_behind_recomputation() ? behind_recomputation(block, begin, end) : end;
         if (cut < end) {
-            pieces.push_back({begin, cut, p.unit, p.buckets});
+            pieces.push_back({begin, cut, p.unit, p.weights, p.gradients});
             p.first = cut;
             p.again = true;
         }

@@ -106,13 +106,24 @@ struct Weaver {
     void find_buckets();
     std::vector<const Bucket*> added_to(int chunk);       // the chunk's own, and those its backward blocks touch
 
-    // Pieces of a block, one a unit, in its own order (backward blocks run their units last to first), and the buckets each touches.
+    // Pieces of a block, one a unit or, where large weights are buckets of their own, one for each of these; in its own order (backward
+    // blocks run their units last to first). The buckets each touches: whose weights it wants gathered, and whose gradients it makes.
     // again: of the unit of the piece before, whose parameters are released and gathered anew between the two.
-    struct Piece { std::int32_t first, last; int unit; std::vector<const Bucket*> buckets; bool again = false; };
+    struct Piece {
+        std::int32_t first, last;
+        int unit;
+        std::vector<const Bucket*> weights, gradients;
+        bool again = false;
+    };
     std::map<std::int32_t, std::vector<Piece>> pieces_of_block;
     const std::vector<Piece>& pieces_of(std::int32_t block, int chunk);
     bool gathers_behind_recomputation() const;
     std::int32_t behind_recomputation(const Block& block, std::int32_t begin, std::int32_t end) const;
+    void cut_by_weight(const Block& block, const Piece& unit, std::vector<Piece>& pieces) const;
+    const Bucket* bucket_of(BufferId id) const {
+        const auto found = bucket_of_buffer.find(id);
+        return found == bucket_of_buffer.end() ? nullptr : found->second;
+    }
 };
 
 } // namespace orrery

@@ -63,6 +63,7 @@ inline std::vector<Example> examples() {
     const std::vector<std::string> hybrid{"strategy.shard_group_size=2"},
         eager{"runtime.fused_weight_gradient_accumulation=false", "runtime.fused_loss=false", "strategy.fused=false",
               "runtime.fused_norm=false"};
+    const std::vector<std::string> by_weight{"strategy.bucket_bytes=1000"};
     const std::vector<std::string> experts{R"(model.moe={"experts": 4, "top_k": 2, "expert_ffn_size": 64, "shared_experts": 1})",
                                            "strategy.expert_parallel=2"};
     return {
@@ -112,6 +113,12 @@ inline std::vector<Example> examples() {
          pp2 + experts + llama_like + std::vector<std::string>{"training.precision=fp8", "runtime.fp8_dispatch=true", "runtime.fp8_activation_input=true",
                                                                "runtime.token_dispatcher=deepep", R"(strategy.recompute=["norm", "activation"])"}},
         {"experts, fsdp zero 3", framework("fsdp") + zero(3) + experts},
+        {"weight by weight", framework("jax") + zero(3) + by_weight},
+        {"weight by weight, sequence parallel, recomputed",
+         framework("jax") + zero(3) + sp2 + by_weight + llama_like + std::vector<std::string>{"strategy.recompute=full"}},
+        {"weight by weight, virtual chunks, accumulation",
+         framework("jax") + zero(3) + interleaved + by_weight + std::vector<std::string>{"training.global_batch_size=32"}},
+        {"weight by weight, experts", framework("jax") + zero(3) + experts + by_weight},
         {"context parallelism",
          sp2 + pp2 + zero(1) + std::vector<std::string>{"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather"}},
         {"dualpipe-v, joined blocks", zb_v + schedule("dualpipe-v") + zero(1) + std::vector<std::string>{"training.global_batch_size=16"}},

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <set>
 
 namespace orrery::test {
 namespace {
@@ -141,6 +143,37 @@ TEST(SoftwareOfItsYear, XlaGathersLargeWeightsByThemselves) {
     EXPECT_EQ(joined, gathered("torchtitan", "1000"));
     EXPECT_GT(apart.size(), 2 * joined.size());
     EXPECT_LT(apart.back(), joined.back());
+}
+
+// The large weights that are gathered and not yet released, at most, by what runs at the time.
+std::map<BlockKind, std::size_t> gathered_at_once(const Plan& plan) {
+    std::map<BlockKind, std::size_t> most;
+    std::set<BufferId> alive;
+    for (const Action& a : plan.programs.front().actions) {
+        const Block& block = plan.blocks[static_cast<std::size_t>(a.block)];
+        for (std::int32_t i = a.first; i < a.last; ++i) {
+            const Work& work = block.ops[static_cast<std::size_t>(i)].work;
+            const auto large = [&](BufferId b) { return plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters && plan.buffers[static_cast<std::size_t>(b)].shape.size() == 2; };
+            if (const auto* made = std::get_if<Alloc>(&work); made != nullptr && large(made->buffer)) alive.insert(made->buffer);
+            if (const auto* gone = std::get_if<Free>(&work)) alive.erase(gone->buffer);
+        }
+        most[block.kind] = std::max(most[block.kind], alive.size());
+    }
+    return most;
+}
+
+// What XLA gathers by itself it holds from its first use in a layer to its last, and the next one meanwhile: two of a layer's weights on the
+// way forward; on the way back the three that a layer made again has used and will use (the fourth only then), and the next.
+TEST(SoftwareOfItsYear, XlaHoldsTheWeightsInUseAndTheNext) {
+    const auto held = [](const std::vector<std::string>& more) {
+        return gathered_at_once(plan_of(std::vector<std::string>{"strategy.framework=jax", "strategy.zero_stage=3", "model.layers=4", "model.tied_embeddings=false"} + more));
+    };
+    const std::vector<std::string> apart = {"strategy.bucket_bytes=1000"}, joined = {"strategy.bucket_bytes=1000000000"}, full = {"strategy.recompute=full"};
+    EXPECT_EQ(held(apart).at(BlockKind::forward), 2U);
+    EXPECT_EQ(held(apart).at(BlockKind::backward), 2U);
+    EXPECT_EQ(held(apart + full).at(BlockKind::backward), 4U);
+    EXPECT_GE(held(joined).at(BlockKind::forward), 8U);   // this layer's and the next one's
+    EXPECT_GE(held(joined).at(BlockKind::backward), 8U);
 }
 
 // InternLM's norm(residual.float()): the stream stays in 16 bits, what a norm reads is a copy in 32, and so is the gradient it writes.
