@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <deque>
 #include <optional>
 
 namespace orrery {
@@ -204,7 +206,12 @@ KernelTables of_any_year(const Device& device) {
 }
 
 // What use_calibration was given.
-struct Own { std::vector<Json> files; std::string text; };
+struct OwnFile {
+    explicit OwnFile(const Json& j) : json(j) {}
+    const Json json;
+    std::atomic<bool> asked_for = false;   // threads of a sweep read it side by side
+};
+struct Own { std::deque<OwnFile> files; std::string text; };
 Own& own() {
     static Own all;
     return all;
@@ -222,7 +229,7 @@ void use(const Json& j) {
     } catch (const std::exception& e) {
         throw std::runtime_error(std::string("a constant is missing or is not what it must be: ") + e.what());
     }
-    own().files.push_back(j);
+    own().files.emplace_back(j);
     own().text += j.dump();
 }
 
@@ -236,12 +243,22 @@ void use_calibration(const std::string& text) {
 
 const std::string& calibration_in_use() { return own().text; }
 
+std::vector<std::string> calibrations_not_asked_for() {
+    std::vector<std::string> devices;
+    for (const OwnFile& f : own().files)
+        if (!f.asked_for) devices.push_back(f.json["device"].get<std::string>());
+    return devices;
+}
+
 const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
 
 KernelTables kernel_tables(const Device& device, int year) {
     KernelTables t = of_any_year(device);
-    for (const Json& j : own().files)
-        if (j["device"] == device.name) apply(t, j);
+    for (OwnFile& f : own().files)
+        if (f.json["device"] == device.name) {
+            f.asked_for = true;
+            apply(t, f.json);
+        }
     std::map<std::string, AttentionTable> of_year; // by the kernel's name; names are in order, so the latest of the years is the last
     for (auto& [name, a] : t.attention)
         if (const std::size_t at = name.find('@'); at == std::string::npos || std::stoi(name.substr(at + 1)) <= year)

@@ -210,6 +210,14 @@ bool positive(Reading& reading, const Json& item, const char* key, const std::st
     return false;
 }
 
+void read_index(Reading& reading, const Json& item, const char* key, const std::string& where, Perturbation& p) {
+    const Json& value = item.at(key);
+    if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 2e9)
+        p.index = value.get<int>();
+    else
+        reading.problem(where + pointer_step(key), dotted(where + pointer_step(key)) + " = " + short_text(value) + " must be a whole number, 0 the first");
+}
+
 void read_slow(Reading& reading, const Json& item, const std::string& where, Perturbation& p) {
     positive(reading, item, "slow", where, 0, p.factor);
     int targets = 0;
@@ -217,12 +225,7 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
         if (!item.contains(key)) continue;
         if (key == std::string_view("rank") || !item.contains("link")) ++targets;   // a node beside a link says which links
         p.kind = key == std::string_view("rank") ? Perturbation::Kind::slow_rank : Perturbation::Kind::slow_node;
-        const Json& value = item.at(key);
-        if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 2e9)
-            p.index = value.get<int>();
-        else
-            reading.problem(where + pointer_step(key),
-                            dotted(where + pointer_step(key)) + " = " + short_text(value) + " must be a whole number, 0 the first");
+        read_index(reading, item, key, where, p);
     }
     if (item.contains("link")) {
         ++targets;
@@ -244,7 +247,9 @@ void read_background(Reading& reading, const Json& item, const std::string& wher
     if (item.contains("link") && item.at("link").is_string())
         p.link = item.at("link").get<std::string>();
     else
-        reading.problem(where + "/link", dotted(where) + ".link must be a class of links: nic, scale_up or trunk");
+        reading.problem(where + "/link", dotted(where) + ".link must be a class of links (nic, scale_up or trunk) or a link's name");
+    if (item.contains("node")) read_index(reading, item, "node", where, p);
+    if (item.contains("rank")) reading.problem(where + "/rank", dotted(where) + ".rank: background traffic is on links; say \"link\", and \"node\" for those of one node");
 }
 
 } // namespace

@@ -50,6 +50,7 @@ void apply_to_cluster(Scenario& scenario) {
 }
 
 std::string perturbation_text(const std::vector<Perturbation>& perturbations) {
+    const auto links = [](const Perturbation& p) { return p.link + (p.index < 0 ? "" : fmt::format(" of node {}", p.index)); };
     std::string text;
     for (const Perturbation& p : perturbations) {
         using Kind = Perturbation::Kind;
@@ -57,9 +58,9 @@ std::string perturbation_text(const std::vector<Perturbation>& perturbations) {
         switch (p.kind) {
         case Kind::slow_rank: text += fmt::format("rank {} {:.4g} x slower", p.index, p.factor); break;
         case Kind::slow_node: text += fmt::format("node {} {:.4g} x slower", p.index, p.factor); break;
-        case Kind::slow_link: text += fmt::format("{}{} {:.4g} x slower", p.link, p.index < 0 ? "" : fmt::format(" of node {}", p.index), p.factor); break;
+        case Kind::slow_link: text += fmt::format("{} {:.4g} x slower", links(p), p.factor); break;
         case Kind::jitter: text += fmt::format("jitter of {:.2g} %", p.factor * 100); break;
-        case Kind::background: text += fmt::format("others take {:.3g} % of {}", p.factor * 100, p.link); break;
+        case Kind::background: text += fmt::format("others take {:.3g} % of {}", p.factor * 100, links(p)); break;
         }
     }
     return text;

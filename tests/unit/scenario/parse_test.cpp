@@ -210,7 +210,11 @@ TEST(Perturbations, AClassOfLinksIsAClusterOfSuchLinks) {
     const double whole = with({"cluster.nodes=2"}).cluster.inter.nic_bandwidth.value;
     EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"slow":2,"link":"nic"}])"}).cluster.inter.nic_bandwidth.value, whole / 2);
     EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"background":0.5,"link":"nic"}])"}).cluster.inter.nic_bandwidth.value, whole / 2);
-    EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"slow":2,"link":"nic","node":1}])"}).cluster.inter.nic_bandwidth.value, whole) << "of one node: the engine slows them";
+    for (const char* of_one_node : {R"(perturb=[{"slow":2,"link":"nic","node":1}])", R"(perturb=[{"background":0.5,"link":"nic","node":1}])"}) {
+        const Scenario s = with({"cluster.nodes=2", of_one_node});
+        EXPECT_DOUBLE_EQ(s.cluster.inter.nic_bandwidth.value, whole) << of_one_node << ": the engine slows them";
+        EXPECT_EQ(s.perturb.at(0).index, 1) << of_one_node;
+    }
 }
 
 TEST(Defaults, BucketsHaveTheFrameworksSize) {

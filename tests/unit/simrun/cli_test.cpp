@@ -339,6 +339,10 @@ TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
     EXPECT_GT(nlohmann::json::parse(mine.out).at("step_time_s").get<double>(), nlohmann::json::parse(run(job).out).at("step_time_s").get<double>());
     EXPECT_NE(mine.out.find("simrun fit of gemm_a100-sxm-80gb.csv"), std::string::npos);
     EXPECT_EQ(run("fit --check gemm_a100-sxm-80gb.csv --calibration mine.json").code, 0);
+    EXPECT_EQ(mine.err.find("was not used"), std::string::npos) << mine.err;
+    const Ran elsewhere = run(job + " --set cluster.device=h100-sxm-80gb --calibration mine.json");
+    EXPECT_EQ(elsewhere.code, 0) << elsewhere.err;
+    EXPECT_NE(elsewhere.err.find("the calibration of a100-sxm-80gb was not used"), std::string::npos) << elsewhere.err;
     write("other.json", "{\"device\": \"a100-sxm-80gb\"}");
     const Ran wrong = run(job + " --calibration other.json");
     EXPECT_EQ(wrong.code, 1);
