@@ -74,25 +74,57 @@ double ClusterPlot::use(const ClusterPicture::Edge& edge) const {
     return edge.series >= 0 && edge.series < static_cast<int>(use_.size()) ? use_[static_cast<std::size_t>(edge.series)] : 0;
 }
 
-void ClusterPlot::paintVertices(QPainter& painter) const {
+QRectF ClusterPlot::shape(int vertex) const {
     const double each = (width() - 40) / picture_->width, size = std::clamp(each * 0.3, 3.0, 9.0);
+    const QPointF at = place(vertex);
+    const auto of = [&at](double half_width, double half_height) { return QRectF(at - QPointF(half_width, half_height), QSizeF(2 * half_width, 2 * half_height)); };
+    switch (picture_->vertices[static_cast<std::size_t>(vertex)].kind) {
+    case ExplicitGraph::VertexKind::device: return of(size, size);
+    case ExplicitGraph::VertexKind::switch_: return of(1.8 * size, 0.8 * size);
+    default: return of(0.7 * size, 0.7 * size);
+    }
+}
+
+std::vector<ClusterPlot::Label> ClusterPlot::labels() const {
+    std::vector<Label> placed;
+    if (!picture_) return placed;
+    std::vector<QRectF> taken;
+    for (std::size_t i = 0; i < picture_->vertices.size(); ++i) taken.push_back(shape(static_cast<int>(i)));
     const int h = fontMetrics().height();
+    const QRectF inside(0, h + 8, width(), height() - h - 8);
+    const double each = (width() - 40) / picture_->width;
     for (std::size_t i = 0; i < picture_->vertices.size(); ++i) {
         const ClusterPicture::Vertex& v = picture_->vertices[i];
-        const QPointF at = place(static_cast<int>(i));
-        const bool device = v.kind == ExplicitGraph::VertexKind::device, wide = v.kind == ExplicitGraph::VertexKind::switch_;
+        const QString name = QString::fromStdString(v.name).section(QLatin1Char('.'), -1);
+        const QRectF box = shape(static_cast<int>(i));
+        const QSizeF size(fontMetrics().horizontalAdvance(name) + 2, h);
+        if (v.node >= 0 && size.width() > 1.5 * each) continue;   // in a narrow node it could be any of its neighbours' name
+        const QPointF under(box.center().x() - size.width() / 2, box.bottom() + 1), over(under.x(), box.top() - h - 1), beside(box.right() + 3, box.center().y() - h);
+        const std::vector<QPointF> corners = v.kind == ExplicitGraph::VertexKind::device ? std::vector<QPointF>{under} : std::vector<QPointF>{beside, over};
+        for (const QPointF& corner : corners) {
+            const QRectF at(corner, size);
+            if (!inside.contains(at) || std::any_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(at); })) continue;
+            taken.push_back(at);
+            placed.push_back({at, name});
+            break;
+        }
+    }
+    return placed;
+}
+
+void ClusterPlot::paintVertices(QPainter& painter) const {
+    for (std::size_t i = 0; i < picture_->vertices.size(); ++i) {
+        const QRectF box = shape(static_cast<int>(i));
         painter.setPen(QPen(palette().color(QPalette::Text), 1));
         painter.setBrush(palette().color(QPalette::Button));
-        if (device) painter.drawRect(QRectF(at - QPointF(size, size), QSizeF(2 * size, 2 * size)));
-        else if (wide) painter.drawRoundedRect(QRectF(at - QPointF(1.8 * size, size * 0.8), QSizeF(3.6 * size, 1.6 * size)), 3, 3);
-        else painter.drawEllipse(at, size * 0.7, size * 0.7);
-        const QString name = QString::fromStdString(v.name).section(QLatin1Char('.'), -1);
-        const double room = v.node >= 0 ? each : 1e9;
-        if (room < fontMetrics().horizontalAdvance(name) + (device ? 3 : 2 * size + 3)) continue;
-        painter.setPen(palette().color(QPalette::PlaceholderText));
-        if (device) painter.drawText(QRectF(at.x() - 60, at.y() + size + 1, 120, h), Qt::AlignCenter, name);
-        else painter.drawText(QPointF(at.x() + 2 * size + 3, at.y() - 3), name);
+        switch (picture_->vertices[i].kind) {
+        case ExplicitGraph::VertexKind::device: painter.drawRect(box); break;
+        case ExplicitGraph::VertexKind::switch_: painter.drawRoundedRect(box, 3, 3); break;
+        default: painter.drawEllipse(box);
+        }
     }
+    painter.setPen(palette().color(QPalette::PlaceholderText));
+    for (const Label& l : labels()) painter.drawText(l.at, Qt::AlignCenter, l.name);
 }
 
 void ClusterPlot::paintScale(QPainter& painter) const {

@@ -19,6 +19,10 @@ class ClusterPlot : public QWidget {
     void setCurrentSeries(int series);
     QSize sizeHint() const override { return {600, 320}; }
 
+    // Names of vertices where there is room for them: none lies on another or on a vertex, none is cut off.
+    struct Label { QRectF at; QString name; };
+    std::vector<Label> labels() const;
+
   Q_SIGNALS:
     void chosen(int series);
 
@@ -29,6 +33,7 @@ class ClusterPlot : public QWidget {
 
   private:
     QPointF place(int vertex) const;
+    QRectF shape(int vertex) const;
     QLineF line(const ClusterPicture::Edge& edge) const;
     int edgeAt(const QPointF& at) const;
     void paintScale(QPainter& painter) const;

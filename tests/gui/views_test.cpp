@@ -4,6 +4,7 @@
 #include "gui/placement/placement_view.hpp"
 #include "gui/sweep/heat_plot.hpp"
 #include "gui/sweep/sweep_view.hpp"
+#include "gui/topology/cluster_plot.hpp"
 #include "gui/topology/links_model.hpp"
 #include "gui/topology/topology_view.hpp"
 
@@ -214,6 +215,24 @@ class ViewsTest : public QObject {
             if (e.series >= 0) series.insert(e.series);
         QCOMPARE(series.size(), data->trace->links.size());
         for (const auto& v : p.vertices) QVERIFY(v.x >= 0 && v.x <= p.width && v.level >= 0 && v.level < p.levels);
+    }
+
+    void namesOfTheClusterLieApart() {
+        const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
+        ClusterPlot plot;
+        plot.setPicture(picture(Fabric(data->scenario->cluster), *data->trace, 8));
+        std::size_t most = 0;
+        for (int width : {300, 600, 2400}) {
+            plot.resize(width, 400);
+            const std::vector<ClusterPlot::Label> labels = plot.labels();
+            QVERIFY(labels.size() >= most);   // more room, more names
+            most = labels.size();
+            for (std::size_t i = 0; i < labels.size(); ++i) {
+                QVERIFY(QRectF(plot.rect()).contains(labels[i].at));
+                for (std::size_t j = 0; j < i; ++j) QVERIFY(!labels[i].at.intersects(labels[j].at));
+            }
+        }
+        QVERIFY(most > 16);
     }
 
     void theScrubberMovesTheCursor() {
