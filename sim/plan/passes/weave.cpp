@@ -68,7 +68,9 @@ struct Weaving {
     bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1);
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
-    std::size_t ahead = w.l.scenario.strategy.overlap.param_gather && !both_in_one_layer(w.l.scenario.strategy, pieces) ? 2 : 1;
+    // How many units are gathered at once, the one in use among them. Of single weights one more: XLA's scheduler starts a gather as early
+    // as hides it, and the work under a small weight hides no large one.
+    std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.scenario.strategy, pieces) ? 1 : w.dp.weight_by_weight ? 3 : 2;
     std::int32_t unhidden = -1;   // a reduction that the next piece has to wait for
 
     bool root(int unit) const {

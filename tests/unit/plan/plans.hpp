@@ -118,6 +118,7 @@ inline std::vector<Example> examples() {
          framework("jax") + zero(3) + sp2 + by_weight + llama_like + std::vector<std::string>{"strategy.recompute=full"}},
         {"weight by weight, virtual chunks, accumulation",
          framework("jax") + zero(3) + interleaved + by_weight + std::vector<std::string>{"training.global_batch_size=32"}},
+        {"weight by weight, but gradients in a half of their own", framework("jax") + zero(3) + pp2 + schedule("zb-h1") + by_weight},
         {"weight by weight, experts", framework("jax") + zero(3) + experts + by_weight},
         {"context parallelism",
          sp2 + pp2 + zero(1) + std::vector<std::string>{"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather"}},
