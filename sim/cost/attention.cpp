@@ -22,8 +22,11 @@ AttentionPoint at_dimension(const std::vector<AttentionPoint>& points, double di
 }
 
 // Flash kernels are made for a few head dimensions, and fill rows up to the next of them (FlashAttention 1: 16, 32, 64, 128; 2: multiples
-// of 32, its head_size_rounded; 3: 64, 96, 128, 192, 256). Where values are of another dimension than keys, none is filled up.
-double computed_dimension(const Attention& op) {
+// of 32, its head_size_rounded; 3: 64, 96, 128, 192, 256). Where values are of another dimension than keys, none is filled up. On TPUs
+// each is, to whole lanes.
+double computed_dimension(const Attention& op, double lanes) {
+    const auto filled = [lanes](std::int64_t d) { return lanes * std::ceil(static_cast<double>(d) / lanes); };
+    if (lanes > 0) return (filled(op.qk_dim) + filled(op.v_dim)) / 2;
     const double dim = static_cast<double>(op.qk_dim + op.v_dim) / 2;
     if (op.qk_dim != op.v_dim || dim > 256) return dim;
     const auto next = [&](std::initializer_list<double> made) {
@@ -58,7 +61,7 @@ double attention_us(const KernelTables& tables, const AttentionTable& table, con
     const bool forward = op.direction == Direction::forward;
     const AttentionSeries& series = forward ? table.forward : table.backward;
     const bool causal = op.causal || op.share < 0.75;
-    const double dim = computed_dimension(op);
+    const double dim = computed_dimension(op, tables.systolic.lanes);
     const AttentionPoint point = at_dimension(causal ? series.causal : series.full, dim);
     const double rate = point.tflops * 1e6 * device.clock * device.tflops_16 / tables.reference_tflops_16;
 

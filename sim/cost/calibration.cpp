@@ -100,6 +100,10 @@ void apply(KernelTables& t, const Json& j) {
     if (j.contains("reference")) t.reference_tflops_16 = j.at("reference").at("tflops_16").get<double>();
     if (j.contains("gemm"))
         for (const auto& [dtype, g] : j.at("gemm").items()) t.gemm[dtype] = gemm_of(g);
+    if (j.contains("systolic")) {
+        const Json& s = j.at("systolic");
+        t.systolic = {s.at("array").get<double>(), s.at("group_rows").get<double>(), s.at("lanes").get<double>(), s.at("gather").get<double>(), source_of(s)};
+    }
     if (j.contains("attention")) {
         for (const auto& [kernel, a] : j.at("attention").items()) {
             if (kernel == "waves")

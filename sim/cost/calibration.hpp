@@ -21,7 +21,7 @@ struct Source {
 
 // wide: the eight tiles of cuBLAS-like libraries, with split-K; wide_nosplit: without; block128: block-scaled fp8 on Ada; columns: 128 rows
 // by any multiple of 8 columns (DeepGEMM, Hopper's block-scaled fp8); pairs: two processors on one tile of 256 by a multiple of 32 (Blackwell's
-// matrix units work in pairs), with split-K; pairs_nosplit: without; systolic: 128 x 128 arrays, no waves; roofline: no tiles.
+// matrix units work in pairs), with split-K; pairs_nosplit: without; systolic: arrays, no waves; roofline: no tiles.
 enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, columns, pairs, pairs_nosplit, systolic, roofline };
 const char* name(TileMenu menu);   // as calibration files have it
 
@@ -29,6 +29,16 @@ const char* name(TileMenu menu);   // as calibration files have it
 // Share of the 16-bit peak that products have whose rows are not whole vectors of 16 bytes: cuBLAS has other kernels for them.
 struct UnalignedTable {
     double batched = 1, alone = 1;
+    Source source;
+};
+
+// Of arrays of n by n units, as TPUs have: columns and depths of products fill whole ones. Products of groups (experts' rows, sorted) go by
+// tiles of so many rows whatever group they are of, and a tile that two groups share is worked on for each (JAX's megablox gmm:
+// make_group_metadata). 0: no such tiles.
+// Rows of queries, keys and values of a head fill whole lanes (splash attention's NUM_LANES; 0: any).
+// gather: rate of gathers of rows over that of GPUs' kernels, as shares of the memory's rate each.
+struct SystolicTable {
+    double array = 128, group_rows = 0, lanes = 0, gather = 1;
     Source source;
 };
 
@@ -82,6 +92,7 @@ struct KernelTables {
     std::string device;                              // whose measurements these are
     double reference_tflops_16 = 0;                  // the 16-bit peak that attention rates belong to
     std::map<std::string, GemmTable> gemm;           // bf16 (fp16 too), fp8, fp8_block, mxfp8, nvfp4, tf32, fp32
+    SystolicTable systolic;
     std::map<std::string, AttentionTable> attention; // flash-1, flash-2, flash-3, cudnn
     AttentionWaves waves;
     std::map<std::string, PrefillTable> prefill; // "full", "latent"

@@ -110,6 +110,7 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
     d.bandwidth = bandwidth;
     d.l2 = static_cast<double>(device.l2_cache.count);
     d.clock = r.clock;
+    d.array = kernels.systolic.array;
     d.relief = (1 - pointwise.throttle_kept) * std::min(r.table->throttle, pointwise.throttle_power);
     GemmProblem p{static_cast<double>(shape.m),
                   static_cast<double>(shape.n),
@@ -128,8 +129,12 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
 // configs/system/b200_bf16_ceperm.json: 20 to 256 experts of 128 to 9832 rows), packed as one kernel 18 % too fast. Kernels made for all
 // experts (fused_experts, DeepGEMM's by blocks) do pack their tiles.
 double CostModel::Data::grouped(const Linear& w) const {
-    const bool packed = runtime.fused_experts || runtime.fp8_recipe == "blockwise", whole = whole_vectors(w.dtype, w.n, w.k);
+    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts || runtime.fp8_recipe == "blockwise", whole = whole_vectors(w.dtype, w.n, w.k);
     const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, whole);
+    if (w.groups > 1 && shared_tiles) {   // each border between groups lies in a tile, which is worked on once more
+        const double rows = static_cast<double>(w.groups * w.m);
+        return together * (rows + kernels.systolic.group_rows * static_cast<double>(w.groups - 1)) / rows;
+    }
     if (w.groups == 1 || packed) return together;
     return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, whole));
 }
@@ -224,7 +229,17 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             },
             [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, autocast ? LossKernels::autocast : narrow_loss ? LossKernels::narrow : whole_loss ? LossKernels::whole : LossKernels::divided); },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
-            [&](const Permute& w) { return memory_time(pointwise, kernels, memory, w); },
+            [&](const Permute& w) -> KernelTime {
+                const auto depth = static_cast<std::int64_t>(dispatch_depth);
+                if (depth > 0 && w.part != Permute::Part::sort) {
+                    const GemmShape shape{depth, w.cols, std::max<std::int64_t>(1, w.rows * depth / w.tokens)};
+                    const int products = w.part == Permute::Part::gather && w.direction == Direction::backward ? 2 : 1;   // of rows, and of the mask of weights
+                    return {products * gemm(training.precision, training.precision, shape, std::max<std::int64_t>(1, w.tokens / depth), false, true), products};
+                }
+                KernelTime t = memory_time(pointwise, kernels, memory, w);
+                t.us /= kernels.systolic.gather;
+                return t;
+            },
             [&](const OptimizerStep& w) -> KernelTime {
                 if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
                 KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());

@@ -26,6 +26,7 @@ struct GemmDevice {
     double processors = 1, peak = 1, peak_16 = 1, bandwidth = 1, l2 = 0;
     double clock = 1;
     double relief = 0; // of the table's throttle: in training lighter kernels lie between products, and the clock falls less than in bursts
+    double array = 128; // rows and columns of units of a systolic array
     bool cold = true; // operands come from HBM, as in training; false: as in repeated benchmarks
 };
 
