@@ -19,6 +19,7 @@ Ordered object_schema(const Fields& fields, bool needs_required);
 
 struct TypeOf {
     const Field& field;
+    bool needs_required;   // sections of a preset may say one field of theirs
     Ordered operator()(IntSlot) const { return {{"type", "integer"}}; }
     Ordered operator()(LongSlot) const { return {{"type", "integer"}}; }
     Ordered operator()(SeedSlot) const { return {{"type", "integer"}}; }
@@ -27,12 +28,12 @@ struct TypeOf {
     Ordered operator()(BoolSlot) const { return {{"type", "boolean"}}; }
     Ordered operator()(TextSlot) const { return field.choices.empty() ? Ordered{{"type", "string"}} : Ordered{{"enum", field.choices}}; }
     Ordered operator()(ChoiceSlot) const { return {{"enum", field.choices}}; }
-    Ordered operator()(const SectionSlot& section) const { return object_schema(section.fields(), true); }
+    Ordered operator()(const SectionSlot& section) const { return object_schema(section.fields(), needs_required); }
     Ordered operator()(CustomSlot) const { return *field.schema != 0 ? Ordered::parse(field.schema) : Ordered::object(); }
 };
 
-Ordered field_schema(const Field& field) {
-    Ordered schema = std::visit(TypeOf{field}, field.slot);
+Ordered field_schema(const Field& field, bool needs_required) {
+    Ordered schema = std::visit(TypeOf{field, needs_required}, field.slot);
     if (std::isfinite(field.minimum) && schema.contains("type")) {
         Ordered bound =
             field.minimum == std::floor(field.minimum) ? Ordered(static_cast<std::int64_t>(field.minimum)) : Ordered(field.minimum);
@@ -48,7 +49,7 @@ Ordered object_schema(const Fields& fields, bool needs_required) {
     Ordered schema = {{"type", "object"}, {"properties", Ordered::object()}};
     std::vector<std::string> required;
     for (const Field& field : fields) {
-        schema["properties"][field.key] = field_schema(field);
+        schema["properties"][field.key] = field_schema(field, needs_required);
         if (field.required) required.emplace_back(field.key);
     }
     if (needs_required && !required.empty()) schema["required"] = required;
