@@ -232,9 +232,11 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Permute& w) -> KernelTime {
                 const auto depth = static_cast<std::int64_t>(dispatch_depth);
                 if (depth > 0 && w.part != Permute::Part::sort) {
-                    const GemmShape shape{depth, w.cols, std::max<std::int64_t>(1, w.rows * depth / w.tokens)};
+                    const std::int64_t sequences = std::max<std::int64_t>(1, w.tokens / depth);   // of a divided one, this rank's share of its slots
+                    const GemmShape shape{depth, w.cols, std::max<std::int64_t>(1, w.rows / sequences)};
                     const int products = w.part == Permute::Part::gather && w.direction == Direction::backward ? 2 : 1;   // of rows, and of the mask of weights
-                    return {products * gemm(training.precision, training.precision, shape, std::max<std::int64_t>(1, w.tokens / depth), false, true), products};
+                    const DType type = is_low(training.precision) ? DType::bf16 : training.precision;
+                    return {products * gemm(type, type, shape, sequences, false, true), products};
                 }
                 KernelTime t = memory_time(pointwise, kernels, memory, w);
                 t.us /= kernels.systolic.gather;
