@@ -215,7 +215,11 @@ struct OwnFile {
     const Json json;
     std::atomic<bool> asked_for = false;   // threads of a sweep read it side by side
 };
-struct Own { std::deque<OwnFile> files; std::string text; };
+struct Own {
+    std::deque<OwnFile> files;
+    std::string text;
+    std::atomic<bool> predicted = false;
+};
 Own& own() {
     static Own all;
     return all;
@@ -230,6 +234,10 @@ void use(const Json& j) {
     try {
         KernelTables scratch;
         apply(scratch, j);
+        if (scratch.systolic.array <= 0 || scratch.systolic.group_rows < 0 || scratch.systolic.lanes < 0 || scratch.systolic.gather <= 0)
+            throw std::runtime_error("\"systolic\" needs an array and a gather above 0");
+        for (const auto& [dtype, g] : scratch.gemm)
+            if (g.efficiency <= 0 || g.stream <= 0) throw std::runtime_error("the efficiency and the stream of gemm " + dtype + " must be above 0");
     } catch (const std::exception& e) {
         throw std::runtime_error(std::string("a constant is missing or is not what it must be: ") + e.what());
     }
@@ -249,6 +257,7 @@ const std::string& calibration_in_use() { return own().text; }
 
 std::vector<std::string> calibrations_not_asked_for() {
     std::vector<std::string> devices;
+    if (!own().predicted) return devices;
     for (const OwnFile& f : own().files)
         if (!f.asked_for) devices.push_back(f.json["device"].get<std::string>());
     return devices;
@@ -258,6 +267,7 @@ const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; 
 
 KernelTables kernel_tables(const Device& device, int year) {
     KernelTables t = of_any_year(device);
+    own().predicted = true;
     for (OwnFile& f : own().files)
         if (f.json["device"] == device.name) {
             f.asked_for = true;

@@ -109,7 +109,7 @@ struct KernelTables {
 void use_calibration(const std::string& json_text);
 const std::string& calibration_in_use();   // all of them, one behind the other; empty: none. What is predicted depends on it
 
-std::vector<std::string> calibrations_not_asked_for();   // the devices of those that nothing predicted since is of
+std::vector<std::string> calibrations_not_asked_for();   // the devices of those that no prediction since was for; none: there was none
 
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
 // Attention's of that year's software: an entry "cudnn@2026" takes cudnn's place from that year on.

@@ -99,8 +99,8 @@ GemmRate CostModel::Data::rate(DType t) const {
     impossible(fmt::format("device {} has no peak for any precision of {}", device.name, name(t)));
 }
 
-double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned) const {
-    const GemmKey key{shape.m, shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out), accumulate, aligned};
+double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again) const {
+    const GemmKey key{shape.m, shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out), accumulate, aligned, again};
     if (const auto at = gemms.find(key); at != gemms.end()) return at->second;
     const GemmRate r = rate(dtype);
     GemmDevice d;
@@ -118,7 +118,8 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
                   static_cast<double>(batch),
                   bytes_per_element(dtype),
                   bytes_per_element(out),
-                  accumulate};
+                  accumulate,
+                  again};
     const double us = gemm_us(*r.table, d, p);
     gemms.emplace(key, us);
     return us;
@@ -130,11 +131,12 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
 // experts (fused_experts, DeepGEMM's by blocks) do pack their tiles.
 double CostModel::Data::grouped(const Linear& w) const {
     const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts || runtime.fp8_recipe == "blockwise", whole = whole_vectors(w.dtype, w.n, w.k);
-    const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, whole);
+    Reworked again;
     if (w.groups > 1 && shared_tiles) {   // each border between groups lies in a tile, which is worked on once more
         const double rows = static_cast<double>(w.groups * w.m);
-        return together * (rows + kernels.systolic.group_rows * static_cast<double>(w.groups - 1)) / rows;
+        (w.direction == Direction::weight_gradient ? again.k : again.m) += std::min(kernels.systolic.group_rows, rows) * static_cast<double>(w.groups - 1) / rows;
     }
+    const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, whole, again);
     if (w.groups == 1 || packed) return together;
     return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, whole));
 }

@@ -163,6 +163,7 @@ std::vector<Provenance> CostModel::provenance() const {
         const char* kernel = kernel_name(d.runtime.attention_kernel);
         line(std::string("attention ") + kernel, d.kernels.attention.at(kernel).source);
     }
+    if (!d.kernels.systolic.source.kind.empty()) line("arrays, lanes, rows of experts", d.kernels.systolic.source);
     line("sustained clock", d.kernels.sustained_source);
     line("clock of long products", d.pointwise.throttle_source);
     if (d.slowest > 1) line("devices that differ", d.pointwise.spread_source);

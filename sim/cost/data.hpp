@@ -16,6 +16,7 @@ struct GemmKey {
     std::int64_t m, n, k, batch;
     std::uint8_t dtype, out;
     bool accumulate, aligned;
+    Reworked again;
     bool operator==(const GemmKey&) const = default;
 };
 
@@ -25,7 +26,7 @@ struct GemmKeyHash {
         for (std::int64_t v :
              {key.m, key.n, key.k, key.batch, static_cast<std::int64_t>(key.dtype) * 1024 + key.out * 4 + (key.accumulate ? 2 : 0) + (key.aligned ? 1 : 0)})
             h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
-        return h;
+        return h ^ std::hash<double>{}(key.again.m + 3 * key.again.k);
     }
 };
 
@@ -85,7 +86,7 @@ struct CostModel::Data {
 
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
-    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned) const;
+    double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again = {}) const;
     double grouped(const Linear& w) const; // us
     double in_pieces(const Linear& w, int pieces) const; // us
     double buffer_bytes(const Plan& plan, const Op& op) const;

@@ -56,7 +56,7 @@ Memory memory_of(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, 
 // Compute time without tiles: padded to the array (systolic) or bare (roofline).
 double plain_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p) {
     auto pad = [&](double x, double to) { return t.menu == TileMenu::systolic ? to * std::ceil(x / to) : x; };
-    return 2 * p.batch * pad(p.m, 8) * pad(p.n, d.array) * pad(p.k, d.array) / (t.efficiency * d.peak * d.clock);
+    return 2 * p.batch * pad(p.again.m * p.m, 8) * pad(p.n, d.array) * pad(p.again.k * p.k, d.array) / (t.efficiency * d.peak * d.clock);
 }
 
 // Rows that the tiles of all groups have, those without a row of the problem's in them.

@@ -30,10 +30,18 @@ struct GemmDevice {
     bool cold = true; // operands come from HBM, as in training; false: as in repeated benchmarks
 };
 
+// How many times as long a side of the products is on a systolic array, where tiles that groups share are worked on for each: their rows,
+// or their depth (weight gradients).
+struct Reworked {
+    double m = 1, k = 1;
+    bool operator==(const Reworked&) const = default;
+};
+
 // batch GEMMs of C[m,n] = A[m,k] B[n,k]^T. in_bytes, out_bytes: per element; accumulate: C is read, too.
 struct GemmProblem {
     double m, n, k, batch = 1, in_bytes = 2, out_bytes = 2;
     bool accumulate = false;
+    Reworked again{};
     std::span<const double> rows{}; // of each group, where they differ: batch of them, m their mean
 };
 

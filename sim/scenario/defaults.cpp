@@ -192,8 +192,10 @@ void apply_framework_defaults(Reading& reading, const Json& document) {
         return document.contains(key) && document[key].is_object() ? document[key] : Json::object();
     };
     const Json strategy = section("strategy"), runtime = section("runtime");
-    sc.runtime.year = sc.cluster.device.architecture == "blackwell" ? 2025 : 2024;
-    sc.defaults["/runtime/year"] = std::to_string(sc.runtime.year) + ": the software of that year, 2025 on Blackwell";
+    const Device& device = sc.cluster.device;
+    const bool came_in_2025 = device.architecture == "blackwell" || device.architecture == "cdna4" || device.name == "tpu-v7x";
+    sc.runtime.year = came_in_2025 ? 2025 : 2024;
+    sc.defaults["/runtime/year"] = std::to_string(sc.runtime.year) + ": the software of that year, 2025 on devices that came then";
     if (strategy.contains("framework") && strategy["framework"].is_string())
         sc.strategy.framework = strategy["framework"].get<std::string>();
     else

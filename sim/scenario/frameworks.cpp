@@ -183,7 +183,7 @@ constexpr FrameworkDefault rows[] = {
     {"jax", 0, "hopper", "strategy.overlap.grad_reduce", "false",
      "XLA on GPUs: gradients' reductions are left on the critical path (openxla/xla issues 1539, 2023, and 14397, 2024)"},
     {"jax", 0, "cdna3", "strategy.overlap.grad_reduce", "false",
-     "as on NVIDIA's before 2025: AMD's runs of MaxText on eight nodes of 2026 do not hide them (AMD-AGI/maxtext-slurm)"},
+     "assumed: as on MI355X"},
     {"jax", 0, "cdna4", "strategy.overlap.grad_reduce", "false",
      "as on NVIDIA's before 2025: AMD's runs of MaxText on eight nodes of 2026 do not hide them (AMD-AGI/maxtext-slurm)"},
     {"jax", 2025, "ampere", "strategy.overlap.grad_reduce", "true", "assumed: pipelined collectives and latencies by profile"},

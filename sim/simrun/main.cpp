@@ -214,9 +214,9 @@ int run(int argc, char** argv) {
     try {
         if (!use_calibrations(parsed.options)) return bad_input;
         const int code = dispatch(app, parsed);
-        if (code == 0 && !parsed.options.quiet)
+        if ((code == 0 || code == too_big) && !parsed.options.quiet)
             for (const std::string& device : calibrations_not_asked_for())
-                std::fputs(("simrun: note: the calibration of " + device + " was not used: nothing here runs on that device (`simrun list devices` names them)\n").c_str(), stderr);
+                std::fputs(("simrun: note: the calibration of " + device + " was not used: nothing was predicted for that device (`simrun list devices` names them)\n").c_str(), stderr);
         return code;
     } catch (const std::logic_error& e) {
         complain(std::string(e.what()) + "\nThis is a bug in simrun.");

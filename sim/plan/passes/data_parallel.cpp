@@ -222,7 +222,7 @@ bool stands_alone(const Lowering& l, const Parameter& p) {
 std::int64_t alone_beyond(const Scenario& s) {
     if (s.strategy.zero_stage < 3) return 0;
     if (s.strategy.framework == "deepspeed" && s.runtime.year < 2022) return 1'000'000;
-    return s.strategy.framework == "jax" ? s.strategy.bucket_bytes.count / 2 : 0;
+    return s.strategy.framework == "jax" ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2) : 0;
 }
 
 // FSDP2 under a pipeline gathers a stage's parameters once a step and reduces its gradients once: torchtitan turns
@@ -238,11 +238,11 @@ std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t l
     rest.elements = 0;
     for (std::int32_t i : whole.parameters) {
         const std::int64_t elements = l.parameters[static_cast<std::size_t>(whole.stage)][static_cast<std::size_t>(i)].elements;
-        Bucket alone = whole;
-        alone.parameters = {i};
-        alone.elements = elements;
-        alone.alone = elements > large;
-        if (alone.alone) out.push_back(std::move(alone));
+        Bucket by_itself = whole;
+        by_itself.parameters = {i};
+        by_itself.elements = elements;
+        by_itself.alone = true;
+        if (elements > large) out.push_back(std::move(by_itself));
         else {
             rest.parameters.push_back(i);
             rest.elements += elements;
@@ -359,6 +359,8 @@ DataParallel data_parallel(Lowering& l) {
         }
         dp.buckets.push_back(std::move(buckets));
     }
+    const auto any_alone = [](const std::vector<Bucket>& of_chunk) { return std::any_of(of_chunk.begin(), of_chunk.end(), [](const Bucket& b) { return b.alone; }); };
+    dp.weight_by_weight = dp.weight_by_weight && std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
     return dp;
 }
 

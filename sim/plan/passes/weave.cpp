@@ -68,8 +68,8 @@ struct Weaving {
     bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1);
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
-    // How many units are gathered at once, the one in use among them. Of single weights one more: XLA's scheduler starts a gather as early
-    // as hides it, and the work under a small weight hides no large one.
+    // How many units are gathered at once, the one in use among them. Of single weights one more, assumed: XLA's scheduler starts a gather as
+    // early as hides it, and the work under a small weight hides no large one.
     std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.scenario.strategy, pieces) ? 1 : w.dp.weight_by_weight ? 3 : 2;
     std::int32_t unhidden = -1;   // a reduction that the next piece has to wait for
 
@@ -234,28 +234,28 @@ std::int32_t Weaver::behind_recomputation(const Block& block, std::int32_t begin
     return last;
 }
 
-// A unit cut before the first op of each weight that is a bucket of its own; smaller ones come with the op that first reads them.
+// A unit cut before each op that is the first to touch a weight that is a bucket of its own; smaller ones come with the op that first reads them.
 void Weaver::cut_by_weight(const Block& block, const Piece& unit, std::vector<Piece>& pieces) const {
     Piece piece{unit.first, unit.first, unit.unit, {}, {}};
-    const Bucket* own = nullptr;
-    std::int32_t group = unit.first;   // where the allocations before the next op begin
+    std::vector<const Bucket*> own, touched;   // buckets of their own: of the piece, of an op (it may read two: a weight and its bias)
+    std::int32_t group = unit.first;           // where the allocations before the next op begin
     for (std::int32_t i = unit.first; i < unit.last; ++i) {
         const Op& op = block.ops[static_cast<std::size_t>(i)];
         if (std::holds_alternative<Alloc>(op.work)) continue;
+        touched.clear();
         for (const auto* list : {&op.in, &op.out})
-            for (BufferId id : *list) {
-                const Bucket* b = bucket_of(id);
-                if (b == nullptr) continue;
-                if (b->alone && b != own) {
-                    if (own != nullptr) {
-                        piece.last = group;
-                        pieces.push_back(std::move(piece));
-                        piece = {group, group, unit.unit, {}, {}};
-                    }
-                    own = b;
-                }
-                once(l.buffer(id).kind == MemoryKind::gradients ? piece.gradients : piece.weights, b);
-            }
+            for (BufferId id : *list)
+                if (const Bucket* b = bucket_of(id); b != nullptr && b->alone) once(touched, b);
+        if (!own.empty() && std::any_of(touched.begin(), touched.end(), [&](const Bucket* b) { return !among(own, b); })) {
+            piece.last = group;
+            pieces.push_back(std::move(piece));
+            piece = {group, group, unit.unit, {}, {}};
+            own.clear();
+        }
+        for (const Bucket* b : touched) once(own, b);
+        for (const auto* list : {&op.in, &op.out})
+            for (BufferId id : *list)
+                if (const Bucket* b = bucket_of(id)) once(l.buffer(id).kind == MemoryKind::gradients ? piece.gradients : piece.weights, b);
         group = i + 1;
     }
     piece.last = unit.last;

@@ -118,6 +118,8 @@ inline std::vector<Example> examples() {
          framework("jax") + zero(3) + sp2 + by_weight + llama_like + std::vector<std::string>{"strategy.recompute=full"}},
         {"weight by weight, virtual chunks, accumulation",
          framework("jax") + zero(3) + interleaved + by_weight + std::vector<std::string>{"training.global_batch_size=32"}},
+        {"weight by weight, biases and pairs of norms as large as weights",
+         framework("jax") + zero(3) + experts + std::vector<std::string>{"strategy.bucket_bytes=20", "model.bias=true", "model.attention.qk_norm=true"}},
         {"weight by weight, but gradients in a half of their own", framework("jax") + zero(3) + pp2 + schedule("zb-h1") + by_weight},
         {"weight by weight, experts", framework("jax") + zero(3) + experts + by_weight},
         {"context parallelism",
