@@ -232,10 +232,9 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, autocast ? LossKernels::autocast : narrow_loss ? LossKernels::narrow : whole_loss ? LossKernels::whole : LossKernels::divided); },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Permute& w) -> KernelTime {
-                const auto depth = static_cast<std::int64_t>(dispatch_depth);
-                if (depth > 0 && w.part != Permute::Part::sort) {
-                    const std::int64_t sequences = std::max<std::int64_t>(1, w.tokens / depth);   // of a divided one, this rank's share of its slots
-                    const GemmShape shape{depth, w.cols, std::max<std::int64_t>(1, w.rows / sequences)};
+                if (dispatch_depth > 0 && w.part != Permute::Part::sort) {
+                    const std::int64_t sequences = std::max<std::int64_t>(1, w.tokens / dispatch_depth);   // of a divided one, this rank's share of its slots
+                    const GemmShape shape{dispatch_depth, w.cols, std::max<std::int64_t>(1, w.rows / sequences)};
                     const int products = w.part == Permute::Part::gather && w.direction == Direction::backward ? 2 : 1;   // of rows, and of the mask of weights
                     const DType type = is_low(training.precision) ? DType::bf16 : training.precision;
                     return {products * gemm(type, type, shape, sequences, false, true), products};

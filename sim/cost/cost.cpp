@@ -86,7 +86,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     // A sequence's tokens against the slots that it has with all experts: einsums with one-hot masks (GShard, Lepikhin et al., arXiv:2006.16668;
     // MaxText's dense_matmul with a capacity factor).
     if (d.experts && scenario.model.moe->capacity_factor > 0 && d.strategy.framework == "jax")
-        d.dispatch_depth = static_cast<double>(scenario.training.sequence_length) / d.strategy.context_parallel;
+        d.dispatch_depth = scenario.training.sequence_length / d.strategy.context_parallel;
     d.shared_tiles = d.experts && scenario.model.moe->capacity_factor <= 0 && d.kernels.systolic.group_rows > 0;   // a capacity gives each expert rows of its own
     d.engine_norms = megatron_core(d.strategy.framework) && d.runtime.year >= 2024;
     const auto& whole = d.pointwise.whole_loss_frameworks;

@@ -67,7 +67,7 @@ struct CostModel::Data {
     double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
     std::int64_t hidden = 1;                      // the model's
     bool experts = false;                         // the model has some
-    double dispatch_depth = 0;                    // rows are sent to experts' slots and fetched back by products with masks of so many tokens; 0: are copied
+    std::int64_t dispatch_depth = 0;              // rows are sent to experts' slots and fetched back by products with masks of so many tokens; 0: are copied
     bool shared_tiles = false;                    // rows of experts lie one behind the other, in tiles of kernels.systolic
     bool ragged_heads = false;                    // rows of a head's queries, keys and values are not whole vectors of 16 bytes
     Quantizer quantizer;                          // of the training's precision

@@ -117,8 +117,12 @@ struct Weaving {
         const std::int32_t a = w.push_block(b->reduce);
         if (!w.l.scenario.strategy.overlap.grad_reduce && w.dp.reduces_each_run(*b)) unhidden = a;
     }
-    bool later(std::size_t i, const Bucket* b, std::vector<const Bucket*> Weaver::Piece::*of) const {
-        return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return among(p.*of, b); });
+    // Whether a piece behind the i-th wants the bucket's weights, or makes its gradients.
+    bool gathered_later(std::size_t i, const Bucket* b) const {
+        return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return among(p.weights, b); });
+    }
+    bool made_later(std::size_t i, const Bucket* b) const {
+        return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return among(p.gradients, b); });
     }
     // Behind piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {
@@ -126,19 +130,18 @@ struct Weaving {
         const bool anew = now.gather && i + 1 < pieces.size() && pieces[i + 1].again;
         for (const Bucket* b : piece.weights) {
             if (anew && !kept(*b) && std::erase(gathered, b) > 0) release(b);
-            if (!later(i, b, &Weaver::Piece::weights) && !(forward && kept(*b))) release(b);
+            if (!gathered_later(i, b) && !(forward && kept(*b))) release(b);
         }
         for (const Bucket* b : piece.gradients)
-            if (!later(i, b, &Weaver::Piece::gradients)) reduce(b);
+            if (!made_later(i, b)) reduce(b);
     }
     // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further tokens).
     void settle_rest() {
         for (const Bucket* b : w.added_to(step.chunk)) {
-            const auto met = [&](std::vector<const Bucket*> Weaver::Piece::*of) {
-                return std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return among(p.*of, b); });
-            };
-            if (!forward && b->chunk == step.chunk && kept(*b) && !met(&Weaver::Piece::weights)) release(b);
-            if (!met(&Weaver::Piece::gradients)) reduce(b);
+            const bool gathered_here = std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return among(p.weights, b); }),
+                       made_here = std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return among(p.gradients, b); });
+            if (!forward && b->chunk == step.chunk && kept(*b) && !gathered_here) release(b);
+            if (!made_here) reduce(b);
         }
     }
 };
