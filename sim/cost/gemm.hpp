@@ -10,6 +10,8 @@
 // as a whole, its power that is, of which idle processors leave the others more, so that half a wave costs little, and a short product's pauses too. A lone wave's feed takes the share max(alone, T/S) of its time, F being the whole chip's; a tile's products take ragged
 // times their share of rows that are none of the problem's longer, and two_scales longer where its columns are of two blocks of 128; u is the share
 // of the peak in use (power grows with it), else 1. Blockwise products on Hopper take the tile their library takes (gemm.cpp), not the least.
+// On systolic arrays of A by A units t_cta = 2 batch m n k / (efficiency P), with n and k filled up to A, m to 8, and before that the side
+// along which groups lie by as much as tiles that two of them share are worked on for each.
 // with N_p(a,b) = (a^p + b^p)^(1/p); N2 where C is read and added to, which the next tile's products hide less of (Transformer Engine's
 // weight gradients on B200: MooreThreads/SimuMax e691807, configs/system/b200_bf16_ceperm.json). Worked example: 8192^3 bf16 on A100 has 2048 tiles of 256x128 in 19 waves of 108: 4.26 ms, 258
 // TFLOP/s.

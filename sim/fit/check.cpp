@@ -31,7 +31,8 @@ Checked check_gemm(const MeasuredTable& t) {
             out.skipped.push_back(fmt::format("{}: no table for {} on {}", t.file, dtype, t.device));
             continue;
         }
-        const GemmDevice d = burst_device(*device, dtype);
+        GemmDevice d = burst_device(*device, dtype);
+        d.array = kernels.systolic.array;
         std::vector<double> law, measured, bytes;
         const std::size_t first = out.points.size();
         for (std::size_t i = 0; i < t.rows.size(); ++i) {

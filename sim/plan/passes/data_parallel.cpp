@@ -326,9 +326,6 @@ DataParallel data_parallel(Lowering& l) {
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
-    // A backward pass in two halves makes a weight's gradient in another block than it reads the weight.
-    const bool halves = std::any_of(l.chunks.begin(), l.chunks.end(), [](const ChunkBlocks& c) { return c.weight >= 0; });
-    dp.weight_by_weight = dp.gathers_in_step && st.framework == "jax" && !halves;
     dp.made_in_backward = !dp.active() && l.plan.stages == 1 && sets_to_none(l.scenario);
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
@@ -359,8 +356,10 @@ DataParallel data_parallel(Lowering& l) {
         }
         dp.buckets.push_back(std::move(buckets));
     }
+    // A backward pass in two halves makes a weight's gradient in another block than it reads the weight.
+    const bool halves = std::any_of(l.chunks.begin(), l.chunks.end(), [](const ChunkBlocks& c) { return c.weight >= 0; });
     const auto any_alone = [](const std::vector<Bucket>& of_chunk) { return std::any_of(of_chunk.begin(), of_chunk.end(), [](const Bucket& b) { return b.alone; }); };
-    dp.weight_by_weight = dp.weight_by_weight && std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
+    dp.weight_by_weight = dp.gathers_in_step && st.framework == "jax" && !halves && std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
     return dp;
 }
 

@@ -41,13 +41,24 @@ Weaver::Woven Weaver::woven(const Part& part) const {
 
 namespace {
 
+bool among(const std::vector<const Bucket*>& list, const Bucket* b) { return std::find(list.begin(), list.end(), b) != list.end(); }
+
 bool once(std::vector<const Bucket*>& list, const Bucket* b) {
-    if (std::find(list.begin(), list.end(), b) != list.end()) return false;
+    if (among(list, b)) return false;
     list.push_back(b);
     return true;
 }
 
-bool among(const std::vector<const Bucket*>& list, const Bucket* b) { return std::find(list.begin(), list.end(), b) != list.end(); }
+// The last piece that wants a bucket's weights, and the last that makes its gradients.
+struct LastUse {
+    std::map<const Bucket*, std::size_t> weights, gradients;
+    explicit LastUse(const std::vector<Weaver::Piece>& pieces) {
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            for (const Bucket* b : pieces[i].weights) weights[b] = i;
+            for (const Bucket* b : pieces[i].gradients) gradients[b] = i;
+        }
+    }
+};
 
 // FullyShardedDataParallel has two gathers in flight at most (limit_all_gathers): a layer whose experts are a unit of their own has both.
 bool both_in_one_layer(const Strategy& strategy, const std::vector<Weaver::Piece>& pieces) {
@@ -63,6 +74,7 @@ struct Weaving {
     const ScheduleStep& step = w.steps[part.index].step;
     Weaver::Woven now = w.woven(part);
     const std::vector<Weaver::Piece>& pieces = w.pieces_of(part.block, step.chunk);
+    LastUse last{pieces};
     bool forward = part.kind == StepKind::forward;
     // FSDP's root unit (embedding and head) stays gathered through forward and backward; what is gathered weight by weight has no root.
     bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
@@ -117,31 +129,22 @@ struct Weaving {
         const std::int32_t a = w.push_block(b->reduce);
         if (!w.l.scenario.strategy.overlap.grad_reduce && w.dp.reduces_each_run(*b)) unhidden = a;
     }
-    // Whether a piece behind the i-th wants the bucket's weights, or makes its gradients.
-    bool gathered_later(std::size_t i, const Bucket* b) const {
-        return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return among(p.weights, b); });
-    }
-    bool made_later(std::size_t i, const Bucket* b) const {
-        return std::any_of(pieces.begin() + static_cast<std::ptrdiff_t>(i) + 1, pieces.end(), [&](const Weaver::Piece& p) { return among(p.gradients, b); });
-    }
     // Behind piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {
         const Weaver::Piece& piece = pieces[i];
         const bool anew = now.gather && i + 1 < pieces.size() && pieces[i + 1].again;
         for (const Bucket* b : piece.weights) {
             if (anew && !kept(*b) && std::erase(gathered, b) > 0) release(b);
-            if (!gathered_later(i, b) && !(forward && kept(*b))) release(b);
+            if (last.weights.at(b) == i && !(forward && kept(*b))) release(b);
         }
         for (const Bucket* b : piece.gradients)
-            if (!made_later(i, b)) reduce(b);
+            if (last.gradients.at(b) == i) reduce(b);
     }
     // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further tokens).
     void settle_rest() {
         for (const Bucket* b : w.added_to(step.chunk)) {
-            const bool gathered_here = std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return among(p.weights, b); }),
-                       made_here = std::any_of(pieces.begin(), pieces.end(), [&](const Weaver::Piece& p) { return among(p.gradients, b); });
-            if (!forward && b->chunk == step.chunk && kept(*b) && !gathered_here) release(b);
-            if (!made_here) reduce(b);
+            if (!forward && b->chunk == step.chunk && kept(*b) && !last.weights.contains(b)) release(b);
+            if (!last.gradients.contains(b)) reduce(b);
         }
     }
 };
@@ -246,9 +249,9 @@ void Weaver::cut_by_weight(const Block& block, const Piece& unit, std::vector<Pi
         const Op& op = block.ops[static_cast<std::size_t>(i)];
         if (std::holds_alternative<Alloc>(op.work)) continue;
         touched.clear();
-        for (const auto* list : {&op.in, &op.out})
-            for (BufferId id : *list)
-                if (const Bucket* b = bucket_of(id); b != nullptr && b->alone) once(touched, b);
+        each_bucket(op, [&](const Bucket* b, BufferId) {
+            if (b->alone) once(touched, b);
+        });
         if (!own.empty() && std::any_of(touched.begin(), touched.end(), [&](const Bucket* b) { return !among(own, b); })) {
             piece.last = group;
             pieces.push_back(std::move(piece));
@@ -256,9 +259,7 @@ void Weaver::cut_by_weight(const Block& block, const Piece& unit, std::vector<Pi
             own.clear();
         }
         for (const Bucket* b : touched) once(own, b);
-        for (const auto* list : {&op.in, &op.out})
-            for (BufferId id : *list)
-                if (const Bucket* b = bucket_of(id)) once(l.buffer(id).kind == MemoryKind::gradients ? piece.gradients : piece.weights, b);
+        each_bucket(op, [&](const Bucket* b, BufferId id) { once(l.buffer(id).kind == MemoryKind::gradients ? piece.gradients : piece.weights, b); });
         group = i + 1;
     }
     piece.last = unit.last;
@@ -280,10 +281,7 @@ const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) 
         }
         for (const Bucket& b : dp.buckets[static_cast<std::size_t>(chunk)])
             if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) once(p.weights, &b);
-        for (std::int32_t i = begin; i < end; ++i)
-            for (const auto* list : {&block.ops[static_cast<std::size_t>(i)].in, &block.ops[static_cast<std::size_t>(i)].out})
-                for (BufferId b : *list)
-                    if (const Bucket* found = bucket_of(b)) once(p.weights, found);
+        for (std::int32_t i = begin; i < end; ++i) each_bucket(block.ops[static_cast<std::size_t>(i)], [&](const Bucket* b, BufferId) { once(p.weights, b); });
         p.gradients = p.weights;
         const std::int32_t cut = gathers_behind_recomputation() ? behind_recomputation(block, begin, end) : end;
         if (cut < end) {

@@ -120,9 +120,11 @@ struct Weaver {
     bool gathers_behind_recomputation() const;
     std::int32_t behind_recomputation(const Block& block, std::int32_t begin, std::int32_t end) const;
     void cut_by_weight(const Block& block, const Piece& unit, std::vector<Piece>& pieces) const;
-    const Bucket* bucket_of(BufferId id) const {
-        const auto found = bucket_of_buffer.find(id);
-        return found == bucket_of_buffer.end() ? nullptr : found->second;
+    // Calls f with each bucket whose weights or gradients the op touches, and the buffer.
+    template <class F> void each_bucket(const Op& op, F&& f) const {
+        for (const auto* list : {&op.in, &op.out})
+            for (BufferId id : *list)
+                if (const auto found = bucket_of_buffer.find(id); found != bucket_of_buffer.end()) f(found->second, id);
     }
 };
 
