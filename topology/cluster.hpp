@@ -24,25 +24,25 @@ std::optional<InterTopology> parse_inter_topology(std::string_view text);
 
 struct IntraNode {
     IntraKind kind = IntraKind::nvswitch;
-    BytesPerSecond bandwidth;          // per device, each direction
-    Time latency;                      // one hop, device to device
+    BytesPerSecond bandwidth; // per device, each direction
+    Time latency;             // one hop, device to device
 };
 
 struct InterNode {
     InterKind kind = InterKind::infiniband;
     int nics_per_node = 8;
-    BytesPerSecond nic_bandwidth;      // per NIC, each direction
-    Time latency;                      // NIC to NIC through one switch
+    BytesPerSecond nic_bandwidth; // per NIC, each direction
+    Time latency;                 // NIC to NIC through one switch
     InterTopology topology = InterTopology::fat_tree;
-    double oversubscription = 1.0;     // leaf down capacity / leaf up capacity
-    int nodes_per_leaf = 0;            // 0: the topology's default (32 ports down); rail-optimized: nodes per rail group
-    bool hashed_routes = false;        // false: traffic splits equally over equal-cost paths
+    double oversubscription = 1.0; // leaf down capacity / leaf up capacity
+    int nodes_per_leaf = 0;        // 0: the topology's default (32 ports down); rail-optimized: nodes per rail group
+    bool hashed_routes = false;    // false: traffic splits equally over equal-cost paths
 };
 
 struct Host {
     Bytes memory;
     BytesPerSecond memory_bandwidth;
-    BytesPerSecond pcie_bandwidth;     // per device, each direction
+    BytesPerSecond pcie_bandwidth; // per device, each direction
     Bytes nvme;
     BytesPerSecond nvme_bandwidth;
 };
@@ -50,8 +50,16 @@ struct Host {
 // A custom graph. Names are free; every device vertex is one rank slot, in the order listed.
 struct ExplicitGraph {
     enum class VertexKind { device, nic, switch_, host };
-    struct Vertex { std::string name; VertexKind kind; int node = -1; };
-    struct Edge { int from = 0, to = 0; BytesPerSecond bandwidth; Time latency; };  // directed
+    struct Vertex {
+        std::string name;
+        VertexKind kind;
+        int node = -1;
+    };
+    struct Edge {
+        int from = 0, to = 0;
+        BytesPerSecond bandwidth;
+        Time latency;
+    }; // directed
     std::vector<Vertex> vertices;
     std::vector<Edge> edges;
 };
@@ -64,10 +72,10 @@ struct Cluster {
     IntraNode intra;
     InterNode inter;
     Host host;
-    std::optional<ExplicitGraph> graph;            // replaces intra and inter
-    double power_w_per_node = 0;                   // host, fans, NICs; 0: not known
-    double price_usd_per_device_hour = 0;          // 0: the device's, else not known
-    std::map<std::string, std::string> sources;    // field -> source text
+    std::optional<ExplicitGraph> graph;         // replaces intra and inter
+    double power_w_per_node = 0;                // host, fans, NICs; 0: not known
+    double price_usd_per_device_hour = 0;       // 0: the device's, else not known
+    std::map<std::string, std::string> sources; // field -> source text
 
     int devices() const { return nodes * devices_per_node; }
 };

@@ -10,26 +10,29 @@
 
 namespace orrery {
 
-// Time of a kernel measured on the device: start_us + FLOPs / gflops_per_s + bytes of its operands / gb_per_s; a rate of 0 has no part in it.
-struct KernelLaw { double start_us = 0, gflops_per_s = 0, gb_per_s = 0; };
+// Time of a kernel measured on the device: start_us + FLOPs / gflops_per_s + bytes of its operands / gb_per_s; a rate of 0 has no part in
+// it.
+struct KernelLaw {
+    double start_us = 0, gflops_per_s = 0, gb_per_s = 0;
+};
 
 struct Device {
-    std::string name;                              // "h100-sxm-80gb"
-    std::string title;                             // "NVIDIA H100 SXM 80GB"
-    std::string vendor;                            // nvidia, amd, google, cpu
-    std::string architecture;                      // volta, ampere, hopper, blackwell, ada, cdna2, cdna3, tpu, cpu
-    int processors = 0;                            // SMs, CUs or cores
-    Bytes memory;                                  // what the driver shows, not the marketing figure
-    BytesPerSecond memory_bandwidth;               // datasheet peak
+    std::string name;                // "h100-sxm-80gb"
+    std::string title;               // "NVIDIA H100 SXM 80GB"
+    std::string vendor;              // nvidia, amd, google, cpu
+    std::string architecture;        // volta, ampere, hopper, blackwell, ada, cdna2, cdna3, tpu, cpu
+    int processors = 0;              // SMs, CUs or cores
+    Bytes memory;                    // what the driver shows, not the marketing figure
+    BytesPerSecond memory_bandwidth; // datasheet peak
     Bytes l2_cache;
-    std::map<std::string, FlopsPerSecond> peak;    // dense peak by precision: fp32 tf32 fp16 bf16 fp8 mxfp8 nvfp4; absent: not supported
-    BytesPerSecond scale_up;                       // NVLink or its like, one direction, all links of the device together
-    double power_w = 0;                            // board power limit as built
-    double power_limit_w = 0;                      // as run here (a scenario may cap it); 0: power_w
-    double price_usd_per_hour = 0;                 // 0: not known
-    std::map<std::string, KernelLaw> kernels;      // measured, by kind of op ("linear dx fp32"); others follow the calibration's tables
-    double launch_us = -1;                         // host time to launch a kernel, measured; -1: not known
-    std::map<std::string, std::string> sources;    // field name -> "datasheet: ..", "measured: ..", "assumed: .."
+    std::map<std::string, FlopsPerSecond> peak; // dense peak by precision: fp32 tf32 fp16 bf16 fp8 mxfp8 nvfp4; absent: not supported
+    BytesPerSecond scale_up;                    // NVLink or its like, one direction, all links of the device together
+    double power_w = 0;                         // board power limit as built
+    double power_limit_w = 0;                   // as run here (a scenario may cap it); 0: power_w
+    double price_usd_per_hour = 0;              // 0: not known
+    std::map<std::string, KernelLaw> kernels;   // measured, by kind of op ("linear dx fp32"); others follow the calibration's tables
+    double launch_us = -1;                      // host time to launch a kernel, measured; -1: not known
+    std::map<std::string, std::string> sources; // field name -> "datasheet: ..", "measured: ..", "assumed: .."
 };
 
 } // namespace orrery

@@ -14,18 +14,21 @@ namespace orrery {
 
 using LinkId = std::int32_t;
 
-enum class LinkKind { scale_up, pcie, nic, trunk, copy };  // trunk: between switches; copy: device to host
+enum class LinkKind { scale_up, pcie, nic, trunk, copy }; // trunk: between switches; copy: device to host
 
 struct Link {
-    std::string name;              // "node3.gpu1 > nvswitch"
+    std::string name; // "node3.gpu1 > nvswitch"
     LinkKind kind;
-    BytesPerSecond capacity;       // of this direction
+    BytesPerSecond capacity; // of this direction
     Time latency;
-    int node = -1;                 // the node it belongs to, -1 between switches
+    int node = -1; // the node it belongs to, -1 between switches
 };
 
 // A link and the share of a route's bytes it carries (1 but where equal-cost paths split).
-struct LinkShare { LinkId link; double share; };
+struct LinkShare {
+    LinkId link;
+    double share;
+};
 
 // In an "nvlink-mesh" (and an "infinity-fabric") node every pair of devices has its own link, of bandwidth / (devices - 1): one pair alone
 // never sees a device's whole bandwidth. In a torus a device has six links of bandwidth / 6.
@@ -40,8 +43,8 @@ class Fabric {
     int devices() const;
     int nodes() const;
     int node_of(int device) const;
-    int local_index(int device) const;                     // its position inside its node
-    int nic_of(int device) const;                          // node-local NIC a device's traffic leaves by (the first, if it has several); -1: none
+    int local_index(int device) const; // its position inside its node
+    int nic_of(int device) const;      // node-local NIC a device's traffic leaves by (the first, if it has several); -1: none
     std::span<const Link> links() const;
 
     // Links a byte from device a to device b crosses, with shares; empty where a == b. Parallel links between the same two
@@ -61,7 +64,7 @@ class Fabric {
     // What a device can send out of (or take into) itself by scale-up links, and by its share of the node's NICs.
     BytesPerSecond scale_up_bandwidth(int device) const;
     BytesPerSecond nic_bandwidth(int device) const;
-    int devices_per_nic() const;                           // devices that share one NIC (1 or more)
+    int devices_per_nic() const; // devices that share one NIC (1 or more)
 
     // The whole cluster as a graph, to draw or to search: edge i is link i; edges after the last link are joints on a board (a NIC in its
     // slot), which never limit anything.

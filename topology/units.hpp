@@ -15,7 +15,9 @@ struct Time {
     std::int64_t ps = 0;
 
     // What is too long to be said (9.2e6 s) is as long as can be.
-    static constexpr Time seconds(double s) { return s >= 9.2e6 ? never() : Time{static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))}; }
+    static constexpr Time seconds(double s) {
+        return s >= 9.2e6 ? never() : Time{static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))};
+    }
     static constexpr Time microseconds(double us) { return seconds(us * 1e-6); }
     static constexpr Time never() { return {INT64_MAX}; }
     constexpr double seconds() const { return static_cast<double>(ps) * 1e-12; }
@@ -24,8 +26,14 @@ struct Time {
     friend constexpr Time operator+(Time a, Time b) { return {a.ps + b.ps}; }
     friend constexpr Time operator-(Time a, Time b) { return {a.ps - b.ps}; }
     friend constexpr Time operator*(Time a, std::int64_t n) { return {a.ps * n}; }
-    constexpr Time& operator+=(Time o) { ps += o.ps; return *this; }
-    constexpr Time& operator-=(Time o) { ps -= o.ps; return *this; }
+    constexpr Time& operator+=(Time o) {
+        ps += o.ps;
+        return *this;
+    }
+    constexpr Time& operator-=(Time o) {
+        ps -= o.ps;
+        return *this;
+    }
 };
 
 // A size in bytes, never a rate.
@@ -40,8 +48,14 @@ struct Bytes {
     friend constexpr Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
     friend constexpr Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
     friend constexpr Bytes operator*(Bytes a, std::int64_t n) { return {a.count * n}; }
-    constexpr Bytes& operator+=(Bytes o) { count += o.count; return *this; }
-    constexpr Bytes& operator-=(Bytes o) { count -= o.count; return *this; }
+    constexpr Bytes& operator+=(Bytes o) {
+        count += o.count;
+        return *this;
+    }
+    constexpr Bytes& operator-=(Bytes o) {
+        count -= o.count;
+        return *this;
+    }
 };
 
 // Floating-point operations (a multiply and an add are two).
@@ -49,7 +63,10 @@ struct Flops {
     double count = 0;
     friend constexpr auto operator<=>(Flops, Flops) = default;
     friend constexpr Flops operator+(Flops a, Flops b) { return {a.count + b.count}; }
-    constexpr Flops& operator+=(Flops o) { count += o.count; return *this; }
+    constexpr Flops& operator+=(Flops o) {
+        count += o.count;
+        return *this;
+    }
 };
 
 struct BytesPerSecond {
@@ -78,10 +95,10 @@ std::optional<BytesPerSecond> parse_rate(std::string_view text);
 // "5us", "1.2 ms", "3s". Nothing where the text is not a time.
 std::optional<Time> parse_time(std::string_view text);
 
-std::string format(Time t);             // "12.6 s", "3.21 ms", "450 us"
-std::string format(Bytes b);            // decimal: "68.7 GB"
-std::string format_binary(Bytes b);     // "64.0 GiB"
-std::string format(BytesPerSecond r);   // "450 GB/s"
-std::string format(Flops f);            // "3.1 PFLOP"
+std::string format(Time t);           // "12.6 s", "3.21 ms", "450 us"
+std::string format(Bytes b);          // decimal: "68.7 GB"
+std::string format_binary(Bytes b);   // "64.0 GiB"
+std::string format(BytesPerSecond r); // "450 GB/s"
+std::string format(Flops f);          // "3.1 PFLOP"
 
 } // namespace orrery

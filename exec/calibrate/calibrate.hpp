@@ -18,15 +18,15 @@
 namespace orrery {
 
 struct KernelSample {
-    std::string key;          // kernel_key()
+    std::string key; // kernel_key()
     KernelSize size;
-    double us = 0;            // median
+    double us = 0; // median
 };
 
 struct SampleOptions {
-    int steps = 5;            // measured; one more before them warms up
-    double warm_s = 0;        // seconds of steps before them: a GPU under its power limit has settled on a clock only then
-    double scale = 1;         // of the models' sizes: below 1 for a quick look
+    int steps = 5;     // measured; one more before them warms up
+    double warm_s = 0; // seconds of steps before them: a GPU under its power limit has settled on a clock only then
+    double scale = 1;  // of the models' sizes: below 1 for a quick look
     std::function<void(std::size_t done, std::size_t total)> progress{};
     // Another device than the processor: what stores a model, and who runs it. The models are larger then.
     std::function<DType(const Scenario&)> stored{};
@@ -44,18 +44,23 @@ std::vector<std::string> gpu_calibration_scenarios(const std::string& preset, do
 std::string gpu_issue_scenario(const std::string& preset);
 
 // error: median of |law / measured - 1| over the samples of the kind.
-struct FittedLaw { KernelLaw law; int points = 0; double error = 0; };
+struct FittedLaw {
+    KernelLaw law;
+    int points = 0;
+    double error = 0;
+};
 std::map<std::string, FittedLaw> fit_laws(std::span<const KernelSample> samples);
 
 // A GPU's own: its preset, with the laws, and what its host takes to issue an op.
-std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, double issue_us, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
+std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, double issue_us,
+                             const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
 
 struct MachineFacts {
-    std::string processor, gemm;      // "AMD EPYC ..", "OpenBLAS 0.3.21"
+    std::string processor, gemm; // "AMD EPYC ..", "OpenBLAS 0.3.21"
     int cores = 1;
     double memory_mib = 0, cache_mib = 0;
-    double copy_gb_per_s = 0;         // of memory that is in no cache, bytes copied per second
-    double handover_us = 0;           // from one thread to another that spins
+    double copy_gb_per_s = 0; // of memory that is in no cache, bytes copied per second
+    double handover_us = 0;   // from one thread to another that spins
 };
 MachineFacts measure_machine();
 

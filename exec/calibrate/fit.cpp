@@ -1,6 +1,6 @@
 // From samples to laws: of each kind of op start, FLOP rate and byte rate, by least squares of relative errors.
-#include "exec/calibrate/calibrate.hpp"
 #include "sim/fit/fit.hpp"
+#include "exec/calibrate/calibrate.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@ namespace orrery {
 
 namespace {
 
-constexpr double shortest_us = 0.05;   // below the clock's own cost nothing is known
+constexpr double shortest_us = 0.05; // below the clock's own cost nothing is known
 
 KernelLaw law_of(const std::vector<double>& p, bool computes) {
     // us, us per MB and us per MFLOP, kept positive by the fit: 1 us per MB is 1000 GB/s, 1 us per MFLOP 1000 GFLOP/s.
@@ -32,7 +32,8 @@ FittedLaw fit_one(const std::vector<const KernelSample*>& samples) {
     const auto ratio = [&](const std::vector<double>& p, std::size_t i) {
         return law_us(law_of(p, computes), samples[i]->size) / std::max(samples[i]->us, shortest_us);
     };
-    const std::vector<double> p = least_squares(start, samples.size(), [&](const std::vector<double>& q, std::size_t i) { return std::log(ratio(q, i)); }, 0.1);
+    const std::vector<double> p = least_squares(
+        start, samples.size(), [&](const std::vector<double>& q, std::size_t i) { return std::log(ratio(q, i)); }, 0.1);
     FittedLaw fitted{law_of(p, computes), static_cast<int>(samples.size()), 0};
     std::vector<double> errors;
     for (std::size_t i = 0; i < samples.size(); ++i) errors.push_back(std::abs(ratio(p, i) - 1));

@@ -75,11 +75,13 @@ void add_laws(nlohmann::ordered_json& device, const std::map<std::string, Fitted
     }
 }
 
-nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
-    double peak = 0;   // GFLOP/s
+nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws,
+                                   std::span<const KernelSample> samples) {
+    double peak = 0; // GFLOP/s
     for (const KernelSample& s : samples)
         if (s.us > 0) peak = std::max(peak, s.size.flops / s.us * 1e-3);
-    nlohmann::ordered_json device{{"name", "calibrated-cpu"}, {"title", machine.processor}, {"vendor", "cpu"}, {"architecture", "cpu"}, {"processors", 1}};
+    nlohmann::ordered_json device{
+        {"name", "calibrated-cpu"}, {"title", machine.processor}, {"vendor", "cpu"}, {"architecture", "cpu"}, {"processors", 1}};
     device["memory_mib"] = std::floor(machine.memory_mib / machine.cores);
     device["memory_gb_per_s"] = rounded(2 * machine.copy_gb_per_s);
     device["l2_mib"] = rounded(machine.cache_mib);
@@ -87,22 +89,27 @@ nlohmann::ordered_json device_json(const MachineFacts& machine, const std::map<s
     device["scale_up_gb_per_s"] = rounded(machine.copy_gb_per_s);
     device["launch_us"] = 0;
     add_laws(device, laws);
-    device["sources"] = {{"kernels", fmt::format("measured: thread-CPU times of training steps on one thread, {}; median of steps, {} sizes", machine.gemm, samples.size())},
-                         {"peak_tflops", "measured: the fastest GEMM met"},
-                         {"memory_gb_per_s", "measured: copies of 64 MiB, read and written"},
-                         {"memory_mib", "measured: the machine's memory, an equal part for each core"},
-                         {"scale_up_gb_per_s", "measured: copies of 64 MiB"},
-                         {"launch_us", "convention: the host's part is in the kernels' times"}};
+    device["sources"] = {
+        {"kernels", fmt::format("measured: thread-CPU times of training steps on one thread, {}; median of steps, {} sizes", machine.gemm,
+                                samples.size())},
+        {"peak_tflops", "measured: the fastest GEMM met"},
+        {"memory_gb_per_s", "measured: copies of 64 MiB, read and written"},
+        {"memory_mib", "measured: the machine's memory, an equal part for each core"},
+        {"scale_up_gb_per_s", "measured: copies of 64 MiB"},
+        {"launch_us", "convention: the host's part is in the kernels' times"}};
     return device;
 }
 
 } // namespace
 
-std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, double issue_us, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
+std::string gpu_cluster_json(const std::string& preset, const std::string& measured_on, double issue_us,
+                             const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
     nlohmann::ordered_json json{{"name", "calibrated-gpu"}, {"title", measured_on}, {"nodes", 1}, {"devices_per_node", 1}};
     json["device"] = {{"preset", preset}, {"launch_us", std::round(issue_us * 100) / 100}};
     add_laws(json["device"], laws);
-    json["device"]["sources"] = {{"kernels", fmt::format("measured: times of ops between CUDA events, training steps on {}; median of steps, {} sizes", measured_on, samples.size())}};
+    json["device"]["sources"] = {
+        {"kernels", fmt::format("measured: times of ops between CUDA events, training steps on {}; median of steps, {} sizes", measured_on,
+                                samples.size())}};
     return json.dump(2) + "\n";
 }
 
@@ -124,7 +131,8 @@ std::string cluster_json(const MachineFacts& machine, const std::map<std::string
     json["device"] = device_json(machine, laws, samples);
     json["nodes"] = 1;
     json["devices_per_node"] = machine.cores;
-    json["intra_node"] = {{"kind", "shared-memory"}, {"gb_per_s", rounded(machine.copy_gb_per_s)}, {"latency_us", rounded(machine.handover_us)}};
+    json["intra_node"] = {
+        {"kind", "shared-memory"}, {"gb_per_s", rounded(machine.copy_gb_per_s)}, {"latency_us", rounded(machine.handover_us)}};
     json["sources"] = {{"intra_node", "measured: copies of 64 MiB, and the hand-over between two threads that spin"}};
     return json.dump(2) + "\n";
 }

@@ -29,7 +29,7 @@ std::unique_ptr<World> world_of(const std::string& text, const SampleOptions& op
     return world;
 }
 
-using Times = std::map<std::string, std::map<std::pair<double, double>, std::vector<double>>>;   // by key, then by FLOPs and bytes
+using Times = std::map<std::string, std::map<std::pair<double, double>, std::vector<double>>>; // by key, then by FLOPs and bytes
 
 // Each issued op's median over the steps.
 void train(const std::string& text, const SampleOptions& options, Times& times) {
@@ -60,10 +60,14 @@ void train(const std::string& text, const SampleOptions& options, Times& times) 
 constexpr const char* gpt = R"("activation": "gelu", "norm": "layernorm", "position": "learned", "tied_embeddings": true)";
 constexpr const char* llama = R"("activation": "swiglu", "norm": "rmsnorm", "position": "rope", "tied_embeddings": false, "bias": false)";
 
-struct Shape { int hidden, heads, sequence, batch, vocabulary; const char* family; };
+struct Shape {
+    int hidden, heads, sequence, batch, vocabulary;
+    const char* family;
+};
 
 // Two layers of that shape, scaled to heads of whole multiples of `unit` columns.
-std::string scenario_of(const Shape& s, int unit, double scale, const std::string& cluster, const char* precision, const char* framework, bool flash) {
+std::string scenario_of(const Shape& s, int unit, double scale, const std::string& cluster, const char* precision, const char* framework,
+                        bool flash) {
     const int hidden = std::max(s.heads * unit, static_cast<int>(std::lround(s.hidden * scale / s.heads / unit)) * s.heads * unit);
     return fmt::format(
         R"({{"name": "calibration", "model": {{"layers": 2, "hidden_size": {}, "attention_heads": {}, "vocab_size": {}, {}}},
@@ -92,27 +96,30 @@ double sample_issue(const SampleOptions& options, const std::string& scenario) {
 }
 
 std::vector<std::string> calibration_scenarios(double scale) {
-    const Shape shapes[] = {{64, 4, 64, 1, 256, gpt},   {64, 4, 128, 4, 256, llama},   {128, 4, 128, 2, 512, gpt},   {128, 8, 64, 1, 1024, llama},
-                            {256, 8, 128, 1, 2048, gpt}, {256, 4, 256, 2, 512, llama}, {384, 6, 192, 2, 4096, gpt},  {512, 8, 256, 1, 1024, llama},
-                            {512, 8, 128, 4, 8192, gpt}, {768, 12, 128, 1, 2048, llama}};
+    const Shape shapes[] = {{64, 4, 64, 1, 256, gpt},      {64, 4, 128, 4, 256, llama},   {128, 4, 128, 2, 512, gpt},
+                            {128, 8, 64, 1, 1024, llama},  {256, 8, 128, 1, 2048, gpt},   {256, 4, 256, 2, 512, llama},
+                            {384, 6, 192, 2, 4096, gpt},   {512, 8, 256, 1, 1024, llama}, {512, 8, 128, 4, 8192, gpt},
+                            {768, 12, 128, 1, 2048, llama}};
     std::vector<std::string> scenarios;
     for (const Shape& s : shapes)
         for (const bool flash : {true, false}) {
-            if (!flash && s.hidden > 256) continue;   // stored scores: the small models are enough
+            if (!flash && s.hidden > 256) continue; // stored scores: the small models are enough
             scenarios.push_back(scenario_of(s, 4, scale, R"("preset": "local-cpu", "devices_per_node": 1)", "fp32", "ddp", flash));
         }
     return scenarios;
 }
 
 std::vector<std::string> gpu_calibration_scenarios(const std::string& preset, double scale) {
-    const Shape shapes[] = {{768, 12, 1024, 4, 50304, gpt},   {768, 12, 1024, 16, 50304, gpt},  {1024, 16, 2048, 4, 32000, llama}, {1600, 25, 1024, 8, 50304, gpt},
-                            {2048, 16, 2048, 4, 32000, llama}, {4096, 32, 2048, 1, 32000, llama}, {4096, 32, 4096, 1, 128256, llama}, {8192, 64, 4096, 1, 32000, llama}};
+    const Shape shapes[] = {{768, 12, 1024, 4, 50304, gpt},     {768, 12, 1024, 16, 50304, gpt},   {1024, 16, 2048, 4, 32000, llama},
+                            {1600, 25, 1024, 8, 50304, gpt},    {2048, 16, 2048, 4, 32000, llama}, {4096, 32, 2048, 1, 32000, llama},
+                            {4096, 32, 4096, 1, 128256, llama}, {8192, 64, 4096, 1, 32000, llama}};
     const std::string cluster = fmt::format(R"("device": "{}", "nodes": 1, "devices_per_node": 1)", preset);
     std::vector<std::string> scenarios;
     for (const Shape& s : shapes)
         for (const char* precision : {"bf16", "fp32"})
             for (const bool flash : {true, false}) {
-                if (s.hidden > 2048 && (!flash || std::string_view(precision) == "fp32")) continue;   // scores and fp32 models of that size have their law from the smaller
+                if (s.hidden > 2048 && (!flash || std::string_view(precision) == "fp32"))
+                    continue; // scores and fp32 models of that size have their law from the smaller
                 scenarios.push_back(scenario_of(s, 8, scale, cluster, precision, "megatron", flash));
             }
     return scenarios;

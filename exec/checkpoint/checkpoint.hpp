@@ -22,18 +22,18 @@ namespace orrery {
 // A part of a logical tensor: of its box `extent` at `offset`, the elements [begin, begin + count) in row-major order of the box.
 // A whole tensor has offset 0, extent = shape, begin 0 and count = all its elements.
 struct CheckpointPiece {
-    std::string tensor;                          // "parameters/l0.qkv.weight"
-    std::vector<std::int64_t> shape;             // of the whole tensor
+    std::string tensor;              // "parameters/l0.qkv.weight"
+    std::vector<std::int64_t> shape; // of the whole tensor
     std::vector<std::int64_t> offset, extent;
     std::int64_t begin = 0, count = 0;
-    DType dtype = DType::fp32;                   // fp32, fp64 or bf16
-    const std::byte* data = nullptr;             // count elements
+    DType dtype = DType::fp32;       // fp32, fp64 or bf16
+    const std::byte* data = nullptr; // count elements
 };
 CheckpointPiece whole(std::string tensor, std::vector<std::int64_t> shape, DType dtype, const std::byte* data);
 
 // Where the run stands, beside its tensors. Facts are the caller's own: what it must find again ("corpus", "scenario").
 struct CheckpointState {
-    std::int64_t step = 0;                       // steps done
+    std::int64_t step = 0; // steps done
     std::uint64_t seed = 0;
     std::map<std::string, std::string> facts;
 };
@@ -41,7 +41,7 @@ struct CheckpointState {
 struct CheckpointTensor {
     std::vector<std::int64_t> shape;
     DType dtype = DType::fp32;
-    std::vector<std::byte> data;                 // row-major
+    std::vector<std::byte> data; // row-major
 };
 struct Checkpoint {
     CheckpointState state;
@@ -49,18 +49,22 @@ struct Checkpoint {
 };
 
 // A checkpoint could not be written: the file, and the system's reason.
-struct Unwritten : std::runtime_error { using std::runtime_error::runtime_error; };
+struct Unwritten : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
-// Writes folder/step-00000200 and removes all but the newest `keep` others. Throws Unwritten, and leaves nothing half-written behind that load would take (a full disk: what was there before stays).
-void save_checkpoint(const std::filesystem::path& folder, const CheckpointState& state, std::span<const CheckpointPiece> pieces, int keep = 2);
+// Writes folder/step-00000200 and removes all but the newest `keep` others. Throws Unwritten, and leaves nothing half-written behind that
+// load would take (a full disk: what was there before stays).
+void save_checkpoint(const std::filesystem::path& folder, const CheckpointState& state, std::span<const CheckpointPiece> pieces,
+                     int keep = 2);
 
 // The same in steps, for several processes: each writes its part; when all have (the caller's barrier), one seals.
 class CheckpointDraft {
   public:
-    CheckpointDraft(const std::filesystem::path& folder, std::int64_t step);   // the same arguments in every process
+    CheckpointDraft(const std::filesystem::path& folder, std::int64_t step); // the same arguments in every process
     void write_part(int part, std::span<const CheckpointPiece> pieces) const;
     void seal(const CheckpointState& state, int parts, int keep = 2) const;
-    void discard() const;                        // a process failed: nothing stays
+    void discard() const; // a process failed: nothing stays
   private:
     std::filesystem::path folder_, draft_, final_;
 };
@@ -72,14 +76,15 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
 // are not what was written, pieces leave a gap or disagree on the tensor's shape.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
-// Saves behind the caller's back: begin() copies the pieces and returns; the next begin(), or finish(), waits for it and throws what went wrong.
+// Saves behind the caller's back: begin() copies the pieces and returns; the next begin(), or finish(), waits for it and throws what went
+// wrong.
 class CheckpointWriter {
   public:
     explicit CheckpointWriter(std::filesystem::path folder, int keep = 2) : folder_(std::move(folder)), keep_(keep) {}
     ~CheckpointWriter();
     void begin(const CheckpointState& state, std::span<const CheckpointPiece> pieces);
     void finish();
-    void look();   // throws what went wrong, where it has already; does not wait
+    void look(); // throws what went wrong, where it has already; does not wait
   private:
     std::filesystem::path folder_;
     int keep_;

@@ -12,8 +12,8 @@ inline constexpr std::string_view magic{"\x89ORC\r\n\x1a\n", 8};
 inline constexpr int version = 1;
 inline constexpr const char* state_name = "state.json";
 
-std::string part_name(int part);               // "part-3"
-std::string folder_name(std::int64_t step);    // "step-00000200"
+std::string part_name(int part);            // "part-3"
+std::string folder_name(std::int64_t step); // "step-00000200"
 // The step of such a folder's name; -1: it is none.
 std::int64_t step_of(const std::string& name);
 std::int64_t elements(std::span<const std::int64_t> shape);

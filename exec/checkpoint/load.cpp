@@ -56,7 +56,7 @@ struct Filling {
 };
 using Fillings = std::map<std::string, Filling>;
 
-constexpr std::int64_t largest = std::int64_t{1} << 40;   // elements of a tensor: a number above is no tensor's
+constexpr std::int64_t largest = std::int64_t{1} << 40; // elements of a tensor: a number above is no tensor's
 
 std::vector<std::int64_t> shape(ByteReader& in) {
     std::vector<std::int64_t> result(in.count("dimensions"));
@@ -78,10 +78,12 @@ CheckpointPiece piece(ByteReader& in) {
     p.begin = in.integer_in(0, largest, "first element");
     p.count = in.integer_in(0, largest, "number of elements");
     const std::uint64_t dtype = in.number();
-    if (dtype != static_cast<std::uint64_t>(DType::fp32) && dtype != static_cast<std::uint64_t>(DType::fp64) && dtype != static_cast<std::uint64_t>(DType::bf16))
+    if (dtype != static_cast<std::uint64_t>(DType::fp32) && dtype != static_cast<std::uint64_t>(DType::fp64) &&
+        dtype != static_cast<std::uint64_t>(DType::bf16))
         throw std::runtime_error(p.tensor + ": of type " + std::to_string(dtype));
     p.dtype = static_cast<DType>(dtype);
-    if (p.offset.size() != p.shape.size() || p.extent.size() != p.shape.size()) throw std::runtime_error(p.tensor + ": a box of other dimensions");
+    if (p.offset.size() != p.shape.size() || p.extent.size() != p.shape.size())
+        throw std::runtime_error(p.tensor + ": a box of other dimensions");
     for (std::size_t d = 0; d < p.shape.size(); ++d)
         if (p.offset[d] + p.extent[d] > p.shape[d]) throw std::runtime_error(p.tensor + ": a box outside its tensor");
     if (p.begin + p.count > elements(p.extent)) throw std::runtime_error(p.tensor + ": a piece longer than its box");
@@ -114,7 +116,8 @@ void fill(Fillings& fillings, const CheckpointPiece& p, std::string_view bytes) 
         f.tensor.data.resize(static_cast<std::size_t>(elements(p.shape)) * width);
         f.there.assign(static_cast<std::size_t>(elements(p.shape)), false);
     }
-    if (f.tensor.shape != p.shape || f.tensor.dtype != p.dtype) throw std::runtime_error(p.tensor + ": its pieces disagree on its shape or type");
+    if (f.tensor.shape != p.shape || f.tensor.dtype != p.dtype)
+        throw std::runtime_error(p.tensor + ": its pieces disagree on its shape or type");
     runs(p, [&](std::int64_t place, std::int64_t from, std::int64_t n) {
         std::memcpy(f.tensor.data.data() + static_cast<std::size_t>(place) * width, bytes.data() + static_cast<std::size_t>(from) * width,
                     static_cast<std::size_t>(n) * width);
@@ -128,7 +131,8 @@ void read_part(const fs::path& file, std::uint64_t size, Fillings& fillings) {
     if (!bytes.starts_with(magic)) throw std::runtime_error("is no part of a checkpoint");
     std::string_view rest = std::string_view(bytes).substr(magic.size());
     ByteReader head(rest);
-    if (const std::uint64_t v = head.fixed(4); v != version) throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", v, version));
+    if (const std::uint64_t v = head.fixed(4); v != version)
+        throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", v, version));
     const std::uint64_t length = head.fixed(8);
     rest.remove_prefix(12);
     if (length > rest.size()) throw std::runtime_error("is corrupt: its directory is longer than the file");
@@ -145,18 +149,24 @@ void read_part(const fs::path& file, std::uint64_t size, Fillings& fillings) {
     ByteReader sums(rest.substr(data));
     if (sums.fixed(8) != trace_file::checksum(listed)) throw std::runtime_error("is corrupt: the checksum of its directory does not match");
     for (const CheckpointPiece& p : pieces) {
-        const std::string_view own = rest.substr(0, static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype)));
+        const std::string_view own =
+            rest.substr(0, static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype)));
         rest.remove_prefix(own.size());
-        if (sums.fixed(8) != trace_file::checksum(own)) throw std::runtime_error("is corrupt: the checksum of " + p.tensor + " does not match");
+        if (sums.fixed(8) != trace_file::checksum(own))
+            throw std::runtime_error("is corrupt: the checksum of " + p.tensor + " does not match");
         fill(fillings, p, own);
     }
 }
 
-struct Index { CheckpointState state; std::vector<std::pair<std::string, std::uint64_t>> parts; };
+struct Index {
+    CheckpointState state;
+    std::vector<std::pair<std::string, std::uint64_t>> parts;
+};
 
 Index read_index(const fs::path& file) {
     const auto json = nlohmann::json::parse(read_all(file));
-    if (json.at("version") != version) throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", json.at("version").dump(), version));
+    if (json.at("version") != version)
+        throw std::runtime_error(fmt::format("is of version {}; this program reads version {}", json.at("version").dump(), version));
     Index index;
     index.state = {json.at("step"), json.at("seed"), json.at("facts")};
     for (const auto& part : json.at("parts")) {
@@ -198,10 +208,15 @@ Checkpoint load_checkpoint(const fs::path& path) {
     }
     const Index index = from(folder / state_name, [&] { return read_index(folder / state_name); });
     Fillings fillings;
-    for (const auto& [name, size] : index.parts) from(folder / name, [&] { read_part(folder / name, size, fillings); return 0; });
+    for (const auto& [name, size] : index.parts)
+        from(folder / name, [&] {
+            read_part(folder / name, size, fillings);
+            return 0;
+        });
     Checkpoint result{index.state, {}};
     for (auto& [name, f] : fillings) {
-        if (std::ranges::find(f.there, false) != f.there.end()) throw std::runtime_error(folder.string() + ": " + name + " is not whole: a piece is missing");
+        if (std::ranges::find(f.there, false) != f.there.end())
+            throw std::runtime_error(folder.string() + ": " + name + " is not whole: a piece is missing");
         result.tensors.emplace(name, std::move(f.tensor));
     }
     return result;

@@ -27,7 +27,8 @@ namespace {
 // A file whose bytes are on the disk when close() has returned.
 class DurableFile {
   public:
-    explicit DurableFile(fs::path path) : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+    explicit DurableFile(fs::path path)
+        : path_(std::move(path)), fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
         if (fd_ < 0) fail(path_, "create", errno);
     }
     ~DurableFile() {
@@ -86,13 +87,15 @@ std::string directory(std::span<const CheckpointPiece> pieces) {
 }
 
 std::string_view bytes_of(const CheckpointPiece& p) {
-    return {reinterpret_cast<const char*>(p.data), static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype))};
+    return {reinterpret_cast<const char*>(p.data),
+            static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype))};
 }
 
 void remove_older(const fs::path& folder, std::int64_t step, int keep) {
     std::vector<std::int64_t> steps = checkpoint_steps(folder);
     std::erase(steps, step);
-    for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(keep, 1)) - 1 < steps.size(); ++i) fs::remove_all(folder / folder_name(steps[i]));
+    for (std::size_t i = 0; i + static_cast<std::size_t>(std::max(keep, 1)) - 1 < steps.size(); ++i)
+        fs::remove_all(folder / folder_name(steps[i]));
 }
 
 } // namespace
@@ -117,7 +120,7 @@ void CheckpointDraft::write_part(int part, std::span<const CheckpointPiece> piec
     head.fixed(listed.size(), 8);
     file.write(head.bytes);
     file.write(listed);
-    ByteWriter sums;   // of the directory, then of each piece; the file's own sum is over these
+    ByteWriter sums; // of the directory, then of each piece; the file's own sum is over these
     sums.fixed(trace_file::checksum(listed), 8);
     for (const CheckpointPiece& p : pieces) {
         file.write(bytes_of(p));
@@ -128,7 +131,8 @@ void CheckpointDraft::write_part(int part, std::span<const CheckpointPiece> piec
 }
 
 void CheckpointDraft::seal(const CheckpointState& state, int parts, int keep) const {
-    nlohmann::ordered_json json{{"version", version}, {"step", state.step}, {"seed", state.seed}, {"facts", state.facts}, {"parts", nlohmann::json::array()}};
+    nlohmann::ordered_json json{
+        {"version", version}, {"step", state.step}, {"seed", state.seed}, {"facts", state.facts}, {"parts", nlohmann::json::array()}};
     for (int i = 0; i < parts; ++i) {
         const fs::path part = draft_ / part_name(i);
         std::error_code none;
@@ -141,7 +145,7 @@ void CheckpointDraft::seal(const CheckpointState& state, int parts, int keep) co
     file.close();
     flush_folder(draft_);
     std::error_code moved;
-    fs::remove_all(final_, moved);   // the same step, saved before: a run that went back
+    fs::remove_all(final_, moved); // the same step, saved before: a run that went back
     fs::rename(draft_, final_, moved);
     if (moved) fail(final_, "rename", moved.value());
     flush_folder(folder_);
@@ -155,7 +159,7 @@ void CheckpointDraft::discard() const {
 
 void save_checkpoint(const fs::path& folder, const CheckpointState& state, std::span<const CheckpointPiece> pieces, int keep) {
     const CheckpointDraft draft(folder, state.step);
-    draft.discard();   // of a run that died
+    draft.discard(); // of a run that died
     try {
         draft.write_part(0, pieces);
         draft.seal(state, 1, keep);
@@ -171,7 +175,11 @@ CheckpointWriter::~CheckpointWriter() {
 
 void CheckpointWriter::begin(const CheckpointState& state, std::span<const CheckpointPiece> pieces) {
     finish();
-    struct Copy { CheckpointState state; std::vector<CheckpointPiece> pieces; std::vector<std::vector<std::byte>> bytes; };
+    struct Copy {
+        CheckpointState state;
+        std::vector<CheckpointPiece> pieces;
+        std::vector<std::vector<std::byte>> bytes;
+    };
     auto copy = std::make_shared<Copy>(Copy{state, {pieces.begin(), pieces.end()}, {}});
     for (CheckpointPiece& p : copy->pieces) {
         const std::string_view bytes = bytes_of(p);
@@ -179,7 +187,8 @@ void CheckpointWriter::begin(const CheckpointState& state, std::span<const Check
         copy->bytes.emplace_back(begin, begin + bytes.size());
         p.data = copy->bytes.back().data();
     }
-    running_ = std::async(std::launch::async, [copy, folder = folder_, keep = keep_] { save_checkpoint(folder, copy->state, copy->pieces, keep); });
+    running_ = std::async(std::launch::async,
+                          [copy, folder = folder_, keep = keep_] { save_checkpoint(folder, copy->state, copy->pieces, keep); });
 }
 
 void CheckpointWriter::look() {

@@ -19,7 +19,8 @@ __global__ void totals(const float* parts, std::int64_t count, std::int64_t stri
 
 } // namespace
 
-void add_parts(const Launch& l, const float* parts, std::int64_t count, std::int64_t stride, std::int64_t cols, const View& g, const View* also) {
+void add_parts(const Launch& l, const float* parts, std::int64_t count, std::int64_t stride, std::int64_t cols, const View& g,
+               const View* also) {
     const dim3 grid(static_cast<unsigned>((cols + column_threads - 1) / column_threads), also ? 2 : 1);
     totals<<<grid, dim3(column_threads, row_threads), 0, l.stream()>>>(parts, count, stride, cols, g, also ? *also : View{});
     check(cudaGetLastError(), "launch");

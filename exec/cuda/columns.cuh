@@ -8,7 +8,8 @@ namespace orrery::cuda {
 inline constexpr int column_threads = 32, row_threads = 8; // of a block: packs wide, rows deep
 
 // parts[slice][col]: sums of value(Width, row, col) over the slice's rows.
-template <class W, class F> __global__ void column_parts(std::int64_t rows, std::int64_t cols, std::int64_t rows_of_slice, F value, float* parts) {
+template <class W, class F>
+__global__ void column_parts(std::int64_t rows, std::int64_t cols, std::int64_t rows_of_slice, F value, float* parts) {
     constexpr int N = W::n;
     __shared__ float shared[row_threads][column_threads * N];
     const std::int64_t col = (static_cast<std::int64_t>(blockIdx.x) * column_threads + threadIdx.x) * N;
@@ -32,7 +33,8 @@ template <class W, class F> __global__ void column_parts(std::int64_t rows, std:
 
 // g += the parts' sums, column by column; a part's columns begin `stride` behind those of the one before. also: what takes the columns that
 // follow these in each part, or null.
-void add_parts(const Launch& l, const float* parts, std::int64_t count, std::int64_t stride, std::int64_t cols, const View& g, const View* also);
+void add_parts(const Launch& l, const float* parts, std::int64_t count, std::int64_t stride, std::int64_t cols, const View& g,
+               const View* also);
 
 // g[col] += sum over rows of value(Width, row, col).
 template <class F> void add_column_sums(const Launch& l, std::int64_t rows, std::int64_t cols, const View& g, Packing p, F value) {
@@ -41,9 +43,12 @@ template <class F> void add_column_sums(const Launch& l, std::int64_t rows, std:
     with_width(p, [&](auto width) {
         using W = decltype(width);
         const std::int64_t across = (cols + column_threads * W::n - 1) / (column_threads * W::n);
-        const std::int64_t slices = std::clamp<std::int64_t>(std::min(blocks_wanted / across, rows / rows_at_least), 1, 1024), deep = (rows + slices - 1) / slices;
+        const std::int64_t slices = std::clamp<std::int64_t>(std::min(blocks_wanted / across, rows / rows_at_least), 1, 1024),
+                           deep = (rows + slices - 1) / slices;
         float* const parts = static_cast<float*>(l.scratch(static_cast<std::size_t>(slices * cols) * sizeof(float)));
-        column_parts<W><<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(slices)), dim3(column_threads, row_threads), 0, l.stream()>>>(rows, cols, deep, value, parts);
+        column_parts<W>
+            <<<dim3(static_cast<unsigned>(across), static_cast<unsigned>(slices)), dim3(column_threads, row_threads), 0, l.stream()>>>(
+                rows, cols, deep, value, parts);
         check(cudaGetLastError(), "launch");
         add_parts(l, parts, slices, cols, cols, g, nullptr);
     });

@@ -67,7 +67,9 @@ void CudnnGraph::set(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t nam
     lib_.check(lib_.set(d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value), "a part of a descriptor");
 }
 
-template <class T> void CudnnGraph::set(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const std::vector<T>& values) {
+template <class T>
+void CudnnGraph::set(cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                     const std::vector<T>& values) {
     lib_.check(lib_.set(d, name, type, static_cast<std::int64_t>(values.size()), values.data()), "an attribute");
 }
 
@@ -88,9 +90,13 @@ CudnnGraph::Tensor CudnnGraph::add_tensor(const Dims& dims, const Dims& strides,
     return id;
 }
 
-CudnnGraph::Tensor CudnnGraph::tensor(const Dims& dims, const Dims& strides, cudnnDataType_t type) { return add_tensor(dims, strides, type, true, false); }
+CudnnGraph::Tensor CudnnGraph::tensor(const Dims& dims, const Dims& strides, cudnnDataType_t type) {
+    return add_tensor(dims, strides, type, true, false);
+}
 CudnnGraph::Tensor CudnnGraph::between(const Dims& dims, cudnnDataType_t type) { return between(dims, dense(dims), type); }
-CudnnGraph::Tensor CudnnGraph::between(const Dims& dims, const Dims& strides, cudnnDataType_t type) { return add_tensor(dims, strides, type, false, false); }
+CudnnGraph::Tensor CudnnGraph::between(const Dims& dims, const Dims& strides, cudnnDataType_t type) {
+    return add_tensor(dims, strides, type, false, false);
+}
 CudnnGraph::Tensor CudnnGraph::scalar() { return add_tensor({1, 1, 1, 1}, {1, 1, 1, 1}, CUDNN_DATA_FLOAT, true, true); }
 
 cudnnBackendDescriptor_t CudnnGraph::operation(cudnnBackendDescriptorType_t type) {
@@ -99,7 +105,8 @@ cudnnBackendDescriptor_t CudnnGraph::operation(cudnnBackendDescriptorType_t type
 }
 
 CudnnGraph::Tensor CudnnGraph::pointwise(cudnnPointwiseMode_t mode, Tensor x, Tensor y, Tensor b, Tensor t) {
-    const cudnnBackendDescriptor_t how = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR), op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    const cudnnBackendDescriptor_t how = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR),
+                                   op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     set(how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{mode});
     const bool compares = types_.at(static_cast<std::size_t>(y)) == CUDNN_DATA_BOOLEAN;
     set(how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{compares ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT});
@@ -114,7 +121,8 @@ CudnnGraph::Tensor CudnnGraph::pointwise(cudnnPointwiseMode_t mode, Tensor x, Te
 }
 
 CudnnGraph::Tensor CudnnGraph::index(Tensor like, Tensor y, std::int64_t axis) {
-    const cudnnBackendDescriptor_t how = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR), op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    const cudnnBackendDescriptor_t how = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR),
+                                   op = operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     set(how, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{CUDNN_POINTWISE_GEN_INDEX});
     set(how, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
     set(how, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, std::vector{axis});
@@ -139,7 +147,8 @@ CudnnGraph::Tensor CudnnGraph::matmul(Tensor a, Tensor b, Tensor c) {
 }
 
 CudnnGraph::Tensor CudnnGraph::reduce(cudnnReduceTensorOp_t kind, Tensor x, Tensor y) {
-    const cudnnBackendDescriptor_t how = make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR), op = operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+    const cudnnBackendDescriptor_t how = make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR),
+                                   op = operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
     set(how, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, std::vector{kind});
     set(how, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
     lib_.check(lib_.finalize(how), "a reduction");
@@ -172,7 +181,10 @@ int CudnnGraph::choose() {
     lib_.check(lib_.get(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr), "the heuristics");
     configurations_.clear();
     for (std::int64_t i = 0; i < count; ++i) configurations_.push_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
-    if (count > 0) lib_.check(lib_.get(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, configurations_.data()), "the heuristics");
+    if (count > 0)
+        lib_.check(
+            lib_.get(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, configurations_.data()),
+            "the heuristics");
     configurations_.resize(static_cast<std::size_t>(count));
     return static_cast<int>(count);
 }
@@ -196,7 +208,7 @@ cudnnStatus_t CudnnGraph::finish(std::string& said) {
         std::array<char, 1024> more{};
         lib_.last(more.data(), more.size());
         said = std::string(lib_.text(status)) + " " + more.data();
-        if (status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER) return status;   // it was made, and there is nowhere to load it
+        if (status == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER) return status; // it was made, and there is nowhere to load it
     }
     return status;
 }
@@ -215,7 +227,8 @@ void CudnnGraph::run(cudaStream_t stream, const std::vector<std::pair<Tensor, vo
         lib_.check(s, "a call");
     };
     made(lib_.set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, static_cast<std::int64_t>(ids.size()), ids.data()));
-    made(lib_.set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(pointers.size()), pointers.data()));
+    made(lib_.set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, static_cast<std::int64_t>(pointers.size()),
+                  pointers.data()));
     made(lib_.set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace));
     made(lib_.finalize(pack));
     made(lib_.set_stream(target_.handle, stream));

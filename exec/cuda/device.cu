@@ -40,7 +40,8 @@ class Device final : public Streams {
             check(cudaGetLastError(), "launch of a delay");
         });
     }
-    Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context, QueueId queue) override {
+    Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context,
+               QueueId queue) override {
         Status status = guarded([&] {
             use();
             Workspace& w = gpu_.workspaces[queue];
@@ -98,7 +99,8 @@ std::string versions() {
 
 void* Launch::scratch(std::size_t bytes) const {
     if (bytes > queue.scratch.bytes) {
-        if (queue.scratch.data) queue.outgrown.push_back(std::move(queue.scratch)); // freeing waits for the whole device, which may wait for a peer
+        if (queue.scratch.data)
+            queue.outgrown.push_back(std::move(queue.scratch)); // freeing waits for the whole device, which may wait for a peer
         queue.scratch = DeviceMemory();
         queue.scratch = DeviceMemory((bytes + scratch_step - 1) / scratch_step * scratch_step);
     }

@@ -119,7 +119,7 @@ struct Gemm {
     bool accumulate = false;
     std::int64_t batch = 1, stride_a = 0, stride_b = 0, stride_c = 0;
     float alpha = 1;
-    View bias{}; // added to each row
+    View bias{};            // added to each row
     bool rows_vary = false; // m, or k where a is transposed, is another in every step
 };
 void gemm(const Launch& l, const Gemm& g);

@@ -35,9 +35,7 @@ struct FusedPlans {
             made = std::make_unique<Graph>(*library, GraphTarget{handle, {}}, shape);
             std::string said;
             if (made->graph.choose() == 0 || made->graph.finish(said) != CUDNN_STATUS_SUCCESS) made.reset();
-        } catch (const std::exception&) {
-            made.reset();
-        }
+        } catch (const std::exception&) { made.reset(); }
         return known.emplace(shape, std::move(made)).first->second.get();
     }
     std::unique_ptr<Cudnn> library;
@@ -61,7 +59,8 @@ bool request(const Attention& w, const Launch& l, std::size_t first, std::size_t
     const KernelFacts& f = l.context.facts;
     r.in = heads_view(l, false, first, parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim});
     const std::int64_t rows = r.in.q.rows() / f.micro_batch, d = w.qk_dim;
-    if (r.in.q.kind != Kind::bf16 || statistics.kind != Kind::fp32 || f.context_ranks > 1 || w.behind != 0 || f.alibi || f.window > 0) return false;
+    if (r.in.q.kind != Kind::bf16 || statistics.kind != Kind::fp32 || f.context_ranks > 1 || w.behind != 0 || f.alibi || f.window > 0)
+        return false;
     if (w.v_dim != d || d % 8 != 0 || d > 128 || r.in.v.rows() != r.in.q.rows() || rows != f.sequence) return false;
     if (dropout_at(l.context, "attention", l.op.layer).rate > 0) return false;
     const std::int64_t head = r.in.packed ? r.in.group() : d;
@@ -82,8 +81,10 @@ void* element(const View& v, std::int64_t i) { return static_cast<std::byte*>(v.
 void copy_queries(const Launch& l, const HeadsView& h, std::int64_t heads, std::int64_t dim, const View& dense, bool back) {
     each_pack(l.stream(), dense.count, packing(h.q), [=] __device__(auto width, std::int64_t i) { // heads are of whole packs
         const std::int64_t at = h.q_at(i / (heads * dim), i / dim % heads) + i % dim;
-        if (back) h.q.store(width, at, dense.load(width, i));
-        else dense.store(width, i, h.q.load(width, at));
+        if (back)
+            h.q.store(width, at, dense.load(width, i));
+        else
+            dense.store(width, i, h.q.load(width, at));
     });
 }
 
@@ -107,8 +108,12 @@ bool forward(const Attention& w, const Launch& l) {
         q = scratch;
     }
     float scale = static_cast<float>(l.context.facts.attention_scale()), masked = std::numeric_limits<float>::lowest();
-    std::vector<std::pair<CudnnGraph::Tensor, void*>> data{{plan->q, q}, {plan->k, element(r.in.k, r.in.k_at(0, 0))}, {plan->v, element(r.in.v, r.in.v_at(0, 0))},
-                                                           {plan->o, l.output(0).data}, {plan->statistics, l.output(1).data}, {plan->scale, &scale}};
+    std::vector<std::pair<CudnnGraph::Tensor, void*>> data{{plan->q, q},
+                                                           {plan->k, element(r.in.k, r.in.k_at(0, 0))},
+                                                           {plan->v, element(r.in.v, r.in.v_at(0, 0))},
+                                                           {plan->o, l.output(0).data},
+                                                           {plan->statistics, l.output(1).data},
+                                                           {plan->scale, &scale}};
     if (plan->masked >= 0) data.emplace_back(plan->masked, &masked);
     plan->graph.run(l.stream(), data, scratch + queries);
     return true;
@@ -132,36 +137,48 @@ bool backward(const Attention& w, const Launch& l) {
     r.shape.dv = group > 1 ? alone : Strided{rows * out.v.cols, head, out.v.cols};
     FusedBackward* const plan = known.plan(known.backward, r.shape);
     if (!plan) return false;
-    const std::int64_t sums = rounded(4 * elements), dense = rounded(2 * elements), copies = r.dense_queries ? 2 : 0; // queries and their gradient; then keys' and values', by head
-    std::byte* const scratch = static_cast<std::byte*>(l.scratch(static_cast<std::size_t>((copies + by_head) * dense + sums + plan->graph.workspace() + 256)));
+    const std::int64_t sums = rounded(4 * elements), dense = rounded(2 * elements),
+                       copies = r.dense_queries ? 2 : 0; // queries and their gradient; then keys' and values', by head
+    std::byte* const scratch =
+        static_cast<std::byte*>(l.scratch(static_cast<std::size_t>((copies + by_head) * dense + sums + plan->graph.workspace() + 256)));
     const auto part = [&](std::int64_t i) { return View{scratch + i * dense, Kind::bf16, elements, 1}; };
     if (r.dense_queries) copy_queries(l, r.in, w.heads, d, part(0), false);
     const View dk = part(copies), dv = part(copies + 1);
-    float one = 1, scale = static_cast<float>(l.context.facts.attention_scale()), gradient_scale = scale, masked = std::numeric_limits<float>::lowest();
+    float one = 1, scale = static_cast<float>(l.context.facts.attention_scale()), gradient_scale = scale,
+          masked = std::numeric_limits<float>::lowest();
     void *const k = element(r.in.k, r.in.k_at(0, 0)), *const v = element(r.in.v, r.in.v_at(0, 0));
     std::vector<std::pair<CudnnGraph::Tensor, void*>> data{{plan->q, r.dense_queries ? part(0).data : element(r.in.q, r.in.q_at(0, 0))},
-                                                           {plan->k, k}, {plan->k_transposed, k}, {plan->v_transposed, v}, {plan->o, o.data}, {plan->dy, dy.data}, {plan->statistics, statistics.data},
+                                                           {plan->k, k},
+                                                           {plan->k_transposed, k},
+                                                           {plan->v_transposed, v},
+                                                           {plan->o, o.data},
+                                                           {plan->dy, dy.data},
+                                                           {plan->statistics, statistics.data},
                                                            {plan->dq, r.dense_queries ? part(1).data : element(out.q, out.q_at(0, 0))},
-                                                           {plan->dk, group > 1 ? dk.data : element(out.k, out.k_at(0, 0))}, {plan->dv, group > 1 ? dv.data : element(out.v, out.v_at(0, 0))},
-                                                           {plan->one, &one}, {plan->scale, &scale}, {plan->gradient_scale, &gradient_scale}};
+                                                           {plan->dk, group > 1 ? dk.data : element(out.k, out.k_at(0, 0))},
+                                                           {plan->dv, group > 1 ? dv.data : element(out.v, out.v_at(0, 0))},
+                                                           {plan->one, &one},
+                                                           {plan->scale, &scale},
+                                                           {plan->gradient_scale, &gradient_scale}};
     if (plan->masked >= 0) data.emplace_back(plan->masked, &masked);
     data.emplace_back(plan->dq_sum, scratch + (copies + by_head) * dense);
     plan->graph.run(l.stream(), data, scratch + (copies + by_head) * dense + sums);
     if (r.dense_queries) copy_queries(l, out, w.heads, d, part(1), true);
     if (group == 1) return true;
     const std::int64_t heads = w.heads, kv_heads = w.kv_heads;
-    each_pack(l.stream(), r.in.q.rows() * kv_heads * d, packing(out.k, out.v), [=] __device__(auto width, std::int64_t i) { // summed over the heads that share a key
-        constexpr int N = decltype(width)::n;
-        const std::int64_t row = i / (kv_heads * d), g = i / d % kv_heads, c = i % d;
-        Pack<N> key, value;
-        for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
-            const std::int64_t at = ((row / rows * heads + h) * rows + row % rows) * d + c;
-            const Pack<N> more_key = dk.load(width, at), more_value = dv.load(width, at);
-            for (int j = 0; j < N; ++j) key.x[j] += more_key.x[j], value.x[j] += more_value.x[j];
-        }
-        out.k.store(width, out.k_at(row, g) + c, key);
-        out.v.store(width, out.v_at(row, g) + c, value);
-    });
+    each_pack(l.stream(), r.in.q.rows() * kv_heads * d, packing(out.k, out.v),
+              [=] __device__(auto width, std::int64_t i) { // summed over the heads that share a key
+                  constexpr int N = decltype(width)::n;
+                  const std::int64_t row = i / (kv_heads * d), g = i / d % kv_heads, c = i % d;
+                  Pack<N> key, value;
+                  for (std::int64_t h = g * group; h < (g + 1) * group; ++h) {
+                      const std::int64_t at = ((row / rows * heads + h) * rows + row % rows) * d + c;
+                      const Pack<N> more_key = dk.load(width, at), more_value = dv.load(width, at);
+                      for (int j = 0; j < N; ++j) key.x[j] += more_key.x[j], value.x[j] += more_value.x[j];
+                  }
+                  out.k.store(width, out.k_at(row, g) + c, key);
+                  out.v.store(width, out.v_at(row, g) + c, value);
+              });
     return true;
 }
 

@@ -10,7 +10,7 @@ constexpr auto fp32 = CUDNN_DATA_FLOAT;
 
 Dims strides(const Strided& s) { return {s.batch, s.head, s.row, 1}; }
 Dims transposed(const Strided& s) { return {s.batch, s.head, 1, s.row}; }
-Dims column(const Strided& s) { return {s.batch, s.head, s.row, 1}; }   // of one column
+Dims column(const Strided& s) { return {s.batch, s.head, s.row, 1}; } // of one column
 
 // Scores times the scale; where causal, those of keys behind the query are replaced by `masked`.
 Tensor scores(CudnnGraph& g, const FusedShape& s, Tensor q, Tensor k_transposed, Tensor& scale, Tensor& masked) {
@@ -49,7 +49,8 @@ FusedForward::FusedForward(const Cudnn& lib, GraphTarget target, const FusedShap
 FusedBackward::FusedBackward(const Cudnn& lib, GraphTarget target, const FusedShape& s) : graph(lib, std::move(target)) {
     CudnnGraph& g = graph;
     const Dims values{s.batch, s.heads, s.rows, s.dim}, square{s.batch, s.heads, s.rows, s.keys}, one_each{s.batch, s.heads, s.rows, 1};
-    const Dims turned{s.batch, s.heads, s.keys, s.rows}, turned_strides{s.heads * s.rows * s.keys, s.rows * s.keys, 1, s.keys}, keys{s.batch, s.heads, s.keys, s.dim};
+    const Dims turned{s.batch, s.heads, s.keys, s.rows}, turned_strides{s.heads * s.rows * s.keys, s.rows * s.keys, 1, s.keys},
+        keys{s.batch, s.heads, s.keys, s.dim};
     q = g.tensor(values, strides(s.q), bf16);
     k = g.tensor({s.batch, s.kv_heads, s.keys, s.dim}, strides(s.k), bf16);
     k_transposed = g.tensor({s.batch, s.kv_heads, s.dim, s.keys}, transposed(s.k), bf16);
@@ -60,7 +61,7 @@ FusedBackward::FusedBackward(const Cudnn& lib, GraphTarget target, const FusedSh
     one = g.scalar();
     Tensor delta = g.pointwise(CUDNN_POINTWISE_MUL, dy, g.between(values, fp32), o);
     delta = g.reduce(CUDNN_REDUCE_TENSOR_ADD, delta, g.between(one_each, fp32));
-    delta = g.pointwise(CUDNN_POINTWISE_MUL, delta, g.between(one_each, fp32), one);   // where dropout would stand
+    delta = g.pointwise(CUDNN_POINTWISE_MUL, delta, g.between(one_each, fp32), one); // where dropout would stand
     const Tensor x = scores(g, s, q, k_transposed, scale, masked);
     const Tensor below = g.pointwise(CUDNN_POINTWISE_SUB, x, g.between(square, fp32), statistics);
     const Tensor p = g.pointwise(CUDNN_POINTWISE_EXP, below, g.between(square, fp32));
@@ -69,7 +70,7 @@ FusedBackward::FusedBackward(const Cudnn& lib, GraphTarget target, const FusedSh
     dv = g.matmul(p_turned, dy, g.tensor(keys, strides(s.dv), bf16));
     Tensor d = g.matmul(dy, v_transposed, g.between(square, fp32));
     d = g.pointwise(CUDNN_POINTWISE_SUB, d, g.between(square, fp32), delta);
-    d = g.pointwise(CUDNN_POINTWISE_MUL, d, g.between(square, fp32), p);   // in this order: the other one is no pattern the engines know
+    d = g.pointwise(CUDNN_POINTWISE_MUL, d, g.between(square, fp32), p); // in this order: the other one is no pattern the engines know
     gradient_scale = g.scalar();
     const Tensor ds = g.pointwise(CUDNN_POINTWISE_MUL, d, g.between(square, bf16), gradient_scale);
     const Tensor ds_turned = g.reshape(ds, g.between(turned, turned_strides, bf16));

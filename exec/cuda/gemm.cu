@@ -35,8 +35,8 @@ std::uint32_t alignment(const Gemm& g) {
     return g.rows_vary ? std::min<std::uint32_t>(lowest, 16) : lowest;
 }
 
-// Rows that only the router knows are others in every step: they share the algorithm of their class, an eighth wide, for to ask the heuristics
-// takes longer than to multiply.
+// Rows that only the router knows are others in every step: they share the algorithm of their class, an eighth wide, for to ask the
+// heuristics takes longer than to multiply.
 std::int64_t size_class(std::int64_t rows) {
     std::int64_t step = 16;
     while (step * 8 < rows) step *= 2;
@@ -78,7 +78,8 @@ GemmPlan plan(cublasLtHandle_t lt, const Gemm& g, bool tf32) {
     cublasLtMatmulPreference_t preference = nullptr;
     check_lt(cublasLtMatmulPreferenceCreate(&preference), "preference");
     const std::uint32_t bytes = alignment(g);
-    for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
+    for (const auto what : {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+                            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
         check_lt(cublasLtMatmulPreferenceSetAttribute(preference, what, &bytes, sizeof bytes), "alignment");
     const std::size_t workspace = gemm_workspace;
     check_lt(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
@@ -100,9 +101,26 @@ void gemm(const Launch& l, const Gemm& g) {
     const auto* linear = std::get_if<Linear>(&l.op.work);
     const bool tf32 = linear && linear->dtype == DType::tf32;
     const auto run = [&](std::int64_t m, std::int64_t k, bool exact) {
-        const GemmKey key{m,          g.n,           k,             g.lda,    g.ldb,    g.ldc,    g.batch, g.stride_a,   g.stride_b,
-                          g.stride_c, g.transpose_a, g.transpose_b, g.a.kind, g.b.kind, g.c.kind, tf32,    g.accumulate, g.bias.data != nullptr,
-                          alignment(g), exact};
+        const GemmKey key{m,
+                          g.n,
+                          k,
+                          g.lda,
+                          g.ldb,
+                          g.ldc,
+                          g.batch,
+                          g.stride_a,
+                          g.stride_b,
+                          g.stride_c,
+                          g.transpose_a,
+                          g.transpose_b,
+                          g.a.kind,
+                          g.b.kind,
+                          g.c.kind,
+                          tf32,
+                          g.accumulate,
+                          g.bias.data != nullptr,
+                          alignment(g),
+                          exact};
         auto it = l.gpu.gemms.find(key);
         if (it == l.gpu.gemms.end()) it = l.gpu.gemms.emplace(key, plan(l.gpu.lt, g, tf32)).first;
         const GemmPlan& p = it->second;

@@ -1,6 +1,6 @@
-// LAMB (arXiv:1904.00962) and LARS (arXiv:1708.03888): steps whose length follows the norms of whole tensors; as exec/kernels/optimizer.cpp.
-// On shards the norms are an op of their own (an all-reduce of the plan adds them up), and the step another. Sums of squares are made in
-// fp64, in an order that does not depend on which block ends first.
+// LAMB (arXiv:1904.00962) and LARS (arXiv:1708.03888): steps whose length follows the norms of whole tensors; as
+// exec/kernels/optimizer.cpp. On shards the norms are an op of their own (an all-reduce of the plan adds them up), and the step another.
+// Sums of squares are made in fp64, in an order that does not depend on which block ends first.
 #include "exec/cuda/device.cuh"
 #include "exec/kernels/optimizer.hpp"
 
@@ -103,7 +103,12 @@ void run_norms(const Launch& l, bool lamb, double* sums) {
     zero(l, norms);
     for (const TensorSlice& s : tensor_slices(l.context, l.in.first(parts), l.written(0))) {
         const std::int64_t state = begin[s.operand] + s.begin;
-        Run r{at(l.input(s.operand), s.begin), mastered ? at(l.input(parts), state) : at(l.input(parts + s.operand), s.begin), {}, {}, s.end - s.begin, s.slot};
+        Run r{at(l.input(s.operand), s.begin),
+              mastered ? at(l.input(parts), state) : at(l.input(parts + s.operand), s.begin),
+              {},
+              {},
+              s.end - s.begin,
+              s.slot};
         if (lamb) r.m = at(l.output(1), state), r.v = at(l.output(2), state);
         norms_of(l, r, norms, lamb, s.counted, sums);
     }
@@ -111,15 +116,18 @@ void run_norms(const Launch& l, bool lamb, double* sums) {
 
 // in: gradients (LARS), norms, states; out: weights, the master where there is one, the moment (LARS).
 void run_apply(const Launch& l, bool lamb) {
-    const std::size_t parts = count_kind(l.out, MemoryKind::parameters), norms_at = lamb ? 0 : parts, states = norms_at + 1, moments = l.in.size() - (lamb ? 2 : 1);
+    const std::size_t parts = count_kind(l.out, MemoryKind::parameters), norms_at = lamb ? 0 : parts, states = norms_at + 1,
+                      moments = l.in.size() - (lamb ? 2 : 1);
     const bool mastered = moments > states;
     const std::vector<std::int64_t> begin = offsets(l.out.first(parts));
     for (const TensorSlice& s : tensor_slices(l.context, l.out.first(parts), l.read(norms_at))) {
         const std::int64_t state = begin[s.operand] + s.begin;
         const View stored = at(l.output(s.operand), s.begin);
         Run r{{}, mastered ? at(l.output(parts), state) : stored, {}, {}, s.end - s.begin, s.slot};
-        if (lamb) r.m = at(l.input(moments), state), r.v = at(l.input(moments + 1), state);
-        else r.g = at(l.input(s.operand), s.begin), r.m = at(l.output(l.out.size() - 1), state);
+        if (lamb)
+            r.m = at(l.input(moments), state), r.v = at(l.input(moments + 1), state);
+        else
+            r.g = at(l.input(s.operand), s.begin), r.m = at(l.output(l.out.size() - 1), state);
         apply(l, r, stored, l.input(norms_at), lamb);
     }
 }
@@ -133,7 +141,12 @@ void run_whole(const Launch& l, bool lamb, double* sums) {
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < parts; ++i) {
         const View stored = l.output(i);
-        Run r{l.input(i), mastered ? at(l.output(parts), begin) : stored, at(l.output(l.out.size() - moments), begin), {}, stored.count, static_cast<std::int64_t>(i)};
+        Run r{l.input(i),
+              mastered ? at(l.output(parts), begin) : stored,
+              at(l.output(l.out.size() - moments), begin),
+              {},
+              stored.count,
+              static_cast<std::int64_t>(i)};
         if (lamb) r.v = at(l.output(l.out.size() - 1), begin);
         norms_of(l, r, norms, lamb, true, sums);
         apply(l, r, stored, norms, lamb);

@@ -12,9 +12,12 @@ struct Turn {
     const float2* table; // cosine and sine, by position and pair
     std::int64_t dim;
     bool back;
-    __device__ float operator()(const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const { return at(Width<1>{}, v, begin, i, row).x[0]; }
+    __device__ float operator()(const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const {
+        return at(Width<1>{}, v, begin, i, row).x[0];
+    }
     // N columns from the i-th on, all in one half.
-    template <int N, bool Short> __device__ Pack<N> at(Width<N, Short> width, const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const {
+    template <int N, bool Short>
+    __device__ Pack<N> at(Width<N, Short> width, const View& v, std::int64_t begin, std::int64_t i, std::int64_t row) const {
         const std::int64_t half = dim / 2, f = i < half ? i : i - half;
         const float2* const angle = table + tokens[row].position * half + f;
         const Pack<N> a = v.load(width, begin + f), b = v.load(width, begin + f + half);
@@ -31,15 +34,18 @@ struct Turn {
 Turn turn(const Launch& l, const Buffer& value, std::int64_t rows, bool back) {
     const std::int64_t half = l.context.facts.rope_dim / 2, positions = l.context.facts.sequence;
     const double base = l.context.facts.rope_base, scale = l.context.facts.rope_scale;
-    const float2* const table = l.gpu.table<float2>("angles " + std::to_string(half) + " " + std::to_string(positions) + " " + std::to_string(base) + " " + std::to_string(scale), [&] {
-        std::vector<float2> angles(static_cast<std::size_t>(positions * half));
-        for (std::int64_t p = 0; p < positions; ++p)
-            for (std::int64_t f = 0; f < half; ++f) {
-                const double angle = static_cast<double>(p) * std::pow(static_cast<double>(static_cast<float>(base)), -2.0 * static_cast<double>(f) / static_cast<double>(2 * half));
-                angles[static_cast<std::size_t>(p * half + f)] = {static_cast<float>(scale * std::cos(angle)), static_cast<float>(scale * std::sin(angle))};
-            }
-        return angles;
-    });
+    const float2* const table = l.gpu.table<float2>(
+        "angles " + std::to_string(half) + " " + std::to_string(positions) + " " + std::to_string(base) + " " + std::to_string(scale), [&] {
+            std::vector<float2> angles(static_cast<std::size_t>(positions * half));
+            for (std::int64_t p = 0; p < positions; ++p)
+                for (std::int64_t f = 0; f < half; ++f) {
+                    const double angle = static_cast<double>(p) * std::pow(static_cast<double>(static_cast<float>(base)),
+                                                                           -2.0 * static_cast<double>(f) / static_cast<double>(2 * half));
+                    angles[static_cast<std::size_t>(p * half + f)] = {static_cast<float>(scale * std::cos(angle)),
+                                                                      static_cast<float>(scale * std::sin(angle))};
+                }
+            return angles;
+        });
     return {l.tokens(value, rows), table, 2 * half, back};
 }
 
@@ -50,11 +56,15 @@ void between(const Launch& l, bool turned, bool back) {
     const std::int64_t rows = from.q.rows(), qk = shape.qk_dim, vd = shape.v_dim, heads = shape.heads, groups = shape.kv_heads;
     const Turn t = turned ? turn(l, l.read(0), rows, back) : Turn{};
     const std::int64_t still = turned ? qk - t.dim : qk;
-    const Packing packs = packing(from.q, from.k, from.v, to.q, to.k, to.v) && qk % 8 == 0 && vd % 8 == 0 && still % 8 == 0 && t.dim % 16 == 0 && from.values_from % 8 == 0 && to.values_from % 8 == 0;
+    const Packing packs = packing(from.q, from.k, from.v, to.q, to.k, to.v) && qk % 8 == 0 && vd % 8 == 0 && still % 8 == 0 &&
+                          t.dim % 16 == 0 && from.values_from % 8 == 0 && to.values_from % 8 == 0;
     each_row_packed(l.stream(), rows, packs, [=] __device__(auto width, std::int64_t row) {
         constexpr int N = decltype(width)::n;
-        const int d = static_cast<int>(qk), queries = static_cast<int>(heads) * d, keys = static_cast<int>(groups) * d, values = static_cast<int>(groups * vd);
-        const auto turned_or_not = [&](const View& v, std::int64_t x, int j) { return j < still ? v.load(width, x + j) : t.at(width, v, x + still, j - still, row); };
+        const int d = static_cast<int>(qk), queries = static_cast<int>(heads) * d, keys = static_cast<int>(groups) * d,
+                  values = static_cast<int>(groups * vd);
+        const auto turned_or_not = [&](const View& v, std::int64_t x, int j) {
+            return j < still ? v.load(width, x + j) : t.at(width, v, x + still, j - still, row);
+        };
         for (int i = static_cast<int>(threadIdx.x) * N; i < queries + keys + values; i += static_cast<int>(blockDim.x) * N) {
             if (i < queries) {
                 const int h = i / d, j = i % d;

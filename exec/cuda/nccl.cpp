@@ -59,8 +59,10 @@ void settle(ncclComm_t comm, const std::string& what, const Group& group) {
         if (state == ncclSuccess) return;
         if (group.give_up && group.give_up()) throw std::runtime_error(what + " was given up: another rank has failed");
         if (std::chrono::steady_clock::now() > end) throw std::runtime_error(what + " was not answered by the other members in time");
-        if (i < 1000) std::this_thread::yield();
-        else std::this_thread::sleep_for(std::chrono::microseconds(100));
+        if (i < 1000)
+            std::this_thread::yield();
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
 }
 
@@ -83,18 +85,26 @@ class Member final : public StreamCommunicator {
             check(ncclCommFinalize(comm_), name_, comm_);
             settle(comm_, name_ + ": finalize", *group_);
         });
-        if (end.ok()) ncclCommDestroy(comm_);
-        else ncclCommAbort(comm_);
+        if (end.ok())
+            ncclCommDestroy(comm_);
+        else
+            ncclCommAbort(comm_);
     }
 
     Status all_reduce(const void* in, void* out, std::int64_t n, DType t, bool maximum, QueueId q) override {
-        return call("all-reduce", [&] { return ncclAllReduce(in, out, static_cast<std::size_t>(n), type_of(t), maximum ? ncclMax : ncclSum, comm_, group_->stream_of(q)); });
+        return call("all-reduce", [&] {
+            return ncclAllReduce(in, out, static_cast<std::size_t>(n), type_of(t), maximum ? ncclMax : ncclSum, comm_,
+                                 group_->stream_of(q));
+        });
     }
     Status reduce_scatter(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
-        return call("reduce-scatter", [&] { return ncclReduceScatter(in, out, static_cast<std::size_t>(n), type_of(t), ncclSum, comm_, group_->stream_of(q)); });
+        return call("reduce-scatter", [&] {
+            return ncclReduceScatter(in, out, static_cast<std::size_t>(n), type_of(t), ncclSum, comm_, group_->stream_of(q));
+        });
     }
     Status all_gather(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
-        return call("all-gather", [&] { return ncclAllGather(in, out, static_cast<std::size_t>(n), type_of(t), comm_, group_->stream_of(q)); });
+        return call("all-gather",
+                    [&] { return ncclAllGather(in, out, static_cast<std::size_t>(n), type_of(t), comm_, group_->stream_of(q)); });
     }
     Status send(const void* data, std::int64_t n, DType t, int peer, QueueId q) override {
         return call("send", [&] { return ncclSend(data, static_cast<std::size_t>(n), type_of(t), peer, comm_, group_->stream_of(q)); });
@@ -132,13 +142,15 @@ class Member final : public StreamCommunicator {
         return guarded([&] {
             if (!comm_) throw std::runtime_error(name_ + ": " + what + " on a communicator that was aborted");
             check(f(), name_ + ": " + what, comm_);
-            if (group_->open) group_->touched.emplace_back(comm_, name_);
-            else settle(comm_, name_ + ": " + what, *group_);
+            if (group_->open)
+                group_->touched.emplace_back(comm_, name_);
+            else
+                settle(comm_, name_ + ": " + what, *group_);
         });
     }
 
     ncclComm_t comm_;
-    std::shared_ptr<const std::string> kept_;   // NCCL may look at it as long as the communicator lives
+    std::shared_ptr<const std::string> kept_; // NCCL may look at it as long as the communicator lives
     const std::string& name_;
     std::shared_ptr<Group> group_;
 };
@@ -160,11 +172,13 @@ void end_group(Group& group) {
     for (const auto& [comm, name] : group.touched) settle(comm, name + ": group", group);
 }
 
-std::unique_ptr<StreamCommunicator> connect_nccl(const WorldId& id, int ranks, int rank, const std::string& name, std::shared_ptr<Group> group) {
+std::unique_ptr<StreamCommunicator> connect_nccl(const WorldId& id, int ranks, int rank, const std::string& name,
+                                                 std::shared_ptr<Group> group) {
     static_assert(sizeof(ncclUniqueId) == sizeof(WorldId));
     int version = 0;
     check(ncclGetVersion(&version), "ncclGetVersion");
-    if (version < oldest) throw std::runtime_error("NCCL " + nccl_version() + " is too old: 2.26 or later keeps the order of launches across communicators");
+    if (version < oldest)
+        throw std::runtime_error("NCCL " + nccl_version() + " is too old: 2.26 or later keeps the order of launches across communicators");
     setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0); // before the first communicator; a user's own setting stands
     ncclUniqueId unique;
     std::memcpy(&unique, id.data(), sizeof unique);

@@ -36,7 +36,8 @@ struct Shape {
 // A row is in the registers of a warp or of a block, R packs of N a thread: what memory gives is read once.
 constexpr int most_threads(int r, bool warp) { return warp ? 128 : r >= 4 ? 1024 : 512; }
 
-template <class W, int R, bool Warp> __global__ void __launch_bounds__(most_threads(R, Warp)) forward_rows(Shape s, View x, View weight, View bias, View y, View statistics) {
+template <class W, int R, bool Warp>
+__global__ void __launch_bounds__(most_threads(R, Warp)) forward_rows(Shape s, View x, View weight, View bias, View y, View statistics) {
     constexpr int N = W::n;
     constexpr W width{};
     __shared__ float2 shared[2][32];
@@ -75,7 +76,8 @@ template <class W, int R, bool Warp> __global__ void __launch_bounds__(most_thre
 
 // parts: [warp or block][gw, gb], the sums over its rows.
 template <class W, int R, bool Warp>
-__global__ void __launch_bounds__(most_threads(R, Warp)) backward_rows(Shape s, View dy, View x, View weight, View dx, View statistics, float* parts) {
+__global__ void __launch_bounds__(most_threads(R, Warp))
+    backward_rows(Shape s, View dy, View x, View weight, View dx, View statistics, float* parts) {
     constexpr int N = W::n;
     constexpr W width{};
     __shared__ float2 shared[2][32];
@@ -130,22 +132,31 @@ template <class F> void by_width(std::int64_t n, Packing p, std::int64_t longest
         if constexpr (width.n == 1) {
             if (n > 16 * 1024) throw std::runtime_error("a norm over " + std::to_string(n) + " columns, which are no multiple of 8");
             f(width, integral_constant<int, 16>{}, false_type{}, threads(16));
-        } else if (n <= 256) f(width, integral_constant<int, 1>{}, true_type{}, 128);
-        else if (n <= 1024) f(width, integral_constant<int, 4>{}, true_type{}, 128);
-        else if (n <= std::min<std::int64_t>(2048, longest_of_warp)) f(width, integral_constant<int, 8>{}, true_type{}, 128);
-        else if (n <= 8192) f(width, integral_constant<int, 2>{}, false_type{}, threads(16));
-        else if (n <= 32768) f(width, integral_constant<int, 4>{}, false_type{}, threads(32));
-        else throw std::runtime_error("a norm over " + std::to_string(n) + " columns: 32768 are the most");
+        } else if (n <= 256)
+            f(width, integral_constant<int, 1>{}, true_type{}, 128);
+        else if (n <= 1024)
+            f(width, integral_constant<int, 4>{}, true_type{}, 128);
+        else if (n <= std::min<std::int64_t>(2048, longest_of_warp))
+            f(width, integral_constant<int, 8>{}, true_type{}, 128);
+        else if (n <= 8192)
+            f(width, integral_constant<int, 2>{}, false_type{}, threads(16));
+        else if (n <= 32768)
+            f(width, integral_constant<int, 4>{}, false_type{}, threads(32));
+        else
+            throw std::runtime_error("a norm over " + std::to_string(n) + " columns: 32768 are the most");
     });
 }
 
-Shape shape_of(const Launch& l, const Norm& w, bool layer) { return {w.rows, w.cols, layer, static_cast<float>(l.context.facts.norm_epsilon)}; }
+Shape shape_of(const Launch& l, const Norm& w, bool layer) {
+    return {w.rows, w.cols, layer, static_cast<float>(l.context.facts.norm_epsilon)};
+}
 
 void norm_forward(const Launch& l, const Norm& w, bool layer) {
     const View x = l.input(0), weight = l.input(1), bias = layer ? l.input(2) : weight, y = l.output(0), statistics = l.output(1);
     by_width(w.cols, packing(x, weight, bias, y), 2048, [&](auto width, auto r, auto warp, int threads) {
         const std::int64_t of_block = warp.value ? threads / 32 : 1;
-        forward_rows<decltype(width), r.value, warp.value><<<blocks((w.rows + of_block - 1) / of_block), threads, 0, l.stream()>>>(shape_of(l, w, layer), x, weight, bias, y, statistics);
+        forward_rows<decltype(width), r.value, warp.value>
+            <<<blocks((w.rows + of_block - 1) / of_block), threads, 0, l.stream()>>>(shape_of(l, w, layer), x, weight, bias, y, statistics);
     });
     check(cudaGetLastError(), "launch");
 }
@@ -160,7 +171,8 @@ void norm_backward(const Launch& l, const Norm& w, bool layer) {
         const std::int64_t of_block = warp.value ? threads / 32 : 1;
         int at_once = 1; // blocks of a multiprocessor
         check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&at_once, kernel, threads, 0), "norm");
-        const std::int64_t grid = std::clamp<std::int64_t>(std::int64_t{at_once} * l.gpu.multiprocessors, 1, (w.rows + of_block - 1) / of_block);
+        const std::int64_t grid =
+            std::clamp<std::int64_t>(std::int64_t{at_once} * l.gpu.multiprocessors, 1, (w.rows + of_block - 1) / of_block);
         count = grid * of_block;
         parts = static_cast<float*>(l.scratch(static_cast<std::size_t>(count * both) * sizeof(float)));
         kernel<<<static_cast<unsigned>(grid), threads, 0, l.stream()>>>(shape_of(l, w, layer), dy, x, weight, dx, statistics, parts);
@@ -174,7 +186,8 @@ void norm_backward(const Launch& l, const Norm& w, bool layer) {
 void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
     const bool forward = w.direction == Direction::forward;
     const HeadShape shape = heads_of_rank(l.context);
-    const HeadsView a = heads_view(l, false, 0, 1, shape), x = forward ? a : heads_view(l, false, 1, 1, shape), out = heads_view(l, true, 0, 1, shape);
+    const HeadsView a = heads_view(l, false, 0, 1, shape), x = forward ? a : heads_view(l, false, 1, 1, shape),
+                    out = heads_view(l, true, 0, 1, shape);
     const std::int64_t heads = shape.heads, n = w.cols, vd = shape.v_dim, groups = shape.kv_heads, rows = a.q.rows();
     if (forward) {
         const View wq = l.input(1), wk = l.input(2), statistics = l.output(1);
@@ -184,7 +197,8 @@ void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
             float square = 0;
             for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) square += a.q.get(at + c) * a.q.get(at + c);
             const float r = rsqrtf(block_sum(square) / static_cast<float>(n) + epsilon);
-            for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x) out.q.put(at + c, (h < heads ? wq : wk).get(c) * (a.q.get(at + c) * r));
+            for (std::int64_t c = threadIdx.x; c < n; c += blockDim.x)
+                out.q.put(at + c, (h < heads ? wq : wk).get(c) * (a.q.get(at + c) * r));
             if (threadIdx.x == 0) statistics.put(i, r);
         });
     } else {

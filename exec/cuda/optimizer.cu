@@ -74,7 +74,8 @@ void run(const OptimizerStep& w, const Launch& l) {
     PieceList<5> list;
     for (std::size_t i = 0; i < parts; ++i) {
         const View g = l.input(i), weights = l.output(i), none{nullptr, Kind::fp32, 0, 1};
-        list.add({weights, g, mastered ? at(master, offset) : weights, moments > 0 ? at(first, offset) : none, moments > 1 ? at(second, offset) : none});
+        list.add({weights, g, mastered ? at(master, offset) : weights, moments > 0 ? at(first, offset) : none,
+                  moments > 1 ? at(second, offset) : none});
         offset += weights.count;
     }
     each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<5>& piece, std::int64_t i) {
@@ -94,7 +95,8 @@ void run(const OptimizerStep& w, const Launch& l) {
                              (sqrtf(m2.x[j]) * static_cast<float>(1 / sqrt(k.correction2)) + static_cast<float>(k.epsilon));
             } else {
                 d.x[j] += static_cast<float>(k.decay) * x.x[j];
-                if (kind == OptimizerKind::momentum) m1.x[j] = d.x[j] = k.first ? d.x[j] : static_cast<float>(k.momentum) * m1.x[j] + d.x[j];
+                if (kind == OptimizerKind::momentum)
+                    m1.x[j] = d.x[j] = k.first ? d.x[j] : static_cast<float>(k.momentum) * m1.x[j] + d.x[j];
                 x.x[j] -= static_cast<float>(k.lr) * d.x[j];
             }
         }

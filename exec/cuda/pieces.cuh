@@ -11,9 +11,7 @@ namespace orrery::cuda {
 inline constexpr std::int64_t piece_chunk = 1 << 14; // elements of one block
 
 // The P operands of one tensor: as many elements of each, a missing one without data.
-template <int P> struct PieceView {
-    View part[P];
-};
+template <int P> struct PieceView { View part[P]; };
 
 // As many as a kernel's parameters hold.
 template <int P> struct PieceList {
@@ -57,8 +55,10 @@ template <int P, class F> __device__ void over_chunk(const typename PieceList<P>
     int at = 0;
     for (int last = batch.pieces - 1; at < last;) { // the first piece that ends behind the chunk
         const int middle = (at + last) / 2;
-        if (batch.end[middle] > chunk) last = middle;
-        else at = middle + 1;
+        if (batch.end[middle] > chunk)
+            last = middle;
+        else
+            at = middle + 1;
     }
     const typename PieceList<P>::Piece& piece = batch.piece[at];
     PieceView<P> views;

@@ -19,7 +19,7 @@ struct CudaPlugin {
     int abi;
     int (*devices)(std::string& why_none); // how many; 0: why
     Status (*open)(int device, std::unique_ptr<StreamDevice>& out);
-    std::string (*versions)();             // CUDA runtime and driver, cuBLASLt, NCCL, cuDNN
+    std::string (*versions)(); // CUDA runtime and driver, cuBLASLt, NCCL, cuDNN
 };
 
 // Null and why where there is no plugin, or one of another ABI. Looks beside the program and where the loader looks.
@@ -32,8 +32,8 @@ std::shared_ptr<StreamDevice> open_cuda(int device, std::string& why_not);
 // process are the host's; times mean nothing. Throws std::runtime_error where the device reports an error.
 Backend cuda_machine(std::shared_ptr<StreamDevice> device);
 
-// A GPU for each of the world's ranks that are here: one process with as many GPUs as ranks, or, where a launcher says so, one rank on the GPU
-// of its local number, the others found through rank 0's store. Throws std::runtime_error with what is missing.
+// A GPU for each of the world's ranks that are here: one process with as many GPUs as ranks, or, where a launcher says so, one rank on the
+// GPU of its local number, the others found through rank 0's store. Throws std::runtime_error with what is missing.
 Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched, double patience);
 
 } // namespace orrery

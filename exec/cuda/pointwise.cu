@@ -64,7 +64,8 @@ template <bool gated> void plain_activation(PointwiseKind kind, bool forward, co
 void activation(const Pointwise& w, const Launch& l) {
     const bool forward = w.direction == Direction::forward, gated = w.kind == PointwiseKind::swiglu || w.kind == PointwiseKind::geglu;
     const std::size_t at_p = forward ? 1 : 2;
-    if (l.in.size() <= at_p || l.read(at_p).shape.back() != 1) return gated ? plain_activation<true>(w.kind, forward, l) : plain_activation<false>(w.kind, forward, l);
+    if (l.in.size() <= at_p || l.read(at_p).shape.back() != 1)
+        return gated ? plain_activation<true>(w.kind, forward, l) : plain_activation<false>(w.kind, forward, l);
     const View dy = l.input(0), x = l.input(forward ? 0 : 1), out = l.output(0), p = l.input(at_p), dp = forward ? View{} : l.output(1);
     const bool keeps = forward && l.out.size() > 1;
     const View keep = l.output(keeps ? 1 : 0);
@@ -225,9 +226,8 @@ void add(const Pointwise& w, const Launch& l) {
         });
         return;
     }
-    each_pack(l.stream(), y.count, packing(a, b, y), [=] __device__(auto width, std::int64_t i) {
-        y.store(width, i, sum(a.load(width, i), b.load(width, i)));
-    });
+    each_pack(l.stream(), y.count, packing(a, b, y),
+              [=] __device__(auto width, std::int64_t i) { y.store(width, i, sum(a.load(width, i), b.load(width, i))); });
 }
 
 // g += sums over rows of p dy (p empty: of dy).
@@ -325,9 +325,8 @@ void copy(const Launch& l) {
             const View x = l.input(from);
             const std::int64_t n = std::min(y.count - done, x.count - done_from), a = done_from, b = done;
             const View source{at(x, a).data, x.kind, n, n}, target{at(y, b).data, y.kind, n, n};
-            each_pack(l.stream(), n, packing(source, target), [=] __device__(auto width, std::int64_t i) {
-                target.store(width, i, source.load(width, i));
-            });
+            each_pack(l.stream(), n, packing(source, target),
+                      [=] __device__(auto width, std::int64_t i) { target.store(width, i, source.load(width, i)); });
             done += n;
             done_from += n;
             if (done_from == x.count) {
@@ -345,8 +344,12 @@ void zero(const Launch& l) {
     PieceList<1> list;
     for (std::size_t i = 0; i < l.out.size(); ++i) {
         const View v = l.output(i);
-        if ((v.kind == Kind::fp32 || v.kind == Kind::bf16) && v.count < alone) list.add({v});
-        else check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * stored_bytes(l.written(i).dtype, l.context.real), l.stream()), "zero");
+        if ((v.kind == Kind::fp32 || v.kind == Kind::bf16) && v.count < alone)
+            list.add({v});
+        else
+            check(cudaMemsetAsync(v.data, 0, static_cast<std::size_t>(v.count) * stored_bytes(l.written(i).dtype, l.context.real),
+                                  l.stream()),
+                  "zero");
     }
     each_piece(l.stream(), list, [=] __device__(auto width, const PieceView<1>& v, std::int64_t i) {
         constexpr int N = decltype(width)::n;

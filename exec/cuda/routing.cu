@@ -18,7 +18,8 @@ struct Rows {
 };
 
 // A block of 256 an expert: its tokens in their order.
-__global__ void number_tokens(View map, std::int64_t tokens, std::int64_t experts, std::int64_t first, std::int64_t local, std::int64_t* count, std::int64_t* of) {
+__global__ void number_tokens(View map, std::int64_t tokens, std::int64_t experts, std::int64_t first, std::int64_t local,
+                              std::int64_t* count, std::int64_t* of) {
     __shared__ int of_warp[8];
     const std::int64_t e = blockIdx.x;
     const bool mine = e >= first && e < first + local;
@@ -99,7 +100,8 @@ void sort(const Permute& w, const Launch& l) {
                            b = at(to, (to_experts ? by_expert : by_sender) * from.cols);
                 const std::int64_t n = length(r, e);
                 const View source{a.data, a.kind, n * a.cols, a.cols}, target{b.data, b.kind, n * b.cols, b.cols};
-                each_pack(l.stream(), n * from.cols, packing(source, target), [=] __device__(auto width, std::int64_t i) { target.store(width, i, source.load(width, i)); });
+                each_pack(l.stream(), n * from.cols, packing(source, target),
+                          [=] __device__(auto width, std::int64_t i) { target.store(width, i, source.load(width, i)); });
                 by_expert += n;
             }
     }
@@ -205,7 +207,8 @@ void run(const Permute& w, const Launch& l) {
         each_row_packed(l.stream(), w.rows, packing(x, out), [=] __device__(auto width, std::int64_t row) {
             constexpr int N = decltype(width)::n;
             const std::int64_t i = rows.from[row], token = i / rows.experts;
-            for (std::int64_t j = threadIdx.x * N; j < cols; j += blockDim.x * N) out.store(width, row * cols + j, i < 0 ? Pack<N>{} : x.load(width, token * cols + j));
+            for (std::int64_t j = threadIdx.x * N; j < cols; j += blockDim.x * N)
+                out.store(width, row * cols + j, i < 0 ? Pack<N>{} : x.load(width, token * cols + j));
             if (weighs && threadIdx.x == 0) p.put(row, i < 0 ? 0.0f : scores.get(i) / chosen_sum(scores, map, token, rows.experts, top_k));
         });
         return;
@@ -214,7 +217,8 @@ void run(const Permute& w, const Launch& l) {
     const View from = l.input(0), map = l.input(weighs ? 2 : 1), out = l.output(0);
     const Rows rows = number_rows(l, map, l.read(weighs ? 2 : 1), w.tokens, w.rows);
     const std::int64_t experts = rows.experts;
-    if (experts > most_experts) throw std::runtime_error("the kernel that brings rows back has room for " + std::to_string(most_experts) + " experts");
+    if (experts > most_experts)
+        throw std::runtime_error("the kernel that brings rows back has room for " + std::to_string(most_experts) + " experts");
     each_row_packed(l.stream(), w.tokens, packing(from, out), [=] __device__(auto width, std::int64_t t) {
         constexpr int N = decltype(width)::n;
         __shared__ std::int64_t row_of[most_experts]; // those of this token, in the experts' order

@@ -53,32 +53,33 @@ void run(const CrossEntropy& w, const Launch& l) {
         const bool logs = l.out.size() > 2;
         const View log_softmax = logs ? l.output(2) : View{};
         const std::int64_t used = used_of(l.read(0), first), offset = first;
-        each_row_packed(l.stream(), w.tokens, logs ? packing(x, e, log_softmax) : packing(x, e), [=] __device__(auto width, std::int64_t r) {
-            constexpr int N = decltype(width)::n;
-            const float m = top.get(r);
-            const std::int64_t label = labels.integer(r), target = label - offset;
-            const float aim = threadIdx.x == 0 && label >= 0 && target >= 0 && target < used ? x.get(r * x.cols + target) - m : 0;
-            __syncthreads();   // e may take x's place
-            float sum = 0;
-            for (std::int64_t j = threadIdx.x * N; j < x.cols; j += blockDim.x * N) {
-                Pack<N> v = x.load(width, r * x.cols + j);
-                for (int k = 0; k < N; ++k) {
-                    v.x[k] = j + k < used ? expf(v.x[k] - m) : 0;
-                    sum += v.x[k];
+        each_row_packed(
+            l.stream(), w.tokens, logs ? packing(x, e, log_softmax) : packing(x, e), [=] __device__(auto width, std::int64_t r) {
+                constexpr int N = decltype(width)::n;
+                const float m = top.get(r);
+                const std::int64_t label = labels.integer(r), target = label - offset;
+                const float aim = threadIdx.x == 0 && label >= 0 && target >= 0 && target < used ? x.get(r * x.cols + target) - m : 0;
+                __syncthreads(); // e may take x's place
+                float sum = 0;
+                for (std::int64_t j = threadIdx.x * N; j < x.cols; j += blockDim.x * N) {
+                    Pack<N> v = x.load(width, r * x.cols + j);
+                    for (int k = 0; k < N; ++k) {
+                        v.x[k] = j + k < used ? expf(v.x[k] - m) : 0;
+                        sum += v.x[k];
+                    }
+                    e.store(width, r * x.cols + j, v);
                 }
-                e.store(width, r * x.cols + j, v);
-            }
-            sum = block_sum(sum);
-            const float log_sum = logs ? logf(sum) : 0;
-            for (std::int64_t j = threadIdx.x * N; logs && j < x.cols; j += blockDim.x * N) {
-                Pack<N> v = x.load(width, r * x.cols + j);
-                for (int k = 0; k < N; ++k) v.x[k] = j + k < used ? v.x[k] - m - log_sum : 0;
-                log_softmax.store(width, r * x.cols + j, v);
-            }
-            if (threadIdx.x > 0) return;
-            pair.put(2 * r, sum);
-            pair.put(2 * r + 1, aim);
-        });
+                sum = block_sum(sum);
+                const float log_sum = logs ? logf(sum) : 0;
+                for (std::int64_t j = threadIdx.x * N; logs && j < x.cols; j += blockDim.x * N) {
+                    Pack<N> v = x.load(width, r * x.cols + j);
+                    for (int k = 0; k < N; ++k) v.x[k] = j + k < used ? v.x[k] - m - log_sum : 0;
+                    log_softmax.store(width, r * x.cols + j, v);
+                }
+                if (threadIdx.x > 0) return;
+                pair.put(2 * r, sum);
+                pair.put(2 * r + 1, aim);
+            });
         return;
     }
     case CrossEntropy::Part::loss: {
@@ -95,7 +96,8 @@ void run(const CrossEntropy& w, const Launch& l) {
             static_cast<float>((l.op.layer >= f.layers ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
         each_pack(l.stream(), e.count, twice ? packing(e, dx, second) : packing(e, dx), [=] __device__(auto width, std::int64_t i) {
             constexpr int N = decltype(width)::n;
-            const std::int64_t r = i / e.cols, label = labels.integer(r), target = label - offset, hit = target < used ? target - i % e.cols : -1;
+            const std::int64_t r = i / e.cols, label = labels.integer(r), target = label - offset,
+                               hit = target < used ? target - i % e.cols : -1;
             const float scale = label < 0 ? 0 : weight / pair.get(2 * r);
             Pack<N> g = e.load(width, i);
             for (int k = 0; k < N; ++k) g.x[k] = g.x[k] * scale - (k == hit && label >= 0 ? weight : 0);

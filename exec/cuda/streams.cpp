@@ -15,8 +15,10 @@ template <class F> bool poll(Milliseconds at_most, F&& holds) {
     for (int i = 0;; ++i) {
         if (holds()) return true;
         if (std::chrono::steady_clock::now() >= end) return false;
-        if (i < 1000) std::this_thread::yield();
-        else std::this_thread::sleep_for(std::chrono::microseconds(50));
+        if (i < 1000)
+            std::this_thread::yield();
+        else
+            std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
 }
 

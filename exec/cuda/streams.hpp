@@ -57,13 +57,16 @@ class Streams : public StreamDevice {
     void use() const { check(cudaSetDevice(device_), "cudaSetDevice"); } // the host thread may be another than last time
 
   private:
-    struct Event { cudaEvent_t event; bool timed; };
+    struct Event {
+        cudaEvent_t event;
+        bool timed;
+    };
     cudaEvent_t event(EventId e) const { return events_.at(static_cast<std::size_t>(e)).event; }
 
     int device_;
     std::map<QueueId, cudaStream_t> streams_;
     std::vector<Event> events_;
-    std::vector<EventId> free_[2];              // by whether they are timed
+    std::vector<EventId> free_[2]; // by whether they are timed
     std::map<std::byte*, MemorySpace> memory_;
     std::function<bool()> give_up_;
     std::shared_ptr<struct Group> group_;

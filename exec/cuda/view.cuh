@@ -21,11 +21,9 @@ enum class Kind : int { fp32, bf16, int64, boolean };
 template <int N> struct Pack {
     float x[N] = {};
 };
-// How a kernel takes elements: N at once, and whether all of them are known to be bf16 when it is compiled: a branch on the type keeps loads
-// from being on their way together.
-template <int N, bool Short = false> struct Width {
-    static constexpr int n = N;
-};
+// How a kernel takes elements: N at once, and whether all of them are known to be bf16 when it is compiled: a branch on the type keeps
+// loads from being on their way together.
+template <int N, bool Short = false> struct Width { static constexpr int n = N; };
 // What the operands of a launch allow.
 enum class Packing { one, eight, eight_short };
 
@@ -146,16 +144,20 @@ template <class W, class F> __global__ void over_rows_packed(std::int64_t n, F f
 // Packs of eight: each view begins on 16 bytes, and its rows are whole packs. Flags are of no type.
 inline bool aligned(const View& v) { return reinterpret_cast<std::uintptr_t>(v.data) % 16 == 0; }
 template <class... V> Packing packing(const V&... views) {
-    const bool whole = ((aligned(views) && views.cols % 8 == 0 && views.count % 8 == 0) && ...), bf16 = ((views.kind == Kind::bf16 || views.kind == Kind::boolean) && ...);
+    const bool whole = ((aligned(views) && views.cols % 8 == 0 && views.count % 8 == 0) && ...),
+               bf16 = ((views.kind == Kind::bf16 || views.kind == Kind::boolean) && ...);
     return !whole ? Packing::one : bf16 ? Packing::eight_short : Packing::eight;
 }
 inline Packing operator&&(Packing p, bool also) { return also ? p : Packing::one; }
 
 // f(Width) as the packing says.
 template <class F> void with_width(Packing p, F f) {
-    if (p == Packing::eight_short) f(Width<8, true>{});
-    else if (p == Packing::eight) f(Width<8>{});
-    else f(Width<1>{});
+    if (p == Packing::eight_short)
+        f(Width<8, true>{});
+    else if (p == Packing::eight)
+        f(Width<8>{});
+    else
+        f(Width<1>{});
 }
 
 inline unsigned blocks(std::int64_t n) { return static_cast<unsigned>(std::clamp<std::int64_t>(n, 1, 1 << 20)); }

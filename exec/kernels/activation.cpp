@@ -57,7 +57,7 @@ template <class T> struct Weights {
 
 template <class T> Weights<T> weights(const Call& c, bool forward) {
     const std::size_t at = forward ? 1 : 2;
-    if (c.in.size() <= at || columns(c.read(at)) != 1) return {};   // wider: the activated gate that is kept
+    if (c.in.size() <= at || columns(c.read(at)) != 1) return {}; // wider: the activated gate that is kept
     Weights<T> w{c.input<T>(at), forward ? nullptr : c.output<T>(1), columns(forward ? c.written(0) : c.read(0))};
     if (w.dp) std::fill_n(w.dp, elements(c.written(1)), T(0));
     return w;
@@ -84,7 +84,7 @@ template <class T, class F> void gated(const Call& c, bool forward) {
     T* const keep = forward && c.out.size() > 1 ? c.output<T>(1) : nullptr;
     const T* const kept = !forward && c.in.size() > (weight.p ? 3u : 2u) ? c.input<T>(c.in.size() - 1) : nullptr;
     const double clamp = c.context.facts.activation_clamp;
-    const T limit = weight.p && clamp > 0 ? static_cast<T>(clamp) : std::numeric_limits<T>::infinity();   // of experts
+    const T limit = weight.p && clamp > 0 ? static_cast<T>(clamp) : std::numeric_limits<T>::infinity(); // of experts
     T gates[block], t[block];
     for (std::int64_t first = 0; first < n; first += block) {
         const std::int64_t here = std::min(block, n - first);

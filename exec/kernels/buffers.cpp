@@ -18,7 +18,9 @@ DType stored_type(DType t, DType real) { return is_floating(t) && real != DType:
 
 std::uint16_t to_bf16(float x) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
-    return static_cast<std::uint16_t>(std::isfinite(x) ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16 : std::isnan(x) ? bits >> 16 | 0x40 : bits >> 16);
+    return static_cast<std::uint16_t>(std::isfinite(x) ? (bits + 0x7fff + (bits >> 16 & 1)) >> 16
+                                      : std::isnan(x)  ? bits >> 16 | 0x40
+                                                       : bits >> 16);
 }
 
 float from_bf16(std::uint16_t x) { return std::bit_cast<float>(std::uint32_t{x} << 16); }
@@ -42,9 +44,12 @@ double read_element(const std::byte* data, std::int64_t i, DType stored) {
 void write_element(std::byte* data, std::int64_t i, double value, DType stored) {
     const auto x = static_cast<float>(value);
     const std::uint16_t half = to_bf16(x);
-    if (stored == DType::fp64) std::memcpy(data + 8 * i, &value, 8);
-    else if (stored == DType::bf16) std::memcpy(data + 2 * i, &half, 2);
-    else std::memcpy(data + 4 * i, &x, 4);
+    if (stored == DType::fp64)
+        std::memcpy(data + 8 * i, &value, 8);
+    else if (stored == DType::bf16)
+        std::memcpy(data + 2 * i, &half, 2);
+    else
+        std::memcpy(data + 4 * i, &x, 4);
 }
 
 std::int64_t elements(const Buffer& b) {

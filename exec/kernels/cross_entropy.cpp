@@ -28,7 +28,7 @@ template <class T> void sums(const Call& c, std::int64_t tokens) {
         const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
         T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i;
         const std::int64_t target = labels[i] - v.first;
-        const T aim = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0);   // e may take x's place
+        const T aim = labels[i] >= 0 && target >= 0 && target < v.used ? x[target] - max : T(0); // e may take x's place
         exp_of(x, max, e, v.used);
         const T total = sum(e, v.used);
         std::fill(e + v.used, e + v.count, T(0));

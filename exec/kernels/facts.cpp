@@ -41,7 +41,7 @@ KernelFacts facts_of(const Scenario& s) {
     f.window = m.attention.sliding_window;
     f.full_every = m.attention.full_every;
     f.qk_dim = f.v_dim = m.head_dim;
-    f.rope_dim = m.head_dim / 2 * 2;   // pairs are turned
+    f.rope_dim = m.head_dim / 2 * 2; // pairs are turned
     if (m.attention.kind == AttentionSpec::Kind::mla) {
         f.qk_dim = m.attention.qk_nope_head_dim + m.attention.qk_rope_head_dim;
         f.v_dim = m.attention.v_head_dim;

@@ -26,7 +26,7 @@ struct KernelFacts {
     int layers = 1, heads = 1, kv_heads = 1;
     std::int64_t hidden = 1, vocabulary = 1; // the vocabulary as the model has it, without the rows that pad it
     bool causal = true, alibi = false, gated = false;
-    int window = 0, full_every = 0; // tokens a token sees, and which layers see all in spite of it
+    int window = 0, full_every = 0;                   // tokens a token sees, and which layers see all in spite of it
     std::int64_t qk_dim = 1, v_dim = 1, rope_dim = 1; // of a head; rope_dim: the last columns of a query or key that carry the position
     double rope_scale = 1, activation_clamp = 0;      // of cosines and sines; of experts' activations, 0: none
     double rope_base = 10000, norm_epsilon = 1e-5, dropout = 0;

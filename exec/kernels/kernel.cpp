@@ -57,8 +57,8 @@ template <class T> void fill(const Operand& p, const KernelContext& c) {
         for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t index = whole_index(view, i);
             data[i] = static_cast<T>(start.deviation == 0 ? start.constant
-                                     : index < used       ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index))
-                                                          : 0);
+                                     : index < used ? start.deviation * normal(c.facts.seed, stream, static_cast<std::uint64_t>(index))
+                                                    : 0);
         }
     });
 }
@@ -78,7 +78,8 @@ void initialise(const Operand& parameter, const KernelContext& context) {
         std::vector<float> values(static_cast<std::size_t>(n));
         fill<float>({reinterpret_cast<std::byte*>(values.data()), parameter.buffer, parameter.id}, context);
         in_parallel(n, [&](std::int64_t begin, std::int64_t end) {
-            for (std::int64_t i = begin; i < end; ++i) write_element(parameter.data, i, static_cast<double>(values[static_cast<std::size_t>(i)]), stored);
+            for (std::int64_t i = begin; i < end; ++i)
+                write_element(parameter.data, i, static_cast<double>(values[static_cast<std::size_t>(i)]), stored);
         });
         return;
     }

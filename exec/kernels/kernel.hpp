@@ -76,7 +76,7 @@ std::uint16_t to_bf16(float x);                // to nearest, ties to even
 float from_bf16(std::uint16_t x);
 double read_element(const std::byte* data, std::int64_t i, DType stored); // of fp32, fp64, bf16
 void write_element(std::byte* data, std::int64_t i, double value, DType stored);
-std::int64_t elements(const Buffer& b);        // by its shape
+std::int64_t elements(const Buffer& b); // by its shape
 
 // Runs a computation. Collectives, exchanges, copies, host work, Alloc and Free are the executor's: they abort here.
 void run_kernel(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context);

@@ -38,7 +38,8 @@ struct Squares {
 
 // LAMB (arXiv:1904.00962): Adam's direction, scaled by |w| / |direction| of the tensor.
 template <class T> T lamb_direction(const Constants& k, T w, T m, T v) {
-    return m / static_cast<T>(k.correction1) / (std::sqrt(v / static_cast<T>(k.correction2)) + static_cast<T>(k.epsilon)) + static_cast<T>(k.decay) * w;
+    return m / static_cast<T>(k.correction1) / (std::sqrt(v / static_cast<T>(k.correction2)) + static_cast<T>(k.epsilon)) +
+           static_cast<T>(k.decay) * w;
 }
 
 template <class T> Squares lamb_moments(const Constants& k, const T* w, const T* g, T* m, T* v, std::int64_t n) {
@@ -129,7 +130,8 @@ template <class T> void run_apply(const OptimizerStep& w, const Call& c) {
     for (const TensorSlice& s : tensor_slices(c.context, weights, c.read(norms_at))) {
         const std::int64_t state = at[s.operand] + s.begin, n = s.end - s.begin;
         T *const stored = c.output<T>(s.operand) + s.begin, *const p = mastered ? c.output<T>(parts) + state : stored;
-        const double ratio = trust_ratio(c.context, w.kind, static_cast<double>(norms[2 * s.slot]), static_cast<double>(norms[2 * s.slot + 1]));
+        const double ratio =
+            trust_ratio(c.context, w.kind, static_cast<double>(norms[2 * s.slot]), static_cast<double>(norms[2 * s.slot + 1]));
         if (is_lamb)
             lamb(k, ratio, p, c.input<T>(moments) + state, c.input<T>(moments + 1) + state, n);
         else

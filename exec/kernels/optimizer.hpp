@@ -20,8 +20,8 @@ struct Range {
 };
 std::vector<Range> counted_ranges(const KernelContext& context, const Operand& gradient, const Buffer& norm);
 
-// Runs of elements of one tensor in operands (weights, or their gradients), and the row of the table of norms that is the tensor's. counted:
-// on this rank, of those that hold the same.
+// Runs of elements of one tensor in operands (weights, or their gradients), and the row of the table of norms that is the tensor's.
+// counted: on this rank, of those that hold the same.
 struct TensorSlice {
     std::size_t operand;
     std::int64_t begin, end, slot;

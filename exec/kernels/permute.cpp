@@ -87,7 +87,8 @@ template <class T> void sort(const Permute& w, const Call& c) {
     const bool counted = !is_floating(c.read(c.in.size() - 1).dtype), to_experts = w.direction == Direction::forward;
     const std::int64_t senders = counted ? elements(c.read(c.in.size() - 1)) / experts : mesh.extent(Axis::ep) * mesh.extent(Axis::tp);
     const auto length = [&](std::int64_t r, std::int64_t e) {
-        return counted ? c.input<std::int64_t>(c.in.size() - 1)[arrived(c.context.plan, r) * experts + first + e] : w.rows / (senders * local);
+        return counted ? c.input<std::int64_t>(c.in.size() - 1)[arrived(c.context.plan, r) * experts + first + e]
+                       : w.rows / (senders * local);
     };
     std::vector<std::int64_t> begin(static_cast<std::size_t>(senders * local)); // of each part among those by sender
     std::int64_t at = 0;

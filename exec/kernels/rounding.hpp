@@ -1,5 +1,5 @@
-// bf16 storage on a processor that has none: values are held in fp32, and rounded to bf16 whenever a buffer of that type is written. Arithmetic
-// stays fp32, sums too, as tensor cores have it.
+// bf16 storage on a processor that has none: values are held in fp32, and rounded to bf16 whenever a buffer of that type is written.
+// Arithmetic stays fp32, sums too, as tensor cores have it.
 #pragma once
 
 #include "exec/kernels/kernel.hpp"

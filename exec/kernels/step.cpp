@@ -63,7 +63,7 @@ std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradien
 }
 
 std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const Operand> operands, const Buffer& norms) {
-    const auto name = [&](BufferId b) {   // without "w." or "g."
+    const auto name = [&](BufferId b) { // without "w." or "g."
         const std::string& n = c.plan.buffers[static_cast<std::size_t>(b)].name;
         return std::string_view(n).substr(n.find('.') + 1);
     };
@@ -79,7 +79,8 @@ std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const O
         }
         const int self = c.plan.mesh.rank_of(c.at);
         const std::vector<int> ranks = members(c.plan, layout->comm, self);
-        const std::int64_t begin = (std::find(ranks.begin(), ranks.end(), self) - ranks.begin()) * layout->shard, end = begin + layout->shard;
+        const std::int64_t begin = (std::find(ranks.begin(), ranks.end(), self) - ranks.begin()) * layout->shard,
+                           end = begin + layout->shard;
         for (const BucketSegment& s : layout->segments) {
             all.push_back(name(s.tensor));
             const std::int64_t from = std::max(s.begin, begin), to = std::min(s.end, end);

@@ -37,23 +37,28 @@ Learned learn(const Scenario& scenario, const Learning& how) {
 Limits limits_of(DType real) {
     constexpr double told = std::numeric_limits<double>::infinity();
     switch (real) {
-    case DType::fp64: return {1e-12, 1e-11, 1e-9};
-    case DType::bf16: return {0.02, 0.05, told};
-    default: return {1e-5, 1e-5, told};
+    case DType::fp64:
+        return {1e-12, 1e-11, 1e-9};
+    case DType::bf16:
+        return {0.02, 0.05, told};
+    default:
+        return {1e-5, 1e-5, told};
     }
 }
 
 Agreement agreement(const Learned& one, const Learned& many, const Limits& limits) {
     Difference loss;
     for (std::size_t i = 0; i < one.losses.size(); ++i)
-        if (const double by = std::abs(one.losses[i] - many.losses[i]) / one.losses[i]; !(by <= loss.relative)) loss = {by, fmt::format("step {}", i)};
+        if (const double by = std::abs(one.losses[i] - many.losses[i]) / one.losses[i]; !(by <= loss.relative))
+            loss = {by, fmt::format("step {}", i)};
     // Gradients that are zero but for rounding, in 16 bits and more, are measured against the smallest that mean something.
     const double negligible = limits.gradients > 1e-6 ? 1e-3 : 1e-9;
-    const std::tuple<const char*, Difference, double> all[] = {{"loss", loss, limits.loss},
-                                                               {"gradients of the first step", difference(one.gradients, many.gradients, negligible), limits.gradients},
-                                                               {"parameters", difference(one.parameters, many.parameters), limits.parameters},
-                                                               {"optimizer states", difference(one.states, many.states), limits.parameters},
-                                                               {"replicas among themselves", {many.disagreement, ""}, 0}};
+    const std::tuple<const char*, Difference, double> all[] = {
+        {"loss", loss, limits.loss},
+        {"gradients of the first step", difference(one.gradients, many.gradients, negligible), limits.gradients},
+        {"parameters", difference(one.parameters, many.parameters), limits.parameters},
+        {"optimizer states", difference(one.states, many.states), limits.parameters},
+        {"replicas among themselves", {many.disagreement, ""}, 0}};
     Agreement a;
     for (const auto& [what, difference, limit] : all) a.rows.push_back({what, difference, limit, difference.relative <= limit});
     return a;

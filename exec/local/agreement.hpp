@@ -13,26 +13,33 @@ namespace orrery {
 struct Learning {
     int steps = 5;
     DType real = DType::fp64;
-    bool forced_routing = false;   // experts take tokens by position
+    bool forced_routing = false; // experts take tokens by position
     Backend machine = cpu_machine();
     std::function<std::unique_ptr<Executor>(World&)> executor = [](World& w) { return serial_executor(w); };
 };
 
 struct Learned {
-    Tensors gradients, parameters, states;   // of the first step; at the end
+    Tensors gradients, parameters, states; // of the first step; at the end
     std::vector<double> losses;
-    double disagreement = 0;                 // of replicas among themselves
-    std::vector<std::int64_t> peaks;         // bytes of device memory, by rank
+    double disagreement = 0;         // of replicas among themselves
+    std::vector<std::int64_t> peaks; // bytes of device memory, by rank
 };
 Learned learn(const Scenario& scenario, const Learning& how);
 
-// What may differ: sums are made in other orders. Of fp32 and bf16 parameters are not held to anything: an optimizer that divides by a gradient's
-// size makes whole steps of rounding where gradients are nothing else.
-struct Limits { double loss, gradients, parameters; };
+// What may differ: sums are made in other orders. Of fp32 and bf16 parameters are not held to anything: an optimizer that divides by a
+// gradient's size makes whole steps of rounding where gradients are nothing else.
+struct Limits {
+    double loss, gradients, parameters;
+};
 Limits limits_of(DType real);
 
 struct Agreement {
-    struct Row { std::string what; Difference difference; double limit; bool agrees; };   // limit infinite: only told
+    struct Row {
+        std::string what;
+        Difference difference;
+        double limit;
+        bool agrees;
+    }; // limit infinite: only told
     std::vector<Row> rows;
     bool agrees() const;
 };

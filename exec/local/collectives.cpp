@@ -20,7 +20,7 @@ struct Bf16 {
     friend bool operator<(Bf16 a, Bf16 b) { return from_bf16(a.bits) < from_bf16(b.bits); }
 };
 
-constexpr std::int64_t chunk = 2048;   // elements summed at a time, on the stack
+constexpr std::int64_t chunk = 2048; // elements summed at a time, on the stack
 
 // Walks pieces from an offset; run() is how many elements follow in one run, 0 at the end.
 class Cursor {
@@ -48,8 +48,10 @@ class Cursor {
 void copy(Cursor from, Cursor to, std::int64_t n, std::int64_t size) {
     while (n > 0 && to.run() > 0) {
         const std::int64_t have = from.run(), now = std::min({n, to.run(), have > 0 ? have : n});
-        if (have > 0) std::memmove(to.data(), from.data(), static_cast<std::size_t>(now * size));
-        else std::memset(to.data(), 0, static_cast<std::size_t>(now * size));
+        if (have > 0)
+            std::memmove(to.data(), from.data(), static_cast<std::size_t>(now * size));
+        else
+            std::memset(to.data(), 0, static_cast<std::size_t>(now * size));
         from.advance(now);
         to.advance(now);
         n -= now;
@@ -68,7 +70,7 @@ template <class T> struct Accumulator {
         const T* x = reinterpret_cast<const T*>(data);
         for (std::int64_t i = 0; i < n; ++i) {
             T& s = sum[static_cast<std::size_t>(i)];
-            s = s < x[i] ? x[i] : s;   // as std::max, in vector code
+            s = s < x[i] ? x[i] : s; // as std::max, in vector code
         }
     }
 };
@@ -82,8 +84,10 @@ template <class T> void reduce(std::vector<Cursor>& from, std::vector<Cursor>& t
             for (const Cursor& c : *list)
                 if (c.run() > 0) now = std::min(now, c.run());
         for (std::size_t m = 0; m < from.size(); ++m) {
-            if (m == 0) from[m].run() > 0 ? acc.take(from[m].data(), now) : acc.zero(now);
-            else if (from[m].run() > 0) maximum ? acc.raise(from[m].data(), now) : acc.add(from[m].data(), now);
+            if (m == 0)
+                from[m].run() > 0 ? acc.take(from[m].data(), now) : acc.zero(now);
+            else if (from[m].run() > 0)
+                maximum ? acc.raise(from[m].data(), now) : acc.add(from[m].data(), now);
             from[m].advance(now);
         }
         for (Cursor& c : to) {
@@ -96,11 +100,20 @@ template <class T> void reduce(std::vector<Cursor>& from, std::vector<Cursor>& t
 
 void reduce(std::vector<Cursor> from, std::vector<Cursor> to, std::int64_t n, Element element, bool maximum) {
     switch (element) {
-    case Element::fp32: reduce<float>(from, to, n, maximum); break;
-    case Element::fp64: reduce<double>(from, to, n, maximum); break;
-    case Element::int64: reduce<std::int64_t>(from, to, n, maximum); break;
-    case Element::bf16: reduce<Bf16>(from, to, n, maximum); break;
-    case Element::boolean: broken("a sum of booleans");
+    case Element::fp32:
+        reduce<float>(from, to, n, maximum);
+        break;
+    case Element::fp64:
+        reduce<double>(from, to, n, maximum);
+        break;
+    case Element::int64:
+        reduce<std::int64_t>(from, to, n, maximum);
+        break;
+    case Element::bf16:
+        reduce<Bf16>(from, to, n, maximum);
+        break;
+    case Element::boolean:
+        broken("a sum of booleans");
     }
 }
 
@@ -114,10 +127,14 @@ std::vector<Cursor> cursors(std::span<const Pieces> sides, std::int64_t offset, 
 
 std::int64_t bytes_of(Element e) {
     switch (e) {
-    case Element::fp32: return 4;
-    case Element::boolean: return 1;
-    case Element::bf16: return 2;
-    default: return 8;
+    case Element::fp32:
+        return 4;
+    case Element::boolean:
+        return 1;
+    case Element::bf16:
+        return 2;
+    default:
+        return 8;
     }
 }
 
@@ -129,7 +146,8 @@ std::int64_t elements(const Pieces& p) {
 
 void all_reduce(std::span<const Pieces> in, std::span<const Pieces> out, Element element, bool maximum) {
     const std::int64_t n = elements(in[0]), size = bytes_of(element);
-    for (std::size_t m = 0; m < in.size(); ++m) require(elements(in[m]) == n && elements(out[m]) == n, "members of an all-reduce differ in size");
+    for (std::size_t m = 0; m < in.size(); ++m)
+        require(elements(in[m]) == n && elements(out[m]) == n, "members of an all-reduce differ in size");
     reduce(cursors(in, 0, size), cursors(out, 0, size), n, element, maximum);
 }
 
@@ -153,7 +171,8 @@ void unpack(const std::byte* from, const Pieces& to, std::int64_t begin, std::in
 
 void reduce_scatter(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::int64_t>& parts) {
     const std::int64_t size = bytes_of(element), shard = elements(out[0]);
-    require(!parts.empty() || elements(in[0]) <= shard * static_cast<std::int64_t>(out.size()), "a reduce-scatter's parts do not hold its sum");
+    require(!parts.empty() || elements(in[0]) <= shard * static_cast<std::int64_t>(out.size()),
+            "a reduce-scatter's parts do not hold its sum");
     std::int64_t begin = 0;
     for (std::size_t r = 0; r < out.size(); ++r) {
         std::vector<Cursor> to;
@@ -181,7 +200,8 @@ void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element
     all_to_all(in, out, element, std::vector(in.size(), std::vector(in.size(), part)));
 }
 
-void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::vector<std::int64_t>>& counts) {
+void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element,
+                const std::vector<std::vector<std::int64_t>>& counts) {
     const std::int64_t size = bytes_of(element);
     for (std::size_t j = 0; j < out.size(); ++j) {
         std::int64_t received = 0;
@@ -200,7 +220,8 @@ void shift(std::span<const Pieces> in, std::span<const Pieces> out, Element elem
     for (int i = 0; i < members; ++i) {
         const auto to = static_cast<std::size_t>(((i + by) % members + members) % members);
         require(elements(in[static_cast<std::size_t>(i)]) == elements(out[to]), "a shift's ends differ in size");
-        copy(Cursor(in[static_cast<std::size_t>(i)], 0, bytes_of(element)), Cursor(out[to], 0, bytes_of(element)), elements(out[to]), bytes_of(element));
+        copy(Cursor(in[static_cast<std::size_t>(i)], 0, bytes_of(element)), Cursor(out[to], 0, bytes_of(element)), elements(out[to]),
+             bytes_of(element));
     }
 }
 

@@ -13,15 +13,21 @@ enum class Element : std::uint8_t { fp32, fp64, int64, boolean, bf16 };
 std::int64_t bytes_of(Element e);
 
 // A run of elements in memory. A member's side of a collective is one or several runs, one behind the other.
-struct Piece { std::byte* data; std::int64_t elements; };
+struct Piece {
+    std::byte* data;
+    std::int64_t elements;
+};
 using Pieces = std::vector<Piece>;
 std::int64_t elements(const Pieces& p);
 
-// in[i] and out[i] are member i's. maximum: of the elements, instead of their sum. They may be the same memory, or out[i] its own part of in[i] (in place).
+// in[i] and out[i] are member i's. maximum: of the elements, instead of their sum. They may be the same memory, or out[i] its own part of
+// in[i] (in place).
 void all_reduce(std::span<const Pieces> in, std::span<const Pieces> out, Element element, bool maximum);
 // The same of parts that have come together in one place. n: of their first so many elements; all of out's.
 void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum, std::int64_t n);
-inline void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum) { reduce_into(out, in, element, maximum, elements(out)); }
+inline void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum) {
+    reduce_into(out, in, element, maximum, elements(out));
+}
 // Member i gets the sum of every member's i-th part, of elements(out[i]); what lies beyond a member's input is zero, and padding.
 // parts: of uneven size, part i has so many elements, without gaps; what is left of out stays.
 void reduce_scatter(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::int64_t>& parts = {});
@@ -30,7 +36,8 @@ void all_gather(std::span<const Pieces> in, std::span<const Pieces> out, Element
 // Member i's input is equal parts for every member; its output is what they sent to i, member by member.
 void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element);
 // Parts of uneven size: counts[i][j] elements go from member i to member j; both sides are without gaps, what is left of out stays.
-void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::vector<std::int64_t>>& counts);
+void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element,
+                const std::vector<std::vector<std::int64_t>>& counts);
 // Member i's input goes to member i + by (around the ring).
 void shift(std::span<const Pieces> in, std::span<const Pieces> out, Element element, int by);
 

@@ -7,8 +7,13 @@
 namespace orrery {
 namespace {
 
-struct Known { const char* name; std::unique_ptr<Executor> (*make)(World&, Patience); };
-constexpr Known known[] = {{"serial", [](World& world, Patience) { return serial_executor(world); }}, {"threads", threads_executor}, {"queues", [](World& world, Patience) { return queues_executor(world); }}};
+struct Known {
+    const char* name;
+    std::unique_ptr<Executor> (*make)(World&, Patience);
+};
+constexpr Known known[] = {{"serial", [](World& world, Patience) { return serial_executor(world); }},
+                           {"threads", threads_executor},
+                           {"queues", [](World& world, Patience) { return queues_executor(world); }}};
 
 } // namespace
 

@@ -18,19 +18,21 @@ namespace orrery {
 // ended together have one number `meeting`.
 struct OpTime {
     std::int32_t rank, issue, meeting;
-    std::int64_t posted, begin, end, cpu;   // cpu: of the thread that ran it
-    std::array<std::int64_t, memory_kind_count> memory;   // what was alive on the rank
+    std::int64_t posted, begin, end, cpu;               // cpu: of the thread that ran it
+    std::array<std::int64_t, memory_kind_count> memory; // what was alive on the rank
 };
 
 // Nothing can happen any more: who is blocked, where, and who is missing. The message is to_text(Deadlock)'s.
-struct StandsStill : std::runtime_error { using std::runtime_error::runtime_error; };
+struct StandsStill : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 class Executor {
   public:
     virtual ~Executor() = default;
-    virtual void step(std::vector<OpTime>* record) = 0;   // the batch must be loaded; record: null where nobody asks
+    virtual void step(std::vector<OpTime>* record) = 0; // the batch must be loaded; record: null where nobody asks
     virtual const char* name() const = 0;
-    virtual void fetch() {}   // parameters, gradients and states of a device's own memory into the world's: before they are looked at
+    virtual void fetch() {} // parameters, gradients and states of a device's own memory into the world's: before they are looked at
 };
 
 // What an executor does about a rank that does not come: after so many seconds without any progress it says who works or waits where. The

@@ -46,7 +46,8 @@ Pieces summands_of(const World& world, const std::vector<Operand>& operands, std
         for (const BucketSegment& s : layout->segments) {
             const Buffer& gradient = world.plan.buffers[static_cast<std::size_t>(s.tensor)];
             const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
-            if (gradient.placement.on(axis) == PlacementKind::partial && from < to) p.push_back({o.data + (from - begin) * size, to - from});
+            if (gradient.placement.on(axis) == PlacementKind::partial && from < to)
+                p.push_back({o.data + (from - begin) * size, to - from});
         }
     }
     return p;
@@ -58,15 +59,18 @@ Axis axis_of(const Communicator& c) {
     broken("a communicator without axes");
 }
 
-// Rows of experts go as the router's counts say, an operand behind the others: [sender][expert], how many rows each has for each. An all-to-all
-// takes them between expert ranks; expert-tensor ranks gather what each has got so, and sum it in parts as long. By member of the
-// communicator: the rows that go there from here, and come here from there.
-struct RowsByMember { std::vector<std::int64_t> sent, received; };
+// Rows of experts go as the router's counts say, an operand behind the others: [sender][expert], how many rows each has for each. An
+// all-to-all takes them between expert ranks; expert-tensor ranks gather what each has got so, and sum it in parts as long. By member of
+// the communicator: the rows that go there from here, and come here from there.
+struct RowsByMember {
+    std::vector<std::int64_t> sent, received;
+};
 RowsByMember rows_by_member(const World& world, const Attendance& member) {
     const auto& work = std::get<Collective>(member.issue->op->work);
     const KernelContext& context = member.rank->context;
     const std::int64_t experts = world.facts.moe.experts, ranks = world.plan.expert_mesh.extent(Axis::ep), local = experts / ranks;
-    const std::int64_t ep = context.expert_at[static_cast<std::size_t>(Axis::ep)], tp = context.expert_at[static_cast<std::size_t>(Axis::tp)];
+    const std::int64_t ep = context.expert_at[static_cast<std::size_t>(Axis::ep)],
+                       tp = context.expert_at[static_cast<std::size_t>(Axis::tp)];
     const auto* counts = reinterpret_cast<const std::int64_t*>(member.in.back().data);
     const auto rows = [&](std::int64_t from_ep, std::int64_t from_tp, std::int64_t to) {
         const std::int64_t* of = counts + sender(world.plan, from_ep, from_tp) * experts + to * local;
@@ -95,7 +99,8 @@ RowsByMember rows_by_member(const World& world, const Attendance& member) {
 void count_rows(const World& world, const Attendance& member, std::vector<CollectiveSides>& sides) {
     const RowsByMember rows = rows_by_member(world, member);
     const bool sums = std::get<Collective>(member.issue->op->work).kind == CollectiveKind::reduce_scatter;
-    const std::int64_t here = sums ? *std::ranges::max_element(rows.sent) : std::accumulate(rows.received.begin(), rows.received.end(), std::int64_t{0});
+    const std::int64_t here =
+        sums ? *std::ranges::max_element(rows.sent) : std::accumulate(rows.received.begin(), rows.received.end(), std::int64_t{0});
     for (std::size_t i = 0; i < sides.size(); ++i) {
         const std::int64_t cols = member.out[i].buffer->shape.back();
         for (std::int64_t n : rows.sent) sides[i].sent.push_back(n * cols);
@@ -115,7 +120,7 @@ std::vector<CollectiveSides> sides_of(const World& world, const Attendance& memb
     const Op& op = *member.issue->op;
     const auto& work = std::get<Collective>(op.work);
     const auto element = [&](std::size_t i) { return element_of(member.in[i].buffer->dtype, world.real); };
-    if (work.kind == CollectiveKind::all_reduce && op.phase == Phase::gradient_reduce && op.in == op.out) {   // finalize: in place
+    if (work.kind == CollectiveKind::all_reduce && op.phase == Phase::gradient_reduce && op.in == op.out) { // finalize: in place
         const BucketLayout* layout = world.buckets.find(member.in[0].id);
         const std::int64_t index = layout && layout->shard > 0 ? member.rank->memory.part_index(layout->comm) : 0;
         const Pieces p = summands_of(world, member.in, index, axis_of(world.plan.communicators[static_cast<std::size_t>(work.comm)]));
@@ -124,7 +129,8 @@ std::vector<CollectiveSides> sides_of(const World& world, const Attendance& memb
     const bool counted = is_counted(member.in, member.out);
     if (!counted && member.in.size() != member.out.size()) return {{pieces_of(member.in), pieces_of(member.out), element(0)}};
     std::vector<CollectiveSides> sides;
-    for (std::size_t i = 0; i < member.out.size(); ++i) sides.push_back({pieces_of({&member.in[i], 1}), pieces_of({&member.out[i], 1}), element(i)});
+    for (std::size_t i = 0; i < member.out.size(); ++i)
+        sides.push_back({pieces_of({&member.in[i], 1}), pieces_of({&member.out[i], 1}), element(i)});
     if (counted) count_rows(world, member, sides);
     return sides;
 }
@@ -140,7 +146,8 @@ Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order) {
     };
     if (const auto* x = std::get_if<Exchange>(&issue.op->work)) {
         for (std::size_t k = 0; k < x->transfers.size(); ++k)
-            add(x->transfers[k].buffer, order.microbatches[static_cast<std::size_t>(issue.transfers_begin) + k], x->transfers[k].send ? s.in : s.out);
+            add(x->transfers[k].buffer, order.microbatches[static_cast<std::size_t>(issue.transfers_begin) + k],
+                x->transfers[k].send ? s.in : s.out);
         return s;
     }
     for (BufferId b : issue.op->in) add(b, issue.microbatch, s.in);
@@ -158,7 +165,8 @@ void meet(World& world, std::span<Attendance* const> members) {
     for (const Attendance* s : members) {
         const auto* other = std::get_if<Collective>(&s->issue->op->work);
         if (!other || other->kind != work.kind || other->comm != work.comm || s->in.size() != members[0]->in.size())
-            broken(fmt::format("rank {} calls {} where rank {} calls {}", s->rank->rank, s->issue->op->name, members[0]->rank->rank, members[0]->issue->op->name));
+            broken(fmt::format("rank {} calls {} where rank {} calls {}", s->rank->rank, s->issue->op->name, members[0]->rank->rank,
+                               members[0]->issue->op->name));
     }
     std::vector<std::vector<CollectiveSides>> sides;
     for (const Attendance* m : members) sides.push_back(sides_of(world, *m));
@@ -170,9 +178,15 @@ void meet(World& world, std::span<Attendance* const> members) {
         }
         const Element element = sides[0][i].element;
         switch (work.kind) {
-        case CollectiveKind::all_reduce: all_reduce(in, out, element, work.maximum); break;
-        case CollectiveKind::all_gather: all_gather(in, out, element, sides[0][i].received); break;
-        case CollectiveKind::reduce_scatter: reduce_scatter(in, out, element, sides[0][i].sent); break;
+        case CollectiveKind::all_reduce:
+            all_reduce(in, out, element, work.maximum);
+            break;
+        case CollectiveKind::all_gather:
+            all_gather(in, out, element, sides[0][i].received);
+            break;
+        case CollectiveKind::reduce_scatter:
+            reduce_scatter(in, out, element, sides[0][i].sent);
+            break;
         case CollectiveKind::all_to_all:
             if (sides[0][i].sent.empty()) {
                 all_to_all(in, out, element);
@@ -182,9 +196,14 @@ void meet(World& world, std::span<Attendance* const> members) {
                 all_to_all(in, out, element, counts);
             }
             break;
-        case CollectiveKind::shift: shift(in, out, element, 1); break;
-        case CollectiveKind::shift_back: shift(in, out, element, -1); break;
-        case CollectiveKind::broadcast: broken("a broadcast, which no pass makes");
+        case CollectiveKind::shift:
+            shift(in, out, element, 1);
+            break;
+        case CollectiveKind::shift_back:
+            shift(in, out, element, -1);
+            break;
+        case CollectiveKind::broadcast:
+            broken("a broadcast, which no pass makes");
         }
     }
     for (const Attendance* m : members) store(*m);
@@ -193,7 +212,7 @@ void meet(World& world, std::span<Attendance* const> members) {
 void store(const Attendance& member) {
     const auto& work = std::get<Collective>(member.issue->op->work);
     const bool sums = work.kind == CollectiveKind::all_reduce || work.kind == CollectiveKind::reduce_scatter;
-    if (sums) round_stored(member.out, member.rank->context);   // what is only moved is stored as it was
+    if (sums) round_stored(member.out, member.rank->context); // what is only moved is stored as it was
 }
 
 const Operand& end_of(const Attendance& side, std::size_t k) {
@@ -206,8 +225,11 @@ const Operand& end_of(const Attendance& side, std::size_t k) {
 void transfer(const Attendance& sender, std::size_t k, const Attendance& receiver, std::size_t l) {
     const Operand &from = end_of(sender, k), &to = end_of(receiver, l);
     const DType real = sender.rank->context.real;
-    const auto bytes = [&](const Operand& o) { return elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, real)); };
-    if (bytes(from) != bytes(to)) broken(fmt::format("{} of {} bytes is received as {} of {}", from.buffer->name, bytes(from), to.buffer->name, bytes(to)));
+    const auto bytes = [&](const Operand& o) {
+        return elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, real));
+    };
+    if (bytes(from) != bytes(to))
+        broken(fmt::format("{} of {} bytes is received as {} of {}", from.buffer->name, bytes(from), to.buffer->name, bytes(to)));
     std::memcpy(to.data, from.data, static_cast<std::size_t>(bytes(from)));
 }
 

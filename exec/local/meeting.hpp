@@ -14,15 +14,19 @@ struct Attendance {
     Rank* rank = nullptr;
     const Issue* issue = nullptr;
     std::vector<Operand> in, out;
-    std::vector<std::byte*> blocks;   // held until it is done
+    std::vector<std::byte*> blocks; // held until it is done
 };
 
-Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order);   // holds its blocks
-void finish(Attendance& side);                                                 // lets them go
+Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order); // holds its blocks
+void finish(Attendance& side);                                              // lets them go
 
 // What it reduces, gathers or exchanges: each with its own call, one after the other.
 // sent, received: of rows of experts, elements to and from each member, without gaps between them; empty: equal parts.
-struct CollectiveSides { Pieces in, out; Element element; std::vector<std::int64_t> sent{}, received{}; };
+struct CollectiveSides {
+    Pieces in, out;
+    Element element;
+    std::vector<std::int64_t> sent{}, received{};
+};
 std::vector<CollectiveSides> sides_of(const World& world, const Attendance& member);
 
 // Whether it moves rows of experts as the router counted them.
@@ -41,10 +45,14 @@ void transfer(const Attendance& sender, std::size_t k, const Attendance& receive
 const Operand& end_of(const Attendance& side, std::size_t k);
 
 // A collective between processes, as what this member sends to each and what comes from each, by phases: all that a transport must do.
-struct Parts { std::vector<std::vector<std::byte>> to; std::vector<std::int64_t> from; };   // by member; bytes that come
+struct Parts {
+    std::vector<std::vector<std::byte>> to;
+    std::vector<std::int64_t> from;
+}; // by member; bytes that come
 // sum: between the phases of an all-reduce, this member's part of it.
 Parts parts_to_send(World& world, const Attendance& member, int index, int members, int phase, const std::vector<std::byte>& sum);
 // What came, by member. True: there is another phase.
-bool take_parts(World& world, const Attendance& member, int index, int phase, const std::vector<std::vector<std::byte>>& received, std::vector<std::byte>& sum);
+bool take_parts(World& world, const Attendance& member, int index, int phase, const std::vector<std::vector<std::byte>>& received,
+                std::vector<std::byte>& sum);
 
 } // namespace orrery

@@ -7,7 +7,9 @@
 
 namespace orrery {
 
-bool is_posted(const Op& op) { return op.queue >= first_comm_queue || std::holds_alternative<Exchange>(op.work) || std::holds_alternative<Collective>(op.work); }
+bool is_posted(const Op& op) {
+    return op.queue >= first_comm_queue || std::holds_alternative<Exchange>(op.work) || std::holds_alternative<Collective>(op.work);
+}
 
 namespace {
 
@@ -117,7 +119,8 @@ std::optional<Move> Meetings::take_exchange(Issuer& h, Posted& p) {
         if (!peer.posted) continue;
         p.moved[k] = peer.posted->moved[peer.transfer] = 1;
         const Move::End mine{&h, &p}, theirs{peer.host, peer.posted};
-        m.transfers.push_back(transfers[k].send ? Move::Transfer{mine, k, theirs, peer.transfer} : Move::Transfer{theirs, peer.transfer, mine, k});
+        m.transfers.push_back(transfers[k].send ? Move::Transfer{mine, k, theirs, peer.transfer}
+                                                : Move::Transfer{theirs, peer.transfer, mine, k});
     }
     if (m.transfers.empty()) return std::nullopt;
     return m;
@@ -136,7 +139,9 @@ void Meetings::move(const Move& m) {
 void Meetings::settle(const Move& m, std::int64_t begin, std::int64_t end, std::int64_t cpu, std::vector<OpTime>* record) {
     const std::int32_t meeting = moves_++;
     const auto ended = [&](const Move::End& e) {
-        if (record) record->push_back({e.host->rank->rank, e.posted->issue, meeting, e.posted->when, begin, end, cpu, e.host->rank->memory.device().by_kind});
+        if (record)
+            record->push_back(
+                {e.host->rank->rank, e.posted->issue, meeting, e.posted->when, begin, end, cpu, e.host->rank->memory.device().by_kind});
         complete(*e.host, *e.posted);
     };
     for (const Move::End& e : m.ends) ended(e);

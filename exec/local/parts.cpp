@@ -13,10 +13,14 @@ namespace {
 
 std::int64_t shard_of(const CollectiveSides& s, CollectiveKind kind, std::int64_t members) {
     switch (kind) {
-    case CollectiveKind::all_reduce: return (elements(s.in) + members - 1) / members;
-    case CollectiveKind::reduce_scatter: return elements(s.out);
-    case CollectiveKind::all_to_all: return elements(s.in) / members;
-    default: return elements(s.in);
+    case CollectiveKind::all_reduce:
+        return (elements(s.in) + members - 1) / members;
+    case CollectiveKind::reduce_scatter:
+        return elements(s.out);
+    case CollectiveKind::all_to_all:
+        return elements(s.in) / members;
+    default:
+        return elements(s.in);
     }
 }
 
@@ -41,14 +45,17 @@ Parts parts_to_send(World& world, const Attendance& member, int index, int membe
             if (shifts && (index + by + members) % members == m) append(to, packed(s.in, 0, shard, s.element));
             if (shifts && (m + by + members) % members == index) parts.from[static_cast<std::size_t>(m)] += bytes;
             if (shifts) continue;
-            if (!s.sent.empty()) {   // rows of experts, as many as the counts say
-                const std::int64_t before = work.kind == CollectiveKind::all_gather ? 0 : std::accumulate(s.sent.begin(), s.sent.begin() + m, std::int64_t{0});
+            if (!s.sent.empty()) { // rows of experts, as many as the counts say
+                const std::int64_t before =
+                    work.kind == CollectiveKind::all_gather ? 0 : std::accumulate(s.sent.begin(), s.sent.begin() + m, std::int64_t{0});
                 append(to, packed(s.in, before, s.sent[static_cast<std::size_t>(m)], s.element));
                 parts.from[static_cast<std::size_t>(m)] += s.received[static_cast<std::size_t>(m)] * bytes_of(s.element);
                 continue;
             }
-            if (phase == 1) to.insert(to.end(), sum.begin() + static_cast<std::ptrdiff_t>(at), sum.begin() + static_cast<std::ptrdiff_t>(at) + bytes);
-            else append(to, packed(s.in, work.kind == CollectiveKind::all_gather ? 0 : m * shard, shard, s.element));
+            if (phase == 1)
+                to.insert(to.end(), sum.begin() + static_cast<std::ptrdiff_t>(at), sum.begin() + static_cast<std::ptrdiff_t>(at) + bytes);
+            else
+                append(to, packed(s.in, work.kind == CollectiveKind::all_gather ? 0 : m * shard, shard, s.element));
             parts.from[static_cast<std::size_t>(m)] += bytes;
         }
         at += static_cast<std::size_t>(bytes);
@@ -56,12 +63,13 @@ Parts parts_to_send(World& world, const Attendance& member, int index, int membe
     return parts;
 }
 
-bool take_parts(World& world, const Attendance& member, int index, int phase, const std::vector<std::vector<std::byte>>& received, std::vector<std::byte>& sum) {
+bool take_parts(World& world, const Attendance& member, int index, int phase, const std::vector<std::vector<std::byte>>& received,
+                std::vector<std::byte>& sum) {
     const auto& work = std::get<Collective>(member.issue->op->work);
     const int members = static_cast<int>(received.size());
     const bool reduces = work.kind == CollectiveKind::all_reduce && phase == 0;
     std::size_t at = 0;
-    std::vector<std::size_t> rows_at(received.size(), 0);   // in what came from each, of rows of experts
+    std::vector<std::size_t> rows_at(received.size(), 0); // in what came from each, of rows of experts
     if (reduces) sum.clear();
     for (const CollectiveSides& s : sides_of(world, member)) {
         if (!s.sent.empty() && work.kind == CollectiveKind::reduce_scatter) {

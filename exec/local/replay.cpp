@@ -20,7 +20,7 @@ namespace {
 void fill_from(const Pieces& from, const Pieces& to, Element element) {
     const std::int64_t n = elements(to), have = elements(from);
     if (n == 0 || have == 0) return;
-    const std::vector<std::byte> bytes = packed(from, 0, have, element);   // both may be the same memory
+    const std::vector<std::byte> bytes = packed(from, 0, have, element); // both may be the same memory
     for (std::int64_t at = 0; at < n; at += have) unpack(bytes.data(), to, at, std::min(have, n - at), element);
 }
 
@@ -44,8 +44,10 @@ void receive(const Operand& to, DType real) {
     if (!is_floating(to.buffer->dtype)) return;
     for (std::int64_t i = 0; i < n; ++i) {
         const double x = 0.02 * normal(0, name_key("replay"), static_cast<std::uint64_t>(i % 4096));
-        if (real == DType::fp64) reinterpret_cast<double*>(to.data)[i] = x;
-        else reinterpret_cast<float*>(to.data)[i] = static_cast<float>(x);
+        if (real == DType::fp64)
+            reinterpret_cast<double*>(to.data)[i] = x;
+        else
+            reinterpret_cast<float*>(to.data)[i] = static_cast<float>(x);
     }
 }
 
@@ -62,9 +64,12 @@ class Replay final : public Executor {
         free_.assign(static_cast<std::size_t>(first_comm_queue) + world_.plan.communicators.size(), 0);
         for (std::size_t i = 0; i < n; ++i) {
             const Issue& issue = rank_.order->issues[i];
-            if (const auto* a = std::get_if<Alloc>(&issue.op->work)) rank_.memory.allocate(a->buffer, issue.microbatch);
-            else if (const auto* f = std::get_if<Free>(&issue.op->work)) rank_.memory.release(f->buffer, issue.microbatch);
-            else run(i, record);
+            if (const auto* a = std::get_if<Alloc>(&issue.op->work))
+                rank_.memory.allocate(a->buffer, issue.microbatch);
+            else if (const auto* f = std::get_if<Free>(&issue.op->work))
+                rank_.memory.release(f->buffer, issue.microbatch);
+            else
+                run(i, record);
         }
     }
 
@@ -94,8 +99,10 @@ class Replay final : public Executor {
                 if (!x->transfers[k].send) receive(end_of(side, k), world_.real);
             return;
         }
-        const auto& members = world_.members[static_cast<std::size_t>(std::get<Collective>(side.issue->op->work).comm)][static_cast<std::size_t>(rank_.rank)];
-        stand_in(world_, side, static_cast<int>(std::find(members.begin(), members.end(), rank_.rank) - members.begin()), static_cast<int>(members.size()));
+        const auto& members =
+            world_.members[static_cast<std::size_t>(std::get<Collective>(side.issue->op->work).comm)][static_cast<std::size_t>(rank_.rank)];
+        stand_in(world_, side, static_cast<int>(std::find(members.begin(), members.end(), rank_.rank) - members.begin()),
+                 static_cast<int>(members.size()));
     }
 
     void run(std::size_t i, std::vector<OpTime>* record) {
@@ -103,8 +110,10 @@ class Replay final : public Executor {
         const bool moves = std::holds_alternative<Collective>(issue.op->work) || std::holds_alternative<Exchange>(issue.op->work);
         Attendance side = attend(rank_, issue, *rank_.order);
         Delay takes = delays_[i];
-        if (moves) communicate(side);
-        else takes = {0, work(issue, side)};
+        if (moves)
+            communicate(side);
+        else
+            takes = {0, work(issue, side)};
         finish(side);
         std::int64_t posted = 0;
         for (std::int32_t d : rank_.order->deps_of(issue)) posted = std::max(posted, ended_[static_cast<std::size_t>(d)]);
@@ -113,7 +122,9 @@ class Replay final : public Executor {
         const std::int64_t begin = posted + takes.wait, end = begin + takes.move;
         ended_[i] = end;
         for (QueueId q : queues) free_[static_cast<std::size_t>(q)] = end;
-        if (record && !std::holds_alternative<HostSync>(issue.op->work)) record->push_back({rank_.rank, static_cast<std::int32_t>(i), -1, posted, begin, end, moves ? 0 : takes.move, rank_.memory.device().by_kind});
+        if (record && !std::holds_alternative<HostSync>(issue.op->work))
+            record->push_back(
+                {rank_.rank, static_cast<std::int32_t>(i), -1, posted, begin, end, moves ? 0 : takes.move, rank_.memory.device().by_kind});
     }
 
     World& world_;
@@ -128,7 +139,7 @@ const Lane& lane_of(const Trace& predicted, int rank, int stage) {
     const Lane* found = nullptr;
     for (const Lane& l : predicted.lanes) {
         if (l.rank == rank) return l;
-        if (l.stage == stage && l.rank < rank && (!found || l.rank > found->rank)) found = &l;   // lanes show the first of those alike
+        if (l.stage == stage && l.rank < rank && (!found || l.rank > found->rank)) found = &l; // lanes show the first of those alike
     }
     if (!found) throw std::runtime_error(fmt::format("the prediction has no lane for rank {} of stage {}", rank, stage));
     return *found;
@@ -160,35 +171,42 @@ Trace alone(const Trace& predicted, const Lane& lane) {
 }
 
 std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const Lane& lane) {
-    struct Moved { Time posted, begin, end; };
+    struct Moved {
+        Time posted, begin, end;
+    };
     std::vector<std::vector<Moved>> by_queue(static_cast<std::size_t>(first_comm_queue) + world.plan.communicators.size());
     Time posted{-1};
-    for (const Span& s : lane.spans) {   // by queue, then begin
+    for (const Span& s : lane.spans) { // by queue, then begin
         if (s.queue < first_comm_queue || s.kind == SpanKind::wait) continue;
-        if (static_cast<std::size_t>(s.queue) >= by_queue.size()) throw std::runtime_error("the prediction has communicators that the rank has not: it is of another plan");
-        if (s.kind == SpanKind::op) by_queue[static_cast<std::size_t>(s.queue)].push_back({posted.ps >= 0 && posted < s.begin ? posted : s.begin, s.begin, s.end});
+        if (static_cast<std::size_t>(s.queue) >= by_queue.size())
+            throw std::runtime_error("the prediction has communicators that the rank has not: it is of another plan");
+        if (s.kind == SpanKind::op)
+            by_queue[static_cast<std::size_t>(s.queue)].push_back({posted.ps >= 0 && posted < s.begin ? posted : s.begin, s.begin, s.end});
         posted = s.kind == SpanKind::transfer_wait ? s.begin : Time{-1};
     }
     std::vector<std::size_t> next(by_queue.size(), 0);
     std::vector<Delay> delays;
     for (const Issue& i : rank.order->issues) {
-        std::map<QueueId, std::size_t> moves;   // how many of its own the op has on each queue
+        std::map<QueueId, std::size_t> moves; // how many of its own the op has on each queue
         if (const auto* x = std::get_if<Exchange>(&i.op->work))
             for (const Transfer& t : x->transfers) ++moves[queue_of(t.comm)];
-        else if (i.op->queue >= first_comm_queue && !is_memory_op(i.op->work)) moves[i.op->queue] = 1;
-        std::optional<Moved> all;   // an exchange is posted once, and ends with its last transfer
+        else if (i.op->queue >= first_comm_queue && !is_memory_op(i.op->work))
+            moves[i.op->queue] = 1;
+        std::optional<Moved> all; // an exchange is posted once, and ends with its last transfer
         for (const auto& [queue, count] : moves)
             for (std::size_t k = 0; k < count; ++k) {
                 const auto& list = by_queue[static_cast<std::size_t>(queue)];
                 std::size_t& at = next[static_cast<std::size_t>(queue)];
-                if (at == list.size()) throw std::runtime_error("the prediction has fewer communications than the rank: it is of another plan");
+                if (at == list.size())
+                    throw std::runtime_error("the prediction has fewer communications than the rank: it is of another plan");
                 const Moved& m = list[at++];
                 all = all ? Moved{std::min(all->posted, m.posted), std::min(all->begin, m.begin), std::max(all->end, m.end)} : m;
             }
         delays.push_back(all ? Delay{(all->begin.ps - all->posted.ps) / 1000, (all->end.ps - all->begin.ps) / 1000} : Delay{});
     }
     for (std::size_t q = 0; q < next.size(); ++q)
-        if (next[q] != by_queue[q].size()) throw std::runtime_error("the prediction has more communications than the rank: it is of another plan");
+        if (next[q] != by_queue[q].size())
+            throw std::runtime_error("the prediction has more communications than the rank: it is of another plan");
     return delays;
 }
 
@@ -201,6 +219,8 @@ void begin_with_moves(std::vector<OpTime>& times, const std::vector<Delay>& dela
     }
 }
 
-std::unique_ptr<Executor> replay_executor(World& world, std::vector<Delay> delays) { return std::make_unique<Replay>(world, std::move(delays)); }
+std::unique_ptr<Executor> replay_executor(World& world, std::vector<Delay> delays) {
+    return std::make_unique<Replay>(world, std::move(delays));
+}
 
 } // namespace orrery

@@ -16,7 +16,9 @@ const Lane& lane_of(const Trace& predicted, int rank, int stage);
 Trace alone(const Trace& predicted, const Lane& lane);
 
 // Of a communication, in ns: from when the rank has posted it until data moves, and from then until it has ended. 0 for all else.
-struct Delay { std::int64_t wait = 0, move = 0; };
+struct Delay {
+    std::int64_t wait = 0, move = 0;
+};
 
 // By issue of the rank. Throws std::runtime_error where the lane is of another plan.
 std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const Lane& lane);
@@ -24,8 +26,8 @@ std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const 
 // Of times taken on a device whose queues stand still for each delay as a whole: communications begin when data moves, as in a prediction.
 void begin_with_moves(std::vector<OpTime>& times, const std::vector<Delay>& delays);
 
-// Works the world's only rank. Data that would come from others is made of the rank's own: the right amount, of the right size. Times are laid
-// out as queues and dependencies allow, each op as long as it took, each communication as long as its delay.
+// Works the world's only rank. Data that would come from others is made of the rank's own: the right amount, of the right size. Times are
+// laid out as queues and dependencies allow, each op as long as it took, each communication as long as its delay.
 std::unique_ptr<Executor> replay_executor(World& world, std::vector<Delay> delays);
 
 } // namespace orrery

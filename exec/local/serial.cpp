@@ -1,6 +1,7 @@
-// The serial executor. Each rank's host issues its ops in order: a computation runs at once where what it waits for is done; a communication
-// is posted on its queues and moves when it is at their heads and its partners are there. A host that meets a computation that cannot run
-// yet stops there, and the next rank has its turn; only where all stop do hosts issue further, as far as the next communication.
+// The serial executor. Each rank's host issues its ops in order: a computation runs at once where what it waits for is done; a
+// communication is posted on its queues and moves when it is at their heads and its partners are there. A host that meets a computation
+// that cannot run yet stops there, and the next rank has its turn; only where all stop do hosts issue further, as far as the next
+// communication.
 #include "exec/local/clock.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/local/meetings.hpp"
@@ -88,7 +89,9 @@ void Serial::run_now(Issuer& h, const Issue& issue) {
     const std::int64_t begin = now(), cpu_begin = cpu();
     run_op(world_, *h.rank, issue, in_, out_);
     h.done[h.next] = 1;
-    if (record_) record_->push_back({h.rank->rank, static_cast<std::int32_t>(h.next), -1, begin, begin, now(), cpu() - cpu_begin, h.rank->memory.device().by_kind});
+    if (record_)
+        record_->push_back(
+            {h.rank->rank, static_cast<std::int32_t>(h.next), -1, begin, begin, now(), cpu() - cpu_begin, h.rank->memory.device().by_kind});
 }
 
 } // namespace

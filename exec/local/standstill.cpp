@@ -21,7 +21,9 @@ class Standstill {
 
     const Issue& issue(const Stand& s, std::size_t i) const { return s.rank->order->issues[i]; }
     const Stand& of(int rank) const { return stands_[static_cast<std::size_t>(rank)]; }
-    const std::vector<int>& members(CommId c, const Stand& s) const { return world_.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(s.rank->rank)]; }
+    const std::vector<int>& members(CommId c, const Stand& s) const {
+        return world_.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(s.rank->rank)];
+    }
     const std::string& named(CommId c) const { return world_.plan.communicators[static_cast<std::size_t>(c)].name; }
     std::string at(const Stand& s, std::size_t i) const { return place(world_.plan, issue(s, i)); }
 
@@ -39,7 +41,8 @@ class Standstill {
     At head(const Stand& s, CommId c) const {
         for (std::size_t i = 0; i < s.done.size(); ++i)
             if (!s.done[i])
-                if (const auto queues = queues_of(*issue(s, i).op); std::ranges::find(queues, queue_of(c)) != queues.end()) return s.arrived[i] ? At(i) : std::nullopt;
+                if (const auto queues = queues_of(*issue(s, i).op); std::ranges::find(queues, queue_of(c)) != queues.end())
+                    return s.arrived[i] ? At(i) : std::nullopt;
         return std::nullopt;
     }
     std::optional<CollectiveKind> kind(const Stand& s, std::size_t i) const {
@@ -60,7 +63,8 @@ class Standstill {
     std::string waits_for(const Stand& s, std::size_t i) const {
         if (const auto* c = std::get_if<Collective>(&issue(s, i).op->work)) {
             for (int m : members(c->comm, s))
-                if (const At end = head(of(m), c->comm); end && kind(of(m), *end) != c->kind) return "the members of communicator " + named(c->comm) + " called different collectives";
+                if (const At end = head(of(m), c->comm); end && kind(of(m), *end) != c->kind)
+                    return "the members of communicator " + named(c->comm) + " called different collectives";
             for (int m : members(c->comm, s))
                 if (!head(of(m), c->comm)) return fmt::format("rank {} on communicator {}{}", m, named(c->comm), where(of(m)));
         }
@@ -70,7 +74,8 @@ class Standstill {
                 const std::int32_t ordinal = s.rank->order->ordinals[static_cast<std::size_t>(issue(s, i).transfers_begin) + k];
                 for (int m : members(t.comm, s))
                     if (m != s.rank->rank && !has_partner(of(m), t, ordinal))
-                        return fmt::format("the {} of rank {} on communicator {}{}", t.send ? "receive" : "send", m, named(t.comm), where(of(m)));
+                        return fmt::format("the {} of rank {} on communicator {}{}", t.send ? "receive" : "send", m, named(t.comm),
+                                           where(of(m)));
             }
         return "its partners";
     }

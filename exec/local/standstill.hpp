@@ -8,8 +8,12 @@
 
 namespace orrery {
 
-// By issue. arrived: a communication (or what is queued like one) that has come to the head of all its queues, what it waits for being done.
-struct Stand { const Rank* rank = nullptr; std::vector<char> done, arrived; };
+// By issue. arrived: a communication (or what is queued like one) that has come to the head of all its queues, what it waits for being
+// done.
+struct Stand {
+    const Rank* rank = nullptr;
+    std::vector<char> done, arrived;
+};
 
 // Who waits for whom. stands: of every rank of the world.
 Deadlock blocked(const World& world, const std::vector<Stand>& stands);

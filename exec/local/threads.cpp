@@ -1,6 +1,6 @@
-// The threads executor: of every rank one thread that issues and computes, and one that communicates, in the serial executor's order of sums.
-// One lock guards who has posted what; kernels and copies run outside it. That nothing can go on is seen exactly: every thread has looked
-// at the present state and waits.
+// The threads executor: of every rank one thread that issues and computes, and one that communicates, in the serial executor's order of
+// sums. One lock guards who has posted what; kernels and copies run outside it. That nothing can go on is seen exactly: every thread has
+// looked at the present state and waits.
 #include "exec/local/clock.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/local/meetings.hpp"
@@ -41,10 +41,13 @@ class Threads final : public Executor {
         idle_ = 0;
         changed_.notify_all();
     }
-    struct Cancelled {};   // another thread has failed
+    struct Cancelled {}; // another thread has failed
 
     // What a thread works on outside the lock; issue < 0: nothing.
-    struct Doing { int rank = 0; std::int32_t issue = -1; };
+    struct Doing {
+        int rank = 0;
+        std::int32_t issue = -1;
+    };
 
     void compute(Issuer& h, Doing& doing);
     void communicate(Issuer& h, Doing& doing);
@@ -58,8 +61,8 @@ class Threads final : public Executor {
     std::mutex mutex_;
     std::condition_variable changed_, over_;
     Patience patience_;
-    std::vector<Doing> doing_;              // by thread
-    std::uint64_t state_ = 0, works_ = 0;   // works_: begun and ended
+    std::vector<Doing> doing_;            // by thread
+    std::uint64_t state_ = 0, works_ = 0; // works_: begun and ended
     int threads_ = 0, idle_ = 0;
     bool failed_ = false;
     std::exception_ptr failure_;
@@ -72,9 +75,7 @@ template <class F> void Threads::guarded(F&& work) {
     try {
         work();
     } catch (const Cancelled&) {
-    } catch (...) {
-        failure = std::current_exception();
-    }
+    } catch (...) { failure = std::current_exception(); }
     const Lock lock(mutex_);
     --threads_;
     if (failure && !failed_) {
@@ -122,7 +123,8 @@ std::string Threads::standing() {
     std::string text = fmt::format("no progress for {:.3g} s\n", patience_.seconds);
     for (const Doing& d : doing_)
         if (d.issue >= 0)
-            text += fmt::format("  rank {}: {} has begun and does not end\n", d.rank, place(world_.plan, world_.rank(d.rank).order->issues[static_cast<std::size_t>(d.issue)]));
+            text += fmt::format("  rank {}: {} has begun and does not end\n", d.rank,
+                                place(world_.plan, world_.rank(d.rank).order->issues[static_cast<std::size_t>(d.issue)]));
     for (const Blocked& b : meetings_.blocked().blocked)
         if (std::none_of(doing_.begin(), doing_.end(), [&](const Doing& d) { return d.issue >= 0 && d.rank == b.rank; }))
             text += fmt::format("  rank {}: {} waits for {}\n", b.rank, b.op, b.waits_for);
@@ -198,6 +200,8 @@ void Threads::communicate(Issuer& h, Doing& doing) {
 
 } // namespace
 
-std::unique_ptr<Executor> threads_executor(World& world, Patience patience) { return std::make_unique<Threads>(world, std::move(patience)); }
+std::unique_ptr<Executor> threads_executor(World& world, Patience patience) {
+    return std::make_unique<Threads>(world, std::move(patience));
+}
 
 } // namespace orrery

@@ -32,17 +32,20 @@ void add_waits(Lane& lane, Time end) {
         at = std::max(at, s.end);
     }
     gap(end);
-    std::vector<std::pair<Time, Time>> moving;   // of communications, by begin: waits ascend too, so one pass over both is enough
+    std::vector<std::pair<Time, Time>> moving; // of communications, by begin: waits ascend too, so one pass over both is enough
     for (const Span& s : lane.spans)
         if (s.queue >= first_comm_queue && s.kind == SpanKind::op) moving.emplace_back(s.begin, s.end);
     std::ranges::sort(moving);
     auto next = moving.begin();
-    Time latest{0};                              // end of those that began before the wait's end
+    Time latest{0}; // end of those that began before the wait's end
     for (Span& w : waits) {
         for (; next != moving.end() && next->first < w.end; ++next) latest = std::max(latest, next->second);
-        if (w.begin.ps == 0) w.cause = WaitCause::warm_up;
-        else if (w.end == end) w.cause = WaitCause::drain;
-        else if (latest > w.begin) w.cause = WaitCause::collective;
+        if (w.begin.ps == 0)
+            w.cause = WaitCause::warm_up;
+        else if (w.end == end)
+            w.cause = WaitCause::drain;
+        else if (latest > w.begin)
+            w.cause = WaitCause::collective;
     }
     lane.spans.insert(lane.spans.end(), waits.begin(), waits.end());
 }
@@ -56,7 +59,7 @@ Trace trace_of(const World& world, std::span<const OpTime> times, const std::str
     t.plan_hash = hash(world.plan);
     t.queues = queue_names(world.plan);
     for (int k = 0; k < memory_kind_count; ++k) t.memory_kinds.emplace_back(name(static_cast<MemoryKind>(k)));
-    std::vector<std::int32_t> first_op;   // of each block, in t.ops
+    std::vector<std::int32_t> first_op; // of each block, in t.ops
     for (const Block& b : world.plan.blocks) {
         first_op.push_back(static_cast<std::int32_t>(t.ops.size()));
         for (const Op& op : b.ops) t.ops.push_back(trace_op(op));
@@ -89,9 +92,11 @@ Trace trace_of(const World& world, std::span<const OpTime> times, const std::str
         if (issue.op->queue == compute_queue) lane.memory.push_back({ps(x.begin), {x.memory.begin(), x.memory.end()}});
     }
     for (auto& [rank, lane] : lanes) {
-        std::stable_sort(lane.spans.begin(), lane.spans.end(), [](const Span& a, const Span& b) { return a.queue != b.queue ? a.queue < b.queue : a.begin < b.begin; });
+        std::stable_sort(lane.spans.begin(), lane.spans.end(),
+                         [](const Span& a, const Span& b) { return a.queue != b.queue ? a.queue < b.queue : a.begin < b.begin; });
         add_waits(lane, t.end);
-        std::stable_sort(lane.spans.begin(), lane.spans.end(), [](const Span& a, const Span& b) { return a.queue != b.queue ? a.queue < b.queue : a.begin < b.begin; });
+        std::stable_sort(lane.spans.begin(), lane.spans.end(),
+                         [](const Span& a, const Span& b) { return a.queue != b.queue ? a.queue < b.queue : a.begin < b.begin; });
         std::stable_sort(lane.memory.begin(), lane.memory.end(), [](const MemorySample& a, const MemorySample& b) { return a.at < b.at; });
         t.lanes.push_back(std::move(lane));
     }
@@ -103,7 +108,7 @@ std::vector<OpTime> side_by_side(const World& world, std::span<const OpTime> ser
     std::vector<std::vector<std::int64_t>> ended(world.ranks.size()), free(world.ranks.size(), std::vector<std::int64_t>(queues, 0));
     for (std::size_t r = 0; r < world.ranks.size(); ++r) ended[r].assign(world.ranks[r]->order->issues.size(), 0);
     std::vector<OpTime> all(serial.begin(), serial.end());
-    for (std::size_t i = 0; i < all.size();) {   // the order they ran in is one that all dependencies allow
+    for (std::size_t i = 0; i < all.size();) { // the order they ran in is one that all dependencies allow
         std::size_t end = i + 1;
         while (end < all.size() && all[i].meeting >= 0 && all[end].meeting == all[i].meeting) ++end;
         std::int64_t begin = 0, length = 0;
@@ -112,8 +117,10 @@ std::vector<OpTime> side_by_side(const World& world, std::span<const OpTime> ser
             const IssueOrder& order = *world.rank(x.rank).order;
             const Issue& issue = order.issues[static_cast<std::size_t>(x.issue)];
             std::int64_t ready = 0;
-            for (std::int32_t d : order.deps_of(issue)) ready = std::max(ready, ended[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(d)]);
-            for (QueueId q : queues_of(*issue.op)) ready = std::max(ready, free[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(q)]);
+            for (std::int32_t d : order.deps_of(issue))
+                ready = std::max(ready, ended[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(d)]);
+            for (QueueId q : queues_of(*issue.op))
+                ready = std::max(ready, free[static_cast<std::size_t>(x.rank)][static_cast<std::size_t>(q)]);
             length = std::max(length, x.meeting >= 0 ? x.end - x.begin : x.cpu);
             x.posted = ready;
             begin = std::max(begin, ready);

@@ -33,8 +33,11 @@ std::uint64_t fnv(std::string_view text) {
 
 const OrreryTransport& open_transport() {
     const std::string path = beside_program("exec_mpi.so");
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);   // Open MPI's own plugins look for its symbols
-    if (!handle) throw std::runtime_error(std::string("the mpi executor cannot be loaded: ") + dlerror() + "\nInstall an MPI library (Debian: libopenmpi-dev openmpi-bin) and build again, or use --executor threads.");
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL); // Open MPI's own plugins look for its symbols
+    if (!handle)
+        throw std::runtime_error(
+            std::string("the mpi executor cannot be loaded: ") + dlerror() +
+            "\nInstall an MPI library (Debian: libopenmpi-dev openmpi-bin) and build again, or use --executor threads.");
     const auto open = reinterpret_cast<OrreryOpenTransport>(dlsym(handle, ORRERY_OPEN_TRANSPORT));
     if (!open) throw std::runtime_error(path + " is not a transport");
     std::array<char, 512> why{};
@@ -44,7 +47,10 @@ const OrreryTransport& open_transport() {
 }
 
 void agree_on_plan(const World& world, const OrreryTransport& t) {
-    struct Word { std::uint64_t plan, kernels; std::int64_t real; };
+    struct Word {
+        std::uint64_t plan, kernels;
+        std::int64_t real;
+    };
     const bool rounds = std::any_of(world.ranks.begin(), world.ranks.end(), [](const auto& r) { return r && r->context.rounds; });
     const Word mine{hash(world.plan), fnv(gemm_library()), 2 * static_cast<std::int64_t>(world.real) + rounds};
     std::vector<Word> words(static_cast<std::size_t>(t.size));
@@ -58,8 +64,13 @@ void agree_on_plan(const World& world, const OrreryTransport& t) {
         while (!t.done(request)) std::this_thread::sleep_for(std::chrono::microseconds(200));
     for (int r = 0; r < t.size; ++r) {
         const Word& w = words[static_cast<std::size_t>(r)];
-        const char* what = w.plan != mine.plan ? "plan" : w.kernels != mine.kernels ? "kernel library" : w.real != mine.real ? "element type" : nullptr;
-        if (what) throw LostPeer(fmt::format("rank {} has another {} than rank {}: start all ranks with the same program, scenario and options", r, what, t.rank));
+        const char* what = w.plan != mine.plan         ? "plan"
+                           : w.kernels != mine.kernels ? "kernel library"
+                           : w.real != mine.real       ? "element type"
+                                                       : nullptr;
+        if (what)
+            throw LostPeer(fmt::format("rank {} has another {} than rank {}: start all ranks with the same program, scenario and options",
+                                       r, what, t.rank));
     }
 }
 
@@ -76,7 +87,8 @@ std::vector<std::int64_t> sum_over_ranks(const OrreryTransport& t, const std::ve
     for (std::size_t i = 0; i < requests.size(); ++i)
         while (!t.done(requests[i])) {
             if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > patience)
-                throw LostPeer(fmt::format("rank {}: the end of the step waits for rank {}, which has not come for {:.0f} s", t.rank, i / 2, patience));
+                throw LostPeer(fmt::format("rank {}: the end of the step waits for rank {}, which has not come for {:.0f} s", t.rank, i / 2,
+                                           patience));
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
     std::vector<std::int64_t> sum(mine.size(), 0);

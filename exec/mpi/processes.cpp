@@ -1,6 +1,7 @@
 // The executor of one rank among processes. One thread issues in order and computes, as the serial executor's host does; another moves
 // communications on, which are state machines over messages: they progress while kernels run. A reduction sends each member its part of
-// everyone's summands and adds them in the communicator's order; an all-reduce is that and a gather: the serial executor's sums, to the bit.
+// everyone's summands and adds them in the communicator's order; an all-reduce is that and a gather: the serial executor's sums, to the
+// bit.
 #include "exec/mpi/processes.hpp"
 
 #include "exec/local/clock.hpp"
@@ -22,7 +23,7 @@
 namespace orrery {
 namespace {
 
-constexpr int first_tag = 16;   // + communicator
+constexpr int first_tag = 16; // + communicator
 
 // A message under way, in memory of its own.
 struct Message {
@@ -37,17 +38,17 @@ struct Task {
     std::int32_t issue = 0;
     std::int64_t when = 0, begun_at = 0;
     bool begun = false;
-    int phase = 0;                                  // of an all-reduce: 0 its parts, 1 the gather
+    int phase = 0; // of an all-reduce: 0 its parts, 1 the gather
     std::vector<std::unique_ptr<Message>> messages;
     std::vector<QueueId> queues;
-    std::vector<std::byte> part;                    // of an all-reduce: this rank's sum
+    std::vector<std::byte> part; // of an all-reduce: this rank's sum
 };
 
 class Processes final : public Executor {
   public:
     Processes(World& world, const OrreryTransport& transport, double patience)
-        : world_(world), t_(transport), rank_(world.rank(transport.rank)), patience_(patience), queues_(static_cast<std::size_t>(first_comm_queue) + world.plan.communicators.size()),
-          done_(rank_.order->issues.size()) {}
+        : world_(world), t_(transport), rank_(world.rank(transport.rank)), patience_(patience),
+          queues_(static_cast<std::size_t>(first_comm_queue) + world.plan.communicators.size()), done_(rank_.order->issues.size()) {}
     const char* name() const override { return "mpi"; }
     void step(std::vector<OpTime>* record) override;
 
@@ -75,17 +76,20 @@ class Processes final : public Executor {
     void share_losses();
     std::string waits() const;
     std::int64_t now() const { return wall_ns() - began_; }
-    int index_in(const std::vector<int>& members) const { return static_cast<int>(std::find(members.begin(), members.end(), rank_.rank) - members.begin()); }
+    int index_in(const std::vector<int>& members) const {
+        return static_cast<int>(std::find(members.begin(), members.end(), rank_.rank) - members.begin());
+    }
     const std::vector<int>& members_of(const Task& task) const {
-        return world_.members[static_cast<std::size_t>(std::get<Collective>(task.side.issue->op->work).comm)][static_cast<std::size_t>(rank_.rank)];
+        return world_
+            .members[static_cast<std::size_t>(std::get<Collective>(task.side.issue->op->work).comm)][static_cast<std::size_t>(rank_.rank)];
     }
 
-    std::mutex mutex_;                    // of all below but what a task's own messages are
-    std::mutex moving_;                   // held while a task is worked at without the other
+    std::mutex mutex_;  // of all below but what a task's own messages are
+    std::mutex moving_; // held while a task is worked at without the other
     std::condition_variable changed_;
     std::uint64_t moves_ = 0;
-    bool over_ = false;                   // the step is, or has failed
-    std::exception_ptr failure_;          // of the thread that carries
+    bool over_ = false;          // the step is, or has failed
+    std::exception_ptr failure_; // of the thread that carries
 
     World& world_;
     const OrreryTransport& t_;
@@ -206,8 +210,10 @@ void Processes::carry() {
                 continue;
             }
             lock.unlock();
-            if (++idle > 200) std::this_thread::sleep_for(std::chrono::microseconds(50));   // more ranks than processors: let the others run
-            else std::this_thread::yield();
+            if (++idle > 200)
+                std::this_thread::sleep_for(std::chrono::microseconds(50)); // more ranks than processors: let the others run
+            else
+                std::this_thread::yield();
             lock.lock();
         }
     } catch (...) {
@@ -218,7 +224,9 @@ void Processes::carry() {
 }
 
 bool Processes::may_begin(Task& task) const {
-    return std::all_of(task.queues.begin(), task.queues.end(), [&](QueueId q) { return queues_[static_cast<std::size_t>(q)].front() == &task; }) && ready(*task.side.issue);
+    return std::all_of(task.queues.begin(), task.queues.end(),
+                       [&](QueueId q) { return queues_[static_cast<std::size_t>(q)].front() == &task; }) &&
+           ready(*task.side.issue);
 }
 
 bool Processes::progress(Lock& lock) {
@@ -269,8 +277,10 @@ void Processes::begin(Task& task) {
             const std::int64_t bytes = elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world_.real));
             for (int m : world_.members[static_cast<std::size_t>(tr.comm)][static_cast<std::size_t>(rank_.rank)]) {
                 if (m == rank_.rank) continue;
-                if (tr.send) send(task, m, tr.comm, std::vector<std::byte>(o.data, o.data + bytes));
-                else receive(task, m, tr.comm, bytes);
+                if (tr.send)
+                    send(task, m, tr.comm, std::vector<std::byte>(o.data, o.data + bytes));
+                else
+                    receive(task, m, tr.comm, bytes);
             }
         }
         return;
@@ -340,7 +350,8 @@ void Processes::share_losses() {
     for (std::size_t i = 0; i < requests.size(); ++i)
         while (!t_.done(requests[i])) {
             if (static_cast<double>(wall_ns() - began) > patience_ * 1e9)
-                throw LostPeer(fmt::format("rank {}: the end of the step waits for rank {}, which has not come for {:.0f} s", rank_.rank, i / 2, patience_));
+                throw LostPeer(fmt::format("rank {}: the end of the step waits for rank {}, which has not come for {:.0f} s", rank_.rank,
+                                           i / 2, patience_));
             std::this_thread::sleep_for(std::chrono::microseconds(50));
         }
     std::fill(mine.begin(), mine.end(), 0.0);
@@ -352,24 +363,29 @@ std::string Processes::waits() const {
     const Task* first = nullptr;
     for (const auto& task : tasks_)
         if (task->begun && (!first || task->issue < first->issue)) first = task.get();
-    if (!first) return fmt::format("rank {}: {} waits for its place in its queues", rank_.rank, next_ < done_.size() ? place(world_.plan, rank_.order->issues[next_]) : "the end of the step");
+    if (!first)
+        return fmt::format("rank {}: {} waits for its place in its queues", rank_.rank,
+                           next_ < done_.size() ? place(world_.plan, rank_.order->issues[next_]) : "the end of the step");
     const auto pending = [&](bool sends) {
         std::string who;
         for (const auto& m : first->messages)
             if (m->request && m->send == sends) who += fmt::format("{}{}", who.empty() ? "" : ", ", m->peer);
         return who;
     };
-    std::string missing = pending(false);                  // who has not sent
-    if (missing.empty()) missing = pending(true);          // or not taken what it is sent
+    std::string missing = pending(false);         // who has not sent
+    if (missing.empty()) missing = pending(true); // or not taken what it is sent
     const Op& op = *first->side.issue->op;
     const auto* c = std::get_if<Collective>(&op.work);
     const CommId comm = c ? c->comm : std::get<Exchange>(op.work).transfers[0].comm;
-    return fmt::format("rank {}: {} waits for rank {} on communicator {}: no progress for {:.0f} s", rank_.rank, place(world_.plan, *first->side.issue), missing.empty() ? "?" : missing,
+    return fmt::format("rank {}: {} waits for rank {} on communicator {}: no progress for {:.0f} s", rank_.rank,
+                       place(world_.plan, *first->side.issue), missing.empty() ? "?" : missing,
                        world_.plan.communicators[static_cast<std::size_t>(comm)].name, patience_);
 }
 
 } // namespace
 
-std::unique_ptr<Executor> processes_executor(World& world, const OrreryTransport& transport, double patience) { return std::make_unique<Processes>(world, transport, patience); }
+std::unique_ptr<Executor> processes_executor(World& world, const OrreryTransport& transport, double patience) {
+    return std::make_unique<Processes>(world, transport, patience);
+}
 
 } // namespace orrery

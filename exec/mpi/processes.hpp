@@ -11,7 +11,9 @@
 namespace orrery {
 
 // A peer has not come for longer than the patience, or ranks are not of one mind. Says which rank, op, communicator, and who is missing.
-struct LostPeer : std::runtime_error { using std::runtime_error::runtime_error; };
+struct LostPeer : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 // Loads exec_mpi.so from beside the program. Throws std::runtime_error with the reason and a way out.
 const OrreryTransport& open_transport();
@@ -22,7 +24,8 @@ void agree_on_plan(const World& world, const OrreryTransport& transport);
 // The same sums on all of them.
 std::vector<std::int64_t> sum_over_ranks(const OrreryTransport& transport, const std::vector<std::int64_t>& mine, double patience);
 
-// patience: seconds without any progress before it gives up. The order of sums is the serial executor's, so that results are its to the bit.
+// patience: seconds without any progress before it gives up. The order of sums is the serial executor's, so that results are its to the
+// bit.
 std::unique_ptr<Executor> processes_executor(World& world, const OrreryTransport& transport, double patience);
 
 } // namespace orrery

@@ -13,17 +13,23 @@ namespace {
 
 Element element_of(DType t) {
     switch (t) {
-    case DType::fp64: return Element::fp64;
-    case DType::bf16: return Element::bf16;
-    case DType::int64: return Element::int64;
+    case DType::fp64:
+        return Element::fp64;
+    case DType::bf16:
+        return Element::bf16;
+    case DType::int64:
+        return Element::int64;
     case DType::boolean:
-    case DType::uint8: return Element::boolean;
-    default: return Element::fp32;
+    case DType::uint8:
+        return Element::boolean;
+    default:
+        return Element::fp32;
     }
 }
 
 std::exception_ptr mismatch(const CpuComm& comm, int member) {
-    return std::make_exception_ptr(std::runtime_error("communicator " + comm.name + ": its member " + std::to_string(member) + " makes another call than its first"));
+    return std::make_exception_ptr(
+        std::runtime_error("communicator " + comm.name + ": its member " + std::to_string(member) + " makes another call than its first"));
 }
 
 class CpuMember final : public StreamCommunicator {
@@ -31,11 +37,21 @@ class CpuMember final : public StreamCommunicator {
     CpuMember(std::shared_ptr<CpuFabric::State> state, std::shared_ptr<CpuComm> comm, int member, std::function<void(QueueId, CpuCall)> add)
         : state_(std::move(state)), comm_(std::move(comm)), member_(member), add_(std::move(add)) {}
 
-    Status all_reduce(const void* in, void* out, std::int64_t n, DType t, bool maximum, QueueId q) override { return call(CpuCall::Kind::all_reduce, in, out, n, t, q, -1, maximum); }
-    Status reduce_scatter(const void* in, void* out, std::int64_t n, DType t, QueueId q) override { return call(CpuCall::Kind::reduce_scatter, in, out, n, t, q); }
-    Status all_gather(const void* in, void* out, std::int64_t n, DType t, QueueId q) override { return call(CpuCall::Kind::all_gather, in, out, n, t, q); }
-    Status send(const void* data, std::int64_t n, DType t, int peer, QueueId q) override { return call(CpuCall::Kind::send, data, nullptr, n, t, q, peer); }
-    Status receive(void* data, std::int64_t n, DType t, int peer, QueueId q) override { return call(CpuCall::Kind::receive, nullptr, data, n, t, q, peer); }
+    Status all_reduce(const void* in, void* out, std::int64_t n, DType t, bool maximum, QueueId q) override {
+        return call(CpuCall::Kind::all_reduce, in, out, n, t, q, -1, maximum);
+    }
+    Status reduce_scatter(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
+        return call(CpuCall::Kind::reduce_scatter, in, out, n, t, q);
+    }
+    Status all_gather(const void* in, void* out, std::int64_t n, DType t, QueueId q) override {
+        return call(CpuCall::Kind::all_gather, in, out, n, t, q);
+    }
+    Status send(const void* data, std::int64_t n, DType t, int peer, QueueId q) override {
+        return call(CpuCall::Kind::send, data, nullptr, n, t, q, peer);
+    }
+    Status receive(void* data, std::int64_t n, DType t, int peer, QueueId q) override {
+        return call(CpuCall::Kind::receive, nullptr, data, n, t, q, peer);
+    }
     Status poll() override { return {}; }
     Status split(int color, int key, const std::string& name, std::unique_ptr<StreamCommunicator>& out) override;
     void abort() override {
@@ -112,11 +128,11 @@ void CpuFabric::State::post(Lock& lock, const std::shared_ptr<CpuGroup>& group) 
 }
 
 void CpuFabric::State::done(const CpuCall& call) {
-    if (--call.group->pending == 0 && !broken()) wake(*call.group->stream);   // broken: it has gone on already
+    if (--call.group->pending == 0 && !broken()) wake(*call.group->stream); // broken: it has gone on already
 }
 
 void CpuFabric::State::arrive(Lock& lock, CpuCall call) {
-    const std::shared_ptr<CpuComm> held = std::move(call.comm);   // what waits in a communicator does not keep it alive
+    const std::shared_ptr<CpuComm> held = std::move(call.comm); // what waits in a communicator does not keep it alive
     CpuComm& comm = *held;
     if (call.kind == CpuCall::Kind::send || call.kind == CpuCall::Kind::receive) {
         const bool sends = call.kind == CpuCall::Kind::send;
@@ -143,7 +159,8 @@ void CpuFabric::State::arrive(Lock& lock, CpuCall call) {
 void CpuFabric::State::meet(Lock& lock, CpuComm& comm, const CpuComm::Round& round) {
     const CpuCall& first = round.calls[0];
     for (const CpuCall& c : round.calls)
-        if (c.kind != first.kind || c.elements != first.elements || c.dtype != first.dtype || c.maximum != first.maximum) return fail(mismatch(comm, c.member));
+        if (c.kind != first.kind || c.elements != first.elements || c.dtype != first.dtype || c.maximum != first.maximum)
+            return fail(mismatch(comm, c.member));
     std::vector<Pieces> in, out;
     const std::int64_t whole = first.elements * comm.size;
     for (const CpuCall& c : round.calls) {
@@ -152,9 +169,12 @@ void CpuFabric::State::meet(Lock& lock, CpuComm& comm, const CpuComm::Round& rou
     }
     const Element element = element_of(first.dtype);
     lock.unlock();
-    if (first.kind == CpuCall::Kind::all_reduce) all_reduce(in, out, element, first.maximum);
-    else if (first.kind == CpuCall::Kind::reduce_scatter) reduce_scatter(in, out, element);
-    else all_gather(in, out, element);
+    if (first.kind == CpuCall::Kind::all_reduce)
+        all_reduce(in, out, element, first.maximum);
+    else if (first.kind == CpuCall::Kind::reduce_scatter)
+        reduce_scatter(in, out, element);
+    else
+        all_gather(in, out, element);
     lock.lock();
     for (const CpuCall& c : round.calls) done(c);
 }

@@ -21,7 +21,7 @@ struct Sleeper {
 
 struct CpuEvent {
     bool done = false;
-    std::int64_t at = 0;                 // ns
+    std::int64_t at = 0; // ns
     std::vector<Sleeper*> waiters;
 };
 
@@ -38,7 +38,7 @@ struct CpuCall {
     std::int64_t elements = 0;
     DType dtype = DType::fp32;
     bool maximum = false;
-    std::shared_ptr<CpuGroup> group{};   // of a call that was posted
+    std::shared_ptr<CpuGroup> group{}; // of a call that was posted
 };
 struct CpuGroup {
     std::vector<CpuCall> calls;
@@ -50,13 +50,19 @@ struct CpuGroup {
 struct CpuComm {
     std::string name;
     int size = 1;
-    struct Round { std::vector<CpuCall> calls; };                        // by member; those that have not come have no group
+    struct Round {
+        std::vector<CpuCall> calls;
+    }; // by member; those that have not come have no group
     std::map<std::int64_t, Round> rounds;
-    std::vector<std::int64_t> next;                                      // by member: its next collective
-    std::map<std::pair<int, int>, std::deque<CpuCall>> sends, receives;   // by (from, to)
-    struct Split { std::vector<std::pair<int, int>> wishes; int come = 0; std::map<int, std::shared_ptr<CpuComm>> made; };
+    std::vector<std::int64_t> next;                                     // by member: its next collective
+    std::map<std::pair<int, int>, std::deque<CpuCall>> sends, receives; // by (from, to)
+    struct Split {
+        std::vector<std::pair<int, int>> wishes;
+        int come = 0;
+        std::map<int, std::shared_ptr<CpuComm>> made;
+    };
     std::map<int, Split> splits;
-    std::vector<int> next_split;                                         // by member
+    std::vector<int> next_split; // by member
 };
 
 struct CpuTask {
@@ -70,9 +76,9 @@ struct CpuFabric::State {
 
     CpuKernel kernel;
     mutable std::mutex mutex;
-    std::condition_variable connected;   // for set-up: connect and split
-    int active = 0;                      // threads that can go on
-    int blocked = 0;                     // streams that have work and cannot
+    std::condition_variable connected; // for set-up: connect and split
+    int active = 0;                    // threads that can go on
+    int blocked = 0;                   // streams that have work and cannot
     bool still = false, aborted = false;
     std::exception_ptr failure;
     std::map<std::string, std::shared_ptr<CpuComm>> worlds;

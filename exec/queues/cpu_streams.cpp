@@ -71,10 +71,11 @@ class Stream {
             task.record->waiters.clear();
             return;
         }
-        if (task.wait) return block(lock, [&] {
-            if (!task.wait->done) task.wait->waiters.push_back(&sleeper_);
-            return task.wait->done;
-        });
+        if (task.wait)
+            return block(lock, [&] {
+                if (!task.wait->done) task.wait->waiters.push_back(&sleeper_);
+                return task.wait->done;
+            });
         if (task.group) {
             task.group->stream = &sleeper_;
             state_.post(lock, task.group);
@@ -84,9 +85,7 @@ class Stream {
         std::exception_ptr failure;
         try {
             task.work();
-        } catch (...) {
-            failure = std::current_exception();
-        }
+        } catch (...) { failure = std::current_exception(); }
         lock.lock();
         if (failure) state_.fail(failure);
     }
@@ -121,11 +120,11 @@ class CpuDevice final : public StreamDevice {
     std::string name() const override { return "cpu"; }
 
     Status allocate(std::int64_t bytes, MemorySpace, std::byte** out) override {
-        *out = static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{256}, std::nothrow));
+        *out = static_cast<std::byte*>(::operator new (static_cast<std::size_t>(bytes), std::align_val_t{256}, std::nothrow));
         return {*out ? "" : "no memory for " + std::to_string(bytes) + " bytes"};
     }
     Status release(std::byte* memory) override {
-        ::operator delete(memory, std::align_val_t{256});
+        ::operator delete (memory, std::align_val_t{256});
         return {};
     }
     Status memory(std::int64_t& free, std::int64_t& total) override {
@@ -142,9 +141,8 @@ class CpuDevice final : public StreamDevice {
         return push(q, {[=] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }});
     }
     Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context, QueueId q) override {
-        return push(q, {[kernel = &state_->kernel, &op, i = std::vector<Operand>(in.begin(), in.end()), o = std::vector<Operand>(out.begin(), out.end()), context] {
-                        (*kernel)(op, i, o, context);
-                    }});
+        return push(q, {[kernel = &state_->kernel, &op, i = std::vector<Operand>(in.begin(), in.end()),
+                         o = std::vector<Operand>(out.begin(), out.end()), context] { (*kernel)(op, i, o, context); }});
     }
 
     Status on_host(std::function<void()> work, QueueId q) override { return push(q, {std::move(work)}); }
@@ -178,7 +176,8 @@ class CpuDevice final : public StreamDevice {
     }
     Status milliseconds(EventId from, EventId to, float& out) override {
         const State::Lock lock(state_->mutex);
-        out = static_cast<float>(static_cast<double>(events_[static_cast<std::size_t>(to)]->at - events_[static_cast<std::size_t>(from)]->at) * 1e-6);
+        out = static_cast<float>(
+            static_cast<double>(events_[static_cast<std::size_t>(to)]->at - events_[static_cast<std::size_t>(from)]->at) * 1e-6);
         return {};
     }
     Status happened(EventId event, Milliseconds at_most, bool& yes) override {
@@ -186,7 +185,8 @@ class CpuDevice final : public StreamDevice {
         const std::shared_ptr<CpuEvent> e = events_[static_cast<std::size_t>(event)];
         if (!e->done && at_most.count() > 0) {
             e->waiters.push_back(&host_);
-            nap(lock, at_most, [&] { return e->done; }, false);
+            nap(
+                lock, at_most, [&] { return e->done; }, false);
             std::erase(e->waiters, &host_);
         }
         yes = e->done;
@@ -195,7 +195,8 @@ class CpuDevice final : public StreamDevice {
     Status synchronise(Milliseconds at_most, bool& done) override {
         State::Lock lock(state_->mutex);
         syncing_ = true;
-        nap(lock, at_most, [&] { return drained(); }, true);   // where something has failed too: until no stream touches memory any more
+        nap(
+            lock, at_most, [&] { return drained(); }, true); // where something has failed too: until no stream touches memory any more
         syncing_ = false;
         done = drained();
         return said();
@@ -252,7 +253,9 @@ class CpuDevice final : public StreamDevice {
         if (!s) {
             // The stream's thread takes the lock first: it is made outside it.
             state_->mutex.unlock();
-            auto made = std::make_unique<Stream>(*state_, [this] { if (syncing_ && drained()) state_->wake(host_); });
+            auto made = std::make_unique<Stream>(*state_, [this] {
+                if (syncing_ && drained()) state_->wake(host_);
+            });
             state_->mutex.lock();
             streams_[q] = std::move(made);
         }

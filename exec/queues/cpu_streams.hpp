@@ -22,8 +22,8 @@ class CpuFabric {
     CpuFabric& operator=(const CpuFabric&) = delete;
 
     std::unique_ptr<StreamDevice> device();
-    std::exception_ptr failure() const;  // what a kernel threw; null: nothing
-    bool stands_still() const;           // all streams and hosts wait, and none can go on
+    std::exception_ptr failure() const; // what a kernel threw; null: nothing
+    bool stands_still() const;          // all streams and hosts wait, and none can go on
 
     struct State;
 

@@ -25,7 +25,8 @@ QueueOrder::QueueOrder(const Plan& plan, const IssueOrder& order)
     const auto home = [&](std::int32_t d) { return static_cast<std::size_t>(issues_[static_cast<std::size_t>(d)].queues[0]); };
     const auto raise_by_end_of = [&](Clock& clock, std::int32_t d) {
         raise(clock, ended_before(d));
-        for (QueueId q : issues_[static_cast<std::size_t>(d)].queues) clock[static_cast<std::size_t>(q)] = std::max(clock[static_cast<std::size_t>(q)], d);
+        for (QueueId q : issues_[static_cast<std::size_t>(d)].queues)
+            clock[static_cast<std::size_t>(q)] = std::max(clock[static_cast<std::size_t>(q)], d);
     };
     for (std::size_t i = 0; i < issues_.size(); ++i) {
         const Issue& issue = order.issues[i];

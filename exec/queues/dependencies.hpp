@@ -10,9 +10,9 @@
 namespace orrery {
 
 struct QueuedIssue {
-    std::vector<QueueId> queues;        // it occupies; on the first its events are recorded
-    std::vector<std::int32_t> waits;    // earlier issues on other queues that must have ended: no more than are needed
-    bool signals = false;               // another queue or the host waits for its end
+    std::vector<QueueId> queues;     // it occupies; on the first its events are recorded
+    std::vector<std::int32_t> waits; // earlier issues on other queues that must have ended: no more than are needed
+    bool signals = false;            // another queue or the host waits for its end
 };
 
 class QueueOrder {

@@ -16,7 +16,7 @@
 namespace orrery {
 namespace {
 
-const char* name_of(DType real) { return name(real); }   // inside Queues, name() is its own
+const char* name_of(DType real) { return name(real); } // inside Queues, name() is its own
 
 class Queues final : public Executor {
   public:
@@ -48,7 +48,7 @@ class Queues final : public Executor {
         if (job_.all_here || job_.stop) return;
         try {
             barrier(*job_.store, "the end", world_.plan.mesh.ranks(), fleet_.patience);
-        } catch (const std::exception&) {   // whoever is not there any more needs nobody
+        } catch (const std::exception&) { // whoever is not there any more needs nobody
         }
     }
     const char* name() const override { return fleet_.name.c_str(); }
@@ -87,7 +87,7 @@ class Queues final : public Executor {
     Job job_;
     std::map<int, StagePlan> stages_;
     std::vector<std::unique_ptr<Runner>> runners_;
-    std::int64_t offset_ = 0;   // of the common clock
+    std::int64_t offset_ = 0; // of the common clock
     int timed_steps_ = 0;
 };
 
@@ -99,7 +99,8 @@ void Queues::agree() {
     for (int rank = 0; rank < world_.plan.mesh.ranks(); ++rank) {
         const std::string theirs = wait_for(*job_.store, mine(std::to_string(rank)), fleet_.patience);
         if (theirs != words)
-            throw LostPeer(fmt::format("rank {} has {}, and rank {} has {}: start all ranks with the same program, scenario and options", rank, theirs, runners_[0]->rank(), words));
+            throw LostPeer(fmt::format("rank {} has {}, and rank {} has {}: start all ranks with the same program, scenario and options",
+                                       rank, theirs, runners_[0]->rank(), words));
     }
 }
 
@@ -116,7 +117,7 @@ void Queues::begin_times() {
 template <class F> void Queues::on_all(F&& work) {
     std::mutex mutex;
     std::exception_ptr failure;
-    bool still = false;   // when the first one noticed: a rank that fails leaves others waiting, which is no standstill
+    bool still = false; // when the first one noticed: a rank that fails leaves others waiting, which is no standstill
     const auto stands_still = [&] { return fleet_.stands_still && fleet_.stands_still(); };
     for (auto& r : runners_) r->device().host_begins();
     const auto run = [&](std::size_t i) {
@@ -147,7 +148,7 @@ template <class F> void Queues::on_all(F&& work) {
     if (!failure && !left) return;
     const std::string who = still || (!failure && stands_still()) ? blocked() : "";
     {
-        std::vector<std::jthread> threads;   // all at once: an abort may wait for another's
+        std::vector<std::jthread> threads; // all at once: an abort may wait for another's
         for (auto& r : runners_) threads.emplace_back([&r] { r->leave(); });
     }
     if (fleet_.failure)
@@ -165,7 +166,7 @@ std::string Queues::blocked() {
 
 // A collective begins when its last member has come: of those in this process that is known.
 void Queues::meet(std::vector<OpTime>& record) const {
-    std::map<std::tuple<CommId, int, std::int64_t>, std::vector<OpTime*>> meetings;   // communicator, its first member, its how-manieth call
+    std::map<std::tuple<CommId, int, std::int64_t>, std::vector<OpTime*>> meetings; // communicator, its first member, its how-manieth call
     std::map<std::pair<int, CommId>, std::int64_t> calls;
     for (OpTime& t : record) {
         const Rank& rank = world_.rank(t.rank);

@@ -14,24 +14,24 @@
 
 namespace orrery {
 
-inline constexpr int exit_code_lost = 6;   // of a process that a library keeps: as simexec ends where a rank was lost
+inline constexpr int exit_code_lost = 6; // of a process that a library keeps: as simexec ends where a rank was lost
 
 // The devices of this process's ranks, and how they find each other.
 struct Fleet {
     std::string name = "queues";
-    std::vector<std::unique_ptr<StreamDevice>> devices;      // of the world's ranks that are here, ascending
+    std::vector<std::unique_ptr<StreamDevice>> devices; // of the world's ranks that are here, ascending
     // The id all ranks of the job connect with: one of them makes it, all get it.
     std::function<WorldId()> world_id;
-    std::function<std::exception_ptr()> failure{};           // what lies behind a device's bad status, where it can be told; may be null
-    std::function<bool()> stands_still{};                    // nothing can ever go on; may be null: only time tells
-    std::string software{};                                  // libraries and their versions: must be the same on all ranks
-    bool separate_memory = false;                            // a device has memory of its own, and the world's is its mirror
-    std::shared_ptr<Store> store{};                          // words between the ranks; null: all are in this process
-    std::shared_ptr<void> keeps{};                           // what must outlive the devices
+    std::function<std::exception_ptr()> failure{}; // what lies behind a device's bad status, where it can be told; may be null
+    std::function<bool()> stands_still{};          // nothing can ever go on; may be null: only time tells
+    std::string software{};                        // libraries and their versions: must be the same on all ranks
+    bool separate_memory = false;                  // a device has memory of its own, and the world's is its mirror
+    std::shared_ptr<Store> store{};                // words between the ranks; null: all are in this process
+    std::shared_ptr<void> keeps{};                 // what must outlive the devices
     // Of the only rank here, by issue, in ns: its communications are these delays, and nobody else is needed.
     std::vector<std::int64_t> delays{};
-    double last_resort = 0;                                  // seconds a host thread may be away inside a library before the process ends; 0: for ever
-    double patience = 60;                                    // seconds that a communication may take without any end
+    double last_resort = 0; // seconds a host thread may be away inside a library before the process ends; 0: for ever
+    double patience = 60;   // seconds that a communication may take without any end
 };
 
 // Every rank of the world on the processor's own streams.
@@ -39,6 +39,6 @@ Fleet cpu_fleet(const World& world);
 
 // Begins with the world's memory as it is: initialise or restore it first. Connects all communicators: every process of the job at once.
 std::unique_ptr<Executor> queues_executor(World& world, Fleet fleet);
-std::unique_ptr<Executor> queues_executor(World& world);   // on the processor
+std::unique_ptr<Executor> queues_executor(World& world); // on the processor
 
 } // namespace orrery

@@ -47,7 +47,7 @@ void LastResort::watch() {
         if (over_ || !armed_ || std::chrono::steady_clock::now() < until_) continue;
         std::fputs(("simexec: error: " + why_ + "\n").c_str(), stderr);
         std::fflush(stderr);
-        _exit(exit_code_);   // no destructor: one of them would wait as well
+        _exit(exit_code_); // no destructor: one of them would wait as well
     }
 }
 

@@ -1,5 +1,5 @@
-// A timer that ends the process where a host thread no longer comes back: inside a library that waits for a peer which is gone, or whose abort
-// itself does not return. Everything else ends by exceptions; this is for when nothing else can.
+// A timer that ends the process where a host thread no longer comes back: inside a library that waits for a peer which is gone, or whose
+// abort itself does not return. Everything else ends by exceptions; this is for when nothing else can.
 #pragma once
 
 #include <chrono>

@@ -12,7 +12,9 @@ namespace {
 
 using Variable = std::function<const char*(const char*)>;
 
-struct Launcher { const char *by, *rank, *size, *local; };
+struct Launcher {
+    const char *by, *rank, *size, *local;
+};
 constexpr Launcher known[] = {{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK"},
                               {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
                               {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
@@ -23,7 +25,8 @@ int number(const Variable& variable, const char* name, int least, int most) {
     if (!text) throw std::runtime_error(fmt::format("{} is not set, and other variables of its launcher are", name));
     int value = 0;
     const auto [end, error] = std::from_chars(text, text + std::strlen(text), value);
-    if (error != std::errc{} || *end || value < least || value > most) throw std::runtime_error(fmt::format("{}={} is not a number from {} to {}", name, text, least, most));
+    if (error != std::errc{} || *end || value < least || value > most)
+        throw std::runtime_error(fmt::format("{}={} is not a number from {} to {}", name, text, least, most));
     return value;
 }
 

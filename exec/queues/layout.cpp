@@ -11,12 +11,14 @@
 namespace orrery {
 namespace {
 
-constexpr std::int64_t alignment = 256;   // what cudaMalloc gives, and vector loads like
+constexpr std::int64_t alignment = 256; // what cudaMalloc gives, and vector loads like
 
 std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
 // Of a lifetime, by queue: its last user, and what has ended before its first, whichever that is.
-struct Reach { std::vector<std::int32_t> last, ended; };
+struct Reach {
+    std::vector<std::int32_t> last, ended;
+};
 
 Reach reach_of(const Lifetime& x, const QueueOrder& queues) {
     const auto width = static_cast<std::size_t>(queues.queues());
@@ -78,7 +80,9 @@ class Walk {
     }
     void use(std::int32_t issue, BufferId b, std::int32_t microbatch) {
         const std::int32_t life = now_[static_cast<std::size_t>(slot_of(b, microbatch))];
-        if (life < 0) broken(fmt::format("{} is not allocated where {} uses it", plan_.buffers[static_cast<std::size_t>(b)].name, place(plan_, order_.issues[static_cast<std::size_t>(issue)])));
+        if (life < 0)
+            broken(fmt::format("{} is not allocated where {} uses it", plan_.buffers[static_cast<std::size_t>(b)].name,
+                               place(plan_, order_.issues[static_cast<std::size_t>(issue)])));
         layout_.operands[static_cast<std::size_t>(issue)].push_back(life);
         auto& users = layout_.lifetimes[static_cast<std::size_t>(life)].users;
         if (users.empty() || users.back() != issue) users.push_back(issue);
@@ -119,35 +123,43 @@ class Walk {
     const IssueOrder& order_;
     const StorageMap& map_;
     const Standing& standing_;
-    std::vector<std::int32_t> now_;   // by slot: its lifetime
+    std::vector<std::int32_t> now_; // by slot: its lifetime
     MemoryLayout layout_;
 };
 
 // The bytes of one space: cut into runs, each with the lifetime that had it last (-1: nobody; who comes next must come after it).
 class Ground {
   public:
-    Ground(MemoryLayout& layout, const std::vector<Reach>& reaches, int space, std::int64_t fixed) : layout_(layout), reaches_(reaches), space_(space) {
+    Ground(MemoryLayout& layout, const std::vector<Reach>& reaches, int space, std::int64_t fixed)
+        : layout_(layout), reaches_(reaches), space_(space) {
         if (fixed > 0) runs_[0] = {fixed, taken};
         end_ = fixed;
         for (std::size_t l = 0; l < layout.lifetimes.size(); ++l) {
             const Lifetime& x = layout.lifetimes[l];
             if (x.space != space || x.offset < 0) continue;
-            if (x.alloc < 0) occupy(static_cast<std::int32_t>(l));
-            else returning_.push_back(static_cast<std::int32_t>(l));
+            if (x.alloc < 0)
+                occupy(static_cast<std::int32_t>(l));
+            else
+                returning_.push_back(static_cast<std::int32_t>(l));
         }
     }
 
     void place(std::int32_t life) {
         Lifetime& x = layout_.lifetimes[static_cast<std::size_t>(life)];
-        if (x.offset < 0) x.offset = lowest(life);
-        else std::erase(returning_, life);
+        if (x.offset < 0)
+            x.offset = lowest(life);
+        else
+            std::erase(returning_, life);
         occupy(life);
     }
     std::int64_t end() const { return end_; }
 
   private:
-    static constexpr std::int32_t taken = -2;   // for ever
-    struct Run { std::int64_t size; std::int32_t life; };
+    static constexpr std::int32_t taken = -2; // for ever
+    struct Run {
+        std::int64_t size;
+        std::int32_t life;
+    };
 
     bool follows(std::int32_t first, std::int32_t second) const {
         if (first == taken) return false;
@@ -160,7 +172,10 @@ class Ground {
         for (const auto& [at, run] : runs_)
             if (!follows(run.life, life)) blocked.emplace_back(at, at + run.size);
         for (std::int32_t r : returning_)
-            if (!follows(life, r)) blocked.emplace_back(layout_.lifetimes[static_cast<std::size_t>(r)].offset, layout_.lifetimes[static_cast<std::size_t>(r)].offset + layout_.lifetimes[static_cast<std::size_t>(r)].bytes);
+            if (!follows(life, r))
+                blocked.emplace_back(layout_.lifetimes[static_cast<std::size_t>(r)].offset,
+                                     layout_.lifetimes[static_cast<std::size_t>(r)].offset +
+                                         layout_.lifetimes[static_cast<std::size_t>(r)].bytes);
         std::ranges::sort(blocked);
         std::int64_t at = 0;
         for (const auto& [begin, end] : blocked) {
@@ -194,20 +209,21 @@ class Ground {
     MemoryLayout& layout_;
     const std::vector<Reach>& reaches_;
     int space_;
-    std::map<std::int64_t, Run> runs_;        // by offset, without gaps
-    std::vector<std::int32_t> returning_;     // lifetimes yet to come whose place is given
+    std::map<std::int64_t, Run> runs_;    // by offset, without gaps
+    std::vector<std::int32_t> returning_; // lifetimes yet to come whose place is given
     std::int64_t end_ = 0;
 };
 
 } // namespace
 
-MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map, const Standing& standing) {
+MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map,
+                         const Standing& standing) {
     MemoryLayout layout = Walk(plan, order, map, standing).lifetimes();
     std::vector<Reach> reaches;
     for (const Lifetime& x : layout.lifetimes) reaches.push_back(reach_of(x, queues));
     for (int space = 0; space < 2; ++space) {
         Ground ground(layout, reaches, space, standing.fixed[space]);
-        for (std::size_t l = 0; l < layout.lifetimes.size(); ++l)   // in the order of their Allocs
+        for (std::size_t l = 0; l < layout.lifetimes.size(); ++l) // in the order of their Allocs
             if (layout.lifetimes[l].space == space && layout.lifetimes[l].alloc >= 0) ground.place(static_cast<std::int32_t>(l));
         layout.extent[space] = ground.end();
     }
@@ -225,7 +241,8 @@ std::string overlap(const MemoryLayout& layout, const QueueOrder& queues) {
                         if (!queues.before(u, v)) return false;
                 return true;
             };
-            if (!ordered(x, y) && !ordered(y, x)) return fmt::format("lifetimes {} and {} may meet at {}", a, b, std::max(x.offset, y.offset));
+            if (!ordered(x, y) && !ordered(y, x))
+                return fmt::format("lifetimes {} and {} may meet at {}", a, b, std::max(x.offset, y.offset));
         }
     return {};
 }

@@ -15,27 +15,31 @@ namespace orrery {
 // A buffer's storage from an Alloc to its Free. Storage that is there between steps is one that begins before the first issue (alloc -1)
 // or never ends (free: past the last).
 struct Lifetime {
-    BufferId buffer = -1;                // whose storage
-    std::int32_t slot = -1;              // the instance's, in StorageMap
+    BufferId buffer = -1;   // whose storage
+    std::int32_t slot = -1; // the instance's, in StorageMap
     std::int64_t bytes = 0;
-    int space = 0;                       // 0: device, 1: host
-    std::int32_t alloc = -1, free = 0;   // issues
-    std::int64_t offset = -1;            // in its space
-    std::vector<std::int32_t> users;     // issues, ascending
+    int space = 0;                     // 0: device, 1: host
+    std::int32_t alloc = -1, free = 0; // issues
+    std::int64_t offset = -1;          // in its space
+    std::vector<std::int32_t> users;   // issues, ascending
 };
 
 struct MemoryLayout {
     std::vector<Lifetime> lifetimes;
-    std::int64_t extent[2] = {0, 0};     // bytes of each space
+    std::int64_t extent[2] = {0, 0}; // bytes of each space
     // Of each issue the lifetime of each operand, in the order: in, out (of an exchange: its transfers' buffers).
     std::vector<std::vector<std::int32_t>> operands;
 };
 
 // start: of each slot where its storage lies between steps, as offset in its space; -1: nowhere. fixed: how much of each space is taken by
 // what lies there between steps, whatever it is.
-struct Standing { std::vector<std::int64_t> start; std::int64_t fixed[2] = {0, 0}; };
+struct Standing {
+    std::vector<std::int64_t> start;
+    std::int64_t fixed[2] = {0, 0};
+};
 
-MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map, const Standing& standing);
+MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map,
+                         const Standing& standing);
 
 // Two lifetimes in one place that could meet; empty: none. What plan_layout must hold; the check is slow and for tests.
 std::string overlap(const MemoryLayout& layout, const QueueOrder& queues);

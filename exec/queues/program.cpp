@@ -26,7 +26,8 @@ Standing standing_of(const World& world, const Rank& rank) {
 
 class Maker {
   public:
-    Maker(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places) : world_(world), rank_(rank), stage_(stage), places_(places), touched_(stage.layout.lifetimes.size(), 0) {}
+    Maker(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places)
+        : world_(world), rank_(rank), stage_(stage), places_(places), touched_(stage.layout.lifetimes.size(), 0) {}
 
     RankProgram make() {
         const IssueOrder& order = *rank_.order;
@@ -49,7 +50,8 @@ class Maker {
         if (const auto* x = std::get_if<Exchange>(&op.work)) {
             for (std::size_t k = 0; k < x->transfers.size(); ++k)
                 (x->transfers[k].send ? c.in : c.out)
-                    .push_back(operand(x->transfers[k].buffer, rank_.order->microbatches[static_cast<std::size_t>(issue.transfers_begin) + k], lives[at++]));
+                    .push_back(operand(x->transfers[k].buffer,
+                                       rank_.order->microbatches[static_cast<std::size_t>(issue.transfers_begin) + k], lives[at++]));
         } else {
             for (BufferId b : op.in) c.in.push_back(operand(b, issue.microbatch, lives[at++]));
             for (BufferId b : op.out) c.out.push_back(operand(b, issue.microbatch, lives[at++]));
@@ -58,8 +60,10 @@ class Maker {
         const Attendance side = side_of(rank_, issue, c);
         c.counted = std::holds_alternative<Collective>(op.work) && is_counted(c.in, c.out);
         const QueueId home = stage_.queues[i].queues[0];
-        if (std::holds_alternative<Exchange>(op.work)) c.calls = exchange_calls(world_, side);
-        else if (std::holds_alternative<Collective>(op.work) && !c.counted) c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)]);
+        if (std::holds_alternative<Exchange>(op.work))
+            c.calls = exchange_calls(world_, side);
+        else if (std::holds_alternative<Collective>(op.work) && !c.counted)
+            c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)]);
         if (makes_loss(op) || (world_.notes_routing && makes_routing(op))) {
             c.kept = program_.kept;
             c.result = makes_routing(op) ? 2 : 0;
@@ -73,21 +77,25 @@ class Maker {
         const Lifetime& x = stage_.layout.lifetimes[static_cast<std::size_t>(life)];
         if (x.alloc < 0) return;
         std::byte* const to = places_.base[x.space] + x.offset;
-        if (world_.plan.buffers[static_cast<std::size_t>(x.buffer)].kind == MemoryKind::gradients) c.fills.push_back({to, x.bytes, 0});
-        else if (rank_.memory.poisons()) c.fills.push_back({to, x.bytes, 0xff});
+        if (world_.plan.buffers[static_cast<std::size_t>(x.buffer)].kind == MemoryKind::gradients)
+            c.fills.push_back({to, x.bytes, 0});
+        else if (rank_.memory.poisons())
+            c.fills.push_back({to, x.bytes, 0xff});
     }
 
     const World& world_;
     Rank& rank_;
     const StagePlan& stage_;
     const RankPlaces& places_;
-    std::vector<char> touched_;   // by lifetime
+    std::vector<char> touched_; // by lifetime
     RankProgram program_;
 };
 
 } // namespace
 
-std::int64_t bytes_of(const World& world, const Operand& o) { return elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real)); }
+std::int64_t bytes_of(const World& world, const Operand& o) {
+    return elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real));
+}
 
 StagePlan stage_plan(const World& world, const Rank& rank) {
     QueueOrder queues(world.plan, *rank.order);
@@ -95,11 +103,13 @@ StagePlan stage_plan(const World& world, const Rank& rank) {
     return {std::move(queues), std::move(layout)};
 }
 
-RankProgram rank_program(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places) { return Maker(world, rank, stage, places).make(); }
+RankProgram rank_program(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places) {
+    return Maker(world, rank, stage, places).make();
+}
 
 std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const StagePlan& stage) {
     std::vector<std::int64_t> most(static_cast<std::size_t>(stage.queues.queues()), 0);
-    RankPlaces nowhere;   // addresses as they would be: only where runs follow each other matters
+    RankPlaces nowhere; // addresses as they would be: only where runs follow each other matters
     for (int space = 0; space < 2; ++space) nowhere.base[space] = rank.memory.arena(space).base();
     nowhere.staging.assign(most.size(), nullptr);
     const RankProgram program = rank_program(world, rank, stage, nowhere);
@@ -108,7 +118,7 @@ std::vector<std::int64_t> staging_needed(const World& world, Rank& rank, const S
         if (stage.queues[i].queues.empty()) continue;
         auto& of_queue = most[static_cast<std::size_t>(stage.queues[i].queues[0])];
         std::int64_t needed = c.calls.staging;
-        if (c.counted)   // at most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`
+        if (c.counted) // at most all that goes and all that comes; parts of a sum are as long as the longest, which has room in `out`
             for (const auto* list : {&c.in, &c.out})
                 for (const Operand& o : *list) needed += bytes_of(world, o) + 256 * static_cast<std::int64_t>(world.ranks.size());
         of_queue = std::max(of_queue, needed);

@@ -9,15 +9,19 @@
 
 namespace orrery {
 
-struct Fill { std::byte* to; std::int64_t bytes; int byte; };
+struct Fill {
+    std::byte* to;
+    std::int64_t bytes;
+    int byte;
+};
 
 struct Command {
     std::vector<Operand> in, out;
-    std::vector<Fill> fills;         // of storage this op is the first to touch
-    CommCalls calls;                 // of a communication whose sizes the plan knows
-    bool counted = false;            // rows of experts: sizes are known when the op is issued
-    std::int64_t kept = -1;          // of an op whose result the host wants (losses, a router's counts): where, in the host's copies
-    std::size_t result = 0;          // and which of its results that is
+    std::vector<Fill> fills; // of storage this op is the first to touch
+    CommCalls calls;         // of a communication whose sizes the plan knows
+    bool counted = false;    // rows of experts: sizes are known when the op is issued
+    std::int64_t kept = -1;  // of an op whose result the host wants (losses, a router's counts): where, in the host's copies
+    std::size_t result = 0;  // and which of its results that is
 };
 
 // What ranks of one stage have in common.
@@ -34,10 +38,10 @@ struct RankPlaces {
 };
 
 struct RankProgram {
-    std::vector<Command> commands;                // by issue
-    std::int64_t kept = 0;                        // bytes of all that the host wants
+    std::vector<Command> commands; // by issue
+    std::int64_t kept = 0;         // bytes of all that the host wants
 };
-std::int64_t bytes_of(const World& world, const Operand& o);   // as they are stored
+std::int64_t bytes_of(const World& world, const Operand& o); // as they are stored
 RankProgram rank_program(const World& world, Rank& rank, const StagePlan& stage, const RankPlaces& places);
 
 // Bytes of staging each queue needs at most.

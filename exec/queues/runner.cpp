@@ -15,9 +15,11 @@
 namespace orrery {
 namespace {
 
-constexpr Milliseconds slice{50};   // the host looks at the rest of the world so often while it waits
+constexpr Milliseconds slice{50}; // the host looks at the rest of the world so often while it waits
 
-const std::vector<int>& members_of(const World& world, CommId c, int rank) { return world.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(rank)]; }
+const std::vector<int>& members_of(const World& world, CommId c, int rank) {
+    return world.members[static_cast<std::size_t>(c)][static_cast<std::size_t>(rank)];
+}
 
 } // namespace
 
@@ -29,7 +31,7 @@ bool Job::stopped() {
     asked_ = now;
     try {
         if (store->get("failed")) stop = true;
-    } catch (const std::exception&) {   // the store is gone: so is rank 0
+    } catch (const std::exception&) { // the store is gone: so is rank 0
         stop = true;
     }
     return stop;
@@ -38,16 +40,14 @@ bool Job::stopped() {
 std::string Job::why() {
     try {
         return store->get("failed").value_or("it did not say why");
-    } catch (const std::exception& e) {
-        return e.what();
-    }
+    } catch (const std::exception& e) { return e.what(); }
 }
 
 void Job::fail(const std::string& why) {
     stop = true;
     try {
         if (!store->get("failed")) store->set("failed", why);
-    } catch (const std::exception&) {   // the store is gone: so is the job
+    } catch (const std::exception&) { // the store is gone: so is the job
     }
 }
 
@@ -64,10 +64,13 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
     };
     for (int space = 0; space < 2; ++space) {
         const std::int64_t extent = stage_.layout.extent[space];
-        if (separate_) places_.base[space] = allocate(extent, space == 0 ? MemorySpace::device : MemorySpace::host);
-        else places_.base[space] = rank_.memory.arena(space).base();
+        if (separate_)
+            places_.base[space] = allocate(extent, space == 0 ? MemorySpace::device : MemorySpace::host);
+        else
+            places_.base[space] = rank_.memory.arena(space).base();
         if (!separate_ && extent > rank_.memory.arena(space).reserved())
-            throw OutOfMemory(fmt::format("rank {}: its buffers, side by side, take {} bytes, and {} are reserved", rank_.rank, extent, rank_.memory.arena(space).reserved()));
+            throw OutOfMemory(fmt::format("rank {}: its buffers, side by side, take {} bytes, and {} are reserved", rank_.rank, extent,
+                                          rank_.memory.arena(space).reserved()));
     }
     for (std::int64_t bytes : staging_needed(world_, rank_, stage_)) places_.staging.push_back(allocate(bytes, MemorySpace::device));
     program_ = rank_program(world_, rank_, stage_, places_);
@@ -101,7 +104,9 @@ void Runner::warm_kernels() {
     for (std::size_t i = 0; i < program_.commands.size(); ++i) {
         const Op& op = *at(i).op;
         const Command& c = program_.commands[i];
-        const bool computes = !is_host_only(op) && !std::holds_alternative<Collective>(op.work) && !std::holds_alternative<Exchange>(op.work) && !std::holds_alternative<Copy>(op.work) && !std::holds_alternative<HostWork>(op.work);
+        const bool computes = !is_host_only(op) && !std::holds_alternative<Collective>(op.work) &&
+                              !std::holds_alternative<Exchange>(op.work) && !std::holds_alternative<Copy>(op.work) &&
+                              !std::holds_alternative<HostWork>(op.work);
         if (!computes) continue;
         check(device_.run(op, c.in, c.out, rank_.context, home(static_cast<std::int32_t>(i))), op.name.c_str());
         synchronise();
@@ -109,12 +114,13 @@ void Runner::warm_kernels() {
 }
 
 void Runner::connect(const WorldId& id) {
-    if (!delays_.empty() || world_.plan.mesh.ranks() == 1) return;   // a library's communicators take a gigabyte, of one rank, too
+    if (!delays_.empty() || world_.plan.mesh.ranks() == 1) return; // a library's communicators take a gigabyte, of one rank, too
     check(device_.connect(id, world_.plan.mesh.ranks(), rank_.rank, "world", everyone_), "connecting to the other ranks");
     for (std::size_t c = 0; c < comms_.size(); ++c) {
         const auto& members = members_of(world_, static_cast<CommId>(c), rank_.rank);
         const auto me = std::ranges::find(members, rank_.rank) - members.begin();
-        check(everyone_->split(members.empty() ? -1 : members[0], static_cast<int>(me), world_.plan.communicators[c].name, comms_[c]), "making a communicator");
+        check(everyone_->split(members.empty() ? -1 : members[0], static_cast<int>(me), world_.plan.communicators[c].name, comms_[c]),
+              "making a communicator");
     }
     for (std::size_t c = 0; c < comms_.size(); ++c)
         if (comms_[c]) warm_up(static_cast<CommId>(c));
@@ -124,7 +130,8 @@ void Runner::connect(const WorldId& id) {
 // Libraries connect members when they first need to.
 void Runner::warm_up(CommId c) {
     const auto size = static_cast<int>(members_of(world_, c, rank_.rank).size());
-    const auto me = static_cast<int>(std::ranges::find(members_of(world_, c, rank_.rank), rank_.rank) - members_of(world_, c, rank_.rank).begin());
+    const auto me =
+        static_cast<int>(std::ranges::find(members_of(world_, c, rank_.rank), rank_.rank) - members_of(world_, c, rank_.rank).begin());
     const QueueId q = queue_of(c);
     std::byte* words = nullptr;
     check(device_.allocate(8 * (size + 1), MemorySpace::device, &words), "warming up");
@@ -144,14 +151,16 @@ void Runner::warm_up(CommId c) {
 void Runner::upload() {
     if (!separate_) return;
     for (int space = 0; space < 2; ++space)
-        if (const Arena& a = rank_.memory.arena(space); a.extent() > 0) check(device_.copy(places_.base[space], a.base(), a.extent(), compute_queue), "upload");
+        if (const Arena& a = rank_.memory.arena(space); a.extent() > 0)
+            check(device_.copy(places_.base[space], a.base(), a.extent(), compute_queue), "upload");
     synchronise();
 }
 
 void Runner::fetch() {
     if (!separate_) return;
     for (int space = 0; space < 2; ++space)
-        if (const Arena& a = rank_.memory.arena(space); a.extent() > 0) check(device_.copy(a.base(), places_.base[space], a.extent(), compute_queue), "download");
+        if (const Arena& a = rank_.memory.arena(space); a.extent() > 0)
+            check(device_.copy(a.base(), places_.base[space], a.extent(), compute_queue), "download");
     synchronise();
 }
 
@@ -160,7 +169,7 @@ void Runner::step(std::vector<OpTime>* record) {
     timed_.clear();
     std::ranges::fill(ends_, -1);
     std::ranges::fill(ended_, 0);
-    if (separate_) {   // the batch, which the host has laid where the mirror has it
+    if (separate_) { // the batch, which the host has laid where the mirror has it
         const StorageMap& map = rank_.memory.map();
         for (const BufferPlace& p : map.places)
             if (p.batch_rows > 0 && p.slot >= 0) {
@@ -171,7 +180,10 @@ void Runner::step(std::vector<OpTime>* record) {
     }
     began_ = told_ = wall_ns();
     base_ = mark(compute_queue);
-    if (last_resort_) last_resort_->arm(job_.last_resort, fmt::format("rank {}: its host thread does not come back from a library, for {:.0f} s: the process ends", rank_.rank, job_.last_resort));
+    if (last_resort_)
+        last_resort_->arm(job_.last_resort,
+                          fmt::format("rank {}: its host thread does not come back from a library, for {:.0f} s: the process ends",
+                                      rank_.rank, job_.last_resort));
     for (issued_ = 0; issued_ < ends_.size(); ++issued_) {
         issue(issued_);
         if (last_resort_) last_resort_->beat();
@@ -193,8 +205,10 @@ EventId Runner::mark(QueueId q) {
 void Runner::issue(std::size_t i) {
     const Issue& x = at(i);
     const Op& op = *x.op;
-    if (const auto* a = std::get_if<Alloc>(&op.work)) return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(a->buffer)], 1);
-    if (const auto* f = std::get_if<Free>(&op.work)) return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(f->buffer)], -1);
+    if (const auto* a = std::get_if<Alloc>(&op.work))
+        return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(a->buffer)], 1);
+    if (const auto* f = std::get_if<Free>(&op.work))
+        return rank_.memory.count(world_.plan.buffers[static_cast<std::size_t>(f->buffer)], -1);
     const QueuedIssue& q = stage_.queues[i];
     if (std::holds_alternative<HostSync>(op.work)) {
         for (std::int32_t d : q.waits) wait_on_host(ends_[static_cast<std::size_t>(d)], op.name.c_str());
@@ -222,7 +236,8 @@ void Runner::issue(std::size_t i) {
     if (timing_) timed_.push_back({static_cast<std::int32_t>(i), begin, ends_[i], rank_.memory.device().by_kind});
 }
 
-// Whether the world looks at what the op is given, or makes. A device with memory of its own is not looked into; losses that came from it are.
+// Whether the world looks at what the op is given, or makes. A device with memory of its own is not looked into; losses that came from it
+// are.
 bool Runner::watched(const Op& op) const {
     if (world_.watch == Watch::nothing || separate_) return false;
     return world_.watch == Watch::all || makes_loss(op) || std::holds_alternative<OptimizerStep>(op.work);
@@ -263,7 +278,8 @@ void Runner::stand_in(std::size_t i) {
         if (c.dtype != DType::int64 || !c.in || !c.out) continue;
         const auto copies = c.kind == CommCall::Kind::all_gather ? members_of(world_, c.comm, rank_.rank).size() : 1;
         for (std::size_t m = 0; m < copies; ++m)
-            if (std::byte* const to = c.out + static_cast<std::int64_t>(m) * c.elements * 8; to != c.in) check(device_.copy(to, c.in, c.elements * 8, queue), "counts");
+            if (std::byte* const to = c.out + static_cast<std::int64_t>(m) * c.elements * 8; to != c.in)
+                check(device_.copy(to, c.in, c.elements * 8, queue), "counts");
     }
     check(device_.delay(delays_[i], queue), "a delay");
 }
@@ -291,12 +307,14 @@ void Runner::communicate(std::size_t i) {
 // Sums as the buffers hold them, where the host emulates that.
 void Runner::stores(std::size_t i) {
     if (!rank_.context.rounds || !std::holds_alternative<Collective>(at(i).op->work)) return;
-    check(device_.on_host([this, i] { store(side_of(rank_, at(i), program_.commands[i])); }, home(static_cast<std::int32_t>(i))), "storing a sum");
+    check(device_.on_host([this, i] { store(side_of(rank_, at(i), program_.commands[i])); }, home(static_cast<std::int32_t>(i))),
+          "storing a sum");
 }
 
 void Runner::call(const CommCalls& calls, QueueId queue, bool each_on_its_own) {
     const auto move = [&](const std::vector<MemoryCall>& list) {
-        for (const MemoryCall& m : list) check(m.from ? device_.copy(m.to, m.from, m.bytes, queue) : device_.fill(m.to, 0, m.bytes, queue), "staging");
+        for (const MemoryCall& m : list)
+            check(m.from ? device_.copy(m.to, m.from, m.bytes, queue) : device_.fill(m.to, 0, m.bytes, queue), "staging");
     };
     move(calls.before);
     if (!calls.calls.empty()) {
@@ -305,11 +323,21 @@ void Runner::call(const CommCalls& calls, QueueId queue, bool each_on_its_own) {
             StreamCommunicator& comm = *comms_[static_cast<std::size_t>(c.comm)];
             const QueueId q = each_on_its_own ? queue_of(c.comm) : queue;
             switch (c.kind) {
-            case CommCall::Kind::all_reduce: check(comm.all_reduce(c.in, c.out, c.elements, c.dtype, c.maximum, q), "all-reduce"); break;
-            case CommCall::Kind::reduce_scatter: check(comm.reduce_scatter(c.in, c.out, c.elements, c.dtype, q), "reduce-scatter"); break;
-            case CommCall::Kind::all_gather: check(comm.all_gather(c.in, c.out, c.elements, c.dtype, q), "all-gather"); break;
-            case CommCall::Kind::send: check(comm.send(c.in, c.elements, c.dtype, c.peer, q), "send"); break;
-            case CommCall::Kind::receive: check(comm.receive(c.out, c.elements, c.dtype, c.peer, q), "receive"); break;
+            case CommCall::Kind::all_reduce:
+                check(comm.all_reduce(c.in, c.out, c.elements, c.dtype, c.maximum, q), "all-reduce");
+                break;
+            case CommCall::Kind::reduce_scatter:
+                check(comm.reduce_scatter(c.in, c.out, c.elements, c.dtype, q), "reduce-scatter");
+                break;
+            case CommCall::Kind::all_gather:
+                check(comm.all_gather(c.in, c.out, c.elements, c.dtype, q), "all-gather");
+                break;
+            case CommCall::Kind::send:
+                check(comm.send(c.in, c.elements, c.dtype, c.peer, q), "send");
+                break;
+            case CommCall::Kind::receive:
+                check(comm.receive(c.out, c.elements, c.dtype, c.peer, q), "receive");
+                break;
             }
         }
         check(device_.end_group(), "a group of calls");
@@ -335,7 +363,9 @@ void Runner::synchronise() {
     for (bool done = false; !done;) {
         check(device_.synchronise(slice, done), "waiting for the device");
         if (!done && job_.stopped()) throw Left("another rank has failed");
-        if (!done && static_cast<double>(wall_ns() - began) > job_.patience * 1e9) throw LostPeer(fmt::format("rank {}: the device did not end what it was given before the step for {:.0f} s", rank_.rank, job_.patience));
+        if (!done && static_cast<double>(wall_ns() - began) > job_.patience * 1e9)
+            throw LostPeer(
+                fmt::format("rank {}: the device did not end what it was given before the step for {:.0f} s", rank_.rank, job_.patience));
     }
 }
 
@@ -360,7 +390,7 @@ bool Runner::retire() {
     for (std::size_t q = 0; q < pending_.size(); ++q)
         while (!pending_[q].empty()) {
             bool yes = false;
-            device_.happened(pending_[q].front().end, Milliseconds{0}, yes);   // asked where something has failed, too
+            device_.happened(pending_[q].front().end, Milliseconds{0}, yes); // asked where something has failed, too
             if (!yes) break;
             ended_[q] += weight(pending_[q].front().issue, static_cast<QueueId>(q));
             pending_[q].pop_front();
@@ -377,10 +407,12 @@ Runner::Reach Runner::reach() {
         if (of_queue.empty() || std::exchange(seen[static_cast<std::size_t>(of_queue.front().issue)], 1)) continue;
         const std::int32_t i = of_queue.front().issue;
         const QueuedIssue& q = stage_.queues[static_cast<std::size_t>(i)];
-        const bool heads = std::ranges::all_of(q.queues, [&](QueueId x) { return pending_[static_cast<std::size_t>(x)].empty() || pending_[static_cast<std::size_t>(x)].front().issue == i; });
+        const bool heads = std::ranges::all_of(q.queues, [&](QueueId x) {
+            return pending_[static_cast<std::size_t>(x)].empty() || pending_[static_cast<std::size_t>(x)].front().issue == i;
+        });
         const bool ready = std::ranges::all_of(q.waits, [&](std::int32_t d) {
             bool yes = false;
-            device_.happened(ends_[static_cast<std::size_t>(d)], Milliseconds{0}, yes);   // asked where something has failed, too
+            device_.happened(ends_[static_cast<std::size_t>(d)], Milliseconds{0}, yes); // asked where something has failed, too
             return yes;
         });
         if (!heads || !ready) continue;
@@ -400,7 +432,9 @@ void Runner::tell(bool at_once) {
     if (!at_once && wall_ns() - told_ < 500'000'000) return;
     told_ = wall_ns();
     const Reach r = reach();
-    job_.store->set(fmt::format("rank {}", rank_.rank), fmt::format("{}| {}", fmt::join(r.reached, " "), r.first < 0 ? std::string("no communication") : place(world_.plan, at(static_cast<std::size_t>(r.first)))));
+    job_.store->set(fmt::format("rank {}", rank_.rank),
+                    fmt::format("{}| {}", fmt::join(r.reached, " "),
+                                r.first < 0 ? std::string("no communication") : place(world_.plan, at(static_cast<std::size_t>(r.first)))));
 }
 
 // Whether that rank has come as far on the communicator, and where it stands.
@@ -421,16 +455,20 @@ std::string Runner::waits() {
     std::string missing;
     if (const auto* c = std::get_if<Collective>(&x.op->work)) {
         for (int m : members_of(world_, c->comm, rank_.rank))
-            if (const Peer p = peer(m, c->comm, r.reached[static_cast<std::size_t>(queue_of(c->comm))]); m != rank_.rank && !p.there && missing.empty())
+            if (const Peer p = peer(m, c->comm, r.reached[static_cast<std::size_t>(queue_of(c->comm))]);
+                m != rank_.rank && !p.there && missing.empty())
                 missing = fmt::format("rank {} on communicator {} (which {})", m, named(c->comm), p.stands);
         if (missing.empty()) missing = "communicator " + named(c->comm) + ", to which all have come, as far as is known";
-        missing += fmt::format(" (its call {} of the step; members {})", r.reached[static_cast<std::size_t>(queue_of(c->comm))], fmt::join(members_of(world_, c->comm, rank_.rank), " "));
+        missing += fmt::format(" (its call {} of the step; members {})", r.reached[static_cast<std::size_t>(queue_of(c->comm))],
+                               fmt::join(members_of(world_, c->comm, rank_.rank), " "));
     } else if (const auto* e = std::get_if<Exchange>(&x.op->work)) {
         for (std::size_t k = 0; k < e->transfers.size() && missing.empty(); ++k) {
             const Transfer& t = e->transfers[k];
             for (int m : members_of(world_, t.comm, rank_.rank))
-                if (const Peer p = peer(m, t.comm, rank_.order->ordinals[static_cast<std::size_t>(x.transfers_begin) + k] + 1); m != rank_.rank && !p.there)
-                    missing = fmt::format("the {} of rank {} on communicator {} (which {})", t.send ? "receive" : "send", m, named(t.comm), p.stands);
+                if (const Peer p = peer(m, t.comm, rank_.order->ordinals[static_cast<std::size_t>(x.transfers_begin) + k] + 1);
+                    m != rank_.rank && !p.there)
+                    missing = fmt::format("the {} of rank {} on communicator {} (which {})", t.send ? "receive" : "send", m, named(t.comm),
+                                          p.stands);
         }
         if (missing.empty()) missing = "its transfers";
     }
@@ -442,13 +480,14 @@ Stand Runner::stand() {
     retire();
     const std::size_t n = ends_.size();
     Stand s{&rank_, std::vector<char>(n, 0), std::vector<char>(n, 0)};
-    std::vector<char> waits(n, 0), held(pending_.size(), 0);   // communications that have not ended; queues with something that is not done
+    std::vector<char> waits(n, 0), held(pending_.size(), 0); // communications that have not ended; queues with something that is not done
     for (const auto& of_queue : pending_)
         for (const Pending& p : of_queue) waits[static_cast<std::size_t>(p.issue)] = 1;
     for (std::size_t i = 0; i < std::min(issued_, n); ++i) {
         const auto& queues = stage_.queues[i].queues;
         const bool first = std::ranges::none_of(queues, [&](QueueId q) { return held[static_cast<std::size_t>(q)]; });
-        const bool ready = std::ranges::all_of(rank_.order->deps_of(at(i)), [&](std::int32_t d) { return s.done[static_cast<std::size_t>(d)]; });
+        const bool ready =
+            std::ranges::all_of(rank_.order->deps_of(at(i)), [&](std::int32_t d) { return s.done[static_cast<std::size_t>(d)]; });
         s.done[i] = first && ready && !waits[i];
         s.arrived[i] = first && ready && waits[i];
         if (!s.done[i])
@@ -460,16 +499,20 @@ Stand Runner::stand() {
 LostPeer Runner::no_progress() {
     tell(true);
     const std::string what = waits();
-    return LostPeer(fmt::format("rank {}: {}: no progress for {:.0f} s", rank_.rank, what.empty() ? "no communication waits, and the device does not end what it has" : what, job_.patience));
+    return LostPeer(fmt::format("rank {}: {}: no progress for {:.0f} s", rank_.rank,
+                                what.empty() ? "no communication waits, and the device does not end what it has" : what, job_.patience));
 }
 
 void Runner::leave() {
-    if (last_resort_) last_resort_->arm(std::min(10.0, job_.last_resort), fmt::format("rank {}: communicators were aborted, and a library does not return from that: the process ends", rank_.rank));
+    if (last_resort_)
+        last_resort_->arm(
+            std::min(10.0, job_.last_resort),
+            fmt::format("rank {}: communicators were aborted, and a library does not return from that: the process ends", rank_.rank));
     for (auto& c : comms_)
         if (c) c->abort();
     if (everyone_) everyone_->abort();
     bool done = false;
-    for (int i = 0; i < 100 && !done; ++i) device_.synchronise(slice, done);   // its memory may go then
+    for (int i = 0; i < 100 && !done; ++i) device_.synchronise(slice, done); // its memory may go then
     if (last_resort_) last_resort_->disarm();
 }
 
@@ -497,7 +540,8 @@ void Runner::share_losses() {
         owned_.push_back(shared_losses_);
     }
     check(device_.copy(shared_losses_, mine.data(), bytes, compute_queue), "losses");
-    check(everyone_->all_reduce(shared_losses_, shared_losses_, static_cast<std::int64_t>(mine.size()), DType::fp64, false, compute_queue), "losses");
+    check(everyone_->all_reduce(shared_losses_, shared_losses_, static_cast<std::int64_t>(mine.size()), DType::fp64, false, compute_queue),
+          "losses");
     check(device_.copy(mine.data(), shared_losses_, bytes, compute_queue), "losses");
     synchronise();
 }
@@ -507,7 +551,9 @@ void Runner::report(std::vector<OpTime>& record) {
         float begin = 0, end = 0;
         check(device_.milliseconds(base_, t.begin, begin), "times");
         check(device_.milliseconds(base_, t.end, end), "times");
-        const auto ns = [&](float ms) { return began_ - job_.step_began + static_cast<std::int64_t>(std::max(0.0, static_cast<double>(ms)) * 1e6); };
+        const auto ns = [&](float ms) {
+            return began_ - job_.step_began + static_cast<std::int64_t>(std::max(0.0, static_cast<double>(ms)) * 1e6);
+        };
         record.push_back({rank_.rank, t.issue, -1, ns(begin), ns(begin), ns(end), ns(end) - ns(begin), t.memory});
     }
 }

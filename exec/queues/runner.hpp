@@ -18,21 +18,23 @@ namespace orrery {
 struct Job {
     std::shared_ptr<Store> store;
     double patience = 60, last_resort = 0;
-    bool all_here = true;                  // every rank of the world is in this process
-    std::atomic<bool> stop{false};         // a rank of this process has failed
+    bool all_here = true;          // every rank of the world is in this process
+    std::atomic<bool> stop{false}; // a rank of this process has failed
 
-    std::int64_t step_began = 0;           // on this process's clock: of the rank that all times are told from
+    std::int64_t step_began = 0; // on this process's clock: of the rank that all times are told from
 
-    bool stopped();                        // here or anywhere; asks the store now and then
-    void fail(const std::string& why);     // tells all
-    std::string why();                     // what the one that failed first has told
+    bool stopped();                    // here or anywhere; asks the store now and then
+    void fail(const std::string& why); // tells all
+    std::string why();                 // what the one that failed first has told
 
   private:
     std::atomic<std::int64_t> asked_{0};
 };
 
 // Another rank has failed: this one only leaves.
-struct Left : std::runtime_error { using std::runtime_error::runtime_error; };
+struct Left : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 class Runner {
   public:
@@ -41,25 +43,32 @@ class Runner {
     Runner(const Runner&) = delete;
     Runner& operator=(const Runner&) = delete;
 
-    void warm_kernels();                       // each once, on zeros: what a device allocates or compiles for them it must not in a step
-    void connect(const WorldId& id);           // and each communicator's first words, so that no step pays for them
-    void upload();                             // the world's memory between steps, to the device
-    void fetch();                              // and back
-    void step(std::vector<OpTime>* record);    // record: only this rank's
-    void take_kept();                          // of the step, into the world's: losses, what routers chose. One rank at a time
-    void leave();                              // after a failure: communicators are aborted, streams left alone
-    void share_losses();                       // with the ranks of other processes
-    bool retire();                             // takes note of communications that have ended; whether there were any
+    void warm_kernels();                    // each once, on zeros: what a device allocates or compiles for them it must not in a step
+    void connect(const WorldId& id);        // and each communicator's first words, so that no step pays for them
+    void upload();                          // the world's memory between steps, to the device
+    void fetch();                           // and back
+    void step(std::vector<OpTime>* record); // record: only this rank's
+    void take_kept();                       // of the step, into the world's: losses, what routers chose. One rank at a time
+    void leave();                           // after a failure: communicators are aborted, streams left alone
+    void share_losses();                    // with the ranks of other processes
+    bool retire();                          // takes note of communications that have ended; whether there were any
     // How far this rank is, to the store: at once, or now and then.
     void tell(bool at_once);
-    std::string waits();                       // the first communication that waits, and for whom; empty: none
-    Stand stand();                             // where nothing moves any more
+    std::string waits(); // the first communication that waits, and for whom; empty: none
+    Stand stand();       // where nothing moves any more
     int rank() const { return rank_.rank; }
     StreamDevice& device() { return device_; }
 
   private:
-    struct Timed { std::int32_t issue; EventId begin, end; std::array<std::int64_t, memory_kind_count> memory; };
-    struct Pending { std::int32_t issue; EventId end; };
+    struct Timed {
+        std::int32_t issue;
+        EventId begin, end;
+        std::array<std::int64_t, memory_kind_count> memory;
+    };
+    struct Pending {
+        std::int32_t issue;
+        EventId end;
+    };
 
     void issue(std::size_t i);
     void gather_queues(const QueuedIssue& q);
@@ -73,16 +82,22 @@ class Runner {
     void wait_on_host(EventId event, const char* what);
     void synchronise();
     void finish();
-    struct Reach { std::vector<std::int64_t> reached; std::int32_t first; };
+    struct Reach {
+        std::vector<std::int64_t> reached;
+        std::int32_t first;
+    };
     Reach reach();
     std::int64_t weight(std::int32_t issue, QueueId q) const;
-    struct Peer { bool there; std::string stands; };
+    struct Peer {
+        bool there;
+        std::string stands;
+    };
     Peer peer(int rank, CommId c, std::int64_t calls);
     LostPeer no_progress();
     void report(std::vector<OpTime>& record);
     void warm_up(CommId c);
     void check(const Status& s, const char* what);
-    EventId mark(QueueId q);                   // recycled when the step is over
+    EventId mark(QueueId q); // recycled when the step is over
     QueueId home(std::int32_t issue) const { return stage_.queues[static_cast<std::size_t>(issue)].queues[0]; }
     const Issue& at(std::size_t i) const { return rank_.order->issues[i]; }
 
@@ -92,20 +107,20 @@ class Runner {
     const StagePlan& stage_;
     Job& job_;
     bool separate_;
-    const std::vector<std::int64_t>& delays_;                  // empty: communication is real
+    const std::vector<std::int64_t>& delays_; // empty: communication is real
     RankPlaces places_;
     std::vector<std::byte*> owned_;
     std::byte *kept_ = nullptr, *shared_losses_ = nullptr;
     std::size_t issued_ = 0;
     RankProgram program_;
     std::unique_ptr<StreamCommunicator> everyone_;
-    std::vector<std::unique_ptr<StreamCommunicator>> comms_;   // by CommId; null: not a member
-    std::vector<EventId> ends_;                                // by issue: of this step, where it was recorded
+    std::vector<std::unique_ptr<StreamCommunicator>> comms_; // by CommId; null: not a member
+    std::vector<EventId> ends_;                              // by issue: of this step, where it was recorded
     std::vector<EventId> used_;
     std::vector<Timed> timed_;
-    std::vector<std::deque<Pending>> pending_;                 // by queue: communications that have not ended, as far as is known
-    std::vector<std::int64_t> ended_;                          // by queue: calls and transfers that have
-    std::unique_ptr<LastResort> last_resort_;                  // null: none asked for
+    std::vector<std::deque<Pending>> pending_; // by queue: communications that have not ended, as far as is known
+    std::vector<std::int64_t> ended_;          // by queue: calls and transfers that have
+    std::unique_ptr<LastResort> last_resort_;  // null: none asked for
     bool timing_ = false;
     EventId base_ = -1;
     std::int64_t began_ = 0;

@@ -13,7 +13,8 @@ namespace {
 template <class F> void poll(double seconds, const std::string& what, F&& holds) {
     const std::int64_t began = wall_ns();
     for (int i = 0; !holds(); ++i) {
-        if (static_cast<double>(wall_ns() - began) > seconds * 1e9) throw StoreTimeout(fmt::format("{} did not come within {:.0f} s", what, seconds));
+        if (static_cast<double>(wall_ns() - began) > seconds * 1e9)
+            throw StoreTimeout(fmt::format("{} did not come within {:.0f} s", what, seconds));
         std::this_thread::sleep_for(std::chrono::microseconds(i < 100 ? 100 : 5000));
     }
 }

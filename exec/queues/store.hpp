@@ -15,7 +15,7 @@ class Store {
   public:
     virtual ~Store() = default;
     virtual void set(const std::string& key, const std::string& value) = 0;
-    virtual std::optional<std::string> get(const std::string& key) = 0;   // as it is now
+    virtual std::optional<std::string> get(const std::string& key) = 0;    // as it is now
     virtual std::int64_t add(const std::string& key, std::int64_t by) = 0; // to a count that begins at zero; what it is then
     virtual std::int64_t clock_offset() { return 0; }                      // from this process's clock to the common one, in ns
 };
@@ -33,8 +33,12 @@ class LocalStore final : public Store {
     std::map<std::string, std::int64_t> counts_;
 };
 
-struct StoreLost : std::runtime_error { using std::runtime_error::runtime_error; };   // whoever keeps it is gone, or does not answer
-struct StoreTimeout : std::runtime_error { using std::runtime_error::runtime_error; };
+struct StoreLost : std::runtime_error {
+    using std::runtime_error::runtime_error;
+}; // whoever keeps it is gone, or does not answer
+struct StoreTimeout : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 // The value, once somebody has set it; StoreTimeout, saying for what it waited, after `seconds`.
 std::string wait_for(Store& store, const std::string& key, double seconds);

@@ -1,4 +1,5 @@
-// A request: what (one byte), key, value; an answer: one string. Strings are their length (4 bytes, of this machine's order) and their bytes.
+// A request: what (one byte), key, value; an answer: one string. Strings are their length (4 bytes, of this machine's order) and their
+// bytes.
 #include "exec/queues/tcp_store.hpp"
 
 #include "exec/local/clock.hpp"
@@ -128,7 +129,8 @@ struct StoreServer::State {
             append(out, answer);
             if (!send_all(client, out.data(), out.size())) break;
         }
-        if (!said_goodbye && !over && !rank.empty() && !values.get("failed")) values.set("failed", fmt::format("the process of rank {} is gone", rank));
+        if (!said_goodbye && !over && !rank.empty() && !values.get("failed"))
+            values.set("failed", fmt::format("the process of rank {} is gone", rank));
     }
 };
 
@@ -145,7 +147,7 @@ StoreServer::StoreServer(int port) : state_(std::make_unique<State>()) {
     sockaddr_in old{};
     if (s.socket >= 0) {
         setsockopt(s.socket, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    } else {   // no IPv6 here
+    } else { // no IPv6 here
         s.socket = ::socket(AF_INET, SOCK_STREAM, 0);
         old.sin_family = AF_INET;
         old.sin_port = at.sin6_port;
@@ -154,7 +156,8 @@ StoreServer::StoreServer(int port) : state_(std::make_unique<State>()) {
     }
     setsockopt(s.socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (s.socket < 0 || ::bind(s.socket, address, length) != 0 || ::listen(s.socket, 1024) != 0)
-        throw std::runtime_error(fmt::format("rank 0 cannot listen on port {}: {}; choose another with MASTER_PORT", port, std::strerror(errno)));
+        throw std::runtime_error(
+            fmt::format("rank 0 cannot listen on port {}: {}; choose another with MASTER_PORT", port, std::strerror(errno)));
     sockaddr_in6 bound{};
     socklen_t size = sizeof bound;
     getsockname(s.socket, reinterpret_cast<sockaddr*>(&bound), &size);
@@ -182,7 +185,9 @@ TcpStore::TcpStore(const std::string& host, int port, int rank, double seconds) 
     const std::int64_t began = wall_ns();
     while ((socket_ = dial(host, port)) < 0) {
         if (static_cast<double>(wall_ns() - began) > seconds * 1e9)
-            throw StoreTimeout(fmt::format("rank {}: rank 0 does not answer at {}:{} for {:.0f} s: is its process there, and are MASTER_ADDR and MASTER_PORT the same everywhere?", rank, host, port, seconds));
+            throw StoreTimeout(fmt::format("rank {}: rank 0 does not answer at {}:{} for {:.0f} s: is its process there, and are "
+                                           "MASTER_ADDR and MASTER_PORT the same everywhere?",
+                                           rank, host, port, seconds));
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
     keep_alive(socket_);
@@ -194,7 +199,7 @@ TcpStore::TcpStore(const std::string& host, int port, int rank, double seconds) 
 TcpStore::~TcpStore() {
     try {
         ask('B', "", "");
-    } catch (const StoreLost&) {   // then nobody misses it
+    } catch (const StoreLost&) { // then nobody misses it
     }
     ::close(socket_);
 }
@@ -206,7 +211,8 @@ std::string TcpStore::ask(char what, const std::string& key, const std::string& 
     std::string out(1, what), answer;
     append(out, key);
     append(out, value);
-    if (!send_all(socket_, out.data(), out.size()) || !receive_text(socket_, answer)) throw StoreLost("the process of rank 0, which keeps the ranks' store, is gone");
+    if (!send_all(socket_, out.data(), out.size()) || !receive_text(socket_, answer))
+        throw StoreLost("the process of rank 0, which keeps the ranks' store, is gone");
     return answer;
 }
 

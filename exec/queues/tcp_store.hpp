@@ -33,7 +33,7 @@ class TcpStore final : public Store {
     std::int64_t add(const std::string& key, std::int64_t by) override;
     // What to add to this process's monotonic clock to have the server's, in ns: from the quickest of some round trips.
     std::int64_t clock_offset() override;
-    void vanish();   // ends the connection without goodbye, as a process that dies does
+    void vanish(); // ends the connection without goodbye, as a process that dies does
 
   private:
     std::string ask(char what, const std::string& key, const std::string& value);

@@ -11,11 +11,16 @@ namespace {
 
 DType dtype_of(Element e) {
     switch (e) {
-    case Element::fp32: return DType::fp32;
-    case Element::fp64: return DType::fp64;
-    case Element::int64: return DType::int64;
-    case Element::boolean: return DType::uint8;
-    case Element::bf16: return DType::bf16;
+    case Element::fp32:
+        return DType::fp32;
+    case Element::fp64:
+        return DType::fp64;
+    case Element::int64:
+        return DType::int64;
+    case Element::boolean:
+        return DType::uint8;
+    case Element::bf16:
+        return DType::bf16;
     }
     broken("an element of no type");
 }
@@ -24,8 +29,10 @@ Pieces merged(const Pieces& pieces, std::int64_t size) {
     Pieces out;
     for (const Piece& p : pieces) {
         if (p.elements == 0) continue;
-        if (!out.empty() && out.back().data + out.back().elements * size == p.data) out.back().elements += p.elements;
-        else out.push_back(p);
+        if (!out.empty() && out.back().data + out.back().elements * size == p.data)
+            out.back().elements += p.elements;
+        else
+            out.push_back(p);
     }
     return out;
 }
@@ -74,13 +81,20 @@ class Builder {
   private:
     void add(const CollectiveSides& s) {
         switch (work_.kind) {
-        case CollectiveKind::all_reduce: return all_reduce(s);
-        case CollectiveKind::reduce_scatter: return s.sent.empty() ? reduce_scatter(s) : reduce_scatter_rows(s);
-        case CollectiveKind::all_gather: return s.sent.empty() ? all_gather(s) : all_to_all(s);
-        case CollectiveKind::all_to_all: return all_to_all(s);
-        case CollectiveKind::shift: return shift(s, 1);
-        case CollectiveKind::shift_back: return shift(s, -1);
-        case CollectiveKind::broadcast: broken("a broadcast, which no pass makes");
+        case CollectiveKind::all_reduce:
+            return all_reduce(s);
+        case CollectiveKind::reduce_scatter:
+            return s.sent.empty() ? reduce_scatter(s) : reduce_scatter_rows(s);
+        case CollectiveKind::all_gather:
+            return s.sent.empty() ? all_gather(s) : all_to_all(s);
+        case CollectiveKind::all_to_all:
+            return all_to_all(s);
+        case CollectiveKind::shift:
+            return shift(s, 1);
+        case CollectiveKind::shift_back:
+            return shift(s, -1);
+        case CollectiveKind::broadcast:
+            broken("a broadcast, which no pass makes");
         }
     }
     void call(CommCall::Kind kind, const std::byte* in, std::byte* to, std::int64_t n, int peer = -1) {
@@ -88,7 +102,8 @@ class Builder {
     }
     void all_reduce(const CollectiveSides& s) {
         if (alike_ || (s.in.size() == 1 && s.out.size() == 1))
-            return together(s.in, s.out, size_, [&](std::byte* in, std::byte* out, std::int64_t n) { call(CommCall::Kind::all_reduce, in, out, n); });
+            return together(s.in, s.out, size_,
+                            [&](std::byte* in, std::byte* out, std::int64_t n) { call(CommCall::Kind::all_reduce, in, out, n); });
         const std::int64_t n = elements(s.in);
         std::byte* const at = gathered_here(s.in, n);
         call(CommCall::Kind::all_reduce, at, at, n);
@@ -136,12 +151,14 @@ class Builder {
             const auto at = static_cast<std::size_t>(m);
             const std::int64_t there = s.sent.empty() ? part_of_each : s.sent[at], back = s.sent.empty() ? part_of_each : s.received[at];
             const Pieces from = part(s.in, sent, there, size_), to = part(s.out, received, back, size_);
-            if (work_.kind != CollectiveKind::all_gather) sent += there;   // of which everyone gets the same
+            if (work_.kind != CollectiveKind::all_gather) sent += there; // of which everyone gets the same
             received += back;
             exchange(from, to, m, m);
         }
     }
-    void shift(const CollectiveSides& s, int by) { exchange(s.in, s.out, (index_ + by + members_) % members_, (index_ - by + members_) % members_); }
+    void shift(const CollectiveSides& s, int by) {
+        exchange(s.in, s.out, (index_ + by + members_) % members_, (index_ - by + members_) % members_);
+    }
 
     // Sends `from` to one member, receives `to` from another: each in one run, for the peer's runs are not known here.
     void exchange(const Pieces& from, const Pieces& to, int to_member, int from_member) {
@@ -209,8 +226,10 @@ CommCalls exchange_calls(const World& world, const Attendance& side) {
         require(peer != members.end(), "a transfer without a peer");
         const std::int64_t bytes = elements(*o.buffer) * static_cast<std::int64_t>(stored_bytes(o.buffer->dtype, world.real));
         const auto at = static_cast<int>(peer - members.begin());
-        if (transfers[k].send) out.calls.push_back({CommCall::Kind::send, transfers[k].comm, o.data, nullptr, bytes, DType::uint8, false, at});
-        else out.calls.push_back({CommCall::Kind::receive, transfers[k].comm, nullptr, o.data, bytes, DType::uint8, false, at});
+        if (transfers[k].send)
+            out.calls.push_back({CommCall::Kind::send, transfers[k].comm, o.data, nullptr, bytes, DType::uint8, false, at});
+        else
+            out.calls.push_back({CommCall::Kind::receive, transfers[k].comm, nullptr, o.data, bytes, DType::uint8, false, at});
     }
     return out;
 }

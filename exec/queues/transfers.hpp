@@ -13,20 +13,24 @@ namespace orrery {
 struct CommCall {
     enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, send, receive } kind;
     CommId comm = -1;
-    const std::byte* in = nullptr;   // of a send, what is sent
-    std::byte* out = nullptr;        // of a receive, where it goes
-    std::int64_t elements = 0;       // all_reduce: of the buffer; reduce_scatter: received; all_gather: sent
+    const std::byte* in = nullptr; // of a send, what is sent
+    std::byte* out = nullptr;      // of a receive, where it goes
+    std::int64_t elements = 0;     // all_reduce: of the buffer; reduce_scatter: received; all_gather: sent
     DType dtype = DType::fp32;
     bool maximum = false;
-    int peer = -1;                   // index in the communicator
+    int peer = -1; // index in the communicator
 };
-struct MemoryCall { std::byte* to; const std::byte* from; std::int64_t bytes; };   // from null: zeros
+struct MemoryCall {
+    std::byte* to;
+    const std::byte* from;
+    std::int64_t bytes;
+}; // from null: zeros
 
 // before; one group of calls; behind. All on the queue of the op, but for an exchange's transfers, each on its communicator's.
 struct CommCalls {
     std::vector<MemoryCall> before, behind;
     std::vector<CommCall> calls;
-    std::int64_t staging = 0;        // bytes used
+    std::int64_t staging = 0; // bytes used
 };
 
 // A collective from one member's side. stage: memory of the op's queue for copies; null: only to see how much of it is needed.

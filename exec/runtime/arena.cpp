@@ -14,11 +14,14 @@ std::int64_t rounded(std::int64_t bytes) { return std::max<std::int64_t>(1, (byt
 
 } // namespace
 
-Arena::Arena(std::int64_t reserve, const Backend& machine) : memory_(machine.reserve(rounded(reserve))), base_(memory_.get()), reserve_(rounded(reserve)) { gaps_[0] = reserve_; }
+Arena::Arena(std::int64_t reserve, const Backend& machine)
+    : memory_(machine.reserve(rounded(reserve))), base_(memory_.get()), reserve_(rounded(reserve)) {
+    gaps_[0] = reserve_;
+}
 
 Arena::Arena(Arena&& other) noexcept
-    : memory_(std::move(other.memory_)), base_(std::exchange(other.base_, nullptr)), reserve_(other.reserve_), live_(other.live_), highest_(other.highest_), extent_(other.extent_),
-      gaps_(std::move(other.gaps_)), blocks_(std::move(other.blocks_)) {}
+    : memory_(std::move(other.memory_)), base_(std::exchange(other.base_, nullptr)), reserve_(other.reserve_), live_(other.live_),
+      highest_(other.highest_), extent_(other.extent_), gaps_(std::move(other.gaps_)), blocks_(std::move(other.blocks_)) {}
 
 std::byte* Arena::allocate(std::int64_t bytes) {
     const std::int64_t size = rounded(bytes);

@@ -15,7 +15,8 @@ void read_sequence(const Corpus& corpus, std::int64_t index, std::span<std::int6
         const std::int64_t places = static_cast<std::int64_t>(corpus.text.size()) - n + 1;
         require(places > 0 && corpus.vocabulary >= 256, "a text shorter than its sequences, or fewer tokens than bytes");
         const std::int64_t at = draw(0, places);
-        for (std::int64_t i = 0; i < n; ++i) tokens[static_cast<std::size_t>(i)] = static_cast<unsigned char>(corpus.text[static_cast<std::size_t>(at + i)]);
+        for (std::int64_t i = 0; i < n; ++i)
+            tokens[static_cast<std::size_t>(i)] = static_cast<unsigned char>(corpus.text[static_cast<std::size_t>(at + i)]);
         return;
     }
     std::int64_t token = draw(0, corpus.vocabulary);

@@ -8,7 +8,7 @@
 namespace orrery {
 
 struct Corpus {
-    std::string text;                  // of bytes, drawn from at places that follow from the seed; empty: synthetic
+    std::string text; // of bytes, drawn from at places that follow from the seed; empty: synthetic
     std::int64_t vocabulary = 256;
     std::uint64_t seed = 0;
 };

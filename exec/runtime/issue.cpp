@@ -13,9 +13,9 @@ namespace orrery {
 IssueOrder issue_order(const Plan& plan, const Program& program) {
     IssueOrder order;
     order.stage = program.stage;
-    std::vector<std::int32_t> first_of_action;                    // the issue of each action's first op
+    std::vector<std::int32_t> first_of_action; // the issue of each action's first op
     using Instance = std::pair<std::int32_t, std::array<std::int32_t, max_ports>>;
-    std::map<Instance, std::vector<std::int32_t>> issued;         // a block bound to its microbatches: the issue of each op, where it is cut too
+    std::map<Instance, std::vector<std::int32_t>> issued; // a block bound to its microbatches: the issue of each op, where it is cut too
     std::map<CommId, std::int32_t> transfers;
     for (std::size_t a = 0; a < program.actions.size(); ++a) {
         const Action& action = program.actions[a];
@@ -33,7 +33,8 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
             for (; dep < action.deps_end && program.deps[static_cast<std::size_t>(dep)].op == i; ++dep) {
                 const ActionDep& on = program.deps[static_cast<std::size_t>(dep)];
                 if (on.on_action < 0) continue;
-                order.deps.push_back(first_of_action[static_cast<std::size_t>(on.on_action)] + on.on_op - program.actions[static_cast<std::size_t>(on.on_action)].first);
+                order.deps.push_back(first_of_action[static_cast<std::size_t>(on.on_action)] + on.on_op -
+                                     program.actions[static_cast<std::size_t>(on.on_action)].first);
             }
             issue.deps_end = static_cast<std::int32_t>(order.deps.size());
             if (const auto* x = std::get_if<Exchange>(&op.work)) {

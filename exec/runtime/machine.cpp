@@ -25,7 +25,10 @@ int processors() {
 std::int64_t physical_memory() { return std::int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
 std::vector<Library> optional_libraries() {
-    std::vector<Library> list{{"MPI", "libmpi.so.40", false, {}}, {"CUDA driver", "libcuda.so.1", false, {}}, {"NCCL", "libnccl.so.2", false, {}}, {"cuDNN", "libcudnn.so.9", false, {}}};
+    std::vector<Library> list{{"MPI", "libmpi.so.40", false, {}},
+                              {"CUDA driver", "libcuda.so.1", false, {}},
+                              {"NCCL", "libnccl.so.2", false, {}},
+                              {"cuDNN", "libcudnn.so.9", false, {}}};
     for (Library& l : list) {
         if (void* handle = dlopen(l.file.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
             l.found = true;

@@ -7,13 +7,17 @@
 
 namespace orrery {
 
-std::string processor_name();            // "AMD EPYC 9B45": of the first processor; "unknown processor"
-int processors();                        // that this process may use
+std::string processor_name(); // "AMD EPYC 9B45": of the first processor; "unknown processor"
+int processors();             // that this process may use
 
-std::int64_t physical_memory();          // bytes, of the whole machine
+std::int64_t physical_memory(); // bytes, of the whole machine
 
 // A library that a part of the program needs and may do without.
-struct Library { std::string what, file; bool found = false; std::string detail; };
+struct Library {
+    std::string what, file;
+    bool found = false;
+    std::string detail;
+};
 std::vector<Library> optional_libraries();
 
 } // namespace orrery

@@ -9,7 +9,8 @@ namespace orrery {
 
 Scenario on_one_rank(Scenario s) {
     Strategy& st = s.strategy;
-    st.data_parallel = st.tensor_parallel = st.pipeline_parallel = st.virtual_pipeline = st.context_parallel = st.expert_parallel = st.expert_tensor_parallel = 1;
+    st.data_parallel = st.tensor_parallel = st.pipeline_parallel = st.virtual_pipeline = st.context_parallel = st.expert_parallel =
+        st.expert_tensor_parallel = 1;
     st.sequence_parallel = false;
     st.schedule = "none";
     st.zero_stage = st.shard_group_size = 0;

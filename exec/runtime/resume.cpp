@@ -17,7 +17,8 @@ Tensor tensor_of(const CheckpointTensor& from) {
     Tensor t;
     t.shape = from.shape;
     t.values.resize(from.data.size() / static_cast<std::size_t>(bytes_per_element(from.dtype)));
-    for (std::size_t i = 0; i < t.values.size(); ++i) t.values[i] = read_element(reinterpret_cast<const std::byte*>(from.data.data()), static_cast<std::int64_t>(i), from.dtype);
+    for (std::size_t i = 0; i < t.values.size(); ++i)
+        t.values[i] = read_element(reinterpret_cast<const std::byte*>(from.data.data()), static_cast<std::int64_t>(i), from.dtype);
     return t;
 }
 
@@ -30,9 +31,11 @@ std::vector<CheckpointPiece> pieces_of(const World& world) {
         if (!rank) continue;
         for (Quantity q : kept)
             for (const TensorPart& part : parts_of(world, *rank, q)) {
-                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
+                                                  rank->context.expert_at);
                 if (!taken.insert({prefix(q) + part.name, view.offset, part.begin}).second) continue;
-                pieces.push_back({prefix(q) + part.name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, part.data});
+                pieces.push_back(
+                    {prefix(q) + part.name, view.whole, view.offset, view.local, part.begin, part.count, part.stored, part.data});
             }
     }
     return pieces;
@@ -46,13 +49,16 @@ void restore(World& world, const Checkpoint& checkpoint) {
         for (const auto& rank : world.ranks) {
             if (!rank) continue;
             for (const TensorPart& part : parts_of(world, *rank, q)) {
-                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+                const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
+                                                  rank->context.expert_at);
                 const auto found = tensors.find(part.name);
-                if (found == tensors.end()) throw std::runtime_error("the checkpoint has no " + prefix(q) + part.name + ": it is of another model or optimizer");
+                if (found == tensors.end())
+                    throw std::runtime_error("the checkpoint has no " + prefix(q) + part.name + ": it is of another model or optimizer");
                 // Rows that pad a vocabulary differ between strategies; nothing else may.
                 const auto& shape = found->second.shape;
                 const bool alike = shape.size() == view.whole.size() && std::equal(shape.begin() + 1, shape.end(), view.whole.begin() + 1);
-                const bool rows = alike && (shape[0] == view.whole[0] || part.name.ends_with("embedding.weight") || part.name.ends_with("head.weight"));
+                const bool rows =
+                    alike && (shape[0] == view.whole[0] || part.name.ends_with("embedding.weight") || part.name.ends_with("head.weight"));
                 if (!rows) throw std::runtime_error("the checkpoint's " + prefix(q) + part.name + " is of another shape");
             }
         }

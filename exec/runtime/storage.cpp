@@ -17,13 +17,16 @@ const Buffer& buffer(const Plan& plan, BufferId b) { return plan.buffers[static_
 
 // One instance a microbatch; parameters and gradients that come and go are still the rank's only ones.
 bool per_microbatch(const Buffer& b) {
-    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters && b.kind != MemoryKind::gradients;
+    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters &&
+           b.kind != MemoryKind::gradients;
 }
 
 bool is_batch(const Buffer& b) { return tokens_ahead(b) >= 0; }
 
 // Alignment costs up to 64 bytes a block, and what is freed while still in use takes room beside what comes next.
-std::int64_t reserve_for(std::int64_t planned, double room) { return static_cast<std::int64_t>(room * static_cast<double>(planned)) + (std::int64_t{16} << 20); }
+std::int64_t reserve_for(std::int64_t planned, double room) {
+    return static_cast<std::int64_t>(room * static_cast<double>(planned)) + (std::int64_t{16} << 20);
+}
 
 struct Walk {
     const Plan& plan;
@@ -62,7 +65,8 @@ struct Walk {
     }
 };
 
-void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& layouts, DType real, StorageMap& map, std::vector<char>& grouped) {
+void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& layouts, DType real, StorageMap& map,
+                std::vector<char>& grouped) {
     for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
         const Buffer& x = plan.buffers[b];
         const BucketLayout* layout = layouts.find(static_cast<BufferId>(b));
@@ -70,7 +74,7 @@ void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& 
         const std::int64_t size = static_cast<std::int64_t>(stored_bytes(x.dtype, real));
         map.places[b].part_of = layout->comm;
         map.places[b].part = layout->shard * size;
-        if (grouped[static_cast<std::size_t>(layout->segments[0].tensor)]) continue;   // several views of one bucket
+        if (grouped[static_cast<std::size_t>(layout->segments[0].tensor)]) continue; // several views of one bucket
         StorageMap::Bucket g;
         g.stored = layout->shard * orrery::size(plan, layout->comm) * size;
         for (const BucketSegment& s : layout->segments) {
@@ -125,8 +129,9 @@ StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLa
 }
 
 RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Backend& machine)
-    : plan_(&plan), map_(&map), part_index_(std::move(part_index)), addresses_(static_cast<std::size_t>(map.slots), nullptr),
-      arenas_{Arena(reserve_for(map.planned[0], machine.room), machine), Arena(reserve_for(map.planned[1], machine.room), machine)} {
+    : plan_(&plan), map_(&map), part_index_(std::move(part_index)),
+      addresses_(static_cast<std::size_t>(map.slots), nullptr), arenas_{Arena(reserve_for(map.planned[0], machine.room), machine),
+                                                                        Arena(reserve_for(map.planned[1], machine.room), machine)} {
     for (const StorageMap::Bucket& g : map.buckets) {
         std::byte* at = arenas_[0].allocate(g.stored);
         if (!at) out_of_memory(buffer(plan, g.tensors[0]));
@@ -173,22 +178,27 @@ void RankMemory::count(const Buffer& b, int sign) {
 
 void RankMemory::limit(std::int64_t bytes) {
     limit_ = bytes;
-    if (bytes > 0 && count_.live > bytes) throw OutOfMemory(fmt::format("out of memory: parameters, gradients and states need {} bytes, and the device has {}", count_.live, bytes));
+    if (bytes > 0 && count_.live > bytes)
+        throw OutOfMemory(
+            fmt::format("out of memory: parameters, gradients and states need {} bytes, and the device has {}", count_.live, bytes));
 }
 
 void RankMemory::out_of_memory(const Buffer& wanted) const {
-    std::string text = fmt::format("out of memory: {} ({}) needs {} bytes; {} of {} are in use; alive are", wanted.name, name(wanted.kind), wanted.bytes.count, limit_ > 0 ? count_.live : arenas_[0].live(),
-                                   limit_ > 0 ? limit_ : arenas_[0].reserved());
+    std::string text =
+        fmt::format("out of memory: {} ({}) needs {} bytes; {} of {} are in use; alive are", wanted.name, name(wanted.kind),
+                    wanted.bytes.count, limit_ > 0 ? count_.live : arenas_[0].live(), limit_ > 0 ? limit_ : arenas_[0].reserved());
     std::vector<std::pair<std::int64_t, std::string>> alive;
     for (std::size_t b = 0; b < map_->places.size(); ++b) {
         const BufferPlace& p = map_->places[b];
         if (p.slot < 0) continue;
         const std::int64_t n = p.per_microbatch ? plan_->microbatches : 1;
-        const auto count = std::count_if(addresses_.begin() + p.slot, addresses_.begin() + p.slot + n, [](const std::byte* a) { return a != nullptr; });
+        const auto count =
+            std::count_if(addresses_.begin() + p.slot, addresses_.begin() + p.slot + n, [](const std::byte* a) { return a != nullptr; });
         if (count > 0) alive.emplace_back(count * p.stored, plan_->buffers[b].name);
     }
     std::sort(alive.rbegin(), alive.rend());
-    for (std::size_t i = 0; i < std::min<std::size_t>(5, alive.size()); ++i) text += fmt::format("{} {} ({} bytes)", i == 0 ? "" : ",", alive[i].second, alive[i].first);
+    for (std::size_t i = 0; i < std::min<std::size_t>(5, alive.size()); ++i)
+        text += fmt::format("{} {} ({} bytes)", i == 0 ? "" : ",", alive[i].second, alive[i].first);
     throw OutOfMemory(text);
 }
 
@@ -200,8 +210,10 @@ void RankMemory::allocate(BufferId b, std::int32_t microbatch) {
     slot = arenas_[x.space == Space::device ? 0 : 1].allocate(p.stored);
     if (!slot) out_of_memory(x);
     // Gradients that come and go are added to from nothing (autograd sets where there is none, which costs no kernel).
-    if (x.kind == MemoryKind::gradients) std::memset(slot, 0, static_cast<std::size_t>(p.stored));
-    else if (poison_) std::memset(slot, 0xff, static_cast<std::size_t>(p.stored));
+    if (x.kind == MemoryKind::gradients)
+        std::memset(slot, 0, static_cast<std::size_t>(p.stored));
+    else if (poison_)
+        std::memset(slot, 0xff, static_cast<std::size_t>(p.stored));
     count(x, 1);
 }
 
@@ -223,8 +235,10 @@ void RankMemory::release(BufferId b, std::int32_t microbatch) {
 
 void RankMemory::hold(std::byte* block) {
     const auto held = std::find_if(held_.begin(), held_.end(), [&](const Held& h) { return h.block == block; });
-    if (held != held_.end()) ++held->users;
-    else held_.push_back({block, 1, false, 0});
+    if (held != held_.end())
+        ++held->users;
+    else
+        held_.push_back({block, 1, false, 0});
 }
 
 void RankMemory::let_go(std::byte* block) {

@@ -17,28 +17,33 @@
 namespace orrery {
 
 struct BufferPlace {
-    BufferId root = -1;             // whose storage it is
-    std::int32_t slot = -1;         // of its root: where its instances' addresses begin; -1: not of this stage
-    bool per_microbatch = false;    // an instance a microbatch; else one
-    std::int64_t stored = 0;        // bytes of an instance as the kernels hold it
-    CommId part_of = -1;            // >= 0: a part of its storage, of as many bytes as `part`, the one of the rank's index there
+    BufferId root = -1;          // whose storage it is
+    std::int32_t slot = -1;      // of its root: where its instances' addresses begin; -1: not of this stage
+    bool per_microbatch = false; // an instance a microbatch; else one
+    std::int64_t stored = 0;     // bytes of an instance as the kernels hold it
+    CommId part_of = -1;         // >= 0: a part of its storage, of as many bytes as `part`, the one of the rank's index there
     std::int64_t part = 0;
-    std::int32_t batch_rows = 0;    // token ids of all microbatches one behind the other: rows of each
+    std::int32_t batch_rows = 0; // token ids of all microbatches one behind the other: rows of each
 };
 
 struct StorageMap {
-    std::vector<BufferPlace> places;                    // by buffer
-    struct Bucket { std::vector<BufferId> tensors; std::int64_t stored; };   // contiguous, padding included
+    std::vector<BufferPlace> places; // by buffer
+    struct Bucket {
+        std::vector<BufferId> tensors;
+        std::int64_t stored;
+    }; // contiguous, padding included
     std::vector<Bucket> buckets;
-    std::vector<BufferId> resident;                     // storage that is there when a step begins, buckets' tensors aside
+    std::vector<BufferId> resident; // storage that is there when a step begins, buckets' tensors aside
     std::int32_t slots = 0;
-    std::int64_t planned[2] = {0, 0};                   // device, host: bytes stored at most while a program is walked in issue order
+    std::int64_t planned[2] = {0, 0}; // device, host: bytes stored at most while a program is walked in issue order
 };
 
 StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLayouts& buckets, DType real);
 
 // No gap of the arena holds a buffer: what was asked for, and what is alive.
-struct OutOfMemory : std::runtime_error { using std::runtime_error::runtime_error; };
+struct OutOfMemory : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 // As the plan counts: in issue order, a buffer's bytes from its Alloc to its Free.
 struct MemoryCount {
@@ -52,11 +57,13 @@ class RankMemory {
     RankMemory(const Plan& plan, const StorageMap& map, std::vector<int> part_index, const Backend& machine = cpu_machine());
 
     std::byte* at(BufferId b, std::int32_t microbatch) const;
-    Operand operand(BufferId b, std::int32_t microbatch) const { return {at(b, microbatch), &plan_->buffers[static_cast<std::size_t>(b)], b}; }
-    std::byte* block(BufferId b, std::int32_t microbatch) const;   // the storage's own address
-    std::byte* within(BufferId b, std::int32_t microbatch, std::byte* block) const;   // at(), where its storage lies at `block`
-    std::byte* of_slot(std::int32_t slot) const { return addresses_[static_cast<std::size_t>(slot)]; }   // null: not allocated
-    const Arena& arena(int space) const { return arenas_[space]; }   // 0: device, 1: host
+    Operand operand(BufferId b, std::int32_t microbatch) const {
+        return {at(b, microbatch), &plan_->buffers[static_cast<std::size_t>(b)], b};
+    }
+    std::byte* block(BufferId b, std::int32_t microbatch) const;                    // the storage's own address
+    std::byte* within(BufferId b, std::int32_t microbatch, std::byte* block) const; // at(), where its storage lies at `block`
+    std::byte* of_slot(std::int32_t slot) const { return addresses_[static_cast<std::size_t>(slot)]; } // null: not allocated
+    const Arena& arena(int space) const { return arenas_[space]; }                                     // 0: device, 1: host
 
     void allocate(BufferId b, std::int32_t microbatch);
     void release(BufferId b, std::int32_t microbatch);
@@ -64,7 +71,7 @@ class RankMemory {
     void hold(std::byte* block);
     void let_go(std::byte* block);
 
-    void count(const Buffer& b, int sign);   // for whoever places buffers itself: 1 allocated, -1 released
+    void count(const Buffer& b, int sign); // for whoever places buffers itself: 1 allocated, -1 released
     const MemoryCount& device() const { return count_; }
     std::int64_t bytes_in_arenas() const { return arenas_[0].highest() + arenas_[1].highest(); }
     std::int64_t part_index(CommId c) const { return part_index_[static_cast<std::size_t>(c)]; }
@@ -72,7 +79,7 @@ class RankMemory {
     bool poisons() const { return poison_; }
     // What the device may hold, as the plan counts it; 0: as much as there is. Throws OutOfMemory where it holds more already.
     void limit(std::int64_t bytes);
-    void poison(bool on) { poison_ = on; }   // new blocks are filled with NaN: whoever reads what nobody wrote shows
+    void poison(bool on) { poison_ = on; } // new blocks are filled with NaN: whoever reads what nobody wrote shows
 
   private:
     std::byte*& address(const BufferPlace& root, std::int32_t microbatch);
@@ -84,7 +91,12 @@ class RankMemory {
     std::vector<std::byte*> addresses_;
     Arena arenas_[2];
     MemoryCount count_;
-    struct Held { std::byte* block; int users; bool released; std::uint8_t arena; };
+    struct Held {
+        std::byte* block;
+        int users;
+        bool released;
+        std::uint8_t arena;
+    };
     std::vector<Held> held_;
     bool poison_ = false;
     std::int64_t limit_ = 0;

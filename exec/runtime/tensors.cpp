@@ -11,7 +11,9 @@ namespace orrery {
 namespace {
 
 // What the rank's optimizer works on, whether it takes its step at once or in parts: gradients, and states, each once.
-struct Worked { std::vector<BufferId> gradients, states; };
+struct Worked {
+    std::vector<BufferId> gradients, states;
+};
 
 Worked worked_on(const World& world, const Rank& rank) {
     Worked w;
@@ -29,10 +31,11 @@ Worked worked_on(const World& world, const Rank& rank) {
     return w;
 }
 
-std::string tensor_name(const Buffer& b) { return b.name.substr(b.name.find('.') + 1); }   // without "w." or "g."
+std::string tensor_name(const Buffer& b) { return b.name.substr(b.name.find('.') + 1); } // without "w." or "g."
 
 // The tensors of which buffer b, at `data`, is made: a whole one, or a shard's segments.
-void add_parts(const World& world, const Rank& rank, BufferId b, const std::string& prefix, std::byte* data, DType stored, std::vector<TensorPart>& parts) {
+void add_parts(const World& world, const Rank& rank, BufferId b, const std::string& prefix, std::byte* data, DType stored,
+               std::vector<TensorPart>& parts) {
     const Plan& plan = world.plan;
     const auto size = static_cast<std::int64_t>(bytes_per_element(stored));
     const Buffer& x = plan.buffers[static_cast<std::size_t>(b)];
@@ -44,7 +47,9 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
     const std::int64_t begin = rank.memory.part_index(layout->comm) * layout->shard, end = begin + layout->shard;
     for (const BucketSegment& s : layout->segments) {
         const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
-        if (from < to) parts.push_back({prefix + tensor_name(plan.buffers[static_cast<std::size_t>(s.tensor)]), s.tensor, from - s.begin, to - from, data + (from - begin) * size, stored});
+        if (from < to)
+            parts.push_back({prefix + tensor_name(plan.buffers[static_cast<std::size_t>(s.tensor)]), s.tensor, from - s.begin, to - from,
+                             data + (from - begin) * size, stored});
     }
 }
 
@@ -59,11 +64,12 @@ std::int64_t true_rows(const World& world, const TensorPart& part, const ShardVi
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what) {
     std::vector<TensorPart> parts;
     const auto stored = [&](BufferId b) { return stored_type(world.plan.buffers[static_cast<std::size_t>(b)].dtype, world.real); };
-    if (what == Quantity::parameters) {   // every place they are in between steps
+    if (what == Quantity::parameters) { // every place they are in between steps
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
             const auto id = static_cast<BufferId>(b);
-            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && rank.memory.block(id, -1)) add_parts(world, rank, id, "", rank.memory.at(id, -1), stored(id), parts);
+            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && rank.memory.block(id, -1))
+                add_parts(world, rank, id, "", rank.memory.at(id, -1), stored(id), parts);
         }
         return parts;
     }
@@ -74,7 +80,7 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
     }
     for (BufferId b : states) {
         const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
-        std::byte* data = rank.memory.at(b, -1);   // one tensor behind the other, in the order of the gradients
+        std::byte* data = rank.memory.at(b, -1); // one tensor behind the other, in the order of the gradients
         for (BufferId g : gradients) {
             add_parts(world, rank, g, x.name.substr(x.name.find('.') + 1) + "/", data, stored(b), parts);
             data += elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
@@ -89,7 +95,8 @@ Gathered gather(const World& world, Quantity what) {
     for (const auto& rank : world.ranks) {
         require(rank != nullptr, "tensors are gathered where all ranks are");
         for (const TensorPart& part : parts_of(world, *rank, what)) {
-            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
+                                              rank->context.expert_at);
             Tensor& t = all.tensors[part.name];
             if (t.shape.empty()) {
                 t.shape = view.whole;
@@ -100,10 +107,13 @@ Gathered gather(const World& world, Quantity what) {
             }
             for (std::int64_t i = 0; i < part.count; ++i) {
                 const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));
-                if (at >= t.values.size()) continue;   // padding
+                if (at >= t.values.size()) continue; // padding
                 const double value = read_element(part.data, i, part.stored);
-                if (t.values[at] == unknown) t.values[at] = value;
-                else if (!(t.values[at] == value)) all.disagreement = std::max(all.disagreement, std::isnan(t.values[at] - value) ? unknown : std::abs(t.values[at] - value));
+                if (t.values[at] == unknown)
+                    t.values[at] = value;
+                else if (!(t.values[at] == value))
+                    all.disagreement =
+                        std::max(all.disagreement, std::isnan(t.values[at] - value) ? unknown : std::abs(t.values[at] - value));
             }
         }
     }
@@ -118,7 +128,8 @@ void scatter(World& world, Quantity what, const Tensors& tensors) {
         for (const TensorPart& part : parts_of(world, *rank, what)) {
             const auto found = tensors.find(part.name);
             if (found == tensors.end()) continue;
-            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at, rank->context.expert_at);
+            const ShardView view = shard_view(world.plan, world.plan.buffers[static_cast<std::size_t>(part.tensor)], rank->context.at,
+                                              rank->context.expert_at);
             const Tensor& t = found->second;
             for (std::int64_t i = 0; i < part.count; ++i) {
                 const auto at = static_cast<std::size_t>(whole_index(view, part.begin + i));

@@ -24,7 +24,10 @@ using Tensors = std::map<std::string, Tensor>;
 enum class Quantity : std::uint8_t { gradients, parameters, states };
 
 // disagreement: where several ranks hold the same elements, the largest difference between them. It must be zero.
-struct Gathered { Tensors tensors; double disagreement = 0; };
+struct Gathered {
+    Tensors tensors;
+    double disagreement = 0;
+};
 
 // Of states the tensors are named "moment1/l0.qkv.weight". All ranks must be in this process.
 Gathered gather(const World& world, Quantity what);
@@ -33,7 +36,13 @@ Gathered gather(const World& world, Quantity what);
 void scatter(World& world, Quantity what, const Tensors& tensors);
 
 // A part of a logical tensor in a rank's memory: `count` elements from `begin` of its own part of the tensor, in `data`.
-struct TensorPart { std::string name; BufferId tensor; std::int64_t begin, count; std::byte* data; DType stored; };
+struct TensorPart {
+    std::string name;
+    BufferId tensor;
+    std::int64_t begin, count;
+    std::byte* data;
+    DType stored;
+};
 std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity what);
 
 } // namespace orrery

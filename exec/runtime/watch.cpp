@@ -36,12 +36,14 @@ std::int64_t first_bad(const Operand& o, DType stored) {
 std::string element_text(const World& world, const Rank& rank, const Operand& o, std::int64_t at) {
     const auto text = [](const Buffer& b, std::int64_t i) {
         const bool gradient = b.kind == MemoryKind::gradients;
-        return fmt::format("{}{}, whose element {} of {}", gradient ? "the gradient of " : "", gradient ? b.name.substr(b.name.find('.') + 1) : b.name, i, elements(b));
+        return fmt::format("{}{}, whose element {} of {}", gradient ? "the gradient of " : "",
+                           gradient ? b.name.substr(b.name.find('.') + 1) : b.name, i, elements(b));
     };
     if (const BucketLayout* layout = world.buckets.find(o.id)) {
         const std::int64_t in_bucket = at + (layout->shard > 0 ? rank.memory.part_index(layout->comm) * layout->shard : 0);
         for (const BucketSegment& s : layout->segments)
-            if (in_bucket >= s.begin && in_bucket < s.end) return text(world.plan.buffers[static_cast<std::size_t>(s.tensor)], in_bucket - s.begin);
+            if (in_bucket >= s.begin && in_bucket < s.end)
+                return text(world.plan.buffers[static_cast<std::size_t>(s.tensor)], in_bucket - s.begin);
     }
     return text(*o.buffer, at);
 }
@@ -50,7 +52,8 @@ void look_at(const World& world, const Rank& rank, const Issue& issue, const Ope
     if (!is_floating(o.buffer->dtype)) return;
     const std::int64_t at = first_bad(o, stored_type(o.buffer->dtype, world.real));
     if (at < 0) return;
-    throw NotFinite(fmt::format("training has failed at step {}: rank {}: {} {} {} is no number: try a smaller training.learning_rate, training.warmup_steps, or training.gradient_clipping",
+    throw NotFinite(fmt::format("training has failed at step {}: rank {}: {} {} {} is no number: try a smaller training.learning_rate, "
+                                "training.warmup_steps, or training.gradient_clipping",
                                 rank.context.step, rank.rank, place(world.plan, issue), what_it_does, element_text(world, rank, o, at)));
 }
 

@@ -38,7 +38,7 @@ void initialise_master(Rank& rank, const Op& op, DType real) {
     const std::size_t states = op.out.size();
     for (std::size_t k = 0; k < states; ++k) {
         const Operand master = rank.memory.operand(op.out[k], -1);
-        if (master.buffer->name != "opt.master") continue;   // the optimizer pass's name for it
+        if (master.buffer->name != "opt.master") continue; // the optimizer pass's name for it
         std::int64_t at = 0;
         const DType stored = stored_type(master.buffer->dtype, real);
         for (BufferId w : op.out) {
@@ -59,18 +59,27 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     std::vector<Problem> problems;
     const DType p = s.training.precision;
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
-        problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) + " has no kernels here: use fp32, or bf16, whose storage is emulated"});
+        problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) +
+                                                       " has no kernels here: use fp32, or bf16, whose storage is emulated"});
     if (s.training.master_remainders)
-        problems.push_back({"/training/master_remainders", "training.master_remainders has no kernels here: use false, which keeps whole masters"});
-    if (s.strategy.post_validation) problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
+        problems.push_back(
+            {"/training/master_remainders", "training.master_remainders has no kernels here: use false, which keeps whole masters"});
+    if (s.strategy.post_validation)
+        problems.push_back({"/strategy/optimizer_sync", "strategy.optimizer_sync = post-validation is simulated only: use global"});
     if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.runtime.fused_experts)
-        problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and kernels here are told by the host: use false, or set model.moe.capacity_factor"});
-    if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.runtime.token_dispatcher != "allgather" && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
-        problems.push_back({"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher + " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
+        problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and "
+                                                      "kernels here are told by the host: use false, or set model.moe.capacity_factor"});
+    if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.runtime.token_dispatcher != "allgather" &&
+        s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
+        problems.push_back(
+            {"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher +
+                                              " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
     return problems;
 }
 
-std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Backend machine) { return make_world(scenario, lower(scenario), real, std::move(only), std::move(machine)); }
+std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Backend machine) {
+    return make_world(scenario, lower(scenario), real, std::move(only), std::move(machine));
+}
 
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only, Backend machine) {
     auto world = std::make_unique<World>();
@@ -86,10 +95,11 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
         only.resize(static_cast<std::size_t>(ranks));
         std::iota(only.begin(), only.end(), 0);
     }
-    std::vector<char> here(w.plan.programs.size(), 0);   // stages: of thousands of ranks one may be all there is
+    std::vector<char> here(w.plan.programs.size(), 0); // stages: of thousands of ranks one may be all there is
     for (int r : only) here[static_cast<std::size_t>(w.plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)])] = 1;
     for (std::size_t s = 0; s < here.size(); ++s) w.orders.push_back(here[s] ? issue_order(w.plan, w.plan.programs[s]) : IssueOrder{});
-    for (std::size_t s = 0; s < here.size(); ++s) w.storage.push_back(here[s] ? storage_map(w.plan, w.orders[s], w.buckets, real) : StorageMap{});
+    for (std::size_t s = 0; s < here.size(); ++s)
+        w.storage.push_back(here[s] ? storage_map(w.plan, w.orders[s], w.buckets, real) : StorageMap{});
     w.members.resize(w.plan.communicators.size());
     for (std::size_t c = 0; c < w.members.size(); ++c) {
         w.members[c].resize(static_cast<std::size_t>(ranks));
@@ -109,7 +119,8 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
         context.real = real;
         context.at = at;
         context.expert_at = expert_coordinates(w.plan, r);
-        w.ranks[static_cast<std::size_t>(r)] = std::make_unique<Rank>(Rank{r, static_cast<int>(stage), context, RankMemory(w.plan, w.storage[stage], std::move(part_index), w.machine), &w.orders[stage]});
+        w.ranks[static_cast<std::size_t>(r)] = std::make_unique<Rank>(Rank{
+            r, static_cast<int>(stage), context, RankMemory(w.plan, w.storage[stage], std::move(part_index), w.machine), &w.orders[stage]});
     }
     const auto tokens = static_cast<std::size_t>(w.facts.loss_tokens);
     w.losses.assign(tokens, 0);
@@ -131,8 +142,10 @@ void initialise(World& world) {
             const auto id = static_cast<BufferId>(b);
             const bool here = x.stage == rank->stage && x.kind == MemoryKind::parameters && rank->memory.block(id, -1) != nullptr;
             if (!here) continue;
-            if (const BucketLayout* layout = world.buckets.find(id); layout && layout->shard > 0) initialise_shard(*rank, *layout, id, world);
-            else initialise(rank->memory.operand(id, -1), rank->context);
+            if (const BucketLayout* layout = world.buckets.find(id); layout && layout->shard > 0)
+                initialise_shard(*rank, *layout, id, world);
+            else
+                initialise(rank->memory.operand(id, -1), rank->context);
         }
         for (const Issue& i : rank->order->issues)
             if (std::holds_alternative<OptimizerStep>(i.op->work)) initialise_master(*rank, *i.op, world.real);
@@ -151,7 +164,8 @@ void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
     const std::int64_t stride = length + 1 + world.facts.mtp_layers;
     std::vector<std::int64_t> sequences(static_cast<std::size_t>(batch * stride));
     for (std::int64_t i = 0; i < batch; ++i)
-        read_sequence(corpus, step * batch + i, std::span(sequences).subspan(static_cast<std::size_t>(i * stride), static_cast<std::size_t>(stride)));
+        read_sequence(corpus, step * batch + i,
+                      std::span(sequences).subspan(static_cast<std::size_t>(i * stride), static_cast<std::size_t>(stride)));
     for (auto& rank : world.ranks) {
         if (!rank) continue;
         rank->context.step = step;
@@ -224,7 +238,8 @@ std::vector<std::int64_t> routed(const World& world) {
     for (const auto& rank : world.ranks) {
         if (!rank) continue;
         for (const auto& [layer, counts] : rank->routed)
-            for (std::size_t e = 0; e < counts.size() && layer < world.facts.layers; ++e) sums[static_cast<std::size_t>(layer) * experts + e] += counts[e];   // others are of further tokens
+            for (std::size_t e = 0; e < counts.size() && layer < world.facts.layers; ++e)
+                sums[static_cast<std::size_t>(layer) * experts + e] += counts[e]; // others are of further tokens
     }
     return sums;
 }
@@ -232,7 +247,7 @@ std::vector<std::int64_t> routed(const World& world) {
 std::vector<std::vector<std::int64_t>> routed_loads(const World& world, const std::vector<std::int64_t>& sums) {
     std::vector<std::vector<std::int64_t>> loads;
     const auto experts = static_cast<std::ptrdiff_t>(world.facts.moe.experts);
-    for (auto at = sums.begin(); at != sums.end(); at += experts)   // a layer with experts has chosen some
+    for (auto at = sums.begin(); at != sums.end(); at += experts) // a layer with experts has chosen some
         if (std::any_of(at, at + experts, [](std::int64_t n) { return n > 0; })) loads.emplace_back(at, at + experts);
     return loads;
 }

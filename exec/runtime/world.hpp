@@ -23,12 +23,14 @@ struct Rank {
     KernelContext context;
     RankMemory memory;
     const IssueOrder* order;
-    std::map<int, std::vector<std::int64_t>> routed{};   // by layer with experts: tokens each expert was chosen for, since the world was made
+    std::map<int, std::vector<std::int64_t>> routed{}; // by layer with experts: tokens each expert was chosen for, since the world was made
 };
 
 // Which results must be numbers: none is looked at; the losses, and the gradients an optimizer takes; every op's.
 enum class Watch : std::uint8_t { nothing, ends, all };
-struct NotFinite : std::runtime_error { using std::runtime_error::runtime_error; };   // names rank, step, op, tensor and element
+struct NotFinite : std::runtime_error {
+    using std::runtime_error::runtime_error;
+}; // names rank, step, op, tensor and element
 
 struct World {
     Scenario scenario;
@@ -36,15 +38,15 @@ struct World {
     KernelFacts facts;
     BucketLayouts buckets;
     DType real = DType::fp32;
-    Backend machine;                               // whose memory it is, and who computes
-    std::vector<IssueOrder> orders;                // by stage; of stages with a rank here
-    std::vector<StorageMap> storage;               // the same
-    std::vector<std::unique_ptr<Rank>> ranks;      // by rank; null: not of this process
-    std::vector<std::vector<std::vector<int>>> members;   // by communicator and rank of this process; empty: not a member
-    std::vector<double> losses;                    // of the step's tokens, by sequence and position
+    Backend machine;                                    // whose memory it is, and who computes
+    std::vector<IssueOrder> orders;                     // by stage; of stages with a rank here
+    std::vector<StorageMap> storage;                    // the same
+    std::vector<std::unique_ptr<Rank>> ranks;           // by rank; null: not of this process
+    std::vector<std::vector<std::vector<int>>> members; // by communicator and rank of this process; empty: not a member
+    std::vector<double> losses;                         // of the step's tokens, by sequence and position
     Watch watch = Watch::nothing;
-    bool notes_routing = true;                     // Rank::routed; executors that must fetch it from a device may be spared
-    std::vector<double> further_losses;            // of further tokens (multi-token prediction): their sum
+    bool notes_routing = true;          // Rank::routed; executors that must fetch it from a device may be spared
+    std::vector<double> further_losses; // of further tokens (multi-token prediction): their sum
 
     Rank& rank(int r) { return *ranks[static_cast<std::size_t>(r)]; }
     const Rank& rank(int r) const { return *ranks[static_cast<std::size_t>(r)]; }
@@ -56,7 +58,8 @@ std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routin
 
 // Lowers the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty: all of them.
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Backend machine = cpu_machine());
-std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {}, Backend machine = cpu_machine());
+std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {},
+                                  Backend machine = cpu_machine());
 
 // Storage as the plan has it: from now on bf16 buffers hold what bf16 can. Before initialise; of a world in fp32.
 void round_storage(World& world);
@@ -66,9 +69,10 @@ void initialise(World& world);
 
 // Token ids and labels of step `step` into every rank's buffers.
 void load_batch(World& world, const Corpus& corpus, std::int64_t step);
-std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch);   // in the step's global batch
+std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch); // in the step's global batch
 
-// Runs an op that is neither communication nor memory, and notes the loss where the op makes one. Throws NotFinite, where the world watches.
+// Runs an op that is neither communication nor memory, and notes the loss where the op makes one. Throws NotFinite, where the world
+// watches.
 void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operand> in, std::span<const Operand> out);
 
 // Of an op that makes losses: each token's where it stands in the batch. rank.context is of the op's microbatch.
@@ -78,11 +82,12 @@ bool makes_loss(const Op& op);
 void note_routing(Rank& rank, const Issue& issue, const Operand& counts);
 bool makes_routing(const Op& op);
 
-// Rank::routed of all ranks of this process, by the model's layers and experts; zero where nobody here routes: processes' sums are the job's.
+// Rank::routed of all ranks of this process, by the model's layers and experts; zero where nobody here routes: processes' sums are the
+// job's.
 std::vector<std::int64_t> routed(const World& world);
 // As a scenario takes it (model.moe.imbalance, a file): a list a mixture layer in model order.
 std::vector<std::vector<std::int64_t>> routed_loads(const World& world, const std::vector<std::int64_t>& sums);
 
-double mean_loss(const World& world);   // over the step's tokens, in their order
+double mean_loss(const World& world); // over the step's tokens, in their order
 
 } // namespace orrery

@@ -12,17 +12,20 @@
 namespace orrery::simexec {
 namespace {
 
-constexpr double patience = 120;   // seconds: a GPU's first step makes plans and workspaces
+constexpr double patience = 120; // seconds: a GPU's first step makes plans and workspaces
 
 Learning learning(const Scenario& s, const AgreeOptions& how) {
     Learning l;
     l.steps = how.steps;
     // The router's own choice gives other drops where ranks hold other groups of tokens, and numbers of rows that only it knows.
-    l.forced_routing = s.model.moe && (s.model.moe->capacity_factor <= 0 || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
+    l.forced_routing =
+        s.model.moe && (s.model.moe->capacity_factor <= 0 || s.strategy.tensor_parallel > 1 || s.strategy.context_parallel > 1);
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     if (how.device == "cuda") l.real = gpus ? stored_on_gpu(s) : DType::fp32;
     if (how.device == "cuda" && !gpus) l.machine = machine_of(how.device);
-    l.executor = [gpus, name = how.executor](World& w) { return gpus ? queues_executor(w, cuda_fleet(w, std::nullopt, patience)) : make_executor(name, w); };
+    l.executor = [gpus, name = how.executor](World& w) {
+        return gpus ? queues_executor(w, cuda_fleet(w, std::nullopt, patience)) : make_executor(name, w);
+    };
     return l;
 }
 
@@ -41,23 +44,33 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
-    if (how.device == "cuda" && how.executor == "threads") return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;
+    if (how.device == "cuda" && how.executor == "threads")
+        return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;
     Learning learns = learning(*scenario, how);
     const Learned many = learn(*scenario, learns), one = learn(on_one_rank(*scenario), learns);
     const Agreement found = agreement(one, many, limits_of(learns.real));
     const bool memory = memory_as_predicted(*scenario, many), agrees = found.agrees() && memory;
     Table table{{"what", "largest difference", "of", ""}, {false, true, false, false}, {}};
-    nlohmann::ordered_json json{{"name", scenario->name}, {"world_size", scenario->world_size()}, {"steps", how.steps}, {"device", how.device}, {"executor", how.executor}, {"numbers", name(learns.real)}};
+    nlohmann::ordered_json json{{"name", scenario->name},   {"world_size", scenario->world_size()},
+                                {"steps", how.steps},       {"device", how.device},
+                                {"executor", how.executor}, {"numbers", name(learns.real)}};
     for (const Agreement::Row& r : found.rows) {
-        table.rows.push_back({r.what, fmt::format("{:.2g}", r.difference.relative), r.difference.worst, !r.agrees ? fmt::format("over {:.0e}", r.limit) : std::isinf(r.limit) ? "not held to a limit" : "agrees"});
-        json["differences"].push_back({{"what", r.what}, {"relative", r.difference.relative}, {"worst", r.difference.worst}, {"agrees", r.agrees}});
+        table.rows.push_back({r.what, fmt::format("{:.2g}", r.difference.relative), r.difference.worst,
+                              !r.agrees             ? fmt::format("over {:.0e}", r.limit)
+                              : std::isinf(r.limit) ? "not held to a limit"
+                                                    : "agrees"});
+        json["differences"].push_back(
+            {{"what", r.what}, {"relative", r.difference.relative}, {"worst", r.difference.worst}, {"agrees", r.agrees}});
     }
     table.rows.push_back({"peak memory, every rank", "", "", memory ? "as predicted, to the byte" : "not as predicted"});
     json["memory_as_predicted"] = memory;
     json["agrees"] = agrees;
     const TextStyle style = output_style(options);
     const std::string on = how.device == "cuda" ? how.executor == "queues" ? ", a GPU a rank" : ", all on one GPU" : "";
-    const std::string text = fmt::format("{}: {} ranks against one, {} steps in {}{}{}\n", scenario->name, scenario->world_size(), how.steps, name(learns.real), on, learns.forced_routing ? "; experts take tokens by position" : "") + to_text(table, style);
+    const std::string text =
+        fmt::format("{}: {} ranks against one, {} steps in {}{}{}\n", scenario->name, scenario->world_size(), how.steps, name(learns.real),
+                    on, learns.forced_routing ? "; experts take tokens by position" : "") +
+        to_text(table, style);
     if (!deliver(options.json ? json.dump(2) + "\n" : text, options)) return bad_input;
     return agrees ? done : failed;
 }

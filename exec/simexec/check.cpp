@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <cmath>
+#include <filesystem>
 
 namespace orrery::simexec {
 namespace {
@@ -42,7 +42,7 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
     const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
     std::vector<std::vector<OpTime>> records;
     Progress progress(options);
-    for (int i = 0; i <= steps; ++i) {   // the first warms up
+    for (int i = 0; i <= steps; ++i) { // the first warms up
         load_batch(*world, corpus, i);
         std::vector<OpTime> record;
         executor->step(&record);
@@ -50,7 +50,8 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
         progress.show(i, steps, "measuring");
     }
     return trace_of(*world, side_by_side(*world, median_of(std::move(records))),
-                    fmt::format("measured: {}, ops timed one by one (thread CPU time, median of {} steps) and laid side by side, on {}", gemm_library(), steps, processor_name()));
+                    fmt::format("measured: {}, ops timed one by one (thread CPU time, median of {} steps) and laid side by side, on {}",
+                                gemm_library(), steps, processor_name()));
 }
 
 Trace on_gpu(const std::string& file, const Scenario& scenario, const Options& options, const CheckOptions& how) {
@@ -63,7 +64,9 @@ Trace on_gpu(const std::string& file, const Scenario& scenario, const Options& o
         row.output = how.row;
         deliver(measured_row(file, options.overrides, m, std::filesystem::exists(how.row) ? read_text(how.row) : std::nullopt), row);
     }
-    return trace_of(*world, m.times, fmt::format("measured: a step with events (the median of {}; without them a step takes {:.6f} s) on {}", how.steps, m.step_s, m.on));
+    return trace_of(*world, m.times,
+                    fmt::format("measured: a step with events (the median of {}; without them a step takes {:.6f} s) on {}", how.steps,
+                                m.step_s, m.on));
 }
 
 // A calibrated cluster has a rank a core: as many as the scenario has ranks, each as it was measured alone.
@@ -77,7 +80,10 @@ std::optional<std::string> cluster_of(const std::string& file, int ranks) {
     return "cluster=" + json.dump();
 }
 
-struct Checked { Comparison comparison; double compute_predicted = 0, compute_measured = 0; };
+struct Checked {
+    Comparison comparison;
+    double compute_predicted = 0, compute_measured = 0;
+};
 
 // Nothing where the scenario, or the calibration, has problems: they have been printed.
 std::optional<Checked> check_one(const std::string& file, const Options& options, const CheckOptions& how) {
@@ -91,7 +97,8 @@ std::optional<Checked> check_one(const std::string& file, const Options& options
         scenario = load(file, here);
         if (!scenario) return std::nullopt;
     }
-    if (how.device == "cuda" && scenario->cluster.device.launch_us < 0) scenario->cluster.device.launch_us = scenario->runtime.launch_us = gpu_issue_us;
+    if (how.device == "cuda" && scenario->cluster.device.launch_us < 0)
+        scenario->cluster.device.launch_us = scenario->runtime.launch_us = gpu_issue_us;
     PredictOptions predicting;
     predicting.simulate.trace = true;
     const Prediction predicted = predict(*scenario, predicting);
@@ -108,7 +115,9 @@ double error_of(double predicted, double measured) { return measured > 0 ? predi
 
 // A line a scenario, and the median of what they are off.
 int check_many(const std::vector<std::string>& files, const Options& options, const CheckOptions& how) {
-    Table table{{"scenario", "ranks", "compute predicted", "measured", "error", "step predicted", "measured", "error", "peak memory"}, {false, true, true, true, true, true, true, true, false}, {}};
+    Table table{{"scenario", "ranks", "compute predicted", "measured", "error", "step predicted", "measured", "error", "peak memory"},
+                {false, true, true, true, true, true, true, true, false},
+                {}};
     nlohmann::ordered_json json;
     std::vector<double> errors;
     for (const std::string& file : files) {
@@ -118,22 +127,33 @@ int check_many(const std::vector<std::string>& files, const Options& options, co
         const double compute = error_of(checked->compute_predicted, checked->compute_measured), step = error_of(c.a.step_s, c.b.step_s);
         const bool same = !c.memory.empty() && c.memory.back().a == c.memory.back().b;
         errors.push_back(std::abs(compute));
-        table.rows.push_back({c.a.name, fmt::format("{}", c.b.ranks), seconds_text(checked->compute_predicted), seconds_text(checked->compute_measured), fmt::format("{:+.1f} %", 100 * compute),
-                              seconds_text(c.a.step_s), seconds_text(c.b.step_s), fmt::format("{:+.1f} %", 100 * step), same ? "as predicted" : "not as predicted"});
-        json["scenarios"].push_back({{"file", file}, {"name", c.a.name}, {"ranks", c.b.ranks}, {"compute_predicted_s", checked->compute_predicted}, {"compute_measured_s", checked->compute_measured},
-                                     {"compute_error", compute}, {"step_predicted_s", c.a.step_s}, {"step_measured_s", c.b.step_s}, {"step_error", step}, {"memory_as_predicted", same}});
+        table.rows.push_back({c.a.name, fmt::format("{}", c.b.ranks), seconds_text(checked->compute_predicted),
+                              seconds_text(checked->compute_measured), fmt::format("{:+.1f} %", 100 * compute), seconds_text(c.a.step_s),
+                              seconds_text(c.b.step_s), fmt::format("{:+.1f} %", 100 * step), same ? "as predicted" : "not as predicted"});
+        json["scenarios"].push_back({{"file", file},
+                                     {"name", c.a.name},
+                                     {"ranks", c.b.ranks},
+                                     {"compute_predicted_s", checked->compute_predicted},
+                                     {"compute_measured_s", checked->compute_measured},
+                                     {"compute_error", compute},
+                                     {"step_predicted_s", c.a.step_s},
+                                     {"step_measured_s", c.b.step_s},
+                                     {"step_error", step},
+                                     {"memory_as_predicted", same}});
     }
     std::sort(errors.begin(), errors.end());
     const double median = errors.size() % 2 ? errors[errors.size() / 2] : (errors[errors.size() / 2 - 1] + errors[errors.size() / 2]) / 2;
     json["median_compute_error"] = median;
-    const std::string text = to_text(table, output_style(options)) + fmt::format("\ntime of computation: {:.1f} % off (median of {} scenarios)\n", 100 * median, errors.size());
+    const std::string text = to_text(table, output_style(options)) +
+                             fmt::format("\ntime of computation: {:.1f} % off (median of {} scenarios)\n", 100 * median, errors.size());
     return deliver(options.json || options.output.ends_with(".json") ? json.dump(2) + "\n" : text, options) ? done : bad_input;
 }
 
 } // namespace
 
 int run_check(const std::vector<std::string>& files, const Options& asked, const CheckOptions& how) {
-    // What this executor is: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a microsecond).
+    // What this executor is: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a
+    // microsecond).
     Options options = asked;
     options.overrides.insert(options.overrides.begin(), "runtime.allocator=plan");
     if (how.device == "cpu") options.overrides.insert(options.overrides.begin(), "runtime.launch_us=0");
@@ -141,7 +161,11 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     const auto checked = check_one(files[0], options, how);
     if (!checked) return bad_input;
     const bool json = options.json || options.output.ends_with(".json");
-    return deliver(json ? to_json(checked->comparison, how.worst) : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)), options) ? done : bad_input;
+    return deliver(json ? to_json(checked->comparison, how.worst)
+                        : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)),
+                   options)
+               ? done
+               : bad_input;
 }
 
 } // namespace orrery::simexec

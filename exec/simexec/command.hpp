@@ -11,33 +11,46 @@
 
 namespace orrery::simexec {
 
-// 0: done. 1: bad input. 2: out of memory. 3: the plan cannot run (a deadlock). 4: training failed (a loss that is no number; a strategy that
-// does not train like one rank). 5: stopped by a signal, with a checkpoint where one was asked for. 6: a rank was lost, or is of another mind.
-// 7: a checkpoint could not be written. 70: our bug.
+// 0: done. 1: bad input. 2: out of memory. 3: the plan cannot run (a deadlock). 4: training failed (a loss that is no number; a strategy
+// that does not train like one rank). 5: stopped by a signal, with a checkpoint where one was asked for. 6: a rank was lost, or is of
+// another mind. 7: a checkpoint could not be written. 70: our bug.
 enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, failed = 4, stopped = 5, lost = 6, unwritten = 7, our_bug = 70 };
-int exit_code(const std::exception& e);   // of what ended a run
+int exit_code(const std::exception& e); // of what ended a run
 
 struct Options {
     bool json = false, quiet = false, verbose = false;
-    std::string output;                   // -o: a file instead of standard output
-    std::vector<std::string> overrides;   // --set path=value
+    std::string output;                 // -o: a file instead of standard output
+    std::vector<std::string> overrides; // --set path=value
 };
 
 struct RunOptions {
     std::string executor = "serial", device = "cpu", text, trace, checkpoint, resume, routing;
     int steps = 10, every = 0;
     bool fp64 = false, fp32 = false, find_nan = false;
-    double patience = 60;                 // threads, mpi: seconds without progress
-    double memory_gb = 0;                 // a rank may hold, as the plan counts it; 0: as much as there is
+    double patience = 60; // threads, mpi: seconds without progress
+    double memory_gb = 0; // a rank may hold, as the plan counts it; 0: as much as there is
 };
 
 inline constexpr int worst_shown = 10; // ops of a comparison, where --worst is not given: of a JSON file then all
 
-struct CalibrateOptions { std::string device = "cpu"; int steps = 5; double scale = 1; };
-struct CheckOptions { std::string calibration, trace, device = "cpu", row; int steps = 5, worst = -1; };
+struct CalibrateOptions {
+    std::string device = "cpu";
+    int steps = 5;
+    double scale = 1;
+};
+struct CheckOptions {
+    std::string calibration, trace, device = "cpu", row;
+    int steps = 5, worst = -1;
+};
 
-struct AgreeOptions { std::string device = "cpu", executor = "serial"; int steps = 5; };
-struct ReplayOptions { std::string device = "cpu", trace; int rank = 0, steps = 3, worst = -1; };
+struct AgreeOptions {
+    std::string device = "cpu", executor = "serial";
+    int steps = 5;
+};
+struct ReplayOptions {
+    std::string device = "cpu", trace;
+    int rank = 0, steps = 3, worst = -1;
+};
 
 int run_run(const std::string& file, const Options& options, const RunOptions& how);
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how);
@@ -46,11 +59,11 @@ int run_replay(const std::string& file, const Options& options, const ReplayOpti
 int run_calibrate(const Options& options, const CalibrateOptions& how);
 int run_doctor(const Options& options);
 
-Backend machine_of(const std::string& device);                   // "cpu", "cuda"; throws std::runtime_error with why there is none
+Backend machine_of(const std::string& device); // "cpu", "cuda"; throws std::runtime_error with why there is none
 TextStyle output_style(const Options& options);
 TextStyle error_style();
-bool deliver(const std::string& text, const Options& options);   // to -o or standard output
-void complain(const std::string& text);                          // "simexec: error: .." on standard error
+bool deliver(const std::string& text, const Options& options); // to -o or standard output
+void complain(const std::string& text);                        // "simexec: error: .." on standard error
 
 // A scenario that can be executed here, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options, bool forced_routing = false);

@@ -35,7 +35,8 @@ Backend machine_of(const std::string& device) {
 
 void Progress::show(int done_steps, int total, const std::string& beside) {
     if (!line_.due()) return;
-    line_.show(fmt::format("{} {}/{}  {}", bar(static_cast<double>(done_steps) / total, 30, Ink::green, error_style()), done_steps, total, beside));
+    line_.show(fmt::format("{} {}/{}  {}", bar(static_cast<double>(done_steps) / total, 30, Ink::green, error_style()), done_steps, total,
+                           beside));
 }
 
 } // namespace orrery::simexec

@@ -11,8 +11,10 @@
 namespace orrery::simexec {
 
 int run_doctor(const Options& options) {
-    nlohmann::ordered_json json{{"processor", processor_name()}, {"processors", processors()}, {"gemm", gemm_library()}, {"executors", executor_names()}};
-    std::string text = fmt::format("processor   {}, {} may be used\nkernels     {}, fp32 and fp64\n", processor_name(), processors(), gemm_library());
+    nlohmann::ordered_json json{
+        {"processor", processor_name()}, {"processors", processors()}, {"gemm", gemm_library()}, {"executors", executor_names()}};
+    std::string text =
+        fmt::format("processor   {}, {} may be used\nkernels     {}, fp32 and fp64\n", processor_name(), processors(), gemm_library());
     text += fmt::format("executors   {}\n", fmt::join(executor_names(), ", "));
     for (const Library& l : optional_libraries()) {
         text += fmt::format("{:<12}{}\n", l.what, l.found ? l.file + " is here" : "not here: " + l.detail);
@@ -21,7 +23,8 @@ int run_doctor(const Options& options) {
     std::string why_not;
     const CudaPlugin* plugin = load_cuda(why_not);
     const int gpus = plugin ? plugin->devices(why_not) : 0;
-    text += gpus > 0 ? fmt::format("CUDA        {} GPU{}, {}\n", gpus, gpus == 1 ? "" : "s", plugin->versions()) : fmt::format("CUDA        no GPU can be used: {}\n", why_not);
+    text += gpus > 0 ? fmt::format("CUDA        {} GPU{}, {}\n", gpus, gpus == 1 ? "" : "s", plugin->versions())
+                     : fmt::format("CUDA        no GPU can be used: {}\n", why_not);
     json["cuda"] = {{"devices", gpus}, {"why_none", gpus > 0 ? "" : why_not}};
     if (plugin) {
         text += fmt::format("libraries   {}\n", plugin->versions());
@@ -32,7 +35,9 @@ int run_doctor(const Options& options) {
         std::int64_t free = 0, total = 0;
         const Status opened = plugin->open(i, gpu);
         if (gpu) gpu->memory(free, total);
-        text += gpu ? fmt::format("GPU {}       {}, {:.1f} of {:.1f} GB free\n", i, gpu->name(), static_cast<double>(free) * 1e-9, static_cast<double>(total) * 1e-9) : fmt::format("GPU {}       cannot be opened: {}\n", i, opened.message);
+        text += gpu ? fmt::format("GPU {}       {}, {:.1f} of {:.1f} GB free\n", i, gpu->name(), static_cast<double>(free) * 1e-9,
+                                  static_cast<double>(total) * 1e-9)
+                    : fmt::format("GPU {}       cannot be opened: {}\n", i, opened.message);
         json["cuda"]["gpus"].push_back({{"name", gpu ? gpu->name() : ""}, {"memory_bytes", total}, {"why_not", opened.message}});
     }
     return deliver(options.json ? json.dump(2) + "\n" : text, options) ? done : bad_input;

@@ -12,7 +12,7 @@ namespace orrery::simexec {
 namespace {
 
 constexpr std::int64_t warm_up_ns = 1'000'000'000;
-constexpr double patience = 120;   // seconds: the first step makes GEMM plans and workspaces
+constexpr double patience = 120; // seconds: the first step makes GEMM plans and workspaces
 
 template <class T> T middle(std::vector<T> v) {
     std::ranges::nth_element(v, v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2));
@@ -55,14 +55,16 @@ Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vect
         executor->step(nullptr);
         progress.show(step, 2 * steps, "warming up");
     }
-    for (int i = 0; i < 2 * steps; ++i) {   // events cost a little: steps with and without, in turn
+    for (int i = 0; i < 2 * steps; ++i) { // events cost a little: steps with and without, in turn
         load_batch(world, corpus, step + i);
         std::vector<OpTime> record;
         const bool timed = i % 2 == 1;
         const std::int64_t began = wall_ns();
         executor->step(timed ? &record : nullptr);
-        if (timed) records.push_back(std::move(record));
-        else seconds.push_back(static_cast<double>(wall_ns() - began) * 1e-9);
+        if (timed)
+            records.push_back(std::move(record));
+        else
+            seconds.push_back(static_cast<double>(wall_ns() - began) * 1e-9);
         progress.show(i + 1, 2 * steps, "measuring");
     }
     std::int64_t free = 0, all = 0;
@@ -74,14 +76,17 @@ Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vect
 }
 
 std::string device_preset(const std::string& name) {
-    constexpr std::pair<const char*, const char*> known[] = {{"B200", "b200-192gb"}, {"H200", "h200-sxm-141gb"}, {"H100 PCIe", "h100-pcie-80gb"}, {"H100", "h100-sxm-80gb"}, {"H800", "h800-sxm-80gb"},
-                                                             {"A100-SXM4-40", "a100-sxm-40gb"}, {"A100-SXM", "a100-sxm-80gb"}, {"A100", "a100-pcie-80gb"}, {"L40S", "l40s"}, {"RTX 4090", "rtx-4090"}};
+    constexpr std::pair<const char*, const char*> known[] = {
+        {"B200", "b200-192gb"},    {"H200", "h200-sxm-141gb"},        {"H100 PCIe", "h100-pcie-80gb"}, {"H100", "h100-sxm-80gb"},
+        {"H800", "h800-sxm-80gb"}, {"A100-SXM4-40", "a100-sxm-40gb"}, {"A100-SXM", "a100-sxm-80gb"},   {"A100", "a100-pcie-80gb"},
+        {"L40S", "l40s"},          {"RTX 4090", "rtx-4090"}};
     for (const auto& [part, preset] : known)
         if (name.find(part) != std::string::npos) return preset;
     throw std::runtime_error("there is no device preset for a " + name + ": add one to scenarios/devices, and its name here");
 }
 
-std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured, const std::optional<std::string>& so_far) {
+std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured,
+                         const std::optional<std::string>& so_far) {
     const auto text = read_text(file);
     auto scenario = nlohmann::ordered_json::parse(text.value_or("{}"));
     std::string name = scenario.value("name", std::filesystem::path(file).stem().string());
@@ -89,7 +94,7 @@ std::string measured_row(const std::string& file, const std::vector<std::string>
         override_field(scenario, o);
         if (!o.starts_with("runtime.allocator")) name += " " + o;
     }
-    if (auto& cluster = scenario["cluster"]; cluster.contains("device")) {   // simexec issues ops, not the scenario's framework
+    if (auto& cluster = scenario["cluster"]; cluster.contains("device")) { // simexec issues ops, not the scenario's framework
         auto& device = cluster["device"];
         if (device.is_string()) device = nlohmann::ordered_json{{"preset", device}};
         if (!device.contains("launch_us")) device["launch_us"] = gpu_issue_us;
@@ -100,8 +105,16 @@ std::string measured_row(const std::string& file, const std::vector<std::string>
     if (dataset.is_object() && dataset.contains("rows"))
         for (const auto& row : dataset["rows"])
             if (row.value("name", "") != name) rows.push_back(row);
-    rows.push_back({{"name", name}, {"source", source}, {"scenario", scenario}, {"measured", {{"step_time_s", measured.step_s}, {"memory_gb", static_cast<double>(measured.used_bytes) * 1e-9}}}});
-    return nlohmann::ordered_json{{"name", "measured by simexec on " + measured.on.substr(0, measured.on.find(','))}, {"source", source}, {"memory_measure", "device"}, {"rows", rows}}.dump(1) + "\n";
+    rows.push_back({{"name", name},
+                    {"source", source},
+                    {"scenario", scenario},
+                    {"measured", {{"step_time_s", measured.step_s}, {"memory_gb", static_cast<double>(measured.used_bytes) * 1e-9}}}});
+    return nlohmann::ordered_json{{"name", "measured by simexec on " + measured.on.substr(0, measured.on.find(','))},
+                                  {"source", source},
+                                  {"memory_measure", "device"},
+                                  {"rows", rows}}
+               .dump(1) +
+           "\n";
 }
 
 } // namespace orrery::simexec

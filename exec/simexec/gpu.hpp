@@ -19,10 +19,10 @@ inline constexpr double gpu_issue_us = 6.9;
 
 // Some steps on GPUs after others that warm up, a second at least: a GPU under its power limit has settled on a clock only then.
 struct Measured {
-    std::vector<OpTime> times;           // of the step with events whose length is the median
-    double step_s = 0;                   // wall time of a step without events, the median
-    std::int64_t used_bytes = 0;         // of the first GPU: all that is taken, as its driver counts it
-    std::string on;                      // "NVIDIA H200, CUDA runtime .."
+    std::vector<OpTime> times;   // of the step with events whose length is the median
+    double step_s = 0;           // wall time of a step without events, the median
+    std::int64_t used_bytes = 0; // of the first GPU: all that is taken, as its driver counts it
+    std::string on;              // "NVIDIA H200, CUDA runtime .."
 };
 // delays: of one rank alone, by issue (replay); empty: all ranks are here.
 Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress);
@@ -32,6 +32,7 @@ std::string device_preset(const std::string& name);
 
 // A dataset for `simrun validate`: the rows of `so_far`, its text (but for one of this row's name), and one of the scenario's file with its
 // overrides and what was measured.
-std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured, const std::optional<std::string>& so_far);
+std::string measured_row(const std::string& file, const std::vector<std::string>& overrides, const Measured& measured,
+                         const std::optional<std::string>& so_far);
 
 } // namespace orrery::simexec

@@ -15,7 +15,8 @@
 namespace orrery::simexec {
 namespace {
 
-constexpr const char* examples = R"(  simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
+constexpr const char* examples =
+    R"(  simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
   simexec run job.json --set cluster.devices_per_node=2 --set strategy.tensor_parallel=2      another strategy: the losses agree
   simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM) and go on with --resume runs/a
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
@@ -29,7 +30,8 @@ constexpr const char* examples = R"(  simexec run scenarios/tiny-gpt.json --text
   simexec doctor                                                       what this machine has
 )";
 
-constexpr const char* exits = R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
+constexpr const char* exits =
+    R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
 one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or is of another mind, 7 a checkpoint
 could not be written (a full disk), 70 a bug of simexec.)";
 
@@ -54,7 +56,11 @@ void add_output(CLI::App& app, Options& o) {
 CLI::App* add_scenario_command(CLI::App& app, Parsed& p, const char* name, const char* what) {
     CLI::App* sub = app.add_subcommand(name, what);
     sub->add_option("scenario", p.file, "The scenario")->required()->type_name("SCENARIO.json");
-    sub->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
+    sub->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")
+        ->type_name("PATH=VALUE")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->take_all();
     add_output(*sub, p.options);
     return sub;
 }
@@ -68,7 +74,9 @@ std::vector<std::string> all_executors() {
 void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor, "Who moves the ranks on")->check(CLI::IsMember(all_executors()));
-    run->add_option("--device", p.run.device, "Where kernels run; cuda: with --executor queues a GPU a rank, with serial all ranks on one GPU")->check(CLI::IsMember({"cpu", "cuda"}));
+    run->add_option("--device", p.run.device,
+                    "Where kernels run; cuda: with --executor queues a GPU a rank, with serial all ranks on one GPU")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
     run->add_option("--patience", p.run.patience, "threads, mpi: give up after so many seconds without progress")->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
     run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
@@ -76,36 +84,61 @@ void add_commands(CLI::App& app, Parsed& p) {
     run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder, at the end and where stopped")->type_name("DIR");
     run->add_option("--every", p.run.every, "A checkpoint every so many steps")->type_name("N");
     run->add_option("--resume", p.run.resume, "Go on from the newest checkpoint of this folder; any strategy may")->type_name("DIR");
-    run->add_option("--memory", p.run.memory_gb, "What a rank may hold, in GB; as much as there is if left out")->check(CLI::PositiveNumber)->type_name("GB");
-    run->add_option("--routing", p.run.routing, "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")->type_name("FILE");
+    run->add_option("--memory", p.run.memory_gb, "What a rank may hold, in GB; as much as there is if left out")
+        ->check(CLI::PositiveNumber)
+        ->type_name("GB");
+    run->add_option(
+           "--routing", p.run.routing,
+           "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
+        ->type_name("FILE");
     run->add_flag("--find-nan", p.run.find_nan, "Look at every op's results: the first that is no number is named; slower");
     run->add_flag("--fp32", p.run.fp32, "Buffers that the plan has in bf16 hold fp32; else they are rounded as bf16 would be");
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
     agree->add_option("--steps", p.agree.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
-    agree->add_option("--device", p.agree.device, "Where both run: in double precision on the processor, in fp32 or as the plan stores it on GPUs")->check(CLI::IsMember({"cpu", "cuda"}));
-    agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")->check(CLI::IsMember(executor_names()));
+    agree
+        ->add_option("--device", p.agree.device,
+                     "Where both run: in double precision on the processor, in fp32 or as the plan stores it on GPUs")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
+    agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")
+        ->check(CLI::IsMember(executor_names()));
     CLI::App* check = app.add_subcommand("check", "Predict a step, run it, and set the two side by side; of several scenarios, a table");
     check->add_option("scenarios", p.files, "The scenarios")->required()->type_name("SCENARIO.json");
-    check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
+    check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")
+        ->type_name("PATH=VALUE")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->take_all();
     add_output(*check, p.options);
-    check->add_option("--calibration", p.check.calibration, "Predict with this machine as it was measured; the scenario's cluster if left out")->type_name("FILE");
-    check->add_option("--device", p.check.device, "Where it runs; cuda: a GPU a rank, the step as it is there")->check(CLI::IsMember({"cpu", "cuda"}));
+    check
+        ->add_option("--calibration", p.check.calibration,
+                     "Predict with this machine as it was measured; the scenario's cluster if left out")
+        ->type_name("FILE");
+    check->add_option("--device", p.check.device, "Where it runs; cuda: a GPU a rank, the step as it is there")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
     check->add_option("--row", p.check.row, "cuda: write what was measured as a dataset for simrun validate")->type_name("FILE");
     check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
-    check->add_option("--worst", p.check.worst, "How many ops to list (default: 10; in JSON all)")->check(CLI::Range(0, 100000))->type_name("N");
+    check->add_option("--worst", p.check.worst, "How many ops to list (default: 10; in JSON all)")
+        ->check(CLI::Range(0, 100000))
+        ->type_name("N");
     check->add_option("--trace", p.check.trace, "Write what was measured")->type_name("FILE");
-    CLI::App* replay = add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
+    CLI::App* replay =
+        add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
     replay->add_option("--rank", p.replay.rank, "Which")->type_name("R");
     replay->add_option("--device", p.replay.device, "Where its kernels run")->check(CLI::IsMember({"cpu", "cuda"}));
     replay->add_option("--steps", p.replay.steps, "How many; the middle one is shown")->check(CLI::Range(1, 1000))->type_name("N");
-    replay->add_option("--worst", p.replay.worst, "How many ops to list (default: 10; in JSON all)")->check(CLI::Range(0, 100000))->type_name("N");
+    replay->add_option("--worst", p.replay.worst, "How many ops to list (default: 10; in JSON all)")
+        ->check(CLI::Range(0, 100000))
+        ->type_name("N");
     replay->add_option("--trace", p.replay.trace, "Write what was measured")->type_name("FILE");
     CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
     add_output(*calibrate, p.options);
-    calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")->check(CLI::IsMember({"cpu", "cuda"}));
+    calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")
+        ->check(CLI::IsMember({"cpu", "cuda"}));
     calibrate->add_option("--steps", p.calibrate.steps, "How many to take medians of")->check(CLI::Range(1, 1000))->type_name("N");
-    calibrate->add_option("--scale", p.calibrate.scale, "Of the sizes of the models that are trained: below 1 for a quick look")->check(CLI::Range(0.1, 4.0))->type_name("X");
+    calibrate->add_option("--scale", p.calibrate.scale, "Of the sizes of the models that are trained: below 1 for a quick look")
+        ->check(CLI::Range(0.1, 4.0))
+        ->type_name("X");
     add_output(*app.add_subcommand("doctor", "What this machine has, what is missing"), p.options);
 }
 
@@ -127,9 +160,7 @@ int run(int argc, char** argv) {
     app.require_subcommand(1, 1);
     try {
         app.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return console::refuse(app, e, {argv + 1, argv + argc});
-    }
+    } catch (const CLI::ParseError& e) { return console::refuse(app, e, {argv + 1, argv + argc}); }
     try {
         return dispatch(app, parsed);
     } catch (const std::exception& e) {

@@ -60,15 +60,15 @@ struct Result {
     double first_loss = 0, last_loss = 0, step_s = 0;
     int signal = 0;
     std::vector<OpTime> record;
-    std::string checkpoint, on;   // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
+    std::string checkpoint, on; // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
 };
 
 // The processes that have the other ranks.
 struct Others {
     int rank = 0, size = 1;
-    std::function<bool(bool mine)> any;   // whether any of them says so; the same answer on all
-    std::function<void()> meet;           // a barrier
-    std::function<std::vector<std::int64_t>(const std::vector<std::int64_t>& mine)> sum;   // the same on all
+    std::function<bool(bool mine)> any; // whether any of them says so; the same answer on all
+    std::function<void()> meet;         // a barrier
+    std::function<std::vector<std::int64_t>(const std::vector<std::int64_t>& mine)> sum; // the same on all
 };
 
 Others over(const OrreryTransport& t, double patience) {
@@ -78,7 +78,9 @@ Others over(const OrreryTransport& t, double patience) {
 
 Others over(const std::shared_ptr<Store>& store, const LaunchedRank& at, double patience) {
     const auto round = std::make_shared<int>(0);
-    const auto meet = [store, at, patience, round](const std::string& what) { barrier(*store, fmt::format("{} {}", what, (*round)++), at.size, patience); };
+    const auto meet = [store, at, patience, round](const std::string& what) {
+        barrier(*store, fmt::format("{} {}", what, (*round)++), at.size, patience);
+    };
     const auto any = [store, meet, round](bool mine) {
         const std::string key = fmt::format("any {}", *round);
         if (mine) store->add(key, 1);
@@ -107,12 +109,14 @@ struct Training {
     const Options& options;
     const RunOptions& how;
     std::string corpus_name;
-    const Others* others;               // null: all ranks are in this process
+    const Others* others; // null: all ranks are in this process
     const StopSignals& signals;
 
     bool anyone(bool mine) const { return others ? others->any(mine) : mine; }
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
-    CheckpointState state(std::int64_t step) const { return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}}; }
+    CheckpointState state(std::int64_t step) const {
+        return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
+    }
     void run(std::int64_t first, Result& result);
 };
 
@@ -133,7 +137,8 @@ void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t 
     }
     if (anyone(failed_here)) {
         if (others->rank == 0) draft.discard();
-        throw Unwritten(failed_here ? "this rank's part of the checkpoint could not be written" : "another rank's part of the checkpoint could not be written");
+        throw Unwritten(failed_here ? "this rank's part of the checkpoint could not be written"
+                                    : "another rank's part of the checkpoint could not be written");
     }
     if (others->rank == 0) draft.seal(state(step), others->size);
     others->meet();
@@ -148,12 +153,13 @@ void Training::run(std::int64_t first, Result& r) {
     for (; step < how.steps && !r.signal; ++step) {
         load_batch(world, corpus, step);
         const double began = now();
-        r.record.clear();   // kept until the next: where a step fails, its trace says how far it came
+        r.record.clear(); // kept until the next: where a step fails, its trace says how far it came
         executor.step(how.trace.empty() ? nullptr : &r.record);
         times.push_back(now() - began);
         r.last_loss = mean_loss(world);
         if (step == first) r.first_loss = r.last_loss;
-        if (!std::isfinite(r.last_loss)) throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step));   // where no executor looks
+        if (!std::isfinite(r.last_loss))
+            throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step)); // where no executor looks
         if (writer) writer->look();
         const int got = signals.pending();
         if (anyone(got != 0)) r.signal = got ? got : SIGTERM;
@@ -162,8 +168,10 @@ void Training::run(std::int64_t first, Result& r) {
             saved = step + 1;
         }
         const double tokens = static_cast<double>(world.facts.loss_tokens) / times.back();
-        progress.show(static_cast<int>(step + 1 - first), static_cast<int>(how.steps - first), fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
-        if (options.verbose) std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
+        progress.show(static_cast<int>(step + 1 - first), static_cast<int>(how.steps - first),
+                      fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
+        if (options.verbose)
+            std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
     }
     r.steps = step - first;
     r.step_s = median(times);
@@ -185,44 +193,70 @@ std::string stored_as(const Scenario& s, const RunOptions& how) {
     return how.device == "cpu" ? "fp32" : "as the device has it";
 }
 
-struct Figures { double tokens_per_s, flops_per_s; std::optional<double> mfu; std::string peak_of; };   // mfu: of the scenario's device, where it ran on such
+struct Figures {
+    double tokens_per_s, flops_per_s;
+    std::optional<double> mfu;
+    std::string peak_of;
+}; // mfu: of the scenario's device, where it ran on such
 
 Figures figures(const Scenario& s, const Result& r, const RunOptions& how) {
     const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
-    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) * static_cast<double>(s.training.global_batch_size);
+    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) *
+                         static_cast<double>(s.training.global_batch_size);
     const bool gpu = how.device == "cuda";
     const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");
     Figures f{tokens / r.step_s, flops / r.step_s, std::nullopt, s.cluster.device.name};
-    if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0) f.mfu = f.flops_per_s / peak->second.value;
+    if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0)
+        f.mfu = f.flops_per_s / peak->second.value;
     return f;
 }
 
 std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
     const Figures f = figures(world.scenario, r, how);
-    nlohmann::ordered_json j{{"name", world.scenario.name}, {"world_size", world.plan.mesh.ranks()}, {"executor", how.executor}, {"kernels", how.device == "cuda" ? r.on : gemm_library()}, {"numbers", stored_as(world.scenario, how)}, {"processor", processor_name()},
-                             {"first_step", r.first_step}, {"steps", r.steps}, {"first_loss", r.first_loss}, {"last_loss", r.last_loss}, {"step_time_s", r.step_s},
-                             {"tokens_per_s", f.tokens_per_s}, {"model_tflops", f.flops_per_s / 1e12}};
+    nlohmann::ordered_json j{{"name", world.scenario.name},
+                             {"world_size", world.plan.mesh.ranks()},
+                             {"executor", how.executor},
+                             {"kernels", how.device == "cuda" ? r.on : gemm_library()},
+                             {"numbers", stored_as(world.scenario, how)},
+                             {"processor", processor_name()},
+                             {"first_step", r.first_step},
+                             {"steps", r.steps},
+                             {"first_loss", r.first_loss},
+                             {"last_loss", r.last_loss},
+                             {"step_time_s", r.step_s},
+                             {"tokens_per_s", f.tokens_per_s},
+                             {"model_tflops", f.flops_per_s / 1e12}};
     if (f.mfu) j["mfu"] = *f.mfu;
     for (const auto& rank : world.ranks)
-        if (rank) j["memory"].push_back({{"rank", rank->rank}, {"peak_bytes", rank->memory.device().highest}, {"predicted_bytes", predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count}});
+        if (rank)
+            j["memory"].push_back({{"rank", rank->rank},
+                                   {"peak_bytes", rank->memory.device().highest},
+                                   {"predicted_bytes", predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count}});
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
     return j.dump(2) + "\n";
 }
 
 std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
     const Figures f = figures(world.scenario, r, how);
-    std::string text = paint(world.scenario.name, Ink::bold, style) + fmt::format(": {} steps on {} rank{}, {} executor, {}\n\n", r.steps, world.plan.mesh.ranks(), world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, r.on);
-    if (world.scenario.training.precision != DType::fp32) text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
+    std::string text = paint(world.scenario.name, Ink::bold, style) +
+                       fmt::format(": {} steps on {} rank{}, {} executor, {}\n\n", r.steps, world.plan.mesh.ranks(),
+                                   world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, r.on);
+    if (world.scenario.training.precision != DType::fp32)
+        text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
     text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
-    text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) + (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
+    text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) +
+            (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
     std::vector<std::int64_t> most(predicted.stages.size(), 0);
     for (const auto& rank : world.ranks)
-        if (rank) most[static_cast<std::size_t>(rank->stage)] = std::max(most[static_cast<std::size_t>(rank->stage)], rank->memory.device().highest);
+        if (rank)
+            most[static_cast<std::size_t>(rank->stage)] =
+                std::max(most[static_cast<std::size_t>(rank->stage)], rank->memory.device().highest);
     for (std::size_t s = 0; s < most.size(); ++s) {
-        if (most[s] == 0) continue;   // no rank of it is in this process
+        if (most[s] == 0) continue; // no rank of it is in this process
         const std::int64_t expected = predicted.stages[s].allocated_peak.count;
-        text += fmt::format("  memory of stage {}: {} bytes at the peak, {}\n", s, grouped(most[s]), most[s] == expected ? "as predicted" : "predicted " + grouped(expected));
+        text += fmt::format("  memory of stage {}: {} bytes at the peak, {}\n", s, grouped(most[s]),
+                            most[s] == expected ? "as predicted" : "predicted " + grouped(expected));
     }
     if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
     if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";
@@ -233,31 +267,45 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
     const std::string file = transport && transport->rank > 0 ? fmt::format("{}.rank{}", how.trace, transport->rank) : how.trace;
     const bool serial = how.executor == "serial";
     const std::vector<OpTime> times = serial ? side_by_side(world, r.record) : r.record;
-    const Trace trace = trace_of(world, times, fmt::format("measured: {}, {}", r.on, serial ? "ops timed one by one and laid side by side" : how.executor + " executor"));
-    if (how.trace.ends_with(".json")) export_perfetto(trace, file);
-    else save(trace, file);
+    const Trace trace =
+        trace_of(world, times,
+                 fmt::format("measured: {}, {}", r.on, serial ? "ops timed one by one and laid side by side" : how.executor + " executor"));
+    if (how.trace.ends_with(".json"))
+        export_perfetto(trace, file);
+    else
+        save(trace, file);
 }
 
 // Before anything is made for the ranks: a plan of thousands is refused at once.
 void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) {
     double mean = 0;
     const MemoryReport predicted = memory(plan, scenario);
-    for (const StageMemory& s : predicted.stages) mean += static_cast<double>(s.allocated_peak.count) / static_cast<double>(predicted.stages.size());
+    for (const StageMemory& s : predicted.stages)
+        mean += static_cast<double>(s.allocated_peak.count) / static_cast<double>(predicted.stages.size());
     const double needed = mean * ranks_here;
     if (needed > static_cast<double>(physical_memory()))
-        throw OutOfMemory(fmt::format("{} rank{} of this scenario need {}B of memory, and this machine has {}B: try a smaller model or fewer ranks", grouped(ranks_here), ranks_here == 1 ? "" : "s", metric(needed, 3), metric(static_cast<double>(physical_memory()), 3)));
+        throw OutOfMemory(fmt::format(
+            "{} rank{} of this scenario need {}B of memory, and this machine has {}B: try a smaller model or fewer ranks",
+            grouped(ranks_here), ranks_here == 1 ? "" : "s", metric(needed, 3), metric(static_cast<double>(physical_memory()), 3)));
 }
 
-int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport, const StopSignals& signals) {
+int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport,
+          const StopSignals& signals) {
     Plan plan = lower(scenario);
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     const std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size != plan.mesh.ranks())
-        return complain(fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size)), bad_input;
+        return complain(
+                   fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size)),
+               bad_input;
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
     if (transport || launched) here = {transport ? transport->rank : launched->rank};
-    const auto world = make_world(scenario, std::move(plan), gpus ? stored_on_gpu(scenario) : how.fp64 ? DType::fp64 : DType::fp32, here, gpus ? cpu_machine() : machine_of(how.device));
+    const auto world = make_world(scenario, std::move(plan),
+                                  gpus       ? stored_on_gpu(scenario)
+                                  : how.fp64 ? DType::fp64
+                                             : DType::fp32,
+                                  here, gpus ? cpu_machine() : machine_of(how.device));
     if (rounded(scenario, how)) round_storage(*world);
     if (transport) agree_on_plan(*world, *transport);
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
@@ -268,15 +316,17 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
         const Checkpoint checkpoint = load_checkpoint(how.resume);
         restore(*world, checkpoint);
         first = checkpoint.state.step;
-        if (const auto it = checkpoint.state.facts.find("corpus"); checkpoint.state.seed != scenario.training.seed || (it != checkpoint.state.facts.end() && it->second != how.text))
+        if (const auto it = checkpoint.state.facts.find("corpus");
+            checkpoint.state.seed != scenario.training.seed || (it != checkpoint.state.facts.end() && it->second != how.text))
             complain("the checkpoint was trained on another text or seed: going on with this one");
-        if (first >= how.steps) return complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, first)), bad_input;
+        if (first >= how.steps)
+            return complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, first)), bad_input;
     }
     world->watch = how.find_nan ? Watch::all : Watch::ends;
     world->notes_routing = !how.routing.empty();
     for (auto& rank : world->ranks)
         if (rank) rank->memory.limit(std::llround(how.memory_gb * 1e9));
-    const auto give_up = [](const std::string& who) {   // a thread that does not come back cannot be ended: the process is
+    const auto give_up = [](const std::string& who) { // a thread that does not come back cannot be ended: the process is
         complain(who);
         std::fflush(nullptr);
         std::_Exit(lost);
@@ -291,7 +341,9 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
         if (launched) others = over(fleet.store, *launched, how.patience);
         return queues_executor(*world, std::move(fleet));
     };
-    const auto executor = transport ? processes_executor(*world, *transport, how.patience) : gpus ? fleet_executor() : make_executor(how.executor, *world, {how.patience, give_up});
+    const auto executor = transport ? processes_executor(*world, *transport, how.patience)
+                          : gpus    ? fleet_executor()
+                                    : make_executor(how.executor, *world, {how.patience, give_up});
     try {
         Training{*world, *executor, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(first, r);
     } catch (...) {
@@ -306,7 +358,9 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
         if (speaks && !console::deliver("simexec", nlohmann::json(routed_loads(*world, sums)).dump() + "\n", how.routing)) return bad_input;
     }
     if (transport) transport->finish();
-    if (speaks && (json || !options.quiet) && !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options)) return bad_input;
+    if (speaks && (json || !options.quiet) &&
+        !deliver(json ? as_json(*world, r, how, predicted) : as_text(*world, r, how, predicted, output_style(options)), options))
+        return bad_input;
     return r.signal ? stopped : done;
 }
 
@@ -321,25 +375,35 @@ int run_run(const std::string& file, const Options& options, const RunOptions& h
         if (!text) return bad_input;
         corpus.text = std::move(*text);
         const std::int64_t needed = scenario->training.sequence_length + 2 + scenario->model.mtp_layers;
-        if (static_cast<std::int64_t>(corpus.text.size()) < needed) return complain(fmt::format("{}: a text of {} bytes is shorter than a sequence of {}", how.text, corpus.text.size(), needed)), bad_input;
-        if (corpus.vocabulary < 256) return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)), bad_input;
+        if (static_cast<std::int64_t>(corpus.text.size()) < needed)
+            return complain(fmt::format("{}: a text of {} bytes is shorter than a sequence of {}", how.text, corpus.text.size(), needed)),
+                   bad_input;
+        if (corpus.vocabulary < 256)
+            return complain(fmt::format("/model/vocab_size: {} is less than the 256 that bytes of a text need", corpus.vocabulary)),
+                   bad_input;
     }
     const StopSignals signals;
     if (how.device == "cuda" && ((how.executor != "serial" && how.executor != "queues") || how.fp64))
-        return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision"), bad_input;
+        return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one), not in double precision"),
+               bad_input;
     const OrreryTransport* transport = nullptr;
     if (!how.routing.empty() && !scenario->model.moe) return complain("--routing: the model has no experts"), bad_input;
-    if (how.find_nan && how.device == "cuda" && how.executor == "queues") return complain("--find-nan looks into memory that GPUs have for themselves: --executor serial puts all ranks on one whose memory is shared"), bad_input;
+    if (how.find_nan && how.device == "cuda" && how.executor == "queues")
+        return complain("--find-nan looks into memory that GPUs have for themselves: --executor serial puts all ranks on one whose memory "
+                        "is shared"),
+               bad_input;
     if (how.executor == "mpi") {
         transport = &open_transport();
         if (transport->size != scenario->world_size())
-            return complain(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..", scenario->world_size(), transport->size, scenario->world_size())), bad_input;
+            return complain(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..",
+                                        scenario->world_size(), transport->size, scenario->world_size())),
+                   bad_input;
     }
     try {
         return train(*scenario, std::move(corpus), options, how, transport, signals);
     } catch (const std::exception& e) {
         if (!transport) throw;
-        complain(e.what());   // the others would wait for this rank
+        complain(e.what()); // the others would wait for this rank
         transport->abort_all(exit_code(e));
         return exit_code(e);
     }

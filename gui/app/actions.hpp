@@ -16,12 +16,12 @@ class QWidget;
 namespace orrery {
 
 struct ActionSpec {
-    QString id;                         // "file.open": stable, for settings and tests
-    QString menu;                       // the menu it is in: "&File"
+    QString id;   // "file.open": stable, for settings and tests
+    QString menu; // the menu it is in: "&File"
     QString text, tip;
     QList<QKeySequence> shortcuts{};
     bool separator_before = false;
-    bool in_menu = true;                // false: palette and sheet only
+    bool in_menu = true; // false: palette and sheet only
 };
 
 class ActionRegistry : public QObject {
@@ -35,7 +35,7 @@ class ActionRegistry : public QObject {
 
     QAction* find(const QString& id) const;
     const std::vector<QAction*>& actions() const { return actions_; }
-    static QString menuOf(const QAction& action);            // without its mnemonic: "File"
+    static QString menuOf(const QAction& action); // without its mnemonic: "File"
 
     // Menus in the order their first command came.
     void fill(QMenuBar& bar) const;
@@ -47,7 +47,9 @@ class ActionRegistry : public QObject {
 };
 
 // Keys that no action has because views handle them, for the sheet: what, then the keys.
-struct ViewKeys { QString view, what, keys; };
+struct ViewKeys {
+    QString view, what, keys;
+};
 std::vector<ViewKeys> view_keys();
 
 } // namespace orrery

@@ -29,7 +29,8 @@ class CommandDelegate : public QStyledItemDelegate {
         QStyledItemDelegate::paint(painter, option, index);
         const bool selected = option.state.testFlag(QStyle::State_Selected);
         painter->setPen(option.palette.color(selected ? QPalette::HighlightedText : QPalette::PlaceholderText));
-        painter->drawText(option.rect.adjusted(0, 0, -8, 0), Qt::AlignRight | Qt::AlignVCenter, index.data(CommandModel::ShortcutRole).toString());
+        painter->drawText(option.rect.adjusted(0, 0, -8, 0), Qt::AlignRight | Qt::AlignVCenter,
+                          index.data(CommandModel::ShortcutRole).toString());
     }
     QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
         return QStyledItemDelegate::sizeHint(option, index) + QSize(0, 8);
@@ -53,7 +54,9 @@ int fuzzy_score(const QString& pattern, const QString& text) {
     return score;
 }
 
-CommandModel::CommandModel(const ActionRegistry& registry, QObject* parent) : QAbstractListModel(parent), registry_(registry) { setPattern({}); }
+CommandModel::CommandModel(const ActionRegistry& registry, QObject* parent) : QAbstractListModel(parent), registry_(registry) {
+    setPattern({});
+}
 
 void CommandModel::setPattern(const QString& pattern) {
     beginResetModel();

@@ -15,7 +15,7 @@ namespace orrery {
 class DesktopTheme : public QObject {
     Q_OBJECT
   public:
-    explicit DesktopTheme(QObject* parent = nullptr);   // before any theme is applied
+    explicit DesktopTheme(QObject* parent = nullptr); // before any theme is applied
     Theme theme() const { return theme_; }
 
   Q_SIGNALS:
@@ -23,7 +23,7 @@ class DesktopTheme : public QObject {
 
 #ifdef ORRERY_DBUS
   private Q_SLOTS:
-    void settingChanged(const QDBusMessage& message);   // a space, a key, a value
+    void settingChanged(const QDBusMessage& message); // a space, a key, a value
 
   private:
     void ask();

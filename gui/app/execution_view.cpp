@@ -23,7 +23,7 @@ namespace orrery {
 namespace {
 
 constexpr int log_lines = 5000;
-constexpr int kill_after_ms = 5000;     // between the polite signal, which writes a checkpoint, and the other
+constexpr int kill_after_ms = 5000; // between the polite signal, which writes a checkpoint, and the other
 
 } // namespace
 
@@ -33,8 +33,9 @@ QString find_simexec() {
 }
 
 ExecutionView::ExecutionView(RunStore& store, ViewState& state, Documents& documents, QWidget* parent)
-    : QWidget(parent), store_(store), state_(state), documents_(documents), program_(new QLineEdit(find_simexec())), executor_(new QComboBox), steps_(new QSpinBox), ranks_(new QSpinBox),
-      more_(new QLineEdit), run_(new QPushButton(tr("Run for real"))), words_(new QLabel), progress_(new QProgressBar), log_(new QPlainTextEdit) {
+    : QWidget(parent), store_(store), state_(state), documents_(documents), program_(new QLineEdit(find_simexec())),
+      executor_(new QComboBox), steps_(new QSpinBox), ranks_(new QSpinBox), more_(new QLineEdit), run_(new QPushButton(tr("Run for real"))),
+      words_(new QLabel), progress_(new QProgressBar), log_(new QPlainTextEdit) {
     layOut();
     process_.setProcessChannelMode(QProcess::MergedChannels);
     connect(&process_, &QProcess::readyRead, this, &ExecutionView::read);
@@ -108,10 +109,14 @@ void ExecutionView::refresh() {
     run_->setText(running() ? tr("Stop") : tr("Run for real"));
     progress_->setVisible(running());
     run_->setEnabled(running() || (there && scenario));
-    if (running()) words_->setText(tr("running %1").arg(name_));
-    else if (!there) words_->setText(tr("simexec is not here: build it, or name its path"));
-    else if (!scenario) words_->setText(tr("Choose a run with a scenario first"));
-    else words_->setText(tr("The plan of the current scenario, on this machine; the trace of its last step is laid over the prediction"));
+    if (running())
+        words_->setText(tr("running %1").arg(name_));
+    else if (!there)
+        words_->setText(tr("simexec is not here: build it, or name its path"));
+    else if (!scenario)
+        words_->setText(tr("Choose a run with a scenario first"));
+    else
+        words_->setText(tr("The plan of the current scenario, on this machine; the trace of its last step is laid over the prediction"));
 }
 
 std::string ExecutionView::withRanks(const std::string& scenario, int ranks) {
@@ -121,7 +126,7 @@ std::string ExecutionView::withRanks(const std::string& scenario, int ranks) {
     if (cluster.is_string()) cluster = {{"preset", cluster}};
     cluster["nodes"] = 1;
     cluster["devices_per_node"] = ranks;
-    if (json.contains("strategy") && json["strategy"].is_object()) json["strategy"].erase("data_parallel");   // what is left over
+    if (json.contains("strategy") && json["strategy"].is_object()) json["strategy"].erase("data_parallel"); // what is left over
     return json.dump(2);
 }
 
@@ -154,13 +159,18 @@ void ExecutionView::start() {
 
 void ExecutionView::launch(const QString& scenario, const QString& trace) {
     const QString executor = executor_->currentText();
-    QStringList words{QStringLiteral("run"), scenario, QStringLiteral("--executor"), executor, QStringLiteral("--steps"), QString::number(steps_->value()),
-                      QStringLiteral("--trace"), trace, QStringLiteral("-v")};
+    QStringList words{QStringLiteral("run"),        scenario,
+                      QStringLiteral("--executor"), executor,
+                      QStringLiteral("--steps"),    QString::number(steps_->value()),
+                      QStringLiteral("--trace"),    trace,
+                      QStringLiteral("-v")};
     words += QProcess::splitCommand(more_->text());
     QString program = program_->text();
-    if (executor == QLatin1String("mpi")) {   // a process a rank
+    if (executor == QLatin1String("mpi")) { // a process a rank
         const ScenarioDocument* document = documents_.current();
-        const int ranks = ranks_->value() > 0 ? ranks_->value() : document->parsed().scenario ? static_cast<int>(document->parsed().scenario->world_size()) : 1;
+        const int ranks = ranks_->value() > 0           ? ranks_->value()
+                          : document->parsed().scenario ? static_cast<int>(document->parsed().scenario->world_size())
+                                                        : 1;
         words = QStringList{QStringLiteral("-n"), QString::number(ranks), QStringLiteral("--oversubscribe"), program} + words;
         program = QStringLiteral("mpirun");
     }
@@ -201,7 +211,8 @@ void ExecutionView::follow(const QString& line) {
 // What it said went wrong: from its word "error:" on, else its last line.
 QString ExecutionView::complaint() const {
     const QString all = log_->toPlainText();
-    if (const qsizetype at = all.lastIndexOf(QLatin1String("error: ")); at >= 0) return all.mid(at + 7, 600).section(QLatin1Char('\n'), 0, 3);
+    if (const qsizetype at = all.lastIndexOf(QLatin1String("error: ")); at >= 0)
+        return all.mid(at + 7, 600).section(QLatin1Char('\n'), 0, 3);
     return all.section(QLatin1Char('\n'), -1);
 }
 

@@ -32,8 +32,8 @@ class ExecutionView : public QWidget, public AsTable {
     // The scenario with so many devices, in one node; what else it asks for has to suit them.
     static std::string withRanks(const std::string& scenario, int ranks);
 
-    void setProgram(const QString& path);               // tests bring their own
-    void start();                                       // the current scenario
+    void setProgram(const QString& path); // tests bring their own
+    void start();                         // the current scenario
     void stop();
     bool running() const { return process_.state() != QProcess::NotRunning; }
     QString log() const;
@@ -55,9 +55,9 @@ class ExecutionView : public QWidget, public AsTable {
     ViewState& state_;
     Documents& documents_;
     QProcess process_;
-    std::unique_ptr<QTemporaryDir> folder_;             // of the run: its scenario and trace
+    std::unique_ptr<QTemporaryDir> folder_; // of the run: its scenario and trace
     RunId prediction_ = 0;
-    QString name_, rest_;                               // rest_: a line whose end has not come yet
+    QString name_, rest_; // rest_: a line whose end has not come yet
     bool stopping_ = false;
     QLineEdit* program_;
     QComboBox* executor_;

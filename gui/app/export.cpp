@@ -21,7 +21,8 @@ QString tr(const char* text) { return QCoreApplication::translate("orrery", text
 
 QString write(const QByteArray& bytes, const QString& path) {
     QSaveFile file(path);
-    if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.commit()) return tr("%1 could not be written: %2").arg(path, file.errorString());
+    if (!file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.commit())
+        return tr("%1 could not be written: %2").arg(path, file.errorString());
     return {};
 }
 
@@ -117,12 +118,12 @@ QString export_csv(const QWidget& view, const QString& path) {
 
 QString export_trace(const Trace& trace, const QString& path) {
     try {
-        if (path.endsWith(QLatin1String(".json"), Qt::CaseInsensitive)) export_perfetto(trace, path.toStdString());
-        else save(trace, path.toStdString());
+        if (path.endsWith(QLatin1String(".json"), Qt::CaseInsensitive))
+            export_perfetto(trace, path.toStdString());
+        else
+            save(trace, path.toStdString());
         return {};
-    } catch (const std::exception& e) {
-        return QString::fromStdString(e.what());
-    }
+    } catch (const std::exception& e) { return QString::fromStdString(e.what()); }
 }
 
 // The one that is seen, of several.

@@ -37,7 +37,7 @@ Language::Language(const QString& wanted) : name_(wanted.isEmpty() ? of_the_desk
     if (QLocale::system().language() != QLocale(name_).language()) QLocale::setDefault(QLocale(name_));
     if (name_ == QLatin1String("en")) return;
     load(QStringLiteral("simgui_") + name_, folder());
-    load(QStringLiteral("qtbase_") + name_, QLibraryInfo::path(QLibraryInfo::TranslationsPath));   // of Qt's own dialogs, where installed
+    load(QStringLiteral("qtbase_") + name_, QLibraryInfo::path(QLibraryInfo::TranslationsPath)); // of Qt's own dialogs, where installed
 }
 
 Language::~Language() {

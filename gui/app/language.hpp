@@ -11,12 +11,12 @@ class QTranslator;
 
 namespace orrery {
 
-QStringList languages();                // "en", and those compiled in: "de"
+QStringList languages(); // "en", and those compiled in: "de"
 
 // Translates while it lives, numbers and dates too.
 class Language {
   public:
-    explicit Language(const QString& wanted);   // one of languages(); empty: the desktop's
+    explicit Language(const QString& wanted); // one of languages(); empty: the desktop's
     ~Language();
     const QString& name() const { return name_; }
 

@@ -27,7 +27,10 @@ void take_picture(MainWindow& window, const Options& options) {
     QApplication::exit(written && window.problems().rowCount() == 0 ? 0 : 1);
 }
 
-bool has_display() { return !qEnvironmentVariableIsEmpty("DISPLAY") || !qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") || qEnvironmentVariableIsSet("QT_QPA_PLATFORM"); }
+bool has_display() {
+    return !qEnvironmentVariableIsEmpty("DISPLAY") || !qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") ||
+           qEnvironmentVariableIsSet("QT_QPA_PLATFORM");
+}
 
 int run(const Options& options) {
     MainWindow window(options);
@@ -45,8 +48,11 @@ int run(const Options& options) {
             QTimer::singleShot(100, &window, [&window, &options] { take_picture(window, options); });
         });
     };
-    if (window.idle()) QTimer::singleShot(0, &window, ready);
-    else QObject::connect(&window, &MainWindow::becameIdle, &window, ready, Qt::ConnectionType(Qt::QueuedConnection | Qt::SingleShotConnection));
+    if (window.idle())
+        QTimer::singleShot(0, &window, ready);
+    else
+        QObject::connect(&window, &MainWindow::becameIdle, &window, ready,
+                         Qt::ConnectionType(Qt::QueuedConnection | Qt::SingleShotConnection));
     return QApplication::exec();
 }
 

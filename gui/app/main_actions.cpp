@@ -55,52 +55,105 @@ void MainWindow::makeFileActions() {
     actions_->add({QStringLiteral("file.open"), file, tr("&Open\u2026"), tr("Scenarios, sweeps or traces"), {QKeySequence::Open}}, [this] {
         open(QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Scenarios, sweeps and traces (*.json *.trace *.ort);;All files (*)")));
     });
-    actions_->add({QStringLiteral("file.save"), file, tr("&Save the scenario"), tr("To the file it is from"), {QKeySequence::Save}, true}, [this] { saveDocument(false); });
-    actions_->add({QStringLiteral("file.save_as"), file, tr("Save the scenario &as\u2026"), tr("To another file"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S)}},
+    actions_->add({QStringLiteral("file.save"), file, tr("&Save the scenario"), tr("To the file it is from"), {QKeySequence::Save}, true},
+                  [this] { saveDocument(false); });
+    actions_->add({QStringLiteral("file.save_as"),
+                   file,
+                   tr("Save the scenario &as\u2026"),
+                   tr("To another file"),
+                   {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S)}},
                   [this] { saveDocument(true); });
-    actions_->add({QStringLiteral("file.export"), file, tr("&Export this view\u2026"), tr("As PNG, SVG, PDF or CSV"), {QKeySequence(Qt::CTRL | Qt::Key_E)}, true}, [this] { exportView(); });
-    actions_->add({QStringLiteral("file.export_trace"), file, tr("Export the &trace\u2026"), tr("For ui.perfetto.dev, or as our own"), {}}, [this] { exportTrace(); });
-    actions_->add({QStringLiteral("file.quit"), file, tr("&Quit"), tr("The session comes back at the next start"), {QKeySequence(Qt::CTRL | Qt::Key_Q)}, true}, [this] { close(); });
+    actions_->add({QStringLiteral("file.export"),
+                   file,
+                   tr("&Export this view\u2026"),
+                   tr("As PNG, SVG, PDF or CSV"),
+                   {QKeySequence(Qt::CTRL | Qt::Key_E)},
+                   true},
+                  [this] { exportView(); });
+    actions_->add({QStringLiteral("file.export_trace"), file, tr("Export the &trace\u2026"), tr("For ui.perfetto.dev, or as our own"), {}},
+                  [this] { exportTrace(); });
+    actions_->add({QStringLiteral("file.quit"),
+                   file,
+                   tr("&Quit"),
+                   tr("The session comes back at the next start"),
+                   {QKeySequence(Qt::CTRL | Qt::Key_Q)},
+                   true},
+                  [this] { close(); });
 }
 
 void MainWindow::makeEditActions() {
     const QString edit = tr("&Edit");
-    actions_->add({QStringLiteral("edit.undo"), edit, tr("&Undo"), tr("Takes back the last change of the scenario"), {QKeySequence::Undo}}, *documents_->undoGroup().createUndoAction(this, tr("&Undo")));
-    actions_->add({QStringLiteral("edit.redo"), edit, tr("&Redo"), tr("Makes it again"), {QKeySequence::Redo}}, *documents_->undoGroup().createRedoAction(this, tr("&Redo")));
+    actions_->add({QStringLiteral("edit.undo"), edit, tr("&Undo"), tr("Takes back the last change of the scenario"), {QKeySequence::Undo}},
+                  *documents_->undoGroup().createUndoAction(this, tr("&Undo")));
+    actions_->add({QStringLiteral("edit.redo"), edit, tr("&Redo"), tr("Makes it again"), {QKeySequence::Redo}},
+                  *documents_->undoGroup().createRedoAction(this, tr("&Redo")));
     const QString run = tr("&Run");
-    actions_->add({QStringLiteral("run.copy"), run, tr("&Copy as a new strategy"), tr("The current scenario again, to change and compare"), {QKeySequence(Qt::CTRL | Qt::Key_D)}}, [this] {
-        const Run* from = store_.find(state_.currentRun());
-        if (const RunId id = documents_->addCopy(from ? tr("%1, copy").arg(from->name) : QString{}); id != 0) state_.setCurrentRun(id);
-    });
-    actions_->add({QStringLiteral("run.baseline"), run, tr("&Pin as baseline"), tr("Others are compared with it; again: none is"), {QKeySequence(Qt::CTRL | Qt::Key_B)}},
+    actions_->add({QStringLiteral("run.copy"),
+                   run,
+                   tr("&Copy as a new strategy"),
+                   tr("The current scenario again, to change and compare"),
+                   {QKeySequence(Qt::CTRL | Qt::Key_D)}},
+                  [this] {
+                      const Run* from = store_.find(state_.currentRun());
+                      if (const RunId id = documents_->addCopy(from ? tr("%1, copy").arg(from->name) : QString{}); id != 0)
+                          state_.setCurrentRun(id);
+                  });
+    actions_->add({QStringLiteral("run.baseline"),
+                   run,
+                   tr("&Pin as baseline"),
+                   tr("Others are compared with it; again: none is"),
+                   {QKeySequence(Qt::CTRL | Qt::Key_B)}},
                   [this] { strategies_->pinCurrent(); });
-    actions_->add({QStringLiteral("run.remove"), run, tr("&Remove from the table"), tr("The runs chosen in the table; their files stay"), {QKeySequence(Qt::CTRL | Qt::Key_Delete)}},
+    actions_->add({QStringLiteral("run.remove"),
+                   run,
+                   tr("&Remove from the table"),
+                   tr("The runs chosen in the table; their files stay"),
+                   {QKeySequence(Qt::CTRL | Qt::Key_Delete)}},
                   [this] { strategies_->removeSelected(); });
-    actions_->add({QStringLiteral("run.filter"), run, tr("&Filter the table"), tr("By name or figures"), {QKeySequence(Qt::CTRL | Qt::Key_L)}}, [this] {
-        showView(QStringLiteral("strategies"));
-        strategies_->focusFilter();
-    });
-    QAction& live = actions_->add({QStringLiteral("run.live"), run, tr("Simulate as you &type"), tr("A moment after each change"), {}, true}, [] {});
+    actions_->add(
+        {QStringLiteral("run.filter"), run, tr("&Filter the table"), tr("By name or figures"), {QKeySequence(Qt::CTRL | Qt::Key_L)}},
+        [this] {
+            showView(QStringLiteral("strategies"));
+            strategies_->focusFilter();
+        });
+    QAction& live =
+        actions_->add({QStringLiteral("run.live"), run, tr("Simulate as you &type"), tr("A moment after each change"), {}, true}, [] {});
     live.setCheckable(true);
     live.setChecked(true);
     connect(&live, &QAction::toggled, documents_, &Documents::setSimulateAsYouType);
-    actions_->add({QStringLiteral("run.sweep"), run, tr("Run or stop the s&weep"), tr("The one that is open"), {QKeySequence(Qt::CTRL | Qt::Key_R)}}, [this] {
-        showView(QStringLiteral("sweep"));
-        sweep_->running() ? sweep_->cancel() : sweep_->start();
-    });
-    actions_->add({QStringLiteral("run.now"), run, tr("&Simulate now"), tr("The scenario as it stands"), {QKeySequence(Qt::Key_F5)}}, [this] { documents_->simulateNow(); });
-    actions_->add({QStringLiteral("run.cancel"), run, tr("Cance&l"), tr("Stops all that is being simulated or loaded"), {QKeySequence(Qt::CTRL | Qt::Key_Period)}}, [this] {
-        store_.cancelAll();
-        sweep_->cancel();
-    }).setEnabled(false);
+    actions_->add(
+        {QStringLiteral("run.sweep"), run, tr("Run or stop the s&weep"), tr("The one that is open"), {QKeySequence(Qt::CTRL | Qt::Key_R)}},
+        [this] {
+            showView(QStringLiteral("sweep"));
+            sweep_->running() ? sweep_->cancel() : sweep_->start();
+        });
+    actions_->add({QStringLiteral("run.now"), run, tr("&Simulate now"), tr("The scenario as it stands"), {QKeySequence(Qt::Key_F5)}},
+                  [this] { documents_->simulateNow(); });
+    actions_
+        ->add({QStringLiteral("run.cancel"),
+               run,
+               tr("Cance&l"),
+               tr("Stops all that is being simulated or loaded"),
+               {QKeySequence(Qt::CTRL | Qt::Key_Period)}},
+              [this] {
+                  store_.cancelAll();
+                  sweep_->cancel();
+              })
+        .setEnabled(false);
 }
 
 void MainWindow::makePresetActions() {
     const QString menu = tr("&Strategy");
     for (const Preset& preset : presets())
-        actions_->add({QStringLiteral("strategy.") + QLatin1String(preset.id), menu, preset.title, preset.tip, {}, preset.id == std::string("recompute-none")}, [this, id = preset.id] {
-            if (!documents_->applyPreset(id)) statusBar()->showMessage(tr("The current run has no scenario to change"), 5000);
-        });
+        actions_->add({QStringLiteral("strategy.") + QLatin1String(preset.id),
+                       menu,
+                       preset.title,
+                       preset.tip,
+                       {},
+                       preset.id == std::string("recompute-none")},
+                      [this, id = preset.id] {
+                          if (!documents_->applyPreset(id)) statusBar()->showMessage(tr("The current run has no scenario to change"), 5000);
+                      });
 }
 
 void MainWindow::makeViewActions() {
@@ -111,29 +164,43 @@ void MainWindow::makeViewActions() {
         QList<QKeySequence> keys;
         if (number <= 10) keys << QKeySequence(Qt::CTRL | static_cast<Qt::Key>(Qt::Key_0 + number % 10));
         const QString name = v.name;
-        actions_->add({QStringLiteral("view.") + name, menu, v.dock->windowTitle(), tr("Brings the view to the front"), keys}, [this, name] { showView(name); });
+        actions_->add({QStringLiteral("view.") + name, menu, v.dock->windowTitle(), tr("Brings the view to the front"), keys},
+                      [this, name] { showView(name); });
     }
     makeThemeActions(menu);
-    actions_->add({QStringLiteral("view.full"), menu, tr("&Full screen"), tr("And back"), {QKeySequence(Qt::Key_F11)}, true}, [this] { setWindowState(windowState() ^ Qt::WindowFullScreen); });
-    actions_->add({QStringLiteral("view.reset"), menu, tr("&Reset layout"), tr("Every view back to its first place"), {}}, [this] { restoreState(default_state_); });
-    actions_->add({QStringLiteral("view.link"), menu, tr("Copy a link to &here"), tr("The command line that shows these files, this time and selection"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C)}, true}, [this] {
-        QApplication::clipboard()->setText(linkToHere());
-        statusBar()->showMessage(tr("Copied: %1").arg(linkToHere()), 8000);
-    });
+    actions_->add({QStringLiteral("view.full"), menu, tr("&Full screen"), tr("And back"), {QKeySequence(Qt::Key_F11)}, true},
+                  [this] { setWindowState(windowState() ^ Qt::WindowFullScreen); });
+    actions_->add({QStringLiteral("view.reset"), menu, tr("&Reset layout"), tr("Every view back to its first place"), {}},
+                  [this] { restoreState(default_state_); });
+    actions_->add({QStringLiteral("view.link"),
+                   menu,
+                   tr("Copy a link to &here"),
+                   tr("The command line that shows these files, this time and selection"),
+                   {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C)},
+                   true},
+                  [this] {
+                      QApplication::clipboard()->setText(linkToHere());
+                      statusBar()->showMessage(tr("Copied: %1").arg(linkToHere()), 8000);
+                  });
 }
 
 void MainWindow::makeThemeActions(const QString& menu) {
     auto* choices = new QActionGroup(this);
     const auto choice = [&](const char* id, const QString& text, const QString& tip, bool first) {
         const QString name = QString::fromLatin1(id);
-        QAction& action = actions_->add({QStringLiteral("view.") + name, menu, text, tip, {}, first}, [this, name] { theme_->choose(name); });
+        QAction& action =
+            actions_->add({QStringLiteral("view.") + name, menu, text, tip, {}, first}, [this, name] { theme_->choose(name); });
         action.setCheckable(true);
         choices->addAction(&action);
     };
     choice("light", tr("&Light"), tr("Dark on light"), true);
     choice("dark", tr("&Dark"), tr("Light on dark"), false);
     choice("system", tr("As the des&ktop"), tr("Light or dark as the desktop is, also when it changes"), false);
-    actions_->add({QStringLiteral("view.other_theme"), menu, tr("Light or dark"), tr("The other one than is shown"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D)}},
+    actions_->add({QStringLiteral("view.other_theme"),
+                   menu,
+                   tr("Light or dark"),
+                   tr("The other one than is shown"),
+                   {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D)}},
                   [this] { theme_->toggle(); });
     const auto tick = [this] { actions_->find(QStringLiteral("view.") + theme_->name())->setChecked(true); };
     connect(theme_, &ThemeChoice::changed, this, tick);
@@ -142,14 +209,24 @@ void MainWindow::makeThemeActions(const QString& menu) {
 
 void MainWindow::makeHelpActions() {
     const QString help = tr("&Help");
-    actions_->add({QStringLiteral("help.palette"), help, tr("&Commands\u2026"), tr("Find any command by a few letters"), {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P)}}, [this] {
-        auto* palette = new CommandPalette(*actions_, this);
-        palette->open();
-    });
-    actions_->add({QStringLiteral("help.keys"), help, tr("&Keys"), tr("Every key on one page"), {QKeySequence(Qt::Key_Question), QKeySequence(Qt::Key_F1)}}, [this] {
-        auto* sheet = new KeySheet(*actions_, this);
-        sheet->show();
-    });
+    actions_->add({QStringLiteral("help.palette"),
+                   help,
+                   tr("&Commands\u2026"),
+                   tr("Find any command by a few letters"),
+                   {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_P)}},
+                  [this] {
+                      auto* palette = new CommandPalette(*actions_, this);
+                      palette->open();
+                  });
+    actions_->add({QStringLiteral("help.keys"),
+                   help,
+                   tr("&Keys"),
+                   tr("Every key on one page"),
+                   {QKeySequence(Qt::Key_Question), QKeySequence(Qt::Key_F1)}},
+                  [this] {
+                      auto* sheet = new KeySheet(*actions_, this);
+                      sheet->show();
+                  });
     actions_->add({QStringLiteral("help.examples"), help, tr("&Examples"), tr("Scenarios to begin with"), {}}, [this] {
         welcome_->show();
         welcome_->raise();

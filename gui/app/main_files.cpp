@@ -14,9 +14,9 @@
 #include <QMenu>
 #include <QMimeData>
 #include <QRegularExpression>
-#include <QUrl>
 #include <QSettings>
 #include <QStatusBar>
+#include <QUrl>
 
 #include <algorithm>
 
@@ -52,7 +52,8 @@ void MainWindow::openOne(const QString& path) {
 void MainWindow::openText(const std::string& text, const QString& base_dir, const QString& name) {
     if (!is_sweep(text)) return state_.setCurrentRun(store_.simulate(text, base_dir.toStdString(), name, {}));
     std::vector<ProblemEntry> entries;
-    for (const Problem& p : sweep_->load(text, base_dir.toStdString(), name)) entries.push_back({name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
+    for (const Problem& p : sweep_->load(text, base_dir.toStdString(), name))
+        entries.push_back({name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
     problems_->replace(name, entries);
     showView(entries.empty() ? QStringLiteral("sweep") : QStringLiteral("problems"));
     updateWelcome();
@@ -92,7 +93,8 @@ void MainWindow::selectByName(const QString& id) {
             }
         }
     }
-    complain(tr("command line"), tr("--select %1: the trace shown has no such op on such a rank (a folded trace shows one rank of those alike)").arg(id));
+    complain(tr("command line"),
+             tr("--select %1: the trace shown has no such op on such a rank (a folded trace shows one rank of those alike)").arg(id));
 }
 
 // The run that is shown comes last, as the last file opened is the one shown; of compared runs the baseline comes first.
@@ -103,10 +105,13 @@ QString MainWindow::linkToHere() const {
         if (v.dock == front) here.dock = v.name;
     std::vector<RunId> runs;
     here.compare = here.dock == QLatin1String("compare") && state_.brushedRuns().size() > 1;
-    if (here.compare) runs = state_.brushedRuns();
-    else for (const Run& run : store_.runs()) runs.push_back(run.id);
+    if (here.compare)
+        runs = state_.brushedRuns();
+    else
+        for (const Run& run : store_.runs()) runs.push_back(run.id);
     const RunId lead = here.compare ? state_.baseline() : state_.currentRun();
-    std::stable_sort(runs.begin(), runs.end(), [&](RunId a, RunId b) { return here.compare ? a == lead && b != lead : b == lead && a != lead; });
+    std::stable_sort(runs.begin(), runs.end(),
+                     [&](RunId a, RunId b) { return here.compare ? a == lead && b != lead : b == lead && a != lead; });
     RunId shown = 0;
     for (RunId id : runs) {
         const Run* run = store_.find(id);
@@ -124,8 +129,9 @@ QString MainWindow::linkToHere() const {
         const Lane& lane = trace.lanes[static_cast<std::size_t>(slice.lane)];
         const Span& span = lane.spans[static_cast<std::size_t>(slice.span)];
         const std::string name = link_name(trace, span);
-        const auto alike = std::count_if(lane.spans.begin(), lane.spans.begin() + slice.span,
-                                         [&](const Span& s) { return link_name(trace, s) == name && (span.microbatch < 0 || s.microbatch == span.microbatch); });
+        const auto alike = std::count_if(lane.spans.begin(), lane.spans.begin() + slice.span, [&](const Span& s) {
+            return link_name(trace, s) == name && (span.microbatch < 0 || s.microbatch == span.microbatch);
+        });
         here.select = QStringLiteral("%1:%2").arg(lane.rank).arg(QString::fromStdString(name));
         if (span.microbatch >= 0) here.select += QStringLiteral("@%1").arg(span.microbatch);
         if (alike > 0) here.select += QStringLiteral("#%1").arg(alike);
@@ -146,7 +152,8 @@ void MainWindow::remember(const QString& path) {
 void MainWindow::fillRecent() {
     recent_->clear();
     for (const QString& path : QSettings().value(QStringLiteral("recent")).toStringList())
-        recent_->addAction(QFileInfo(path).fileName() + QStringLiteral("   ") + QFileInfo(path).absolutePath(), this, [this, path] { open({path}); });
+        recent_->addAction(QFileInfo(path).fileName() + QStringLiteral("   ") + QFileInfo(path).absolutePath(), this,
+                           [this, path] { open({path}); });
     if (recent_->isEmpty()) recent_->addAction(tr("Nothing yet"))->setEnabled(false);
 }
 
@@ -157,7 +164,8 @@ void MainWindow::saveDocument(bool under_new_name) {
         return;
     }
     QString path = document->path();
-    if (path.isEmpty() || under_new_name) path = QFileDialog::getSaveFileName(this, tr("Save the scenario"), path, tr("Scenarios (*.json)"));
+    if (path.isEmpty() || under_new_name)
+        path = QFileDialog::getSaveFileName(this, tr("Save the scenario"), path, tr("Scenarios (*.json)"));
     if (path.isEmpty()) return;
     const QString wrong = document->save(path);
     if (!wrong.isEmpty()) return complain(tr("save"), wrong);
@@ -168,14 +176,16 @@ void MainWindow::saveDocument(bool under_new_name) {
 QDockWidget* MainWindow::frontDock() const {
     for (const View& v : views_)
         if (v.dock->isAncestorOf(QApplication::focusWidget())) return v.dock;
-    const auto front = std::find_if(views_.begin(), views_.end(), [](const View& v) { return v.place == Place::main && !v.dock->visibleRegion().isEmpty(); });
+    const auto front = std::find_if(views_.begin(), views_.end(),
+                                    [](const View& v) { return v.place == Place::main && !v.dock->visibleRegion().isEmpty(); });
     return front == views_.end() ? views_.front().dock : front->dock;
 }
 
 void MainWindow::exportView() {
     QWidget* view = frontDock()->widget();
     const QString kinds = tr("Pictures (*.png *.svg *.pdf);;Tables (*.csv)");
-    const QString path = QFileDialog::getSaveFileName(this, tr("Export %1").arg(frontDock()->windowTitle()), frontDock()->windowTitle().toLower() + QStringLiteral(".png"), kinds);
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export %1").arg(frontDock()->windowTitle()),
+                                                      frontDock()->windowTitle().toLower() + QStringLiteral(".png"), kinds);
     if (path.isEmpty()) return;
     const QString wrong = path.endsWith(QLatin1String(".csv"), Qt::CaseInsensitive) ? export_csv(*view, path) : export_picture(*view, path);
     if (!wrong.isEmpty()) return complain(tr("export"), wrong);
@@ -185,7 +195,8 @@ void MainWindow::exportView() {
 void MainWindow::exportTrace() {
     const Run* run = store_.find(state_.currentRun());
     if (!run || !run->data->trace) return complain(tr("export"), tr("the current run has no trace"));
-    const QString path = QFileDialog::getSaveFileName(this, tr("Export the trace"), run->name + QStringLiteral(".json"), tr("For ui.perfetto.dev (*.json);;Orrery traces (*.trace)"));
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export the trace"), run->name + QStringLiteral(".json"),
+                                                      tr("For ui.perfetto.dev (*.json);;Orrery traces (*.trace)"));
     if (path.isEmpty()) return;
     const QString wrong = export_trace(*run->data->trace, path);
     if (!wrong.isEmpty()) return complain(tr("export"), wrong);

@@ -60,9 +60,9 @@ std::vector<SweptPoint> fitting(std::vector<SweptPoint> points) {
 } // namespace
 
 MainWindow::MainWindow(const Options& options, QWidget* parent)
-    : QMainWindow(parent), options_(options), theme_(new ThemeChoice(!options.fresh, options.theme.isEmpty() && options.fresh ? QStringLiteral("light") : options.theme, this)),
-      documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)),
-      problems_(new ProblemsModel(this)) {
+    : QMainWindow(parent), options_(options),
+      theme_(new ThemeChoice(!options.fresh, options.theme.isEmpty() && options.fresh ? QStringLiteral("light") : options.theme, this)),
+      documents_(new Documents(store_, state_, this)), actions_(new ActionRegistry(*this)), problems_(new ProblemsModel(this)) {
     setWindowTitle(tr("Orrery"));
     setObjectName(QStringLiteral("main"));
     setAcceptDrops(true);
@@ -73,7 +73,8 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
     makeStatusBar();
     welcome_ = new WelcomePage(*actions_, this);
     connect(welcome_, &WelcomePage::dismissed, this, [this] { welcome_closed_ = true; });
-    connect(welcome_, &WelcomePage::exampleChosen, this, [this](const QString& name) { openText(std::string(example_text(name)), {}, name); });
+    connect(welcome_, &WelcomePage::exampleChosen, this,
+            [this](const QString& name) { openText(std::string(example_text(name)), {}, name); });
     resize(options_.size);
     defaultLayout();
     default_state_ = saveState();
@@ -84,8 +85,9 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
 MainWindow::~MainWindow() = default;
 
 QStringList MainWindow::viewNames() {
-    return {QStringLiteral("strategies"), QStringLiteral("scenario"), QStringLiteral("timeline"), QStringLiteral("compare"), QStringLiteral("memory"), QStringLiteral("breakdown"), QStringLiteral("pareto"), QStringLiteral("placement"),
-            QStringLiteral("topology"), QStringLiteral("sweep"), QStringLiteral("execution"), QStringLiteral("problems")};
+    return {QStringLiteral("strategies"), QStringLiteral("scenario"),  QStringLiteral("timeline"),  QStringLiteral("compare"),
+            QStringLiteral("memory"),     QStringLiteral("breakdown"), QStringLiteral("pareto"),    QStringLiteral("placement"),
+            QStringLiteral("topology"),   QStringLiteral("sweep"),     QStringLiteral("execution"), QStringLiteral("problems")};
 }
 
 void MainWindow::addView(const QString& name, const QString& title, QWidget* widget, Place place) {
@@ -118,7 +120,7 @@ void MainWindow::makeViews() {
         strategies_->model().setSwept(fitting(swept_points(sweep_->model())));
         pareto->setSwept(swept_points(sweep_->model()));
     });
-    const auto again = [this] { strategies_->model().setSwept(fitting(swept_points(sweep_->model()))); };   // less those that are runs now
+    const auto again = [this] { strategies_->model().setSwept(fitting(swept_points(sweep_->model()))); }; // less those that are runs now
     connect(&store_, &RunStore::runAdded, this, again);
     connect(&store_, &RunStore::runRemoved, this, again);
     connect(strategies_, &StrategiesView::sweptRequested, this, [this](int number) {
@@ -168,15 +170,18 @@ void MainWindow::defaultLayout() {
         addDockWidget(v.place == Place::left ? Qt::LeftDockWidgetArea : Qt::RightDockWidgetArea, v.dock);
         v.dock->show();
     }
-    const auto first = [this](Place place) { return std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.place == place; })->dock; };
+    const auto first = [this](Place place) {
+        return std::find_if(views_.begin(), views_.end(), [&](const View& v) { return v.place == place; })->dock;
+    };
     splitDockWidget(first(Place::top), first(Place::main), Qt::Vertical);
     splitDockWidget(first(Place::main), first(Place::bottom), Qt::Vertical);
     for (const View& v : views_)
         if (v.place == Place::main && v.dock != first(Place::main)) tabifyDockWidget(first(Place::main), v.dock);
     first(Place::main)->raise();
     resizeDocks({first(Place::left), first(Place::top)}, {width() * 3 / 10, width() * 7 / 10}, Qt::Horizontal);
-    resizeDocks({first(Place::top), first(Place::main), first(Place::bottom)}, {height() * 22 / 100, height() * 69 / 100, height() * 9 / 100}, Qt::Vertical);
-    first(Place::bottom)->setVisible(problems_->rowCount() > 0);    // comes with the first problem
+    resizeDocks({first(Place::top), first(Place::main), first(Place::bottom)},
+                {height() * 22 / 100, height() * 69 / 100, height() * 9 / 100}, Qt::Vertical);
+    first(Place::bottom)->setVisible(problems_->rowCount() > 0); // comes with the first problem
 }
 
 void MainWindow::makeStatusBar() {
@@ -226,20 +231,26 @@ void MainWindow::followStore() {
         const Run* known = store_.find(run);
         if (!document || !known) return;
         std::vector<ProblemEntry> entries;
-        for (const Problem& p : document->parsed().problems) entries.push_back({known->name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
+        for (const Problem& p : document->parsed().problems)
+            entries.push_back({known->name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
         problems_->replace(known->name, entries);
     });
 }
 
 void MainWindow::showProgress(RunId id, const QString& what) {
-    if (what.isEmpty()) working_.erase(id);
-    else working_.insert(id);
+    if (what.isEmpty())
+        working_.erase(id);
+    else
+        working_.insert(id);
     const bool busy = !working_.empty();
     progress_->setVisible(busy);
     cancel_->setVisible(busy);
     actions_->find(QStringLiteral("run.cancel"))->setEnabled(busy);
     const Run* run = store_.find(id);
-    doing_->setText(!busy ? QString{} : working_.size() > 1 ? tr("%n runs", "", static_cast<int>(working_.size())) : run ? tr("%1: %2").arg(run->name, what) : what);
+    doing_->setText(!busy                 ? QString{}
+                    : working_.size() > 1 ? tr("%n runs", "", static_cast<int>(working_.size()))
+                    : run                 ? tr("%1: %2").arg(run->name, what)
+                                          : what);
     if (idle()) Q_EMIT becameIdle();
 }
 
@@ -257,13 +268,14 @@ void MainWindow::runFailed(RunId id) {
     const Run* run = store_.find(id);
     if (!run) return;
     std::vector<ProblemEntry> entries;
-    for (const Problem& p : run->data->problems) entries.push_back({run->name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
+    for (const Problem& p : run->data->problems)
+        entries.push_back({run->name, QString::fromStdString(p.where), QString::fromStdString(p.what)});
     problems_->replace(run->name, entries);
     showView(QStringLiteral("problems"));
     statusBar()->showMessage(tr("%1: %2").arg(run->name, entries.empty() ? tr("failed") : entries.front().what), 10000);
     const std::string& text = run->data->scenario_json;
-    const bool text_file = !text.empty() && text.find('\0') == std::string::npos && text.find_first_not_of(" \t\r\n") != std::string::npos &&
-                           text[text.find_first_not_of(" \t\r\n")] == '{';
+    const bool text_file = !text.empty() && text.find('\0') == std::string::npos &&
+                           text.find_first_not_of(" \t\r\n") != std::string::npos && text[text.find_first_not_of(" \t\r\n")] == '{';
     if (!run->data->report && !run->data->trace && !text_file) store_.remove(id);
 }
 

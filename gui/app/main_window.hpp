@@ -36,12 +36,12 @@ class MainWindow : public QMainWindow {
     explicit MainWindow(const Options& options, QWidget* parent = nullptr);
     ~MainWindow() override;
 
-    static QStringList viewNames();                     // what --dock takes
+    static QStringList viewNames(); // what --dock takes
 
-    void open(const QStringList& paths);                // scenarios, traces, sweeps; problems go to their dock
-    void apply(const Options& options);                 // what the command line asks for, once files are open
+    void open(const QStringList& paths); // scenarios, traces, sweeps; problems go to their dock
+    void apply(const Options& options);  // what the command line asks for, once files are open
     void showView(const QString& name);
-    bool idle() const;                                  // nothing is being simulated or loaded
+    bool idle() const; // nothing is being simulated or loaded
 
     RunStore& store() { return store_; }
     ViewState& state() { return state_; }
@@ -50,7 +50,7 @@ class MainWindow : public QMainWindow {
     Documents& documents() { return *documents_; }
     QWidget* view(const QString& name) const;
 
-    bool restoreSession();                              // false: there was none
+    bool restoreSession(); // false: there was none
     void saveSession() const;
 
   Q_SIGNALS:
@@ -65,7 +65,11 @@ class MainWindow : public QMainWindow {
   private:
     // left: a column of its own; top: over the tabs of main; bottom: under them.
     enum class Place { left, top, main, bottom };
-    struct View { QString name; QDockWidget* dock; Place place; };
+    struct View {
+        QString name;
+        QDockWidget* dock;
+        Place place;
+    };
     void restoreSweep();
     void makeViews();
     void addView(const QString& name, const QString& title, QWidget* widget, Place place);
@@ -88,7 +92,7 @@ class MainWindow : public QMainWindow {
     void complain(const QString& source, const QString& what);
     void exportView();
     void exportTrace();
-    QDockWidget* frontDock() const;                     // the one with the focus, else the one in front
+    QDockWidget* frontDock() const; // the one with the focus, else the one in front
     void remember(const QString& path);
     void fillRecent();
     void saveDocument(bool under_new_name);
@@ -115,7 +119,7 @@ class MainWindow : public QMainWindow {
     QToolButton* cancel_ = nullptr;
     std::set<RunId> working_;
     QByteArray default_state_;
-    QTimer autosave_;                                   // a crash costs a few seconds of work
+    QTimer autosave_; // a crash costs a few seconds of work
     bool welcome_closed_ = false;
 };
 

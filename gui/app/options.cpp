@@ -26,7 +26,7 @@ Examples:
 
 // "12.5ms", "3 s", or a plain number of seconds.
 std::optional<std::int64_t> time_of(const QString& text) {
-    if (text.startsWith(QLatin1Char('-'))) {    // a stage may begin before the step does
+    if (text.startsWith(QLatin1Char('-'))) { // a stage may begin before the step does
         const auto positive = time_of(text.mid(1));
         return positive ? std::optional(-*positive) : std::nullopt;
     }
@@ -60,16 +60,23 @@ ParsedOptions parse_options(const QStringList& arguments, const QStringList& doc
     QCommandLineParser parser;
     parser.setApplicationDescription(tr("Compare training strategies on honest timelines."));
     parser.addPositionalArgument(QStringLiteral("files"), tr("Scenarios, sweeps and traces."), QStringLiteral("[FILE..]"));
-    const QCommandLineOption help({QStringLiteral("h"), QStringLiteral("help")}, tr("This text.")), version(QStringLiteral("version"), tr("The version."));
+    const QCommandLineOption help({QStringLiteral("h"), QStringLiteral("help")}, tr("This text.")),
+        version(QStringLiteral("version"), tr("The version."));
     const QCommandLineOption compare(QStringLiteral("compare"), tr("Show the files above each other, the first as the baseline."));
-    const QCommandLineOption view(QStringLiteral("view"), tr("The time shown: two times, as 10ms,12ms or in seconds."), QStringLiteral("t0,t1"));
-    const QCommandLineOption select(QStringLiteral("select"), tr("Select an op: RANK:OP or RANK:OP@MICROBATCH; the n-th alike: #n."), QStringLiteral("id"));
-    const QCommandLineOption dock(QStringLiteral("dock"), tr("The view in front: %1.").arg(docks.join(QStringLiteral(", "))), QStringLiteral("name"));
-    const QCommandLineOption screenshot(QStringLiteral("screenshot"), tr("Write a picture (.png) of the window when all is there, and quit."), QStringLiteral("file"));
+    const QCommandLineOption view(QStringLiteral("view"), tr("The time shown: two times, as 10ms,12ms or in seconds."),
+                                  QStringLiteral("t0,t1"));
+    const QCommandLineOption select(QStringLiteral("select"), tr("Select an op: RANK:OP or RANK:OP@MICROBATCH; the n-th alike: #n."),
+                                    QStringLiteral("id"));
+    const QCommandLineOption dock(QStringLiteral("dock"), tr("The view in front: %1.").arg(docks.join(QStringLiteral(", "))),
+                                  QStringLiteral("name"));
+    const QCommandLineOption screenshot(QStringLiteral("screenshot"),
+                                        tr("Write a picture (.png) of the window when all is there, and quit."), QStringLiteral("file"));
     const QCommandLineOption size(QStringLiteral("size"), tr("Size of the window."), QStringLiteral("WxH"));
     const QCommandLineOption theme(QStringLiteral("theme"), tr("light, dark or system: as the desktop is."), QStringLiteral("name"));
     const QCommandLineOption fresh(QStringLiteral("new"), tr("Do not restore the last session."));
-    const QCommandLineOption language(QStringLiteral("language"), tr("The language: %1; else the desktop's.").arg(languages().join(QStringLiteral(", "))), QStringLiteral("name"));
+    const QCommandLineOption language(QStringLiteral("language"),
+                                      tr("The language: %1; else the desktop's.").arg(languages().join(QStringLiteral(", "))),
+                                      QStringLiteral("name"));
     parser.addOptions({help, version, compare, view, select, dock, screenshot, size, theme, language, fresh});
 
     ParsedOptions out;
@@ -88,12 +95,15 @@ ParsedOptions parse_options(const QStringList& arguments, const QStringList& doc
     o.fresh = parser.isSet(fresh) || !o.screenshot.isEmpty();
     if (!wrong && parser.isSet(view)) wrong = read_view(parser.value(view), o);
     if (!wrong && parser.isSet(size)) wrong = read_size(parser.value(size), o);
-    if (!wrong && !o.dock.isEmpty() && !docks.contains(o.dock)) wrong = tr("--dock %1: there is no such view: try %2").arg(o.dock, docks.join(QStringLiteral(", ")));
-    if (!wrong && !o.theme.isEmpty() && !ThemeChoice::names().contains(o.theme)) wrong = tr("--theme %1: expected light or dark, or system").arg(o.theme);
+    if (!wrong && !o.dock.isEmpty() && !docks.contains(o.dock))
+        wrong = tr("--dock %1: there is no such view: try %2").arg(o.dock, docks.join(QStringLiteral(", ")));
+    if (!wrong && !o.theme.isEmpty() && !ThemeChoice::names().contains(o.theme))
+        wrong = tr("--theme %1: expected light or dark, or system").arg(o.theme);
     if (!wrong && !o.language.isEmpty() && !languages().contains(o.language))
         wrong = tr("--language %1: there is no such translation: %2").arg(o.language, languages().join(QStringLiteral(", ")));
     if (!wrong && o.compare && o.files.size() < 2) wrong = tr("--compare needs two files or more");
-    if (!wrong && parser.isSet(select) && !o.select.contains(QLatin1Char(':'))) wrong = tr("--select %1: expected RANK:OP, as 0:l17.qkv").arg(o.select);
+    if (!wrong && parser.isSet(select) && !o.select.contains(QLatin1Char(':')))
+        wrong = tr("--select %1: expected RANK:OP, as 0:l17.qkv").arg(o.select);
     if (wrong) out.answer = Answer{QStringLiteral("simgui: error: %1\n(simgui --help)\n").arg(*wrong), 1};
     return out;
 }

@@ -11,21 +11,27 @@
 namespace orrery {
 
 struct Options {
-    QStringList files;                  // scenarios, traces, sweeps
-    bool compare = false;               // the files above each other, the first as the baseline
+    QStringList files;                                         // scenarios, traces, sweeps
+    bool compare = false;                                      // the files above each other, the first as the baseline
     std::optional<std::pair<std::int64_t, std::int64_t>> view; // picoseconds
-    QString select;                     // "RANK:OP@MICROBATCH#N", the last two optional; a wait by its cause
-    QString dock;                       // the view to bring to the front
-    QString screenshot;                 // write it and quit
+    QString select;                                            // "RANK:OP@MICROBATCH#N", the last two optional; a wait by its cause
+    QString dock;                                              // the view to bring to the front
+    QString screenshot;                                        // write it and quit
     QSize size{1600, 1000};
-    QString theme;                      // light, dark or system; empty: as last time
-    QString language;                   // empty: the desktop's
-    bool fresh = false;                 // nothing of the last session
+    QString theme;      // light, dark or system; empty: as last time
+    QString language;   // empty: the desktop's
+    bool fresh = false; // nothing of the last session
 };
 
 // What to do instead of starting: text to print and the exit code.
-struct Answer { QString text; int code = 0; };
-struct ParsedOptions { Options options; std::optional<Answer> answer; };
+struct Answer {
+    QString text;
+    int code = 0;
+};
+struct ParsedOptions {
+    Options options;
+    std::optional<Answer> answer;
+};
 
 // arguments as main() has them, the program first. docks: the names --dock takes.
 ParsedOptions parse_options(const QStringList& arguments, const QStringList& docks);

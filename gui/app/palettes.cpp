@@ -16,8 +16,10 @@ struct Inks {
 };
 
 // Text on its ground is at least 4.5:1 in both, faint text included.
-constexpr Inks light{0xfff3f4f6, 0xffffffff, 0xfff7f8fa, 0xff16191d, 0xff666d76, 0xffe9ebee, 0xff0b63b6, 0xffffffff, 0xff0b57a4, 0xff24292f, 0xffc7ccd1};
-constexpr Inks dark{0xff1b1e23, 0xff14161a, 0xff1a1d22, 0xffe6e8eb, 0xff9aa2ad, 0xff2a2e35, 0xff2f7fd0, 0xffffffff, 0xff6cb2ff, 0xff2f343c, 0xff3a4049};
+constexpr Inks light{0xfff3f4f6, 0xffffffff, 0xfff7f8fa, 0xff16191d, 0xff666d76, 0xffe9ebee,
+                     0xff0b63b6, 0xffffffff, 0xff0b57a4, 0xff24292f, 0xffc7ccd1};
+constexpr Inks dark{0xff1b1e23, 0xff14161a, 0xff1a1d22, 0xffe6e8eb, 0xff9aa2ad, 0xff2a2e35,
+                    0xff2f7fd0, 0xffffffff, 0xff6cb2ff, 0xff2f343c, 0xff3a4049};
 
 } // namespace
 
@@ -44,7 +46,8 @@ QPalette palette_of(Theme theme) {
     p.setColor(QPalette::Light, QColor::fromRgb(i.base));
     p.setColor(QPalette::Dark, QColor::fromRgb(i.line));
     p.setColor(QPalette::Shadow, QColor::fromRgb(0xff000000));
-    for (QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText}) p.setColor(QPalette::Disabled, role, QColor::fromRgb(i.faint));
+    for (QPalette::ColorRole role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText})
+        p.setColor(QPalette::Disabled, role, QColor::fromRgb(i.faint));
     return p;
 }
 

@@ -13,7 +13,7 @@ class DesktopTheme;
 enum class Theme { light, dark };
 
 QPalette palette_of(Theme theme);
-void apply_theme(Theme theme);                          // to the whole application
+void apply_theme(Theme theme); // to the whole application
 
 // The user's choice: "system", "light" or "dark".
 class ThemeChoice : public QObject {
@@ -25,7 +25,7 @@ class ThemeChoice : public QObject {
     const QString& name() const { return name_; }
     Theme shown() const;
     void choose(const QString& name);
-    void toggle();                                      // to the other one than is shown
+    void toggle(); // to the other one than is shown
 
   Q_SIGNALS:
     void changed();

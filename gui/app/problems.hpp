@@ -12,8 +12,8 @@ class QTableView;
 namespace orrery {
 
 struct ProblemEntry {
-    QString source;                     // who says so: "scenario", a file's name
-    QString where;                      // JSON pointer, or empty
+    QString source; // who says so: "scenario", a file's name
+    QString where;  // JSON pointer, or empty
     QString what;
 };
 
@@ -23,7 +23,7 @@ class ProblemsModel : public QAbstractTableModel {
     enum Column { SourceColumn, WhereColumn, WhatColumn, ColumnCount };
     using QAbstractTableModel::QAbstractTableModel;
 
-    void add(const ProblemEntry& entry);                              // the newest 500 are kept
+    void add(const ProblemEntry& entry);                                           // the newest 500 are kept
     void replace(const QString& source, const std::vector<ProblemEntry>& entries); // all that `source` said
     void clear();
     const ProblemEntry& entry(int row) const { return entries_[static_cast<std::size_t>(row)]; }

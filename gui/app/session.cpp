@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-constexpr int layout_version = 2;       // raised when docks change so that an old layout no longer fits
+constexpr int layout_version = 2; // raised when docks change so that an old layout no longer fits
 
 QStringList notes_as_text(const std::vector<Marker>& notes) {
     QStringList out;
@@ -44,7 +44,8 @@ void MainWindow::saveSession() const {
         const ScenarioDocument* document = documents_->of(run.id);
         settings.setValue(QStringLiteral("name"), run.name);
         settings.setValue(QStringLiteral("path"), run.path);
-        settings.setValue(QStringLiteral("text"), document ? QString::fromStdString(document->text()) : QString::fromStdString(run.data->scenario_json));
+        settings.setValue(QStringLiteral("text"),
+                          document ? QString::fromStdString(document->text()) : QString::fromStdString(run.data->scenario_json));
         settings.setValue(QStringLiteral("folder"), QString::fromStdString(run.data->base_dir));
         settings.setValue(QStringLiteral("baseline"), run.id == state_.baseline());
         settings.setValue(QStringLiteral("current"), run.id == state_.currentRun());
@@ -64,7 +65,10 @@ void MainWindow::restoreSweep() {
     const QSettings settings;
     const std::string text = settings.value(QStringLiteral("sweep/text")).toString().toStdString();
     if (text.empty()) return;
-    const bool good = sweep_->load(text, settings.value(QStringLiteral("sweep/folder")).toString().toStdString(), settings.value(QStringLiteral("sweep/name")).toString()).empty();
+    const bool good = sweep_
+                          ->load(text, settings.value(QStringLiteral("sweep/folder")).toString().toStdString(),
+                                 settings.value(QStringLiteral("sweep/name")).toString())
+                          .empty();
     if (good && settings.value(QStringLiteral("sweep/complete")).toBool()) sweep_->start();
 }
 

@@ -76,7 +76,8 @@ WelcomePage::WelcomePage(const ActionRegistry& actions, QWidget* parent) : QWidg
     layout->setContentsMargins(60, 40, 60, 40);
     layout->addLayout(column);
     setFocusProxy(list);
-    connect(list, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) { Q_EMIT exampleChosen(item->data(Qt::UserRole).toString()); });
+    connect(list, &QListWidget::itemActivated, this,
+            [this](QListWidgetItem* item) { Q_EMIT exampleChosen(item->data(Qt::UserRole).toString()); });
 }
 
 void WelcomePage::keyPressEvent(QKeyEvent* event) {

@@ -16,7 +16,7 @@ class WelcomePage : public QWidget {
 
   Q_SIGNALS:
     void exampleChosen(const QString& name);
-    void dismissed();                                   // Esc: to the empty window
+    void dismissed(); // Esc: to the empty window
 
   protected:
     void paintEvent(QPaintEvent* event) override;

@@ -29,7 +29,11 @@ std::vector<Bar> strategy_bars(const RunStore& store, const ViewState& state) {
 }
 
 std::vector<Bar> stage_bars(const Run& run) {
-    struct Sum { Breakdown seconds{}; double ranks = 0; std::int32_t first = -1; };
+    struct Sum {
+        Breakdown seconds{};
+        double ranks = 0;
+        std::int32_t first = -1;
+    };
     std::map<int, Sum> stages;
     for (const LaneResult& lane : run.data->lanes) {
         Sum& sum = stages[lane.stage];
@@ -49,7 +53,8 @@ std::vector<Bar> stage_bars(const Run& run) {
 std::vector<Bar> rank_bars(const Run& run) {
     std::vector<Bar> out;
     for (const LaneResult& lane : run.data->lanes) {
-        const QString name = lane.ranks > 1 ? BreakdownView::tr("rank %1 and %n like it", "", lane.ranks - 1).arg(lane.rank) : BreakdownView::tr("rank %1").arg(lane.rank);
+        const QString name = lane.ranks > 1 ? BreakdownView::tr("rank %1 and %n like it", "", lane.ranks - 1).arg(lane.rank)
+                                            : BreakdownView::tr("rank %1").arg(lane.rank);
         out.push_back({run.id, lane.rank, name, seconds_of(lane)});
     }
     std::stable_sort(out.begin(), out.end(), [](const Bar& a, const Bar& b) { return a.rank < b.rank; });

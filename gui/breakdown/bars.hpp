@@ -17,7 +17,7 @@ namespace orrery {
 
 struct Bar {
     RunId run = 0;
-    std::int32_t rank = -1;             // the first of those it stands for; -1: no rank's
+    std::int32_t rank = -1; // the first of those it stands for; -1: no rank's
     QString name;
     Breakdown seconds{};
 };
@@ -32,9 +32,9 @@ class BarsPlot : public QAbstractScrollArea {
     explicit BarsPlot(QWidget* parent = nullptr);
     void setBars(std::vector<Bar> bars);
     const std::vector<Bar>& bars() const { return bars_; }
-    int current() const { return current_; }            // -1: none
+    int current() const { return current_; } // -1: none
     void setCurrent(int bar);
-    QRect barRect(int bar) const;                        // in the viewport
+    QRect barRect(int bar) const; // in the viewport
 
   Q_SIGNALS:
     void chosen(int bar);
@@ -72,7 +72,7 @@ class CategoryLegend : public QWidget {
     void paintEvent(QPaintEvent* event) override;
 
   private:
-    int flow(int width, QPainter* painter) const;       // the height; painted where there is a painter
+    int flow(int width, QPainter* painter) const; // the height; painted where there is a painter
     std::vector<Category> shown_;
 };
 

@@ -53,10 +53,12 @@ void BarsPlot::setCurrent(int bar) {
     if (bar < -1 || bar >= static_cast<int>(bars_.size()) || bar == current_) return;
     current_ = bar;
     if (bar >= 0) {
-        setAccessibleDescription(bars_[static_cast<std::size_t>(bar)].name + QStringLiteral(": ") + breakdown_text(bars_[static_cast<std::size_t>(bar)].seconds));
+        setAccessibleDescription(bars_[static_cast<std::size_t>(bar)].name + QStringLiteral(": ") +
+                                 breakdown_text(bars_[static_cast<std::size_t>(bar)].seconds));
         const QRect rect = barRect(bar);
         if (rect.top() < 0) verticalScrollBar()->setValue(verticalScrollBar()->value() + rect.top());
-        if (rect.bottom() > viewport()->height() - rowHeight()) verticalScrollBar()->setValue(verticalScrollBar()->value() + rect.bottom() - viewport()->height() + rowHeight());
+        if (rect.bottom() > viewport()->height() - rowHeight())
+            verticalScrollBar()->setValue(verticalScrollBar()->value() + rect.bottom() - viewport()->height() + rowHeight());
     }
     viewport()->update();
 }
@@ -65,7 +67,8 @@ int BarsPlot::rowHeight() const { return fontMetrics().height() + 12; }
 
 int BarsPlot::nameWidth() const {
     int width = 60;
-    for (std::size_t i = 0; i < std::min<std::size_t>(bars_.size(), 200); ++i) width = std::max(width, fontMetrics().horizontalAdvance(bars_[i].name) + 8);
+    for (std::size_t i = 0; i < std::min<std::size_t>(bars_.size(), 200); ++i)
+        width = std::max(width, fontMetrics().horizontalAdvance(bars_[i].name) + 8);
     return std::min({width, longest_name, viewport()->width() / 3});
 }
 
@@ -77,7 +80,8 @@ double BarsPlot::longest() const {
 
 // The value behind each bar needs room on the right.
 QRect BarsPlot::barRect(int bar) const {
-    const int left = margin + nameWidth() + 6, right = viewport()->width() - margin - fontMetrics().horizontalAdvance(QStringLiteral("0.000 ms")) - 6;
+    const int left = margin + nameWidth() + 6,
+              right = viewport()->width() - margin - fontMetrics().horizontalAdvance(QStringLiteral("0.000 ms")) - 6;
     return {left, margin + bar * rowHeight() + 3 - verticalScrollBar()->value(), std::max(10, right - left), rowHeight() - 6};
 }
 
@@ -111,7 +115,8 @@ void BarsPlot::paintAxis(QPainter& painter) const {
         painter.setPen(palette().color(QPalette::Mid));
         painter.drawLine(QPointF(x, y), QPointF(x, y + 4));
         painter.setPen(palette().color(QPalette::PlaceholderText));
-        painter.drawText(QRectF(x - 50, y + 3, 100, rowHeight() - 3), Qt::AlignHCenter | Qt::AlignTop, i == 0 ? QStringLiteral("0") : seconds_words(i * step));
+        painter.drawText(QRectF(x - 50, y + 3, 100, rowHeight() - 3), Qt::AlignHCenter | Qt::AlignTop,
+                         i == 0 ? QStringLiteral("0") : seconds_words(i * step));
     }
 }
 
@@ -128,7 +133,9 @@ void BarsPlot::paintEvent(QPaintEvent*) {
         const QRect rect = barRect(i);
         if (rect.bottom() < 0 || rect.top() > viewport()->height()) continue;
         const Bar& bar = bars_[static_cast<std::size_t>(i)];
-        if (i == current_) painter.fillRect(QRect(0, rect.top() - 3, viewport()->width(), rowHeight()), palette().color(QPalette::AlternateBase).darker(dark ? 60 : 106));
+        if (i == current_)
+            painter.fillRect(QRect(0, rect.top() - 3, viewport()->width(), rowHeight()),
+                             palette().color(QPalette::AlternateBase).darker(dark ? 60 : 106));
         painter.setPen(palette().color(QPalette::Text));
         const QRect name(margin, rect.top(), nameWidth(), rect.height());
         painter.drawText(name, Qt::AlignRight | Qt::AlignVCenter, fontMetrics().elidedText(bar.name, Qt::ElideMiddle, name.width()));
@@ -173,7 +180,9 @@ bool BarsPlot::viewportEvent(QEvent* event) {
     const Bar& bar = bars_[static_cast<std::size_t>(i)];
     QString text = QStringLiteral("<b>%1</b>").arg(bar.name.toHtmlEscaped());
     const int c = category_at(help->pos().x(), barRect(i), bar.seconds, longest());
-    if (c >= 0) text += QStringLiteral("<br><b>%1: %2</b>").arg(title(static_cast<Category>(c)), seconds_words(bar.seconds[static_cast<std::size_t>(c)]));
+    if (c >= 0)
+        text += QStringLiteral("<br><b>%1: %2</b>")
+                    .arg(title(static_cast<Category>(c)), seconds_words(bar.seconds[static_cast<std::size_t>(c)]));
     QToolTip::showText(help->globalPos(), text + QStringLiteral("<br>") + breakdown_text(bar.seconds), viewport());
     return true;
 }
@@ -250,7 +259,8 @@ void BreakdownView::refresh() {
     std::vector<Bar> shown = bars(store_, state_, static_cast<BarsOf>(of_->currentIndex()));
     std::vector<Category> categories;
     for (Category c : drawing_order)
-        if (std::any_of(shown.begin(), shown.end(), [&](const Bar& b) { return b.seconds[static_cast<std::size_t>(c)] > 0; })) categories.push_back(c);
+        if (std::any_of(shown.begin(), shown.end(), [&](const Bar& b) { return b.seconds[static_cast<std::size_t>(c)] > 0; }))
+            categories.push_back(c);
     legend_->setCategories(std::move(categories));
     plot_->setBars(std::move(shown));
     for (int i = 0; i < static_cast<int>(plot_->bars().size()); ++i)

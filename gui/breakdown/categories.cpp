@@ -19,17 +19,28 @@ QString tr(const char* text) { return QCoreApplication::translate("orrery", text
 
 QString title(Category c) {
     switch (c) {
-    case Category::compute: return tr("compute");
-    case Category::recompute: return tr("recompute");
-    case Category::exposed_tp: return tr("tensor-parallel wait");
-    case Category::exposed_cp: return tr("context-parallel wait");
-    case Category::exposed_ep: return tr("expert-parallel wait");
-    case Category::exposed_pp: return tr("pipeline transfers");
-    case Category::exposed_dp: return tr("data-parallel wait");
-    case Category::optimizer: return tr("optimizer");
-    case Category::offload: return tr("offload");
-    case Category::bubble: return tr("bubble");
-    case Category::other: return tr("other (launches, host)");
+    case Category::compute:
+        return tr("compute");
+    case Category::recompute:
+        return tr("recompute");
+    case Category::exposed_tp:
+        return tr("tensor-parallel wait");
+    case Category::exposed_cp:
+        return tr("context-parallel wait");
+    case Category::exposed_ep:
+        return tr("expert-parallel wait");
+    case Category::exposed_pp:
+        return tr("pipeline transfers");
+    case Category::exposed_dp:
+        return tr("data-parallel wait");
+    case Category::optimizer:
+        return tr("optimizer");
+    case Category::offload:
+        return tr("offload");
+    case Category::bubble:
+        return tr("bubble");
+    case Category::other:
+        return tr("other (launches, host)");
     }
     return {};
 }
@@ -37,29 +48,46 @@ QString title(Category c) {
 // Okabe and Ito's eight, with two shades: blue is work, orange and its neighbours communication, grey what is idle.
 QColor colour(Category c, bool dark) {
     switch (c) {
-    case Category::compute: return QColor(0, 114, 178);
-    case Category::recompute: return QColor(86, 180, 233);
-    case Category::optimizer: return QColor(0, 158, 115);
-    case Category::offload: return QColor(140, 205, 180);
-    case Category::exposed_tp: return QColor(230, 159, 0);
-    case Category::exposed_cp: return QColor(240, 228, 66);
-    case Category::exposed_ep: return QColor(204, 121, 167);
-    case Category::exposed_pp: return QColor(213, 94, 0);
-    case Category::exposed_dp: return QColor(150, 90, 160);
-    case Category::bubble: return dark ? QColor(70, 76, 86) : QColor(221, 224, 229);
-    case Category::other: return dark ? QColor(130, 136, 146) : QColor(150, 156, 164);
+    case Category::compute:
+        return QColor(0, 114, 178);
+    case Category::recompute:
+        return QColor(86, 180, 233);
+    case Category::optimizer:
+        return QColor(0, 158, 115);
+    case Category::offload:
+        return QColor(140, 205, 180);
+    case Category::exposed_tp:
+        return QColor(230, 159, 0);
+    case Category::exposed_cp:
+        return QColor(240, 228, 66);
+    case Category::exposed_ep:
+        return QColor(204, 121, 167);
+    case Category::exposed_pp:
+        return QColor(213, 94, 0);
+    case Category::exposed_dp:
+        return QColor(150, 90, 160);
+    case Category::bubble:
+        return dark ? QColor(70, 76, 86) : QColor(221, 224, 229);
+    case Category::other:
+        return dark ? QColor(130, 136, 146) : QColor(150, 156, 164);
     }
     return {};
 }
 
 Qt::BrushStyle pattern(Category c) {
     switch (c) {
-    case Category::recompute: return Qt::Dense6Pattern;
-    case Category::offload: return Qt::HorPattern;
-    case Category::exposed_cp: return Qt::VerPattern;
-    case Category::exposed_dp: return Qt::CrossPattern;
-    case Category::bubble: return Qt::BDiagPattern;
-    default: return Qt::NoBrush;
+    case Category::recompute:
+        return Qt::Dense6Pattern;
+    case Category::offload:
+        return Qt::HorPattern;
+    case Category::exposed_cp:
+        return Qt::VerPattern;
+    case Category::exposed_dp:
+        return Qt::CrossPattern;
+    case Category::bubble:
+        return Qt::BDiagPattern;
+    default:
+        return Qt::NoBrush;
     }
 }
 

@@ -31,7 +31,8 @@ std::vector<std::size_t> frontier(const std::vector<ParetoPoint>& points) {
     std::vector<std::size_t> order;
     for (std::size_t i = 0; i < points.size(); ++i)
         if (points[i].fits) order.push_back(i);
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return std::tie(points[a].x, points[a].y, a) < std::tie(points[b].x, points[b].y, b); });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return std::tie(points[a].x, points[a].y, a) < std::tie(points[b].x, points[b].y, b); });
     std::vector<std::size_t> out;
     for (std::size_t i : order)
         if (out.empty() || points[i].y < points[out.back()].y) out.push_back(i);
@@ -53,9 +54,10 @@ void ParetoPlot::setAxes(const QString& x, Words x_words, const QString& y, Word
 }
 
 // From zero where that costs little room, else round the points with air on both sides.
-ParetoPlot::Range ParetoPlot::range(const std::vector<ParetoPoint>& points, double ParetoPoint::* axis) {
+ParetoPlot::Range ParetoPlot::range(const std::vector<ParetoPoint>& points, double ParetoPoint::*axis) {
     if (points.empty()) return {};
-    const auto [least, most] = std::minmax_element(points.begin(), points.end(), [axis](const ParetoPoint& a, const ParetoPoint& b) { return a.*axis < b.*axis; });
+    const auto [least, most] =
+        std::minmax_element(points.begin(), points.end(), [axis](const ParetoPoint& a, const ParetoPoint& b) { return a.*axis < b.*axis; });
     double low = (*least).*axis, high = (*most).*axis;
     const double span = std::max(high - low, std::abs(high) * 0.1 + 1e-12);
     low = low < 0.5 * high ? 0 : low - 0.15 * span;
@@ -104,7 +106,8 @@ void ParetoPlot::paintAxes(QPainter& painter) const {
     const QRectF a = area();
     const int line = fontMetrics().height();
     const QColor faint = palette().color(QPalette::PlaceholderText), grid = palette().color(QPalette::Mid);
-    const double dx = nice_step(x_.high - x_.low, static_cast<int>(a.width() / 110)), dy = nice_step(y_.high - y_.low, static_cast<int>(a.height() / 50));
+    const double dx = nice_step(x_.high - x_.low, static_cast<int>(a.width() / 110)),
+                 dy = nice_step(y_.high - y_.low, static_cast<int>(a.height() / 50));
     QColor thin = grid;
     thin.setAlpha(90);
     for (double v = std::ceil(x_.low / dx) * dx; v <= x_.high; v += dx) {
@@ -112,14 +115,16 @@ void ParetoPlot::paintAxes(QPainter& painter) const {
         painter.setPen(thin);
         painter.drawLine(QPointF(x, a.top()), QPointF(x, a.bottom()));
         painter.setPen(faint);
-        painter.drawText(QRectF(x - 60, a.bottom() + 4, 120, line), Qt::AlignCenter, std::abs(v) < dx / 1e6 ? QStringLiteral("0") : x_words_(v));
+        painter.drawText(QRectF(x - 60, a.bottom() + 4, 120, line), Qt::AlignCenter,
+                         std::abs(v) < dx / 1e6 ? QStringLiteral("0") : x_words_(v));
     }
     for (double v = std::ceil(y_.low / dy) * dy; v <= y_.high; v += dy) {
         const double y = a.bottom() - a.height() * (v - y_.low) / (y_.high - y_.low);
         painter.setPen(thin);
         painter.drawLine(QPointF(a.left(), y), QPointF(a.right(), y));
         painter.setPen(faint);
-        painter.drawText(QRectF(0, y - line / 2.0, a.left() - 6, line), Qt::AlignRight | Qt::AlignVCenter, std::abs(v) < dy / 1e6 ? QStringLiteral("0") : y_words_(v));
+        painter.drawText(QRectF(0, y - line / 2.0, a.left() - 6, line), Qt::AlignRight | Qt::AlignVCenter,
+                         std::abs(v) < dy / 1e6 ? QStringLiteral("0") : y_words_(v));
     }
     painter.setPen(grid);
     painter.drawRect(a);
@@ -238,7 +243,9 @@ void ParetoPlot::mouseReleaseEvent(QMouseEvent* event) {
 void ParetoPlot::step(int by) {
     std::vector<std::size_t> order(points_.size());
     for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return std::tie(points_[a].x, points_[a].y, a) < std::tie(points_[b].x, points_[b].y, b); });
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return std::tie(points_[a].x, points_[a].y, a) < std::tie(points_[b].x, points_[b].y, b);
+    });
     const auto at = std::find(order.begin(), order.end(), static_cast<std::size_t>(std::max(focus_, 0)));
     const auto to = focus_ < 0 ? 0 : std::clamp<std::ptrdiff_t>(at - order.begin() + by, 0, static_cast<std::ptrdiff_t>(order.size()) - 1);
     focus_ = static_cast<int>(order[static_cast<std::size_t>(to)]);
@@ -270,7 +277,11 @@ bool ParetoPlot::event(QEvent* event) {
         return true;
     }
     const ParetoPoint& p = points_[static_cast<std::size_t>(hit)];
-    QToolTip::showText(help->globalPos(), QStringLiteral("<b>%1</b><br>%2: %3<br>%4: %5%6").arg(p.name.toHtmlEscaped(), x_title_, x_words_(p.x), y_title_, y_words_(p.y), p.fits ? QString{} : tr("<br>does not fit")), this);
+    QToolTip::showText(
+        help->globalPos(),
+        QStringLiteral("<b>%1</b><br>%2: %3<br>%4: %5%6")
+            .arg(p.name.toHtmlEscaped(), x_title_, x_words_(p.x), y_title_, y_words_(p.y), p.fits ? QString{} : tr("<br>does not fit")),
+        this);
     return true;
 }
 

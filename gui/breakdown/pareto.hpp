@@ -15,7 +15,7 @@ class QComboBox;
 namespace orrery {
 
 struct ParetoPoint {
-    RunId id = 0;                       // of a run; below zero: a sweep's point (id_of_swept), drawn as a ring
+    RunId id = 0; // of a run; below zero: a sweep's point (id_of_swept), drawn as a ring
     QString name;
     double x = 0, y = 0;
     bool fits = true;
@@ -33,7 +33,7 @@ class ParetoPlot : public QWidget {
     void setPoints(std::vector<ParetoPoint> points);
     void setBrushed(std::vector<RunId> brushed, RunId current);
     const std::vector<ParetoPoint>& points() const { return points_; }
-    QPointF place(std::size_t point) const;             // on the widget
+    QPointF place(std::size_t point) const; // on the widget
     QSize sizeHint() const override { return {480, 320}; }
 
   Q_SIGNALS:
@@ -48,13 +48,15 @@ class ParetoPlot : public QWidget {
     bool event(QEvent* event) override;
 
   private:
-    struct Range { double low = 0, high = 1; };
+    struct Range {
+        double low = 0, high = 1;
+    };
     QRectF area() const;
     int pointAt(const QPointF& at) const;
     void paintAxes(QPainter& painter) const;
     void paintFrontier(QPainter& painter) const;
     void step(int by);
-    static Range range(const std::vector<ParetoPoint>& points, double ParetoPoint::* axis);
+    static Range range(const std::vector<ParetoPoint>& points, double ParetoPoint::*axis);
 
     QString x_title_, y_title_;
     Words x_words_ = nullptr, y_words_ = nullptr;
@@ -62,7 +64,7 @@ class ParetoPlot : public QWidget {
     Range x_, y_;
     std::vector<RunId> brushed_;
     RunId current_ = 0;
-    int focus_ = -1;                    // the point keys are at
+    int focus_ = -1; // the point keys are at
     QRectF rubber_;
 };
 
@@ -72,7 +74,7 @@ class ParetoView : public QWidget, public AsTable {
     ParetoView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     TextTable asTable() const override;
     ParetoPlot& plot() { return *plot_; }
-    void setSwept(std::vector<SweptPoint> swept);       // beside the runs
+    void setSwept(std::vector<SweptPoint> swept); // beside the runs
 
   Q_SIGNALS:
     void sweptChosen(int number);

@@ -27,7 +27,10 @@ const std::vector<AxisChoice>& choices() {
         {QT_TRANSLATE_NOOP("orrery::ParetoView", "Cost of a step"), [](const Figures& f) { return f.cost_usd; }, dollars},
         {QT_TRANSLATE_NOOP("orrery::ParetoView", "Step time"), [](const Figures& f) { return f.step_s; }, seconds_words},
         {QT_TRANSLATE_NOOP("orrery::ParetoView", "Time of a token on all devices"),
-         [](const Figures& f) { return f.tokens_per_s && *f.tokens_per_s > 0 && f.devices ? std::optional<double>(*f.devices / *f.tokens_per_s) : std::nullopt; }, seconds_words},
+         [](const Figures& f) {
+             return f.tokens_per_s && *f.tokens_per_s > 0 && f.devices ? std::optional<double>(*f.devices / *f.tokens_per_s) : std::nullopt;
+         },
+         seconds_words},
         {QT_TRANSLATE_NOOP("orrery::ParetoView", "Bubble"), [](const Figures& f) { return f.bubble; }, percent_words},
     };
     return all;
@@ -64,14 +67,17 @@ ParetoView::ParetoView(RunStore& store, ViewState& state, QWidget* parent)
     connect(plot_, &ParetoPlot::brushed, this, [this](const std::vector<RunId>& ids) {
         state_.setBrushedRuns(ids);
         if (ids.empty()) return;
-        if (ids.back() > 0) state_.setCurrentRun(ids.back());
-        else Q_EMIT sweptChosen(swept_number(ids.back()));
+        if (ids.back() > 0)
+            state_.setCurrentRun(ids.back());
+        else
+            Q_EMIT sweptChosen(swept_number(ids.back()));
     });
     refresh();
 }
 
 void ParetoView::refresh() {
-    const AxisChoice &x = choices()[static_cast<std::size_t>(x_->currentIndex())], &y = choices()[static_cast<std::size_t>(y_->currentIndex())];
+    const AxisChoice &x = choices()[static_cast<std::size_t>(x_->currentIndex())],
+                     &y = choices()[static_cast<std::size_t>(y_->currentIndex())];
     plot_->setAxes(tr(x.title), x.words, tr(y.title), y.words);
     std::vector<ParetoPoint> points;
     for (const Run& run : store_.runs()) {

@@ -67,20 +67,27 @@ QVariant ErrorsModel::data(const QModelIndex& i, int role) const {
     if (role != Qt::DisplayRole && role != Qt::UserRole) return {};
     const bool text = role == Qt::DisplayRole;
     switch (i.column()) {
-    case kind: return QString::fromStdString(e.kind);
-    case slices: return text ? QVariant(QLocale().toString(static_cast<qlonglong>(e.slices))) : QVariant(static_cast<qlonglong>(e.slices));
-    case predicted: return text ? QVariant(time(e.predicted)) : QVariant(e.predicted);
-    case measured: return text ? QVariant(time(e.measured)) : QVariant(e.measured);
-    case error: return text ? QVariant(per_cent(e.error())) : QVariant(e.error());
-    case absolute: return text ? QVariant(QLocale().toString(100 * e.absolute, 'f', 1) + " %") : QVariant(e.absolute);
-    default: return {};
+    case kind:
+        return QString::fromStdString(e.kind);
+    case slices:
+        return text ? QVariant(QLocale().toString(static_cast<qlonglong>(e.slices))) : QVariant(static_cast<qlonglong>(e.slices));
+    case predicted:
+        return text ? QVariant(time(e.predicted)) : QVariant(e.predicted);
+    case measured:
+        return text ? QVariant(time(e.measured)) : QVariant(e.measured);
+    case error:
+        return text ? QVariant(per_cent(e.error())) : QVariant(e.error());
+    case absolute:
+        return text ? QVariant(QLocale().toString(100 * e.absolute, 'f', 1) + " %") : QVariant(e.absolute);
+    default:
+        return {};
     }
 }
 
 QVariant ErrorsModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || section < 0 || section >= column_count) return {};
-    static const char* const names[] = {QT_TR_NOOP("Op"), QT_TR_NOOP("Slices"), QT_TR_NOOP("Predicted"), QT_TR_NOOP("Measured"),
-                                        QT_TR_NOOP("Error"), QT_TR_NOOP("Mean |error|")};
+    static const char* const names[] = {QT_TR_NOOP("Op"),       QT_TR_NOOP("Slices"), QT_TR_NOOP("Predicted"),
+                                        QT_TR_NOOP("Measured"), QT_TR_NOOP("Error"),  QT_TR_NOOP("Mean |error|")};
     if (role == Qt::DisplayRole) return tr(names[section]);
     if (role == Qt::ToolTipRole && section == error) return tr("Predicted over measured time, both added up, less one");
     if (role == Qt::ToolTipRole && section == absolute) return tr("Mean over slices of how far each is off");
@@ -108,19 +115,26 @@ QVariant OffendersModel::data(const QModelIndex& i, int role) const {
     if (role != Qt::DisplayRole && role != Qt::UserRole) return {};
     const bool text = role == Qt::DisplayRole;
     switch (i.column()) {
-    case name: return l.name;
-    case rank: return l.rank;
-    case microbatch: return text && l.microbatch < 0 ? QVariant(QString()) : QVariant(l.microbatch);
-    case predicted: return text ? QVariant(time(l.predicted)) : QVariant(l.predicted);
-    case measured: return text ? QVariant(time(l.measured)) : QVariant(l.measured);
-    case difference: return text ? QVariant(change(l.offender.difference)) : QVariant(std::abs(l.offender.difference));
-    default: return {};
+    case name:
+        return l.name;
+    case rank:
+        return l.rank;
+    case microbatch:
+        return text && l.microbatch < 0 ? QVariant(QString()) : QVariant(l.microbatch);
+    case predicted:
+        return text ? QVariant(time(l.predicted)) : QVariant(l.predicted);
+    case measured:
+        return text ? QVariant(time(l.measured)) : QVariant(l.measured);
+    case difference:
+        return text ? QVariant(change(l.offender.difference)) : QVariant(std::abs(l.offender.difference));
+    default:
+        return {};
     }
 }
 
 QVariant OffendersModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    static const char* const names[] = {QT_TR_NOOP("Slice"), QT_TR_NOOP("Rank"), QT_TR_NOOP("Microbatch"), QT_TR_NOOP("Predicted"),
-                                        QT_TR_NOOP("Measured"), QT_TR_NOOP("Difference")};
+    static const char* const names[] = {QT_TR_NOOP("Slice"),     QT_TR_NOOP("Rank"),     QT_TR_NOOP("Microbatch"),
+                                        QT_TR_NOOP("Predicted"), QT_TR_NOOP("Measured"), QT_TR_NOOP("Difference")};
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole || section < 0 || section >= column_count) return {};
     return tr(names[section]);
 }

@@ -16,7 +16,7 @@ class DifferenceModel : public QAbstractTableModel {
     void setDifferences(std::vector<Difference> rows, const QStringList& runs);
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
-    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;   // Qt::UserRole: the figure, to sort by
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override; // Qt::UserRole: the figure, to sort by
     QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
 
   private:
@@ -42,7 +42,12 @@ class ErrorsModel : public QAbstractTableModel {
 class OffendersModel : public QAbstractTableModel {
     Q_OBJECT
   public:
-    struct Line { Offender offender; QString name; std::int32_t rank = 0, microbatch = -1; double predicted = 0, measured = 0; };
+    struct Line {
+        Offender offender;
+        QString name;
+        std::int32_t rank = 0, microbatch = -1;
+        double predicted = 0, measured = 0;
+    };
     enum Column { name, rank, microbatch, predicted, measured, difference, column_count };
     using QAbstractTableModel::QAbstractTableModel;
     void setOffenders(const std::vector<Offender>& offenders, const Trace* predicted, const Trace* measured);

@@ -12,8 +12,8 @@
 #include <QSortFilterProxyModel>
 #include <QSplitter>
 #include <QTableView>
-#include <QVBoxLayout>
 #include <QtConcurrent/QtConcurrentRun>
+#include <QVBoxLayout>
 
 namespace orrery {
 
@@ -118,7 +118,7 @@ void PredictedMeasured::choose(RunId predicted, RunId measured) {
         if (const int i = predicted_->findData(predicted); i >= 0) predicted_->setCurrentIndex(i);
         if (const int i = measured_->findData(measured); i >= 0) measured_->setCurrentIndex(i);
     }
-    wanted_ = {predicted, measured};                // a trace may still be on its way
+    wanted_ = {predicted, measured}; // a trace may still be on its way
     setRuns(predicted_->currentData().toInt(), measured_->currentData().toInt());
 }
 
@@ -164,10 +164,13 @@ void PredictedMeasured::showAnswer() {
     errors_->setErrors(answer_.agreement.kinds);
     offenders_->setOffenders(answer_.agreement.offenders, &*predictedData_->trace, &*measuredData_->trace);
     const double p = step_seconds(*predictedData_), m = step_seconds(*measuredData_);
-    QString text = tr("Step %1 predicted, %2 measured").arg(duration_text(static_cast<std::int64_t>(p * 1e12)), duration_text(static_cast<std::int64_t>(m * 1e12)));
+    QString text = tr("Step %1 predicted, %2 measured")
+                       .arg(duration_text(static_cast<std::int64_t>(p * 1e12)), duration_text(static_cast<std::int64_t>(m * 1e12)));
     if (m > 0) text += tr(": %1%2 %.").arg(p >= m ? "+" : "").arg(100 * (p / m - 1), 0, 'f', 1);
     if (answer_.agreement.only_predicted + answer_.agreement.only_measured > 0)
-        text += " " + tr("Without their like: %L1 predicted slices, %L2 measured.").arg(answer_.agreement.only_predicted).arg(answer_.agreement.only_measured);
+        text += " " + tr("Without their like: %L1 predicted slices, %L2 measured.")
+                          .arg(answer_.agreement.only_predicted)
+                          .arg(answer_.agreement.only_measured);
     words_->setText(text);
 }
 

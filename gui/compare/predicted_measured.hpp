@@ -1,5 +1,5 @@
-// A prediction laid over a measurement: of each rank the predicted lane above the measured one, the error of each kind of op, and the slices
-// that are furthest off, each a jump away.
+// A prediction laid over a measurement: of each rank the predicted lane above the measured one, the error of each kind of op, and the
+// slices that are furthest off, each a jump away.
 #pragma once
 
 #include "gui/core/compare.hpp"
@@ -27,17 +27,21 @@ class PredictedMeasured : public QWidget {
     PredictedMeasured(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
     ~PredictedMeasured() override;
     Timeline& timeline() { return *line_; }
-    void choose(RunId predicted, RunId measured);   // as the user does in the two boxes
+    void choose(RunId predicted, RunId measured); // as the user does in the two boxes
 
   private:
-    struct Answer { std::shared_ptr<const Overlaid> overlaid; std::shared_ptr<const RunData> picture; Agreement agreement; };
+    struct Answer {
+        std::shared_ptr<const Overlaid> overlaid;
+        std::shared_ptr<const RunData> picture;
+        Agreement agreement;
+    };
     void fillChoices();
     void setRuns(RunId predicted, RunId measured);
     void ask();
     void showAnswer();
     void jump(int row);
-    std::optional<std::int64_t> origin() const;   // where the current run's step begins, if it is one of the two
-    void showRange();                             // the range all views share
+    std::optional<std::int64_t> origin() const; // where the current run's step begins, if it is one of the two
+    void showRange();                           // the range all views share
     void tellRange(TimeRange range);
 
     RunStore& runs_;

@@ -10,15 +10,17 @@
 #include <QLabel>
 #include <QSplitter>
 #include <QTableView>
+#include <QtConcurrent/QtConcurrentRun>
 #include <QTimer>
 #include <QVBoxLayout>
-#include <QtConcurrent/QtConcurrentRun>
 
 #include <algorithm>
 
 namespace orrery {
 
-namespace { constexpr std::size_t most_runs = 4; }
+namespace {
+constexpr std::size_t most_runs = 4;
+}
 
 SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWidget(parent), runs_(runs), state_(state) {
     setAccessibleName(tr("Runs above each other"));
@@ -56,7 +58,8 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     delay_->setInterval(150);
     connect(delay_, &QTimer::timeout, this, &SideBySide::askDifferences);
     connect(&work_, &QFutureWatcherBase::finished, this, &SideBySide::showDifferences);
-    connect(alignment_, &QComboBox::currentIndexChanged, this, [this](int i) { setAlignment(i == 0 ? Alignment::by_time : Alignment::by_step); });
+    connect(alignment_, &QComboBox::currentIndexChanged, this,
+            [this](int i) { setAlignment(i == 0 ? Alignment::by_time : Alignment::by_step); });
     connect(&state_, &ViewState::brushedRunsChanged, this, &SideBySide::refresh);
     connect(&state_, &ViewState::baselineChanged, this, &SideBySide::refresh);
     connect(&state_, &ViewState::currentRunChanged, this, &SideBySide::refresh);
@@ -113,7 +116,7 @@ void SideBySide::refresh() {
     if (!same) {
         for (const Pane& p : panes_) p.box->deleteLater();
         panes_.clear();
-        model_->setDifferences({}, {});             // those of other runs
+        model_->setDifferences({}, {}); // those of other runs
         for (RunId id : ids) panes_.push_back(makePane(id));
     }
     for (const Pane& p : panes_) p.line->setRun(p.run, runs_.find(p.run)->data);
@@ -135,9 +138,9 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
     p.run = run;
     p.box = new QWidget;
     p.title = new QLabel;
-    p.title->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);   // long names are cut, not the window widened
+    p.title->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed); // long names are cut, not the window widened
     p.line = new Timeline;
-    p.line->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOn);   // else one pane is narrower than the others
+    p.line->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOn); // else one pane is narrower than the others
     auto* layout = new QVBoxLayout(p.box);
     layout->setContentsMargins(0, 2, 0, 0);
     layout->setSpacing(1);
@@ -145,7 +148,7 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
     layout->addWidget(p.line);
     stack_->addWidget(p.box);
     p.line->setRun(run, runs_.find(run)->data);
-    p.line->foldLanes(true);                       // queues unfold when asked
+    p.line->foldLanes(true); // queues unfold when asked
     p.line->setMicrobatch(state_.microbatch());
     const std::size_t index = panes_.size();
     connect(p.line, &Timeline::rangeChanged, this, [this, index] {
@@ -162,8 +165,10 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
         const auto area = panes_[index].line->area();
         for (std::size_t j = 0; j < panes_.size(); ++j) {
             if (j == index) continue;
-            if (area) panes_[j].line->showArea({moved(index, j, area->begin), moved(index, j, area->end)});
-            else if (panes_[j].line->area()) panes_[j].line->clearArea();
+            if (area)
+                panes_[j].line->showArea({moved(index, j, area->begin), moved(index, j, area->end)});
+            else if (panes_[j].line->area())
+                panes_[j].line->clearArea();
         }
         delay_->start();
     });
@@ -236,7 +241,7 @@ void SideBySide::showState() {
     if (telling_ || panes_.empty() || !from || r.length() <= 0) return;
     Timeline& first = *panes_[0].line;
     const Trace& to = *first.store()->trace;
-    const bool all = r == whole_of(*runs_.find(state_.currentRun())->data->tracks);   // of the longest, then
+    const bool all = r == whole_of(*runs_.find(state_.currentRun())->data->tracks); // of the longest, then
     following_ = true;
     first.setRange(all ? first.whole() : TimeRange{align(how_, *from, to, r.begin), align(how_, *from, to, r.end)});
     following_ = false;
@@ -267,14 +272,19 @@ void SideBySide::setAlignment(Alignment how) {
 
 void SideBySide::askDifferences() {
     if (cancelled_) *cancelled_ = true;
-    struct Part { std::shared_ptr<const RunData> data; TimeRange range; };
+    struct Part {
+        std::shared_ptr<const RunData> data;
+        TimeRange range;
+    };
     std::vector<Part> parts;
     bool chosen = false;
     for (const Pane& p : panes_) {
         chosen |= p.line->area().has_value();
         parts.push_back({runs_.find(p.run)->data, p.line->area().value_or(p.line->range())});
     }
-    title_->setText(panes_.empty() ? QString() : chosen ? tr("In the area, per rank:") : tr("In the range shown, per rank (drag for an area):"));
+    title_->setText(panes_.empty() ? QString()
+                    : chosen       ? tr("In the area, per rank:")
+                                   : tr("In the range shown, per rank (drag for an area):"));
     cancelled_ = std::make_shared<std::atomic<bool>>(false);
     work_.setFuture(QtConcurrent::run([parts = std::move(parts), stop = cancelled_] {
         std::vector<std::vector<AreaRow>> rows;

@@ -31,18 +31,23 @@ class SideBySide : public QWidget {
     void setAlignment(Alignment how);
 
   private:
-    struct Pane { RunId run = 0; QWidget* box = nullptr; QLabel* title = nullptr; Timeline* line = nullptr; };
+    struct Pane {
+        RunId run = 0;
+        QWidget* box = nullptr;
+        QLabel* title = nullptr;
+        Timeline* line = nullptr;
+    };
     std::vector<RunId> wanted() const;
     void refresh();
     Pane makePane(RunId run);
     void lineUp();
     void setTitles();
     void setLimits();
-    void follow(std::size_t from);                // the others show what pane `from` shows
-    void showState();                             // the range all views share, in the panes
-    void tellState(std::size_t from);             // and theirs to the others
+    void follow(std::size_t from);    // the others show what pane `from` shows
+    void showState();                 // the range all views share, in the panes
+    void tellState(std::size_t from); // and theirs to the others
     void showCursor(std::int64_t t);
-    const Trace* currentTrace() const;            // whose time the shared range is in
+    const Trace* currentTrace() const; // whose time the shared range is in
     void askDifferences();
     void showDifferences();
     std::int64_t moved(std::size_t from, std::size_t to, std::int64_t t) const;

@@ -10,15 +10,19 @@ namespace {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-struct Interval { std::int64_t begin, end; };
+struct Interval {
+    std::int64_t begin, end;
+};
 using Intervals = std::vector<Interval>;
 
 Intervals merged(Intervals in) {
     std::sort(in.begin(), in.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
     Intervals out;
     for (const Interval& i : in) {
-        if (!out.empty() && i.begin <= out.back().end) out.back().end = std::max(out.back().end, i.end);
-        else out.push_back(i);
+        if (!out.empty() && i.begin <= out.back().end)
+            out.back().end = std::max(out.back().end, i.end);
+        else
+            out.push_back(i);
     }
     return out;
 }
@@ -34,8 +38,10 @@ std::int64_t common(const Intervals& a, const Intervals& b) {
     std::int64_t sum = 0;
     for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
         sum += std::max<std::int64_t>(0, std::min(a[i].end, b[j].end) - std::max(a[i].begin, b[j].begin));
-        if (a[i].end < b[j].end) ++i;
-        else ++j;
+        if (a[i].end < b[j].end)
+            ++i;
+        else
+            ++j;
     }
     return sum;
 }
@@ -43,7 +49,7 @@ std::int64_t common(const Intervals& a, const Intervals& b) {
 // What a slice is counted under: its kind, and its op's kind or its cause.
 struct Key {
     SliceKind kind;
-    std::int32_t what;   // < 0: -1 - cause; else an index of kind names
+    std::int32_t what; // < 0: -1 - cause; else an index of kind names
     friend auto operator<=>(const Key&, const Key&) = default;
 };
 
@@ -98,7 +104,7 @@ std::vector<AreaRow> area(const TrackStore& store, const std::vector<std::int32_
     for (std::size_t t = 0; t < store.tracks.size();) {
         const std::int32_t l = store.tracks[t].lane;
         LaneArea found;
-        for (; t < store.tracks.size() && store.tracks[t].lane == l; ++t)   // its other tracks say when it computes
+        for (; t < store.tracks.size() && store.tracks[t].lane == l; ++t) // its other tracks say when it computes
             if (lanes[at(l)]) collect(store, store.tracks[t], names, begin, end, chosen[t], found, cancelled);
         if (cancelled && *cancelled) return {};
         if (!lanes[at(l)]) continue;

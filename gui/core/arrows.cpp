@@ -32,7 +32,8 @@ void add_members(const TrackStore& store, SpanRef ref, std::vector<Arrow>& out) 
 }
 
 // The span of an op of that name and microbatch on a lane that ended last before `before`.
-std::optional<SpanRef> find_span(const Trace& trace, std::int32_t lane, const std::string& name, std::int32_t microbatch, std::int64_t before) {
+std::optional<SpanRef> find_span(const Trace& trace, std::int32_t lane, const std::string& name, std::int32_t microbatch,
+                                 std::int64_t before) {
     std::vector<bool> wanted(trace.ops.size());
     for (std::size_t o = 0; o < trace.ops.size(); ++o) wanted[o] = trace.ops[o].name == name;
     std::optional<SpanRef> best;
@@ -49,8 +50,10 @@ std::optional<SpanRef> find_span(const Trace& trace, std::int32_t lane, const st
 void timed_dependencies(const Block& block, std::int32_t o, int depth, std::vector<const Op*>& out) {
     for (std::int32_t d : block.ops[at(o)].deps) {
         const Op& op = block.ops[at(d)];
-        if (!is_memory_op(op.work) && !std::holds_alternative<HostSync>(op.work)) out.push_back(&op);
-        else if (depth < 8) timed_dependencies(block, d, depth + 1, out);
+        if (!is_memory_op(op.work) && !std::holds_alternative<HostSync>(op.work))
+            out.push_back(&op);
+        else if (depth < 8)
+            timed_dependencies(block, d, depth + 1, out);
     }
 }
 

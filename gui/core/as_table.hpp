@@ -11,7 +11,7 @@ namespace orrery {
 struct TextTable {
     QStringList head;
     std::vector<QStringList> rows;
-    QString problem;                    // why there is none; else empty
+    QString problem; // why there is none; else empty
 };
 
 class AsTable {

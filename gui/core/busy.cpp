@@ -13,8 +13,8 @@ constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 // What a look-up needs of a track, in registers.
 struct View {
-    const Span* spans;              // of the lane
-    const std::int32_t* order;      // null: spans are in line
+    const Span* spans;         // of the lane
+    const std::int32_t* order; // null: spans are in line
     std::int32_t first, count;
     const std::int64_t* samples;
     const Eight* eights;
@@ -27,16 +27,19 @@ struct View {
 
     View(const TrackStore& store, const Track& t)
         : spans(store.trace->lanes[at(t.lane)].spans.data()), order(t.order.empty() ? nullptr : t.order.data()), first(t.first),
-          count(slice_count(t)), samples(t.samples.data()), eights(t.eights.data()), cells(t.cells.data()), width(t.kinds.size() + 1), last_cell(t.cells.size() - 2),
-          sample_count(t.samples.size() / width), begin(t.begin), shift(t.cell_shift), op_kinds(store.op_kinds.data()),
-          slot(t.slot.data()) {}
+          count(slice_count(t)), samples(t.samples.data()), eights(t.eights.data()), cells(t.cells.data()), width(t.kinds.size() + 1),
+          last_cell(t.cells.size() - 2), sample_count(t.samples.size() / width), begin(t.begin), shift(t.cell_shift),
+          op_kinds(store.op_kinds.data()), slot(t.slot.data()) {}
 
     const Span& operator[](std::int32_t i) const { return order ? spans[order[i]] : spans[first + i]; }
     std::size_t slot_of(const Span& s) const {
         SliceKind k;
-        if (s.kind == SpanKind::op && s.op >= 0) k = op_kinds[s.op];
-        else if (s.kind == SpanKind::transfer_wait) k = SliceKind::transfer_wait;
-        else k = s.cause == WaitCause::warm_up || s.cause == WaitCause::drain ? SliceKind::bubble : SliceKind::wait;
+        if (s.kind == SpanKind::op && s.op >= 0)
+            k = op_kinds[s.op];
+        else if (s.kind == SpanKind::transfer_wait)
+            k = SliceKind::transfer_wait;
+        else
+            k = s.cause == WaitCause::warm_up || s.cause == WaitCause::drain ? SliceKind::bubble : SliceKind::wait;
         return static_cast<std::size_t>(slot[static_cast<std::size_t>(k)]);
     }
     std::size_t cell_of(std::int64_t t) const { return std::min(static_cast<std::size_t>(t - begin) >> shift, last_cell); }
@@ -46,8 +49,10 @@ struct View {
         if (high - low > 16) {
             while (low < high) {
                 const std::size_t middle = (low + high) / 2;
-                if (samples[middle * width] <= t) low = middle + 1;
-                else high = middle;
+                if (samples[middle * width] <= t)
+                    low = middle + 1;
+                else
+                    high = middle;
             }
         } else {
             while (low < high && samples[low * width] <= t) ++low;
@@ -64,7 +69,7 @@ struct View {
             std::uint32_t part[sample_step];
             for (int j = 0; j < sample_step; ++j) part[j] = std::min(std::max(into, e.begin[j]) - e.begin[j], e.length[j]);
             std::uint64_t slots;
-            std::memcpy(&slots, e.slot.data(), sizeof slots);   // bytes may be anything's: read once
+            std::memcpy(&slots, e.slot.data(), sizeof slots); // bytes may be anything's: read once
             for (int j = 0; j < sample_step; ++j, slots >>= 8) out[slots & 0xff] += part[j];
             return;
         }
@@ -76,8 +81,10 @@ struct View {
         }
     }
     void busy(std::int64_t t, std::int64_t* out) const {
-        if (t <= begin) std::fill(out, out + width - 1, 0);
-        else busy(t, sample_of(t, cell_of(t)), out);
+        if (t <= begin)
+            std::fill(out, out + width - 1, 0);
+        else
+            busy(t, sample_of(t, cell_of(t)), out);
     }
 };
 
@@ -171,8 +178,10 @@ void busy_in_columns(const TrackStore& store, const Track& track, const Columns&
     const View v(store, track);
     const std::int32_t from = std::max(0, last_begun(v, columns.begin)), to = last_begun(v, columns.end - 1);
     if (to < from) return;
-    if (to - from < 6 * columns.count) walk(v, columns, from, to, out.data());
-    else look_up(v, columns, out.data());
+    if (to - from < 6 * columns.count)
+        walk(v, columns, from, to, out.data());
+    else
+        look_up(v, columns, out.data());
 }
 
 } // namespace orrery

@@ -50,9 +50,12 @@ class Matcher {
     void lanes(std::int32_t pl, std::int32_t ml, const std::vector<Keyed>& a, const std::vector<Keyed>& b) {
         std::size_t i = 0, j = 0;
         while (i < a.size() && j < b.size()) {
-            if (a[i].key() < b[j].key()) ++out_.only_predicted, ++i;
-            else if (b[j].key() < a[i].key()) ++out_.only_measured, ++j;
-            else pair({pl, a[i++].span}, {ml, b[j++].span});
+            if (a[i].key() < b[j].key())
+                ++out_.only_predicted, ++i;
+            else if (b[j].key() < a[i].key())
+                ++out_.only_measured, ++j;
+            else
+                pair({pl, a[i++].span}, {ml, b[j++].span});
         }
         out_.only_predicted += static_cast<std::int64_t>(a.size() - i);
         out_.only_measured += static_cast<std::int64_t>(b.size() - j);
@@ -132,7 +135,8 @@ std::vector<std::int16_t> add_queues(Trace& out, const Trace& in) {
 std::int64_t align(Alignment how, const Trace& from, const Trace& to, std::int64_t t) {
     const std::int64_t off = t - from.begin.ps;
     if (how == Alignment::by_time) return to.begin.ps + off;
-    const double a = static_cast<double>(std::max<std::int64_t>(1, (from.end - from.begin).ps)), b = static_cast<double>((to.end - to.begin).ps);
+    const double a = static_cast<double>(std::max<std::int64_t>(1, (from.end - from.begin).ps)),
+                 b = static_cast<double>((to.end - to.begin).ps);
     return to.begin.ps + static_cast<std::int64_t>(std::llround(static_cast<double>(off) / a * b));
 }
 
@@ -176,8 +180,10 @@ Agreement agreement(const Trace& predicted, const Trace& measured, std::size_t m
         if (cancelled && *cancelled) return {};
         const std::vector<Keyed> b = keyed(measured.lanes[m], m_names);
         const std::int32_t p = like_lane(predicted, measured.lanes[m]);
-        if (p >= 0) matcher.lanes(p, static_cast<std::int32_t>(m), keyed(predicted.lanes[at(p)], p_names), b);
-        else matcher.alone(b);
+        if (p >= 0)
+            matcher.lanes(p, static_cast<std::int32_t>(m), keyed(predicted.lanes[at(p)], p_names), b);
+        else
+            matcher.alone(b);
     }
     return matcher.result();
 }

@@ -19,7 +19,7 @@ std::int64_t align(Alignment how, const Trace& from, const Trace& to, std::int64
 struct Difference {
     SliceKind kind = SliceKind::other;
     QString what;
-    std::vector<double> covered;                // ps by run, mean over ranks
+    std::vector<double> covered; // ps by run, mean over ranks
     std::vector<std::int64_t> slices;
     double change(std::size_t run) const { return covered[run] - covered[0]; }
 };
@@ -30,27 +30,28 @@ std::vector<Difference> differences(const std::vector<std::vector<AreaRow>>& run
 struct OpError {
     std::string kind;
     std::int64_t slices = 0;
-    double predicted = 0, measured = 0;         // ps, added up
-    double absolute = 0;                        // mean of |predicted / measured - 1| over slices
+    double predicted = 0, measured = 0; // ps, added up
+    double absolute = 0;                // mean of |predicted / measured - 1| over slices
     double error() const { return measured > 0 ? predicted / measured - 1 : 0; }
 };
 struct Offender {
     SpanRef predicted, measured;
-    double difference = 0;                      // ps, predicted - measured
+    double difference = 0; // ps, predicted - measured
 };
 struct Agreement {
-    std::vector<OpError> kinds;                 // most measured time first
-    std::vector<Offender> offenders;            // largest |difference| first
-    std::int64_t only_predicted = 0, only_measured = 0;   // slices without their like
+    std::vector<OpError> kinds;                         // most measured time first
+    std::vector<Offender> offenders;                    // largest |difference| first
+    std::int64_t only_predicted = 0, only_measured = 0; // slices without their like
 };
-Agreement agreement(const Trace& predicted, const Trace& measured, std::size_t most_offenders, const std::atomic<bool>* cancelled = nullptr);
+Agreement agreement(const Trace& predicted, const Trace& measured, std::size_t most_offenders,
+                    const std::atomic<bool>* cancelled = nullptr);
 
 // Both in one trace, a predicted lane above the measured one of the same rank, times from each step's begin; names: what the lanes are.
 struct Overlaid {
     Trace trace;
     std::vector<QString> names;
-    std::vector<std::int32_t> predicted_lane, measured_lane;   // an original's lane -> its (first) lane here; -1: not shown
-    std::int32_t measured_ops = 0;                             // added to an op's number of the measured trace
+    std::vector<std::int32_t> predicted_lane, measured_lane; // an original's lane -> its (first) lane here; -1: not shown
+    std::int32_t measured_ops = 0;                           // added to an op's number of the measured trace
 };
 Overlaid overlay(const Trace& predicted, const Trace& measured);
 // Where a span of an original is in the overlay's trace (which may have been moved elsewhere); invalid: not shown.

@@ -14,7 +14,10 @@ namespace {
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-struct Unit { double ps; const char* name; };
+struct Unit {
+    double ps;
+    const char* name;
+};
 constexpr Unit units[] = {{1e12, "s"}, {1e9, "ms"}, {1e6, "µs"}, {1e3, "ns"}, {1, "ps"}};
 
 QString metric(double value, const char* unit) {

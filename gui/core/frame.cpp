@@ -82,7 +82,8 @@ double covered(const TrackStore& store, const Track& t, const Stretch& s) {
 }
 
 // F, B and W with the number of the microbatch, on what is wide enough.
-void label_stretches(QPainter& p, Labels& labels, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale, int y) {
+void label_stretches(QPainter& p, Labels& labels, const TrackStore& store, const Track& t, const FrameRequest& r, const Scale& scale,
+                     int y) {
     const auto visible = [&](const Stretch& s) { return s.end <= r.range.begin; };
     const auto first = std::partition_point(t.stretches.begin(), t.stretches.end(), visible);
     const auto last = std::partition_point(first, t.stretches.end(), [&](const Stretch& s) { return s.begin < r.range.end; });
@@ -92,11 +93,16 @@ void label_stretches(QPainter& p, Labels& labels, const TrackStore& store, const
         if (right - left < narrowest_edge) continue;
         p.fillRect(QRectF(scale.x(s->begin), y, 1, r.row_height), r.lines);
         if (right - left < narrowest_label) continue;
-        const char* letter = s->kind == SliceKind::forward ? "F" : s->kind == SliceKind::backward_input ? "B"
-                           : s->kind == SliceKind::backward_weight ? "W" : s->kind == SliceKind::recompute ? "R" : "";
+        const char* letter = s->kind == SliceKind::forward           ? "F"
+                             : s->kind == SliceKind::backward_input  ? "B"
+                             : s->kind == SliceKind::backward_weight ? "W"
+                             : s->kind == SliceKind::recompute       ? "R"
+                                                                     : "";
         QColor ink = ink_on(r.background);
-        if (r.microbatch >= 0 && s->microbatch != r.microbatch) ink.setAlpha(110);
-        else if (covered(store, t, *s) > 0.6) ink = ink_on(colour(s->kind, r.dark));
+        if (r.microbatch >= 0 && s->microbatch != r.microbatch)
+            ink.setAlpha(110);
+        else if (covered(store, t, *s) > 0.6)
+            ink = ink_on(colour(s->kind, r.dark));
         QString text = QString::number(s->microbatch);
         if (labels.width(text) + 12 < right - left) text.prepend(letter);
         labels.draw(p, text, left, right, y, r.row_height, ink);
@@ -142,9 +148,12 @@ QColor ink_on(const QColor& c) {
 namespace {
 
 // Of a row in device pixels, so that rows neither touch nor drift apart at a ratio like 1.25; top >= bottom: nothing of it is seen.
-struct Band { int top, bottom; };
+struct Band {
+    int top, bottom;
+};
 Band band(const FrameRequest& r, const FrameRow& place, int height) {
-    return {std::max(0, static_cast<int>(std::lround((place.y + 1) * r.ratio))), std::min(height, static_cast<int>(std::lround((place.y + r.row_height) * r.ratio)))};
+    return {std::max(0, static_cast<int>(std::lround((place.y + 1) * r.ratio))),
+            std::min(height, static_cast<int>(std::lround((place.y + r.row_height) * r.ratio)))};
 }
 
 // What no row paints over.
@@ -167,9 +176,10 @@ QImage render_rows(const TrackStore& store, const std::vector<Row>& rows, const 
 }
 
 void render_rows(const TrackStore& store, const std::vector<Row>& rows, const FrameRequest& r, QImage& image) {
-    const int width = std::max(1, static_cast<int>(std::ceil(r.width * r.ratio))), height = std::max(1, static_cast<int>(std::ceil(r.height * r.ratio)));
+    const int width = std::max(1, static_cast<int>(std::ceil(r.width * r.ratio))),
+              height = std::max(1, static_cast<int>(std::ceil(r.height * r.ratio)));
     if (image.size() != QSize(width, height) || image.format() != QImage::Format_RGB32) image = QImage(width, height, QImage::Format_RGB32);
-    image.bits();   // detached here, not by every thread
+    image.bits(); // detached here, not by every thread
     image.setDevicePixelRatio(r.ratio);
     if (r.range.length() <= 0) return image.fill(r.background);
     clear_between(image, rows, r);
@@ -189,7 +199,7 @@ void render_rows(const TrackStore& store, const std::vector<Row>& rows, const Fr
     for (const FrameRow& place : r.rows) {
         const Row& row = rows[at(place.row)];
         if (r.microbatch >= 0) {
-            static const Track folded;      // of several ranks: they cannot be told apart here
+            static const Track folded; // of several ranks: they cannot be told apart here
             veil(p, row.tracks.size() == 1 ? store.tracks[at(row.tracks[0])] : folded, r, scale, place.y);
         }
         if (row.tracks.size() != 1) continue;

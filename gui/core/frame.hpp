@@ -12,17 +12,20 @@
 
 namespace orrery {
 
-struct FrameRow { int row; int y; };        // index of the row; its top in pixels of the picture, may be negative
+struct FrameRow {
+    int row;
+    int y;
+}; // index of the row; its top in pixels of the picture, may be negative
 
 struct FrameRequest {
     TimeRange range;
-    int width = 0, height = 0;              // logical pixels
+    int width = 0, height = 0; // logical pixels
     int row_height = 16;
-    double ratio = 1;                       // device pixels a logical one
+    double ratio = 1; // device pixels a logical one
     bool dark = false;
     QColor background, lines;
     QFont font;
-    std::int32_t microbatch = -1;           // the others pale
+    std::int32_t microbatch = -1; // the others pale
     std::vector<FrameRow> rows;
 };
 

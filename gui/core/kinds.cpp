@@ -11,7 +11,11 @@ namespace {
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 // Of the dark theme: the same hues, light enough for dark backgrounds.
-struct Look { const char* label; QRgb light, dark; Pattern pattern; };
+struct Look {
+    const char* label;
+    QRgb light, dark;
+    Pattern pattern;
+};
 
 const Look& look(SliceKind kind) {
     static const Look looks[slice_kind_count] = {
@@ -60,14 +64,22 @@ std::vector<SliceKind> kinds_of_ops(const Trace& trace) {
 
 QString cause_text(WaitCause cause) {
     switch (cause) {
-    case WaitCause::none: return tr("waits");
-    case WaitCause::warm_up: return tr("bubble: the pipeline warms up");
-    case WaitCause::drain: return tr("bubble: the pipeline drains");
-    case WaitCause::receive: return tr("waits for a receive");
-    case WaitCause::collective: return tr("waits for a collective");
-    case WaitCause::host: return tr("waits for the host");
-    case WaitCause::memory: return tr("waits for memory");
-    case WaitCause::dependency: return tr("waits for another queue");
+    case WaitCause::none:
+        return tr("waits");
+    case WaitCause::warm_up:
+        return tr("bubble: the pipeline warms up");
+    case WaitCause::drain:
+        return tr("bubble: the pipeline drains");
+    case WaitCause::receive:
+        return tr("waits for a receive");
+    case WaitCause::collective:
+        return tr("waits for a collective");
+    case WaitCause::host:
+        return tr("waits for the host");
+    case WaitCause::memory:
+        return tr("waits for memory");
+    case WaitCause::dependency:
+        return tr("waits for another queue");
     }
     return {};
 }

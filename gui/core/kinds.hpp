@@ -14,18 +14,25 @@
 namespace orrery {
 
 enum class SliceKind : std::uint8_t {
-    forward, backward_input, backward_weight, recompute, optimizer, other,    // computing
-    collective, point_to_point, copy,                                         // data moves
-    transfer_wait,                                                            // posted, its data not yet moving
-    bubble,                                                                   // warm-up, drain: what a schedule costs
-    wait                                                                      // for a receive, a collective, the host, memory
+    forward,
+    backward_input,
+    backward_weight,
+    recompute,
+    optimizer,
+    other, // computing
+    collective,
+    point_to_point,
+    copy,          // data moves
+    transfer_wait, // posted, its data not yet moving
+    bubble,        // warm-up, drain: what a schedule costs
+    wait           // for a receive, a collective, the host, memory
 };
 inline constexpr int slice_kind_count = 12;
-using KindTimes = std::array<std::int64_t, slice_kind_count>;   // picoseconds by kind
+using KindTimes = std::array<std::int64_t, slice_kind_count>; // picoseconds by kind
 
 enum class Pattern : std::uint8_t { solid, diagonal, dots, cross };
 
-QString label(SliceKind kind);      // for people, translated
+QString label(SliceKind kind); // for people, translated
 QColor colour(SliceKind kind, bool dark);
 Pattern pattern(SliceKind kind);
 constexpr bool is_waiting(SliceKind k) { return k >= SliceKind::transfer_wait; }
@@ -44,6 +51,6 @@ inline SliceKind kind_of(const Span& s, const std::vector<SliceKind>& by_op) {
     return by_op[static_cast<std::size_t>(s.op)];
 }
 
-QString cause_text(WaitCause cause);   // "waits for a receive", translated
+QString cause_text(WaitCause cause); // "waits for a receive", translated
 
 } // namespace orrery

@@ -14,7 +14,11 @@ namespace {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-struct Look { const char* label; QRgb light, dark; Pattern pattern; };
+struct Look {
+    const char* label;
+    QRgb light, dark;
+    Pattern pattern;
+};
 // In the order of MemoryKind, the reserve behind them.
 constexpr std::size_t look_count = 7;
 const Look& look(std::size_t kind) {
@@ -51,7 +55,8 @@ MemorySeries memory_of(const RunData& run, std::int32_t lane) {
     out.begin = trace.begin.ps;
     out.end = trace.end.ps;
     for (std::size_t k = 0; k < trace.memory_kinds.size(); ++k) {
-        const bool ours = k < memory_kind_count ? trace.memory_kinds[k] == name(static_cast<MemoryKind>(k)) : trace.memory_kinds[k] == "reserved";
+        const bool ours =
+            k < memory_kind_count ? trace.memory_kinds[k] == name(static_cast<MemoryKind>(k)) : trace.memory_kinds[k] == "reserved";
         out.kinds.push_back(ours ? QCoreApplication::translate("orrery", look(k).label) : QString::fromStdString(trace.memory_kinds[k]));
     }
     for (const MemorySample& s : l.memory) {
@@ -77,7 +82,7 @@ std::vector<std::int32_t> highest_in_columns(const MemorySeries& s, const Column
     std::int32_t now = sample_at(s, columns.begin);
     Edges edge(columns);
     for (std::int32_t& best : out) {
-        while (at(now + 1) < s.at.size() && s.at[at(now + 1)] <= *edge) ++now;      // what ends where the column begins is not in it
+        while (at(now + 1) < s.at.size() && s.at[at(now + 1)] <= *edge) ++now; // what ends where the column begins is not in it
         best = now;
         edge.next();
         while (at(now + 1) < s.at.size() && s.at[at(now + 1)] < *edge) {

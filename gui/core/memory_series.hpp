@@ -1,4 +1,5 @@
-// Memory of a lane over time, as it is drawn: stacked by kind, each pixel column at its highest moment, so that no peak is lost at any zoom.
+// Memory of a lane over time, as it is drawn: stacked by kind, each pixel column at its highest moment, so that no peak is lost at any
+// zoom.
 #pragma once
 
 #include "gui/core/run.hpp"
@@ -13,14 +14,14 @@
 namespace orrery {
 
 struct MemorySeries {
-    std::vector<QString> kinds;                   // translated, from the bottom up
-    std::vector<std::int64_t> at;                 // ps: a level holds until the next sample
-    std::vector<std::int64_t> bytes;              // [sample * kinds.size() + kind]
-    std::vector<std::int64_t> total;              // by sample
-    std::int64_t capacity = 0;                    // of the device; 0: not known
+    std::vector<QString> kinds;      // translated, from the bottom up
+    std::vector<std::int64_t> at;    // ps: a level holds until the next sample
+    std::vector<std::int64_t> bytes; // [sample * kinds.size() + kind]
+    std::vector<std::int64_t> total; // by sample
+    std::int64_t capacity = 0;       // of the device; 0: not known
     std::int64_t begin = 0, end = 0;
-    std::int32_t peak = -1;                       // the sample with the highest total, the first of equals; -1: no samples
-    std::int32_t runs_out = -1;                   // the first sample beyond the capacity; -1: it fits
+    std::int32_t peak = -1;     // the sample with the highest total, the first of equals; -1: no samples
+    std::int32_t runs_out = -1; // the first sample beyond the capacity; -1: it fits
 };
 
 // Empty where the trace has no samples of that lane.
@@ -32,7 +33,7 @@ std::vector<std::int32_t> highest_in_columns(const MemorySeries& series, const C
 
 QColor memory_colour(std::size_t kind, bool dark);
 Pattern memory_pattern(std::size_t kind);
-QString bytes_text(std::int64_t bytes);           // "12.3 GB", 1e9 bytes
+QString bytes_text(std::int64_t bytes); // "12.3 GB", 1e9 bytes
 
 // What runs on the lane's computation queue at t: "l17.fc1.fwd (microbatch 3)"; empty: nothing.
 QString running_at(const RunData& run, std::int32_t lane, std::int64_t t);

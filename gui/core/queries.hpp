@@ -21,15 +21,18 @@ struct SpanRef {
 };
 const Span& span_of(const Trace& trace, SpanRef ref);
 
-QString title(const Trace& trace, const Span& span);                       // "l17.qkv.fwd", "waits for a receive"
+QString title(const Trace& trace, const Span& span); // "l17.qkv.fwd", "waits for a receive"
 // Name and value, translated; the first is the title.
 using Facts = std::vector<std::pair<QString, QString>>;
 Facts facts(const Trace& trace, SpanRef ref);
-QString duration_text(std::int64_t ps);                                    // "3.214 ms", in the user's locale
-QString time_text(std::int64_t ps, std::int64_t resolution);               // enough digits to tell apart what is `resolution` apart
+QString duration_text(std::int64_t ps);                      // "3.214 ms", in the user's locale
+QString time_text(std::int64_t ps, std::int64_t resolution); // enough digits to tell apart what is `resolution` apart
 
 enum class ArrowKind : std::uint8_t { transfer, collective, dependency };
-struct Arrow { SpanRef from, to; ArrowKind kind; };
+struct Arrow {
+    SpanRef from, to;
+    ArrowKind kind;
+};
 // Of one slice: its transfers' other ends, the members of its collective, and, where the plan is known, what it depends on.
 std::vector<Arrow> arrows_of(const TrackStore& store, const Plan* plan, SpanRef ref);
 
@@ -51,12 +54,12 @@ class Search {
 // An area of a timeline by what ran in it. Times are means over the lanes of the area, counted as often as they stand for ranks.
 struct AreaRow {
     SliceKind kind = SliceKind::other;
-    QString what;                    // the op's kind, or the wait's cause
+    QString what; // the op's kind, or the wait's cause
     std::int64_t slices = 0;
-    double sum = 0;                  // ps: durations added up
-    double covered = 0;              // ps: the union of their intervals in a rank
-    double exposed = 0;              // ps: that part of it in which the rank computed nothing
-    double critical = 0;             // ps on the critical path, not a mean
+    double sum = 0;      // ps: durations added up
+    double covered = 0;  // ps: the union of their intervals in a rank
+    double exposed = 0;  // ps: that part of it in which the rank computed nothing
+    double critical = 0; // ps on the critical path, not a mean
 };
 // Stops early (empty) once `cancelled` is set. tracks: which of the store; path: may be empty.
 std::vector<AreaRow> area(const TrackStore& store, const std::vector<std::int32_t>& tracks, std::int64_t begin, std::int64_t end,

@@ -15,10 +15,14 @@ QRgb mix(QColor a, QColor b, double share) {
 
 bool inked(Pattern p, int x, int y) {
     switch (p) {
-    case Pattern::solid: return true;
-    case Pattern::diagonal: return (x + y) % 4 < 2;
-    case Pattern::dots: return x % 4 >= 2 || y % 4 >= 2;
-    case Pattern::cross: return (x + y) % 8 == 0 || (x - y + 8) % 8 == 0;
+    case Pattern::solid:
+        return true;
+    case Pattern::diagonal:
+        return (x + y) % 4 < 2;
+    case Pattern::dots:
+        return x % 4 >= 2 || y % 4 >= 2;
+    case Pattern::cross:
+        return (x + y) % 8 == 0 || (x - y + 8) % 8 == 0;
     }
     return true;
 }
@@ -27,7 +31,7 @@ bool inked(Pattern p, int x, int y) {
 // so that there is nothing to decide for a single column. Heights are in 256ths of a pixel; a weight of 256 times a colour's 255 still is
 // a 16-bit number.
 constexpr int batch = 8;
-using Lanes [[gnu::vector_size(2 * batch)]] = std::uint16_t;   // one instruction each on any processor of the last twenty years
+using Lanes [[gnu::vector_size(2 * batch)]] = std::uint16_t; // one instruction each on any processor of the last twenty years
 
 Lanes least(Lanes a, Lanes b) { return a < b ? a : b; }
 Lanes most(Lanes a, Lanes b) { return a > b ? a : b; }
@@ -58,7 +62,7 @@ struct Stacks {
     // Of one row of pixels, whose lower edge is at `base`.
     void paint(QRgb* out, int count, std::uint16_t base, std::size_t row, const std::vector<Ink>& inks, const Ink& background) const {
         const std::size_t kinds = top.size();
-        std::size_t first = 0, last = 0;                         // kinds that may be seen here
+        std::size_t first = 0, last = 0; // kinds that may be seen here
         while (first < kinds && high[first] <= base) ++first;
         for (last = first; last < kinds && low[last] < base + 256;) ++last;
         const Ink& lowest = first < kinds ? inks[first] : background;
@@ -143,7 +147,9 @@ void paint(QImage& image, const Strip& strip, const ColumnTimes& times, const Co
     const std::int32_t full = height * 256;
     Edges edge(columns);
     const std::int64_t least_length = edge.least();
-    const auto scale_of = [&](std::int64_t length) { return full / (static_cast<double>(std::max<std::int64_t>(1, length)) * times.tracks); };
+    const auto scale_of = [&](std::int64_t length) {
+        return full / (static_cast<double>(std::max<std::int64_t>(1, length)) * times.tracks);
+    };
     const double scales[2] = {scale_of(least_length), scale_of(least_length + 1)};
     std::vector<Ink> inks;
     for (SliceKind k : times.kinds) inks.push_back(ink_of(tiles.kinds[at(static_cast<int>(k))], strip.x));
@@ -163,14 +169,16 @@ void paint(QImage& image, const Strip& strip, const ColumnTimes& times, const Co
             std::int64_t sum = 0;
             for (std::size_t k = 0; k < kinds; ++k) {
                 sum += busy[k];
-                const auto top = static_cast<std::uint16_t>(std::min(static_cast<std::int32_t>(static_cast<double>(sum) * scale + 0.5), full));
+                const auto top =
+                    static_cast<std::uint16_t>(std::min(static_cast<std::int32_t>(static_cast<double>(sum) * scale + 0.5), full));
                 stacks.top[k][c] = top;
                 stacks.low[k] = std::min(stacks.low[k], top);
                 stacks.high[k] = std::max(stacks.high[k], top);
             }
         }
         for (int y = 0; y < height; ++y)
-            stacks.paint(bottom - y * stride + first, count, static_cast<std::uint16_t>(y * 256), at((strip.y + strip.height - 1 - y) & 7), inks, background);
+            stacks.paint(bottom - y * stride + first, count, static_cast<std::uint16_t>(y * 256), at((strip.y + strip.height - 1 - y) & 7),
+                         inks, background);
     }
 }
 

@@ -25,7 +25,9 @@ struct Group {
 // A lane stands for the ranks like it: the rank asked for may be one of them, which have its stage.
 bool shown(std::int32_t index, const Lane& lane, const Plan* plan, const RowOptions& options) {
     const std::int32_t one = rank_in_filter(options.filter);
-    const auto stands_for = [&](std::int32_t r) { return r >= 0 && at(r) < options.lane_of_rank.size() && options.lane_of_rank[at(r)] == index; };
+    const auto stands_for = [&](std::int32_t r) {
+        return r >= 0 && at(r) < options.lane_of_rank.size() && options.lane_of_rank[at(r)] == index;
+    };
     if (one >= 0 && !options.lane_of_rank.empty() && !stands_for(one)) return false;
     if (options.ranks.empty()) return true;
     if (!options.lane_of_rank.empty()) return std::any_of(options.ranks.begin(), options.ranks.end(), stands_for);
@@ -45,7 +47,8 @@ class Builder {
     std::vector<Row> run() {
         std::vector<std::int32_t> lanes;
         for (std::size_t l = 0; l < tracks_.size(); ++l)
-            if (!tracks_[l].empty() && shown(static_cast<std::int32_t>(l), store_.trace->lanes[l], plan_, options_)) lanes.push_back(static_cast<std::int32_t>(l));
+            if (!tracks_[l].empty() && shown(static_cast<std::int32_t>(l), store_.trace->lanes[l], plan_, options_))
+                lanes.push_back(static_cast<std::int32_t>(l));
         level(0, {}, {}, lanes, true);
         std::vector<Row> out;
         for (const QString& key : options_.pinned) {
@@ -75,7 +78,7 @@ class Builder {
         if (at(lane) < options_.names.size()) return path + options_.names[at(lane)];
         return path + QString("rank %1").arg(store_.trace->lanes[at(lane)].rank);
     }
-    std::int32_t main_track(std::int32_t lane) const { return tracks_[at(lane)].front(); }   // computation is the first queue
+    std::int32_t main_track(std::int32_t lane) const { return tracks_[at(lane)].front(); } // computation is the first queue
 
     template <class T> void sort_by_order(std::vector<T>& items) const {
         std::stable_sort(items.begin(), items.end(), [&](const T& a, const T& b) { return place(a.key) < place(b.key); });
@@ -155,7 +158,7 @@ class Builder {
         row.expandable = tracks.size() > 1;
         row.expanded = row.expandable && !options_.folded.contains(g.key);
         const auto matches = [&](const QString& text) { return text.contains(options_.filter, Qt::CaseInsensitive); };
-        const bool one = rank_in_filter(options_.filter) >= 0 && !options_.lane_of_rank.empty();   // then only its lane came so far
+        const bool one = rank_in_filter(options_.filter) >= 0 && !options_.lane_of_rank.empty(); // then only its lane came so far
         const bool all = options_.filter.isEmpty() || one || matches(row.label);
         bool any = all || matches(track_label(store_.tracks[at(tracks.front())]));
         const bool open = row.expanded || !options_.filter.isEmpty();
@@ -180,26 +183,32 @@ class Builder {
     const TrackStore& store_;
     const Plan* plan_;
     const RowOptions& options_;
-    std::vector<std::vector<std::int32_t>> tracks_;   // by lane
-    std::vector<Row> rows_, every_;                   // every_: those folded away too
+    std::vector<std::vector<std::int32_t>> tracks_; // by lane
+    std::vector<Row> rows_, every_;                 // every_: those folded away too
     int nesting_ = 0;
 };
 
 } // namespace
 
 std::int32_t rank_in_filter(const QString& filter) {
-    const QRegularExpression form(QStringLiteral("^\\s*(?:%1\\s+)?(\\d{1,7})\\s*$").arg(QRegularExpression::escape(rank_word())), QRegularExpression::CaseInsensitiveOption);
+    const QRegularExpression form(QStringLiteral("^\\s*(?:%1\\s+)?(\\d{1,7})\\s*$").arg(QRegularExpression::escape(rank_word())),
+                                  QRegularExpression::CaseInsensitiveOption);
     const auto match = form.match(filter);
     return match.hasMatch() ? match.captured(1).toInt() : -1;
 }
 
 QString label(GroupBy g) {
     switch (g) {
-    case GroupBy::stage: return tr("pipeline stage");
-    case GroupBy::data: return tr("data rank");
-    case GroupBy::tensor: return tr("tensor rank");
-    case GroupBy::context: return tr("context rank");
-    case GroupBy::expert: return tr("expert rank");
+    case GroupBy::stage:
+        return tr("pipeline stage");
+    case GroupBy::data:
+        return tr("data rank");
+    case GroupBy::tensor:
+        return tr("tensor rank");
+    case GroupBy::context:
+        return tr("context rank");
+    case GroupBy::expert:
+        return tr("expert rank");
     }
     return {};
 }
@@ -207,11 +216,16 @@ QString label(GroupBy g) {
 int coordinate(const Plan& plan, GroupBy group, int rank) {
     const auto along = [&](const Mesh& mesh, Axis a) { return mesh.coordinates(rank)[at(static_cast<int>(a))]; };
     switch (group) {
-    case GroupBy::stage: return along(plan.mesh, Axis::pp);
-    case GroupBy::data: return along(plan.mesh, Axis::dp) + plan.mesh.extent(Axis::dp) * along(plan.mesh, Axis::dpr);
-    case GroupBy::tensor: return along(plan.mesh, Axis::tp);
-    case GroupBy::context: return along(plan.mesh, Axis::cp);
-    case GroupBy::expert: return along(plan.expert_mesh, Axis::ep);
+    case GroupBy::stage:
+        return along(plan.mesh, Axis::pp);
+    case GroupBy::data:
+        return along(plan.mesh, Axis::dp) + plan.mesh.extent(Axis::dp) * along(plan.mesh, Axis::dpr);
+    case GroupBy::tensor:
+        return along(plan.mesh, Axis::tp);
+    case GroupBy::context:
+        return along(plan.mesh, Axis::cp);
+    case GroupBy::expert:
+        return along(plan.expert_mesh, Axis::ep);
     }
     return 0;
 }

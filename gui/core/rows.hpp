@@ -14,7 +14,7 @@
 namespace orrery {
 
 enum class GroupBy : std::uint8_t { stage, data, tensor, context, expert };
-QString label(GroupBy g);                       // "pipeline stage", translated
+QString label(GroupBy g); // "pipeline stage", translated
 
 enum class RowKind : std::uint8_t { group, lane, track };
 
@@ -23,22 +23,22 @@ struct Row {
     RowKind kind = RowKind::track;
     int depth = 0;
     QString label;
-    QString key;                                // stays the same whatever is folded, moved or filtered: "stage 1/rank 8/tp"
-    std::vector<std::int32_t> tracks;           // what it paints, added up
-    std::int32_t lane = -1;                     // of lanes and tracks
+    QString key;                      // stays the same whatever is folded, moved or filtered: "stage 1/rank 8/tp"
+    std::vector<std::int32_t> tracks; // what it paints, added up
+    std::int32_t lane = -1;           // of lanes and tracks
     bool expandable = false, expanded = false;
     bool pinned = false;
 };
 
 struct RowOptions {
-    std::vector<GroupBy> groups{GroupBy::stage};    // outermost first
-    std::set<QString> folded;                       // keys
-    std::vector<QString> pinned;                    // keys; shown first, once more, whatever is folded
-    std::map<QString, int> order;                   // among siblings; those without a place keep theirs behind
-    QString filter;                                 // only rows with it in the label of a track or of its rank
-    std::vector<std::int32_t> ranks;                // only lanes that show one of these; empty: all
-    std::vector<std::int32_t> lane_of_rank;         // the lane that stands for a rank; empty: any of its stage that stands for several may
-    std::vector<QString> names;                     // by lane, instead of "rank 5"; empty: those of the trace
+    std::vector<GroupBy> groups{GroupBy::stage}; // outermost first
+    std::set<QString> folded;                    // keys
+    std::vector<QString> pinned;                 // keys; shown first, once more, whatever is folded
+    std::map<QString, int> order;                // among siblings; those without a place keep theirs behind
+    QString filter;                              // only rows with it in the label of a track or of its rank
+    std::vector<std::int32_t> ranks;             // only lanes that show one of these; empty: all
+    std::vector<std::int32_t> lane_of_rank;      // the lane that stands for a rank; empty: any of its stage that stands for several may
+    std::vector<QString> names;                  // by lane, instead of "rank 5"; empty: those of the trace
     friend bool operator==(const RowOptions&, const RowOptions&) = default;
 };
 

@@ -33,9 +33,7 @@ std::shared_ptr<const RunData> failure(const QString& what) {
 
 } // namespace
 
-RunStore::RunStore(QObject* parent) : QObject(parent) {
-    qRegisterMetaType<orrery::RunId>("orrery::RunId");
-}
+RunStore::RunStore(QObject* parent) : QObject(parent) { qRegisterMetaType<orrery::RunId>("orrery::RunId"); }
 
 RunStore::~RunStore() {
     for (auto& [id, job] : jobs_) {
@@ -100,8 +98,10 @@ RunId RunStore::open(const QString& path) {
     if (is_trace_file(path)) return loadTrace(path);
     const QString base = file.completeBaseName();
     QString wrong;
-    if (!file.isFile()) wrong = tr("%1: there is no such file").arg(path);
-    else if (file.size() > largest_scenario) wrong = tr("%1: neither a trace nor a scenario (it is larger than any scenario)").arg(path);
+    if (!file.isFile())
+        wrong = tr("%1: there is no such file").arg(path);
+    else if (file.size() > largest_scenario)
+        wrong = tr("%1: neither a trace nor a scenario (it is larger than any scenario)").arg(path);
     std::ifstream in(path.toStdString(), std::ios::binary);
     std::stringstream text;
     if (wrong.isEmpty()) text << in.rdbuf();
@@ -151,9 +151,7 @@ void RunStore::start(RunId id, Work work) {
         std::shared_ptr<const RunData> data;
         try {
             data = work(go_on, stop.get());
-        } catch (const std::exception& e) {
-            data = failure(QString::fromStdString(e.what()));
-        }
+        } catch (const std::exception& e) { data = failure(QString::fromStdString(e.what())); }
         if (data) promise.addResult(std::move(data));
     }));
 }

@@ -23,40 +23,41 @@
 
 namespace orrery {
 
-struct TrackStore;   // gui/core/tracks.hpp
+struct TrackStore; // gui/core/tracks.hpp
 
 // What a run holds, never changed once made: views and threads keep it as long as they draw it.
 struct RunData {
-    std::string scenario_json, base_dir;        // empty: only a trace was loaded
+    std::string scenario_json, base_dir; // empty: only a trace was loaded
     std::optional<Scenario> scenario;
     std::optional<Plan> plan;
-    std::optional<Report> report;               // also with a plan that does not fit
+    std::optional<Report> report; // also with a plan that does not fit
     std::vector<LinkUse> links;
-    std::vector<std::int32_t> link_class;       // by link of the cluster, which of `links` stands for it; empty: not known
+    std::vector<std::int32_t> link_class; // by link of the cluster, which of `links` stands for it; empty: not known
     std::vector<LaneResult> lanes;
-    std::vector<std::int32_t> lane_of_rank;     // by rank, which of `lanes`, and of the trace's, stands for it; empty: not known
+    std::vector<std::int32_t> lane_of_rank; // by rank, which of `lanes`, and of the trace's, stands for it; empty: not known
     std::optional<Trace> trace;
-    std::shared_ptr<const TrackStore> tracks;   // of the trace, ready to be drawn
-    std::vector<Problem> problems;              // why the rest is missing; where: a JSON pointer, "" for the whole file
+    std::shared_ptr<const TrackStore> tracks; // of the trace, ready to be drawn
+    std::vector<Problem> problems;            // why the rest is missing; where: a JSON pointer, "" for the whole file
 };
 
 // The step's period where a report gives it, else the length of the trace (ranks that begin apart make it longer); 0: neither.
 double step_seconds(const RunData& data);
 
-enum class RunState { working, ready, failed };   // failed: see data->problems
+enum class RunState { working, ready, failed }; // failed: see data->problems
 
 struct Run {
     RunId id = 0;
     QString name;
-    QString path;                               // the file it is from; empty: none
+    QString path; // the file it is from; empty: none
     RunState state = RunState::working;
-    std::shared_ptr<const RunData> data;        // never null; while working again, what was known before
+    std::shared_ptr<const RunData> data; // never null; while working again, what was known before
 };
 
 // The whole pipeline for a scenario's text, without a window. `go_on` is called with what comes next and may say no: then nothing;
 // nothing too soon after `stop` is set.
 using GoOn = std::function<bool(const QString& what)>;
-std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on, StopFlag stop = nullptr);
+std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on,
+                                            StopFlag stop = nullptr);
 std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on, StopFlag stop = nullptr);
 std::shared_ptr<const RunData> run_of_trace(Trace trace, StopFlag stop = nullptr);
 
@@ -66,18 +67,18 @@ class RunStore : public QObject {
     explicit RunStore(QObject* parent = nullptr);
     ~RunStore() override;
 
-    const std::vector<Run>& runs() const { return runs_; }       // in the order they were added
-    const Run* find(RunId id) const;                             // null where there is none (any more)
+    const std::vector<Run>& runs() const { return runs_; } // in the order they were added
+    const Run* find(RunId id) const;                       // null where there is none (any more)
     bool busy() const { return !jobs_.empty(); }
 
     // Each gives a run at once, in state working; runChanged follows when it is ready or failed.
     RunId simulate(const std::string& scenario_json, const std::string& base_dir, const QString& name = {}, const QString& path = {});
-    void simulateAgain(RunId id, const std::string& scenario_json);   // a work in progress is given up for it
+    void simulateAgain(RunId id, const std::string& scenario_json); // a work in progress is given up for it
     RunId loadTrace(const QString& path);
-    RunId open(const QString& path);                             // a scenario or a trace, by what is in it
-    RunId add(std::shared_ptr<const RunData> data, const QString& name, const QString& path = {});   // one that is ready
+    RunId open(const QString& path); // a scenario or a trace, by what is in it
+    RunId add(std::shared_ptr<const RunData> data, const QString& name, const QString& path = {}); // one that is ready
     void rename(RunId id, const QString& name);
-    void cancel(RunId id);                                       // what was known before stays; a run that never was ready goes
+    void cancel(RunId id); // what was known before stays; a run that never was ready goes
     void cancelAll();
     void remove(RunId id);
 
@@ -86,22 +87,25 @@ class RunStore : public QObject {
     void runChanged(orrery::RunId id);
     void runAboutToBeRemoved(orrery::RunId id);
     void runRemoved(orrery::RunId id);
-    void progress(orrery::RunId id, const QString& what);        // "simulating"; empty: done
-    void failed(orrery::RunId id);                               // see its problems
+    void progress(orrery::RunId id, const QString& what); // "simulating"; empty: done
+    void failed(orrery::RunId id);                        // see its problems
 
   private:
     using Work = std::function<std::shared_ptr<const RunData>(const GoOn&, StopFlag)>;
     using Watcher = QFutureWatcher<std::shared_ptr<const RunData>>;
-    struct Job { Watcher* watcher = nullptr; std::shared_ptr<std::atomic<bool>> stop; };
+    struct Job {
+        Watcher* watcher = nullptr;
+        std::shared_ptr<std::atomic<bool>> stop;
+    };
     Run* mutableFind(RunId id);
     RunId append(Run run);
     void start(RunId id, Work work);
     void finish(RunId id, std::shared_ptr<const RunData> data);
-    bool giveUp(RunId id);                                       // false: there was nothing under way
+    bool giveUp(RunId id); // false: there was nothing under way
 
     std::vector<Run> runs_;
     std::map<RunId, Job> jobs_;
-    QThreadPool pool_;                                           // its own: whoever else works in the background need not wait
+    QThreadPool pool_; // its own: whoever else works in the background need not wait
     RunId next_ = 1;
 };
 

@@ -6,7 +6,9 @@
 
 namespace orrery {
 
-namespace { constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); } }
+namespace {
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+} // namespace
 
 Search::Search(const Trace& trace, const QString& text) {
     const QStringList words = text.split(' ', Qt::SkipEmptyParts);
@@ -14,8 +16,10 @@ Search::Search(const Trace& trace, const QString& text) {
     for (const QString& word : words) {
         bool number = false;
         const int mb = word.startsWith("mb:") ? word.mid(3).toInt(&number) : 0;
-        if (number) microbatch_ = mb;
-        else plain.push_back(word);
+        if (number)
+            microbatch_ = mb;
+        else
+            plain.push_back(word);
     }
     empty_ = words.empty();
     const auto all = [&](const QString& in) {
@@ -48,7 +52,7 @@ std::optional<SpanRef> Search::next(const TrackStore& store, std::optional<SpanR
         std::int32_t i = forward ? 0 : slice_count(t) - 1;
         if (start) i = std::clamp(last_begun(store, t, start->first) + (forward ? -1 : 1), 0, slice_count(t) - 1);
         if (start && forward)
-            while (i > 0 && slice(store, t, i).begin.ps >= start->first) --i;   // several may begin at once
+            while (i > 0 && slice(store, t, i).begin.ps >= start->first) --i; // several may begin at once
         for (; i >= 0 && i < slice_count(t); i += forward ? 1 : -1) {
             const Span& s = slice(store, t, i);
             const Key key{s.begin.ps, {t.lane, span_index(t, i)}};

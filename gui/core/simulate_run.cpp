@@ -19,7 +19,8 @@ void keep_trace(RunData& data, Trace trace, StopFlag stop) {
 
 } // namespace
 
-std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on, StopFlag stop) {
+std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, const std::string& base_dir, const GoOn& go_on,
+                                            StopFlag stop) {
     auto data = std::make_shared<RunData>();
     data->scenario_json = scenario_json;
     data->base_dir = base_dir;
@@ -52,9 +53,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         if (!go_on(tr("preparing the picture"))) return nullptr;
         if (simulation.trace) sample_memory(*simulation.trace, *data->plan, bytes);
         if (simulation.trace) keep_trace(*data, std::move(*simulation.trace), stop);
-    } catch (const Stopped&) {
-        return nullptr;
-    } catch (const std::exception& e) {
+    } catch (const Stopped&) { return nullptr; } catch (const std::exception& e) {
         data->problems.push_back({"", e.what()});
     }
     return data;
@@ -71,9 +70,7 @@ std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoO
     if (!go_on(tr("preparing the picture"))) return nullptr;
     try {
         return run_of_trace(std::move(trace), stop);
-    } catch (const Stopped&) {
-        return nullptr;
-    }
+    } catch (const Stopped&) { return nullptr; }
 }
 
 std::shared_ptr<const RunData> run_of_trace(Trace trace, StopFlag stop) {

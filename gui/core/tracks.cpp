@@ -139,7 +139,9 @@ TrackStore tracks_of(const Trace& trace, StopFlag stop) {
 
 std::int64_t bytes_held(const TrackStore& store) {
     std::size_t n = store.op_kinds.size() + sizeof(Track) * store.tracks.size();
-    for (const Track& t : store.tracks) n += t.order.size() * 4 + t.samples.size() * 8 + t.eights.size() * sizeof(Eight) + t.cells.size() * 4 + t.stretches.size() * sizeof(Stretch);
+    for (const Track& t : store.tracks)
+        n += t.order.size() * 4 + t.samples.size() * 8 + t.eights.size() * sizeof(Eight) + t.cells.size() * 4 +
+             t.stretches.size() * sizeof(Stretch);
     return static_cast<std::int64_t>(n);
 }
 

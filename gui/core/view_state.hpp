@@ -8,7 +8,7 @@
 
 namespace orrery {
 
-using RunId = int;                      // given by RunStore; 0: none
+using RunId = int; // given by RunStore; 0: none
 
 // Picoseconds since the begin of the trace.
 struct TimeRange {
@@ -31,14 +31,14 @@ class ViewState : public QObject {
   public:
     explicit ViewState(QObject* parent = nullptr) : QObject(parent) {}
 
-    RunId currentRun() const { return currentRun_; }           // the one that single-run views show
-    TimeRange timeRange() const { return timeRange_; }         // length 0: the whole run
+    RunId currentRun() const { return currentRun_; }   // the one that single-run views show
+    TimeRange timeRange() const { return timeRange_; } // length 0: the whole run
     SliceId selectedSlice() const { return selectedSlice_; }
-    RunId baseline() const { return baseline_; }               // what others are compared with
-    const std::vector<RunId>& brushedRuns() const { return brushedRuns_; }         // chosen in a table or plot, in that order
-    const std::vector<std::int32_t>& selectedRanks() const { return selectedRanks_; }   // empty: all; global ranks, ascending
-    std::int32_t microbatch() const { return microbatch_; }    // highlighted; -1: none
-    std::int64_t cursor() const { return cursor_; }            // the linked time cursor; -1: none
+    RunId baseline() const { return baseline_; }                                      // what others are compared with
+    const std::vector<RunId>& brushedRuns() const { return brushedRuns_; }            // chosen in a table or plot, in that order
+    const std::vector<std::int32_t>& selectedRanks() const { return selectedRanks_; } // empty: all; global ranks, ascending
+    std::int32_t microbatch() const { return microbatch_; }                           // highlighted; -1: none
+    std::int64_t cursor() const { return cursor_; }                                   // the linked time cursor; -1: none
 
     void setCurrentRun(RunId run);
     void setTimeRange(TimeRange range);

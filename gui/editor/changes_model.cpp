@@ -33,7 +33,8 @@ std::vector<Change> changes_between(const std::string& before, const std::string
     const auto old = leaves_of(before), now = leaves_of(after);
     std::map<std::string, Change> changes;
     for (const auto& [pointer, value] : old)
-        if (const auto it = now.find(pointer); it == now.end() || it->second != value) changes[pointer] = {pointer, value, it == now.end() ? "" : it->second};
+        if (const auto it = now.find(pointer); it == now.end() || it->second != value)
+            changes[pointer] = {pointer, value, it == now.end() ? "" : it->second};
     for (const auto& [pointer, value] : now)
         if (!old.contains(pointer)) changes[pointer] = {pointer, "", value};
     std::vector<Change> out;

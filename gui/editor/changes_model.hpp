@@ -9,7 +9,9 @@
 namespace orrery {
 
 // value texts are JSON; empty: left out there.
-struct Change { std::string pointer, before, after; };
+struct Change {
+    std::string pointer, before, after;
+};
 // Neither text has to be right: one that is no JSON counts as empty.
 std::vector<Change> changes_between(const std::string& before, const std::string& after);
 

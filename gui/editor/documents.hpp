@@ -19,15 +19,15 @@ class Documents : public QObject {
   public:
     Documents(RunStore& store, ViewState& state, QObject* parent = nullptr);
 
-    ScenarioDocument* current() const { return current_; }   // of the current run; null: none, or a trace alone
+    ScenarioDocument* current() const { return current_; } // of the current run; null: none, or a trace alone
     RunId currentRun() const { return run_of_current_; }
-    ScenarioDocument* of(RunId run);                          // null where the run has no scenario
+    ScenarioDocument* of(RunId run); // null where the run has no scenario
     QUndoGroup& undoGroup() { return undo_; }
     bool simulateAsYouType() const { return live_; }
     void setSimulateAsYouType(bool on);
     void simulateNow();
-    bool applyPreset(const std::string& id);            // of presets.hpp, to the current document: one step to undo
-    RunId addCopy(const QString& name);                       // of the current document, as a run of its own; 0: there is none
+    bool applyPreset(const std::string& id); // of presets.hpp, to the current document: one step to undo
+    RunId addCopy(const QString& name);      // of the current document, as a run of its own; 0: there is none
     bool anyModified() const;
 
   Q_SIGNALS:
@@ -41,7 +41,7 @@ class Documents : public QObject {
     RunStore& store_;
     ViewState& state_;
     std::map<RunId, std::unique_ptr<ScenarioDocument>> documents_;
-    std::map<RunId, std::string> simulated_;                  // the text its figures are of
+    std::map<RunId, std::string> simulated_; // the text its figures are of
     std::set<RunId> waiting_;
     QUndoGroup undo_;
     QTimer pause_;

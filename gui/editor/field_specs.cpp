@@ -71,8 +71,6 @@ FieldSpec spec_of(const std::string& key, const std::string& pointer, const Orde
 
 } // namespace
 
-FieldSpec scenario_spec() {
-    return spec_of("", "", Ordered::parse(scenario_schema()));
-}
+FieldSpec scenario_spec() { return spec_of("", "", Ordered::parse(scenario_schema())); }
 
 } // namespace orrery

@@ -14,10 +14,10 @@ enum class FieldType { section, preset, integer, number, boolean, choice, text, 
 struct FieldSpec {
     std::string key, pointer, help;
     FieldType type = FieldType::other;
-    std::vector<std::string> choices{};  // of a choice all there are; of a preset the names known
+    std::vector<std::string> choices{}; // of a choice all there are; of a preset the names known
     double minimum = -std::numeric_limits<double>::infinity(), maximum = std::numeric_limits<double>::infinity();
     bool required = false;
-    std::vector<FieldSpec> fields{};     // of a section or preset
+    std::vector<FieldSpec> fields{}; // of a section or preset
 };
 
 // The whole scenario: its fields in the order of the format.

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <QGuiApplication>
 #include <QFont>
+#include <QGuiApplication>
 #include <QPalette>
 
 #include <algorithm>
@@ -162,17 +162,22 @@ QVariant FieldsModel::data(const QModelIndex& index, int role) const {
     const FieldSpec& field = spec(index);
     const std::vector<std::string> wrong = problems(field);
     switch (role) {
-    case PointerRole: return QString::fromStdString(field.pointer);
-    case GivenRole: return !given(field).isEmpty();
-    case ProblemRole: return wrong.empty() ? QVariant{} : QString::fromStdString(wrong.front());
+    case PointerRole:
+        return QString::fromStdString(field.pointer);
+    case GivenRole:
+        return !given(field).isEmpty();
+    case ProblemRole:
+        return wrong.empty() ? QVariant{} : QString::fromStdString(wrong.front());
     case Qt::ToolTipRole: {
         QString tip = QString::fromStdString(field.help);
         for (const std::string& w : wrong) tip += QStringLiteral("\n\n") + QString::fromStdString(w);
         if (!fallback(field).isEmpty() && given(field).isEmpty()) tip += tr("\n\nDefault: %1").arg(fallback(field));
         return tip;
     }
-    case Qt::AccessibleTextRole: return tr("%1: %2").arg(QString::fromStdString(field.key), valueData(field, Qt::DisplayRole).toString());
-    default: break;
+    case Qt::AccessibleTextRole:
+        return tr("%1: %2").arg(QString::fromStdString(field.key), valueData(field, Qt::DisplayRole).toString());
+    default:
+        break;
     }
     if (index.column() == ValueColumn) return valueData(field, role);
     if (role == Qt::ForegroundRole && index.column() == NoteColumn)
@@ -186,16 +191,21 @@ QVariant FieldsModel::data(const QModelIndex& index, int role) const {
 QVariant FieldsModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
     switch (section) {
-    case FieldColumn: return tr("Field");
-    case ValueColumn: return tr("Value");
-    case NoteColumn: return tr("Where it is from, or what is wrong");
-    default: return {};
+    case FieldColumn:
+        return tr("Field");
+    case ValueColumn:
+        return tr("Value");
+    case NoteColumn:
+        return tr("Where it is from, or what is wrong");
+    default:
+        return {};
     }
 }
 
 Qt::ItemFlags FieldsModel::flags(const QModelIndex& index) const {
     Qt::ItemFlags flags = QAbstractItemModel::flags(index);
-    if (document_ && index.isValid() && index.column() == ValueColumn && spec(index).type != FieldType::section) flags |= Qt::ItemIsEditable;
+    if (document_ && index.isValid() && index.column() == ValueColumn && spec(index).type != FieldType::section)
+        flags |= Qt::ItemIsEditable;
     return flags;
 }
 

@@ -22,7 +22,7 @@ class FieldsModel : public QAbstractItemModel {
     enum Role { PointerRole = Qt::UserRole + 1, GivenRole, ProblemRole };
 
     explicit FieldsModel(QObject* parent = nullptr);
-    void setDocument(ScenarioDocument* document);                // null: every field is empty and cannot be edited
+    void setDocument(ScenarioDocument* document); // null: every field is empty and cannot be edited
 
     const FieldSpec& spec(const QModelIndex& index) const;
     QModelIndex indexOf(const std::string& pointer, int column = FieldColumn) const; // invalid: no such field
@@ -48,8 +48,8 @@ class FieldsModel : public QAbstractItemModel {
     static std::unique_ptr<Node> nodes(const FieldSpec& spec, Node* parent, int row);
     Node* node(const QModelIndex& index) const;
     void refresh();
-    QString given(const FieldSpec& spec) const;                  // the value's text in the document; empty: left out
-    QString fallback(const FieldSpec& spec) const;               // what holds where it is left out
+    QString given(const FieldSpec& spec) const;    // the value's text in the document; empty: left out
+    QString fallback(const FieldSpec& spec) const; // what holds where it is left out
     QString note(const FieldSpec& spec) const;
     std::vector<std::string> problems(const FieldSpec& spec) const;
     QVariant valueData(const FieldSpec& spec, int role) const;
@@ -59,7 +59,7 @@ class FieldsModel : public QAbstractItemModel {
     FieldSpec root_spec_;
     std::unique_ptr<Node> root_;
     JsonPlaces places_;
-    std::multimap<std::string, std::string> problems_;           // by pointer of the nearest field
+    std::multimap<std::string, std::string> problems_; // by pointer of the nearest field
 };
 
 // The JSON text of what a user typed for a field: numbers and words as they are, anything else quoted.

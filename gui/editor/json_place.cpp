@@ -63,8 +63,8 @@ class Scanner {
 
     bool word() {
         const std::size_t begin = at_;
-        while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '+' || text_[at_] == '-' ||
-                                      text_[at_] == '.'))
+        while (at_ < text_.size() &&
+               (std::isalnum(static_cast<unsigned char>(text_[at_])) != 0 || text_[at_] == '+' || text_[at_] == '-' || text_[at_] == '.'))
             ++at_;
         return at_ > begin;
     }
@@ -75,10 +75,18 @@ class Scanner {
         JsonPlace place{key_begin, key_end, at_, at_, text_[at_]};
         bool good = false;
         switch (place.kind) {
-        case '{': good = object(pointer, place, depth); break;
-        case '[': good = array(pointer, place, depth); break;
-        case '"': good = string(); break;
-        default: good = word(); break;
+        case '{':
+            good = object(pointer, place, depth);
+            break;
+        case '[':
+            good = array(pointer, place, depth);
+            break;
+        case '"':
+            good = string();
+            break;
+        default:
+            good = word();
+            break;
         }
         place.end = at_;
         if (good) out_.places[pointer] = std::move(place);
@@ -173,9 +181,12 @@ std::string with_member(std::string_view text, const JsonPlaces& places, const J
 std::string escaped_step(std::string_view key) {
     std::string out;
     for (char c : key) {
-        if (c == '~') out += "~0";
-        else if (c == '/') out += "~1";
-        else out += c;
+        if (c == '~')
+            out += "~0";
+        else if (c == '/')
+            out += "~1";
+        else
+            out += c;
     }
     return out;
 }
@@ -184,8 +195,10 @@ std::string last_step(std::string_view pointer) {
     const std::size_t slash = pointer.rfind('/');
     std::string out;
     for (std::size_t i = slash == std::string_view::npos ? 0 : slash + 1; i < pointer.size(); ++i) {
-        if (pointer[i] == '~' && i + 1 < pointer.size()) out += pointer[++i] == '1' ? '/' : '~';
-        else out += pointer[i];
+        if (pointer[i] == '~' && i + 1 < pointer.size())
+            out += pointer[++i] == '1' ? '/' : '~';
+        else
+            out += pointer[i];
     }
     return out;
 }
@@ -213,8 +226,8 @@ std::optional<std::string> with_value(std::string_view text, const std::string& 
     const std::string_view rest = std::string_view(pointer).substr(there.size());
     std::string out(text);
     if (rest.empty()) return out.replace(place.begin, place.end - place.begin, value);
-    const std::string object = wrapped(rest, value);                       // {"b": {"c": 1}}
-    const std::string member = object.substr(1, object.size() - 2);        // "b": {"c": 1}
+    const std::string object = wrapped(rest, value);                // {"b": {"c": 1}}
+    const std::string member = object.substr(1, object.size() - 2); // "b": {"c": 1}
     if (place.kind == '{') return with_member(text, places, place, member);
     if (place.kind != '"') return std::nullopt;
     const std::string preset(text.substr(place.begin, place.end - place.begin));

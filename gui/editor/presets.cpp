@@ -15,20 +15,27 @@ using Json = nlohmann::ordered_json;
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 // How devices are shared out: a preset of this says all of it anew.
-constexpr const char* parallelism[] = {"framework", "data_parallel", "tensor_parallel", "sequence_parallel", "pipeline_parallel", "virtual_pipeline", "schedule", "layer_split",
-                                       "context_parallel", "context_parallel_kind", "zero_stage", "shard_group_size"};
+constexpr const char* parallelism[] = {"framework",         "data_parallel",         "tensor_parallel", "sequence_parallel",
+                                       "pipeline_parallel", "virtual_pipeline",      "schedule",        "layer_split",
+                                       "context_parallel",  "context_parallel_kind", "zero_stage",      "shard_group_size"};
 
 // Null: left out. -1: as many as a node has.
-struct Change { const char* id; bool anew; const char* fields; };
+struct Change {
+    const char* id;
+    bool anew;
+    const char* fields;
+};
 constexpr Change changes[] = {
     {"ddp", true, R"({"framework": "ddp"})"},
     {"fsdp", true, R"({"framework": "fsdp2"})"},
     {"zero1", true, R"({"framework": "megatron", "zero_stage": 1})"},
     {"tensor", true, R"({"framework": "megatron", "tensor_parallel": -1, "sequence_parallel": true, "zero_stage": 1})"},
-    {"3d", true, R"({"framework": "megatron", "tensor_parallel": -1, "sequence_parallel": true, "pipeline_parallel": 2, "schedule": "1f1b", "zero_stage": 1})"},
+    {"3d", true,
+     R"({"framework": "megatron", "tensor_parallel": -1, "sequence_parallel": true, "pipeline_parallel": 2, "schedule": "1f1b", "zero_stage": 1})"},
     {"interleaved", true,
      R"({"framework": "megatron", "tensor_parallel": -1, "sequence_parallel": true, "pipeline_parallel": 2, "virtual_pipeline": 2, "schedule": "interleaved-1f1b", "zero_stage": 1})"},
-    {"zero-bubble", true, R"({"framework": "megatron", "tensor_parallel": -1, "sequence_parallel": true, "pipeline_parallel": 2, "schedule": "zb-h1", "zero_stage": 1})"},
+    {"zero-bubble", true,
+     R"({"framework": "megatron", "tensor_parallel": -1, "sequence_parallel": true, "pipeline_parallel": 2, "schedule": "zb-h1", "zero_stage": 1})"},
     {"context", true, R"({"framework": "megatron", "context_parallel": 2, "zero_stage": 1})"},
     {"recompute-none", false, R"({"recompute": "none", "recompute_layers": null})"},
     {"recompute-selective", false, R"({"recompute": "selective", "recompute_layers": null})"},
@@ -62,8 +69,10 @@ std::string with_preset(const std::string& text, const std::string& id, int devi
         for (const char* field : parallelism) strategy.erase(field);
     const Json fields = Json::parse(change->fields);
     for (const auto& [field, value] : fields.items()) {
-        if (value.is_null()) strategy.erase(field);
-        else strategy[field] = value == -1 ? Json(devices_per_node) : value;
+        if (value.is_null())
+            strategy.erase(field);
+        else
+            strategy[field] = value == -1 ? Json(devices_per_node) : value;
     }
     std::string out = "{";
     for (const auto& [field, value] : strategy.items()) out += (out.size() > 1 ? ", " : "") + Json(field).dump() + ": " + value.dump();

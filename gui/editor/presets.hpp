@@ -9,7 +9,7 @@
 namespace orrery {
 
 struct Preset {
-    const char* id;                     // "fsdp"
+    const char* id; // "fsdp"
     QString title, tip;
 };
 std::vector<Preset> presets();

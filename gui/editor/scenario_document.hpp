@@ -39,8 +39,8 @@ class ScenarioDocument : public QObject {
     QString save(const QString& path);
 
   Q_SIGNALS:
-    void changed();         // text, problems and all
-    void replaced();        // by load(): not an edit
+    void changed();  // text, problems and all
+    void replaced(); // by load(): not an edit
     void modifiedChanged(bool modified);
 
   private:

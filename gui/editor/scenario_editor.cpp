@@ -13,9 +13,9 @@
 #include <QListWidget>
 #include <QMenu>
 #include <QSpinBox>
+#include <QTableView>
 #include <QTabWidget>
 #include <QToolButton>
-#include <QTableView>
 #include <QTreeView>
 #include <QVBoxLayout>
 
@@ -61,9 +61,12 @@ void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) con
     const QVariant value = index.data(Qt::EditRole);
     const QSignalBlocker quiet(editor);
     if (auto* box = qobject_cast<QComboBox*>(editor)) {
-        const QString text = value.userType() == QMetaType::Bool ? (value.toBool() ? QStringLiteral("true") : QStringLiteral("false")) : value.toString();
-        if (box->isEditable()) box->setEditText(text);
-        else box->setCurrentText(text);
+        const QString text =
+            value.userType() == QMetaType::Bool ? (value.toBool() ? QStringLiteral("true") : QStringLiteral("false")) : value.toString();
+        if (box->isEditable())
+            box->setEditText(text);
+        else
+            box->setCurrentText(text);
     } else if (auto* spin = qobject_cast<QSpinBox*>(editor)) {
         if (spin->value() != value.toInt()) spin->setValue(value.toInt());
     } else if (auto* line = qobject_cast<QLineEdit*>(editor)) {
@@ -73,10 +76,13 @@ void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) con
 
 void FieldDelegate::setModelData(QWidget* editor, QAbstractItemModel* model, const QModelIndex& index) const {
     if (auto* box = qobject_cast<QComboBox*>(editor)) {
-        if (spec_of(index).type == FieldType::boolean) model->setData(index, box->currentText() == QLatin1String("true"));
-        else model->setData(index, box->currentText());
+        if (spec_of(index).type == FieldType::boolean)
+            model->setData(index, box->currentText() == QLatin1String("true"));
+        else
+            model->setData(index, box->currentText());
     } else if (auto* spin = qobject_cast<QSpinBox*>(editor)) {
-        const bool untouched = !index.data(FieldsModel::GivenRole).toBool() && spin->value() == std::max(spin->minimum(), index.data(Qt::EditRole).toInt());
+        const bool untouched =
+            !index.data(FieldsModel::GivenRole).toBool() && spin->value() == std::max(spin->minimum(), index.data(Qt::EditRole).toInt());
         if (!untouched) model->setData(index, QString::number(spin->value()));
     } else if (auto* line = qobject_cast<QLineEdit*>(editor)) {
         model->setData(index, line->text());
@@ -88,8 +94,9 @@ QSize FieldDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIn
 }
 
 ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& documents, QWidget* parent)
-    : QWidget(parent), store_(store), state_(state), documents_(documents), fields_(new FieldsModel(this)), changes_(new ChangesModel(this)), tabs_(new QTabWidget),
-      form_(new QTreeView), text_(new ScenarioText), verdict_(new QLabel), problems_(new QListWidget) {
+    : QWidget(parent), store_(store), state_(state), documents_(documents), fields_(new FieldsModel(this)),
+      changes_(new ChangesModel(this)), tabs_(new QTabWidget), form_(new QTreeView), text_(new ScenarioText), verdict_(new QLabel),
+      problems_(new QListWidget) {
     form_->setModel(fields_);
     form_->setItemDelegate(new FieldDelegate(form_));
     form_->setEditTriggers(QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed);
@@ -133,8 +140,10 @@ ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& doc
     setFocusProxy(tabs_);
 
     connect(form_, &QWidget::customContextMenuRequested, this, &ScenarioEditor::formMenu);
-    connect(problems_, &QListWidget::itemClicked, this, [this](QListWidgetItem* item) { jumpTo(item->data(Qt::UserRole).toString().toStdString()); });
-    connect(problems_, &QListWidget::itemActivated, this, [this](QListWidgetItem* item) { jumpTo(item->data(Qt::UserRole).toString().toStdString()); });
+    connect(problems_, &QListWidget::itemClicked, this,
+            [this](QListWidgetItem* item) { jumpTo(item->data(Qt::UserRole).toString().toStdString()); });
+    connect(problems_, &QListWidget::itemActivated, this,
+            [this](QListWidgetItem* item) { jumpTo(item->data(Qt::UserRole).toString().toStdString()); });
     connect(table, &QTableView::activated, this, [this](const QModelIndex& index) {
         showTab(FormTab);
         jumpTo(changes_->change(index.row()).pointer);
@@ -153,7 +162,8 @@ QWidget* ScenarioEditor::presetsButton() {
     button->setPopupMode(QToolButton::InstantPopup);
     auto* menu = new QMenu(button);
     menu->setToolTipsVisible(true);
-    for (const Preset& preset : presets()) menu->addAction(preset.title, this, [this, id = preset.id] { documents_.applyPreset(id); })->setToolTip(preset.tip);
+    for (const Preset& preset : presets())
+        menu->addAction(preset.title, this, [this, id = preset.id] { documents_.applyPreset(id); })->setToolTip(preset.tip);
     button->setMenu(menu);
     connect(&documents_, &Documents::currentChanged, button, [this, button] { button->setEnabled(documents_.current() != nullptr); });
     button->setEnabled(documents_.current() != nullptr);
@@ -172,7 +182,8 @@ void ScenarioEditor::refresh() {
     const ScenarioDocument* document = documents_.current();
     ScenarioDocument* base = state_.baseline() != documents_.currentRun() ? documents_.of(state_.baseline()) : nullptr;
     changes_->setTexts(document && base ? base->text() : std::string{}, document ? document->text() : std::string{});
-    tabs_->setTabText(ChangesTab, changes_->rowCount() > 0 ? tr("Against the baseline (%1)").arg(changes_->rowCount()) : tr("Against the baseline"));
+    tabs_->setTabText(ChangesTab,
+                      changes_->rowCount() > 0 ? tr("Against the baseline (%1)").arg(changes_->rowCount()) : tr("Against the baseline"));
     problems_->clear();
     if (document)
         for (const Problem& p : document->parsed().problems) {
@@ -180,10 +191,15 @@ void ScenarioEditor::refresh() {
             item->setData(Qt::UserRole, QString::fromStdString(p.where));
         }
     problems_->setVisible(problems_->count() > 0);
-    if (!document) verdict_->setText(state_.currentRun() == 0 ? tr("Open a scenario, or make a new one (Ctrl+N)") : tr("The current run has no scenario: it is a trace alone"));
-    else if (problems_->count() > 0) verdict_->setText(tr("\u26a0 %n problem(s): the figures shown are of the text before", "", problems_->count()));
-    else if (!document->parsed().scenario->notes.empty()) verdict_->setText(tr("Note: %1").arg(QString::fromStdString(document->parsed().scenario->notes.front())));
-    else verdict_->setText(tr("\u2713 correct: %1 devices").arg(document->parsed().scenario->world_size()));
+    if (!document)
+        verdict_->setText(state_.currentRun() == 0 ? tr("Open a scenario, or make a new one (Ctrl+N)")
+                                                   : tr("The current run has no scenario: it is a trace alone"));
+    else if (problems_->count() > 0)
+        verdict_->setText(tr("\u26a0 %n problem(s): the figures shown are of the text before", "", problems_->count()));
+    else if (!document->parsed().scenario->notes.empty())
+        verdict_->setText(tr("Note: %1").arg(QString::fromStdString(document->parsed().scenario->notes.front())));
+    else
+        verdict_->setText(tr("\u2713 correct: %1 devices").arg(document->parsed().scenario->world_size()));
 }
 
 void ScenarioEditor::jumpTo(const std::string& pointer) {
@@ -211,7 +227,8 @@ void ScenarioEditor::formMenu(const QPoint& at) {
     if (!index.isValid()) return;
     auto* menu = new QMenu(this);
     menu->setAttribute(Qt::WA_DeleteOnClose);
-    QAction* leave_out = menu->addAction(tr("Leave out: the default holds (Delete)"), this, [this, index = QPersistentModelIndex(index)] { fields_->reset(index); });
+    QAction* leave_out = menu->addAction(tr("Leave out: the default holds (Delete)"), this,
+                                         [this, index = QPersistentModelIndex(index)] { fields_->reset(index); });
     leave_out->setEnabled(index.data(FieldsModel::GivenRole).toBool());
     menu->addAction(tr("Show in the text"), this, [this, pointer = fields_->spec(index).pointer] {
         showTab(TextTab);

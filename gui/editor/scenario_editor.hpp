@@ -36,7 +36,7 @@ class ScenarioEditor : public QWidget {
 
     enum Tab { FormTab, TextTab, ChangesTab };
     void showTab(Tab tab);
-    void jumpTo(const std::string& pointer);            // in the form or the text, whichever is in front
+    void jumpTo(const std::string& pointer); // in the form or the text, whichever is in front
     QTreeView& form() { return *form_; }
     ScenarioText& text() { return *text_; }
     FieldsModel& fields() { return *fields_; }
@@ -46,7 +46,7 @@ class ScenarioEditor : public QWidget {
 
   private:
     void show(ScenarioDocument* document);
-    void refresh();                                     // problems and changes
+    void refresh(); // problems and changes
     QWidget* presetsButton();
     void formMenu(const QPoint& at);
 

@@ -15,7 +15,9 @@ namespace orrery {
 namespace {
 
 // Colours that stand out enough on either ground.
-struct Inks { QColor key, text, number, word, comment, problem; };
+struct Inks {
+    QColor key, text, number, word, comment, problem;
+};
 Inks inks(const QPalette& palette) {
     const bool dark = palette.color(QPalette::Base).lightness() < 128;
     if (dark) return {QColor(0x7cc4ff), QColor(0x9fd8a0), QColor(0xf2b26b), QColor(0xd9a6e8), QColor(0x9aa2ad), QColor(0xff8a70)};
@@ -35,17 +37,23 @@ void JsonHighlighter::highlightBlock(const QString& text) {
     const Inks ink = inks(editor ? editor->palette() : QPalette());
     for (auto it = words.globalMatch(text); it.hasNext();) {
         const QRegularExpressionMatch m = it.next();
-        const auto paint = [&](int group, const QColor& colour) { setFormat(static_cast<int>(m.capturedStart(group)), static_cast<int>(m.capturedLength(group)), colour); };
-        if (m.hasCaptured(1)) paint(1, ink.comment);
-        else if (m.hasCaptured(2)) paint(2, m.hasCaptured(3) ? ink.key : ink.text);
-        else if (m.hasCaptured(4)) paint(4, ink.number);
-        else paint(5, ink.word);
+        const auto paint = [&](int group, const QColor& colour) {
+            setFormat(static_cast<int>(m.capturedStart(group)), static_cast<int>(m.capturedLength(group)), colour);
+        };
+        if (m.hasCaptured(1))
+            paint(1, ink.comment);
+        else if (m.hasCaptured(2))
+            paint(2, m.hasCaptured(3) ? ink.key : ink.text);
+        else if (m.hasCaptured(4))
+            paint(4, ink.number);
+        else
+            paint(5, ink.word);
     }
 }
 
 ScenarioText::ScenarioText(QWidget* parent) : QPlainTextEdit(parent) {
     setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
-    setUndoRedoEnabled(false);          // the document's stack does it
+    setUndoRedoEnabled(false); // the document's stack does it
     setLineWrapMode(QPlainTextEdit::NoWrap);
     setTabChangesFocus(true);
     setTabStopDistance(4 * fontMetrics().horizontalAdvance(QLatin1Char(' ')));
@@ -144,9 +152,12 @@ bool ScenarioText::viewportEvent(QEvent* event) {
     const int at = cursorForPosition(help->pos()).position();
     QString text;
     for (const QTextEdit::ExtraSelection& mark : extraSelections())
-        if (at >= mark.cursor.selectionStart() && at <= mark.cursor.selectionEnd()) text += (text.isEmpty() ? QString{} : QStringLiteral("\n")) + mark.format.toolTip();
-    if (text.isEmpty()) QToolTip::hideText();
-    else QToolTip::showText(help->globalPos(), text, viewport());
+        if (at >= mark.cursor.selectionStart() && at <= mark.cursor.selectionEnd())
+            text += (text.isEmpty() ? QString{} : QStringLiteral("\n")) + mark.format.toolTip();
+    if (text.isEmpty())
+        QToolTip::hideText();
+    else
+        QToolTip::showText(help->globalPos(), text, viewport());
     return true;
 }
 

@@ -28,12 +28,12 @@ class ScenarioText : public QPlainTextEdit {
 
   protected:
     bool event(QEvent* event) override;
-    bool viewportEvent(QEvent* event) override;         // tooltips: what is wrong here
+    bool viewportEvent(QEvent* event) override; // tooltips: what is wrong here
     void changeEvent(QEvent* event) override;
 
   private:
     using QPlainTextEdit::setDocument;
-    void show();                                        // the document's text; the cursor stays
+    void show(); // the document's text; the cursor stays
     void underline();
     ScenarioDocument* scenario_ = nullptr;
     bool showing_ = false;

@@ -12,7 +12,9 @@
 
 namespace orrery {
 
-namespace { constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); } }
+namespace {
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+} // namespace
 
 MemoryChart::MemoryChart(QWidget* parent) : QWidget(parent) {
     setMouseTracking(true);
@@ -41,7 +43,9 @@ void MemoryChart::setRange(TimeRange r) {
     update();
 }
 
-TimeRange MemoryChart::range() const { return range_.length() > 0 ? range_ : TimeRange{series_.begin, std::max(series_.begin + 1, series_.end)}; }
+TimeRange MemoryChart::range() const {
+    return range_.length() > 0 ? range_ : TimeRange{series_.begin, std::max(series_.begin + 1, series_.end)};
+}
 
 void MemoryChart::setCursorTime(std::int64_t ps) {
     if (ps == cursor_) return;
@@ -64,7 +68,8 @@ double MemoryChart::yOf(std::int64_t bytes) const {
     return plot().bottom() + 1 - static_cast<double>(bytes) * plot().height() / static_cast<double>(top());
 }
 std::int64_t MemoryChart::timeOf(double x) const {
-    return range().begin + static_cast<std::int64_t>((x - plot().left()) / std::max(1, plot().width()) * static_cast<double>(range().length()));
+    return range().begin +
+           static_cast<std::int64_t>((x - plot().left()) / std::max(1, plot().width()) * static_cast<double>(range().length()));
 }
 
 void MemoryChart::paintStack() {
@@ -176,7 +181,7 @@ void MemoryChart::paintMarks(QPainter& p) {
         p.setBrush(Qt::NoBrush);
         p.drawEllipse(QPointF(x, y), 4, 4);
         if (bad) p.drawLine(QPointF(x, r.top()), QPointF(x, r.bottom()));
-        const bool crowded = series_.capacity > 0 && std::abs(y - 14 - yOf(series_.capacity)) < 20;   // the capacity's line stays free
+        const bool crowded = series_.capacity > 0 && std::abs(y - 14 - yOf(series_.capacity)) < 20; // the capacity's line stays free
         plate(words, {x + 8, bad ? y + 8 : crowded ? yOf(series_.capacity) + 12 + std::max(0.0, y - yOf(series_.capacity)) : y - 22});
     };
     if (series_.peak >= 0) mark(series_.peak, tr("peak %1").arg(bytes_text(series_.total[at(series_.peak)])), false);
@@ -207,12 +212,23 @@ void MemoryChart::keyPressEvent(QKeyEvent* e) {
     const double x = cursor_ >= 0 ? xOf(cursor_) : plot().center().x();
     if (e->modifiers() & (Qt::ControlModifier | Qt::AltModifier)) return QWidget::keyPressEvent(e);
     switch (e->key()) {
-    case Qt::Key_W: zoom(1.5, x); break;
-    case Qt::Key_S: zoom(1 / 1.5, x); break;
-    case Qt::Key_A: Q_EMIT rangeAsked({range().begin - by, range().end - by}); break;
-    case Qt::Key_D: Q_EMIT rangeAsked({range().begin + by, range().end + by}); break;
-    case Qt::Key_Home: Q_EMIT rangeAsked({series_.begin, series_.end}); break;
-    default: QWidget::keyPressEvent(e);
+    case Qt::Key_W:
+        zoom(1.5, x);
+        break;
+    case Qt::Key_S:
+        zoom(1 / 1.5, x);
+        break;
+    case Qt::Key_A:
+        Q_EMIT rangeAsked({range().begin - by, range().end - by});
+        break;
+    case Qt::Key_D:
+        Q_EMIT rangeAsked({range().begin + by, range().end + by});
+        break;
+    case Qt::Key_Home:
+        Q_EMIT rangeAsked({series_.begin, series_.end});
+        break;
+    default:
+        QWidget::keyPressEvent(e);
     }
 }
 
@@ -224,7 +240,8 @@ void MemoryChart::mousePressEvent(QMouseEvent* e) {
 void MemoryChart::mouseMoveEvent(QMouseEvent* e) {
     if (series_.at.empty()) return;
     if (e->buttons() & (Qt::LeftButton | Qt::MiddleButton)) {
-        const auto by = static_cast<std::int64_t>((pressed_.x() - e->position().x()) * static_cast<double>(pressedRange_.length()) / plot().width());
+        const auto by =
+            static_cast<std::int64_t>((pressed_.x() - e->position().x()) * static_cast<double>(pressedRange_.length()) / plot().width());
         Q_EMIT rangeAsked({pressedRange_.begin + by, pressedRange_.end + by});
     }
     const std::int64_t t = timeOf(e->position().x());

@@ -15,7 +15,7 @@ class MemoryChart : public QWidget {
     explicit MemoryChart(QWidget* parent = nullptr);
     void setSeries(MemorySeries series);
     void setHint(const QString& hint);
-    void setRange(TimeRange range);                // length 0: all
+    void setRange(TimeRange range); // length 0: all
     void setCursorTime(std::int64_t ps);
     const MemorySeries& series() const { return series_; }
     TimeRange range() const;
@@ -40,7 +40,7 @@ class MemoryChart : public QWidget {
 
   private:
     QRect plot() const;
-    std::int64_t top() const;                      // bytes at the plot's upper edge
+    std::int64_t top() const; // bytes at the plot's upper edge
     std::int64_t timeOf(double x) const;
     void paintStack();
     void paintAxes(QPainter& p);
@@ -53,7 +53,7 @@ class MemoryChart : public QWidget {
     std::int64_t cursor_ = -1;
     QPointF pressed_;
     TimeRange pressedRange_;
-    QImage picture_;                               // null: to be made
+    QImage picture_; // null: to be made
 };
 
 } // namespace orrery

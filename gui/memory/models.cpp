@@ -6,7 +6,9 @@
 
 namespace orrery {
 
-namespace { constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); } }
+namespace {
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+} // namespace
 
 void MemoryKindsModel::setSeries(const MemorySeries& series) {
     beginResetModel();
@@ -50,7 +52,8 @@ void AliveModel::setStage(const StageMemory* stage) {
     lines_.clear();
     if (stage) {
         for (const LiveBuffer& b : stage->largest) lines_.push_back({QString::fromStdString(b.name), b.bytes.count, b.count, {}});
-        for (const ReserveItem& r : stage->reserve) lines_.push_back({QString::fromStdString(r.name), r.bytes.count, 1, QString::fromStdString(r.source)});
+        for (const ReserveItem& r : stage->reserve)
+            lines_.push_back({QString::fromStdString(r.name), r.bytes.count, 1, QString::fromStdString(r.source)});
         std::stable_sort(lines_.begin(), lines_.end(), [](const Line& a, const Line& b) { return a.bytes > b.bytes; });
     }
     endResetModel();
@@ -66,10 +69,14 @@ QVariant AliveModel::data(const QModelIndex& i, int role) const {
     if (role == Qt::ToolTipRole && i.column() == 3) return line.source;
     if (role != Qt::DisplayRole) return {};
     switch (i.column()) {
-    case 0: return line.name;
-    case 1: return bytes_text(line.bytes);
-    case 2: return QLocale().toString(line.count);
-    default: return line.source;
+    case 0:
+        return line.name;
+    case 1:
+        return bytes_text(line.bytes);
+    case 2:
+        return QLocale().toString(line.count);
+    default:
+        return line.source;
     }
 }
 

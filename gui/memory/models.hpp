@@ -13,7 +13,7 @@ class MemoryKindsModel : public QAbstractTableModel {
   public:
     using QAbstractTableModel::QAbstractTableModel;
     void setSeries(const MemorySeries& series);
-    void setCursor(std::int32_t sample);           // -1: none
+    void setCursor(std::int32_t sample); // -1: none
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
@@ -29,9 +29,14 @@ class MemoryKindsModel : public QAbstractTableModel {
 class AliveModel : public QAbstractTableModel {
     Q_OBJECT
   public:
-    struct Line { QString name; std::int64_t bytes = 0; std::int32_t count = 0; QString source; };
+    struct Line {
+        QString name;
+        std::int64_t bytes = 0;
+        std::int32_t count = 0;
+        QString source;
+    };
     using QAbstractTableModel::QAbstractTableModel;
-    void setStage(const StageMemory* stage);       // null: nothing is known
+    void setStage(const StageMemory* stage); // null: nothing is known
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;

@@ -40,7 +40,8 @@ Grid laid_out(const Placements& p, Boxes boxes, const std::vector<int>& group_of
     const double width = boxes.columns + gap, height = boxes.rows + gap + title_height;
     const int across = boxes_across(boxes.groups.size(), width, height, aspect);
     for (std::size_t i = 0; i < boxes.groups.size(); ++i) {
-        const double x = static_cast<double>(static_cast<int>(i) % across) * width, y = static_cast<double>(static_cast<int>(i) / across) * height;
+        const double x = static_cast<double>(static_cast<int>(i) % across) * width,
+                     y = static_cast<double>(static_cast<int>(i) / across) * height;
         boxes.groups[i].box = QRectF(x + gap / 2, y + gap / 2, boxes.columns, boxes.rows + title_height);
     }
     for (std::size_t r = 0; r < p.devices.size(); ++r) {
@@ -81,7 +82,8 @@ Grid by_axes(const Placements& p, double aspect) {
     std::vector<QPointF> place;
     for (const DevicePlace& d : p.devices) {
         group_of.push_back(p.data_rank(d));
-        place.emplace_back(d.at[at(Axis::cp)] * tensor + d.at[at(Axis::ep)] * p.mesh.extent(Axis::tp) + d.at[at(Axis::tp)], d.at[at(Axis::pp)]);
+        place.emplace_back(d.at[at(Axis::cp)] * tensor + d.at[at(Axis::ep)] * p.mesh.extent(Axis::tp) + d.at[at(Axis::tp)],
+                           d.at[at(Axis::pp)]);
     }
     return laid_out(p, std::move(boxes), group_of, place, aspect);
 }
@@ -89,7 +91,8 @@ Grid by_axes(const Placements& p, double aspect) {
 QString gigabytes(Bytes bytes) { return QLocale().toString(bytes.gigabytes(), 'f', 2) + QStringLiteral(" GB"); }
 
 QString holding_line(const QString& what, const Holding& holding, const Mesh& mesh) {
-    return QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td align='right'>%2&nbsp;&nbsp;</td><td>%3</td></tr>").arg(what, gigabytes(holding.bytes), QString::fromStdString(split_text(holding, mesh)));
+    return QStringLiteral("<tr><td>%1&nbsp;&nbsp;</td><td align='right'>%2&nbsp;&nbsp;</td><td>%3</td></tr>")
+        .arg(what, gigabytes(holding.bytes), QString::fromStdString(split_text(holding, mesh)));
 }
 
 } // namespace
@@ -101,11 +104,16 @@ Grid grid(const Placements& placements, Arrangement arrangement, double aspect) 
 
 Shade shade(const Placements& p, const DevicePlace& d, ShadeBy by) {
     switch (by) {
-    case ShadeBy::stage: return {p.stage(d), p.mesh.extent(Axis::pp)};
-    case ShadeBy::tensor: return {d.at[at(Axis::tp)], p.mesh.extent(Axis::tp)};
-    case ShadeBy::context: return {d.at[at(Axis::cp)], p.mesh.extent(Axis::cp)};
-    case ShadeBy::data: return {p.data_rank(d), p.data_ranks()};
-    case ShadeBy::experts: return {d.expert_group, std::max(1, p.expert_mesh.extent(Axis::ep))};
+    case ShadeBy::stage:
+        return {p.stage(d), p.mesh.extent(Axis::pp)};
+    case ShadeBy::tensor:
+        return {d.at[at(Axis::tp)], p.mesh.extent(Axis::tp)};
+    case ShadeBy::context:
+        return {d.at[at(Axis::cp)], p.mesh.extent(Axis::cp)};
+    case ShadeBy::data:
+        return {p.data_rank(d), p.data_ranks()};
+    case ShadeBy::experts:
+        return {d.expert_group, std::max(1, p.expert_mesh.extent(Axis::ep))};
     }
     return {};
 }
@@ -131,17 +139,33 @@ std::vector<CellLine> cell_lines(const Placements& p, const DevicePlace& d) {
 
 QString device_text(const Placements& p, const DevicePlace& d) {
     const StageHoldings& stage = p.stages[static_cast<std::size_t>(p.stage(d))];
-    QString text = tr("<b>rank %1</b>: node %2, device %3<br>stage %4 of %5, %6").arg(d.rank).arg(d.node).arg(d.slot).arg(p.stage(d) + 1).arg(p.mesh.extent(Axis::pp)).arg(QString::fromStdString(layers_text(stage)));
+    QString text = tr("<b>rank %1</b>: node %2, device %3<br>stage %4 of %5, %6")
+                       .arg(d.rank)
+                       .arg(d.node)
+                       .arg(d.slot)
+                       .arg(p.stage(d) + 1)
+                       .arg(p.mesh.extent(Axis::pp))
+                       .arg(QString::fromStdString(layers_text(stage)));
     for (const ChunkLayers& c : stage.chunks) {
         if (c.embedding) text += tr(", embedding");
         if (c.loss) text += tr(", loss");
     }
     text += QStringLiteral("<table>") + holding_line(tr("weights"), stage.parameters, p.mesh);
     if (stage.expert_parameters.bytes.count > 0) text += holding_line(tr("experts' weights"), stage.expert_parameters, p.expert_mesh);
-    text += holding_line(tr("gradients"), stage.gradients, p.mesh) + holding_line(tr("optimizer states"), stage.optimizer, p.mesh) + QStringLiteral("</table>");
-    text += tr("data: part %1 of %2, %3 microbatches of %4 sequences").arg(p.data_rank(d) + 1).arg(p.data_ranks()).arg(p.microbatches).arg(p.micro_batch);
-    if (p.mesh.extent(Axis::cp) > 1) text += tr(", part %1 of %2 of each sequence").arg(d.at[at(Axis::cp)] + 1).arg(p.mesh.extent(Axis::cp));
-    if (p.experts > 0 && p.experts_each() > 0) text += tr("<br>experts %1 to %2 of %3 in each layer").arg(p.first_expert(d)).arg(p.first_expert(d) + p.experts_each() - 1).arg(p.experts);
+    text += holding_line(tr("gradients"), stage.gradients, p.mesh) + holding_line(tr("optimizer states"), stage.optimizer, p.mesh) +
+            QStringLiteral("</table>");
+    text += tr("data: part %1 of %2, %3 microbatches of %4 sequences")
+                .arg(p.data_rank(d) + 1)
+                .arg(p.data_ranks())
+                .arg(p.microbatches)
+                .arg(p.micro_batch);
+    if (p.mesh.extent(Axis::cp) > 1)
+        text += tr(", part %1 of %2 of each sequence").arg(d.at[at(Axis::cp)] + 1).arg(p.mesh.extent(Axis::cp));
+    if (p.experts > 0 && p.experts_each() > 0)
+        text += tr("<br>experts %1 to %2 of %3 in each layer")
+                    .arg(p.first_expert(d))
+                    .arg(p.first_expert(d) + p.experts_each() - 1)
+                    .arg(p.experts);
     return text;
 }
 

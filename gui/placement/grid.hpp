@@ -14,9 +14,13 @@ namespace orrery {
 enum class Arrangement { nodes, axes };
 
 // In units of a cell; a cell is 1 x 1.
-struct GridGroup { QString title; QRectF box; std::vector<std::int32_t> ranks; };
+struct GridGroup {
+    QString title;
+    QRectF box;
+    std::vector<std::int32_t> ranks;
+};
 struct Grid {
-    std::vector<QRectF> cells;          // by rank
+    std::vector<QRectF> cells; // by rank
     std::vector<GridGroup> groups;
     QSizeF size;
 };
@@ -25,11 +29,15 @@ Grid grid(const Placements& placements, Arrangement arrangement, double aspect);
 
 // What a device's colour tells.
 enum class ShadeBy { stage, tensor, context, data, experts };
-struct Shade { int index = 0, count = 1; };
+struct Shade {
+    int index = 0, count = 1;
+};
 Shade shade(const Placements& placements, const DevicePlace& device, ShadeBy by);
 
 // The lines of a cell, most telling first, each in full and as it is written where there is little room.
-struct CellLine { QString full, brief; };
+struct CellLine {
+    QString full, brief;
+};
 std::vector<CellLine> cell_lines(const Placements& placements, const DevicePlace& device);
 // All that is known about a device, for a tooltip.
 QString device_text(const Placements& placements, const DevicePlace& device);

@@ -12,12 +12,18 @@ constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
 
 const char* word(Axis a) {
     switch (a) {
-    case Axis::tp: return "tensor";
-    case Axis::cp: return "context";
-    case Axis::ep: return "expert";
-    case Axis::dp: return "data";
-    case Axis::dpr: return "replica";
-    case Axis::pp: return "pipeline";
+    case Axis::tp:
+        return "tensor";
+    case Axis::cp:
+        return "context";
+    case Axis::ep:
+        return "expert";
+    case Axis::dp:
+        return "data";
+    case Axis::dpr:
+        return "replica";
+    case Axis::pp:
+        return "pipeline";
     }
     return "";
 }

@@ -19,30 +19,33 @@ struct ChunkLayers {
 };
 
 // What lives from step to step on each rank of a stage, in bytes. axes: what it is split over (a mask of the mesh's axes).
-struct Holding { Bytes bytes; AxisMask axes = 0; };
+struct Holding {
+    Bytes bytes;
+    AxisMask axes = 0;
+};
 struct StageHoldings {
     std::vector<ChunkLayers> chunks;
     Holding parameters, expert_parameters, gradients, optimizer;
 };
 
 struct DevicePlace {
-    int rank = 0, node = 0, slot = 0;   // slot: inside its node
-    Coordinates at{};                   // on the plan's mesh
-    int expert_group = 0;               // its place among the expert-parallel ranks
+    int rank = 0, node = 0, slot = 0; // slot: inside its node
+    Coordinates at{};                 // on the plan's mesh
+    int expert_group = 0;             // its place among the expert-parallel ranks
 };
 
 struct Placements {
     Mesh mesh, expert_mesh;
     int devices_per_node = 1;
-    int experts = 0;                    // of a layer; 0: the model has none
+    int experts = 0;                                // of a layer; 0: the model has none
     std::int64_t microbatches = 1, micro_batch = 1; // of each data-parallel rank
     std::vector<StageHoldings> stages;
-    std::vector<DevicePlace> devices;   // by rank
+    std::vector<DevicePlace> devices; // by rank
 
     int data_ranks() const { return mesh.extent(Axis::dp) * mesh.extent(Axis::dpr); }
-    int data_rank(const DevicePlace& d) const;       // which data it sees, 0 .. data_ranks() - 1
+    int data_rank(const DevicePlace& d) const; // which data it sees, 0 .. data_ranks() - 1
     int stage(const DevicePlace& d) const { return d.at[static_cast<std::size_t>(Axis::pp)]; }
-    int first_expert(const DevicePlace& d) const;    // the experts of its group: [first, first + experts_each())
+    int first_expert(const DevicePlace& d) const; // the experts of its group: [first, first + experts_each())
     int experts_each() const;
 };
 

@@ -23,7 +23,8 @@ constexpr double smallest_cell = 4, largest_cell = 150;
 // Few shards get colours of their own, many a scale from blue over grey to yellow that is safe for the colour-blind and rises in
 // lightness; the number stands in the cell too.
 QColor shade_colour(const Shade& s, bool dark) {
-    static const QColor few[] = {{86, 180, 233}, {230, 159, 0}, {0, 158, 115}, {240, 228, 66}, {204, 121, 167}, {213, 94, 0}, {100, 143, 255}, {170, 170, 170}};
+    static const QColor few[] = {{86, 180, 233},  {230, 159, 0}, {0, 158, 115},   {240, 228, 66},
+                                 {204, 121, 167}, {213, 94, 0},  {100, 143, 255}, {170, 170, 170}};
     if (s.count <= 8) return dark ? few[s.index].darker(130) : few[s.index].lighter(135);
     const double t = s.count > 1 ? static_cast<double>(s.index) / (s.count - 1) : 0;
     static const QColor blue(60, 100, 170), grey(150, 150, 146), yellow(250, 226, 70);
@@ -89,7 +90,8 @@ void PlacementPlot::resizeEvent(QResizeEvent* event) {
 }
 
 QRectF PlacementPlot::shown(const QRectF& units) const {
-    return {units.left() * cell_ - horizontalScrollBar()->value(), units.top() * cell_ - verticalScrollBar()->value(), units.width() * cell_, units.height() * cell_};
+    return {units.left() * cell_ - horizontalScrollBar()->value(), units.top() * cell_ - verticalScrollBar()->value(),
+            units.width() * cell_, units.height() * cell_};
 }
 
 QRectF PlacementPlot::cellRect(int rank) const { return shown(grid_.cells[static_cast<std::size_t>(rank)]); }
@@ -160,7 +162,8 @@ void PlacementPlot::paintEvent(QPaintEvent*) {
         painter.drawRect(box.adjusted(-2, 0, 2, 2));
         if (cell_ * 0.45 >= line * 0.75) {
             painter.setPen(palette().color(QPalette::PlaceholderText));
-            painter.drawText(QRectF(box.left() + 3, box.top(), box.width() - 4, cell_ * 0.45), Qt::AlignLeft | Qt::AlignVCenter, group.title);
+            painter.drawText(QRectF(box.left() + 3, box.top(), box.width() - 4, cell_ * 0.45), Qt::AlignLeft | Qt::AlignVCenter,
+                             group.title);
         }
         for (std::int32_t rank : group.ranks) paintCell(painter, rank);
     }
@@ -210,7 +213,11 @@ void PlacementPlot::tell() {
 // Arrows go to the nearest cell in their direction.
 void PlacementPlot::keyPressEvent(QKeyEvent* event) {
     const int key = event->key();
-    const QPointF way = key == Qt::Key_Right ? QPointF(1, 0) : key == Qt::Key_Left ? QPointF(-1, 0) : key == Qt::Key_Down ? QPointF(0, 1) : key == Qt::Key_Up ? QPointF(0, -1) : QPointF();
+    const QPointF way = key == Qt::Key_Right  ? QPointF(1, 0)
+                        : key == Qt::Key_Left ? QPointF(-1, 0)
+                        : key == Qt::Key_Down ? QPointF(0, 1)
+                        : key == Qt::Key_Up   ? QPointF(0, -1)
+                                              : QPointF();
     if (!placements_) return QAbstractScrollArea::keyPressEvent(event);
     if (!way.isNull()) {
         const QPointF from = grid_.cells[static_cast<std::size_t>(focus_)].center();
@@ -256,20 +263,24 @@ bool PlacementPlot::viewportEvent(QEvent* event) {
     if (event->type() != QEvent::ToolTip) return QAbstractScrollArea::viewportEvent(event);
     const auto* help = static_cast<QHelpEvent*>(event);
     const int rank = placements_ ? rankAt(help->pos()) : -1;
-    if (rank < 0) QToolTip::hideText();
-    else QToolTip::showText(help->globalPos(), device_text(*placements_, placements_->devices[static_cast<std::size_t>(rank)]), viewport());
+    if (rank < 0)
+        QToolTip::hideText();
+    else
+        QToolTip::showText(help->globalPos(), device_text(*placements_, placements_->devices[static_cast<std::size_t>(rank)]), viewport());
     return true;
 }
 
 PlacementView::PlacementView(RunStore& store, ViewState& state, QWidget* parent)
-    : QWidget(parent), store_(store), state_(state), arrangement_(new QComboBox), by_(new QComboBox), words_(new QLabel), plot_(new PlacementPlot) {
+    : QWidget(parent), store_(store), state_(state), arrangement_(new QComboBox), by_(new QComboBox), words_(new QLabel),
+      plot_(new PlacementPlot) {
     arrangement_->addItems({tr("By nodes"), tr("By axes: stages down, shards across, a box a replica")});
     arrangement_->setAccessibleName(tr("Arrangement"));
     by_->addItems({tr("Coloured by stage (layers)"), tr("by tensor shard"), tr("by context shard"), tr("by data"), tr("by experts")});
     by_->setAccessibleName(tr("What the colour tells"));
     words_->setTextFormat(Qt::PlainText);
     words_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
-    for (QComboBox* box : {arrangement_, by_}) box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon), box->setMinimumContentsLength(16);
+    for (QComboBox* box : {arrangement_, by_})
+        box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon), box->setMinimumContentsLength(16);
     auto* row = new QHBoxLayout;
     row->addWidget(arrangement_);
     row->addWidget(by_);
@@ -302,7 +313,12 @@ void PlacementView::refresh() {
         return;
     }
     const Placements p = placements(*now->plan, *now->scenario);
-    words_->setText(tr("%1 devices: tensor %2 x context %3 x pipeline %4 x data %5").arg(QLocale().toString(static_cast<qlonglong>(p.devices.size()))).arg(p.mesh.extent(Axis::tp)).arg(p.mesh.extent(Axis::cp)).arg(p.mesh.extent(Axis::pp)).arg(p.data_ranks()) +
+    words_->setText(tr("%1 devices: tensor %2 x context %3 x pipeline %4 x data %5")
+                        .arg(QLocale().toString(static_cast<qlonglong>(p.devices.size())))
+                        .arg(p.mesh.extent(Axis::tp))
+                        .arg(p.mesh.extent(Axis::cp))
+                        .arg(p.mesh.extent(Axis::pp))
+                        .arg(p.data_ranks()) +
                     (p.experts > 0 ? tr(", experts over %1").arg(p.expert_mesh.extent(Axis::ep)) : QString{}));
     plot_->setPlacements(p);
     plot_->setSelected(state_.selectedRanks());
@@ -312,16 +328,29 @@ TextTable PlacementView::asTable() const {
     if (!shown_ || !shown_->plan || !shown_->scenario) return {{}, {}, tr("the current run has no plan")};
     const Placements p = placements(*shown_->plan, *shown_->scenario);
     TextTable out;
-    out.head = {tr("rank"), tr("node"), tr("device"), tr("stage"), tr("tensor shard"), tr("context shard"), tr("data"), tr("layers"), tr("first expert"), tr("experts"),
-                tr("parameters (bytes)"), tr("experts' parameters (bytes)"), tr("gradients (bytes)"), tr("optimizer states (bytes)")};
+    out.head = {tr("rank"),
+                tr("node"),
+                tr("device"),
+                tr("stage"),
+                tr("tensor shard"),
+                tr("context shard"),
+                tr("data"),
+                tr("layers"),
+                tr("first expert"),
+                tr("experts"),
+                tr("parameters (bytes)"),
+                tr("experts' parameters (bytes)"),
+                tr("gradients (bytes)"),
+                tr("optimizer states (bytes)")};
     for (const DevicePlace& d : p.devices) {
         const StageHoldings& stage = p.stages[static_cast<std::size_t>(p.stage(d))];
         const auto along = [&](Axis a) { return QString::number(d.at[static_cast<std::size_t>(a)]); };
         const auto bytes = [](const Holding& h) { return QString::number(static_cast<qlonglong>(h.bytes.count)); };
-        out.rows.push_back({QString::number(d.rank), QString::number(d.node), QString::number(d.slot), QString::number(p.stage(d)), along(Axis::tp), along(Axis::cp),
-                            QString::number(p.data_rank(d)), QString::fromStdString(layers_text(stage)), p.experts > 0 ? QString::number(p.first_expert(d)) : QString{},
-                            p.experts > 0 ? QString::number(p.experts_each()) : QString{}, bytes(stage.parameters), bytes(stage.expert_parameters), bytes(stage.gradients),
-                            bytes(stage.optimizer)});
+        out.rows.push_back({QString::number(d.rank), QString::number(d.node), QString::number(d.slot), QString::number(p.stage(d)),
+                            along(Axis::tp), along(Axis::cp), QString::number(p.data_rank(d)), QString::fromStdString(layers_text(stage)),
+                            p.experts > 0 ? QString::number(p.first_expert(d)) : QString{},
+                            p.experts > 0 ? QString::number(p.experts_each()) : QString{}, bytes(stage.parameters),
+                            bytes(stage.expert_parameters), bytes(stage.gradients), bytes(stage.optimizer)});
     }
     return out;
 }

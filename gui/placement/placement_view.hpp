@@ -24,7 +24,7 @@ class PlacementPlot : public QAbstractScrollArea {
     void setShadeBy(ShadeBy by);
     void setSelected(const std::vector<std::int32_t>& ranks);
     const std::optional<Placements>& placements() const { return placements_; }
-    QRectF cellRect(int rank) const;                    // in the viewport
+    QRectF cellRect(int rank) const; // in the viewport
 
   Q_SIGNALS:
     void selected(const std::vector<std::int32_t>& ranks);
@@ -52,7 +52,7 @@ class PlacementPlot : public QAbstractScrollArea {
     Arrangement arrangement_ = Arrangement::nodes;
     ShadeBy by_ = ShadeBy::stage;
     Grid grid_;
-    double cell_ = 40, zoom_ = 1;                       // pixels of a cell; the user's factor on what fits
+    double cell_ = 40, zoom_ = 1; // pixels of a cell; the user's factor on what fits
     std::set<std::int32_t> selected_;
     int focus_ = 0;
     QRectF rubber_;

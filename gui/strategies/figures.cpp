@@ -63,11 +63,16 @@ QString gigabytes_words(std::optional<double> bytes) {
     return bytes ? QLocale().toString(*bytes / 1e9, 'f', 1) + QStringLiteral(" GB") : dash;
 }
 
-QString percent_words(std::optional<double> share) { return share ? QLocale().toString(*share * 100, 'f', 1) + QStringLiteral(" %") : dash; }
+QString percent_words(std::optional<double> share) {
+    return share ? QLocale().toString(*share * 100, 'f', 1) + QStringLiteral(" %") : dash;
+}
 
 QString count_words(std::optional<double> n) {
     if (!n) return dash;
-    struct Unit { double size; const char* letter; };
+    struct Unit {
+        double size;
+        const char* letter;
+    };
     for (const Unit& u : {Unit{1e12, " T"}, Unit{1e9, " G"}, Unit{1e6, " M"}, Unit{1e4, " k"}}) {
         const double size = u.size == 1e4 ? 1e3 : u.size;
         if (std::abs(*n) >= u.size) return digits(*n / size, 3) + QLatin1String(u.letter);

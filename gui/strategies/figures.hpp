@@ -16,19 +16,19 @@ using Breakdown = std::array<double, category_count>; // seconds, by Category
 struct Figures {
     std::optional<double> devices, step_s, tokens_per_s, mfu, bubble, cost_usd;
     std::optional<Breakdown> breakdown;
-    std::optional<double> peak_bytes, capacity_bytes;   // of the fullest stage
+    std::optional<double> peak_bytes, capacity_bytes; // of the fullest stage
     std::optional<bool> fits;
-    bool narrow = false;                                // by less than predictions of memory are off by
-    QString why_not;                                    // where it does not fit, and how narrow it is
+    bool narrow = false; // by less than predictions of memory are off by
+    QString why_not;     // where it does not fit, and how narrow it is
 
     std::optional<double> headroom_bytes() const;
-    std::optional<double> exposed(Category c) const;    // share of the step
+    std::optional<double> exposed(Category c) const; // share of the step
 };
 Figures figures(const RunData& data);
 
 // A point of a sweep that was predicted, beside the runs. In what views share it stands under a number below zero.
 struct SweptPoint {
-    int number = 0;                                     // in the sweep
+    int number = 0; // in the sweep
     QString name;
     Figures figures;
 };
@@ -39,7 +39,7 @@ constexpr int swept_number(RunId id) { return -id - 1; }
 QString seconds_words(std::optional<double> s);
 QString gigabytes_words(std::optional<double> bytes);
 QString percent_words(std::optional<double> share);
-QString count_words(std::optional<double> n);           // "2.47 M"
+QString count_words(std::optional<double> n); // "2.47 M"
 
 } // namespace orrery
 

@@ -16,18 +16,25 @@ namespace {
 
 std::optional<Category> category_of(int column) {
     switch (column) {
-    case StrategiesModel::TensorColumn: return Category::exposed_tp;
-    case StrategiesModel::ContextColumn: return Category::exposed_cp;
-    case StrategiesModel::ExpertColumn: return Category::exposed_ep;
-    case StrategiesModel::PipelineColumn: return Category::exposed_pp;
-    case StrategiesModel::DataColumn: return Category::exposed_dp;
-    default: return std::nullopt;
+    case StrategiesModel::TensorColumn:
+        return Category::exposed_tp;
+    case StrategiesModel::ContextColumn:
+        return Category::exposed_cp;
+    case StrategiesModel::ExpertColumn:
+        return Category::exposed_ep;
+    case StrategiesModel::PipelineColumn:
+        return Category::exposed_pp;
+    case StrategiesModel::DataColumn:
+        return Category::exposed_dp;
+    default:
+        return std::nullopt;
     }
 }
 
 } // namespace
 
-StrategiesModel::StrategiesModel(RunStore& store, ViewState& state, QObject* parent) : QAbstractTableModel(parent), store_(store), state_(state) {
+StrategiesModel::StrategiesModel(RunStore& store, ViewState& state, QObject* parent)
+    : QAbstractTableModel(parent), store_(store), state_(state) {
     for (const Run& run : store_.runs()) {
         ids_.push_back(run.id);
         figures_.push_back(figures(*run.data));
@@ -132,17 +139,28 @@ std::optional<double> StrategiesModel::number(int row, int column) const {
     if (const auto c = category_of(column)) return f.exposed(*c);
     switch (column) {
     case StepColumn:
-    case BreakdownColumn: return f.step_s;
-    case DeltaColumn: return delta(row);
-    case TokensColumn: return f.tokens_per_s;
-    case MfuColumn: return f.mfu;
-    case BubbleColumn: return f.bubble;
-    case PeakColumn: return f.peak_bytes;
-    case HeadroomColumn: return f.headroom_bytes();
-    case FitsColumn: return f.fits ? std::optional<double>(*f.fits ? 1 : 0) : std::nullopt;
-    case CostColumn: return f.cost_usd;
-    case DevicesColumn: return f.devices;
-    default: return std::nullopt;
+    case BreakdownColumn:
+        return f.step_s;
+    case DeltaColumn:
+        return delta(row);
+    case TokensColumn:
+        return f.tokens_per_s;
+    case MfuColumn:
+        return f.mfu;
+    case BubbleColumn:
+        return f.bubble;
+    case PeakColumn:
+        return f.peak_bytes;
+    case HeadroomColumn:
+        return f.headroom_bytes();
+    case FitsColumn:
+        return f.fits ? std::optional<double>(*f.fits ? 1 : 0) : std::nullopt;
+    case CostColumn:
+        return f.cost_usd;
+    case DevicesColumn:
+        return f.devices;
+    default:
+        return std::nullopt;
     }
 }
 
@@ -158,22 +176,28 @@ QString StrategiesModel::text(int row, int column) const {
         if (run->state == RunState::working) return mark + name + tr(" (working)");
         return mark + name + (run->state == RunState::failed ? tr(" (failed)") : QString{});
     }
-    case StepColumn: return seconds_words(value);
+    case StepColumn:
+        return seconds_words(value);
     case DeltaColumn: {
         if (runAt(row) == state_.baseline() && rowOf(state_.baseline()) >= 0) return tr("baseline");
         return value ? (*value >= 0 ? QStringLiteral("+") : QString{}) + percent_words(value) : QString{};
     }
-    case BreakdownColumn: return {};
+    case BreakdownColumn:
+        return {};
     case PeakColumn:
-    case HeadroomColumn: return gigabytes_words(value);
+    case HeadroomColumn:
+        return gigabytes_words(value);
     case FitsColumn:
         if (!value) return {};
         if (figuresAt(row).narrow) return *value > 0 ? tr("\u2713 fits, narrowly") : tr("\u2717 too big, narrowly");
         return *value > 0 ? tr("\u2713 fits") : tr("\u2717 too big");
-    case CostColumn: return value ? QStringLiteral("$") + QLocale().toString(*value, 'f', *value < 10 ? 2 : 0) : seconds_words({});
+    case CostColumn:
+        return value ? QStringLiteral("$") + QLocale().toString(*value, 'f', *value < 10 ? 2 : 0) : seconds_words({});
     case TokensColumn:
-    case DevicesColumn: return count_words(value);
-    default: return percent_words(value);
+    case DevicesColumn:
+        return count_words(value);
+    default:
+        return percent_words(value);
     }
 }
 
@@ -197,17 +221,25 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
     const int row = index.row(), column = index.column();
     const Figures& f = figuresAt(row);
     switch (role) {
-    case Qt::DisplayRole: return text(row, column);
+    case Qt::DisplayRole:
+        return text(row, column);
     case Qt::EditRole: {
         const Run* run = store_.find(runAt(row));
         return column == NameColumn && run ? QVariant(run->name) : QVariant(text(row, column));
     }
-    case Qt::ToolTipRole: return tip(row, column);
-    case Qt::AccessibleTextRole: return column == BreakdownColumn ? tip(row, column) : text(row, column);
-    case Qt::TextAlignmentRole: return QVariant::fromValue(Qt::Alignment((column == NameColumn || column == FitsColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
-    case RunRole: return runAt(row);
-    case BreakdownRole: return f.breakdown ? QVariant::fromValue(*f.breakdown) : QVariant{};
-    case FullRole: return longest();
+    case Qt::ToolTipRole:
+        return tip(row, column);
+    case Qt::AccessibleTextRole:
+        return column == BreakdownColumn ? tip(row, column) : text(row, column);
+    case Qt::TextAlignmentRole:
+        return QVariant::fromValue(
+            Qt::Alignment((column == NameColumn || column == FitsColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
+    case RunRole:
+        return runAt(row);
+    case BreakdownRole:
+        return f.breakdown ? QVariant::fromValue(*f.breakdown) : QVariant{};
+    case FullRole:
+        return longest();
     case SortRole: {
         if (column == NameColumn) return text(row, column);
         const auto value = number(row, column);
@@ -223,33 +255,54 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
         font.setItalic(sweptAt(row));
         return font;
     }
-    default: return {};
+    default:
+        return {};
     }
 }
 
 QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal) return {};
-    struct Head { QString text, tip; };
+    struct Head {
+        QString text, tip;
+    };
     const auto head = [section]() -> Head {
         switch (section) {
-        case NameColumn: return {tr("Run"), tr("Double-click to rename")};
-        case StepColumn: return {tr("Step"), tr("Steady time of one optimizer step")};
-        case DeltaColumn: return {tr("Against baseline"), tr("Step time against the pinned run's")};
-        case BreakdownColumn: return {tr("What a step goes to"), tr("Mean over all devices; all rows on one scale")};
-        case TokensColumn: return {tr("Tokens/s"), tr("Of the whole cluster")};
-        case MfuColumn: return {tr("MFU"), tr("Model FLOPs over the devices' dense peak, no recompute")};
-        case BubbleColumn: return {tr("Bubble"), tr("Share of the step devices are idle for the pipeline's sake")};
-        case TensorColumn: return {tr("Tensor"), tr("Exposed tensor-parallel communication, share of the step")};
-        case ContextColumn: return {tr("Context"), tr("Exposed context-parallel communication, share of the step")};
-        case ExpertColumn: return {tr("Expert"), tr("Exposed expert-parallel communication, share of the step")};
-        case PipelineColumn: return {tr("Pipeline"), tr("Exposed transfers between stages, share of the step")};
-        case DataColumn: return {tr("Data"), tr("Exposed data-parallel communication, share of the step")};
-        case PeakColumn: return {tr("Peak memory"), tr("Of the fullest stage, 1 GB = 1e9 bytes")};
-        case HeadroomColumn: return {tr("Headroom"), tr("Capacity less the peak; negative: does not fit")};
-        case FitsColumn: return {tr("Fits"), tr("In device memory")};
-        case CostColumn: return {tr("Cost of a step"), tr("Where the cluster says what its devices cost")};
-        case DevicesColumn: return {tr("Devices"), {}};
-        default: return {};
+        case NameColumn:
+            return {tr("Run"), tr("Double-click to rename")};
+        case StepColumn:
+            return {tr("Step"), tr("Steady time of one optimizer step")};
+        case DeltaColumn:
+            return {tr("Against baseline"), tr("Step time against the pinned run's")};
+        case BreakdownColumn:
+            return {tr("What a step goes to"), tr("Mean over all devices; all rows on one scale")};
+        case TokensColumn:
+            return {tr("Tokens/s"), tr("Of the whole cluster")};
+        case MfuColumn:
+            return {tr("MFU"), tr("Model FLOPs over the devices' dense peak, no recompute")};
+        case BubbleColumn:
+            return {tr("Bubble"), tr("Share of the step devices are idle for the pipeline's sake")};
+        case TensorColumn:
+            return {tr("Tensor"), tr("Exposed tensor-parallel communication, share of the step")};
+        case ContextColumn:
+            return {tr("Context"), tr("Exposed context-parallel communication, share of the step")};
+        case ExpertColumn:
+            return {tr("Expert"), tr("Exposed expert-parallel communication, share of the step")};
+        case PipelineColumn:
+            return {tr("Pipeline"), tr("Exposed transfers between stages, share of the step")};
+        case DataColumn:
+            return {tr("Data"), tr("Exposed data-parallel communication, share of the step")};
+        case PeakColumn:
+            return {tr("Peak memory"), tr("Of the fullest stage, 1 GB = 1e9 bytes")};
+        case HeadroomColumn:
+            return {tr("Headroom"), tr("Capacity less the peak; negative: does not fit")};
+        case FitsColumn:
+            return {tr("Fits"), tr("In device memory")};
+        case CostColumn:
+            return {tr("Cost of a step"), tr("Where the cluster says what its devices cost")};
+        case DevicesColumn:
+            return {tr("Devices"), {}};
+        default:
+            return {};
         }
     }();
     if (role == Qt::DisplayRole) return head.text;
@@ -280,7 +333,11 @@ void StrategiesProxy::setFilter(const QString& text) {
 }
 
 bool StrategiesProxy::filterAcceptsRow(int row, const QModelIndex& parent) const {
-    struct Key { const char* name; int column; double unit; };
+    struct Key {
+        const char* name;
+        int column;
+        double unit;
+    };
     static constexpr Key keys[] = {{"step", StrategiesModel::StepColumn, 1},          {"mfu", StrategiesModel::MfuColumn, 0.01},
                                    {"bubble", StrategiesModel::BubbleColumn, 0.01},   {"memory", StrategiesModel::PeakColumn, 1e9},
                                    {"devices", StrategiesModel::DevicesColumn, 1},    {"cost", StrategiesModel::CostColumn, 1},
@@ -288,7 +345,8 @@ bool StrategiesProxy::filterAcceptsRow(int row, const QModelIndex& parent) const
     static const QRegularExpression comparison(QStringLiteral("^([a-z]+)(<=|>=|<|>)(-?[0-9.]+)$"));
     const QAbstractItemModel& m = *sourceModel();
     return std::all_of(terms_.begin(), terms_.end(), [&](const QString& term) {
-        if (term == QLatin1String("fits")) return m.index(row, StrategiesModel::FitsColumn, parent).data(StrategiesModel::SortRole).toDouble() > 0;
+        if (term == QLatin1String("fits"))
+            return m.index(row, StrategiesModel::FitsColumn, parent).data(StrategiesModel::SortRole).toDouble() > 0;
         if (const auto match = comparison.match(term); match.hasMatch()) {
             for (const Key& key : keys) {
                 if (match.captured(1) != QLatin1String(key.name)) continue;
@@ -296,7 +354,10 @@ bool StrategiesProxy::filterAcceptsRow(int row, const QModelIndex& parent) const
                 if (!value.isValid()) return false;
                 const double v = value.toDouble(), limit = match.captured(3).toDouble() * key.unit;
                 const QString op = match.captured(2);
-                return op == QLatin1String("<") ? v < limit : op == QLatin1String(">") ? v > limit : op == QLatin1String("<=") ? v <= limit : v >= limit;
+                return op == QLatin1String("<")    ? v < limit
+                       : op == QLatin1String(">")  ? v > limit
+                       : op == QLatin1String("<=") ? v <= limit
+                                                   : v >= limit;
             }
         }
         return m.index(row, StrategiesModel::NameColumn, parent).data().toString().contains(term, Qt::CaseInsensitive);

@@ -17,16 +17,32 @@ class StrategiesModel : public QAbstractTableModel {
   public:
     enum Column {
         // What decides stands where narrow windows show it.
-        NameColumn, StepColumn, DeltaColumn, FitsColumn, BreakdownColumn, TokensColumn, MfuColumn, PeakColumn, HeadroomColumn, CostColumn,
-        BubbleColumn, TensorColumn, ContextColumn, ExpertColumn, PipelineColumn, DataColumn, DevicesColumn, ColumnCount
+        NameColumn,
+        StepColumn,
+        DeltaColumn,
+        FitsColumn,
+        BreakdownColumn,
+        TokensColumn,
+        MfuColumn,
+        PeakColumn,
+        HeadroomColumn,
+        CostColumn,
+        BubbleColumn,
+        TensorColumn,
+        ContextColumn,
+        ExpertColumn,
+        PipelineColumn,
+        DataColumn,
+        DevicesColumn,
+        ColumnCount
     };
     // SortRole: a number, or the text of a name. BreakdownRole: a Breakdown. FullRole: the seconds a bar's width stands for.
     enum Role { RunRole = Qt::UserRole + 1, SortRole, BreakdownRole, FullRole };
 
     StrategiesModel(RunStore& store, ViewState& state, QObject* parent = nullptr);
 
-    RunId runAt(int row) const;                         // of a swept point: id_of_swept()
-    int rowOf(RunId id) const;                          // -1: none
+    RunId runAt(int row) const; // of a swept point: id_of_swept()
+    int rowOf(RunId id) const;  // -1: none
     const Figures& figuresAt(int row) const;
     // The points of a sweep, behind the runs: those of a name that a run has are left to it.
     void setSwept(const std::vector<SweptPoint>& swept);
@@ -46,11 +62,11 @@ class StrategiesModel : public QAbstractTableModel {
     QString tip(int row, int column) const;
     int runs() const { return static_cast<int>(ids_.size()); }
     const SweptPoint* sweptAt(int row) const;
-    std::optional<double> delta(int row) const;         // of the step time against the baseline, as a fraction
+    std::optional<double> delta(int row) const; // of the step time against the baseline, as a fraction
 
     RunStore& store_;
     ViewState& state_;
-    std::vector<RunId> ids_;                            // rows, beside the store's runs: signals come after the store has changed
+    std::vector<RunId> ids_; // rows, beside the store's runs: signals come after the store has changed
     std::vector<Figures> figures_;
     std::vector<SweptPoint> swept_;
 };

@@ -30,7 +30,8 @@ void soften_selection(QTableView& table) {
     QPalette palette = table.palette();
     const QColor base = QGuiApplication::palette().color(QPalette::Base), strong = QGuiApplication::palette().color(QPalette::Highlight);
     const auto mixed = [](int a, int b) { return (3 * a + b) / 4; };
-    palette.setColor(QPalette::Highlight, QColor(mixed(base.red(), strong.red()), mixed(base.green(), strong.green()), mixed(base.blue(), strong.blue())));
+    palette.setColor(QPalette::Highlight,
+                     QColor(mixed(base.red(), strong.red()), mixed(base.green(), strong.green()), mixed(base.blue(), strong.blue())));
     palette.setColor(QPalette::HighlightedText, QGuiApplication::palette().color(QPalette::Text));
     table.setPalette(palette);
 }
@@ -48,14 +49,16 @@ void BreakdownDelegate::paint(QPainter* painter, const QStyleOptionViewItem& opt
                     is_dark(option.palette));
 }
 
-bool BreakdownDelegate::helpEvent(QHelpEvent* event, QAbstractItemView* view, const QStyleOptionViewItem& option, const QModelIndex& index) {
+bool BreakdownDelegate::helpEvent(QHelpEvent* event, QAbstractItemView* view, const QStyleOptionViewItem& option,
+                                  const QModelIndex& index) {
     const QVariant breakdown = index.data(StrategiesModel::BreakdownRole);
     if (event->type() != QEvent::ToolTip || !breakdown.isValid()) return QStyledItemDelegate::helpEvent(event, view, option, index);
     const auto seconds = breakdown.value<Breakdown>();
     const int c = category_at(event->pos().x(), bar_rect(option.rect), seconds, index.data(StrategiesModel::FullRole).toDouble());
     QString text = index.data(Qt::ToolTipRole).toString();
     if (c >= 0)
-        text = QStringLiteral("<b>%1: %2</b><br>%3").arg(title(static_cast<Category>(c)), seconds_words(seconds[static_cast<std::size_t>(c)]), text);
+        text = QStringLiteral("<b>%1: %2</b><br>%3")
+                   .arg(title(static_cast<Category>(c)), seconds_words(seconds[static_cast<std::size_t>(c)]), text);
     QToolTip::showText(event->globalPos(), text, view);
     return true;
 }
@@ -88,7 +91,8 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     header->setSectionsMovable(true);
     header->setHighlightSections(false);
     header->setContextMenuPolicy(Qt::CustomContextMenu);
-    for (int c = 0; c < StrategiesModel::ColumnCount; ++c) header->resizeSection(c, c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn ? wide_bar : 86);
+    for (int c = 0; c < StrategiesModel::ColumnCount; ++c)
+        header->resizeSection(c, c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn ? wide_bar : 86);
     header->resizeSection(StrategiesModel::DeltaColumn, 120);
     header->resizeSection(StrategiesModel::PeakColumn, 100);
     header->resizeSection(StrategiesModel::CostColumn, 110);
@@ -175,7 +179,8 @@ void StrategiesView::menu(const QPoint& at) {
         menu->addAction(tr("Simulate in full"), this, [this, run] { Q_EMIT sweptRequested(swept_number(run)); });
         return menu->popup(table_->viewport()->mapToGlobal(at));
     }
-    menu->addAction(run == state_.baseline() ? tr("Unpin the baseline") : tr("Pin as baseline"), this, [this, run] { state_.setBaseline(run == state_.baseline() ? 0 : run); });
+    menu->addAction(run == state_.baseline() ? tr("Unpin the baseline") : tr("Pin as baseline"), this,
+                    [this, run] { state_.setBaseline(run == state_.baseline() ? 0 : run); });
     menu->addAction(tr("Edit its scenario"), this, [this, run] { Q_EMIT editRequested(run); });
     menu->addSeparator();
     menu->addAction(tr("Remove from the table"), this, &StrategiesView::removeSelected);

@@ -29,20 +29,20 @@ class StrategiesView : public QWidget {
 
     QTableView& table() { return *table_; }
     StrategiesModel& model() { return *model_; }
-    std::vector<RunId> selectedRuns() const;    // in the order shown
-    void pinCurrent();                          // as the baseline; again: none
+    std::vector<RunId> selectedRuns() const; // in the order shown
+    void pinCurrent();                       // as the baseline; again: none
     void removeSelected();
     void focusFilter();
 
   Q_SIGNALS:
     void editRequested(orrery::RunId run);
-    void sweptRequested(int number);            // a sweep's point, in full
+    void sweptRequested(int number); // a sweep's point, in full
 
   protected:
     void changeEvent(QEvent* event) override;
 
   private:
-    void showSelection();                       // the state's runs, in the table
+    void showSelection(); // the state's runs, in the table
     void tellSelection();
     void menu(const QPoint& at);
     void columnMenu(const QPoint& at);

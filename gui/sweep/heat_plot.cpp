@@ -58,10 +58,14 @@ int HeatPlot::cellAt(const QPointF& at) const {
 
 QString HeatPlot::words(double value) const {
     switch (metric_) {
-    case HeatMetric::step_time: return seconds_words(value);
-    case HeatMetric::tokens_per_s: return count_words(value);
-    case HeatMetric::peak_memory: return gigabytes_words(value);
-    default: return percent_words(value);
+    case HeatMetric::step_time:
+        return seconds_words(value);
+    case HeatMetric::tokens_per_s:
+        return count_words(value);
+    case HeatMetric::peak_memory:
+        return gigabytes_words(value);
+    default:
+        return percent_words(value);
     }
 }
 
@@ -115,11 +119,13 @@ void HeatPlot::paintEvent(QPaintEvent*) {
     painter.setPen(palette().color(QPalette::PlaceholderText));
     for (std::size_t c = 0; c < map_.columns.size(); ++c) {
         const QRectF cell = cellRect(c, 0);
-        painter.drawText(QRectF(cell.left(), line + 8, cell.width(), line), Qt::AlignCenter, fontMetrics().elidedText(value_words(map_.columns[c]), Qt::ElideRight, static_cast<int>(cell.width())));
+        painter.drawText(QRectF(cell.left(), line + 8, cell.width(), line), Qt::AlignCenter,
+                         fontMetrics().elidedText(value_words(map_.columns[c]), Qt::ElideRight, static_cast<int>(cell.width())));
     }
     for (std::size_t r = 0; r < map_.rows.size(); ++r) {
         const QRectF cell = cellRect(0, r);
-        painter.drawText(QRectF(line + 8, cell.top(), a.left() - line - 12, cell.height()), Qt::AlignRight | Qt::AlignVCenter, value_words(map_.rows[r]));
+        painter.drawText(QRectF(line + 8, cell.top(), a.left() - line - 12, cell.height()), Qt::AlignRight | Qt::AlignVCenter,
+                         value_words(map_.rows[r]));
     }
     for (std::size_t i = 0; i < map_.cells.size(); ++i) paintCell(painter, i);
 }
@@ -147,8 +153,10 @@ bool HeatPlot::event(QEvent* event) {
     if (event->type() != QEvent::ToolTip) return QWidget::event(event);
     const auto* help = static_cast<QHelpEvent*>(event);
     const int cell = cellAt(help->pos());
-    if (cell < 0 || cell >= static_cast<int>(tips_.size())) QToolTip::hideText();
-    else QToolTip::showText(help->globalPos(), tips_[static_cast<std::size_t>(cell)], this);
+    if (cell < 0 || cell >= static_cast<int>(tips_.size()))
+        QToolTip::hideText();
+    else
+        QToolTip::showText(help->globalPos(), tips_[static_cast<std::size_t>(cell)], this);
     return true;
 }
 

@@ -12,7 +12,7 @@ class HeatPlot : public QWidget {
   public:
     explicit HeatPlot(QWidget* parent = nullptr);
     void setMap(HeatMap map, HeatMetric metric, const QString& x_title, const QString& y_title);
-    void setTips(std::vector<QString> tips) { tips_ = std::move(tips); }   // by cell
+    void setTips(std::vector<QString> tips) { tips_ = std::move(tips); } // by cell
     const HeatMap& map() const { return map_; }
     QRectF cellRect(std::size_t column, std::size_t row) const;
     QSize sizeHint() const override { return {420, 300}; }
@@ -28,7 +28,7 @@ class HeatPlot : public QWidget {
 
   private:
     QRectF area() const;
-    int cellAt(const QPointF& at) const;                // index in the map, or -1
+    int cellAt(const QPointF& at) const; // index in the map, or -1
     void paintCell(QPainter& painter, std::size_t index) const;
     QString words(double value) const;
     void choose(int cell);

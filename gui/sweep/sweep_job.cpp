@@ -48,9 +48,7 @@ void SweepJob::work(std::shared_ptr<const SweepDocument> document, std::string d
     bool stopped = false;
     try {
         stopped = run_sweep(*document, database, options).stopped;
-    } catch (const std::exception& e) {
-        error = QString::fromStdString(e.what());
-    }
+    } catch (const std::exception& e) { error = QString::fromStdString(e.what()); }
     const std::lock_guard lock(mutex_);
     over_ = true;
     stopped_ = stopped;

@@ -23,7 +23,7 @@ class SweepJob : public QObject {
 
     bool running() const { return thread_.joinable(); }
     void start(std::shared_ptr<const SweepDocument> document, const std::string& database, int jobs);
-    void cancel();                                      // finished() follows
+    void cancel(); // finished() follows
     std::size_t done() const { return done_; }
     // Seconds the rest is likely to take; negative: too early to say.
     double secondsLeft() const;
@@ -39,7 +39,7 @@ class SweepJob : public QObject {
     std::thread thread_;
     QTimer timer_;
     std::mutex mutex_;
-    std::vector<SweepRow> come_;                        // under the mutex, as the two below
+    std::vector<SweepRow> come_; // under the mutex, as the two below
     bool over_ = false, stopped_ = false;
     QString error_;
     std::atomic<bool> cancel_{false};

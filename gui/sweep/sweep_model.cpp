@@ -18,7 +18,9 @@ bool better(double a, double b, HeatMetric metric) { return smaller_is_better(me
 
 } // namespace
 
-QString axis_title(const SweepAxis& axis) { return QString::fromStdString(axis.pointer).section(QLatin1Char('/'), -1).replace(QLatin1Char('_'), QLatin1Char(' ')); }
+QString axis_title(const SweepAxis& axis) {
+    return QString::fromStdString(axis.pointer).section(QLatin1Char('/'), -1).replace(QLatin1Char('_'), QLatin1Char(' '));
+}
 
 QString value_words(const std::string& json) {
     const QString text = QString::fromStdString(json);
@@ -52,14 +54,25 @@ int SweepModel::columnCount(const QModelIndex& parent) const { return parent.isV
 QVariant SweepModel::figure(const SweepRow& r, int figure, bool sort) const {
     const bool fits = r.status == PointStatus::fits;
     switch (figure) {
-    case StatusFigure: return sort ? QVariant(static_cast<int>(r.status)) : QVariant((fits ? QStringLiteral("\u2713 ") : QStringLiteral("\u2717 ")) + tr(name(r.status)));
-    case StepFigure: return !fits ? QVariant{} : sort ? QVariant(r.step_time_s) : QVariant(seconds_words(r.step_time_s));
-    case TokensFigure: return !fits ? QVariant{} : sort ? QVariant(r.tokens_per_s) : QVariant(count_words(r.tokens_per_s));
-    case MfuFigure: return !fits ? QVariant{} : sort ? QVariant(r.mfu) : QVariant(percent_words(r.mfu));
-    case BubbleFigure: return !fits ? QVariant{} : sort ? QVariant(r.bubble_fraction) : QVariant(percent_words(r.bubble_fraction));
-    case PeakFigure: return r.peak_bytes == 0 ? QVariant{} : sort ? QVariant(static_cast<double>(r.peak_bytes)) : QVariant(gigabytes_words(static_cast<double>(r.peak_bytes)));
-    case ReasonFigure: return QString::fromStdString(r.reason);
-    default: return {};
+    case StatusFigure:
+        return sort ? QVariant(static_cast<int>(r.status))
+                    : QVariant((fits ? QStringLiteral("\u2713 ") : QStringLiteral("\u2717 ")) + tr(name(r.status)));
+    case StepFigure:
+        return !fits ? QVariant{} : sort ? QVariant(r.step_time_s) : QVariant(seconds_words(r.step_time_s));
+    case TokensFigure:
+        return !fits ? QVariant{} : sort ? QVariant(r.tokens_per_s) : QVariant(count_words(r.tokens_per_s));
+    case MfuFigure:
+        return !fits ? QVariant{} : sort ? QVariant(r.mfu) : QVariant(percent_words(r.mfu));
+    case BubbleFigure:
+        return !fits ? QVariant{} : sort ? QVariant(r.bubble_fraction) : QVariant(percent_words(r.bubble_fraction));
+    case PeakFigure:
+        return r.peak_bytes == 0 ? QVariant{}
+               : sort            ? QVariant(static_cast<double>(r.peak_bytes))
+                                 : QVariant(gigabytes_words(static_cast<double>(r.peak_bytes)));
+    case ReasonFigure:
+        return QString::fromStdString(r.reason);
+    default:
+        return {};
     }
 }
 
@@ -82,14 +95,22 @@ QVariant SweepModel::headerData(int section, Qt::Orientation orientation, int ro
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole || !document_) return {};
     if (section < axes()) return axis_title(document_->axes()[static_cast<std::size_t>(section)]);
     switch (section - axes()) {
-    case StatusFigure: return tr("Fits");
-    case StepFigure: return tr("Step");
-    case TokensFigure: return tr("Tokens/s");
-    case MfuFigure: return tr("MFU");
-    case BubbleFigure: return tr("Bubble");
-    case PeakFigure: return tr("Peak memory");
-    case ReasonFigure: return tr("Why not");
-    default: return {};
+    case StatusFigure:
+        return tr("Fits");
+    case StepFigure:
+        return tr("Step");
+    case TokensFigure:
+        return tr("Tokens/s");
+    case MfuFigure:
+        return tr("MFU");
+    case BubbleFigure:
+        return tr("Bubble");
+    case PeakFigure:
+        return tr("Peak memory");
+    case ReasonFigure:
+        return tr("Why not");
+    default:
+        return {};
     }
 }
 
@@ -97,11 +118,16 @@ bool smaller_is_better(HeatMetric m) { return m == HeatMetric::step_time || m ==
 
 double value_of(const SweepRow& row, HeatMetric metric) {
     switch (metric) {
-    case HeatMetric::step_time: return row.step_time_s;
-    case HeatMetric::tokens_per_s: return row.tokens_per_s;
-    case HeatMetric::mfu: return row.mfu;
-    case HeatMetric::bubble: return row.bubble_fraction;
-    case HeatMetric::peak_memory: return static_cast<double>(row.peak_bytes);
+    case HeatMetric::step_time:
+        return row.step_time_s;
+    case HeatMetric::tokens_per_s:
+        return row.tokens_per_s;
+    case HeatMetric::mfu:
+        return row.mfu;
+    case HeatMetric::bubble:
+        return row.bubble_fraction;
+    case HeatMetric::peak_memory:
+        return static_cast<double>(row.peak_bytes);
     }
     return 0;
 }

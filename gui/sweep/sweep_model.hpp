@@ -22,7 +22,7 @@ class SweepModel : public QAbstractTableModel {
     void setDocument(std::shared_ptr<const SweepDocument> document);
     void take(const std::vector<SweepRow>& rows);
     const SweepDocument* document() const { return document_.get(); }
-    const SweepRow* row(std::size_t point) const;       // null: not computed yet
+    const SweepRow* row(std::size_t point) const; // null: not computed yet
     int axes() const { return document_ ? static_cast<int>(document_->axes().size()) : 0; }
 
     int rowCount(const QModelIndex& parent = {}) const override;
@@ -33,27 +33,27 @@ class SweepModel : public QAbstractTableModel {
   private:
     QVariant figure(const SweepRow& row, int figure, bool sort) const;
     std::shared_ptr<const SweepDocument> document_;
-    std::vector<std::optional<SweepRow>> rows_;         // by point
+    std::vector<std::optional<SweepRow>> rows_; // by point
 };
 
 // What the map shows; smaller step times and memory are better, larger shares.
 enum class HeatMetric { step_time, tokens_per_s, mfu, bubble, peak_memory };
 struct HeatCell {
-    std::optional<double> value;        // of the best point that fits
-    std::int64_t point = -1;            // that one, or one that says why none does
+    std::optional<double> value; // of the best point that fits
+    std::int64_t point = -1;     // that one, or one that says why none does
     int computed = 0, points = 0;
 };
 struct HeatMap {
-    std::vector<std::string> columns, rows;             // values as JSON text
-    std::vector<HeatCell> cells;                        // row by row
+    std::vector<std::string> columns, rows; // values as JSON text
+    std::vector<HeatCell> cells;            // row by row
     double low = 0, high = 0;
     const HeatCell& cell(std::size_t column, std::size_t row) const { return cells[row * columns.size() + column]; }
 };
 bool smaller_is_better(HeatMetric metric);
 double value_of(const SweepRow& row, HeatMetric metric);
-HeatMap heat_map(const SweepModel& model, int x_axis, int y_axis, HeatMetric metric);   // y_axis < 0: one row
+HeatMap heat_map(const SweepModel& model, int x_axis, int y_axis, HeatMetric metric); // y_axis < 0: one row
 
-QString axis_title(const SweepAxis& axis);              // "tensor parallel"
-QString value_words(const std::string& json);           // texts without their quotes
+QString axis_title(const SweepAxis& axis);    // "tensor parallel"
+QString value_words(const std::string& json); // texts without their quotes
 
 } // namespace orrery

@@ -24,13 +24,14 @@
 namespace orrery {
 
 SweepView::SweepView(RunStore& store, ViewState& state, QWidget* parent)
-    : QWidget(parent), store_(store), state_(state), job_(new SweepJob(this)), model_(new SweepModel(this)), sorted_(new QSortFilterProxyModel(this)), heat_(new HeatPlot),
-      table_(new QTableView), title_(new QLabel(tr("No sweep is open"))), words_(new QLabel), progress_(new QProgressBar), run_(new QPushButton(tr("Run"))),
-      add_(new QPushButton(tr("Add to strategies"))), x_(new QComboBox), y_(new QComboBox), metric_(new QComboBox), redraw_(new QTimer(this)) {
+    : QWidget(parent), store_(store), state_(state), job_(new SweepJob(this)), model_(new SweepModel(this)),
+      sorted_(new QSortFilterProxyModel(this)), heat_(new HeatPlot), table_(new QTableView), title_(new QLabel(tr("No sweep is open"))),
+      words_(new QLabel), progress_(new QProgressBar), run_(new QPushButton(tr("Run"))), add_(new QPushButton(tr("Add to strategies"))),
+      x_(new QComboBox), y_(new QComboBox), metric_(new QComboBox), redraw_(new QTimer(this)) {
     makeTable();
     layOut();
     redraw_->setSingleShot(true);
-    redraw_->setInterval(100);          // a map a batch would be too many
+    redraw_->setInterval(100); // a map a batch would be too many
     connect(redraw_, &QTimer::timeout, this, &SweepView::showMap);
     connect(run_, &QPushButton::clicked, this, [this] { running() ? cancel() : start(); });
     connect(add_, &QPushButton::clicked, this, &SweepView::addSelected);
@@ -71,7 +72,8 @@ void SweepView::makeTable() {
     table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
     table_->horizontalHeader()->setStretchLastSection(true);
     table_->setAccessibleName(tr("Points of the sweep"));
-    connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] { add_->setEnabled(table_->selectionModel()->hasSelection()); });
+    connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this,
+            [this] { add_->setEnabled(table_->selectionModel()->hasSelection()); });
 }
 
 void SweepView::layOut() {
@@ -84,7 +86,9 @@ void SweepView::layOut() {
     add_->setToolTip(tr("Simulates the chosen points in full and adds them to the table of strategies (Enter)"));
     auto* row = new QHBoxLayout;
     row->setContentsMargins(4, 0, 4, 0);
-    for (QWidget* w : {static_cast<QWidget*>(title_), static_cast<QWidget*>(run_), static_cast<QWidget*>(progress_), static_cast<QWidget*>(words_)}) row->addWidget(w);
+    for (QWidget* w :
+         {static_cast<QWidget*>(title_), static_cast<QWidget*>(run_), static_cast<QWidget*>(progress_), static_cast<QWidget*>(words_)})
+        row->addWidget(w);
     row->addStretch();
     row->addWidget(add_);
     auto* axes = new QHBoxLayout;
@@ -137,7 +141,9 @@ std::vector<Problem> SweepView::load(const std::string& text, const std::string&
         y_->setCurrentIndex(document_->axes().size() > 1 ? 1 : 0);
     }
     model_->setDocument(document_);
-    for (int c = 0; c < model_->columnCount(); ++c) table_->setColumnWidth(c, std::clamp(fontMetrics().horizontalAdvance(model_->headerData(c, Qt::Horizontal).toString()) + 24, c < model_->axes() ? 40 : 84, 130));
+    for (int c = 0; c < model_->columnCount(); ++c)
+        table_->setColumnWidth(c, std::clamp(fontMetrics().horizontalAdvance(model_->headerData(c, Qt::Horizontal).toString()) + 24,
+                                             c < model_->axes() ? 40 : 84, 130));
     run_->setEnabled(true);
     words_->setText(tr("%n combinations", "", static_cast<int>(document_->size())));
     showMap();
@@ -173,7 +179,9 @@ bool SweepView::running() const { return job_->running(); }
 void SweepView::showProgress() {
     progress_->setValue(static_cast<int>(job_->done()));
     QString text = tr("%1 of %2").arg(job_->done()).arg(document_->size());
-    if (const double left = job_->secondsLeft(); left >= 1) text += tr(", about %1 left").arg(left < 90 ? tr("%1 s").arg(static_cast<int>(left + 0.5)) : tr("%1 min").arg(static_cast<int>(left / 60 + 0.5)));
+    if (const double left = job_->secondsLeft(); left >= 1)
+        text += tr(", about %1 left")
+                    .arg(left < 90 ? tr("%1 s").arg(static_cast<int>(left + 0.5)) : tr("%1 min").arg(static_cast<int>(left / 60 + 0.5)));
     words_->setText(text);
 }
 
@@ -182,8 +190,10 @@ void SweepView::over(bool stopped, const QString& error) {
     progress_->hide();
     complete_ = !stopped && error.isEmpty();
     int fits = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(document_->size()); ++i) fits += model_->row(i) && model_->row(i)->status == PointStatus::fits;
-    words_->setText(stopped ? tr("Stopped: %1 of %2 computed; Run goes on from here").arg(job_->done()).arg(document_->size()) : tr("%1 of %2 combinations fit").arg(fits).arg(document_->size()));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(document_->size()); ++i)
+        fits += model_->row(i) && model_->row(i)->status == PointStatus::fits;
+    words_->setText(stopped ? tr("Stopped: %1 of %2 computed; Run goes on from here").arg(job_->done()).arg(document_->size())
+                            : tr("%1 of %2 combinations fit").arg(fits).arg(document_->size()));
     showMap();
     if (!error.isEmpty()) Q_EMIT failed(name_, error);
     Q_EMIT runningChanged(false);
@@ -198,7 +208,8 @@ void SweepView::showMap() {
         QString tip = tr("%1 of %2 points computed").arg(cell.computed).arg(cell.points);
         if (cell.point >= 0) {
             const SweepRow& row = *model_->row(static_cast<std::size_t>(cell.point));
-            tip += QStringLiteral("\n") + QString::fromStdString(row.label) + (row.reason.empty() ? QString{} : QStringLiteral("\n") + QString::fromStdString(row.reason));
+            tip += QStringLiteral("\n") + QString::fromStdString(row.label) +
+                   (row.reason.empty() ? QString{} : QStringLiteral("\n") + QString::fromStdString(row.reason));
         }
         tips.push_back(tip);
     }

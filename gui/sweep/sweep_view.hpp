@@ -31,19 +31,19 @@ class SweepView : public QWidget {
     void start();
     void cancel();
     bool running() const;
-    bool complete() const { return complete_; }                 // every point computed
+    bool complete() const { return complete_; } // every point computed
     const std::string& text() const { return text_; }
     const QString& name() const { return name_; }
     void setDatabase(const QString& path) { database_ = path; } // else one in the user's cache, by the sweep's text
     SweepModel& model() { return *model_; }
     HeatPlot& heat() { return *heat_; }
     QTableView& table() { return *table_; }
-    void addSelected();                                 // to the strategies
+    void addSelected(); // to the strategies
 
     void selectPoint(int point);
 
   Q_SIGNALS:
-    void pointsChanged();                               // a few times a second while it runs
+    void pointsChanged(); // a few times a second while it runs
     void runningChanged(bool running);
     void failed(const QString& name, const QString& what);
 

@@ -16,7 +16,7 @@ QTableView* plain_table(QAbstractItemModel* model, const QString& name) {
     view->horizontalHeader()->setStretchLastSection(true);
     view->setAlternatingRowColors(true);
     view->setShowGrid(false);
-    view->setMinimumSize(80, 3 * view->fontMetrics().height());   // a header and a row: what is around it may need the room more
+    view->setMinimumSize(80, 3 * view->fontMetrics().height()); // a header and a row: what is around it may need the room more
     return view;
 }
 

@@ -3,6 +3,6 @@
 
 namespace orrery {
 
-void make_timelines_accessible();   // once a process
+void make_timelines_accessible(); // once a process
 
 } // namespace orrery

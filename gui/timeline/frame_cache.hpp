@@ -13,7 +13,7 @@ struct Timeline::Frame {
     int scroll = 0;
     std::int32_t microbatch = -1;
     double ratio = 1;
-    double cost_ms = 0;             // of the last picture at the screen's own resolution
+    double cost_ms = 0; // of the last picture at the screen's own resolution
 };
 
 } // namespace orrery

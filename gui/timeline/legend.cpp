@@ -11,7 +11,9 @@
 
 namespace orrery {
 
-namespace { constexpr int swatch = 14, space = 6, between = 12; }
+namespace {
+constexpr int swatch = 14, space = 6, between = 12;
+}
 
 Legend::Legend(QWidget* parent) : QWidget(parent) {
     QSizePolicy policy(QSizePolicy::Preferred, QSizePolicy::Preferred);
@@ -28,7 +30,8 @@ void Legend::setStore(const TrackStore* store) {
     kinds_.clear();
     QStringList names;
     for (int k = 0; k < slice_kind_count; ++k)
-        if (seen[static_cast<std::size_t>(k)]) kinds_.push_back(static_cast<SliceKind>(k)), names.push_back(label(static_cast<SliceKind>(k)));
+        if (seen[static_cast<std::size_t>(k)])
+            kinds_.push_back(static_cast<SliceKind>(k)), names.push_back(label(static_cast<SliceKind>(k)));
     setAccessibleDescription(names.join(", "));
     updateGeometry();
     update();

@@ -17,14 +17,14 @@ class Legend : public QWidget {
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override { return {60, lineHeight()}; }
     bool hasHeightForWidth() const override { return true; }
-    int heightForWidth(int width) const override;         // as many lines as it takes
+    int heightForWidth(int width) const override; // as many lines as it takes
 
   protected:
     void paintEvent(QPaintEvent* event) override;
 
   private:
     int lineHeight() const;
-    std::vector<QRect> places(int width) const;           // of each kind, its text included
+    std::vector<QRect> places(int width) const; // of each kind, its text included
     std::vector<SliceKind> kinds_;
 };
 

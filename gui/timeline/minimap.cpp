@@ -10,7 +10,9 @@
 
 namespace orrery {
 
-namespace { constexpr std::size_t most_tracks = 256; }   // of more, every so many
+namespace {
+constexpr std::size_t most_tracks = 256;
+} // namespace
 
 Minimap::Minimap(QWidget* parent) : QWidget(parent) {
     setFixedHeight(34);
@@ -76,10 +78,14 @@ void Minimap::mousePressEvent(QMouseEvent* e) {
     const double x = e->position().x(), left = xOf(range_.begin), right = xOf(range_.end);
     pressed_ = timeOf(x);
     pressedRange_ = range_;
-    if (std::abs(x - left) < 5) drag_ = Drag::left;
-    else if (std::abs(x - right) < 5) drag_ = Drag::right;
-    else if (x > left && x < right && range_ != whole_) drag_ = Drag::move;
-    else drag_ = Drag::fresh;
+    if (std::abs(x - left) < 5)
+        drag_ = Drag::left;
+    else if (std::abs(x - right) < 5)
+        drag_ = Drag::right;
+    else if (x > left && x < right && range_ != whole_)
+        drag_ = Drag::move;
+    else
+        drag_ = Drag::fresh;
 }
 
 void Minimap::mouseMoveEvent(QMouseEvent* e) {
@@ -90,11 +96,20 @@ void Minimap::mouseMoveEvent(QMouseEvent* e) {
     const std::int64_t t = std::clamp(timeOf(x), whole_.begin, whole_.end), by = t - pressed_;
     TimeRange r = pressedRange_;
     switch (drag_) {
-    case Drag::left: r.begin = std::min(t, r.end - 1); break;
-    case Drag::right: r.end = std::max(t, r.begin + 1); break;
-    case Drag::move: r = {r.begin + by, r.end + by}; break;
-    case Drag::fresh: r = {std::min(pressed_, t), std::max(pressed_, t)}; break;
-    case Drag::none: return;
+    case Drag::left:
+        r.begin = std::min(t, r.end - 1);
+        break;
+    case Drag::right:
+        r.end = std::max(t, r.begin + 1);
+        break;
+    case Drag::move:
+        r = {r.begin + by, r.end + by};
+        break;
+    case Drag::fresh:
+        r = {std::min(pressed_, t), std::max(pressed_, t)};
+        break;
+    case Drag::none:
+        return;
     }
     if (r.length() > 0) Q_EMIT rangeAsked(r);
 }

@@ -7,7 +7,9 @@
 
 namespace orrery {
 
-namespace { constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); } }
+namespace {
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+} // namespace
 
 void FactsModel::setFacts(Facts facts) {
     beginResetModel();
@@ -41,15 +43,24 @@ int AreaModel::columnCount(const QModelIndex& parent) const { return parent.isVa
 
 QVariant AreaModel::figure(const AreaRow& row, int column) const {
     switch (column) {
-    case kind: return label(row.kind);
-    case what: return row.what;
-    case slices: return static_cast<qlonglong>(row.slices);
-    case covered: return row.covered;
-    case share: return row.covered / length_;
-    case exposed: return row.exposed;
-    case critical: return row.critical;
-    case sum: return row.sum;
-    default: return {};
+    case kind:
+        return label(row.kind);
+    case what:
+        return row.what;
+    case slices:
+        return static_cast<qlonglong>(row.slices);
+    case covered:
+        return row.covered;
+    case share:
+        return row.covered / length_;
+    case exposed:
+        return row.exposed;
+    case critical:
+        return row.critical;
+    case sum:
+        return row.sum;
+    default:
+        return {};
     }
 }
 
@@ -69,12 +80,16 @@ QVariant AreaModel::data(const QModelIndex& index, int role) const {
 
 QVariant AreaModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal) return {};
-    static const char* const names[] = {QT_TR_NOOP("Kind"), QT_TR_NOOP("What"), QT_TR_NOOP("Slices"), QT_TR_NOOP("Time"), QT_TR_NOOP("Share"),
-                                        QT_TR_NOOP("Exposed"), QT_TR_NOOP("Critical path"), QT_TR_NOOP("Sum")};
-    static const char* const tips[] = {
-        "", "", "", QT_TR_NOOP("Union of the slices' intervals in a rank, mean over ranks"), QT_TR_NOOP("Of the area's length"),
-        QT_TR_NOOP("The part of the time in which the rank computed nothing, mean over ranks"), QT_TR_NOOP("Time on the critical path, all ranks"),
-        QT_TR_NOOP("Durations added up: no wall time where slices overlap")};
+    static const char* const names[] = {QT_TR_NOOP("Kind"),  QT_TR_NOOP("What"),    QT_TR_NOOP("Slices"),        QT_TR_NOOP("Time"),
+                                        QT_TR_NOOP("Share"), QT_TR_NOOP("Exposed"), QT_TR_NOOP("Critical path"), QT_TR_NOOP("Sum")};
+    static const char* const tips[] = {"",
+                                       "",
+                                       "",
+                                       QT_TR_NOOP("Union of the slices' intervals in a rank, mean over ranks"),
+                                       QT_TR_NOOP("Of the area's length"),
+                                       QT_TR_NOOP("The part of the time in which the rank computed nothing, mean over ranks"),
+                                       QT_TR_NOOP("Time on the critical path, all ranks"),
+                                       QT_TR_NOOP("Durations added up: no wall time where slices overlap")};
     if (section < 0 || section >= column_count) return {};
     if (role == Qt::DisplayRole) return tr(names[section]);
     if (role == Qt::ToolTipRole) return tr(tips[section]);

@@ -32,7 +32,7 @@ class AreaModel : public QAbstractTableModel {
     void setArea(std::vector<AreaRow> rows, double length_ps);
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
-    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;   // Qt::UserRole: the figure, to sort by
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override; // Qt::UserRole: the figure, to sort by
     QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
 
   private:
@@ -47,7 +47,7 @@ class MarkersModel : public QAbstractTableModel {
   public:
     using QAbstractTableModel::QAbstractTableModel;
     const std::vector<Marker>& markers() const { return markers_; }
-    int add(std::int64_t at, const QString& note);          // gives its row: markers are in order of time
+    int add(std::int64_t at, const QString& note); // gives its row: markers are in order of time
     void removeNearest(std::int64_t at, std::int64_t within);
     void setMarkers(std::vector<Marker> markers);
     int rowCount(const QModelIndex& parent = {}) const override;

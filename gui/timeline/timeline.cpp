@@ -13,7 +13,9 @@
 
 namespace orrery {
 
-namespace { constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); } }
+namespace {
+constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+} // namespace
 
 Timeline::Timeline(QWidget* parent) : QAbstractScrollArea(parent), frame_(std::make_unique<Frame>()) {
     static const bool readable = (make_timelines_accessible(), true);
@@ -24,7 +26,8 @@ Timeline::Timeline(QWidget* parent) : QAbstractScrollArea(parent), frame_(std::m
     setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     setFrameShape(QFrame::NoFrame);
     setAccessibleName(tr("Timeline"));
-    setAccessibleDescription(tr("Ranks and queues over time. W and S zoom, A and D pan, the arrow keys choose a row, comma and full stop a slice."));
+    setAccessibleDescription(
+        tr("Ranks and queues over time. W and S zoom, A and D pan, the arrow keys choose a row, comma and full stop a slice."));
     refine_ = new QTimer(this);
     refine_->setSingleShot(true);
     refine_->setInterval(120);
@@ -35,13 +38,26 @@ Timeline::Timeline(QWidget* parent) : QAbstractScrollArea(parent), frame_(std::m
 Timeline::~Timeline() = default;
 
 std::vector<Timeline::Key> Timeline::keys() {
-    return {{"W / S", tr("zoom in, zoom out")}, {"A / D", tr("earlier, later")}, {tr("Ctrl+wheel"), tr("zoom at the pointer")},
-            {"Home", tr("the whole step")}, {"F", tr("fit the selection")}, {"Backspace", tr("the view before")},
-            {"Shift+Backspace", tr("the view after")}, {tr("Up / Down"), tr("choose a row")}, {tr("Left / Right, Enter"), tr("fold, unfold the row")},
+    return {{"W / S", tr("zoom in, zoom out")},
+            {"A / D", tr("earlier, later")},
+            {tr("Ctrl+wheel"), tr("zoom at the pointer")},
+            {"Home", tr("the whole step")},
+            {"F", tr("fit the selection")},
+            {"Backspace", tr("the view before")},
+            {"Shift+Backspace", tr("the view after")},
+            {tr("Up / Down"), tr("choose a row")},
+            {tr("Left / Right, Enter"), tr("fold, unfold the row")},
             {tr("Shift+Left / Shift+Right"), tr("fold, unfold the queues of all ranks")},
-            {"Alt+Up / Alt+Down", tr("move the row")}, {"P", tr("pin the row")}, {", / .", tr("previous, next slice")},
-            {"[ / ]", tr("along the arrows, back and on")}, {"H", tr("highlight the selection's microbatch")}, {"C", tr("critical path")},
-            {"/", tr("search")}, {"M", tr("marker at the cursor")}, {"Shift+M", tr("remove the marker nearby")}, {"Esc", tr("clear")}};
+            {"Alt+Up / Alt+Down", tr("move the row")},
+            {"P", tr("pin the row")},
+            {", / .", tr("previous, next slice")},
+            {"[ / ]", tr("along the arrows, back and on")},
+            {"H", tr("highlight the selection's microbatch")},
+            {"C", tr("critical path")},
+            {"/", tr("search")},
+            {"M", tr("marker at the cursor")},
+            {"Shift+M", tr("remove the marker nearby")},
+            {"Esc", tr("clear")}};
 }
 
 void Timeline::setRun(RunId id, std::shared_ptr<const RunData> data) {
@@ -56,8 +72,10 @@ void Timeline::setRun(RunId id, std::shared_ptr<const RunData> data) {
     future_.clear();
     rebuildRows();
     clearArea();
-    if (another || range_.length() <= 0) range_ = whole();
-    else setRange(range_);
+    if (another || range_.length() <= 0)
+        range_ = whole();
+    else
+        setRange(range_);
     viewport()->update();
 }
 
@@ -186,8 +204,10 @@ void Timeline::setCurrentRow(int row) {
     const int top = ruler_ + pinnedRows() * rowHeight_;
     QScrollBar* bar = verticalScrollBar();
     if (!rows_[at(currentRow_)].pinned) {
-        if (r.top() < top) bar->setValue(bar->value() - (top - r.top()));
-        else if (r.bottom() > viewport()->height()) bar->setValue(bar->value() + r.bottom() - viewport()->height() + 1);
+        if (r.top() < top)
+            bar->setValue(bar->value() - (top - r.top()));
+        else if (r.bottom() > viewport()->height())
+            bar->setValue(bar->value() + r.bottom() - viewport()->height() + 1);
     }
     viewport()->update();
 }
@@ -260,8 +280,10 @@ void Timeline::togglePin(int row) {
     RowOptions options = options_;
     const QString& key = rows_[at(row)].key;
     const auto p = std::find(options.pinned.begin(), options.pinned.end(), key);
-    if (p == options.pinned.end()) options.pinned.push_back(key);
-    else options.pinned.erase(p);
+    if (p == options.pinned.end())
+        options.pinned.push_back(key);
+    else
+        options.pinned.erase(p);
     setRowOptions(std::move(options));
 }
 

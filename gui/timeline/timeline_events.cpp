@@ -25,28 +25,55 @@ constexpr double zoom_step = 1.5, pan_step = 0.2;
 bool Timeline::navigationKey(QKeyEvent* e) {
     const double anchor = cursor_ >= range_.begin && cursor_ < range_.end ? xOf(cursor_) : gutter_ + plotWidth() / 2.0;
     switch (e->key()) {
-    case Qt::Key_W: zoom(zoom_step, anchor); return true;
-    case Qt::Key_S: zoom(1 / zoom_step, anchor); return true;
-    case Qt::Key_A: pan(-pan_step); return true;
-    case Qt::Key_D: pan(pan_step); return true;
-    case Qt::Key_F: fit(); return true;
-    case Qt::Key_Home: goTo(whole()); return true;
-    case Qt::Key_Backspace:
-        if (e->modifiers() & Qt::ShiftModifier) forward();
-        else back();
+    case Qt::Key_W:
+        zoom(zoom_step, anchor);
         return true;
-    default: return false;
+    case Qt::Key_S:
+        zoom(1 / zoom_step, anchor);
+        return true;
+    case Qt::Key_A:
+        pan(-pan_step);
+        return true;
+    case Qt::Key_D:
+        pan(pan_step);
+        return true;
+    case Qt::Key_F:
+        fit();
+        return true;
+    case Qt::Key_Home:
+        goTo(whole());
+        return true;
+    case Qt::Key_Backspace:
+        if (e->modifiers() & Qt::ShiftModifier)
+            forward();
+        else
+            back();
+        return true;
+    default:
+        return false;
     }
 }
 
 bool Timeline::sliceKey(QKeyEvent* e) {
     switch (e->key()) {
-    case Qt::Key_Period: step(1); return true;
-    case Qt::Key_Comma: step(-1); return true;
-    case Qt::Key_BracketLeft: follow(false); return true;
-    case Qt::Key_BracketRight: follow(true); return true;
-    case Qt::Key_Slash: Q_EMIT searchAsked(); return true;
-    case Qt::Key_C: Q_EMIT criticalPathAsked(); return true;
+    case Qt::Key_Period:
+        step(1);
+        return true;
+    case Qt::Key_Comma:
+        step(-1);
+        return true;
+    case Qt::Key_BracketLeft:
+        follow(false);
+        return true;
+    case Qt::Key_BracketRight:
+        follow(true);
+        return true;
+    case Qt::Key_Slash:
+        Q_EMIT searchAsked();
+        return true;
+    case Qt::Key_C:
+        Q_EMIT criticalPathAsked();
+        return true;
     case Qt::Key_H: {
         const std::int32_t mb = selected_.valid() && store() ? span_of(*store()->trace, selected_).microbatch : -1;
         Q_EMIT microbatchAsked(mb == microbatch_ ? -1 : mb);
@@ -54,8 +81,10 @@ bool Timeline::sliceKey(QKeyEvent* e) {
     }
     case Qt::Key_M: {
         const std::int64_t t = cursor_ >= 0 ? cursor_ : range_.begin + range_.length() / 2;
-        if (e->modifiers() & Qt::ShiftModifier) Q_EMIT markerRemovalAsked(t);
-        else Q_EMIT markerAsked(t);
+        if (e->modifiers() & Qt::ShiftModifier)
+            Q_EMIT markerRemovalAsked(t);
+        else
+            Q_EMIT markerAsked(t);
         return true;
     }
     case Qt::Key_Escape:
@@ -64,7 +93,8 @@ bool Timeline::sliceKey(QKeyEvent* e) {
         clearArea();
         if (microbatch_ >= 0) Q_EMIT microbatchAsked(-1);
         return true;
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -72,23 +102,40 @@ bool Timeline::rowKey(QKeyEvent* e) {
     const bool alt = e->modifiers() & Qt::AltModifier;
     const int page = std::max(1, verticalScrollBar()->pageStep() / rowHeight_);
     switch (e->key()) {
-    case Qt::Key_Up: alt ? moveRow(-1) : setCurrentRow(currentRow_ - 1); break;
-    case Qt::Key_Down: alt ? moveRow(1) : setCurrentRow(currentRow_ + 1); break;
-    case Qt::Key_PageUp: setCurrentRow(currentRow_ - page); break;
-    case Qt::Key_PageDown: setCurrentRow(currentRow_ + page); break;
+    case Qt::Key_Up:
+        alt ? moveRow(-1) : setCurrentRow(currentRow_ - 1);
+        break;
+    case Qt::Key_Down:
+        alt ? moveRow(1) : setCurrentRow(currentRow_ + 1);
+        break;
+    case Qt::Key_PageUp:
+        setCurrentRow(currentRow_ - page);
+        break;
+    case Qt::Key_PageDown:
+        setCurrentRow(currentRow_ + page);
+        break;
     case Qt::Key_Left:
-        if (e->modifiers() & Qt::ShiftModifier) foldLanes(true);
-        else if (!rows_.empty() && rows_[at(currentRow_)].expanded) toggleRow(currentRow_);
+        if (e->modifiers() & Qt::ShiftModifier)
+            foldLanes(true);
+        else if (!rows_.empty() && rows_[at(currentRow_)].expanded)
+            toggleRow(currentRow_);
         break;
     case Qt::Key_Right:
-        if (e->modifiers() & Qt::ShiftModifier) foldLanes(false);
-        else if (!rows_.empty() && !rows_[at(currentRow_)].expanded) toggleRow(currentRow_);
+        if (e->modifiers() & Qt::ShiftModifier)
+            foldLanes(false);
+        else if (!rows_.empty() && !rows_[at(currentRow_)].expanded)
+            toggleRow(currentRow_);
         break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space: toggleRow(currentRow_); break;
-    case Qt::Key_P: togglePin(currentRow_); break;
-    default: return false;
+    case Qt::Key_Space:
+        toggleRow(currentRow_);
+        break;
+    case Qt::Key_P:
+        togglePin(currentRow_);
+        break;
+    default:
+        return false;
     }
     QAccessibleEvent focus(this, QAccessible::Focus);
     focus.setChild(currentRow_);
@@ -105,9 +152,12 @@ void Timeline::keyPressEvent(QKeyEvent* e) {
 void Timeline::wheelEvent(QWheelEvent* e) {
     if (!store()) return;
     const QPoint turn = e->angleDelta();
-    if (e->modifiers() & Qt::ControlModifier) zoom(std::pow(1.0015, turn.y() ? turn.y() : turn.x()), e->position().x());
-    else if (e->modifiers() & Qt::ShiftModifier || std::abs(turn.x()) > std::abs(turn.y())) pan(-(turn.x() ? turn.x() : turn.y()) / 1200.0);
-    else return QAbstractScrollArea::wheelEvent(e);
+    if (e->modifiers() & Qt::ControlModifier)
+        zoom(std::pow(1.0015, turn.y() ? turn.y() : turn.x()), e->position().x());
+    else if (e->modifiers() & Qt::ShiftModifier || std::abs(turn.x()) > std::abs(turn.y()))
+        pan(-(turn.x() ? turn.x() : turn.y()) / 1200.0);
+    else
+        return QAbstractScrollArea::wheelEvent(e);
     e->accept();
 }
 
@@ -129,10 +179,14 @@ void Timeline::mousePressEvent(QMouseEvent* e) {
     pressed_ = e->position().toPoint();
     pressedRange_ = range_;
     const bool panning = e->button() == Qt::MiddleButton || (e->button() == Qt::LeftButton && e->modifiers() & Qt::ShiftModifier);
-    if (panning) drag_ = Drag::pan;
-    else if (e->button() != Qt::LeftButton) return;
-    else if (pressed_.y() < ruler_) drag_ = Drag::ruler;
-    else drag_ = Drag::click;
+    if (panning)
+        drag_ = Drag::pan;
+    else if (e->button() != Qt::LeftButton)
+        return;
+    else if (pressed_.y() < ruler_)
+        drag_ = Drag::ruler;
+    else
+        drag_ = Drag::click;
     const int row = rowAt(pressed_.y());
     if (row >= 0) setCurrentRow(row);
     if (pressed_.x() < gutter_ && drag_ == Drag::click) {

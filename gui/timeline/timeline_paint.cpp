@@ -113,7 +113,8 @@ void Timeline::showFrame(QPainter& p) {
     const bool moving = f.valid && f.range != range_ && f.cost_ms > frame_budget_ms && devicePixelRatioF() > 1;
     if (moving) refine_->start();
     const double ratio = moving || refine_->isActive() ? 1 : devicePixelRatioF();
-    const bool same = f.valid && f.range == range_ && f.size == size && f.scroll == scroll && f.microbatch == microbatch_ && f.ratio == ratio;
+    const bool same =
+        f.valid && f.range == range_ && f.size == size && f.scroll == scroll && f.microbatch == microbatch_ && f.ratio == ratio;
     if (!same) {
         QElapsedTimer clock;
         clock.start();
@@ -142,7 +143,7 @@ void Timeline::showFrame(QPainter& p) {
         f.scroll = scroll;
         f.microbatch = microbatch_;
         f.ratio = ratio;
-        if (pinned > 0) {   // rows that scrolled under the pinned ones
+        if (pinned > 0) { // rows that scrolled under the pinned ones
             FrameRequest top = r;
             top.height = pinned * rowHeight_;
             std::erase_if(top.rows, [&](const FrameRow& row) { return row.row >= pinned; });
@@ -158,7 +159,7 @@ void Timeline::paintGutter(QPainter& p, const QRect& dirty) {
     const QPalette& colours = palette();
     p.fillRect(QRect(0, ruler_, gutter_, viewport()->height()), colours.window());
     const int pinned = pinnedRows();
-    for (int pass = 0; pass < 2; ++pass) {      // pinned rows last: they stand over the others
+    for (int pass = 0; pass < 2; ++pass) { // pinned rows last: they stand over the others
         if (pass == 1) p.fillRect(QRect(0, ruler_, gutter_, pinned * rowHeight_), colours.window());
         for (int i = pass == 0 ? pinned : 0; i < (pass == 0 ? static_cast<int>(rows_.size()) : pinned); ++i) {
             const QRect rect = rowRect(i);
@@ -166,12 +167,16 @@ void Timeline::paintGutter(QPainter& p, const QRect& dirty) {
             const Row& row = rows_[at(i)];
             const QRect cell(0, rect.top(), gutter_, rowHeight_);
             const bool current = i == currentRow_;
-            if (current && hasFocus()) p.fillRect(cell, colours.highlight());
-            else if (current || row.kind == RowKind::group) p.fillRect(cell, colours.color(QPalette::AlternateBase));
+            if (current && hasFocus())
+                p.fillRect(cell, colours.highlight());
+            else if (current || row.kind == RowKind::group)
+                p.fillRect(cell, colours.color(QPalette::AlternateBase));
             p.setPen(current && hasFocus() ? colours.color(QPalette::HighlightedText) : colours.color(QPalette::WindowText));
             const int left = 4 + 14 * row.depth;
-            if (row.expandable) p.drawText(QRect(left, rect.top(), 12, rowHeight_), Qt::AlignCenter, row.expanded ? "▾" : "▸");
-            else if (row.pinned) p.drawText(QRect(left, rect.top(), 12, rowHeight_), Qt::AlignCenter, "•");
+            if (row.expandable)
+                p.drawText(QRect(left, rect.top(), 12, rowHeight_), Qt::AlignCenter, row.expanded ? "▾" : "▸");
+            else if (row.pinned)
+                p.drawText(QRect(left, rect.top(), 12, rowHeight_), Qt::AlignCenter, "•");
             const QRect room(left + 14, rect.top(), gutter_ - left - 18, rowHeight_);
             p.drawText(room, Qt::AlignVCenter | Qt::AlignLeft, p.fontMetrics().elidedText(row.label, Qt::ElideMiddle, room.width()));
         }
@@ -244,13 +249,17 @@ void Timeline::paintArrows(QPainter& p) {
         p.setBrush(Qt::NoBrush);
         const double bend = std::clamp(std::abs(b.x() - a.x()) / 2, 12.0, 120.0);
         QPainterPath path(a);
-        if (together) path.lineTo(b);
-        else path.cubicTo(a + QPointF(bend, 0), b - QPointF(bend, 0), b);
+        if (together)
+            path.lineTo(b);
+        else
+            path.cubicTo(a + QPointF(bend, 0), b - QPointF(bend, 0), b);
         p.drawPath(path);
         p.setBrush(ink);
         p.setPen(Qt::NoPen);
-        if (together) p.drawEllipse(b, 3, 3);
-        else p.drawPolygon(QPolygonF({b, b + QPointF(-7, -4), b + QPointF(-7, 4)}));
+        if (together)
+            p.drawEllipse(b, 3, 3);
+        else
+            p.drawPolygon(QPolygonF({b, b + QPointF(-7, -4), b + QPointF(-7, 4)}));
     }
     p.setRenderHint(QPainter::Antialiasing, false);
 }
@@ -270,7 +279,7 @@ void Timeline::paintPath(QPainter& p) {
         if (row < 0) continue;
         const double y = rowRect(row).bottom() - 1;
         const QPointF a(xOf(s.begin.ps), y), b(std::max(xOf(s.end.ps), a.x() + 0.5), y);
-        if (b.x() - drawn < 0.5 && y == last.y()) continue;     // nothing new to see
+        if (b.x() - drawn < 0.5 && y == last.y()) continue; // nothing new to see
         if (!last.isNull() && last.y() != y) {
             p.setPen(QPen(ink, 1.5));
             p.drawLine(QPointF(a.x(), last.y()), a);

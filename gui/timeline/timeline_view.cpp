@@ -1,9 +1,9 @@
 #include "gui/timeline/timeline_view.hpp"
 
+#include "gui/tables/plain_table.hpp"
 #include "gui/timeline/legend.hpp"
 #include "gui/timeline/minimap.hpp"
 #include "gui/timeline/models.hpp"
-#include "gui/tables/plain_table.hpp"
 
 #include <QComboBox>
 #include <QGuiApplication>
@@ -13,12 +13,12 @@
 #include <QLineEdit>
 #include <QSortFilterProxyModel>
 #include <QSplitter>
-#include <QTabWidget>
 #include <QTableView>
+#include <QTabWidget>
+#include <QtConcurrent/QtConcurrentRun>
 #include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>
-#include <QtConcurrent/QtConcurrentRun>
 
 #include <algorithm>
 
@@ -29,7 +29,10 @@ namespace {
 // More tracks than this and a run opens with the ranks' queues folded away: all stages at a glance.
 constexpr std::size_t most_unfolded = 48;
 
-struct Grouping { const char* name; std::vector<GroupBy> groups; };
+struct Grouping {
+    const char* name;
+    std::vector<GroupBy> groups;
+};
 const std::vector<Grouping>& groupings() {
     static const std::vector<Grouping> all = {
         {QT_TRANSLATE_NOOP("orrery::TimelineView", "stage"), {GroupBy::stage}},
@@ -114,7 +117,8 @@ void TimelineView::makeControls() {
         options.filter = text.trimmed();
         timeline_->setRowOptions(std::move(options));
     });
-    connect(search_, &QLineEdit::returnPressed, this, [this] { search(search_->text(), !(QGuiApplication::keyboardModifiers() & Qt::ShiftModifier)); });
+    connect(search_, &QLineEdit::returnPressed, this,
+            [this] { search(search_->text(), !(QGuiApplication::keyboardModifiers() & Qt::ShiftModifier)); });
     connect(critical_, &QToolButton::clicked, this, [this] { toggleCriticalPath(); });
 }
 
@@ -217,22 +221,29 @@ void TimelineView::connectState() {
 void TimelineView::showRun() {
     const Run* run = runs_.find(state_.currentRun());
     const RunId id = run ? run->id : 0;
-    if (!run) timeline_->setHint(tr("No run is open. Open or drop a scenario or a trace."));
-    else if (run->state == RunState::working) timeline_->setHint(tr("Simulating %1 ..").arg(run->name));
-    else if (run->state == RunState::failed) timeline_->setHint(tr("%1 has no timeline: it could not be simulated. See Problems.").arg(run->name));
-    else timeline_->setHint(tr("%1 has no timeline.").arg(run->name));
+    if (!run)
+        timeline_->setHint(tr("No run is open. Open or drop a scenario or a trace."));
+    else if (run->state == RunState::working)
+        timeline_->setHint(tr("Simulating %1 ..").arg(run->name));
+    else if (run->state == RunState::failed)
+        timeline_->setHint(tr("%1 has no timeline: it could not be simulated. See Problems.").arg(run->name));
+    else
+        timeline_->setHint(tr("%1 has no timeline.").arg(run->name));
     if (critical_->isChecked()) critical_->setChecked(false);
     if (id != shown_) markers_->setMarkers(markersOf_[id]);
     shown_ = id;
     if (run && run->data->tracks && run->data.get() != timeline_->data()) {
-        const bool another = timeline_->run() != id || !timeline_->store(), all = timeline_->store() && timeline_->range() == timeline_->whole();
+        const bool another = timeline_->run() != id || !timeline_->store(),
+                   all = timeline_->store() && timeline_->range() == timeline_->whole();
         timeline_->setRun(id, run->data);
         RowOptions options = timeline_->rowOptions();
         options.lane_of_rank = run->data->lane_of_rank;
         timeline_->setRowOptions(std::move(options));
         if (another) timeline_->foldLanes(timeline_->store()->tracks.size() > most_unfolded);
-        if (all) timeline_->setRange(timeline_->whole());       // who saw all of one run wants to see all of the next
-        else if (state_.timeRange().length() > 0) timeline_->setRange(state_.timeRange());
+        if (all)
+            timeline_->setRange(timeline_->whole()); // who saw all of one run wants to see all of the next
+        else if (state_.timeRange().length() > 0)
+            timeline_->setRange(state_.timeRange());
         state_.setTimeRange(timeline_->range());
     } else if (!run || !run->data->tracks) {
         timeline_->setRun(id, run ? run->data : nullptr);
@@ -344,9 +355,11 @@ TextTable TimelineView::asTable() const {
             if (s.begin.ps >= range.end) break;
             if (s.end.ps <= range.begin) continue;
             if (out.rows.size() == most) return {{}, {}, tr("more than %L1 slices are shown: zoom in, or choose an area").arg(most)};
-            out.rows.push_back({QString::number(trace.lanes[static_cast<std::size_t>(track.lane)].rank), QString::fromStdString(trace.queues[static_cast<std::size_t>(track.queue)]),
-                                title(trace, s), label(kind_of(s, store->op_kinds)), s.cause == WaitCause::none ? QString{} : cause_text(s.cause),
-                                s.microbatch < 0 ? QString{} : QString::number(s.microbatch), plain_seconds(s.begin.ps), plain_seconds(s.end.ps)});
+            out.rows.push_back({QString::number(trace.lanes[static_cast<std::size_t>(track.lane)].rank),
+                                QString::fromStdString(trace.queues[static_cast<std::size_t>(track.queue)]), title(trace, s),
+                                label(kind_of(s, store->op_kinds)), s.cause == WaitCause::none ? QString{} : cause_text(s.cause),
+                                s.microbatch < 0 ? QString{} : QString::number(s.microbatch), plain_seconds(s.begin.ps),
+                                plain_seconds(s.end.ps)});
         }
     }
     return out;

@@ -37,9 +37,9 @@ class TimelineView : public QWidget, public AsTable {
 
     TextTable asTable() const override;
     Timeline& timeline() { return *timeline_; }
-    std::vector<Marker> notes(RunId run) const;           // on the ruler, kept a run
+    std::vector<Marker> notes(RunId run) const; // on the ruler, kept a run
     void setNotes(RunId run, std::vector<Marker> notes);
-    void search(const QString& text, bool forward);       // selects the next match; says where there is none
+    void search(const QString& text, bool forward); // selects the next match; says where there is none
 
   Q_SIGNALS:
     void notesChanged();
@@ -72,7 +72,10 @@ class TimelineView : public QWidget, public AsTable {
     AreaModel* area_ = nullptr;
     MarkersModel* markers_ = nullptr;
     QTimer* areaDelay_ = nullptr;
-    struct AreaAnswer { std::vector<AreaRow> rows; double length = 0; };
+    struct AreaAnswer {
+        std::vector<AreaRow> rows;
+        double length = 0;
+    };
     QFutureWatcher<AreaAnswer> areaWork_;
     std::shared_ptr<std::atomic<bool>> areaCancelled_;
     QFutureWatcher<std::vector<PathStep>> pathWork_;

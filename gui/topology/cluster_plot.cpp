@@ -12,7 +12,7 @@
 namespace orrery {
 namespace {
 
-constexpr double apart = 3;             // the two directions of a link, in pixels
+constexpr double apart = 3; // the two directions of a link, in pixels
 constexpr int scale_width = 150;
 
 double away(const QLineF& line, const QPointF& at) {
@@ -77,11 +77,16 @@ double ClusterPlot::use(const ClusterPicture::Edge& edge) const {
 QRectF ClusterPlot::shape(int vertex) const {
     const double each = (width() - 40) / picture_->width, size = std::clamp(each * 0.3, 3.0, 9.0);
     const QPointF at = place(vertex);
-    const auto of = [&at](double half_width, double half_height) { return QRectF(at - QPointF(half_width, half_height), QSizeF(2 * half_width, 2 * half_height)); };
+    const auto of = [&at](double half_width, double half_height) {
+        return QRectF(at - QPointF(half_width, half_height), QSizeF(2 * half_width, 2 * half_height));
+    };
     switch (picture_->vertices[static_cast<std::size_t>(vertex)].kind) {
-    case ExplicitGraph::VertexKind::device: return of(size, size);
-    case ExplicitGraph::VertexKind::switch_: return of(1.8 * size, 0.8 * size);
-    default: return of(0.7 * size, 0.7 * size);
+    case ExplicitGraph::VertexKind::device:
+        return of(size, size);
+    case ExplicitGraph::VertexKind::switch_:
+        return of(1.8 * size, 0.8 * size);
+    default:
+        return of(0.7 * size, 0.7 * size);
     }
 }
 
@@ -98,12 +103,15 @@ std::vector<ClusterPlot::Label> ClusterPlot::labels() const {
         const QString name = QString::fromStdString(v.name).section(QLatin1Char('.'), -1);
         const QRectF box = shape(static_cast<int>(i));
         const QSizeF size(fontMetrics().horizontalAdvance(name) + 2, h);
-        if (v.node >= 0 && size.width() > 1.5 * each) continue;   // in a narrow node it could be any of its neighbours' name
-        const QPointF under(box.center().x() - size.width() / 2, box.bottom() + 1), over(under.x(), box.top() - h - 1), beside(box.right() + 3, box.center().y() - h);
-        const std::vector<QPointF> corners = v.kind == ExplicitGraph::VertexKind::device ? std::vector<QPointF>{under} : std::vector<QPointF>{beside, over};
+        if (v.node >= 0 && size.width() > 1.5 * each) continue; // in a narrow node it could be any of its neighbours' name
+        const QPointF under(box.center().x() - size.width() / 2, box.bottom() + 1), over(under.x(), box.top() - h - 1),
+            beside(box.right() + 3, box.center().y() - h);
+        const std::vector<QPointF> corners =
+            v.kind == ExplicitGraph::VertexKind::device ? std::vector<QPointF>{under} : std::vector<QPointF>{beside, over};
         for (const QPointF& corner : corners) {
             const QRectF at(corner, size);
-            if (!inside.contains(at) || std::any_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(at); })) continue;
+            if (!inside.contains(at) || std::any_of(taken.begin(), taken.end(), [&](const QRectF& other) { return other.intersects(at); }))
+                continue;
             taken.push_back(at);
             placed.push_back({at, name});
             break;
@@ -118,9 +126,14 @@ void ClusterPlot::paintVertices(QPainter& painter) const {
         painter.setPen(QPen(palette().color(QPalette::Text), 1));
         painter.setBrush(palette().color(QPalette::Button));
         switch (picture_->vertices[i].kind) {
-        case ExplicitGraph::VertexKind::device: painter.drawRect(box); break;
-        case ExplicitGraph::VertexKind::switch_: painter.drawRoundedRect(box, 3, 3); break;
-        default: painter.drawEllipse(box);
+        case ExplicitGraph::VertexKind::device:
+            painter.drawRect(box);
+            break;
+        case ExplicitGraph::VertexKind::switch_:
+            painter.drawRoundedRect(box, 3, 3);
+            break;
+        default:
+            painter.drawEllipse(box);
         }
     }
     painter.setPen(palette().color(QPalette::PlaceholderText));
@@ -130,7 +143,8 @@ void ClusterPlot::paintVertices(QPainter& painter) const {
 void ClusterPlot::paintScale(QPainter& painter) const {
     const bool dark = palette().color(QPalette::Base).lightness() < 128;
     const QRectF words(width() - scale_width - 10, 16, scale_width, fontMetrics().height());
-    for (int x = 0; x < scale_width; ++x) painter.fillRect(QRectF(words.left() + x, 8, 1, 7), use_colour(static_cast<double>(x + 1) / scale_width, dark));
+    for (int x = 0; x < scale_width; ++x)
+        painter.fillRect(QRectF(words.left() + x, 8, 1, 7), use_colour(static_cast<double>(x + 1) / scale_width, dark));
     painter.setPen(palette().color(QPalette::PlaceholderText));
     painter.drawText(words, Qt::AlignLeft, QStringLiteral("0 %"));
     painter.drawText(words, Qt::AlignHCenter, tr("of capacity"));
@@ -192,8 +206,8 @@ bool ClusterPlot::event(QEvent* event) {
     const ClusterPicture::Edge& e = picture_->edges[static_cast<std::size_t>(i)];
     const auto name = [this](int v) { return QString::fromStdString(picture_->vertices[static_cast<std::size_t>(v)].name); };
     const QString what = e.series < 0 ? tr("nothing goes here, or the trace shows a link like it")
-                         : e.own     ? percent_words(use(e))
-                                     : tr("%1, as a link that is like it").arg(percent_words(use(e)));
+                         : e.own      ? percent_words(use(e))
+                                      : tr("%1, as a link that is like it").arg(percent_words(use(e)));
     QToolTip::showText(help->globalPos(), tr("%1 to %2: %3").arg(name(e.from), name(e.to), what), this);
     return true;
 }

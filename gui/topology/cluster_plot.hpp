@@ -15,12 +15,15 @@ class ClusterPlot : public QWidget {
   public:
     explicit ClusterPlot(QWidget* parent = nullptr);
     void setPicture(std::optional<ClusterPicture> picture);
-    void setUse(std::vector<double> by_series);         // shares of the capacity
+    void setUse(std::vector<double> by_series); // shares of the capacity
     void setCurrentSeries(int series);
     QSize sizeHint() const override { return {600, 320}; }
 
     // Names of vertices where there is room for them: none lies on another or on a vertex, none is cut off.
-    struct Label { QRectF at; QString name; };
+    struct Label {
+        QRectF at;
+        QString name;
+    };
     std::vector<Label> labels() const;
 
   Q_SIGNALS:

@@ -20,32 +20,49 @@ int LinksModel::columnCount(const QModelIndex& parent) const { return parent.isV
 QVariant LinksModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid()) return {};
     const LinkLoadRow& r = rows_[static_cast<std::size_t>(index.row())];
-    if (role == Qt::TextAlignmentRole) return QVariant::fromValue(Qt::Alignment((index.column() == NameColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
+    if (role == Qt::TextAlignmentRole)
+        return QVariant::fromValue(Qt::Alignment((index.column() == NameColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
     const bool sort = role == SortRole;
     if (!sort && role != Qt::DisplayRole) return {};
     switch (index.column()) {
-    case NameColumn: return QString::fromStdString(r.name);
-    case TwinsColumn: return sort ? QVariant(r.twins) : QVariant(QLocale().toString(r.twins));
-    case BytesColumn: return sort ? QVariant(r.bytes) : QVariant(gigabytes_words(r.bytes));
-    case CapacityColumn: return sort ? QVariant(r.capacity) : QVariant(QString::fromStdString(format(BytesPerSecond{r.capacity})));
-    case MeanColumn: return sort ? QVariant(r.mean) : QVariant(percent_words(r.mean));
-    case PeakColumn: return sort ? QVariant(r.peak) : QVariant(percent_words(r.peak));
-    case BusyColumn: return sort ? QVariant(r.busy) : QVariant(percent_words(r.busy));
-    default: return {};
+    case NameColumn:
+        return QString::fromStdString(r.name);
+    case TwinsColumn:
+        return sort ? QVariant(r.twins) : QVariant(QLocale().toString(r.twins));
+    case BytesColumn:
+        return sort ? QVariant(r.bytes) : QVariant(gigabytes_words(r.bytes));
+    case CapacityColumn:
+        return sort ? QVariant(r.capacity) : QVariant(QString::fromStdString(format(BytesPerSecond{r.capacity})));
+    case MeanColumn:
+        return sort ? QVariant(r.mean) : QVariant(percent_words(r.mean));
+    case PeakColumn:
+        return sort ? QVariant(r.peak) : QVariant(percent_words(r.peak));
+    case BusyColumn:
+        return sort ? QVariant(r.busy) : QVariant(percent_words(r.busy));
+    default:
+        return {};
     }
 }
 
 QVariant LinksModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
     switch (section) {
-    case NameColumn: return tr("Link");
-    case TwinsColumn: return tr("Alike");
-    case BytesColumn: return tr("In a step");
-    case CapacityColumn: return tr("Capacity");
-    case MeanColumn: return tr("Mean use");
-    case PeakColumn: return tr("Busiest bin");
-    case BusyColumn: return tr("Full, of the step");
-    default: return {};
+    case NameColumn:
+        return tr("Link");
+    case TwinsColumn:
+        return tr("Alike");
+    case BytesColumn:
+        return tr("In a step");
+    case CapacityColumn:
+        return tr("Capacity");
+    case MeanColumn:
+        return tr("Mean use");
+    case PeakColumn:
+        return tr("Busiest bin");
+    case BusyColumn:
+        return tr("Full, of the step");
+    default:
+        return {};
     }
 }
 

@@ -73,7 +73,8 @@ void place(ClusterPicture& p) {
     p.width = std::max(1.0, x - 0.8);
     for (const auto& [key, row] : rows) {
         const double from = key.first >= 0 ? left[key.first] : 0, width = key.first >= 0 ? widths[key.first] : p.width;
-        for (std::size_t i = 0; i < row.size(); ++i) p.vertices[row[i]].x = from + width * (static_cast<double>(i) + 0.5) / static_cast<double>(row.size());
+        for (std::size_t i = 0; i < row.size(); ++i)
+            p.vertices[row[i]].x = from + width * (static_cast<double>(i) + 0.5) / static_cast<double>(row.size());
     }
 }
 
@@ -81,8 +82,10 @@ void place(ClusterPicture& p) {
 std::string shape(const std::string& name) {
     std::string out;
     for (char c : name)
-        if (!std::isdigit(static_cast<unsigned char>(c))) out += c;
-        else if (out.empty() || out.back() != '#') out += '#';
+        if (!std::isdigit(static_cast<unsigned char>(c)))
+            out += c;
+        else if (out.empty() || out.back() != '#')
+            out += '#';
     return out;
 }
 
@@ -127,7 +130,8 @@ std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace, const
         std::map<std::string, std::vector<LinkId>> groups;
         for (std::size_t i = 0; i < out.size(); ++i) groups[key(fabric.links()[i].name)].push_back(static_cast<LinkId>(i));
         for (auto& [name, links] : groups) {
-            std::stable_sort(links.begin(), links.end(), [&](LinkId a, LinkId b) { return fabric.links()[at(a)].node < fabric.links()[at(b)].node; });
+            std::stable_sort(links.begin(), links.end(),
+                             [&](LinkId a, LinkId b) { return fabric.links()[at(a)].node < fabric.links()[at(b)].node; });
             share(links, trace, out);
         }
     }
@@ -150,7 +154,9 @@ std::vector<LinkLoadRow> link_loads(const Trace& trace) {
         row.mean = step > 0 && s.capacity > 0 ? row.bytes / (step * s.capacity) : 0;
         rows.push_back(std::move(row));
     }
-    std::stable_sort(rows.begin(), rows.end(), [](const LinkLoadRow& a, const LinkLoadRow& b) { return std::tie(a.busy, a.peak, a.bytes) > std::tie(b.busy, b.peak, b.bytes); });
+    std::stable_sort(rows.begin(), rows.end(), [](const LinkLoadRow& a, const LinkLoadRow& b) {
+        return std::tie(a.busy, a.peak, a.bytes) > std::tie(b.busy, b.peak, b.bytes);
+    });
     return rows;
 }
 
@@ -177,7 +183,8 @@ std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int
 
 ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most, const std::vector<LinkId>& like) {
     const ExplicitGraph graph = fabric.graph();
-    const std::vector<int> series = series_of_links(fabric, trace, like), nodes = nodes_shown(fabric, trace, series, most), level = levels_of(graph);
+    const std::vector<int> series = series_of_links(fabric, trace, like), nodes = nodes_shown(fabric, trace, series, most),
+                           level = levels_of(graph);
     ClusterPicture p;
     p.nodes = static_cast<int>(nodes.size());
     p.nodes_left_out = fabric.nodes() - p.nodes;

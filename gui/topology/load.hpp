@@ -14,11 +14,11 @@ namespace orrery {
 struct LinkLoadRow {
     LinkId link = -1;
     std::string name;
-    int twins = 1;                      // links alike, this one included
-    double capacity = 0;                // bytes per second
-    double bytes = 0;                   // in the step
-    double mean = 0, peak = 0;          // shares of the capacity: over the step, and in the busiest bin
-    double busy = 0;                    // share of the step in which it is over nine tenths full
+    int twins = 1;             // links alike, this one included
+    double capacity = 0;       // bytes per second
+    double bytes = 0;          // in the step
+    double mean = 0, peak = 0; // shares of the capacity: over the step, and in the busiest bin
+    double busy = 0;           // share of the step in which it is over nine tenths full
 };
 // By falling time at the limit, then peak, then bytes: the first one limits, where any does.
 std::vector<LinkLoadRow> link_loads(const Trace& trace);
@@ -35,9 +35,19 @@ std::vector<double> utilisation(const Trace& trace, std::int64_t begin, std::int
 // The part of a cluster to draw: the nodes whose links are in the trace, at most `most`, and the switches above them. Vertices stand
 // on levels, devices lowest.
 struct ClusterPicture {
-    struct Vertex { std::string name; ExplicitGraph::VertexKind kind; int node, level; double x; };   // x: 0 .. width
+    struct Vertex {
+        std::string name;
+        ExplicitGraph::VertexKind kind;
+        int node, level;
+        double x;
+    }; // x: 0 .. width
     // Indices of vertices. series: of Trace::links, -1: none shows it; own: it is this link's, not that of one like it.
-    struct Edge { int from, to; LinkId link; int series; bool own; };
+    struct Edge {
+        int from, to;
+        LinkId link;
+        int series;
+        bool own;
+    };
     std::vector<Vertex> vertices;
     std::vector<Edge> edges;
     double width = 1;

@@ -30,8 +30,8 @@ std::vector<LinkId> stand_ins(const RunData& run) {
 } // namespace
 
 TopologyView::TopologyView(RunStore& store, ViewState& state, QWidget* parent)
-    : QWidget(parent), store_(store), state_(state), links_(new LinksModel(this)), sorted_(new QSortFilterProxyModel(this)), plot_(new ClusterPlot),
-      scrubber_(new QSlider(Qt::Horizontal)), time_(new QLabel), limit_(new QLabel), table_(new QTableView) {
+    : QWidget(parent), store_(store), state_(state), links_(new LinksModel(this)), sorted_(new QSortFilterProxyModel(this)),
+      plot_(new ClusterPlot), scrubber_(new QSlider(Qt::Horizontal)), time_(new QLabel), limit_(new QLabel), table_(new QTableView) {
     makeTable();
     layOut();
     connect(scrubber_, &QSlider::valueChanged, this, &TopologyView::showTime);
@@ -40,7 +40,8 @@ TopologyView::TopologyView(RunStore& store, ViewState& state, QWidget* parent)
     connect(&store_, &RunStore::runChanged, this, [this](RunId id) {
         if (id == state_.currentRun()) refresh();
     });
-    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, [this](const QModelIndex& index) { showRow(sorted_->mapToSource(index).row()); });
+    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+            [this](const QModelIndex& index) { showRow(sorted_->mapToSource(index).row()); });
     connect(plot_, &ClusterPlot::chosen, this, [this](int series) {
         if (series < 0 || !shown_ || !shown_->trace) return;
         for (std::size_t row = 0; row < links_->rows().size(); ++row)
@@ -104,8 +105,10 @@ void TopologyView::refresh() {
     shown_ = now;
     const bool known = now && now->trace && !now->trace->links.empty();
     links_->setRows(known ? link_loads(*now->trace) : std::vector<LinkLoadRow>{});
-    if (known && now->scenario) plot_->setPicture(picture(Fabric(now->scenario->cluster), *now->trace, most_nodes, stand_ins(*now)));
-    else plot_->setPicture(std::nullopt);
+    if (known && now->scenario)
+        plot_->setPicture(picture(Fabric(now->scenario->cluster), *now->trace, most_nodes, stand_ins(*now)));
+    else
+        plot_->setPicture(std::nullopt);
     scrubber_->setRange(0, known ? bins(*now->trace) : 0);
     scrubber_->setValue(0);
     scrubber_->setEnabled(known);
@@ -122,7 +125,7 @@ void TopologyView::showTime() {
     const std::int64_t whole = (trace.end - trace.begin).ps;
     TimeRange range = state_.timeRange();
     if (const int bin = scrubber_->value(); bin > 0) range = {whole * (bin - 1) / bins(trace), whole * bin / bins(trace)};
-    range = {std::max<std::int64_t>(range.begin, 0), std::min(range.end, whole)};   // the timeline shows some air on both sides
+    range = {std::max<std::int64_t>(range.begin, 0), std::min(range.end, whole)}; // the timeline shows some air on both sides
     if (range.length() <= 0) range = {0, whole};
     plot_->setUse(utilisation(trace, range.begin, range.end));
     const auto words = [](std::int64_t ps) { return seconds_words(static_cast<double>(ps) * 1e-12); };
@@ -134,7 +137,8 @@ void TopologyView::showRow(int row) {
     plot_->setCurrentSeries(-1);
     if (row < 0 || row >= links_->rowCount() || !shown_ || !shown_->trace) return;
     const auto& series = shown_->trace->links;
-    const auto it = std::find_if(series.begin(), series.end(), [&](const LinkSeries& s) { return s.link == links_->rows()[static_cast<std::size_t>(row)].link; });
+    const auto it = std::find_if(series.begin(), series.end(),
+                                 [&](const LinkSeries& s) { return s.link == links_->rows()[static_cast<std::size_t>(row)].link; });
     if (it != series.end()) plot_->setCurrentSeries(static_cast<int>(it - series.begin()));
 }
 
@@ -142,7 +146,9 @@ QString TopologyView::verdict() const {
     if (links_->rows().empty()) return tr("No link carries anything");
     const LinkLoadRow& r = links_->rows().front();
     const QString name = QString::fromStdString(r.name).toHtmlEscaped();
-    if (r.busy > 0) return tr("<b>%1</b> limits: it is over nine tenths full during %2 of the step (%n link(s) alike)", "", r.twins).arg(name, percent_words(r.busy));
+    if (r.busy > 0)
+        return tr("<b>%1</b> limits: it is over nine tenths full during %2 of the step (%n link(s) alike)", "", r.twins)
+            .arg(name, percent_words(r.busy));
     return tr("No link is full for long: the busiest, <b>%1</b>, reaches %2 of its capacity").arg(name, percent_words(r.peak));
 }
 

@@ -22,14 +22,14 @@ class TopologyView : public QWidget {
     TopologyView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     QSlider& scrubber() { return *scrubber_; }
     LinksModel& links() { return *links_; }
-    QString verdict() const;                            // which link limits
+    QString verdict() const; // which link limits
 
   private:
     void makeTable();
     void layOut();
     void refresh();
-    void showTime();                                    // of the slider: 0 is all of the time shown
-    void showRow(int row);                              // of the links, in the picture
+    void showTime();       // of the slider: 0 is all of the time shown
+    void showRow(int row); // of the links, in the picture
 
     RunStore& store_;
     ViewState& state_;

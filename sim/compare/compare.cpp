@@ -11,13 +11,16 @@ namespace orrery {
 namespace {
 
 using Shares = std::map<std::string, Share>;
-using OpKey = std::pair<int, std::string>;   // stage and name
+using OpKey = std::pair<int, std::string>; // stage and name
 
 // What a trace says of one step: means over ranks, of ops over the ranks of their stage.
 struct Summary {
     Side side;
     Shares kinds, queues, phases, waits, alike;
-    struct Op { std::string kind; Share share; };
+    struct Op {
+        std::string kind;
+        Share share;
+    };
     std::map<OpKey, Op> ops;
     std::map<std::string, double> memory;
     std::map<int, double> stages;
@@ -44,7 +47,7 @@ void add_spans(Summary& s, const Trace& t, const Lane& lane, double of_all, doub
             if (queue == "compute") add(s.waits[name(span.cause)], seconds, of_all);
             continue;
         }
-        if (span.kind == SpanKind::transfer_wait || span.op < 0) continue;   // posted, nothing moves yet: the wait of another queue shows it
+        if (span.kind == SpanKind::transfer_wait || span.op < 0) continue; // posted, nothing moves yet: the wait of another queue shows it
         const TraceOp& op = t.ops[static_cast<std::size_t>(span.op)];
         add(s.kinds[op.kind], seconds, of_all);
         add(s.queues[queue], seconds, of_all);
@@ -93,9 +96,8 @@ std::vector<Pair> pairs(const Shares& a, const Shares& b) {
         pair.name = key;
         result.push_back(std::move(pair));
     }
-    std::ranges::stable_sort(result, [](const Pair& x, const Pair& y) {
-        return std::max(x.a.seconds, x.b.seconds) > std::max(y.a.seconds, y.b.seconds);
-    });
+    std::ranges::stable_sort(
+        result, [](const Pair& x, const Pair& y) { return std::max(x.a.seconds, x.b.seconds) > std::max(y.a.seconds, y.b.seconds); });
     return result;
 }
 
@@ -114,9 +116,8 @@ void pair_ops(Comparison& c, const Summary& a, const Summary& b) {
     for (const auto& [key, op] : b.ops) {
         if (!a.ops.contains(key)) c.only_b.push_back(key.second);
     }
-    std::ranges::stable_sort(c.ops, [](const OpPair& x, const OpPair& y) {
-        return std::abs(x.a.seconds - x.b.seconds) > std::abs(y.a.seconds - y.b.seconds);
-    });
+    std::ranges::stable_sort(
+        c.ops, [](const OpPair& x, const OpPair& y) { return std::abs(x.a.seconds - x.b.seconds) > std::abs(y.a.seconds - y.b.seconds); });
     if (logs.empty()) return;
     double sum = 0;
     for (const double log : logs) sum += log;
@@ -145,10 +146,12 @@ void pair_memory(Comparison& c, const Summary& a, const Summary& b) {
 }
 
 void remark(Comparison& c, const Summary& a, const Summary& b) {
-    if (c.measured && a.side.plan_hash != b.side.plan_hash) c.notes.push_back("the two ran different plans: errors are of the plan as well as of the prediction");
+    if (c.measured && a.side.plan_hash != b.side.plan_hash)
+        c.notes.push_back("the two ran different plans: errors are of the plan as well as of the prediction");
     if (a.side.ranks != b.side.ranks) c.notes.push_back("unlike numbers of ranks: times are means over the ranks of each");
     if (!c.only_a.empty() || !c.only_b.empty()) {
-        c.notes.push_back(std::to_string(c.only_a.size()) + " ops only in the first, " + std::to_string(c.only_b.size()) + " only in the second");
+        c.notes.push_back(std::to_string(c.only_a.size()) + " ops only in the first, " + std::to_string(c.only_b.size()) +
+                          " only in the second");
     }
 }
 
@@ -177,7 +180,8 @@ void add_reports(Comparison& c, const Report& a, const Report& b) {
     c.a.step_s = a.step_time_s;
     c.b.step_s = b.step_time_s;
     c.uncertain = std::max(a.error_bar.step_time, b.error_bar.step_time);
-    for (std::size_t k = 0; k < a.breakdown_s.size(); ++k) c.parts.push_back({in_words(static_cast<Category>(k)), {a.breakdown_s[k], 0}, {b.breakdown_s[k], 0}});
+    for (std::size_t k = 0; k < a.breakdown_s.size(); ++k)
+        c.parts.push_back({in_words(static_cast<Category>(k)), {a.breakdown_s[k], 0}, {b.breakdown_s[k], 0}});
 }
 
 } // namespace orrery

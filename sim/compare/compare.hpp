@@ -10,7 +10,9 @@
 
 namespace orrery {
 
-struct Share { double seconds = 0, count = 0; };            // a step's mean over ranks: time in it, and how many spans
+struct Share {
+    double seconds = 0, count = 0;
+}; // a step's mean over ranks: time in it, and how many spans
 struct Pair {
     std::string name;
     Share a, b;
@@ -22,24 +24,32 @@ struct OpPair {
     int stage = 0;
     Share a, b;
 };
-struct MemoryPair { std::string name; double a = 0, b = 0; };   // bytes at the peak of the fullest rank
+struct MemoryPair {
+    std::string name;
+    double a = 0, b = 0;
+}; // bytes at the peak of the fullest rank
 
-struct Side { std::string name, source; double step_s = 0; int ranks = 0; std::uint64_t plan_hash = 0; };
+struct Side {
+    std::string name, source;
+    double step_s = 0;
+    int ranks = 0;
+    std::uint64_t plan_hash = 0;
+};
 
 struct Comparison {
     Side a, b;
-    bool measured = false;              // b was measured, a predicts it: differences are errors, a / b - 1
-    std::vector<Pair> parts;            // what a step goes to, adding up to it: where both are simulated (add_reports)
-    double uncertain = 0;               // what each of their steps may be off by, as a fraction; 0: not known
-    std::vector<Pair> kinds, queues, phases, waits;   // largest first; waits by cause, on the compute queue
-    std::vector<Pair> alike;            // ops that differ in nothing but their layer together ("l*.fc1.fwd"), the largest difference first
-    std::vector<OpPair> ops;            // in both, the largest difference in time first
-    std::vector<std::string> only_a, only_b;   // ops that the other side lacks
+    bool measured = false;                          // b was measured, a predicts it: differences are errors, a / b - 1
+    std::vector<Pair> parts;                        // what a step goes to, adding up to it: where both are simulated (add_reports)
+    double uncertain = 0;                           // what each of their steps may be off by, as a fraction; 0: not known
+    std::vector<Pair> kinds, queues, phases, waits; // largest first; waits by cause, on the compute queue
+    std::vector<Pair> alike; // ops that differ in nothing but their layer together ("l*.fc1.fwd"), the largest difference first
+    std::vector<OpPair> ops; // in both, the largest difference in time first
+    std::vector<std::string> only_a, only_b; // ops that the other side lacks
     // Over ops in both with any time: geometric mean of a / b, and the factor that nine in ten are within; 0: there are none.
     double mean_ratio = 0, decile_ratio = 0;
-    std::vector<MemoryPair> memory;     // by kind at the peak; last "peak" itself
-    std::vector<MemoryPair> stages;     // peak of each stage
-    std::vector<std::string> notes;     // what to mind: another plan, no memory in a trace, ..
+    std::vector<MemoryPair> memory; // by kind at the peak; last "peak" itself
+    std::vector<MemoryPair> stages; // peak of each stage
+    std::vector<std::string> notes; // what to mind: another plan, no memory in a trace, ..
 };
 
 // The one that was measured, if only one was, comes second.

@@ -10,7 +10,11 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json side(const Side& s) {
-    return {{"name", s.name}, {"source", s.source}, {"step_time_s", s.step_s}, {"ranks", s.ranks}, {"plan_hash", fmt::format("{:016x}", s.plan_hash)}};
+    return {{"name", s.name},
+            {"source", s.source},
+            {"step_time_s", s.step_s},
+            {"ranks", s.ranks},
+            {"plan_hash", fmt::format("{:016x}", s.plan_hash)}};
 }
 
 void put_error(Json& row, const Comparison& c, double a, double b) {
@@ -53,7 +57,8 @@ std::string to_json(const Comparison& c, int most) {
     out["ops"] = Json::array();
     for (const OpPair& op : c.ops) {
         if (most >= 0 && out["ops"].size() >= static_cast<std::size_t>(most)) break;
-        Json row{{"name", op.name}, {"kind", op.kind}, {"stage", op.stage}, {"a_s", op.a.seconds}, {"b_s", op.b.seconds}, {"a_spans", op.a.count}, {"b_spans", op.b.count}};
+        Json row{{"name", op.name},     {"kind", op.kind},       {"stage", op.stage},    {"a_s", op.a.seconds},
+                 {"b_s", op.b.seconds}, {"a_spans", op.a.count}, {"b_spans", op.b.count}};
         put_error(row, c, op.a.seconds, op.b.seconds);
         out["ops"].push_back(std::move(row));
     }

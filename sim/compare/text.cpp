@@ -17,7 +17,9 @@ std::string change(double now, double before) {
     return fmt::format("{:+.1f} %", (now / before - 1) * 100);
 }
 
-struct Words { std::string a, b, change; };
+struct Words {
+    std::string a, b, change;
+};
 
 Words words(const Comparison& c) {
     if (c.measured) return {"predicted", "measured", "error"};
@@ -33,8 +35,9 @@ std::string table_of(const std::string& what, const std::vector<Pair>& pairs, co
     const Words w = words(c);
     Table table{{what, w.a, w.b, "difference", w.change, "spans " + w.a, "spans " + w.b}, {false, true, true, true, true, true, true}, {}};
     for (const Pair& p : pairs) {
-        table.rows.push_back({p.name, seconds_text(p.a.seconds), seconds_text(p.b.seconds), seconds_text(c.measured ? p.difference() : -p.difference()),
-                              change_of(c, p.a.seconds, p.b.seconds), fmt::format("{:.6g}", p.a.count), fmt::format("{:.6g}", p.b.count)});
+        table.rows.push_back({p.name, seconds_text(p.a.seconds), seconds_text(p.b.seconds),
+                              seconds_text(c.measured ? p.difference() : -p.difference()), change_of(c, p.a.seconds, p.b.seconds),
+                              fmt::format("{:.6g}", p.a.count), fmt::format("{:.6g}", p.b.count)});
     }
     return to_text(table, style);
 }
@@ -54,12 +57,15 @@ std::string parts_of(const Comparison& c, const TextStyle& style) {
     const double apart = std::abs(c.b.step_s / c.a.step_s - 1);
     if (c.uncertain > 0)
         text = wrapped(fmt::format("{:.1f} % apart, and each is predicted within {:.0f} %{}", apart * 100, c.uncertain * 100,
-                                   apart >= c.uncertain ? "" : ": which is the faster is not certain (of published pairs of strategies of one job that differ by more than 2 %, nine in ten are ranked as measured)"),
+                                   apart >= c.uncertain ? ""
+                                                        : ": which is the faster is not certain (of published pairs of strategies of one "
+                                                          "job that differ by more than 2 %, nine in ten are ranked as measured)"),
                        style.width, "", "  ");
     Table table{{"part", "A", "B", "difference", "of A's step"}, {false, true, true, true, true}, {}};
     for (const Pair& p : c.parts)
         if (std::max(p.a.seconds, p.b.seconds) >= 0.0005 * c.a.step_s)
-            table.rows.push_back({p.name, seconds_text(p.a.seconds), seconds_text(p.b.seconds), seconds_text(-p.difference()), fmt::format("{:+.1f} %", -p.difference() / c.a.step_s * 100)});
+            table.rows.push_back({p.name, seconds_text(p.a.seconds), seconds_text(p.b.seconds), seconds_text(-p.difference()),
+                                  fmt::format("{:+.1f} %", -p.difference() / c.a.step_s * 100)});
     return text + heading("What a step goes to (means over all devices, which add up)", style) + to_text(table, style);
 }
 
@@ -80,9 +86,10 @@ std::string memory_of(const Comparison& c, const TextStyle& style) {
 
 std::string to_text(const Comparison& c, int worst, const TextStyle& style) {
     const Words w = words(c);
-    std::string text = fmt::format("{}: {} ({}, {} ranks)\n{}: {} ({}, {} ranks)\n\n", w.a, c.a.name, c.a.source, grouped(c.a.ranks), w.b, c.b.name, c.b.source,
-                                   grouped(c.b.ranks));
-    text += fmt::format("step  {}  {}   {}\n", seconds_text(c.a.step_s), seconds_text(c.b.step_s), paint(change_of(c, c.a.step_s, c.b.step_s), Ink::bold, style));
+    std::string text = fmt::format("{}: {} ({}, {} ranks)\n{}: {} ({}, {} ranks)\n\n", w.a, c.a.name, c.a.source, grouped(c.a.ranks), w.b,
+                                   c.b.name, c.b.source, grouped(c.b.ranks));
+    text += fmt::format("step  {}  {}   {}\n", seconds_text(c.a.step_s), seconds_text(c.b.step_s),
+                        paint(change_of(c, c.a.step_s, c.b.step_s), Ink::bold, style));
     if (!c.parts.empty()) text += parts_of(c, style);
     if (c.mean_ratio > 0 && c.measured) {
         text += fmt::format("ops   {} / {}: {:.3f} (geometric mean of {}); nine in ten within a factor of {:.3f}\n", w.a, w.b, c.mean_ratio,

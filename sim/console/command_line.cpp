@@ -56,7 +56,8 @@ int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<
     if (error.get_exit_code() == 0) return app.exit(error);
     const auto [command, name] = reached(app);
     const bool unexpected = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
-    complain(name.c_str(), std::string(error.what()) + (unexpected ? meant_instead(*command, arguments) : "") + "; see `" + name + " --help`");
+    complain(name.c_str(),
+             std::string(error.what()) + (unexpected ? meant_instead(*command, arguments) : "") + "; see `" + name + " --help`");
     return 1;
 }
 

@@ -7,14 +7,15 @@
 namespace CLI {
 class App;
 class ParseError;
-}
+} // namespace CLI
 
 namespace orrery::console {
 
 // The lines of `examples` that show a command end its help, all of them that of the program; `exits` (and what else is to be said) both.
 void add_examples(CLI::App& app, const std::string& examples, const std::string& exits);
 
-// Prints the help or the version that was asked for; else an error that names the command, with what may have been meant. The exit code, 0 or 1.
+// Prints the help or the version that was asked for; else an error that names the command, with what may have been meant. The exit code, 0
+// or 1.
 int refuse(const CLI::App& app, const CLI::ParseError& error, const std::vector<std::string>& arguments);
 
 // Those of these options that were given, as they are written: "--csv, --top".

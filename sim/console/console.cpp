@@ -91,7 +91,8 @@ std::optional<std::string> read_input(const char* program, const std::string& fi
     std::ifstream in(file, std::ios::binary);
     if (!in) {
         const std::string meant = meant_instead(file);
-        complain(program, fmt::format("no file {}{}", file, meant.empty() ? fmt::format("; see `{} --help`", program) : ": did you mean " + meant + "?"));
+        complain(program, fmt::format("no file {}{}", file,
+                                      meant.empty() ? fmt::format("; see `{} --help`", program) : ": did you mean " + meant + "?"));
         return std::nullopt;
     }
     std::stringstream text;

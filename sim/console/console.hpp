@@ -30,9 +30,9 @@ class StatusLine {
     ~StatusLine();
     StatusLine(const StatusLine&) = delete;
     StatusLine& operator=(const StatusLine&) = delete;
-    bool due() const;                      // whether show() would draw now: text is made for nothing else
+    bool due() const; // whether show() would draw now: text is made for nothing else
     void show(const std::string& text);
-    double seconds() const;                // since it was made
+    double seconds() const; // since it was made
 
   private:
     bool visible_, drawn_ = false;

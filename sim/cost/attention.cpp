@@ -34,10 +34,14 @@ double computed_dimension(const Attention& op, double lanes) {
         return at == made.end() ? dim : *at;
     };
     switch (op.kernel) {
-    case AttentionKernel::flash1: return next({16, 32, 64, 128});
-    case AttentionKernel::flash2: return std::ceil(dim / 32) * 32;
-    case AttentionKernel::flash3: return next({64, 96, 128, 192, 256});
-    default: return dim;
+    case AttentionKernel::flash1:
+        return next({16, 32, 64, 128});
+    case AttentionKernel::flash2:
+        return std::ceil(dim / 32) * 32;
+    case AttentionKernel::flash3:
+        return next({64, 96, 128, 192, 256});
+    default:
+        return dim;
     }
 }
 

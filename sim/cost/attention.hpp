@@ -1,7 +1,7 @@
 // Time of fused (flash) attention: work at a rate that grows with the row length, over-paid by waves and by the longest block.
 //
-//   flops = 2 (qk + v) b h sq skv share  (backward: 2.5 times; dimensions as the kernel fills them up),   r = share skv, the mean keys of a row
-//   t = start + penalty flops (1 + o/r) / rate(head_dim),   o = s0 (full), s0/2 (causal: diagonal waste and prologue per row; up to
+//   flops = 2 (qk + v) b h sq skv share  (backward: 2.5 times; dimensions as the kernel fills them up),   r = share skv, the mean keys of a
+//   row t = start + penalty flops (1 + o/r) / rate(head_dim),   o = s0 (full), s0/2 (causal: diagonal waste and prologue per row; up to
 //   twice that with a window, whose far edge wastes as much in every row past it)
 //   penalty: T = b h ceil(sq/M) / S blocks per processor, waves = ((1-g) ceil(T) + g T) / T for T > 1, joined with the longest block
 //   critical M (r + o) S / (b h sq (r + o)): as the fits' README shapes (16,384 tokens, 2048 wide) had it, so divided by theirs.

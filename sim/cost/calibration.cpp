@@ -20,7 +20,8 @@ using calibration::parse;
 using calibration::rate;
 using calibration::source_of;
 
-constexpr const char* menus[] = {"wide", "wide-nosplit", "block128", "columns", "pairs", "pairs-nosplit", "systolic", "roofline"};   // in TileMenu's order
+constexpr const char* menus[] = {"wide",  "wide-nosplit",  "block128", "columns",
+                                 "pairs", "pairs-nosplit", "systolic", "roofline"}; // in TileMenu's order
 
 TileMenu menu_of(const std::string& text) {
     const auto at = std::find(std::begin(menus), std::end(menus), text);
@@ -102,7 +103,8 @@ void apply(KernelTables& t, const Json& j) {
         for (const auto& [dtype, g] : j.at("gemm").items()) t.gemm[dtype] = gemm_of(g);
     if (j.contains("systolic")) {
         const Json& s = j.at("systolic");
-        t.systolic = {s.at("array").get<double>(), s.at("group_rows").get<double>(), s.at("lanes").get<double>(), s.at("gather").get<double>(), source_of(s)};
+        t.systolic = {s.at("array").get<double>(), s.at("group_rows").get<double>(), s.at("lanes").get<double>(),
+                      s.at("gather").get<double>(), source_of(s)};
     }
     if (j.contains("attention")) {
         for (const auto& [kernel, a] : j.at("attention").items()) {
@@ -125,7 +127,9 @@ void apply(KernelTables& t, const Json& j) {
         t.sustained_attention = s.contains("attention") ? s.at("attention").get<double>() : t.sustained_16;
         t.sustained_source = source_of(s);
     }
-    if (j.contains("unaligned")) t.unaligned = {j.at("unaligned").at("batched").get<double>(), j.at("unaligned").at("alone").get<double>(), source_of(j.at("unaligned"))};
+    if (j.contains("unaligned"))
+        t.unaligned = {j.at("unaligned").at("batched").get<double>(), j.at("unaligned").at("alone").get<double>(),
+                       source_of(j.at("unaligned"))};
     if (j.contains("memory")) {
         const Json& m = j.at("memory");
         t.memory_fused = m.at("fused").get<double>();
@@ -213,7 +217,7 @@ KernelTables of_any_year(const Device& device) {
 struct OwnFile {
     explicit OwnFile(const Json& j) : json(j) {}
     const Json json;
-    std::atomic<bool> asked_for = false;   // threads of a sweep read it side by side
+    std::atomic<bool> asked_for = false; // threads of a sweep read it side by side
 };
 struct Own {
     std::deque<OwnFile> files;
@@ -237,7 +241,8 @@ void use(const Json& j) {
         if (scratch.systolic.array <= 0 || scratch.systolic.group_rows < 0 || scratch.systolic.lanes < 0 || scratch.systolic.gather <= 0)
             throw std::runtime_error("\"systolic\" needs an array and a gather above 0");
         for (const auto& [dtype, g] : scratch.gemm)
-            if (g.efficiency <= 0 || g.stream <= 0) throw std::runtime_error("the efficiency and the stream of gemm " + dtype + " must be above 0");
+            if (g.efficiency <= 0 || g.stream <= 0)
+                throw std::runtime_error("the efficiency and the stream of gemm " + dtype + " must be above 0");
     } catch (const std::exception& e) {
         throw std::runtime_error(std::string("a constant is missing or is not what it must be: ") + e.what());
     }
@@ -248,7 +253,7 @@ void use(const Json& j) {
 } // namespace
 
 void use_calibration(const std::string& text) {
-    const Json j = Json::parse(text, nullptr, false);   // what is no JSON is no object either
+    const Json j = Json::parse(text, nullptr, false); // what is no JSON is no object either
     if (!j.is_array()) return use(j);
     for (const Json& one : j) use(one);
 }
@@ -370,7 +375,8 @@ PointwiseTable pointwise_table() {
     t.launch_blocking = l["blocking_us"].get<double>();
     t.list_copy = l["list_copy_us"].get<double>();
     const Json& heads = j["head_norms"];
-    t.head_norms = {heads["start_us"].get<double>(), heads["block_us"].get<double>(), heads["rows"].get<double>(), heads["blocks_per_processor"].get<double>()};
+    t.head_norms = {heads["start_us"].get<double>(), heads["block_us"].get<double>(), heads["rows"].get<double>(),
+                    heads["blocks_per_processor"].get<double>()};
     t.head_norms_source = source_of(heads);
     t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
     t.epilogue = j["epilogue"]["share"].get<double>();

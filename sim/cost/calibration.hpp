@@ -20,10 +20,10 @@ struct Source {
 }; // kind: measured, fitted, datasheet, assumed
 
 // wide: the eight tiles of cuBLAS-like libraries, with split-K; wide_nosplit: without; block128: block-scaled fp8 on Ada; columns: 128 rows
-// by any multiple of 8 columns (DeepGEMM, Hopper's block-scaled fp8); pairs: two processors on one tile of 256 by a multiple of 32 (Blackwell's
-// matrix units work in pairs), with split-K; pairs_nosplit: without; systolic: arrays, no waves; roofline: no tiles.
+// by any multiple of 8 columns (DeepGEMM, Hopper's block-scaled fp8); pairs: two processors on one tile of 256 by a multiple of 32
+// (Blackwell's matrix units work in pairs), with split-K; pairs_nosplit: without; systolic: arrays, no waves; roofline: no tiles.
 enum class TileMenu : std::uint8_t { wide, wide_nosplit, block128, columns, pairs, pairs_nosplit, systolic, roofline };
-const char* name(TileMenu menu);   // as calibration files have it
+const char* name(TileMenu menu); // as calibration files have it
 
 // Law and meaning of each constant: gemm.hpp.
 // Share of the 16-bit peak that products have whose rows are not whole vectors of 16 bytes: cuBLAS has other kernels for them.
@@ -45,14 +45,15 @@ struct SystolicTable {
 struct GemmTable {
     TileMenu menu = TileMenu::wide;
     double t0 = 0, tile = 0, efficiency = 1, feed = 0, stream = 0.8, split = 0, soft_waves = 0, throttle = 0, l2_share = 0, l2_stream = 1;
-    double throttle_us = 3000; // until half of the throttle is felt
-    bool throttle_busy = false; // it grows with the share of the peak in use, as power does
-    double alone = 1;           // least share of its time that a tile's feed takes when few processors are fed
-    double ragged = 0;          // of a tile's products, for rows that are none of the problem's
-    double two_scales = 0;      // of a tile's products, where its columns cross from one block of scales into the next
-    double ceiling = 0, pause = 0; // share of the peak that the chip as a whole keeps up, however its tiles fall (0: any), and us at either end that count as rest
-    double far = 0;             // of a tile's feed, for an operand that is not in the cache
-    double overlap = 3;         // exponent that joins compute and memory: the higher, the more of the one the other hides
+    double throttle_us = 3000;     // until half of the throttle is felt
+    bool throttle_busy = false;    // it grows with the share of the peak in use, as power does
+    double alone = 1;              // least share of its time that a tile's feed takes when few processors are fed
+    double ragged = 0;             // of a tile's products, for rows that are none of the problem's
+    double two_scales = 0;         // of a tile's products, where its columns cross from one block of scales into the next
+    double ceiling = 0, pause = 0; // share of the peak that the chip as a whole keeps up, however its tiles fall (0: any), and us at either
+                                   // end that count as rest
+    double far = 0;                // of a tile's feed, for an operand that is not in the cache
+    double overlap = 3;            // exponent that joins compute and memory: the higher, the more of the one the other hides
     Source source;
 };
 
@@ -76,8 +77,8 @@ struct PrefillTable {
     double start = 0, pre = 1, s0 = 0, critical = 0, soft_waves = 0, rows = 128;
     std::map<int, double> efficiency; // of the 16-bit peak, by head dimension
     Source source;
-    double fall = 0; // s0 falls with this power of the head dimension over 128
-    double latent = 0; // elements a token takes whatever its heads: its latent, read, rotated and kept
+    double fall = 0;     // s0 falls with this power of the head dimension over 128
+    double latent = 0;   // elements a token takes whatever its heads: its latent, read, rotated and kept
     double throttle = 0; // what the longest bursts lose to the power limit
 };
 
@@ -89,9 +90,9 @@ struct ExpertsTable {
 };
 
 struct KernelTables {
-    std::string device;                              // whose measurements these are
-    double reference_tflops_16 = 0;                  // the 16-bit peak that attention rates belong to
-    std::map<std::string, GemmTable> gemm;           // bf16 (fp16 too), fp8, fp8_block, mxfp8, nvfp4, tf32, fp32
+    std::string device;                    // whose measurements these are
+    double reference_tflops_16 = 0;        // the 16-bit peak that attention rates belong to
+    std::map<std::string, GemmTable> gemm; // bf16 (fp16 too), fp8, fp8_block, mxfp8, nvfp4, tf32, fp32
     SystolicTable systolic;
     std::map<std::string, AttentionTable> attention; // flash-1, flash-2, flash-3, cudnn
     AttentionWaves waves;
@@ -104,12 +105,13 @@ struct KernelTables {
     Source memory_source;
 };
 
-// A user's own calibration file (what `simrun fit TABLE -o FILE` writes): the groups of constants it states replace the device's compiled-in
-// ones in all predictions from then on. Call before the first of them; not for several threads. Throws std::runtime_error: what is wrong.
+// A user's own calibration file (what `simrun fit TABLE -o FILE` writes): the groups of constants it states replace the device's
+// compiled-in ones in all predictions from then on. Call before the first of them; not for several threads. Throws std::runtime_error: what
+// is wrong.
 void use_calibration(const std::string& json_text);
-const std::string& calibration_in_use();   // all of them, one behind the other; empty: none. What is predicted depends on it
+const std::string& calibration_in_use(); // all of them, one behind the other; empty: none. What is predicted depends on it
 
-std::vector<std::string> calibrations_not_asked_for();   // the devices of those that no prediction since was for; none: there was none
+std::vector<std::string> calibrations_not_asked_for(); // the devices of those that no prediction since was for; none: there was none
 
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
 // Attention's of that year's software: an entry "cudnn@2026" takes cudnn's place from that year on.
@@ -123,9 +125,10 @@ struct TrafficEntry {
 // Which recipes of 8- and 4-bit training move what; the counts are in quantize.hpp.
 struct QuantizeTable {
     double phi = 0.6;
-    int first_year = 0;   // software of before then has other kernels, these times slower, for these recipes in these frameworks
+    int first_year = 0; // software of before then has other kernels, these times slower, for these recipes in these frameworks
     double earlier = 1;
-    std::vector<std::string> earlier_recipes, earlier_frameworks, turning_architectures, both_ways, present_maximum, norm_casts, compiling_frameworks, weight_casting_frameworks;
+    std::vector<std::string> earlier_recipes, earlier_frameworks, turning_architectures, both_ways, present_maximum, norm_casts,
+        compiling_frameworks, weight_casting_frameworks;
     Source source;
 };
 // Host time of a framework's calls beside their launches (host.cpp), us: [forward, backward].
@@ -133,7 +136,8 @@ struct CallTable {
     std::vector<std::string> frameworks;
     int year = 0; // of the software, from which on
     std::map<std::string, std::array<double, 2>> calls;
-    std::array<double, 2> low{}, expert{}, low_expert{}; // more of a linear in 8 bits or fewer; of each expert; more of each expert in 8 bits
+    std::array<double, 2> low{}, expert{},
+        low_expert{}; // more of a linear in 8 bits or fewer; of each expert; more of each expert in 8 bits
     Source source;
 };
 struct PointwiseTable {
@@ -147,21 +151,26 @@ struct PointwiseTable {
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
     int optimizer_eager_kernels = 12;
-    double optimizer_apart = 0;              // bytes per parameter of what stands around a step of narrow gradients, in these frameworks
+    double optimizer_apart = 0; // bytes per parameter of what stands around a step of narrow gradients, in these frameworks
     std::vector<std::string> apart_frameworks;
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
-    struct { double start_us = 0, block_us = 0, rows = 1, blocks_per_processor = 1; } head_norms; // the reduction of a head norm's weight gradient
+    struct {
+        double start_us = 0, block_us = 0, rows = 1, blocks_per_processor = 1;
+    } head_norms; // the reduction of a head norm's weight gradient
     Source head_norms_source, gated_halves_source;
     double epilogue = 0.6; // of a kernel's time, less its start, where another kernel does its work on what it writes anyway
     Source epilogue_source;
     double launch_eager = 7, launch_graph = 0.3, launch_blocking = 40, exchange_sync = 150, list_copy = 12;
-    double throttle_kept = 1, throttle_power = 0; // share of a burst's fall of clock with a product's length that training keeps, and the most that such a fall can be
-    double spread = 0, spread_layerwise = 0, spread_from = 8; // of devices' speeds, relative, and of their layers'; of so many devices the sustained clocks are
-    std::vector<std::string> layerwise_frameworks;            // that gather weights layer by layer at stage 2 as well
+    double throttle_kept = 1,
+           throttle_power =
+               0; // share of a burst's fall of clock with a product's length that training keeps, and the most that such a fall can be
+    double spread = 0, spread_layerwise = 0,
+           spread_from = 8; // of devices' speeds, relative, and of their layers'; of so many devices the sustained clocks are
+    std::vector<std::string> layerwise_frameworks; // that gather weights layer by layer at stage 2 as well
     double compute_slowdown = 0, communication_slowdown = 0;
-    Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source, exchange_source, list_source,
-        interference_source, spread_source, throttle_source;
+    Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source, exchange_source,
+        list_source, interference_source, spread_source, throttle_source;
 };
 PointwiseTable pointwise_table();
 
@@ -182,8 +191,12 @@ struct LinkTable {
     double choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
     std::array<double, 3> choice_hop{}; // LL, LL128, Simple
-    struct Box { int devices; double ring, direct, ll, bus; };
-    std::vector<Box> fitted_box; // rates by devices of the machine the curves were measured in, where its wiring is worse than these links; bus: what NCCL takes it for
+    struct Box {
+        int devices;
+        double ring, direct, ll, bus;
+    };
+    std::vector<Box> fitted_box; // rates by devices of the machine the curves were measured in, where its wiring is worse than these links;
+                                 // bus: what NCCL takes it for
     Source source;
 };
 LinkTable link_table(const Cluster& cluster);
@@ -194,11 +207,12 @@ struct FabricTable {
     std::string name;
     double base = 0, doubling = 0, small = 0, large = 0;
     std::array<double, 3> ring_hop{}; // from node to node: LL, LL128, Simple
-    double hop = 0; // NIC to NIC, in the machines fitted
+    double hop = 0;                   // NIC to NIC, in the machines fitted
     double eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, eta_fan_out = 1, ring_fall = 0;
-    double eta_tree_more = 1, all_reduce_fall = 0; // trees of more than two nodes; what an all-reduce's ring loses with every doubling of two nodes
+    double eta_tree_more = 1,
+           all_reduce_fall = 0; // trees of more than two nodes; what an all-reduce's ring loses with every doubling of two nodes
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;
-    double usable = 1;   // share of a NIC's line rate that all flows through it have together
+    double usable = 1; // share of a NIC's line rate that all flows through it have together
     Source source;
 };
 FabricTable fabric_table(const Cluster& cluster);

@@ -72,7 +72,8 @@ LinkTable link_of(const Json& j) {
         const Json& b = j["fitted_box"];
         const auto at = [&](const char* what, std::size_t k) { return b[what][k].get<double>() * 1e3; };
         for (std::size_t k = 0; k < b["devices"].size(); ++k)
-            t.fitted_box.push_back({b["devices"][k].get<int>(), at("ring_gb_per_s", k), at("direct_gb_per_s", k), at("ll_gb_per_s", k), at("bus_gb_per_s", k)});
+            t.fitted_box.push_back({b["devices"][k].get<int>(), at("ring_gb_per_s", k), at("direct_gb_per_s", k), at("ll_gb_per_s", k),
+                                    at("bus_gb_per_s", k)});
     }
     return t;
 }

@@ -8,7 +8,8 @@ namespace orrery {
 namespace {
 
 constexpr double mebi = 1048576;
-constexpr double ll_piece = 32768; // up to here NCCL sends what is for one peer by LL (NCCL_P2P_LL_THRESHOLD, 16 KiB for each of two channels)
+constexpr double ll_piece =
+    32768; // up to here NCCL sends what is for one peer by LL (NCCL_P2P_LL_THRESHOLD, 16 KiB for each of two channels)
 
 double join(double a, double b, double p) {
     const double hi = std::max(a, b), lo = std::min(a, b);
@@ -48,8 +49,8 @@ std::string name(Algorithm a, Protocol p) {
 
 Algorithm parse_algorithm(std::string_view text) {
     if (text.substr(0, 4) == "ring") return Algorithm::ring;
-    for (Algorithm a :
-         {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical, Algorithm::direct, Algorithm::fan_out})
+    for (Algorithm a : {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical,
+                        Algorithm::direct, Algorithm::fan_out})
         if (text == name(a, Protocol::simple)) return a;
     return Algorithm::none;
 }
@@ -272,11 +273,11 @@ FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {
     const auto met = [&](double of) { return of * (1 - std::pow(1 - 1 / of, k)); };
     double foreign = nodes > 1 ? met(nodes) * (nodes - 1) / nodes : 0;
     double members = met(n);
-    if (groups > group_limit) {   // a group of experts is so many nodes, or members, wide
+    if (groups > group_limit) { // a group of experts is so many nodes, or members, wide
         foreign = std::min(foreign, group_limit * std::max(1.0, nodes / groups) * (nodes - 1) / nodes);
         members = std::min(members, group_limit * std::max(1.0, n / groups));
     }
-    const double here = n / nodes;   // members of a node: a token's way inside starts at one of them
+    const double here = n / nodes; // members of a node: a token's way inside starts at one of them
     return {members * (here - 1) / here / k, foreign / k};
 }
 

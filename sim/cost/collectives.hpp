@@ -7,7 +7,8 @@
 //   ring LL128   base + k step + S (V + 1.2/n) / (B e)
 //   ring Simple  base + pn(k step, S (V/(B e) + 1/(n C)), 2) + fill S/(S + 96M)
 //   NVLS         base + fill max(1, n/8) S/(S + 20M) + S (1 + 1/n) / (eff nominal)
-//   direct       pn(base + 0.3 (n-1), S' (V/B + 1/(n C)), 1.35) + min(S/n/B0, t0) + fill S/(S + 48M),  S' = max(S, 2 min(S, 32K n)): by LL up to 32 KiB a peer
+//   direct       pn(base + 0.3 (n-1), S' (V/B + 1/(n C)), 1.35) + min(S/n/B0, t0) + fill S/(S + 48M),  S' = max(S, 2 min(S, 32K n)): by LL
+//   up to 32 KiB a peer
 // 1/(n C): a rank copies its own share through the same processors. Between nodes: multi_node() in collectives.cpp; a ring of n ranks on
 // N nodes waits k/(n-1) ((n-N) inside + (N-1) between) for its hops, beyond what the fabric's own curve has.
 // Example: all-gather over 512 ranks, four a node, Simple: 384 x 3.4 + 127 x 14 = 3.1 ms, whatever its size.
@@ -86,7 +87,9 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
 // Tokens sent once to each node they go to, and on inside it (DeepEP), each member holding S = tokens x copies x size. What a member
 // sends to other nodes and what passes its links inside, per byte of S. A token's copies fall on members at random: it meets
 //   m (1 - (1 - 1/m)^copies)  of m members, or nodes, or nodes but for its own, and no more nodes than its groups span.
-struct FanOut { double inside = 0, outside = 0; };
+struct FanOut {
+    double inside = 0, outside = 0;
+};
 FanOut fan_out(const Group& g, int copies, int groups, int group_limit);
 CollectiveTime fan_out_time(const LinkTable& t, const FabricTable& f, const Group& g, const FanOut& share, double bytes);
 std::vector<struct LoadShare> fan_out_loads(const Fabric& fabric, Domain domain, const Group& g, const FanOut& share);

@@ -18,8 +18,10 @@ bool is_shift(CollectiveKind k) { return k == CollectiveKind::shift || k == Coll
 template <class F> void each_hop(CollectiveKind kind, std::span<const int> ranks, F&& f) {
     for (std::size_t i = 0; i < ranks.size(); ++i) {
         const int here = ranks[i], next = ranks[(i + 1) % ranks.size()];
-        if (kind == CollectiveKind::shift) f(here, next);
-        else f(next, here);
+        if (kind == CollectiveKind::shift)
+            f(here, next);
+        else
+            f(next, here);
     }
 }
 
@@ -32,8 +34,10 @@ std::vector<LinkLoad> shift_loads(const CostModel& model, CollectiveKind kind, s
     std::sort(all.begin(), all.end(),
               [](const LinkLoad& a, const LinkLoad& b) { return a.link != b.link ? a.link < b.link : a.load < b.load; });
     for (const LinkLoad& l : all) {
-        if (!out.empty() && out.back().link == l.link) out.back().load += l.load;
-        else out.push_back(l);
+        if (!out.empty() && out.back().link == l.link)
+            out.back().load += l.load;
+        else
+            out.push_back(l);
     }
     return out;
 }
@@ -84,9 +88,9 @@ double CostModel::Data::on_link(LinkId link, double load) const {
     return between.usable < 1 && fabric->links()[static_cast<std::size_t>(link)].kind == LinkKind::nic ? load / between.usable : load;
 }
 
-// InternLM's HybridZeroOptimizer hands whole tensors to owners, in order, each as near to an even share as tensors allow; so there are no more
-// owners than tensors. They broadcast one after another: a chunk of NCCL's Simple protocol (an eighth of its 4 MiB buffer) has been passed
-// on from member to member before the next owner's begins.
+// InternLM's HybridZeroOptimizer hands whole tensors to owners, in order, each as near to an even share as tensors allow; so there are no
+// more owners than tensors. They broadcast one after another: a chunk of NCCL's Simple protocol (an eighth of its 4 MiB buffer) has been
+// passed on from member to member before the next owner's begins.
 //   owners (n - nodes) step + (nodes - 1) (hop + chunk / NIC)
 double CostModel::Data::owners_us(const Group& g, double bytes, std::span<const int> ranks) const {
     double whole = 0, held = 0;
@@ -122,12 +126,13 @@ CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double l
     return c;
 }
 
-// NCCL's tuner of 2020 and 2021 (2.7, 2.8: src/graph/tuning.cc) expects of a tree 0.9 of the channels' bandwidth and of that half, of a ring n / (2 n - 2),
-// between two nodes as inside one: large reductions are rings, though a tree sends half as much over the NICs. (Later tuners know: published
-// all-reduces of two nodes reach more than their NICs have.) Small ones are trees, by what hops cost.
+// NCCL's tuner of 2020 and 2021 (2.7, 2.8: src/graph/tuning.cc) expects of a tree 0.9 of the channels' bandwidth and of that half, of a
+// ring n / (2 n - 2), between two nodes as inside one: large reductions are rings, though a tree sends half as much over the NICs. (Later
+// tuners know: published all-reduces of two nodes reach more than their NICs have.) Small ones are trees, by what hops cost.
 //   bytes / (0.45 B) - bytes / (B n / (2 n - 2)) >= the ring's hops
 bool CostModel::Data::rings_of_old(const Collective& c, const Group& g) const {
-    if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || runtime.year >= 2022 || strategy.collective_algorithm != "auto" || g.n < 3) return false;
+    if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || runtime.year >= 2022 || strategy.collective_algorithm != "auto" || g.n < 3)
+        return false;
     const double hops = 2 * ((g.n - 2) * links.choice_hop[2] + between.ring_hop[2]);
     return static_cast<double>(c.bytes.count) / g.nic_rate * (1 / 0.45 - 2.0 * (g.n - 1) / g.n) >= hops;
 }
@@ -151,11 +156,14 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
         double limit = 1e30;
         for (const LoadShare& l : fan_out_loads(*d.fabric, d.domain, g.group, share))
             limit = std::min(limit, d.fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / d.on_link(l.link, l.load));
-        return d.bundle(fan_out_time(links, d.between, g.group, share, bytes), bytes, limit, g.hop, name(Algorithm::fan_out, Protocol::simple));
+        return d.bundle(fan_out_time(links, d.between, g.group, share, bytes), bytes, limit, g.hop,
+                        name(Algorithm::fan_out, Protocol::simple));
     }
     const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
                                                 : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
-    const double copies = d.list_copy_us > 0 && (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter) ? d.list_copy_us * g.group.n : 0;
+    const double copies = d.list_copy_us > 0 && (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter)
+                              ? d.list_copy_us * g.group.n
+                              : 0;
     const double turns = c.kind == CollectiveKind::all_gather && !d.owned.empty() ? d.owners_us(g.group, bytes, ranks) : 0;
     const double extra = g.hop * sequential_hops(c.kind, t.algorithm, g.group.nodes > 1 ? g.group.nodes : g.group.n) + copies + turns;
     return d.bundle(t, bytes, d.link_rate(g, c.kind, t.algorithm), extra, name(t.algorithm, t.protocol));

@@ -67,7 +67,7 @@ double kept_gate_bytes(const Plan& plan, const Op& op, const Pointwise& w) {
     const std::vector<BufferId>& list = forward ? op.out : op.in;
     if (list.size() <= (forward ? 1u : 2u)) return 0;
     const Buffer& last = plan.buffers[static_cast<std::size_t>(list.back())];
-    return last.shape.back() == 1 ? 0 : static_cast<double>(last.bytes.count);   // one column: an expert's weights
+    return last.shape.back() == 1 ? 0 : static_cast<double>(last.bytes.count); // one column: an expert's weights
 }
 
 double element_bytes(const Plan& plan, BufferId b) { return bytes_per_element(plan.buffers[static_cast<std::size_t>(b)].dtype); }
@@ -99,8 +99,10 @@ GemmRate CostModel::Data::rate(DType t) const {
     impossible(fmt::format("device {} has no peak for any precision of {}", device.name, name(t)));
 }
 
-double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again) const {
-    const GemmKey key{shape.m, shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out), accumulate, aligned, again};
+double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned,
+                             Reworked again) const {
+    const GemmKey key{shape.m,    shape.n, shape.k, batch, static_cast<std::uint8_t>(dtype), static_cast<std::uint8_t>(out),
+                      accumulate, aligned, again};
     if (const auto at = gemms.find(key); at != gemms.end()) return at->second;
     const GemmRate r = rate(dtype);
     GemmDevice d;
@@ -130,11 +132,13 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
 // configs/system/b200_bf16_ceperm.json: 20 to 256 experts of 128 to 9832 rows), packed as one kernel 18 % too fast. Kernels made for all
 // experts (fused_experts, DeepGEMM's by blocks) do pack their tiles.
 double CostModel::Data::grouped(const Linear& w) const {
-    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts || runtime.fp8_recipe == "blockwise", whole = whole_vectors(w.dtype, w.n, w.k);
+    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts || runtime.fp8_recipe == "blockwise",
+               whole = whole_vectors(w.dtype, w.n, w.k);
     Reworked again;
-    if (w.groups > 1 && shared_tiles) {   // each border between groups lies in a tile, which is worked on once more
+    if (w.groups > 1 && shared_tiles) { // each border between groups lies in a tile, which is worked on once more
         const double rows = static_cast<double>(w.groups * w.m);
-        (w.direction == Direction::weight_gradient ? again.k : again.m) += std::min(kernels.systolic.group_rows, rows) * static_cast<double>(w.groups - 1) / rows;
+        (w.direction == Direction::weight_gradient ? again.k : again.m) +=
+            std::min(kernels.systolic.group_rows, rows) * static_cast<double>(w.groups - 1) / rows;
     }
     const double together = gemm(w.dtype, w.out_dtype, gemm_shape(w), w.groups, w.accumulate, whole, again);
     if (w.groups == 1 || packed) return together;
@@ -181,14 +185,17 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 KernelTime t{in_pieces(w, op.pieces), static_cast<int>(w.groups) * op.pieces};
                 if (!is_low(w.dtype)) return t;
                 if (w.direction != Direction::weight_gradient) {
-                    t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k), 2, bytes_per_element(w.dtype)));
+                    t = with(t, weight_extra(quantizer, w.direction == Direction::input_gradient, static_cast<double>(w.groups * w.n * w.k),
+                                             2, bytes_per_element(w.dtype)));
                     if (w.groups == 1) return t;
                     // Rows have the hidden size on one side of each of an expert's linears: what comes in, or what goes out.
                     return with(t, padding_extra(quantizer, static_cast<double>(w.groups * w.m) * static_cast<double>(hidden), 2));
                 }
                 return with(t, weight_gradient_extra(quantizer, static_cast<double>(w.groups * w.m * w.k), bytes_per_element(w.dtype)));
             },
-            [&](const Matmul& w) -> KernelTime { return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false, whole_vectors(w.dtype, w.n, w.k)), 1}; },
+            [&](const Matmul& w) -> KernelTime {
+                return {gemm(w.dtype, w.dtype, {w.m, w.n, w.k}, w.batch, false, whole_vectors(w.dtype, w.n, w.k)), 1};
+            },
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,
@@ -198,13 +205,14 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Norm& w) {
                 KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
-                if (engine_norms && w.fused && w.direction == Direction::backward && w.cols < 512)   // of queries and keys, each; wider ones have kernels of their own
+                if (engine_norms && w.fused && w.direction == Direction::backward &&
+                    w.cols < 512) // of queries and keys, each; wider ones have kernels of their own
                     t.us += 2 * head_norm_us(pointwise, device.processors, static_cast<double>(w.rows) / 2);
                 const double low = low_bytes(plan, op);
                 return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
             },
             [&](const Pointwise& w) -> KernelTime {
-                if (w.epilogue) {   // what it moves is partly hidden behind its host's products
+                if (w.epilogue) { // what it moves is partly hidden behind its host's products
                     Pointwise own = w;
                     own.epilogue = false;
                     Op alone = op;
@@ -212,7 +220,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                     const KernelTime t = time(plan, alone);
                     return {pointwise.epilogue * std::max(0.0, t.us - kernels.kernel_us * t.kernels), 0};
                 }
-                if (autocast && w.kind == PointwiseKind::bias_dropout_add && op.out.size() == 1) {   // without dropout: addmm has added the bias
+                if (autocast && w.kind == PointwiseKind::bias_dropout_add &&
+                    op.out.size() == 1) { // without dropout: addmm has added the bias
                     Pointwise sum = w;
                     sum.kind = PointwiseKind::add;
                     return memory_time(pointwise, kernels, memory, sum, buffers());
@@ -225,17 +234,28 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const Embedding& w) {
                 const bool forward = w.direction == Direction::forward,
                            wide = !forward && !autocast && !op.out.empty() && element_bytes(plan, op.out.front()) > 2;
-                const double activation = autocast ? 4 : forward && !op.out.empty() ? element_bytes(plan, op.out.front())
-                                                                     : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
+                const double activation = autocast ? 4
+                                          : forward && !op.out.empty()
+                                              ? element_bytes(plan, op.out.front())
+                                              : std::min(4.0, std::max(2.0, bytes_per_element(training.precision)));
                 return memory_time(pointwise, kernels, memory, w, activation, wide);
             },
-            [&](const CrossEntropy& w) { return memory_time(pointwise, kernels, memory, w, autocast ? LossKernels::autocast : narrow_loss ? LossKernels::narrow : whole_loss ? LossKernels::whole : LossKernels::divided); },
+            [&](const CrossEntropy& w) {
+                return memory_time(pointwise, kernels, memory, w,
+                                   autocast      ? LossKernels::autocast
+                                   : narrow_loss ? LossKernels::narrow
+                                   : whole_loss  ? LossKernels::whole
+                                                 : LossKernels::divided);
+            },
             [&](const Router& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Permute& w) -> KernelTime {
                 if (dispatch_depth > 0 && w.part != Permute::Part::sort) {
-                    const std::int64_t sequences = std::max<std::int64_t>(1, w.tokens / dispatch_depth);   // of a divided one, this rank's share of its slots
+                    const std::int64_t sequences =
+                        std::max<std::int64_t>(1, w.tokens / dispatch_depth); // of a divided one, this rank's share of its slots
                     const GemmShape shape{dispatch_depth, w.cols, std::max<std::int64_t>(1, w.rows / sequences)};
-                    const int products = w.part == Permute::Part::gather && w.direction == Direction::backward ? 2 : 1;   // of rows, and of the mask of weights
+                    const int products = w.part == Permute::Part::gather && w.direction == Direction::backward
+                                             ? 2
+                                             : 1; // of rows, and of the mask of weights
                     const DType type = is_low(training.precision) ? DType::bf16 : training.precision;
                     return {products * gemm(type, type, shape, sequences, false, true), products};
                 }
@@ -246,7 +266,9 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             [&](const OptimizerStep& w) -> KernelTime {
                 if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
                 KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
-                if (optimizer_apart && w.fused) t.us += pointwise.optimizer_apart * static_cast<double>(w.elements) / (pointwise.optimizer_phi * kernels.memory_fused * bandwidth);
+                if (optimizer_apart && w.fused)
+                    t.us += pointwise.optimizer_apart * static_cast<double>(w.elements) /
+                            (pointwise.optimizer_phi * kernels.memory_fused * bandwidth);
                 return t;
             },
             [&](const GradientNorm& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },

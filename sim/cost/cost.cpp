@@ -21,7 +21,9 @@ double expected_maximum(double n) {
 // Where weights are gathered layer by layer (with a pipeline, once a step), every layer waits for whoever is slow at that one.
 double slowest_of(double devices, const PointwiseTable& t, const Strategy& s) {
     const auto& by_layers = t.layerwise_frameworks;
-    const bool layerwise = s.pipeline_parallel == 1 && (s.zero_stage == 3 || (s.zero_stage == 2 && std::find(by_layers.begin(), by_layers.end(), s.framework) != by_layers.end()));
+    const bool layerwise =
+        s.pipeline_parallel == 1 &&
+        (s.zero_stage == 3 || (s.zero_stage == 2 && std::find(by_layers.begin(), by_layers.end(), s.framework) != by_layers.end()));
     const double spread = layerwise ? t.spread_layerwise : t.spread;
     return devices > t.spread_from ? 1 + spread * (expected_maximum(devices) - expected_maximum(t.spread_from)) : 1;
 }
@@ -36,7 +38,9 @@ bool pads_experts(const Scenario& s, const std::vector<std::string>& frameworks)
 // Casts under Megatron were slower kernels before a year; where a scenario does not state its own, those that are known best count.
 bool casts_as_before(const Scenario& s, const PointwiseTable& t) {
     const QuantizeTable& q = t.quantize;
-    const auto among = [](const std::vector<std::string>& names, const std::string& name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+    const auto among = [](const std::vector<std::string>& names, const std::string& name) {
+        return std::find(names.begin(), names.end(), name) != names.end();
+    };
     return !s.defaults.contains("/runtime/year") && s.runtime.year < q.first_year && among(q.earlier_recipes, s.runtime.fp8_recipe) &&
            among(q.earlier_frameworks, s.strategy.framework);
 }
@@ -83,11 +87,12 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
     d.autocast = in_autocast(scenario);
     d.experts = scenario.model.moe.has_value();
-    // A sequence's tokens against the slots that it has with all experts: einsums with one-hot masks (GShard, Lepikhin et al., arXiv:2006.16668;
-    // MaxText's dense_matmul with a capacity factor).
+    // A sequence's tokens against the slots that it has with all experts: einsums with one-hot masks (GShard, Lepikhin et al.,
+    // arXiv:2006.16668; MaxText's dense_matmul with a capacity factor).
     if (d.experts && scenario.model.moe->capacity_factor > 0 && d.strategy.framework == "jax")
         d.dispatch_depth = scenario.training.sequence_length / d.strategy.context_parallel;
-    d.shared_tiles = d.experts && scenario.model.moe->capacity_factor <= 0 && d.kernels.systolic.group_rows > 0;   // a capacity gives each expert rows of its own
+    d.shared_tiles = d.experts && scenario.model.moe->capacity_factor <= 0 &&
+                     d.kernels.systolic.group_rows > 0; // a capacity gives each expert rows of its own
     d.engine_norms = megatron_core(d.strategy.framework) && d.runtime.year >= 2024;
     const auto& whole = d.pointwise.whole_loss_frameworks;
     d.whole_loss =
@@ -143,7 +148,9 @@ Time CostModel::launch_eager() const {
 
 Time CostModel::launch() const {
     const Time eager = launch_eager();
-    return data_->runtime.cuda_graphs && !data_->runtime.launch_blocking ? std::min(eager, Time::microseconds(data_->pointwise.launch_graph)) : eager;
+    return data_->runtime.cuda_graphs && !data_->runtime.launch_blocking
+               ? std::min(eager, Time::microseconds(data_->pointwise.launch_graph))
+               : eager;
 }
 
 std::vector<Provenance> CostModel::provenance() const {
@@ -151,7 +158,9 @@ std::vector<Provenance> CostModel::provenance() const {
     std::vector<Provenance> out;
     auto line = [&](const std::string& what, const Source& s) { out.push_back({what, s.kind, s.text}); };
     if (!d.device.kernels.empty())
-        out.push_back({"kernels", "measured", fmt::format("laws of {} kinds of op given with the device; what follows serves the others", d.device.kernels.size())});
+        out.push_back(
+            {"kernels", "measured",
+             fmt::format("laws of {} kinds of op given with the device; what follows serves the others", d.device.kernels.size())});
     const GemmRate r = d.rate(d.training.precision);
     line("gemm " + r.name, r.table->source);
     if (r.name != name(d.training.precision))

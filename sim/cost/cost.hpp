@@ -13,21 +13,30 @@
 namespace orrery {
 
 // Time of a compute op alone on the device, and the kernels (host launches) it takes.
-struct ComputeCost { Time duration; int kernels = 1; };
+struct ComputeCost {
+    Time duration;
+    int kernels = 1;
+};
 
 // A collective or transfer as a fluid bundle (DESIGN: sharing links): first `latency`, then `payload` bytes at a rate of at most
 // `cap`, each payload byte putting `load` bytes on each link named.
-struct LinkLoad { LinkId link; double load; };
+struct LinkLoad {
+    LinkId link;
+    double load;
+};
 struct CommCost {
     Time latency;
-    double payload = 0;                  // bytes
-    BytesPerSecond cap;                  // of the protocol and algorithm, links aside
-    std::string algorithm;               // "ring/Simple", "tree/LL128", "nvls", "p2p", ...
+    double payload = 0;    // bytes
+    BytesPerSecond cap;    // of the protocol and algorithm, links aside
+    std::string algorithm; // "ring/Simple", "tree/LL128", "nvls", "p2p", ...
     int kernels = 1;
 };
 
 // What slows what while communication runs beside computation on one device.
-struct Interference { double compute_slowdown = 0; double communication_slowdown = 0; };  // 0.2: takes 1.2 times as long
+struct Interference {
+    double compute_slowdown = 0;
+    double communication_slowdown = 0;
+}; // 0.2: takes 1.2 times as long
 
 // What a group of constants rests on: {"gemm bf16", "fitted", "fit of .. to .."}; kind: measured, fitted, datasheet, assumed.
 struct Provenance {
@@ -56,7 +65,7 @@ class CostModel {
     std::vector<LinkLoad> transfer_loads(int from, int to) const;
 
     Interference interference() const;
-    Time launch() const;                 // host time per kernel launch
+    Time launch() const; // host time per kernel launch
     // Host time of an op of so many kernels: their launches, and the framework's call around them where it is not part of a captured graph.
     Time host(const Op& op, int kernels) const;
     // What an exchange between stages takes beside its transfers: where it blocks, Megatron and DeepSpeed synchronise the host with the
@@ -66,7 +75,7 @@ class CostModel {
     std::vector<Provenance> provenance() const;
 
   private:
-    Time launch_eager() const;           // of a kernel that no captured graph holds
+    Time launch_eager() const; // of a kernel that no captured graph holds
     CommCost shift(const Collective& c, std::span<const int> ranks) const;
     struct Data;
     std::unique_ptr<Data> data_;

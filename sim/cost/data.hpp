@@ -24,7 +24,8 @@ struct GemmKeyHash {
     std::size_t operator()(const GemmKey& key) const {
         std::uint64_t h = 0x9e3779b97f4a7c15u;
         for (std::int64_t v :
-             {key.m, key.n, key.k, key.batch, static_cast<std::int64_t>(key.dtype) * 1024 + key.out * 4 + (key.accumulate ? 2 : 0) + (key.aligned ? 1 : 0)})
+             {key.m, key.n, key.k, key.batch,
+              static_cast<std::int64_t>(key.dtype) * 1024 + key.out * 4 + (key.accumulate ? 2 : 0) + (key.aligned ? 1 : 0)})
             h = (h ^ static_cast<std::uint64_t>(v)) * 0xff51afd7ed558ccdu, h ^= h >> 32;
         return h ^ std::hash<double>{}(key.again.m + 3 * key.again.k);
     }
@@ -56,7 +57,7 @@ struct CostModel::Data {
     const Fabric* fabric = nullptr;
     KernelTables kernels;
     PointwiseTable pointwise;
-    bool modules_overlap = false;                 // Transformer Engine's overlap of tensor parallelism, as NeMo's recipes and jobs that say so have it
+    bool modules_overlap = false; // Transformer Engine's overlap of tensor parallelism, as NeMo's recipes and jobs that say so have it
     LinkTable links;
     FabricTable between;
     Domain domain;
@@ -67,19 +68,20 @@ struct CostModel::Data {
     double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
     std::int64_t hidden = 1;                      // the model's
     bool experts = false;                         // the model has some
-    std::int64_t dispatch_depth = 0;              // rows are sent to experts' slots and fetched back by products with masks of so many tokens; 0: are copied
-    bool shared_tiles = false;                    // rows of experts lie one behind the other, in tiles of kernels.systolic
-    bool ragged_heads = false;                    // rows of a head's queries, keys and values are not whole vectors of 16 bytes
-    Quantizer quantizer;                          // of the training's precision
-    double slowest = 1;                           // time of the slowest device of the job against that of a device of a node
-    double list_copy_us = 0;                      // a member's copy between the list of parts and the collective's buffer; 0: there is no list
-    std::vector<std::int64_t> owned;              // bytes of tensors that each belong to one rank, which broadcasts it; none: ranks share all alike
-    bool optimizer_apart = false;                 // narrow gradients become the optimizer's, and its weights narrow ones, in kernels of their own
-    bool autocast = false;                        // PyTorch's picks the dtypes, and its casts are ops of the plan
+    std::int64_t dispatch_depth =
+        0;                     // rows are sent to experts' slots and fetched back by products with masks of so many tokens; 0: are copied
+    bool shared_tiles = false; // rows of experts lie one behind the other, in tiles of kernels.systolic
+    bool ragged_heads = false; // rows of a head's queries, keys and values are not whole vectors of 16 bytes
+    Quantizer quantizer;       // of the training's precision
+    double slowest = 1;        // time of the slowest device of the job against that of a device of a node
+    double list_copy_us = 0;   // a member's copy between the list of parts and the collective's buffer; 0: there is no list
+    std::vector<std::int64_t> owned; // bytes of tensors that each belong to one rank, which broadcasts it; none: ranks share all alike
+    bool optimizer_apart = false;    // narrow gradients become the optimizer's, and its weights narrow ones, in kernels of their own
+    bool autocast = false;           // PyTorch's picks the dtypes, and its casts are ops of the plan
     bool engine_norms = false, head_norms = false; // norms are Transformer Engine's; there are some over heads
-    bool gated_halves = false;                    // an activation's steps go over the halves of one product's columns (Megatron)
-    bool whole_loss = false;                      // the framework's own loss over an undivided vocabulary
-    bool narrow_loss = false;                     // PyTorch's own, on 16-bit logits
+    bool gated_halves = false;                     // an activation's steps go over the halves of one product's columns (Megatron)
+    bool whole_loss = false;                       // the framework's own loss over an undivided vocabulary
+    bool narrow_loss = false;                      // PyTorch's own, on 16-bit logits
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
@@ -87,14 +89,14 @@ struct CostModel::Data {
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again = {}) const;
-    double grouped(const Linear& w) const; // us
+    double grouped(const Linear& w) const;               // us
     double in_pieces(const Linear& w, int pieces) const; // us
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
-    bool makes_calls() const; // whether its framework issues ops by calls that take the host longer than launches
+    bool makes_calls() const;                // whether its framework issues ops by calls that take the host longer than launches
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;

@@ -15,10 +15,12 @@ struct Tile {
 };
 
 constexpr Tile wide_tiles[] = {{256, 128}, {128, 256}, {128, 128}, {64, 256}, {256, 64}, {128, 64}, {64, 128}, {64, 64}};
-constexpr Tile pair_tiles[] = {{256, 256, 2}, {256, 224, 2}, {224, 256, 2}, {256, 192, 2}, {192, 256, 2}, {256, 160, 2}, {160, 256, 2}, {256, 128, 2},
-                               {128, 256, 2}, {256, 96, 2}, {96, 256, 2}, {256, 64, 2}, {64, 256, 2}, {256, 32, 2}, {32, 256, 2}};
+constexpr Tile pair_tiles[] = {{256, 256, 2}, {256, 224, 2}, {224, 256, 2}, {256, 192, 2}, {192, 256, 2},
+                               {256, 160, 2}, {160, 256, 2}, {256, 128, 2}, {128, 256, 2}, {256, 96, 2},
+                               {96, 256, 2},  {256, 64, 2},  {64, 256, 2},  {256, 32, 2},  {32, 256, 2}};
 constexpr Tile block_tiles[] = {{128, 128}, {64, 128}, {128, 64}, {64, 64}, {128, 32}, {64, 32}};
-constexpr Tile column_tiles[] = {{128, 16}, {128, 24}, {128, 32}, {128, 40}, {128, 48}, {128, 56}, {128, 64}, {128, 72}, {128, 80}, {128, 88}, {128, 96}, {128, 104}, {128, 112}, {128, 120}, {128, 128}};
+constexpr Tile column_tiles[] = {{128, 16}, {128, 24}, {128, 32}, {128, 40},  {128, 48},  {128, 56},  {128, 64}, {128, 72},
+                                 {128, 80}, {128, 88}, {128, 96}, {128, 104}, {128, 112}, {128, 120}, {128, 128}};
 constexpr int splits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
 // (a^p + b^p)^(1/p), as the larger times a factor near one: large times to the eighth power would overflow.
@@ -37,8 +39,9 @@ double join8(double a, double b) {
     return hi * std::sqrt(std::sqrt(std::sqrt(1 + r)));
 }
 
-// What of each comes from HBM, the rest being in the cache. The tables' benchmark repeats one product with copies of its weights in turn, as many as fill the cache but
-// five at most (aiconfigurator's collect_gemm.py): rows and what is written stay in the cache where they fit, weights where all copies do.
+// What of each comes from HBM, the rest being in the cache. The tables' benchmark repeats one product with copies of its weights in turn,
+// as many as fill the cache but five at most (aiconfigurator's collect_gemm.py): rows and what is written stay in the cache where they fit,
+// weights where all copies do.
 struct Memory {
     double us = 0, rows_missed = 1, weights_missed = 1;
 };
@@ -101,7 +104,8 @@ double tiled_us(const GemmTable& t, const GemmDevice& d, const GemmProblem& p, d
             const double k = 64 * std::ceil(p.k / (64.0 * s)), count = whole * s;
             const double mma = 2 * tile.m * tile.n * k * teams / (t.efficiency * d.peak);
             const double fed = std::clamp(count / teams, t.alone, 1.0); // the fewer processors, the more of the cache's rate for each
-            const double operands = fed * (tile.m * (1 + t.far * memory.rows_missed) + tile.n * (1 + t.far * memory.weights_missed)) * k * p.in_bytes * teams / feed;
+            const double operands = fed * (tile.m * (1 + t.far * memory.rows_missed) + tile.n * (1 + t.far * memory.weights_missed)) * k *
+                                    p.in_bytes * teams / feed;
             const double one = (slower * join8(mma, operands) + t.tile * std::sqrt(tile.m * tile.n / (32768 * tile.processors))) / d.clock;
             const double waves = (1 - t.soft_waves) * std::ceil(count / teams) + t.soft_waves * std::max(1.0, count / teams);
             const double extra = s > 1 ? t.split + 4.0 * s * p.m * p.n / feed : 0;

@@ -10,7 +10,7 @@ namespace orrery {
 namespace {
 
 struct Call {
-    const char* kind;   // of CallTable::calls; nullptr: none
+    const char* kind; // of CallTable::calls; nullptr: none
     bool backward = false, low = false;
     std::int64_t experts = 0;
 };
@@ -28,11 +28,16 @@ Call call_of(const Op& op, bool experts) {
     return std::visit(Overloaded{
                           [&](const Linear& w) {
                               if (w.direction == Direction::weight_gradient) return Call{nullptr};
-                              return Call{w.groups > 1 ? "experts" : "linear", w.direction != Direction::forward, is_low(w.dtype), w.groups > 1 ? w.groups : 0};
+                              return Call{w.groups > 1 ? "experts" : "linear", w.direction != Direction::forward, is_low(w.dtype),
+                                          w.groups > 1 ? w.groups : 0};
                           },
                           [&](const Attention& w) { return of(w.behind > 0 ? "linear" : "attention", w.direction); },
                           [&](const Norm& w) { return of("norm", w.direction); },
-                          [&](const Pointwise& w) { return w.epilogue || w.kind == PointwiseKind::cast || w.kind == PointwiseKind::merge ? Call{nullptr} : of("pointwise", w.direction); },
+                          [&](const Pointwise& w) {
+                              return w.epilogue || w.kind == PointwiseKind::cast || w.kind == PointwiseKind::merge
+                                         ? Call{nullptr}
+                                         : of("pointwise", w.direction);
+                          },
                           [&](const Router& w) { return of("router", w.direction); },
                           [&](const Permute& w) { return of("permute", w.direction); },
                           [&](const Collective& w) {
@@ -49,13 +54,15 @@ Call call_of(const Op& op, bool experts) {
 bool CostModel::Data::makes_calls() const {
     const CallTable& t = pointwise.calls;
     if (device.launch_us >= 0) return false; // measured, with all that stands around it
-    return !runtime.launch_blocking && runtime.year >= t.year && std::find(t.frameworks.begin(), t.frameworks.end(), strategy.framework) != t.frameworks.end();
+    return !runtime.launch_blocking && runtime.year >= t.year &&
+           std::find(t.frameworks.begin(), t.frameworks.end(), strategy.framework) != t.frameworks.end();
 }
 
 // Transformer Engine's overlap: the module of a linear issues the gathers and reductions of its own operands.
 bool CostModel::Data::within_product(const Op& op) const {
     const auto* c = std::get_if<Collective>(&op.work);
-    const bool layer = op.phase == Phase::forward || op.phase == Phase::recompute || op.phase == Phase::backward_input || op.phase == Phase::backward_weight;
+    const bool layer = op.phase == Phase::forward || op.phase == Phase::recompute || op.phase == Phase::backward_input ||
+                       op.phase == Phase::backward_weight;
     return modules_overlap && c != nullptr && layer && (c->kind == CollectiveKind::all_gather || c->kind == CollectiveKind::reduce_scatter);
 }
 

@@ -163,7 +163,7 @@ void across(Loads& l, const Group& g, double weight) {
 }
 
 // All-to-all: peers spread evenly over the other nodes; beyond 8 of them an even sample stands for all.
-template <class Share> void all_to_all(Loads& l, const Group& g, Share share) {   // share(members of the node): inside, outside
+template <class Share> void all_to_all(Loads& l, const Group& g, Share share) { // share(members of the node): inside, outside
     const std::size_t nodes = static_cast<std::size_t>(g.nodes), others = nodes - 1, sample = std::min<std::size_t>(others, 8);
     for (std::size_t k = 0; k < nodes; ++k) {
         const std::span<const int> node = g.node(k);

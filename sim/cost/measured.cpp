@@ -9,20 +9,28 @@ template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 const char* name(Direction d) {
     switch (d) {
-    case Direction::forward: return "fwd";
-    case Direction::backward: return "bwd";
-    case Direction::input_gradient: return "dx";
-    case Direction::weight_gradient: return "dw";
+    case Direction::forward:
+        return "fwd";
+    case Direction::backward:
+        return "bwd";
+    case Direction::input_gradient:
+        return "dx";
+    case Direction::weight_gradient:
+        return "dw";
     }
     return "";
 }
 
 const char* name(CrossEntropy::Part p) {
     switch (p) {
-    case CrossEntropy::Part::maximum: return "max";
-    case CrossEntropy::Part::sums: return "sums";
-    case CrossEntropy::Part::loss: return "loss";
-    case CrossEntropy::Part::gradient: return "gradient";
+    case CrossEntropy::Part::maximum:
+        return "max";
+    case CrossEntropy::Part::sums:
+        return "sums";
+    case CrossEntropy::Part::loss:
+        return "loss";
+    case CrossEntropy::Part::gradient:
+        return "gradient";
     }
     return "";
 }
@@ -36,12 +44,16 @@ std::string variant(const Work& work) {
                           [](const CrossEntropy& w) { return std::string(name(w.part)); },
                           [](const OptimizerStep& w) {
                               constexpr const char* kinds[] = {"sgd", "momentum", "adam", "lamb", "lars"};
-                              return std::string(kinds[static_cast<int>(w.kind)]) + (w.part == OptimizerStep::Part::norms ? " norms" : w.part == OptimizerStep::Part::apply ? " apply" : "");
+                              return std::string(kinds[static_cast<int>(w.kind)]) + (w.part == OptimizerStep::Part::norms   ? " norms"
+                                                                                     : w.part == OptimizerStep::Part::apply ? " apply"
+                                                                                                                            : "");
                           },
                           [](const GradientNorm&) { return std::string(); },
                           [](const auto& w) {
-                              if constexpr (requires { w.direction; }) return std::string(name(w.direction));
-                              else return std::string();
+                              if constexpr (requires { w.direction; })
+                                  return std::string(name(w.direction));
+                              else
+                                  return std::string();
                           },
                       },
                       work);

@@ -14,7 +14,9 @@ std::string kernel_key(const Plan& plan, const Op& op);
 
 // What its time grows with: FLOPs, and the bytes of its operands; of an embedding those of the rows it looks up, not of the table, of fused
 // attention those its scores would take, each of which is exponentiated whatever the head's size.
-struct KernelSize { double flops = 0, bytes = 0; };
+struct KernelSize {
+    double flops = 0, bytes = 0;
+};
 KernelSize kernel_size(const Plan& plan, const Op& op);
 
 double law_us(const KernelLaw& law, const KernelSize& size);

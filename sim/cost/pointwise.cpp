@@ -70,8 +70,7 @@ KernelTime by_entry(const PointwiseTable& t, const KernelTables& k, MemoryDevice
 } // namespace
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
-    if (op.by_expert)
-        return by_entry(t, k, d, "weighted-bias", op.direction, static_cast<double>(op.elements), buffer_bytes, false);
+    if (op.by_expert) return by_entry(t, k, d, "weighted-bias", op.direction, static_cast<double>(op.elements), buffer_bytes, false);
     return by_entry(t, k, d, entry_name(op.kind), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
 }
 
@@ -82,7 +81,8 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 }
 
 double head_norm_us(const PointwiseTable& t, int processors, double rows) {
-    return t.head_norms.start_us + t.head_norms.block_us * std::min(rows / t.head_norms.rows, t.head_norms.blocks_per_processor * processors);
+    return t.head_norms.start_us +
+           t.head_norms.block_us * std::min(rows / t.head_norms.rows, t.head_norms.blocks_per_processor * processors);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Softmax& op, double buffer_bytes) {
@@ -96,16 +96,24 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Permute& op) {
     const char* name = op.part == Permute::Part::gather ? "permute" : op.part == Permute::Part::scatter ? "unpermute" : "sort-rows";
-    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0, op.fused);   // a token is read once for each of its rows
+    return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0,
+                    op.fused); // a token is read once for each of its rows
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {
-    const std::size_t modes[] = {0, 2, 3, 5}, mode = op.fused ? (eager == LossKernels::autocast ? 4 : 1) : modes[static_cast<std::size_t>(eager)], part = static_cast<std::size_t>(op.part);
+    const std::size_t modes[] = {0, 2, 3, 5},
+                      mode = op.fused ? (eager == LossKernels::autocast ? 4 : 1) : modes[static_cast<std::size_t>(eager)],
+                      part = static_cast<std::size_t>(op.part);
     const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);
     const double bytes = tokens * (static_cast<double>(op.vocab) * t.loss_bytes[mode][part] + per_token);
-    // Megatron's sequence is plain streams of fp32, long enough to run as fast as fused kernels do; so are autocast's few, and those on 16-bit logits.
-    return timed(k, d, bytes, mode == 0 ? t.loss_stream_phi : mode == 3 || mode == 5 ? t.loss_autocast_phi : t.loss_phi, mode != 2, t.loss_kernels[mode][part]);
+    // Megatron's sequence is plain streams of fp32, long enough to run as fast as fused kernels do; so are autocast's few, and those on
+    // 16-bit logits.
+    return timed(k, d, bytes,
+                 mode == 0                ? t.loss_stream_phi
+                 : mode == 3 || mode == 5 ? t.loss_autocast_phi
+                                          : t.loss_phi,
+                 mode != 2, t.loss_kernels[mode][part]);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Embedding& op, double element_bytes,

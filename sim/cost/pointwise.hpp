@@ -24,13 +24,15 @@ KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels,
 double head_norm_us(const PointwiseTable& table, int processors, double rows);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op,
                        double buffer_bytes);
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Router& op, double buffer_bytes);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Router& op,
+                       double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Permute& op);
 // whole: not split over ranks and left to PyTorch's own eager loss.
 // Eager kernels of the loss: Megatron's over a divided vocabulary, PyTorch's over a whole one in fp32, and PyTorch's under autocast,
 // where a fused loss is one kernel that takes the 16-bit logits as they are. narrow: PyTorch's own on 16-bit logits.
 enum class LossKernels { divided, whole, autocast, narrow };
-KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op, LossKernels eager);
+KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op,
+                       LossKernels eager);
 // element_bytes: of the activation; wide_gradient: the dense gradient is added into one of 4-byte elements.
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Embedding& op,
                        double element_bytes, bool wide_gradient);

@@ -5,7 +5,8 @@
 
 namespace orrery {
 
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework, bool compiled) {
+Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework,
+                    bool compiled) {
     auto among = [](const std::vector<std::string>& names, const std::string& name) {
         return std::find(names.begin(), names.end(), name) != names.end();
     };

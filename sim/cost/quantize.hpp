@@ -4,8 +4,9 @@
 //   cast of a gradient      s + l + l               its copy by columns, for the weight gradient
 //   maxima of this tensor   + s                     recipes that scale by the present maximum read everything once more
 //   norm that writes low    its own, + l by columns; where the norm cannot quantise: writes s, and the cast reads it again
-//   padding of experts      2 s                     each expert's rows copied into (or out of) a buffer where counts are multiples of 16 or 32
-//   weight gradient         2 l m k                 the saved input turned round, where tensor cores take 8 bits only with the contraction
+//   padding of experts      2 s                     each expert's rows copied into (or out of) a buffer where counts are multiples of 16 or
+//   32 weight gradient         2 l m k                 the saved input turned round, where tensor cores take 8 bits only with the
+//   contraction
 //                                                   innermost and the input was saved by rows
 //   weight                  s + l                   at every use, where the framework keeps no low copy for the step: before the first, its
 //                           s                       maximum; before the input gradient, by columns
@@ -20,20 +21,24 @@ namespace orrery {
 
 // The recipe of a precision, as the calibration names it: "delayed", "current", "blockwise", "mxfp8", "nvfp4".
 struct Quantizer {
-    bool turns_input = false;   // the saved input is transposed before the weight gradient
-    bool both_ways = false;     // every cast writes rows and columns: blocks of scales run along the contraction
-    bool reads_again = false;   // the columns by a kernel of their own
+    bool turns_input = false; // the saved input is transposed before the weight gradient
+    bool both_ways = false;   // every cast writes rows and columns: blocks of scales run along the contraction
+    bool reads_again = false; // the columns by a kernel of their own
     bool present_maximum = false;
     bool norm_casts = true;     // the norm's kernel writes the low type
     bool casts_weights = false; // where they are used, each time
     bool weight_maximum = false;
-    bool pads_experts = false;  // rows are copied to and from a layout where each expert's count suits the low type's GEMM
+    bool pads_experts = false; // rows are copied to and from a layout where each expert's count suits the low type's GEMM
 };
 // compiled: by torch.compile or XLA, where the framework is one whose casts they see.
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework, bool compiled);
+Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework,
+                    bool compiled);
 
 // Bytes beyond an op's own buffers, and kernels beyond one.
-struct Extra { double bytes = 0; int kernels = 0; };
+struct Extra {
+    double bytes = 0;
+    int kernels = 0;
+};
 Extra cast_extra(const Quantizer& q, bool gradient, double elements, double wide, double low);
 Extra norm_extra(const Quantizer& q, double elements, double wide, double low);
 // Of an expert's linear on or towards rows of the hidden size (Transformer Engine's Fp8Padding and Fp8Unpadding).

@@ -73,7 +73,9 @@ bool computes_in_pieces(const Op& op) { return op.pieces > 1 && op.queue == comp
 
 bool computation_behind(const Block& block, const Action& a, std::int32_t i) {
     for (++i; i < a.last; ++i)
-        if (const Op& op = block.ops[at(i)]; op.queue == compute_queue && !std::holds_alternative<Alloc>(op.work) && !std::holds_alternative<Free>(op.work)) return true;
+        if (const Op& op = block.ops[at(i)];
+            op.queue == compute_queue && !std::holds_alternative<Alloc>(op.work) && !std::holds_alternative<Free>(op.work))
+            return true;
     return false;
 }
 
@@ -318,14 +320,17 @@ struct ProgramCompiler {
 std::int64_t window_of(const Plan& plan) {
     std::vector<char> exchanges(plan.blocks.size(), 0);
     for (std::size_t b = 0; b < plan.blocks.size(); ++b)
-        exchanges[b] = std::any_of(plan.blocks[b].ops.begin(), plan.blocks[b].ops.end(), [](const Op& op) { return std::holds_alternative<Exchange>(op.work); });
+        exchanges[b] = std::any_of(plan.blocks[b].ops.begin(), plan.blocks[b].ops.end(),
+                                   [](const Op& op) { return std::holds_alternative<Exchange>(op.work); });
     std::int64_t longest = 0;
     for (const Program& p : plan.programs) {
         const bool any = std::any_of(p.actions.begin(), p.actions.end(), [&](const Action& a) { return exchanges[at(a.block)] != 0; });
         std::int64_t stretch = 0;
         for (const Action& a : p.actions) {
-            if (exchanges[at(a.block)] != 0) stretch = 0;
-            else if (any && plan.blocks[at(a.block)].kind != BlockKind::optimizer) stretch += a.last - a.first;
+            if (exchanges[at(a.block)] != 0)
+                stretch = 0;
+            else if (any && plan.blocks[at(a.block)].kind != BlockKind::optimizer)
+                stretch += a.last - a.first;
             longest = std::max<std::int64_t>({longest, stretch, a.last - a.first});
         }
     }
@@ -335,7 +340,7 @@ std::int64_t window_of(const Plan& plan) {
 
 // Times are whole picoseconds in 63 bits: a longer step would wrap round.
 void refuse_endless(const Machine& m) {
-    constexpr double longest_ps = 4e18;   // 46 days
+    constexpr double longest_ps = 4e18; // 46 days
     std::vector<double> of_segment;
     for (const auto& s : m.segments) {
         double sum = 0;
@@ -346,7 +351,9 @@ void refuse_endless(const Machine& m) {
         double sum = 0;
         for (const CompiledAction& a : p.actions) sum += of_segment[at(a.segment)];
         if (sum > longest_ps)
-            throw std::runtime_error(fmt::format("stage {} would compute for {:.0f} days a step: the simulator's clock holds 46; make the batch, the sequence or the model smaller", p.stage, sum * 1e-12 / 86400));
+            throw std::runtime_error(fmt::format("stage {} would compute for {:.0f} days a step: the simulator's clock holds 46; make the "
+                                                 "batch, the sequence or the model smaller",
+                                                 p.stage, sum * 1e-12 / 86400));
     }
 }
 

@@ -47,7 +47,7 @@ std::string partners(const EventLoop& run, std::int32_t lane, std::int64_t index
         const LaneComm& comm = run.m.lane_comms[at(run.queue_entity(lane, t.queue))];
         std::int32_t id = t.send ? comm.send : comm.receive;
         int other = t.send ? 1 : 0;
-        if (run.bundles[at(id)].started[other] || !run.bundles[at(id)].started[1 - other]) continue;   // under way, or done
+        if (run.bundles[at(id)].started[other] || !run.bundles[at(id)].started[1 - other]) continue; // under way, or done
         const BundleMember& who = run.m.members[at(run.m.bundles[at(id)].members_begin + other)];
         return std::string(t.send ? "the receive of " : "the send of ") + rank_name(run, who.lane) + " on communicator " +
                comm_name(run, id) + where(run, who.lane);

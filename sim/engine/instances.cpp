@@ -34,7 +34,7 @@ Layout layout(const Plan& plan, const Communicator& comm) {
     const auto add = [&](Axis a) { spread(along(comm.axes, a) ? l.offsets : l.bases, steps_along(plan, comm, a)); };
     for (Axis a : mesh_of(plan, comm).order)
         if (a != Axis::pp) add(a);
-    add(Axis::pp);   // last, as in members()
+    add(Axis::pp); // last, as in members()
     return l;
 }
 

@@ -148,7 +148,8 @@ void name_waits(std::vector<Span>& spans, const std::vector<Category>& categorie
 // The bytes of one transfer in each bin, what falls outside the step shown left out. Rounded so that the bins' sum is the bytes'.
 void spread(std::vector<std::int64_t>& bins, double bytes, std::int64_t begin, std::int64_t end, std::int64_t length) {
     const auto n = static_cast<std::int64_t>(bins.size());
-    const double span = static_cast<double>(std::max<std::int64_t>(end - begin, 1)), bin = static_cast<double>(length) / static_cast<double>(n);
+    const double span = static_cast<double>(std::max<std::int64_t>(end - begin, 1)),
+                 bin = static_cast<double>(length) / static_cast<double>(n);
     const auto upto = [&](double t) { return std::llround(bytes * std::clamp((t - static_cast<double>(begin)) / span, 0.0, 1.0)); };
     const auto first = std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(begin) / bin), 0, n - 1);
     std::int64_t before = upto(static_cast<double>(first) * bin);

@@ -51,7 +51,7 @@ using sharing::Agenda, sharing::Bundle, sharing::Crossing, sharing::Event, shari
 using sharing::approximate, sharing::at_least, sharing::floor_to_grid, sharing::highest_rate, sharing::infinite, sharing::product;
 using sharing::rate_bits, sharing::weight_bits;
 
-constexpr double heaviest_use = 0x1p13;               // a heavier one is entered as several, so that a weight fits 64 bits
+constexpr double heaviest_use = 0x1p13; // a heavier one is entered as several, so that a weight fits 64 bits
 
 [[noreturn]] void broken(const char* what, double a, double b) {
     std::fprintf(stderr, "orrery bug: sharing: %s (%.17g, %.17g)\n", what, a, b);
@@ -73,7 +73,9 @@ class Sharing::Solver {
     }
 
   private:
-    struct Tally { Wide fixed = 0, rising = 0; };
+    struct Tally {
+        Wide fixed = 0, rising = 0;
+    };
 
     Link& link_at(std::int32_t i) { return links_[static_cast<std::size_t>(i)]; }
     Bundle& bundle_at(std::int32_t i) { return bundles_[static_cast<std::size_t>(i)]; }
@@ -102,18 +104,18 @@ class Sharing::Solver {
     bool held(const Bundle& bundle, double level);
     void collect();
 
-    double unit_ = 1;                                 // bytes per second of one grid unit
+    double unit_ = 1; // bytes per second of one grid unit
     std::vector<Link> links_;
     std::vector<Bundle> bundles_;
-    std::vector<Rate> rates_;                         // of bundles: presumed or final, infinite while free
-    std::vector<std::int32_t> vacant_;                // ids to use again
-    Agenda agenda_;                                     // entries overtaken by a lower key stay and are skipped
-    std::vector<Event> waiting_;                      // links that had room, which rarely fill up: kept out of the heap until
-    double waiting_key_ = infinite;                   // ... the sweep comes to the lowest of their keys
-    std::int32_t free_ = 0;                           // free bundles
-    std::int32_t full_queued_ = 0;                    // links in the heap that were full
+    std::vector<Rate> rates_;          // of bundles: presumed or final, infinite while free
+    std::vector<std::int32_t> vacant_; // ids to use again
+    Agenda agenda_;                    // entries overtaken by a lower key stay and are skipped
+    std::vector<Event> waiting_;       // links that had room, which rarely fill up: kept out of the heap until
+    double waiting_key_ = infinite;    // ... the sweep comes to the lowest of their keys
+    std::int32_t free_ = 0;            // free bundles
+    std::int32_t full_queued_ = 0;     // links in the heap that were full
     std::vector<std::int32_t> touched_, changed_;
-    std::vector<std::uint64_t> bits_;                 // scratch of collect()
+    std::vector<std::uint64_t> bits_; // scratch of collect()
 };
 
 Sharing::Solver::Solver(std::span<const double> capacities) : links_(capacities.size()) {
@@ -202,8 +204,10 @@ void Sharing::Solver::enter(std::int32_t id) {
     bundle.limit = std::floor(std::min(bundle.cap / unit_, highest_rate));
     const Rate limit = Rate::of(bundle.limit);
     mark(id, bundle);
-    if (take(bundle, limit)) rate_at(id) = limit;
-    else set_free(id, 0);
+    if (take(bundle, limit))
+        rate_at(id) = limit;
+    else
+        set_free(id, 0);
 }
 
 void Sharing::Solver::leave(std::int32_t id) {
@@ -222,7 +226,7 @@ bool Sharing::Solver::take(const Bundle& bundle, const Rate& rate) {
         const Crossing& c = bundle.crossings[i];
         Link& link = link_at(c.link);
         const bool idle = !link.full() && link.free == 0;
-        const bool absurd = static_cast<double>(c.weight) * rate.value > 0x1p125;     // above any capacity, and product() would overflow
+        const bool absurd = static_cast<double>(c.weight) * rate.value > 0x1p125; // above any capacity, and product() would overflow
         if (idle && !absurd && link.load + product(c.weight, rate) <= link.capacity) {
             link.load += product(c.weight, rate);
             continue;
@@ -260,8 +264,10 @@ std::span<const std::int32_t> Sharing::Solver::update() {
             settle(~event.what, event.key);
         } else {
             const double next = visit(event.what, event.key);
-            if (next < infinite) agenda_.replace_top({next, event.what});
-            else agenda_.pop();
+            if (next < infinite)
+                agenda_.replace_top({next, event.what});
+            else
+                agenda_.pop();
         }
     }
     collect();
@@ -276,7 +282,7 @@ bool Sharing::Solver::stale(const Event& event) {
 
 // Is there nothing left to look at? If there is, the top of the agenda is what comes next.
 bool Sharing::Solver::finished() {
-    if (free_ == 0 && full_queued_ == 0) agenda_.move_to(waiting_);       // all that remains is links that had room
+    if (free_ == 0 && full_queued_ == 0) agenda_.move_to(waiting_); // all that remains is links that had room
     if (!waiting_.empty() && (agenda_.empty() || agenda_.top().key >= waiting_key_)) recall();
     return agenda_.empty();
 }
@@ -285,8 +291,10 @@ bool Sharing::Solver::finished() {
 void Sharing::Solver::recall() {
     for (const Event& event : waiting_) {
         if (stale(event)) continue;
-        if (event.what >= 0 && !link_at(event.what).full() && link_at(event.what).fits()) link_at(event.what).queued = false;
-        else agenda_.push(event);
+        if (event.what >= 0 && !link_at(event.what).full() && link_at(event.what).fits())
+            link_at(event.what).queued = false;
+        else
+            agenda_.push(event);
     }
     waiting_.clear();
     waiting_key_ = infinite;
@@ -302,7 +310,7 @@ double Sharing::Solver::visit(std::int32_t index, double sweep) {
         return infinite;
     }
     for (;;) {
-        link.key = sweep;                             // and still queued: what follows shall not queue it again
+        link.key = sweep; // and still queued: what follows shall not queue it again
         link.firm = true;
         double level = at_least(link);
         if (level <= sweep) {
@@ -317,7 +325,7 @@ double Sharing::Solver::visit(std::int32_t index, double sweep) {
                 return infinite;
             }
         } else {
-            link.firm = link.level == sweep;          // then all that may still become free was counted as rising
+            link.firm = link.level == sweep; // then all that may still become free was counted as rising
         }
         if (link.level == sweep) let_go(link);
         sweep = std::min(level, link.level);
@@ -332,7 +340,7 @@ Sharing::Solver::Tally Sharing::Solver::tally(const Link& link, double sweep) co
     Wide high = 0, low = 0, fixed = 0;
     for (const Member& member : link.members) {
         const Rate& rate = rates_[static_cast<std::size_t>(member.bundle)];
-        const std::uint64_t weight = member.weight & -static_cast<std::uint64_t>(rate.value < sweep);      // a branch here is a coin toss
+        const std::uint64_t weight = member.weight & -static_cast<std::uint64_t>(rate.value < sweep); // a branch here is a coin toss
         high += static_cast<Wide>(weight) * rate.high;
         low += static_cast<Wide>(weight) * rate.low;
         fixed += weight;

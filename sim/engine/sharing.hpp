@@ -14,7 +14,10 @@ namespace orrery {
 
 class Sharing {
   public:
-    struct Use { std::int32_t link; double weight; };   // weight > 0: link bytes per payload byte (times the twins that cross one link)
+    struct Use {
+        std::int32_t link;
+        double weight;
+    }; // weight > 0: link bytes per payload byte (times the twins that cross one link)
 
     // Capacities in bytes per second; 0 (a failed link) and infinity (a link that never limits) are fine.
     explicit Sharing(std::span<const double> link_capacities);
@@ -35,7 +38,7 @@ class Sharing {
     // and went between, nor their ids can be seen in them.
     std::span<const std::int32_t> update();
     double rate(std::int32_t bundle) const;
-    double load(std::int32_t link) const;               // link bytes per second, as of the last update()
+    double load(std::int32_t link) const; // link bytes per second, as of the last update()
 
   private:
     class Solver;

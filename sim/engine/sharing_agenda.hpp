@@ -9,14 +9,17 @@
 
 namespace orrery::sharing {
 
-struct Event { double key; std::int32_t what; };      // what >= 0: a link; else ~bundle, free, reaches its cap
+struct Event {
+    double key;
+    std::int32_t what;
+}; // what >= 0: a link; else ~bundle, free, reaches its cap
 
 // A heap of four children a node, the lowest key on top.
 class Agenda {
   public:
     bool empty() const { return events_.empty(); }
     const Event& top() const { return events_.front(); }
-    double second() const {                           // the lowest key but one
+    double second() const { // the lowest key but one
         double lowest = std::numeric_limits<double>::infinity();
         for (std::size_t i = 1; i < std::min<std::size_t>(events_.size(), 5); ++i) lowest = std::min(lowest, events_[i].key);
         return lowest;

@@ -125,8 +125,8 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
 
 Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost,
                     const SimulateOptions& options) {
-    Machine machine =
-        compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric), {options.fold, scenario.runtime.launch_blocking, options.stop});
+    Machine machine = compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric),
+                              {options.fold, scenario.runtime.launch_blocking, options.stop});
     Simulation out = run(machine, options);
     if (out.trace) {
         out.trace->plan_hash = hash(plan);

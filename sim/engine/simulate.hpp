@@ -17,42 +17,65 @@
 namespace orrery {
 
 // One category at each instant of a rank: the compute it runs, else the transfer its next op waits for, else the root cause of its wait.
-enum class Category : std::uint8_t { compute, recompute, exposed_tp, exposed_cp, exposed_ep, exposed_pp, exposed_dp, optimizer, offload, bubble, other };
+enum class Category : std::uint8_t {
+    compute,
+    recompute,
+    exposed_tp,
+    exposed_cp,
+    exposed_ep,
+    exposed_pp,
+    exposed_dp,
+    optimizer,
+    offload,
+    bubble,
+    other
+};
 inline constexpr int category_count = 11;
 const char* name(Category c);
 
 struct LaneResult {
-    std::int32_t rank = 0, ranks = 1;                        // the rank simulated, and how many it stands for
+    std::int32_t rank = 0, ranks = 1; // the rank simulated, and how many it stands for
     std::int16_t stage = 0;
-    std::array<Time, category_count> breakdown{};            // of one steady step; adds up to the step time
+    std::array<Time, category_count> breakdown{}; // of one steady step; adds up to the step time
     Time compute_busy;
-    double hardware_flops = 0;                               // executed in a step, recompute included
+    double hardware_flops = 0; // executed in a step, recompute included
 };
 
-struct LinkUse { LinkId link; std::int32_t twins = 1; double bytes = 0; double capacity = 0; };  // bytes in a step on one link; twins: links alike
+struct LinkUse {
+    LinkId link;
+    std::int32_t twins = 1;
+    double bytes = 0;
+    double capacity = 0;
+}; // bytes in a step on one link; twins: links alike
 
 struct SimulateOptions {
-    bool fold = true;                // off: every rank its own lane
-    bool replay = true;              // off: every op of every microbatch is an event
-    bool trace = false;              // record spans of the last step
-    int max_steps = 4;               // simulated until the state at a step's end repeats
-    StopFlag stop = nullptr;         // set: simulate() throws Stopped within milliseconds
+    bool fold = true;        // off: every rank its own lane
+    bool replay = true;      // off: every op of every microbatch is an event
+    bool trace = false;      // record spans of the last step
+    int max_steps = 4;       // simulated until the state at a step's end repeats
+    StopFlag stop = nullptr; // set: simulate() throws Stopped within milliseconds
 };
 
-struct SimulationStats { std::uint64_t events = 0; std::uint64_t replayed_ops = 0; int steps = 0; int lanes = 0; };
+struct SimulationStats {
+    std::uint64_t events = 0;
+    std::uint64_t replayed_ops = 0;
+    int steps = 0;
+    int lanes = 0;
+};
 
 struct Simulation {
-    Time step_time;                  // steady-state period
+    Time step_time; // steady-state period
     std::vector<LaneResult> lanes;
     std::vector<std::int32_t> lane_of_rank; // by rank of the plan, the one of `lanes` (and of the trace's) that stands for it
     std::vector<LinkUse> links;
-    std::vector<std::int32_t> link_class;   // by link of the fabric, the one of `links` that stands for it; -1: it carries nothing
+    std::vector<std::int32_t> link_class; // by link of the fabric, the one of `links` that stands for it; -1: it carries nothing
     std::optional<Deadlock> deadlock;
     SimulationStats stats;
     std::optional<Trace> trace;
 };
 
 // Throws std::runtime_error where a perturbation names a link the cluster does not have.
-Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, const SimulateOptions& options = {});
+Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost,
+                    const SimulateOptions& options = {});
 
 } // namespace orrery

@@ -46,7 +46,8 @@ namespace {
 // mistake in the scenario.
 void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, const Perturbation& p) {
     if (p.in_cluster) return;
-    if (const std::string unknown = unknown_link(p, fabric); !unknown.empty()) throw std::runtime_error("/perturb/" + std::to_string(place) + ": " + unknown);
+    if (const std::string unknown = unknown_link(p, fabric); !unknown.empty())
+        throw std::runtime_error("/perturb/" + std::to_string(place) + ": " + unknown);
     for (std::size_t l = 0; l < w.capacity.size(); ++l)
         if (means(p, fabric.links()[l])) w.capacity[l] *= factor;
 }

@@ -45,8 +45,9 @@ Checked check_gemm(const MeasuredTable& t) {
         // The collector's 8-bit ops quantise their input first; training does that in a kernel of its own.
         const Cast cast = fit_cast(law, measured, bytes, d.l2);
         for (std::size_t i = 0; i < law.size(); ++i) out.points[first + i].predicted += cast.us(bytes[i], d.l2);
-        out.skipped.push_back(fmt::format("{}, {}: the cast of the input is fitted out: {:.1f} us and {:.3g} us a million elements, {:.3g} beyond {:.0f} % of the cache", t.file, dtype,
-                                          cast.fixed, cast.per_element * 1e6, (cast.per_element + cast.beyond) * 1e6, cast.share * 100));
+        out.skipped.push_back(fmt::format(
+            "{}, {}: the cast of the input is fitted out: {:.1f} us and {:.3g} us a million elements, {:.3g} beyond {:.0f} % of the cache",
+            t.file, dtype, cast.fixed, cast.per_element * 1e6, (cast.per_element + cast.beyond) * 1e6, cast.share * 100));
     }
     return out;
 }
@@ -70,17 +71,34 @@ Checked check_attention(const MeasuredTable& t) {
             continue;
         }
         const KernelTables kernels = kernel_tables(*device);
-        const AttentionDevice d{double(std::max(1, device->processors)), device->peak.at("bf16").value * 1e-12, device->memory_bandwidth.value * 1e-6, 1};
+        const AttentionDevice d{double(std::max(1, device->processors)), device->peak.at("bf16").value * 1e-12,
+                                device->memory_bandwidth.value * 1e-6, 1};
         const bool causal = t.number(i, "causal") != 0;
         const auto whole = [&](const char* c) { return static_cast<std::int64_t>(t.number(i, c)); };
-        Attention op{Direction::forward, whole("batch"), whole("seq"), whole("seq"), whole("heads"), whole("heads"), whole("head_dim"), whole("head_dim"), causal, causal ? 0.5 : 1.0, DType::bf16, AttentionKernel::flash2, 0};
+        Attention op{Direction::forward,
+                     whole("batch"),
+                     whole("seq"),
+                     whole("seq"),
+                     whole("heads"),
+                     whole("heads"),
+                     whole("head_dim"),
+                     whole("head_dim"),
+                     causal,
+                     causal ? 0.5 : 1.0,
+                     DType::bf16,
+                     AttentionKernel::flash2,
+                     0};
         const bool both = t.text(i, "op") == "fwd+bwd", backward = t.text(i, "op") == "bwd";
-        const double flops = 4.0 * op.batch * op.heads * op.qk_dim * double(op.seq_q) * double(op.seq_kv) * op.share * (both ? 3.5 : backward ? 2.5 : 1);
+        const double flops = 4.0 * op.batch * op.heads * op.qk_dim * double(op.seq_q) * double(op.seq_kv) * op.share *
+                             (both       ? 3.5
+                              : backward ? 2.5
+                                         : 1);
         const AttentionTable& table = kernels.attention.at(kernel);
         double us = backward ? 0 : attention_us(kernels, table, d, op);
         op.direction = Direction::backward;
         if (both || backward) us += attention_us(kernels, table, d, op);
-        out.points.push_back({"attention " + t.text(i, "op"), kernel, op.seq_q < 2048 ? "< 2048 tokens" : "2048 tokens and more", device->name, flops / t.number(i, "tflops") * 1e-6, us});
+        out.points.push_back({"attention " + t.text(i, "op"), kernel, op.seq_q < 2048 ? "< 2048 tokens" : "2048 tokens and more",
+                              device->name, flops / t.number(i, "tflops") * 1e-6, us});
     }
     for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
     return out;
@@ -104,7 +122,8 @@ Checked check_prefill(const MeasuredTable& t) {
             continue;
         }
         const double us = t.number(i, "fwd_us");
-        out.points.push_back({fmt::format("prefill {}", kind), fmt::format("{} d{}", t.text(i, "dtype"), dim), time_class(us), name, us, prefill_us(table->second, prefill_device(*device), p)});
+        out.points.push_back({fmt::format("prefill {}", kind), fmt::format("{} d{}", t.text(i, "dtype"), dim), time_class(us), name, us,
+                              prefill_us(table->second, prefill_device(*device), p)});
     }
     for (int dim : without) out.skipped.push_back(fmt::format("{}: no constants for a head dimension of {}", t.file, dim));
     return out;
@@ -126,20 +145,28 @@ TableKind kind_of(const MeasuredTable& t) {
 
 Checked check(const MeasuredTable& t) {
     switch (kind_of(t)) {
-    case TableKind::gemm: return check_gemm(t);
-    case TableKind::attention_rates: return check_attention(t);
-    case TableKind::attention_prefill: return check_prefill(t);
-    case TableKind::experts: return check_experts(t);
-    case TableKind::collectives: return check_collectives(t);
+    case TableKind::gemm:
+        return check_gemm(t);
+    case TableKind::attention_rates:
+        return check_attention(t);
+    case TableKind::attention_prefill:
+        return check_prefill(t);
+    case TableKind::experts:
+        return check_experts(t);
+    case TableKind::collectives:
+        return check_collectives(t);
     case TableKind::points: {
         std::vector<std::string> skipped;
         Checked out = check_collectives(collectives_of(t, skipped));
         out.skipped.insert(out.skipped.end(), skipped.begin(), skipped.end());
         return out;
     }
-    case TableKind::dispatch: return check_dispatch(t);
-    case TableKind::passes: return check_passes(t);
-    case TableKind::unknown: break;
+    case TableKind::dispatch:
+        return check_dispatch(t);
+    case TableKind::passes:
+        return check_passes(t);
+    case TableKind::unknown:
+        break;
     }
     return {{}, {t.file + ": its columns are those of no table there is a law for"}};
 }

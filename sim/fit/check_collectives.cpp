@@ -15,13 +15,23 @@ namespace orrery {
 
 namespace {
 
-const std::map<std::string, CollectiveKind> ops = {{"all_gather", CollectiveKind::all_gather}, {"all_reduce", CollectiveKind::all_reduce},
-                                                   {"reduce_scatter", CollectiveKind::reduce_scatter}, {"alltoall", CollectiveKind::all_to_all},
+const std::map<std::string, CollectiveKind> ops = {{"all_gather", CollectiveKind::all_gather},
+                                                   {"all_reduce", CollectiveKind::all_reduce},
+                                                   {"reduce_scatter", CollectiveKind::reduce_scatter},
+                                                   {"alltoall", CollectiveKind::all_to_all},
                                                    {"broadcast", CollectiveKind::broadcast}};
 
 // How published measurements begin the names of their systems, and whose presets those are.
-constexpr std::array<std::pair<std::string_view, const char*>, 10> published{{{"A100-SXM4-40GB", "a100-sxm-40gb"}, {"A100-40GB", "a100-sxm-40gb"}, {"A100-SXM4-80GB", "a100-sxm-80gb"}, {"A100-80GB", "a100-sxm-80gb"},
-                                                                              {"H100-80GB", "h100-sxm-80gb"}, {"H200", "h200-sxm-141gb"}, {"B200", "b200-192gb"}, {"B300", "b300-288gb"}, {"GB200", "gb200"}, {"GB300", "gb300"}}};
+constexpr std::array<std::pair<std::string_view, const char*>, 10> published{{{"A100-SXM4-40GB", "a100-sxm-40gb"},
+                                                                              {"A100-40GB", "a100-sxm-40gb"},
+                                                                              {"A100-SXM4-80GB", "a100-sxm-80gb"},
+                                                                              {"A100-80GB", "a100-sxm-80gb"},
+                                                                              {"H100-80GB", "h100-sxm-80gb"},
+                                                                              {"H200", "h200-sxm-141gb"},
+                                                                              {"B200", "b200-192gb"},
+                                                                              {"B300", "b300-288gb"},
+                                                                              {"GB200", "gb200"},
+                                                                              {"GB300", "gb300"}}};
 
 std::optional<Device> device_of(const std::string& system) {
     if (auto exact = find_device(system)) return exact;
@@ -32,7 +42,11 @@ std::optional<Device> device_of(const std::string& system) {
 
 InterKind network_of(const std::string& system) {
     const auto says = [&](const char* word) { return system.find(word) != std::string::npos; };
-    return says("EFA") ? InterKind::efa : says("TCPX") ? InterKind::ethernet : says("RoCE") ? InterKind::roce : says("InfiniBand") || says(" IB ") ? InterKind::infiniband : InterKind::none;
+    return says("EFA")                          ? InterKind::efa
+           : says("TCPX")                       ? InterKind::ethernet
+           : says("RoCE")                       ? InterKind::roce
+           : says("InfiniBand") || says(" IB ") ? InterKind::infiniband
+                                                : InterKind::none;
 }
 
 // A node's NICs as "8x400 Gb": their number and Gb/s; nothing where the name does not say.
@@ -43,12 +57,18 @@ std::optional<std::pair<double, double>> nics_of(const std::string& system) {
     return std::pair{std::stod(found[1]), std::stod(found[2])};
 }
 
-struct Measured { CollectiveKind kind; int devices = 1, nodes = 1; double bytes = 0; bool one_byte = false, multicast = false; };
+struct Measured {
+    CollectiveKind kind;
+    int devices = 1, nodes = 1;
+    double bytes = 0;
+    bool one_byte = false, multicast = false;
+};
 
 double domain_us(const Device& device, const Measured& m) {
     LinkTable links = link_table(measured_cluster(device, 8));
     for (const LinkTable::Box& b : links.fitted_box)
-        if (b.devices == m.devices) links.simple_rate = b.ring, links.direct_rate = b.direct, links.ll_rate = b.ll, links.choice_bus = b.bus;
+        if (b.devices == m.devices)
+            links.simple_rate = b.ring, links.direct_rate = b.direct, links.ll_rate = b.ll, links.choice_bus = b.bus;
     return single_node(links, m.kind, m.devices, m.bytes, m.one_byte, m.multicast, "auto").us;
 }
 
@@ -56,7 +76,8 @@ double domain_us(const Device& device, const Measured& m) {
 std::optional<double> between_us(const Device& device, const Measured& m, const std::string& system) {
     const InterKind kind = network_of(system);
     const auto nics = nics_of(system);
-    if (kind == InterKind::none || !nics || system.find("SHARP") != std::string::npos || system.find("rack") != std::string::npos) return std::nullopt;
+    if (kind == InterKind::none || !nics || system.find("SHARP") != std::string::npos || system.find("rack") != std::string::npos)
+        return std::nullopt;
     Cluster cluster = measured_cluster(device, m.devices / m.nodes, m.nodes);
     cluster.inter.kind = kind;
     cluster.inter.nic_bandwidth.value = nics->second * 1e9 / 8;
@@ -102,7 +123,12 @@ Checked check_collectives(const MeasuredTable& t) {
             continue;
         }
         const bool graphs = t.has("source") && t.text(i, "source") == "aiconfigurator"; // replayed: no host between two of them
-        out.points.push_back({one_domain ? op->first : op->first + " between nodes", m.one_byte ? "int8" : off ? "no NVLS" : graphs || !t.has("source") ? "half" : "published", m.bytes > 1048576 ? "over 1 MB" : "up to 1 MB", device->name, t.number(i, "us"), *us});
+        out.points.push_back({one_domain ? op->first : op->first + " between nodes",
+                              m.one_byte                   ? "int8"
+                              : off                        ? "no NVLS"
+                              : graphs || !t.has("source") ? "half"
+                                                           : "published",
+                              m.bytes > 1048576 ? "over 1 MB" : "up to 1 MB", device->name, t.number(i, "us"), *us});
     }
     for (const std::string& w : without) out.skipped.push_back(t.file + ": no law for " + w);
     return out;

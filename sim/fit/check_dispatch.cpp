@@ -15,7 +15,10 @@ namespace {
 // DeepEP's README: H800 and one 400 Gb/s adapter a device (V2 does not say which SM90 and SM100; eight devices a node there too).
 std::optional<Device> device_of(const std::string& gpu) { return find_device(gpu.starts_with("SM100") ? "b200-192gb" : "h800-sxm-80gb"); }
 
-struct Dispatch { int devices = 8, nodes = 1, copies = 8; double tokens = 1, hidden = 1; };
+struct Dispatch {
+    int devices = 8, nodes = 1, copies = 8;
+    double tokens = 1, hidden = 1;
+};
 
 // A rate is of logical bytes: a token is counted once for each member it goes to, its own included, or for each node. Which bind on one
 // node and between nodes. us of the law against those bytes at the published rate.
@@ -46,8 +49,10 @@ Checked check_dispatch(const MeasuredTable& t) {
         }
         const std::string& ep = t.text(i, "ep");
         const auto by = ep.find('x');
-        const int per_node = std::min(8, std::atoi(ep.c_str())), nodes = by == std::string::npos ? std::max(1, std::atoi(ep.c_str()) / 8) : std::atoi(ep.c_str() + by + 1);
-        const Dispatch p{per_node * nodes, nodes, static_cast<int>(t.number(i, "top_k")), t.number(i, "tokens_per_gpu"), t.number(i, "hidden")};
+        const int per_node = std::min(8, std::atoi(ep.c_str())),
+                  nodes = by == std::string::npos ? std::max(1, std::atoi(ep.c_str()) / 8) : std::atoi(ep.c_str() + by + 1);
+        const Dispatch p{per_node * nodes, nodes, static_cast<int>(t.number(i, "top_k")), t.number(i, "tokens_per_gpu"),
+                         t.number(i, "hidden")};
         if (const double rate = t.number(i, "dispatch_gb_s"); rate > 0) out.points.push_back(compared(*device, p, 1, rate, "dispatch"));
         if (const double rate = t.number(i, "combine_gb_s"); rate > 0) out.points.push_back(compared(*device, p, 2, rate, "combine"));
     }

@@ -19,11 +19,14 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Passes { double forward = 0, backward = 0, input = 0, weight = 0; }; // us
+struct Passes {
+    double forward = 0, backward = 0, input = 0, weight = 0;
+}; // us
 
 bool of_experts(const std::string& op) {
     const std::string_view name = std::string_view(op).substr(std::min(op.size(), op.find('.') + 1)); // "l0.router.fwd"
-    const std::array<const char*, 9> begins{"rout", "permute", "unpermute", "row_prob", "dispatch", "combine", "expert", "shared", "counts"};
+    const std::array<const char*, 9> begins{"rout",    "permute", "unpermute", "row_prob", "dispatch",
+                                            "combine", "expert",  "shared",    "counts"};
     return std::any_of(begins.begin(), begins.end(), [&](const char* b) { return name.starts_with(b); });
 }
 
@@ -55,7 +58,10 @@ Passes passes_of(const Json& scenario, bool experts) {
 Json cluster_of(const std::string& device, int devices) {
     const auto found = find_device(device);
     if (!found) throw std::runtime_error("no device " + device);
-    return {{"device", device}, {"nodes", 1}, {"devices_per_node", devices}, {"intra_node", {{"kind", "nvswitch"}, {"gb_per_s", found->scale_up.value * 1e-9}}}};
+    return {{"device", device},
+            {"nodes", 1},
+            {"devices_per_node", devices},
+            {"intra_node", {{"kind", "nvswitch"}, {"gb_per_s", found->scale_up.value * 1e-9}}}};
 }
 
 // Megatron-LM's layer of 2021-23: GPT's, softmax in one kernel but no flash attention, gradients added inside the weight gradients'
@@ -63,23 +69,57 @@ Json cluster_of(const std::string& device, int devices) {
 constexpr int repeats = 4;
 Json layers_scenario(const MeasuredTable& t, std::size_t row) {
     const auto number = [&](const char* c) { return static_cast<std::int64_t>(t.number(row, c)); };
-    const std::int64_t hidden = number("hidden_size"), heads = number("attention_heads"), tensor = number("tensor_parallel"), micro = number("micro_batch_size");
+    const std::int64_t hidden = number("hidden_size"), heads = number("attention_heads"), tensor = number("tensor_parallel"),
+                       micro = number("micro_batch_size");
     const bool flash = t.text(row, "flash_attention") == "true";
-    return {{"model", {{"layers", repeats * number("layers")}, {"hidden_size", hidden}, {"attention_heads", heads}, {"kv_heads", heads}, {"ffn_size", 4 * hidden}, {"vocab_size", 51200},
-                       {"activation", "gelu"}, {"norm", "layernorm"}, {"position", "learned"}, {"tied_embeddings", true}, {"bias", true}, {"dropout", 0.1}}},
+    return {{"model",
+             {{"layers", repeats * number("layers")},
+              {"hidden_size", hidden},
+              {"attention_heads", heads},
+              {"kv_heads", heads},
+              {"ffn_size", 4 * hidden},
+              {"vocab_size", 51200},
+              {"activation", "gelu"},
+              {"norm", "layernorm"},
+              {"position", "learned"},
+              {"tied_embeddings", true},
+              {"bias", true},
+              {"dropout", 0.1}}},
             {"cluster", cluster_of(t.text(row, "device"), static_cast<int>(tensor))},
-            {"training", {{"global_batch_size", micro}, {"micro_batch_size", micro}, {"sequence_length", number("sequence_length")}, {"precision", t.text(row, "precision")}, {"optimizer", "adam"}}},
-            {"strategy", {{"framework", "megatron"}, {"data_parallel", 1}, {"tensor_parallel", tensor}, {"sequence_parallel", t.text(row, "sequence_parallel") == "true"}, {"pipeline_parallel", 1},
-                          {"schedule", "none"}, {"recompute", t.text(row, "recompute")}, {"flash_attention", flash}, {"fused", true},
-                          {"overlap", {{"grad_reduce", false}, {"tensor_parallel", tensor > 1}, {"pipeline", false}}}}},
-            {"runtime", {{"year", 2022}, {"attention_kernel", flash ? "flash-2" : "unfused"}, {"fused_softmax", true}, {"fused_loss", false}, {"fused_norm", true}, {"fused_optimizer", true},
-                         {"fused_weight_gradient_accumulation", true}, {"recompute_early_stop", false}}}};
+            {"training",
+             {{"global_batch_size", micro},
+              {"micro_batch_size", micro},
+              {"sequence_length", number("sequence_length")},
+              {"precision", t.text(row, "precision")},
+              {"optimizer", "adam"}}},
+            {"strategy",
+             {{"framework", "megatron"},
+              {"data_parallel", 1},
+              {"tensor_parallel", tensor},
+              {"sequence_parallel", t.text(row, "sequence_parallel") == "true"},
+              {"pipeline_parallel", 1},
+              {"schedule", "none"},
+              {"recompute", t.text(row, "recompute")},
+              {"flash_attention", flash},
+              {"fused", true},
+              {"overlap", {{"grad_reduce", false}, {"tensor_parallel", tensor > 1}, {"pipeline", false}}}}},
+            {"runtime",
+             {{"year", 2022},
+              {"attention_kernel", flash ? "flash-2" : "unfused"},
+              {"fused_softmax", true},
+              {"fused_loss", false},
+              {"fused_norm", true},
+              {"fused_optimizer", true},
+              {"fused_weight_gradient_accumulation", true},
+              {"recompute_early_stop", false}}}};
 }
 
 // The dimensions that the cases of Megatron-LM's test of a mixture's layer are named for (tests/unit_tests/transformer/moe performance
-// cases, d98e8a64d): 4,096 tokens a rank, GELU without a gate (its configuration's default), loads forced even, no capacity, kernels of router
-// and permutation fused.
-struct Mixture { int hidden, width, experts, top_k, shared; };
+// cases, d98e8a64d): 4,096 tokens a rank, GELU without a gate (its configuration's default), loads forced even, no capacity, kernels of
+// router and permutation fused.
+struct Mixture {
+    int hidden, width, experts, top_k, shared;
+};
 const std::map<std::string, Mixture> mixtures = {{"mixtral", {4096, 14336, 8, 2, 0}}, {"deepseek", {7168, 2048, 32, 8, 1}}};
 
 // Of "deepseek_deepep_tp1ep8_fp8"; nothing where the case is none of them.
@@ -97,14 +137,40 @@ Json experts_scenario(const std::string& name) {
     const bool eight = part[3] == "fp8";
     Json moe = {{"experts", m.experts}, {"top_k", m.top_k}, {"expert_ffn_size", m.width}, {"shared_experts", m.shared}};
     if (m.shared > 0) moe.update({{"scoring", "sigmoid"}, {"groups", 8}, {"group_limit", 4}, {"router_bias", true}});
-    return {{"model", {{"layers", 1}, {"hidden_size", m.hidden}, {"attention_heads", 8}, {"ffn_size", m.width}, {"vocab_size", 32000}, {"activation", "gelu"}, {"norm", "rmsnorm"},
-                       {"position", "rope"}, {"tied_embeddings", true}, {"bias", false}, {"dropout", 0}, {"moe", moe}}},
+    return {{"model",
+             {{"layers", 1},
+              {"hidden_size", m.hidden},
+              {"attention_heads", 8},
+              {"ffn_size", m.width},
+              {"vocab_size", 32000},
+              {"activation", "gelu"},
+              {"norm", "rmsnorm"},
+              {"position", "rope"},
+              {"tied_embeddings", true},
+              {"bias", false},
+              {"dropout", 0},
+              {"moe", moe}}},
             {"cluster", cluster_of("h100-sxm-80gb", 8)},
-            {"training", {{"global_batch_size", 8}, {"micro_batch_size", 1}, {"sequence_length", 4096}, {"precision", eight ? "fp8" : "bf16"}, {"optimizer", "adam"}}},
-            {"strategy", {{"framework", "megatron"}, {"data_parallel", 8}, {"tensor_parallel", 1}, {"expert_parallel", 8}, {"schedule", "none"}, {"fused", true},
-                          {"overlap", {{"grad_reduce", false}, {"expert_parallel", false}}}}},
-            {"runtime", {{"year", 2025}, {"token_dispatcher", part[1] == "a2a" ? "alltoall" : part[1]}, {"permute_fusion", true}, {"fused_weight_gradient_accumulation", false},
-                         {"fp8_recipe", "blockwise"}}}};
+            {"training",
+             {{"global_batch_size", 8},
+              {"micro_batch_size", 1},
+              {"sequence_length", 4096},
+              {"precision", eight ? "fp8" : "bf16"},
+              {"optimizer", "adam"}}},
+            {"strategy",
+             {{"framework", "megatron"},
+              {"data_parallel", 8},
+              {"tensor_parallel", 1},
+              {"expert_parallel", 8},
+              {"schedule", "none"},
+              {"fused", true},
+              {"overlap", {{"grad_reduce", false}, {"expert_parallel", false}}}}},
+            {"runtime",
+             {{"year", 2025},
+              {"token_dispatcher", part[1] == "a2a" ? "alltoall" : part[1]},
+              {"permute_fusion", true},
+              {"fused_weight_gradient_accumulation", false},
+              {"fp8_recipe", "blockwise"}}}};
 }
 
 void compare(Checked& out, const MeasuredTable& t, std::size_t row, const char* column, const Compared& like, double us) {

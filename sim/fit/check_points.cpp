@@ -30,10 +30,13 @@ MeasuredTable collectives_of(const MeasuredTable& points, std::vector<std::strin
             skipped.push_back(fmt::format("{}: {} {} is no point of one collective, or its source calls it odd", points.file, gpu, said));
             continue;
         }
-        const std::string system = gpu + (inter.empty() ? "" : "; " + inter) + (inter.find("HDR") == std::string::npos ? "" : " InfiniBand");
+        const std::string system =
+            gpu + (inter.empty() ? "" : "; " + inter) + (inter.find("HDR") == std::string::npos ? "" : " InfiniBand");
         const auto add = [&](const char* column, const char* variant) {
             const double rate = std::atof(cell(i, column).c_str());
-            if (rate > 0) t.rows.push_back({system, fmt::format("{}", n), fmt::format("{}", nodes), op, variant, fmt::format("{}", bytes), fmt::format("{}", bytes * bus_share(op, n) / rate * 1e-3)});
+            if (rate > 0)
+                t.rows.push_back({system, fmt::format("{}", n), fmt::format("{}", nodes), op, variant, fmt::format("{}", bytes),
+                                  fmt::format("{}", bytes * bus_share(op, n) / rate * 1e-3)});
         };
         add("busbw_GBps", said.ends_with("NVLS off") ? "no multicast" : "half");
         add("busbw_nvls_off_GBps", "no multicast");

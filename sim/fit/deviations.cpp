@@ -34,16 +34,24 @@ std::string to_json(std::span<const Deviation> list, std::span<const std::string
     nlohmann::ordered_json j;
     j["groups"] = nlohmann::ordered_json::array();
     for (const Deviation& d : list)
-        j["groups"].push_back({{"device", d.device}, {"op", d.op}, {"dtype", d.dtype}, {"size_class", d.size_class.empty() ? "all" : d.size_class}, {"n", d.n},
-                               {"median_abs_error", d.median_abs}, {"mean_abs_error", d.mean_abs}, {"bias", d.bias}});
+        j["groups"].push_back({{"device", d.device},
+                               {"op", d.op},
+                               {"dtype", d.dtype},
+                               {"size_class", d.size_class.empty() ? "all" : d.size_class},
+                               {"n", d.n},
+                               {"median_abs_error", d.median_abs},
+                               {"mean_abs_error", d.mean_abs},
+                               {"bias", d.bias}});
     j["notes"] = skipped;
     return j.dump(1) + "\n";
 }
 
 std::string to_text(std::span<const Deviation> list, std::span<const std::string> skipped) {
-    std::string text = fmt::format("{:<18} {:<20} {:<10} {:<22} {:>7} {:>8} {:>8} {:>8}\n", "device", "op", "dtype", "size", "n", "median", "mean", "bias");
+    std::string text = fmt::format("{:<18} {:<20} {:<10} {:<22} {:>7} {:>8} {:>8} {:>8}\n", "device", "op", "dtype", "size", "n", "median",
+                                   "mean", "bias");
     for (const Deviation& d : list)
-        text += fmt::format("{:<18} {:<20} {:<10} {:<22} {:>7} {:>7.1f}% {:>7.1f}% {:>+7.1f}%\n", d.device, d.op, d.dtype, d.size_class.empty() ? "all" : d.size_class, d.n, d.median_abs * 100, d.mean_abs * 100, d.bias * 100);
+        text += fmt::format("{:<18} {:<20} {:<10} {:<22} {:>7} {:>7.1f}% {:>7.1f}% {:>+7.1f}%\n", d.device, d.op, d.dtype,
+                            d.size_class.empty() ? "all" : d.size_class, d.n, d.median_abs * 100, d.mean_abs * 100, d.bias * 100);
     for (const std::string& s : skipped) text += "  " + s + "\n";
     return text;
 }

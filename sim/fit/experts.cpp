@@ -43,7 +43,11 @@ std::vector<double> drawn(const ExpertsProblem& p, std::mt19937& random) {
 
 double in_bytes_of(const std::string& dtype) { return dtype == "bf16" || dtype == "fp16" ? 2 : 1; }
 
-struct Case { ExpertsProblem problem; std::vector<double> rows; double us = 0; };
+struct Case {
+    ExpertsProblem problem;
+    std::vector<double> rows;
+    double us = 0;
+};
 
 std::map<std::string, std::vector<Case>> cases_of(const MeasuredTable& t) {
     std::map<std::string, std::vector<Case>> out;
@@ -76,7 +80,8 @@ double rounded(double x) { return std::strtod(fmt::format("{:.3g}", x).c_str(), 
 ExpertsTable table_of(const std::vector<double>& p, double efficiency) {
     ExpertsTable t{p[0], p[1], p[2], {}, {}};
     t.gemm.menu = TileMenu::wide_nosplit;
-    t.gemm.tile = p[3], t.gemm.feed = p[4], t.gemm.stream = std::min(1.0, p[5]), t.gemm.soft_waves = std::min(1.0, p[6]), t.gemm.efficiency = efficiency;
+    t.gemm.tile = p[3], t.gemm.feed = p[4], t.gemm.stream = std::min(1.0, p[5]), t.gemm.soft_waves = std::min(1.0, p[6]),
+    t.gemm.efficiency = efficiency;
     return t;
 }
 
@@ -85,7 +90,9 @@ ExpertsTable table_of(const std::vector<double>& p, double efficiency) {
 bool is_experts(const MeasuredTable& t) { return t.has("fwd_us") && t.has("expert_ffn") && t.has("top_k") && t.has("moe_ep"); }
 
 ExpertsProblem experts_problem(const MeasuredTable& t, std::size_t row) {
-    ExpertsProblem p{t.number(row, "tokens"), t.number(row, "hidden"), t.number(row, "expert_ffn") / std::max(1.0, t.number(row, "moe_tp")), t.number(row, "experts"), t.number(row, "top_k"), t.number(row, "moe_ep")};
+    ExpertsProblem p{
+        t.number(row, "tokens"),  t.number(row, "hidden"), t.number(row, "expert_ffn") / std::max(1.0, t.number(row, "moe_tp")),
+        t.number(row, "experts"), t.number(row, "top_k"),  t.number(row, "moe_ep")};
     p.gate = t.text(row, "kernel").find("nongated") == std::string::npos ? 2 : 1;
     const std::string& skew = t.text(row, "distribution");
     if (skew.starts_with("power_law_")) p.skew = std::strtod(skew.c_str() + 10, nullptr);
@@ -132,7 +139,9 @@ Checked check_experts(const MeasuredTable& t) {
             continue;
         }
         const GemmDevice d = cold_device(*device, dtype);
-        for (const Case& c : cases) out.points.push_back({"experts", dtype, class_of(c.problem, c.rows), device->name, c.us, experts_us(table->second, d, c.problem, c.rows, in_bytes_of(dtype))});
+        for (const Case& c : cases)
+            out.points.push_back({"experts", dtype, class_of(c.problem, c.rows), device->name, c.us,
+                                  experts_us(table->second, d, c.problem, c.rows, in_bytes_of(dtype))});
     }
     return out;
 }
@@ -150,16 +159,21 @@ std::string fit_experts(const MeasuredTable& t) {
         std::vector<const Case*> inside, outside;
         std::size_t met = 0;
         for (const Case& c : cases)
-            if (++met % 5 == 0) outside.push_back(&c);
-            else if (!balanced || c.problem.skew <= 0) inside.push_back(&c);
+            if (++met % 5 == 0)
+                outside.push_back(&c);
+            else if (!balanced || c.problem.skew <= 0)
+                inside.push_back(&c);
         constexpr std::size_t enough = 1500;
         std::vector<const Case*> used;
         for (std::size_t i = 0; i < inside.size(); i += std::max<std::size_t>(1, inside.size() / enough)) used.push_back(inside[i]);
-        if (used.size() < 40) throw std::runtime_error(fmt::format("{}: {} layers of {} are too few for seven constants", t.file, met, dtype));
+        if (used.size() < 40)
+            throw std::runtime_error(fmt::format("{}: {} layers of {} are too few for seven constants", t.file, met, dtype));
         std::vector<double> best;
         double least = 1e300;
         for (const auto& [tile, soft] : {std::pair{5.0, 0.9}, std::pair{0.1, 0.4}}) {
-            const auto residual = [&](const std::vector<double>& p, std::size_t i) { return std::log(experts_us(table_of(p, efficiency), d, used[i]->problem, used[i]->rows, in) / used[i]->us); };
+            const auto residual = [&](const std::vector<double>& p, std::size_t i) {
+                return std::log(experts_us(table_of(p, efficiency), d, used[i]->problem, used[i]->rows, in) / used[i]->us);
+            };
             const std::vector<double> p = least_squares({20, 0.03, 2, tile, 2.5, 0.85, soft}, used.size(), residual);
             double cost = 0;
             for (std::size_t i = 0; i < used.size(); ++i) cost += std::abs(residual(p, i));
@@ -169,9 +183,21 @@ std::string fit_experts(const MeasuredTable& t) {
         std::vector<Compared> apart;
         for (const Case* c : outside) apart.push_back({"", "", "kept out", "", c->us, experts_us(g, d, c->problem, c->rows, in)});
         const Deviation s = deviations(apart).front();
-        out[dtype] = {{"start_us", rounded(g.start)}, {"per_expert_us", rounded(g.per_expert)}, {"copy", rounded(g.copy)}, {"tile_us", rounded(g.gemm.tile)}, {"efficiency", rounded(g.gemm.efficiency)}, {"feed", rounded(g.gemm.feed)},
-                      {"stream", rounded(g.gemm.stream)}, {"soft_waves", rounded(g.gemm.soft_waves)},
-                      {"source", {{"kind", "fitted"}, {"text", fmt::format("simrun fit of {}: {} measurements; on {} kept out of the fit: median error {:.1f} %, mean {:.1f} %, bias {:+.1f} %", t.file, used.size(), s.n, s.median_abs * 100, s.mean_abs * 100, s.bias * 100)}}}};
+        out[dtype] = {
+            {"start_us", rounded(g.start)},
+            {"per_expert_us", rounded(g.per_expert)},
+            {"copy", rounded(g.copy)},
+            {"tile_us", rounded(g.gemm.tile)},
+            {"efficiency", rounded(g.gemm.efficiency)},
+            {"feed", rounded(g.gemm.feed)},
+            {"stream", rounded(g.gemm.stream)},
+            {"soft_waves", rounded(g.gemm.soft_waves)},
+            {"source",
+             {{"kind", "fitted"},
+              {"text",
+               fmt::format(
+                   "simrun fit of {}: {} measurements; on {} kept out of the fit: median error {:.1f} %, mean {:.1f} %, bias {:+.1f} %",
+                   t.file, used.size(), s.n, s.median_abs * 100, s.mean_abs * 100, s.bias * 100)}}}};
     }
     return out.dump();
 }

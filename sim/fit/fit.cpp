@@ -23,7 +23,10 @@ using Json = nlohmann::ordered_json;
 
 double rounded(double x) { return std::strtod(fmt::format("{:.3g}", x).c_str(), nullptr); }
 
-struct Score { std::size_t n = 0; double median = 0, mean = 0, bias = 0; };
+struct Score {
+    std::size_t n = 0;
+    double median = 0, mean = 0, bias = 0;
+};
 Score score(std::vector<double> errors) {
     Score s;
     s.n = errors.size();
@@ -35,21 +38,47 @@ Score score(std::vector<double> errors) {
 }
 
 Json source_of(const MeasuredTable& t, std::size_t fitted, const Score& s) {
-    return {{"kind", "fitted"},
-            {"text", fmt::format("simrun fit of {}: {} measurements; on {} kept out of the fit: median error {:.1f} %, mean {:.1f} %, bias {:+.1f} %", t.file, fitted, s.n, s.median * 100, s.mean * 100, s.bias * 100)}};
+    return {
+        {"kind", "fitted"},
+        {"text",
+         fmt::format("simrun fit of {}: {} measurements; on {} kept out of the fit: median error {:.1f} %, mean {:.1f} %, bias {:+.1f} %",
+                     t.file, fitted, s.n, s.median * 100, s.mean * 100, s.bias * 100)}};
 }
 
 // Positions in the list of parameters; the cast's come last and are the benchmark's, not the law's.
-enum : std::size_t { t0, tile, efficiency, feed, stream, split, soft_waves, throttle, throttle_us, l2_share, l2_stream, ragged, two_scales, ceiling, pause, far, cast_fixed, cast_element, cast_beyond };
+enum : std::size_t {
+    t0,
+    tile,
+    efficiency,
+    feed,
+    stream,
+    split,
+    soft_waves,
+    throttle,
+    throttle_us,
+    l2_share,
+    l2_stream,
+    ragged,
+    two_scales,
+    ceiling,
+    pause,
+    far,
+    cast_fixed,
+    cast_element,
+    cast_beyond
+};
 
 bool of_pairs(TileMenu menu) { return menu == TileMenu::pairs || menu == TileMenu::pairs_nosplit; }
 
 GemmTable table_of(const GemmTable& like, const std::vector<double>& p) {
     GemmTable t = like;
     t.t0 = p[t0], t.tile = p[tile], t.efficiency = p[efficiency], t.feed = p[feed], t.stream = std::min(1.0, p[stream]), t.split = p[split];
-    t.soft_waves = std::min(1.0, p[soft_waves]), t.throttle = p[throttle], t.throttle_us = p[throttle_us], t.l2_share = p[l2_share], t.l2_stream = p[l2_stream];
+    t.soft_waves = std::min(1.0, p[soft_waves]), t.throttle = p[throttle], t.throttle_us = p[throttle_us], t.l2_share = p[l2_share],
+    t.l2_stream = p[l2_stream];
     if (t.menu == TileMenu::columns) t.ragged = p[ragged], t.two_scales = p[two_scales];
-    if (of_pairs(t.menu)) t.ceiling = p[ceiling], t.pause = std::min(100.0, p[pause]), t.far = p[far], t.efficiency = std::min(1.0, t.efficiency), t.throttle_us = std::clamp(t.throttle_us, 1e3, 1e4);
+    if (of_pairs(t.menu))
+        t.ceiling = p[ceiling], t.pause = std::min(100.0, p[pause]), t.far = p[far], t.efficiency = std::min(1.0, t.efficiency),
+        t.throttle_us = std::clamp(t.throttle_us, 1e3, 1e4);
     return t;
 }
 
@@ -61,8 +90,17 @@ TileMenu menu_for(const std::string& dtype, const std::string& architecture) {
 }
 
 Json constants_of(const GemmTable& g) {
-    Json j = {{"menu", name(g.menu)}, {"t0_us", rounded(g.t0)}, {"tile_us", rounded(g.tile)}, {"efficiency", rounded(g.efficiency)}, {"feed", rounded(g.feed)}, {"stream", rounded(g.stream)}, {"split_us", rounded(g.split)},
-              {"soft_waves", rounded(g.soft_waves)}, {"throttle", rounded(g.throttle)}, {"throttle_us", rounded(g.throttle_us)}, {"throttle_busy", g.throttle_busy}};
+    Json j = {{"menu", name(g.menu)},
+              {"t0_us", rounded(g.t0)},
+              {"tile_us", rounded(g.tile)},
+              {"efficiency", rounded(g.efficiency)},
+              {"feed", rounded(g.feed)},
+              {"stream", rounded(g.stream)},
+              {"split_us", rounded(g.split)},
+              {"soft_waves", rounded(g.soft_waves)},
+              {"throttle", rounded(g.throttle)},
+              {"throttle_us", rounded(g.throttle_us)},
+              {"throttle_busy", g.throttle_busy}};
     if (g.alone < 1) j["alone"] = g.alone;
     if (g.ragged > 0) j["ragged"] = rounded(g.ragged);
     if (g.two_scales > 0) j["two_scales"] = rounded(g.two_scales);
@@ -82,7 +120,8 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
     constexpr std::size_t enough = 2500;
     std::vector<std::size_t> used;
     for (std::size_t i = 0; i < inside.size(); i += std::max<std::size_t>(1, inside.size() / enough)) used.push_back(inside[i]);
-    if (used.size() < 20) throw std::runtime_error(fmt::format("{}: {} shapes of {} are too few for a dozen constants", t.file, met, dtype));
+    if (used.size() < 20)
+        throw std::runtime_error(fmt::format("{}: {} shapes of {} are too few for a dozen constants", t.file, met, dtype));
     const GemmDevice d = burst_device(device, dtype);
     const bool cast = dtype != "bf16";
     GemmTable like;
@@ -93,13 +132,16 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
     double share = 1;
     const auto predicted = [&](const std::vector<double>& p, std::size_t row) {
         const GemmProblem problem = problem_of(t, row, dtype);
-        return gemm_us(table_of(like, p), d, problem) + (cast ? Cast{p[cast_fixed], p[cast_element], p[cast_beyond], share}.us(problem.m * problem.k, d.l2) : 0);
+        return gemm_us(table_of(like, p), d, problem) +
+               (cast ? Cast{p[cast_fixed], p[cast_element], p[cast_beyond], share}.us(problem.m * problem.k, d.l2) : 0);
     };
-    const auto residual = [&](const std::vector<double>& p, std::size_t i) { return std::log(predicted(p, used[i]) / t.number(used[i], "us")); };
+    const auto residual = [&](const std::vector<double>& p, std::size_t i) {
+        return std::log(predicted(p, used[i]) / t.number(used[i], "us"));
+    };
     std::vector<double> best;
     GemmTable best_like;
     double least = 1e300, best_share = 1;
-    for (const double alone : {1.0, 0.0})   // whether a processor's feed is its own or a share of the chip's
+    for (const double alone : {1.0, 0.0}) // whether a processor's feed is its own or a share of the chip's
         for (const double cast_share : cast ? std::vector<double>{0.5, 1.2} : std::vector<double>{1})
             // Two starts: waves as they are (cuBLAS before Hopper) and persistent kernels.
             for (const auto& [tile_start, soft] : {std::pair{5.0, 0.1}, std::pair{1.5, 0.9}}) {
@@ -121,9 +163,11 @@ Json fit_gemm(const MeasuredTable& t, const std::string& dtype, const Device& de
 
 // 1/rate = 1/R + (s0/R)/seq, weighted so that relative errors count.
 Json fit_attention(const MeasuredTable& t) {
-    using Key = std::array<std::string, 5>;   // device, implementation, op, causal, head_dim
+    using Key = std::array<std::string, 5>; // device, implementation, op, causal, head_dim
     std::map<Key, std::vector<std::size_t>> series;
-    for (std::size_t i = 0; i < t.rows.size(); ++i) series[{t.text(i, "device"), t.text(i, "implementation"), t.text(i, "op"), t.text(i, "causal"), t.text(i, "head_dim")}].push_back(i);
+    for (std::size_t i = 0; i < t.rows.size(); ++i)
+        series[{t.text(i, "device"), t.text(i, "implementation"), t.text(i, "op"), t.text(i, "causal"), t.text(i, "head_dim")}].push_back(
+            i);
     Json out = Json::array();
     for (const auto& [key, rows] : series) {
         if (rows.size() < 3) continue;
@@ -136,8 +180,15 @@ Json fit_attention(const MeasuredTable& t) {
         const Eigen::VectorXd x = a.colPivHouseholderQr().solve(ones);
         std::vector<double> errors;
         for (double e : Eigen::VectorXd(a * x - ones)) errors.push_back(e);
-        out.push_back({{"device", key[0]}, {"implementation", key[1]}, {"op", key[2]}, {"causal", key[3] == "1"}, {"head_dim", std::atoi(key[4].c_str())}, {"tflops", rounded(1 / x[0])},
-                       {"s0", rounded(std::max(0.0, x[1] / x[0]))}, {"points", rows.size()}, {"mean_abs_error", rounded(score(std::move(errors)).mean)}});
+        out.push_back({{"device", key[0]},
+                       {"implementation", key[1]},
+                       {"op", key[2]},
+                       {"causal", key[3] == "1"},
+                       {"head_dim", std::atoi(key[4].c_str())},
+                       {"tflops", rounded(1 / x[0])},
+                       {"s0", rounded(std::max(0.0, x[1] / x[0]))},
+                       {"points", rows.size()},
+                       {"mean_abs_error", rounded(score(std::move(errors)).mean)}});
     }
     return out;
 }
@@ -164,7 +215,8 @@ Json fit_prefill(const MeasuredTable& t) {
         (i % 5 == 4 ? outside : inside).push_back(i);
     }
     const std::vector<int> dims(met.begin(), met.end());
-    if (inside.size() < 40) throw std::runtime_error(fmt::format("{}: {} rows are too few for {} constants", t.file, t.rows.size(), 5 + dims.size()));
+    if (inside.size() < 40)
+        throw std::runtime_error(fmt::format("{}: {} rows are too few for {} constants", t.file, t.rows.size(), 5 + dims.size()));
     PrefillTable best;
     double least = 1e300;
     for (const double rows : {128.0, 256.0}) {
@@ -172,7 +224,8 @@ Json fit_prefill(const MeasuredTable& t) {
         start.resize(5 + dims.size(), 0.5);
         start.insert(start.end(), {0.1, 0.5, 2000}); // throttle, fall, latent
         const auto residual = [&](const std::vector<double>& p, std::size_t i) {
-            return std::log(prefill_us(prefill_of(p, dims, rows, is_latent(t)), d, prefill_problem(t, inside[i])) / t.number(inside[i], "fwd_us"));
+            return std::log(prefill_us(prefill_of(p, dims, rows, is_latent(t)), d, prefill_problem(t, inside[i])) /
+                            t.number(inside[i], "fwd_us"));
         };
         const std::vector<double> p = least_squares(start, inside.size(), residual);
         double cost = 0;
@@ -183,10 +236,17 @@ Json fit_prefill(const MeasuredTable& t) {
     for (std::size_t row : outside) errors.push_back(prefill_us(best, d, prefill_problem(t, row)) / t.number(row, "fwd_us") - 1);
     Json efficiency;
     for (const auto& [dim, e] : best.efficiency) efficiency[std::to_string(dim)] = rounded(e);
-    Json out = {{"start_us", rounded(best.start)}, {"pre", rounded(best.pre)}, {"s0", rounded(best.s0)}, {"critical", rounded(best.critical)}, {"soft_waves", rounded(best.soft_waves)}, {"rows", best.rows}};
+    Json out = {{"start_us", rounded(best.start)},
+                {"pre", rounded(best.pre)},
+                {"s0", rounded(best.s0)},
+                {"critical", rounded(best.critical)},
+                {"soft_waves", rounded(best.soft_waves)},
+                {"rows", best.rows}};
     out["throttle"] = rounded(best.throttle);
-    if (is_latent(t)) out["latent"] = rounded(best.latent);
-    else out["fall"] = rounded(best.fall);
+    if (is_latent(t))
+        out["latent"] = rounded(best.latent);
+    else
+        out["fall"] = rounded(best.fall);
     out["efficiency"] = efficiency, out["source"] = source_of(t, inside.size(), score(std::move(errors)));
     return out;
 }
@@ -234,7 +294,9 @@ Eigen::Vector3d never_negative(const Eigen::MatrixXd& a, const Eigen::VectorXd& 
 
 } // namespace
 
-double Cast::us(double elements, double l2) const { return fixed + elements * (per_element + (beyond > 0 ? beyond * beyond_cache(elements, share, l2) : 0)); }
+double Cast::us(double elements, double l2) const {
+    return fixed + elements * (per_element + (beyond > 0 ? beyond * beyond_cache(elements, share, l2) : 0));
+}
 
 Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measured, const std::vector<double>& elements, double l2) {
     const auto n = static_cast<Eigen::Index>(law.size());
@@ -249,7 +311,7 @@ Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measure
             a(i, 2) = l2 > 0 ? a(i, 1) * beyond_cache(elements[k], share, l2) : 0;
         }
         Eigen::Vector3d x = never_negative(a, b);
-        for (int again = 0; again < 4; ++again) {   // odd shapes, whose law is far off, say little of their cast
+        for (int again = 0; again < 4; ++again) { // odd shapes, whose law is far off, say little of their cast
             const Eigen::VectorXd weight = (1 + ((a * x - b) / 0.05).array().square()).pow(-0.25);
             x = never_negative(weight.asDiagonal() * a, weight.asDiagonal() * b);
         }
@@ -261,8 +323,9 @@ Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measure
 
 Device device_named(const MeasuredTable& t, const std::string& name, const char* prefix) {
     if (const auto device = find_device(name)) return *device;
-    throw std::runtime_error(fmt::format("{}: the file's name must say for which device it is, as {}_h100-sxm-80gb.csv does (simrun list devices){}", t.file, prefix,
-                                         name.empty() ? "" : "; " + name + " is none"));
+    throw std::runtime_error(
+        fmt::format("{}: the file's name must say for which device it is, as {}_h100-sxm-80gb.csv does (simrun list devices){}", t.file,
+                    prefix, name.empty() ? "" : "; " + name + " is none"));
 }
 
 std::string fit(const MeasuredTable& t) {
@@ -277,14 +340,23 @@ std::string fit(const MeasuredTable& t) {
         for (const std::string& dtype : dtypes) out["gemm"][dtype] = fit_gemm(t, dtype, device);
         break;
     }
-    case TableKind::attention_prefill: out["prefill"][is_latent(t) ? "latent" : "full"] = fit_prefill(t); break;
-    case TableKind::experts: out["experts"] = Json::parse(fit_experts(t)); break;
-    case TableKind::attention_rates: out["attention"] = fit_attention(t); break;
+    case TableKind::attention_prefill:
+        out["prefill"][is_latent(t) ? "latent" : "full"] = fit_prefill(t);
+        break;
+    case TableKind::experts:
+        out["experts"] = Json::parse(fit_experts(t));
+        break;
+    case TableKind::attention_rates:
+        out["attention"] = fit_attention(t);
+        break;
     case TableKind::collectives:
     case TableKind::points:
-    case TableKind::dispatch: throw std::runtime_error(t.file + ": communication is checked (--check), its constants are not fitted here");
-    case TableKind::passes: throw std::runtime_error(t.file + ": passes over layers are checked (--check), they have no constants of their own");
-    case TableKind::unknown: throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");
+    case TableKind::dispatch:
+        throw std::runtime_error(t.file + ": communication is checked (--check), its constants are not fitted here");
+    case TableKind::passes:
+        throw std::runtime_error(t.file + ": passes over layers are checked (--check), they have no constants of their own");
+    case TableKind::unknown:
+        throw std::runtime_error(t.file + ": its columns are those of no table there is a law for");
     }
     return out.dump(2) + "\n";
 }

@@ -20,16 +20,22 @@ enum class TableKind { gemm, attention_rates, attention_prefill, experts, collec
 TableKind kind_of(const MeasuredTable& table);
 
 // One measurement and the calibration's word on it, both in us.
-struct Compared { std::string op, dtype, size_class, device; double measured = 0, predicted = 0; };
+struct Compared {
+    std::string op, dtype, size_class, device;
+    double measured = 0, predicted = 0;
+};
 
 struct Deviation {
-    std::string device, op, dtype, size_class;   // "" where it is over all of them
+    std::string device, op, dtype, size_class; // "" where it is over all of them
     std::size_t n = 0;
     double median_abs = 0, mean_abs = 0, bias = 0;
 };
 
 // Every measurement of the table the committed calibration has a law and a device for; skipped: the others, with the reason.
-struct Checked { std::vector<Compared> points; std::vector<std::string> skipped; };
+struct Checked {
+    std::vector<Compared> points;
+    std::vector<std::string> skipped;
+};
 Checked check(const MeasuredTable& table);
 // By device, op and dtype; and by size class within each.
 std::vector<Deviation> deviations(std::span<const Compared> points);
@@ -42,7 +48,7 @@ std::string fit(const MeasuredTable& table);
 
 // Least squares with soft-L1 weights over parameters kept positive (steps are in their logarithms), Levenberg-Marquardt with finite
 // differences. residual(parameters, i) for i < n. Stops at 60 iterations or a gain below 1e-6.
-std::vector<double> least_squares(std::vector<double> parameters, std::size_t n, const std::function<double(const std::vector<double>&, std::size_t)>& residual,
-                                  double soft = 0.05);
+std::vector<double> least_squares(std::vector<double> parameters, std::size_t n,
+                                  const std::function<double(const std::vector<double>&, std::size_t)>& residual, double soft = 0.05);
 
 } // namespace orrery

@@ -20,7 +20,8 @@ struct Cast {
 // measured - law, by least squares of relative residuals (soft beyond 5 %); nothing below zero. l2: bytes.
 Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measured, const std::vector<double>& elements, double l2);
 
-// The catalogue's device of that name, which a table's file is named for. Throws std::runtime_error where there is none; prefix: of such names.
+// The catalogue's device of that name, which a table's file is named for. Throws std::runtime_error where there is none; prefix: of such
+// names.
 Device device_named(const MeasuredTable& table, const std::string& name, const char* prefix);
 
 // What a communication table was measured on: `nodes` of so many devices, links inside from the datasheet, nothing said of the network.

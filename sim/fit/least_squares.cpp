@@ -14,7 +14,8 @@ double loss(double r, double soft) { return 2 * soft * soft * (std::sqrt(1 + r *
 
 } // namespace
 
-std::vector<double> least_squares(std::vector<double> parameters, std::size_t n, const std::function<double(const std::vector<double>&, std::size_t)>& residual, double soft) {
+std::vector<double> least_squares(std::vector<double> parameters, std::size_t n,
+                                  const std::function<double(const std::vector<double>&, std::size_t)>& residual, double soft) {
     const auto rows = static_cast<Eigen::Index>(n), cols = static_cast<Eigen::Index>(parameters.size());
     const auto all = [&](const std::vector<double>& p) {
         Eigen::VectorXd r(rows);

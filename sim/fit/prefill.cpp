@@ -12,7 +12,9 @@ constexpr double throttle_us = 1e4; // a burst this long has lost half: 10 to 20
 
 } // namespace
 
-bool is_prefill(const MeasuredTable& t) { return t.has("fwd_us") && t.has("seq_q") && t.has("heads") && (t.has("head_dim") || is_latent(t)); }
+bool is_prefill(const MeasuredTable& t) {
+    return t.has("fwd_us") && t.has("seq_q") && t.has("heads") && (t.has("head_dim") || is_latent(t));
+}
 bool is_latent(const MeasuredTable& t) { return t.has("qk_head_dim") && t.has("v_head_dim"); }
 
 PrefillDevice prefill_device(const Device& device) {

@@ -16,8 +16,12 @@
 
 namespace orrery {
 
-struct PrefillDevice { double processors = 1, peak_16 = 1, bandwidth = 1; }; // flops/us, bytes/us
-struct PrefillProblem { double batch = 1, seq = 1, heads = 1, kv_heads = 1, qk = 128, v = 128; };
+struct PrefillDevice {
+    double processors = 1, peak_16 = 1, bandwidth = 1;
+}; // flops/us, bytes/us
+struct PrefillProblem {
+    double batch = 1, seq = 1, heads = 1, kv_heads = 1, qk = 128, v = 128;
+};
 
 bool is_prefill(const MeasuredTable& table);
 bool is_latent(const MeasuredTable& table); // of latent attention: key and value dimensions apart

@@ -31,9 +31,12 @@ std::vector<std::string> cells(const std::string& line) {
     std::vector<std::string> out(1);
     bool quoted = false;
     for (char c : line) {
-        if (c == '"') quoted = !quoted;
-        else if (c == ',' && !quoted) out.emplace_back();
-        else if (c != '\r') out.back() += c;
+        if (c == '"')
+            quoted = !quoted;
+        else if (c == ',' && !quoted)
+            out.emplace_back();
+        else if (c != '\r')
+            out.back() += c;
     }
     return out;
 }
@@ -56,7 +59,8 @@ MeasuredTable parse_table(const std::string& name, const std::string& csv) {
         if (line.empty()) continue;
         t.rows.push_back(cells(line));
         if (t.rows.back().size() != header.size())
-            throw std::runtime_error(fmt::format("{}, line {}: {} cells where the header has {}", name, n, t.rows.back().size(), header.size()));
+            throw std::runtime_error(
+                fmt::format("{}, line {}: {} cells where the header has {}", name, n, t.rows.back().size(), header.size()));
     }
     return t;
 }
@@ -71,7 +75,8 @@ MeasuredTable parse_json_table(const std::string& name, const std::string& text)
         for (const auto& [key, value] : row.items()) t.column.try_emplace(key, t.column.size());
     for (const auto& row : list) {
         t.rows.emplace_back(t.column.size());
-        for (const auto& [key, value] : row.items()) t.rows.back()[t.column.at(key)] = value.is_string() ? value.get<std::string>() : value.dump();
+        for (const auto& [key, value] : row.items())
+            t.rows.back()[t.column.at(key)] = value.is_string() ? value.get<std::string>() : value.dump();
     }
     return t;
 }

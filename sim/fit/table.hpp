@@ -9,9 +9,9 @@
 namespace orrery {
 
 struct MeasuredTable {
-    std::string file;                               // its name without folder
-    std::string device;                             // "h100-sxm-80gb" of gemm_h100-sxm-80gb.csv.gz; empty where rows name theirs
-    std::map<std::string, std::size_t> column;      // by name
+    std::string file;                          // its name without folder
+    std::string device;                        // "h100-sxm-80gb" of gemm_h100-sxm-80gb.csv.gz; empty where rows name theirs
+    std::map<std::string, std::size_t> column; // by name
     std::vector<std::vector<std::string>> rows;
 
     bool has(std::string_view name) const { return column.contains(std::string(name)); }
@@ -22,6 +22,7 @@ struct MeasuredTable {
 // Throws std::runtime_error with file and line where it cannot be read.
 MeasuredTable read_table(const std::string& path);
 MeasuredTable parse_table(const std::string& name, const std::string& csv);
-MeasuredTable parse_json_table(const std::string& name, const std::string& text);   // a cell: text as it is, all else as JSON; "" where a row has none
+MeasuredTable parse_json_table(const std::string& name,
+                               const std::string& text); // a cell: text as it is, all else as JSON; "" where a row has none
 
 } // namespace orrery

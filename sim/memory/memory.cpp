@@ -22,7 +22,10 @@ std::int64_t total(const Kinds& k) {
 std::size_t index(const Buffer& b) { return static_cast<std::size_t>(b.kind); }
 
 // The buffer an op allocates (+1) or frees (-1); {-1, 0} for every other op.
-struct MemoryStep { BufferId buffer = -1; int sign = 0; };
+struct MemoryStep {
+    BufferId buffer = -1;
+    int sign = 0;
+};
 MemoryStep memory_step(const Op& op) {
     if (const auto* a = std::get_if<Alloc>(&op.work)) return {a->buffer, 1};
     if (const auto* f = std::get_if<Free>(&op.work)) return {f->buffer, -1};
@@ -34,8 +37,8 @@ struct Range {
     std::int32_t first, last;
     Kinds change{};
     std::int64_t highest = 0;
-    std::int32_t highest_op = -1;   // the op that reached it; -1: nothing rose above the start
-    std::int64_t executed = 0;      // while counting what is alive at the peak
+    std::int32_t highest_op = -1; // the op that reached it; -1: nothing rose above the start
+    std::int64_t executed = 0;    // while counting what is alive at the peak
 };
 
 class StageWalk {
@@ -119,7 +122,7 @@ class StageWalk {
 
     // Counts every buffer alive at the peak: those alive at the start, and what each executed range left of them.
     void describe_peak(StageMemory& m) {
-        std::vector<std::int64_t> alive(alive_at_start_.begin(), alive_at_start_.end());   // instances, by buffer
+        std::vector<std::int64_t> alive(alive_at_start_.begin(), alive_at_start_.end()); // instances, by buffer
         if (m.peak_action >= 0) {
             const Action& peak = program_.actions[static_cast<std::size_t>(m.peak_action)];
             for (int i = 0; i < m.peak_action; ++i) ++range_of(program_.actions[static_cast<std::size_t>(i)]).executed;
@@ -191,8 +194,8 @@ class StageWalk {
 
     const Plan& plan_;
     const Program& program_;
-    std::vector<std::vector<Range>> ranges_;    // by block
-    std::vector<char> met_, alive_at_start_;    // by buffer
+    std::vector<std::vector<Range>> ranges_; // by block
+    std::vector<char> met_, alive_at_start_; // by buffer
     Kinds initial_{}, held_{};
 };
 

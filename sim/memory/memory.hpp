@@ -16,26 +16,39 @@ namespace orrery {
 enum class MemoryMeasure : std::uint8_t { allocated, reserved, device };
 
 // "CUDA context", "NCCL buffers", ...; level: the first measure that counts it.
-struct ReserveItem { std::string name; Bytes bytes; std::string source; MemoryMeasure level = MemoryMeasure::device; };
+struct ReserveItem {
+    std::string name;
+    Bytes bytes;
+    std::string source;
+    MemoryMeasure level = MemoryMeasure::device;
+};
 
 // Buffers alike, layers and chunks as '*' ("c*.l*.qkv"): their bytes together, and how many are alive (layers x microbatches).
-struct LiveBuffer { std::string name; Bytes bytes; std::int32_t count; };
+struct LiveBuffer {
+    std::string name;
+    Bytes bytes;
+    std::int32_t count;
+};
 
 struct StageMemory {
     int stage = 0;
-    Bytes peak;                                          // allocated peak + reserve
-    Bytes allocated_peak;                                // the plan's buffers alone
-    std::array<Bytes, memory_kind_count> by_kind{};      // at the peak, by MemoryKind
+    Bytes peak;                                     // allocated peak + reserve
+    Bytes allocated_peak;                           // the plan's buffers alone
+    std::array<Bytes, memory_kind_count> by_kind{}; // at the peak, by MemoryKind
     std::vector<ReserveItem> reserve;
-    Bytes reserved;                                      // their sum
-    int peak_action = -1, peak_op = -1;                  // where in the stage's program
-    std::string peak_op_name;                            // "l17.fc1.dgrad (microbatch 3)"
-    std::vector<LiveBuffer> largest;                     // largest groups alive at the peak
+    Bytes reserved;                     // their sum
+    int peak_action = -1, peak_op = -1; // where in the stage's program
+    std::string peak_op_name;           // "l17.fc1.dgrad (microbatch 3)"
+    std::vector<LiveBuffer> largest;    // largest groups alive at the peak
     // After each action of one steady step, by kind (same index as Program::actions); for the memory timeline.
     std::vector<std::array<std::int64_t, memory_kind_count>> timeline;
 };
 
-struct MemoryReport { std::vector<StageMemory> stages; Bytes capacity; bool fits = true; };
+struct MemoryReport {
+    std::vector<StageMemory> stages;
+    Bytes capacity;
+    bool fits = true;
+};
 
 // A stage's peak as such a figure counts it.
 Bytes peak_as(const StageMemory& stage, MemoryMeasure measure);

@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-std::span<const EmbeddedFile> reserve_files();   // generated from scenarios/calibration/memory
+std::span<const EmbeddedFile> reserve_files(); // generated from scenarios/calibration/memory
 
 namespace {
 
@@ -20,10 +20,15 @@ const Json& figures() {
     return parsed;
 }
 
-double of(const Json& table, const std::string& key) { return table.contains(key) ? table.at(key).get<double>() : table.at("default").get<double>(); }
+double of(const Json& table, const std::string& key) {
+    return table.contains(key) ? table.at(key).get<double>() : table.at("default").get<double>();
+}
 
 // The ranks of a communicator that one rank of the stage belongs to, and whether they are on more than one node.
-struct Group { std::vector<int> ranks; bool across = false; };
+struct Group {
+    std::vector<int> ranks;
+    bool across = false;
+};
 
 int first_rank(const Plan& plan, int stage) {
     Coordinates c{};
@@ -38,7 +43,9 @@ Group group_of(const Plan& plan, CommId comm, int rank, int devices_per_node) {
 }
 
 // What the stage's program communicates over: frameworks make one NCCL communicator per set of ranks, whatever it is used for.
-struct Uses { std::set<CommId> collectives, exchanges; };
+struct Uses {
+    std::set<CommId> collectives, exchanges;
+};
 Uses uses_of(const Plan& plan, const Program& program) {
     Uses uses;
     std::set<std::int32_t> blocks;
@@ -81,7 +88,7 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
             if (r != rank) peers.insert(r);
         }
     }
-    bool shared = false;   // the buffer of the peers across nodes
+    bool shared = false; // the buffer of the peers across nodes
     for (int r : peers) {
         const bool across = r / per_node != rank / per_node;
         if (across && shared) continue;
@@ -113,7 +120,8 @@ Bytes parameters_of(const Plan& plan, int stage) {
 // The buffer that a framework keeps for the scores of unfused attention: one, as large as a layer's.
 Bytes kept_scores(const Scenario& s) {
     const Json& f = figures().at("kept_scores");
-    const bool keeps = std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
+    const bool keeps =
+        std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
     if (!keeps || s.runtime.attention_kernel != AttentionKernel::unfused || s.runtime.year < f.at("since_year").get<int>()) return {};
     const std::int64_t rows = s.training.micro_batch_size * s.training.sequence_length / s.strategy.context_parallel;
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
@@ -122,22 +130,27 @@ Bytes kept_scores(const Scenario& s) {
 // Of the streams on which experts' products run side by side; an executor that plans its memory has no such streams.
 Bytes grouped_workspace(const Scenario& s) {
     const Json& f = figures().at("grouped_workspace");
-    const bool grouped = std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
-    return grouped && s.model.moe && !s.runtime.fused_experts && !s.runtime.plan_allocator ? Bytes::mebibytes(of(f.at("mib"), s.cluster.device.architecture)) : Bytes{};
+    const bool grouped =
+        std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
+    return grouped && s.model.moe && !s.runtime.fused_experts && !s.runtime.plan_allocator
+               ? Bytes::mebibytes(of(f.at("mib"), s.cluster.device.architecture))
+               : Bytes{};
 }
 
 // Where weight gradients are added to the main gradient inside their products, autograd is handed a placeholder instead, one for each shape
 // of weight, which is kept.
 Bytes placeholders(const Plan& plan, const Scenario& s, const Program& program) {
     const Json& f = figures().at("placeholders");
-    const bool keeps = std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
+    const bool keeps =
+        std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
     if (!keeps || !s.runtime.fused_weight_gradient_accumulation || s.runtime.year < f.at("since_year").get<int>()) return {};
     std::set<std::int32_t> blocks;
     for (const Action& a : program.actions) blocks.insert(a.block);
     std::set<std::pair<std::int64_t, std::int64_t>> shapes;
     for (std::int32_t b : blocks)
         for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops)
-            if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::weight_gradient && w->accumulate) shapes.insert({w->n, w->k});
+            if (const auto* w = std::get_if<Linear>(&op.work); w && w->direction == Direction::weight_gradient && w->accumulate)
+                shapes.insert({w->n, w->k});
     Bytes sum;
     for (const auto& [n, k] : shapes) sum += Bytes{2 * n * k};
     return sum;
@@ -170,7 +183,8 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     items.push_back({"framework buffers", Bytes::mebibytes(of(framework.at("mib"), scenario.strategy.framework)), source("framework"),
                      MemoryMeasure::reserved});
     const auto listed = [&](const char* list) {
-        return std::any_of(framework.at(list).begin(), framework.at(list).end(), [&](const Json& name) { return name == scenario.strategy.framework; });
+        return std::any_of(framework.at(list).begin(), framework.at(list).end(),
+                           [&](const Json& name) { return name == scenario.strategy.framework; });
     };
     const Training& t = scenario.training;
     if (t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && listed("gradients_twice")) {

@@ -64,7 +64,7 @@ class Walk {
 
     const Plan& plan_;
     Lane& lane_;
-    Levels level_, highest_;              // now; the highest since the last sample
+    Levels level_, highest_; // now; the highest since the last sample
     std::int64_t sum_, highest_sum_;
     Time now_;
     std::vector<Time> begins_;
@@ -80,7 +80,7 @@ void sample_memory(Trace& trace, const Plan& plan, const MemoryReport& memory) {
     for (Lane& lane : trace.lanes) {
         const auto stage = static_cast<std::size_t>(lane.stage);
         const StageMemory& m = memory.stages[stage];
-        Levels level(m.timeline.back().begin(), m.timeline.back().end());   // steady: as a step ends, the next begins
+        Levels level(m.timeline.back().begin(), m.timeline.back().end()); // steady: as a step ends, the next begins
         level.push_back(m.reserved.count);
         lane.memory.clear();
         Walk(plan, lane, std::move(level), trace.begin).run(plan.programs[stage], trace.end);

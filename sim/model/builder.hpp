@@ -15,17 +15,22 @@ struct Builder {
     Graph g;
     std::int64_t tokens, h, d;
     std::int16_t layer = -1, unit = -1;
-    DType act;                                    // dtype of activations and parameters
-    DType stream;                                 // of the residual stream: fp32 where autocast leaves it so
+    DType act;    // dtype of activations and parameters
+    DType stream; // of the residual stream: fp32 where autocast leaves it so
 
     Builder(const Scenario& scenario, int chunk)
         : s(scenario), tokens(s.training.micro_batch_size * s.training.sequence_length), h(s.model.hidden_size), d(s.model.head_dim) {
         g.chunk = chunk;
         switch (s.training.precision) {
         case DType::fp32:
-        case DType::tf32: act = DType::fp32; break;
-        case DType::fp16: act = DType::fp16; break;
-        default: act = DType::bf16;
+        case DType::tf32:
+            act = DType::fp32;
+            break;
+        case DType::fp16:
+            act = DType::fp16;
+            break;
+        default:
+            act = DType::bf16;
         }
         stream = in_autocast(s) ? DType::fp32 : act;
     }
@@ -48,7 +53,9 @@ struct Builder {
         v.placement.set(Axis::dpr, PlacementKind::sharded, 0);
         return g.add(std::move(v));
     }
-    ValueId rows(const std::string& what, std::int64_t cols, DimKind kind, DType dtype) { return value(what, {tokens, cols}, {DimKind::seq, kind}, dtype); }
+    ValueId rows(const std::string& what, std::int64_t cols, DimKind kind, DType dtype) {
+        return value(what, {tokens, cols}, {DimKind::seq, kind}, dtype);
+    }
     ValueId parameter(const std::string& tensor, std::vector<std::int64_t> shape, std::vector<DimKind> dims) {
         Value v;
         v.name = tensor;
@@ -58,7 +65,8 @@ struct Builder {
         v.parameter = true;
         return g.add(std::move(v));
     }
-    Node& node(NodeKind kind, const std::string& what, std::vector<ValueId> in, std::vector<ValueId> out, std::vector<ValueId> params = {}) {
+    Node& node(NodeKind kind, const std::string& what, std::vector<ValueId> in, std::vector<ValueId> out,
+               std::vector<ValueId> params = {}) {
         Node n;
         n.kind = kind;
         n.name = prefix() + what;
@@ -134,7 +142,9 @@ struct Builder {
     }
 
     // Megatron's own layers, in Megatron-LM and Megatron-DeepSpeed until Transformer Engine's took their place.
-    bool megatrons_own_layers() const { return (s.strategy.framework == "megatron" || s.strategy.framework == "deepspeed") && s.runtime.year < 2024; }
+    bool megatrons_own_layers() const {
+        return (s.strategy.framework == "megatron" || s.strategy.framework == "deepspeed") && s.runtime.year < 2024;
+    }
     AttentionShape attention_shape() const;
     ValueId fused_attention(ValueId qkv);
     ValueId unfused_attention(ValueId qkv);

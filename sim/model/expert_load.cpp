@@ -10,7 +10,8 @@ namespace {
 std::vector<double> wished(const MoeSpec& moe, int mixture) {
     std::vector<double> w(static_cast<std::size_t>(moe.experts), 1.0);
     // Layers beyond the last list (further tokens' layers) have the last one's.
-    if (!moe.imbalance_loads.empty()) w = moe.imbalance_loads[std::min(static_cast<std::size_t>(mixture), moe.imbalance_loads.size() - 1)];
+    if (!moe.imbalance_loads.empty())
+        w = moe.imbalance_loads[std::min(static_cast<std::size_t>(mixture), moe.imbalance_loads.size() - 1)];
     else if (moe.imbalance.starts_with("zipf:")) {
         const double exponent = std::stod(moe.imbalance.substr(5));
         for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::pow(static_cast<double>(i + 1), -exponent);
@@ -31,7 +32,10 @@ std::vector<double> expert_shares(const MoeSpec& moe, int mixture) {
         for (std::size_t i = 0; i < w.size(); ++i) (full[i] ? left : open) += full[i] ? -most : w[i];
         for (std::size_t i = 0; i < w.size(); ++i) {
             if (full[i] || open <= 0) continue;
-            if (w[i] / open * left > most * (1 + 1e-12)) { full[i] = 1; again = true; }
+            if (w[i] / open * left > most * (1 + 1e-12)) {
+                full[i] = 1;
+                again = true;
+            }
         }
         if (again) continue;
         for (std::size_t i = 0; i < w.size(); ++i) w[i] = full[i] ? most : open > 0 ? w[i] / open * left : 0;
@@ -49,7 +53,8 @@ double fullest_share(const MoeSpec& moe, int ranks, int mixture) {
     const std::size_t each = shares.size() / static_cast<std::size_t>(ranks);
     double most = 0;
     for (std::size_t r = 0; r < static_cast<std::size_t>(ranks); ++r)
-        most = std::max(most, std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(r * each), shares.begin() + static_cast<std::ptrdiff_t>((r + 1) * each), 0.0));
+        most = std::max(most, std::accumulate(shares.begin() + static_cast<std::ptrdiff_t>(r * each),
+                                              shares.begin() + static_cast<std::ptrdiff_t>((r + 1) * each), 0.0));
     return std::max(1.0, most * ranks);
 }
 

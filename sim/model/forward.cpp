@@ -77,9 +77,11 @@ ValueId Builder::attention_branch(ValueId n1) {
     g.nodes.back().bias_apart = g.nodes.back().params.size() > 1 && megatrons_own_layers();
     if (m.attention.qk_norm) {
         const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
-        const ValueId stats = value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
-        Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, {out, stats},
-                       {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}), parameter(prefix() + "k_norm.weight", {d}, {DimKind::other})});
+        const ValueId stats =
+            value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
+        Node& n = node(
+            NodeKind::head_norm, "qk_norm", {qkv}, {out, stats},
+            {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}), parameter(prefix() + "k_norm.weight", {d}, {DimKind::other})});
         n.attention = attention_shape();
         n.fused = s.runtime.fused_norm;
         qkv = out;
@@ -93,7 +95,8 @@ ValueId Builder::attention_branch(ValueId n1) {
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
-    return linear("proj", habits.turns_attention && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h, m.attention_heads * d, false, false);
+    return linear("proj", habits.turns_attention && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h, m.attention_heads * d,
+                  false, false);
 }
 
 // (Of one sequence there is nothing to turn.)
@@ -106,7 +109,8 @@ ValueId Builder::sequence_first(ValueId o) {
 ValueId Builder::mlp_branch(ValueId n2) {
     const Model& m = s.model;
     const ValueId f = linear("fc1", n2, m.ffn_size * (m.gated() ? 2 : 1), h, true, m.bias);
-    const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act), gate = keeps_gates() ? rows("act.gate", m.ffn_size, DimKind::parallel, act) : -1;
+    const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act),
+                  gate = keeps_gates() ? rows("act.gate", m.ffn_size, DimKind::parallel, act) : -1;
     return linear("fc2", activation("act", {f}, a, gate), h, m.ffn_size, false, false);
 }
 
@@ -114,7 +118,7 @@ ValueId Builder::transformer_layer(ValueId x) {
     const Model& m = s.model;
     const ValueId n1 = norm("norm1", x);
     const ValueId attended = attention_branch(n1);
-    if (m.parallel_block) {   // attention and MLP both read norm1; two residual adds
+    if (m.parallel_block) { // attention and MLP both read norm1; two residual adds
         const ValueId y = residual("residual1", attended, x, "proj", m.bias);
         if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n1), y, "", false);
         return residual("residual2", mlp_branch(n1), y, "fc2", m.bias);
@@ -134,12 +138,14 @@ ValueId Builder::embedding() {
     if (m.position == PositionKind::learned) {
         const ValueId y = rows("positions", h, DimKind::hidden, stream);
         const std::int64_t positions = m.max_positions > 0 ? m.max_positions : s.training.sequence_length;
-        node(NodeKind::positions, "positions", {x}, {y}, {parameter("positions.weight", {positions, h}, {DimKind::other, DimKind::hidden})});
+        node(NodeKind::positions, "positions", {x}, {y},
+             {parameter("positions.weight", {positions, h}, {DimKind::other, DimKind::hidden})});
         x = y;
     }
     if (m.embedding_norm) x = norm("embedding_norm", x);
     if (m.dropout > 0) {
-        const ValueId y = rows("embedding_dropout", h, DimKind::hidden, stream), mask = rows("embedding_dropout.mask", h, DimKind::hidden, DType::boolean);
+        const ValueId y = rows("embedding_dropout", h, DimKind::hidden, stream),
+                      mask = rows("embedding_dropout.mask", h, DimKind::hidden, DType::boolean);
         node(NodeKind::dropout, "embedding_dropout", {x}, {y, mask}).dropout = m.dropout;
         x = y;
     }
@@ -154,9 +160,11 @@ void Builder::loss(const std::string& what, ValueId x) {
     node(NodeKind::linear, what + "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
-    // Transformer Engine's kernel, Megatron-Core's fused loss since 2025, makes the gradient in the logits' own place. Megatron-Core's own, compiled, writes what its eager one
-    // does in place to a second copy: 1.7B of 152K words on H100 holds 4 bytes a logit more than one copy explains (qwen3_h100).
-    const bool megatron = megatron_core(s.strategy.framework), over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025 && !s.runtime.compiled_loss;
+    // Transformer Engine's kernel, Megatron-Core's fused loss since 2025, makes the gradient in the logits' own place. Megatron-Core's own,
+    // compiled, writes what its eager one does in place to a second copy: 1.7B of 152K words on H100 holds 4 bytes a logit more than one
+    // copy explains (qwen3_h100).
+    const bool megatron = megatron_core(s.strategy.framework),
+               over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025 && !s.runtime.compiled_loss;
     const bool narrow = loss_in_sixteen_bits(s);
     const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
@@ -194,8 +202,10 @@ std::vector<Graph> forward_graphs(const Scenario& s) {
     for (std::size_t c = 0; c < split.size(); ++c) {
         Builder b(s, static_cast<int>(c));
         ValueId x;
-        if (c == 0) x = b.embedding();
-        else x = b.g.input = b.rows("input", b.h, DimKind::hidden, b.stream);
+        if (c == 0)
+            x = b.embedding();
+        else
+            x = b.g.input = b.rows("input", b.h, DimKind::hidden, b.stream);
         for (int i = 0; i < split[c]; ++i, ++layer) {
             b.begin_unit(fmt::format("layer {}", layer), layer);
             x = b.transformer_layer(x);

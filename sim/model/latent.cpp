@@ -36,7 +36,8 @@ void Builder::predict_further_tokens(ValueId x) {
     for (int i = 0; i < s.model.mtp_layers; ++i) {
         begin_unit(fmt::format("prediction {}", i), s.model.layers + i);
         const ValueId tokens_ahead = rows("mtp_embedding", h, DimKind::hidden, act);
-        node(NodeKind::embedding, "mtp_embedding", {}, {tokens_ahead}, {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden})});
+        node(NodeKind::embedding, "mtp_embedding", {}, {tokens_ahead},
+             {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden})});
         const ValueId e = norm("mtp_embedding_norm", tokens_ahead), state = norm("mtp_hidden_norm", x);
         const ValueId both = rows("mtp_join", 2 * h, DimKind::hidden, act);
         node(NodeKind::concat, "mtp_join", {e, state}, {both});

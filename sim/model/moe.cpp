@@ -33,8 +33,8 @@ ValueId weighted_bias(Builder& b, const std::string& what, ValueId x, ValueId pr
     return y;
 }
 
-// Whether the clamp is a sequence of kernels before the activation's: Megatron-Core's weighted_bias_quick_geglu_impl clamps both halves and joins
-// them again ahead of its fused kernel; Transformer Engine's operators (fused_experts) and compiled code clamp inside.
+// Whether the clamp is a sequence of kernels before the activation's: Megatron-Core's weighted_bias_quick_geglu_impl clamps both halves and
+// joins them again ahead of its fused kernel; Transformer Engine's operators (fused_experts) and compiled code clamp inside.
 bool clamps_apart(const Scenario& s) {
     if (s.model.activation_clamp <= 0) return false;
     return megatron_core(s.strategy.framework) ? !s.runtime.fused_experts : !s.strategy.fused;
@@ -60,10 +60,14 @@ ValueId Builder::expert_branch(ValueId n2) {
     ValueId shared = n2;
     const auto shared_first = [&] {
         const ValueId f = linear("shared_fc1", n2, width * (m.gated() ? 2 : 1), h, true, m.bias);
-        shared = activation("shared_act", {f}, rows("shared_act", width, DimKind::parallel, act), keeps_gates() ? rows("shared_act.gate", width, DimKind::parallel, act) : -1);
+        shared = activation("shared_act", {f}, rows("shared_act", width, DimKind::parallel, act),
+                            keeps_gates() ? rows("shared_act.gate", width, DimKind::parallel, act) : -1);
     };
     const auto shared_second = [&] { shared = linear("shared_fc2", shared, h, width, false, false); };
-    if (width > 0 && !under) { shared_first(); shared_second(); }
+    if (width > 0 && !under) {
+        shared_first();
+        shared_second();
+    }
     const ValueId sent = routed_rows(*this, "permuted", h, DimKind::hidden, act);
     const ValueId weights = routed_rows(*this, "row_probabilities", 1, DimKind::other, DType::fp32);
     node(NodeKind::permute, "permute", {n2, map, counts, probabilities}, {sent, weights});
@@ -76,8 +80,9 @@ ValueId Builder::expert_branch(ValueId n2) {
         f = clamped;
     }
     if (m.gated()) {
-        activation("expert_act", {f, weights}, a, keeps_gates() ? routed_rows(*this, "expert_act.gate", e.expert_ffn_size, DimKind::expert_parallel, act) : -1);
-    } else {   // no framework has a kernel for both
+        activation("expert_act", {f, weights}, a,
+                   keeps_gates() ? routed_rows(*this, "expert_act.gate", e.expert_ffn_size, DimKind::expert_parallel, act) : -1);
+    } else { // no framework has a kernel for both
         activation("expert_act", {f}, a, -1);
         const ValueId weighted = routed_rows(*this, "expert_weighted", e.expert_ffn_size, DimKind::expert_parallel, act);
         node(NodeKind::weigh, "expert_weighted", {a, weights}, {weighted});
@@ -90,7 +95,7 @@ ValueId Builder::expert_branch(ValueId n2) {
     node(NodeKind::unpermute, "unpermute", {back, map}, {y});
     if (width == 0) return y;
     const ValueId sum = rows("experts", h, DimKind::hidden, act);
-    std::vector<ValueId> bias_of_shared;   // behind the reduction of a row-parallel linear
+    std::vector<ValueId> bias_of_shared; // behind the reduction of a row-parallel linear
     if (m.bias) bias_of_shared.push_back(parameter(prefix() + "shared_fc2.bias", {h}, {DimKind::hidden}));
     node(NodeKind::residual, "experts", {shared, y}, {sum}, bias_of_shared);
     return sum;

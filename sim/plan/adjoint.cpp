@@ -12,10 +12,12 @@
 
 namespace orrery {
 
-// What a layer's branch adds to the residual stream, where a framework holds it until the norm ahead of the branch has had its backward pass.
+// What a layer's branch adds to the residual stream, where a framework holds it until the norm ahead of the branch has had its backward
+// pass.
 ValueId Emitter::held_branch(const Node& norm) const {
     if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !habits_of(s().strategy.framework).holds_branches) return -1;
-    const auto residual = std::find_if(g.nodes.begin() + (&norm - g.nodes.data()), g.nodes.end(), [](const Node& n) { return n.kind == NodeKind::residual; });
+    const auto residual =
+        std::find_if(g.nodes.begin() + (&norm - g.nodes.data()), g.nodes.end(), [](const Node& n) { return n.kind == NodeKind::residual; });
     return residual == g.nodes.end() ? -1 : residual->in[0];
 }
 
@@ -24,13 +26,16 @@ BufferId Emitter::need(ValueId v) {
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
     if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
     const Node& n = g.nodes[static_cast<std::size_t>(p)];
-    if (n.kind == NodeKind::enter && n.along_seq && !habits_of(s().strategy.framework).keeps_gathered) {   // the shard is what is saved; it is gathered anew for each use
+    if (n.kind == NodeKind::enter && n.along_seq &&
+        !habits_of(s().strategy.framework).keeps_gathered) { // the shard is what is saved; it is gathered anew for each use
         const BufferId shard = need(n.in[0]);
         const BufferId whole = make(value(v).name + ".gathered", value(v), value(v).dtype);
-        emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard, whole);
+        emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard,
+                        whole);
         return whole;
     }
-    if (n.kind == NodeKind::gather_context) return gather_context(n, need(n.in[0]), make(value(v).name + ".gathered", value(v), value(v).dtype), ".gather");
+    if (n.kind == NodeKind::gather_context)
+        return gather_context(n, need(n.in[0]), make(value(v).name + ".gathered", value(v), value(v).dtype), ".gather");
     if (n.kind == NodeKind::enter && !n.along_seq) return need(n.in[0]);
     if (!n.recompute || value(v).saved) return forward_buffer[static_cast<std::size_t>(v)];
     if (recomputed[static_cast<std::size_t>(v)] < 0) recompute_run(p);
@@ -41,13 +46,15 @@ BufferId Emitter::need(ValueId v) {
 // framework stops early.
 void Emitter::recompute_run(std::int32_t node) {
     const auto marked = [&](std::int32_t i) {
-        return i >= 0 && i < static_cast<std::int32_t>(g.nodes.size()) && g.nodes[static_cast<std::size_t>(i)].recompute && g.nodes[static_cast<std::size_t>(i)].layer == g.nodes[static_cast<std::size_t>(node)].layer;
+        return i >= 0 && i < static_cast<std::int32_t>(g.nodes.size()) && g.nodes[static_cast<std::size_t>(i)].recompute &&
+               g.nodes[static_cast<std::size_t>(i)].layer == g.nodes[static_cast<std::size_t>(node)].layer;
     };
     std::int32_t first = node, last = node;
     while (marked(first - 1)) --first;
     while (marked(last + 1)) ++last;
     if (s().runtime.recompute_early_stop) {
-        // The layer's tail (last linear, its reduction, the add) makes nothing the adjoint reads: residual and exit read no value of theirs.
+        // The layer's tail (last linear, its reduction, the add) makes nothing the adjoint reads: residual and exit read no value of
+        // theirs.
         const auto read_later = [&](std::int32_t i) {
             const NodeKind k = g.nodes[static_cast<std::size_t>(i)].kind;
             if (k != NodeKind::residual && k != NodeKind::exit && k != NodeKind::linear) return true;
@@ -74,16 +81,24 @@ void Emitter::recompute_run(std::int32_t node) {
 
 void Emitter::add_gradient(ValueId v, BufferId contribution, bool owned) {
     BufferId& have = gradient[static_cast<std::size_t>(v)];
-    if (have < 0) { have = contribution; return; }
+    if (have < 0) {
+        have = contribution;
+        return;
+    }
     const std::string name = value(v).name + ".grad";
-    const BufferId sum = owned ? view(name + ".sum", contribution, l.buffer(contribution).placement) : make(name + ".sum", value(v), value(v).dtype);
+    const BufferId sum =
+        owned ? view(name + ".sum", contribution, l.buffer(contribution).placement) : make(name + ".sum", value(v), value(v).dtype);
     if (!owned) l.buffer(sum).placement = gradient_placement(value(v).placement);
-    emit(name + ".add", Pointwise{PointwiseKind::add, Direction::backward, elements(value(v)), s().strategy.fused}, {have, contribution}, {sum});
+    emit(name + ".add", Pointwise{PointwiseKind::add, Direction::backward, elements(value(v)), s().strategy.fused}, {have, contribution},
+         {sum});
     have = sum;
 }
 
 void Emitter::hold_weight_op(Op op) {
-    if (split) { weight_ops.push_back(std::move(op)); return; }
+    if (split) {
+        weight_ops.push_back(std::move(op));
+        return;
+    }
     pending.push_back(std::move(op));
 }
 
@@ -95,8 +110,10 @@ void Emitter::flush_weight_ops() {
 Placement gradient_placement(const Placement& p) {
     Placement g = p;
     for (PlacementKind& k : g.kind) {
-        if (k == PlacementKind::varying) k = PlacementKind::partial;
-        else if (k == PlacementKind::partial) k = PlacementKind::invariant;
+        if (k == PlacementKind::varying)
+            k = PlacementKind::partial;
+        else if (k == PlacementKind::partial)
+            k = PlacementKind::invariant;
     }
     return g;
 }
@@ -115,8 +132,9 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
         Block holder;
         Block* const outer = block;
         const std::int32_t p = producer[static_cast<std::size_t>(x)];
-        const bool gather = p >= 0 && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::enter && g.nodes[static_cast<std::size_t>(p)].along_seq;
-        if (gather) need(g.nodes[static_cast<std::size_t>(p)].in[0]);   // recomputed in B, if at all
+        const bool gather =
+            p >= 0 && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::enter && g.nodes[static_cast<std::size_t>(p)].along_seq;
+        if (gather) need(g.nodes[static_cast<std::size_t>(p)].in[0]); // recomputed in B, if at all
         if (gather) block = &holder;
         input = need(x);
         block = outer;
@@ -132,11 +150,14 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
         const BufferId temporary = make(n.name + ".wgrad.temporary", w, act);
         l.buffer(temporary).placement = l.buffer(main).placement;
         ops.push_back(make_op(n.name + ".wgrad", work, with_counts(n, {dy, input}), {temporary}));
-        ops.push_back(make_op(n.name + ".wgrad.accumulate", Pointwise{PointwiseKind::add, Direction::weight_gradient, elements(w), true}, {temporary, main}, {main}));
+        ops.push_back(make_op(n.name + ".wgrad.accumulate", Pointwise{PointwiseKind::add, Direction::weight_gradient, elements(w), true},
+                              {temporary, main}, {main}));
     }
     if (n.params.size() > 1) {
         const BufferId bias = weight_gradient(n.params[1]);
-        ops.push_back(make_op(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, with_counts(n, {dy, bias}), {bias}));
+        ops.push_back(make_op(n.name + ".bias.grad",
+                              Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
+                              with_counts(n, {dy, bias}), {bias}));
     }
     for (Op& op : ops) hold_weight_op(std::move(op));
     phase = saved;
@@ -147,17 +168,21 @@ BufferId Emitter::cast_gradient(const Node& n, ValueId v, BufferId dy, DType low
     if (l.buffer(dy).dtype == low) return dy;
     const BufferId quantised = make(n.name + ".dy.cast", value(v), low);
     l.buffer(quantised).placement = l.buffer(dy).placement;
-    emit(n.name + ".dy.cast", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(v)), n.fused, fused_expert(n) && read_by_activation(v)}, {dy}, {quantised});
+    emit(n.name + ".dy.cast",
+         Pointwise{PointwiseKind::cast, Direction::backward, elements(value(v)), n.fused, fused_expert(n) && read_by_activation(v)}, {dy},
+         {quantised});
     return quantised;
 }
 
 void Emitter::backward_linear(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
-    if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4) dy = cast_gradient(n, n.out[0], dy, n.gemm_dtype);
+    if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4)
+        dy = cast_gradient(n, n.out[0], dy, n.gemm_dtype);
     // The weight gradient's operands come first, so that a gather of the input runs under the input gradient.
     accumulate_weight(n, x, dy);
     const std::int32_t gathered = block->ops.empty() ? -1 : static_cast<std::int32_t>(block->ops.size()) - 1;
-    const bool gather_issued = gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
+    const bool gather_issued =
+        gathered >= 0 && std::holds_alternative<Collective>(block->ops.back().work) && block->ops.back().phase == Phase::backward_weight;
     const DType act = activation_dtype(s());
     const BufferId dx = make(value(x).name + ".grad", value(x), act);
     l.buffer(dx).placement = gradient_placement(value(x).placement);
@@ -168,7 +193,7 @@ void Emitter::backward_linear(const Node& n, BufferId dy) {
 }
 
 void Emitter::backward_attention(const Node& n, BufferId dy) {
-    std::vector<BufferId> in{dy}, out;   // packed, or in parts
+    std::vector<BufferId> in{dy}, out; // packed, or in parts
     for (ValueId v : n.in) in.push_back(need(v));
     for (ValueId v : n.out) in.push_back(need(v));
     for (ValueId v : n.in) out.push_back(fresh_gradient(v));
@@ -187,9 +212,7 @@ void Emitter::backward(const Node& n) {
     for (ValueId p : n.params)
         if (value(p).placement.on(Axis::tp) == PlacementKind::invariant && value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
             l.buffer(weight_gradient(p)).placement.set(Axis::tp, PlacementKind::partial);
-    const auto fresh = [&](ValueId v, const char* suffix = ".grad") {
-        return fresh_gradient(v, suffix);
-    };
+    const auto fresh = [&](ValueId v, const char* suffix = ".grad") { return fresh_gradient(v, suffix); };
     const auto gradients_of_parameters = [&](std::vector<BufferId> list) {
         for (ValueId p : n.params) list.push_back(weight_gradient(p));
         return list;
@@ -198,19 +221,22 @@ void Emitter::backward(const Node& n) {
     switch (n.kind) {
     case NodeKind::embedding: {
         const BufferId grad = weight_gradient(n.params[0]);
-        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, {tokens_buffer(tokens_ahead(n)), dy, grad}, {grad});
+        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
+             {tokens_buffer(tokens_ahead(n)), dy, grad}, {grad});
         break;
     }
     case NodeKind::positions: {
         const BufferId grad = weight_gradient(n.params[0]);
-        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, grad}, {grad});
+        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, grad},
+             {grad});
         add_gradient(n.in[0], dy, false);
         break;
     }
     case NodeKind::dropout:
     case NodeKind::attention_dropout: {
         const BufferId dx = fresh(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.out[1])}, {dx});
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused},
+             {dy, need(n.out[1])}, {dx});
         add_gradient(n.in[0], dx, true);
         break;
     }
@@ -219,21 +245,27 @@ void Emitter::backward(const Node& n) {
         const AttentionShape& a = n.attention;
         const bool heads = n.kind == NodeKind::head_norm;
         const BufferId dx = fresh(n.in[0]);
-        const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm, heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
+        const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm,
+                        heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
         std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
-        if (heads) read.push_back(weight(n.params[1]));   // the keys' beside the queries'; a bias is not read
+        if (heads) read.push_back(weight(n.params[1])); // the keys' beside the queries'; a bias is not read
         read = gradients_of_parameters(std::move(read));
-        if (const ValueId branch = held_branch(n); branch >= 0) read.push_back(need(branch));   // nothing is done with it
+        if (const ValueId branch = held_branch(n); branch >= 0) read.push_back(need(branch)); // nothing is done with it
         emit(n.name + ".bwd", work, std::move(read), gradients_of_parameters({dx}));
         add_gradient(n.in[0], dx, true);
         break;
     }
-    case NodeKind::linear: backward_linear(n, dy); break;
+    case NodeKind::linear:
+        backward_linear(n, dy);
+        break;
     case NodeKind::rope: {
         const BufferId dx = fresh(n.in[0]);
         std::vector<BufferId> parts;
         for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::rope, Direction::backward, rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused}, parts, {dx});
+        emit(n.name + ".bwd",
+             Pointwise{PointwiseKind::rope, Direction::backward,
+                       rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused},
+             parts, {dx});
         add_gradient(n.in[0], dx, true);
         break;
     }
@@ -241,36 +273,43 @@ void Emitter::backward(const Node& n) {
     case NodeKind::gather_context:
     case NodeKind::to_heads:
     case NodeKind::from_heads:
-    case NodeKind::ring_attention: backward_context(n, dy); break;
-    case NodeKind::attention: backward_attention(n, dy); break;
-    case NodeKind::clamp: {   // none where it was cut off
+    case NodeKind::ring_attention:
+        backward_context(n, dy);
+        break;
+    case NodeKind::attention:
+        backward_attention(n, dy);
+        break;
+    case NodeKind::clamp: { // none where it was cut off
         const BufferId dx = fresh(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::clamp, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])}, {dx});
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::clamp, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])},
+             {dx});
         add_gradient(n.in[0], dx, true);
         break;
     }
-    case NodeKind::activation: {   // of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x
+    case NodeKind::activation: { // of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x
         std::vector<BufferId> in{dy}, out{fresh(n.in[0])};
         for (ValueId v : n.in) in.push_back(need(v));
         if (n.out.size() > 1) in.push_back(need(n.out[1]));
         if (n.in.size() > 1) out.push_back(fresh_gradient(n.in[1], ".grad", DType::fp32));
-        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, out);
+        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in,
+             out);
         for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
         break;
     }
-    case NodeKind::residual: {   // the branch's gradient is dy itself but for the dropout, and the dtype where autocast adds 16 bits to fp32
+    case NodeKind::residual: { // the branch's gradient is dy itself but for the dropout, and the dtype where autocast adds 16 bits to fp32
         BufferId branch = dy;
         if (n.out.size() > 1) {
             branch = fresh(n.in[0]);
-            emit(n.name + ".bwd", Pointwise{PointwiseKind::bias_dropout_add, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.out[1])}, {branch});
-        }
-        else if (gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) {
+            emit(n.name + ".bwd", Pointwise{PointwiseKind::bias_dropout_add, Direction::backward, elements(value(n.out[0])), n.fused},
+                 {dy, need(n.out[1])}, {branch});
+        } else if (gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) {
             branch = fresh(n.in[0]);
             emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {branch});
         }
         if (!n.params.empty()) {
             const BufferId bias = weight_gradient(n.params[0]);
-            emit(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {branch, bias}, {bias});
+            emit(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
+                 {branch, bias}, {bias});
         }
         add_gradient(n.in[0], branch, false);
         add_gradient(n.in[1], dy, false);
@@ -278,24 +317,33 @@ void Emitter::backward(const Node& n) {
     }
     case NodeKind::cross_entropy: {
         const BufferId kept = need(n.out[1]);
-        const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept, l.buffer(kept).placement) : fresh(n.in[0]);
+        const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept,
+                                              l.buffer(kept).placement)
+                                       : fresh(n.in[0]);
         std::vector<BufferId> in{kept, need(n.out[2]), tokens_buffer(tokens_ahead(n) + 1)}, out{dx};
         if (n.out.size() > 3) in.push_back(need(n.out[3]));
-        if (n.gradient_twice) out.push_back(make(fmt::format("{}.{}.grad", n.name, name(value(n.out[1]).dtype)), value(n.in[0]), value(n.out[1]).dtype));
+        if (n.gradient_twice)
+            out.push_back(make(fmt::format("{}.{}.grad", n.name, name(value(n.out[1]).dtype)), value(n.in[0]), value(n.out[1]).dtype));
         emit(n.name + ".grad", CrossEntropy{CrossEntropy::Part::gradient, rows(n.in[0]), cols(n.in[0]), n.fused}, in, out);
         add_gradient(n.in[0], dx, true);
         break;
     }
-    case NodeKind::cast:   // straight through; a copy for the backward pass alone has none
-        if (dy >= 0 && gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) {   // autocast's, whose input is in fp32
+    case NodeKind::cast: // straight through; a copy for the backward pass alone has none
+        if (dy >= 0 && gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) { // autocast's, whose input is in fp32
             const BufferId wide = fresh(n.in[0]);
             emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {wide});
             add_gradient(n.in[0], wide, true);
-        } else if (dy >= 0) add_gradient(n.in[0], dy, false);
+        } else if (dy >= 0)
+            add_gradient(n.in[0], dy, false);
         break;
-    case NodeKind::enter: backward_enter(n, dy); break;
-    case NodeKind::exit: backward_exit(n, dy); break;
-    default: break;   // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
+    case NodeKind::enter:
+        backward_enter(n, dy);
+        break;
+    case NodeKind::exit:
+        backward_exit(n, dy);
+        break;
+    default:
+        break; // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
     }
 }
 
@@ -358,7 +406,8 @@ void emit_chunk(Lowering& l, int chunk) {
     const BufferId batch = e.fetch_batch();
     const std::size_t first = forward.ops.size();
     if (g.input >= 0) {
-        ends.input = local_before ? l.chunks[static_cast<std::size_t>(chunk) - 1].output : e.make("input", g.value(g.input), g.value(g.input).dtype);
+        ends.input =
+            local_before ? l.chunks[static_cast<std::size_t>(chunk) - 1].output : e.make("input", g.value(g.input), g.value(g.input).dtype);
         e.forward_buffer[static_cast<std::size_t>(g.input)] = ends.input;
     }
     for (const Node& n : g.nodes) e.forward(n, e.forward_buffer, false);

@@ -30,12 +30,14 @@ void Emitter::backward_exit(const Node& n, BufferId dy) {
     if (!n.along_seq) return add_gradient(n.in[0], dy, false);
     const std::int32_t p = producer[static_cast<std::size_t>(n.in[0])];
     const bool one_scale = s().runtime.fp8_recipe == "delayed" || s().runtime.fp8_recipe == "current";
-    const bool low = p >= 0 && one_scale && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::linear && g.nodes[static_cast<std::size_t>(p)].gemm_dtype == DType::fp8 &&
+    const bool low = p >= 0 && one_scale && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::linear &&
+                     g.nodes[static_cast<std::size_t>(p)].gemm_dtype == DType::fp8 &&
                      g.nodes[static_cast<std::size_t>(p)].params.size() == 1;
     if (low) dy = cast_gradient(n, n.out[0], dy, DType::fp8);
     const DType dtype = low ? DType::fp8 : activation_dtype(s());
     const BufferId whole = fresh_gradient(n.in[0], ".grad.gathered", dtype);
-    emit_collective(n.name + ".adjoint", CollectiveKind::all_gather, bytes(value(n.in[0]).shape, dtype), dtype, dy, whole).pieces = n.gradient_pieces;
+    emit_collective(n.name + ".adjoint", CollectiveKind::all_gather, bytes(value(n.in[0]).shape, dtype), dtype, dy, whole).pieces =
+        n.gradient_pieces;
     add_gradient(n.in[0], whole, true);
 }
 

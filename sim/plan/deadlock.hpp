@@ -7,8 +7,14 @@
 
 namespace orrery {
 
-struct Blocked { std::int32_t rank; std::string op; std::string waits_for; };
-struct Deadlock { std::vector<Blocked> blocked; };           // each blocked rank (of ranks alike, one) and what it waits for
+struct Blocked {
+    std::int32_t rank;
+    std::string op;
+    std::string waits_for;
+};
+struct Deadlock {
+    std::vector<Blocked> blocked;
+}; // each blocked rank (of ranks alike, one) and what it waits for
 std::string to_text(const Deadlock& d);
 
 } // namespace orrery

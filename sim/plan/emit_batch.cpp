@@ -13,7 +13,7 @@ BufferId Emitter::fetch_batch() {
     if (r.batch_us <= 0 || g.nodes.empty() || (ends_only && !end)) return -1;
     set_place(g.nodes.front());
     layer = -1;
-    Value few;   // sizes of what there is to unpack
+    Value few; // sizes of what there is to unpack
     few.shape = {8};
     few.dtype = DType::fp32;
     const BufferId sizes = make("batch.sizes", few, few.dtype), handed = make("batch", few, few.dtype);

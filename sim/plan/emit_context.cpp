@@ -12,7 +12,8 @@
 namespace orrery {
 namespace {
 
-void on_context(Emitter& e, const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, std::vector<BufferId> in, std::vector<BufferId> out) {
+void on_context(Emitter& e, const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, std::vector<BufferId> in,
+                std::vector<BufferId> out) {
     const CommId cp = e.l.comm("cp");
     Op op = e.make_op(name, Collective{kind, cp, bytes, dtype}, std::move(in), std::move(out));
     op.queue = queue_of(cp);
@@ -31,7 +32,10 @@ void copy(Emitter& e, PointwiseKind kind, const std::string& name, Direction dir
 }
 
 // Between tokens and heads: the rank's own tokens with all heads, in the order they are sent, and the exchange.
-struct Turn { std::int64_t cols; Bytes bytes; };
+struct Turn {
+    std::int64_t cols;
+    Bytes bytes;
+};
 Turn turn(const Value& tokens, const Value& heads) {
     const std::int64_t cols = elements(heads) / tokens.shape[0];
     return {cols, bytes({tokens.shape[0], cols}, heads.dtype)};
@@ -52,21 +56,28 @@ void Emitter::forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<B
     const Value &value_o = value(n.out[0]), &value_lse = value(n.out[1]), &value_kv = value(n.out[2]);
     const std::size_t steps = n.ring.size();
     const DType dtype = value_o.dtype;
-    const BufferId sum_o = make(n.name + ".sum" + again, value_o, DType::fp32), sum_lse = make(n.name + ".lse.sum" + again, value_lse, DType::fp32);
-    std::vector<BufferId> so_far;   // output and log-sum-exp of the steps before
+    const BufferId sum_o = make(n.name + ".sum" + again, value_o, DType::fp32),
+                   sum_lse = make(n.name + ".lse.sum" + again, value_lse, DType::fp32);
+    std::vector<BufferId> so_far; // output and log-sum-exp of the steps before
     for (std::size_t i = 0; i < steps; ++i) {
         const std::string step = fmt::format(".{}", i) + again;
         BufferId next = -1;
         if (i + 1 < steps) {
-            next = i + 2 == steps ? output_for(n.out[2], out, recomputing) : make(fmt::format("{}.kv.{}", n.name, i + 1) + again, value_kv, value_kv.dtype);
-            on_context(*this, fmt::format("{}.shift.{}", n.name, i + 1) + again, CollectiveKind::shift, bytes(value_kv.shape, value_kv.dtype), value_kv.dtype, {kv}, {next});
+            next = i + 2 == steps ? output_for(n.out[2], out, recomputing)
+                                  : make(fmt::format("{}.kv.{}", n.name, i + 1) + again, value_kv, value_kv.dtype);
+            on_context(*this, fmt::format("{}.shift.{}", n.name, i + 1) + again, CollectiveKind::shift,
+                       bytes(value_kv.shape, value_kv.dtype), value_kv.dtype, {kv}, {next});
         }
         const std::vector<BufferId> part{make(n.name + ".o" + step, value_o, dtype), make(n.name + ".lse" + step, value_lse, DType::fp32)};
         emit(n.name + step, ring_work(n, i, Direction::forward, dtype), {q, kv}, part);
         kv = next;
-        if (i == 0) { so_far = part; continue; }
+        if (i == 0) {
+            so_far = part;
+            continue;
+        }
         const std::vector<BufferId> in{so_far[0], so_far[1], part[0], part[1]};
-        so_far = i + 1 < steps ? std::vector{sum_o, sum_lse} : std::vector{output_for(n.out[0], out, recomputing), output_for(n.out[1], out, recomputing)};
+        so_far = i + 1 < steps ? std::vector{sum_o, sum_lse}
+                               : std::vector{output_for(n.out[0], out, recomputing), output_for(n.out[1], out, recomputing)};
         emit(n.name + ".merge" + step, Pointwise{PointwiseKind::merge, Direction::forward, elements(value_o), true}, in, so_far);
     }
 }
@@ -102,10 +113,15 @@ void Emitter::backward_ring(const Node& n, BufferId dy) {
         const BufferId part_q = fresh(n.name + ".dq" + step, value_q), part_kv = fresh(n.name + ".dkv" + step, value_kv);
         emit(n.name + ".bwd" + step, ring_work(n, steps - 1 - i, Direction::backward, act), {dy, q, kv, o, lse}, {part_q, part_kv});
         if (i + 1 < steps) kv = received.front();
-        if (i == 0) { dq = part_q; dkv = part_kv; continue; }
+        if (i == 0) {
+            dq = part_q;
+            dkv = part_kv;
+            continue;
+        }
         emit(n.name + ".dq.add" + step, Pointwise{PointwiseKind::add, Direction::backward, elements(value_q), true}, {part_q, dq}, {dq});
         dkv = received.back();
-        emit(n.name + ".dkv.add" + step, Pointwise{PointwiseKind::add, Direction::backward, elements(value_kv), true}, {part_kv, dkv}, {dkv});
+        emit(n.name + ".dkv.add" + step, Pointwise{PointwiseKind::add, Direction::backward, elements(value_kv), true}, {part_kv, dkv},
+             {dkv});
     }
     add_gradient(n.in[0], dq, true);
     add_gradient(n.in[1], dkv, true);
@@ -130,7 +146,9 @@ void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, st
         emit(n.name + again, Pointwise{PointwiseKind::split, Direction::forward, elements(value(n.in[0])), true}, in, parts);
         break;
     }
-    case NodeKind::gather_context: gather_context(n, in[0], output_for(n.out[0], out, recomputing), again.c_str()); break;
+    case NodeKind::gather_context:
+        gather_context(n, in[0], output_for(n.out[0], out, recomputing), again.c_str());
+        break;
     case NodeKind::to_heads:
         for (std::size_t i = 0; i < n.in.size(); ++i) {
             const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
@@ -146,11 +164,15 @@ void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, st
         const Turn t = turn(tokens, heads);
         const BufferId packed = beside(*this, n.name + again + ".pack", tokens, t.cols);
         on_context(*this, n.name + again, CollectiveKind::all_to_all, t.bytes, heads.dtype, {in[0]}, {packed});
-        copy(*this, PointwiseKind::unpack, n.name + again + ".unpack", Direction::forward, packed, output_for(n.out[0], out, recomputing), elements(tokens));
+        copy(*this, PointwiseKind::unpack, n.name + again + ".unpack", Direction::forward, packed, output_for(n.out[0], out, recomputing),
+             elements(tokens));
         break;
     }
-    case NodeKind::ring_attention: forward_ring(n, in[0], in[1], out, recomputing); break;
-    default: break;
+    case NodeKind::ring_attention:
+        forward_ring(n, in[0], in[1], out, recomputing);
+        break;
+    default:
+        break;
     }
 }
 
@@ -178,7 +200,8 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
             const std::string name = n.name + part_names[i] + ".adjoint";
             const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh_gradient(n.in[i]);
             on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[static_cast<std::size_t>(n.out[i])]}, {packed});
-            const PointwiseKind kind = t.cols > tokens.shape[1] ? PointwiseKind::add : PointwiseKind::unpack;   // copies of one head: their sum
+            const PointwiseKind kind =
+                t.cols > tokens.shape[1] ? PointwiseKind::add : PointwiseKind::unpack; // copies of one head: their sum
             copy(*this, kind, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols);
             add_gradient(n.in[i], local, true);
         }
@@ -192,8 +215,11 @@ void Emitter::backward_context(const Node& n, BufferId dy) {
         add_gradient(n.in[0], whole, true);
         break;
     }
-    case NodeKind::ring_attention: backward_ring(n, dy); break;
-    default: break;
+    case NodeKind::ring_attention:
+        backward_ring(n, dy);
+        break;
+    default:
+        break;
     }
 }
 

@@ -10,9 +10,12 @@ namespace orrery {
 DType activation_dtype(const Scenario& s) {
     switch (s.training.precision) {
     case DType::fp32:
-    case DType::tf32: return DType::fp32;
-    case DType::fp16: return DType::fp16;
-    default: return DType::bf16;
+    case DType::tf32:
+        return DType::fp32;
+    case DType::fp16:
+        return DType::fp16;
+    default:
+        return DType::bf16;
     }
 }
 
@@ -83,7 +86,8 @@ Op& Emitter::push(Op op) {
     return block->ops.back();
 }
 
-Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out, const char* comm) {
+Op& Emitter::emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out,
+                             const char* comm) {
     Op op = make_op(name, Collective{kind, l.comm(comm), bytes, dtype}, {in}, {out});
     op.queue = queue_of(l.comm(comm));
     return push(std::move(op));
@@ -136,7 +140,7 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     grad.scope = Scope::step;
     grad.placement.set(Axis::dp, PlacementKind::partial);
     grad.placement.set(Axis::dpr, PlacementKind::partial);
-    grad.placement.set(Axis::cp, PlacementKind::partial);   // each context rank has its own tokens
+    grad.placement.set(Axis::cp, PlacementKind::partial); // each context rank has its own tokens
     p.weight = l.add(std::move(w));
     p.gradient = l.add(std::move(grad));
     parameters.push_back(std::move(p));
@@ -151,7 +155,7 @@ BufferId Emitter::tokens_buffer(int ahead) {
     b.name = what;
     b.shape = {s().training.micro_batch_size * s().training.sequence_length / s().strategy.context_parallel};
     b.dtype = DType::int64;
-    b.bytes = bytes(b.shape, b.dtype) * l.plan.microbatches;   // the rank's whole batch of a step
+    b.bytes = bytes(b.shape, b.dtype) * l.plan.microbatches; // the rank's whole batch of a step
     b.kind = MemoryKind::workspace;
     b.scope = s().runtime.dataloader_us > 0 ? Scope::step : Scope::run;
     b.stage = static_cast<std::int16_t>(g.stage);
@@ -161,8 +165,12 @@ BufferId Emitter::tokens_buffer(int ahead) {
     return l.add(std::move(b));
 }
 
-BufferId Emitter::weight(ValueId v) { return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].weight; }
-BufferId Emitter::weight_gradient(ValueId v) { return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].gradient; }
+BufferId Emitter::weight(ValueId v) {
+    return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].weight;
+}
+BufferId Emitter::weight_gradient(ValueId v) {
+    return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].gradient;
+}
 
 BufferId Emitter::input_of(ValueId v, bool recomputing) {
     if (!recomputing) return forward_buffer[static_cast<std::size_t>(v)];
@@ -190,10 +198,14 @@ double computed_share(const AttentionShape& a) {
 
 PointwiseKind pointwise_of(ActivationKind k) {
     switch (k) {
-    case ActivationKind::gelu: return PointwiseKind::gelu;
-    case ActivationKind::relu: return PointwiseKind::relu;
-    case ActivationKind::swiglu: return PointwiseKind::swiglu;
-    case ActivationKind::geglu: return PointwiseKind::geglu;
+    case ActivationKind::gelu:
+        return PointwiseKind::gelu;
+    case ActivationKind::relu:
+        return PointwiseKind::relu;
+    case ActivationKind::swiglu:
+        return PointwiseKind::swiglu;
+    case ActivationKind::geglu:
+        return PointwiseKind::geglu;
     }
     return PointwiseKind::gelu;
 }
@@ -203,7 +215,8 @@ PointwiseKind pointwise_of(ActivationKind k) {
 Attention Emitter::attention_work(const Node& n, Direction direction, DType dtype) const {
     const AttentionKernel kernel = s().runtime.attention_kernel;
     const AttentionShape& a = n.attention;
-    return {direction, a.batch, a.seq_q, a.seq_kv, a.heads, a.kv_heads, a.qk_dim, a.v_dim, a.causal, computed_share(a), dtype, kernel, n.dropout};
+    return {direction, a.batch,  a.seq_q,           a.seq_kv, a.heads, a.kv_heads, a.qk_dim,
+            a.v_dim,   a.causal, computed_share(a), dtype,    kernel,  n.dropout};
 }
 
 // A weight of three dimensions is one matrix for each expert of this rank; they share the rows.
@@ -227,10 +240,12 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     };
     const DType dtype = n.out.empty() ? DType::bf16 : value(n.out[0]).dtype;
     const AttentionShape& a = n.attention;
-    if (forward_experts(n, in, out, recomputing) || forward_latent(n, in, out, recomputing) || forward_unfused(n, in, out, recomputing)) return;
+    if (forward_experts(n, in, out, recomputing) || forward_latent(n, in, out, recomputing) || forward_unfused(n, in, out, recomputing))
+        return;
     switch (n.kind) {
     case NodeKind::embedding:
-        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]}, with_weights({tokens_buffer(tokens_ahead(n))}), {output(0)});
+        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
+             with_weights({tokens_buffer(tokens_ahead(n))}), {output(0)});
         break;
     case NodeKind::positions:
         emit(name, Pointwise{PointwiseKind::add, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(in), {output(0)});
@@ -240,19 +255,22 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name, Pointwise{PointwiseKind::dropout, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0), output(1)});
         break;
     case NodeKind::norm:
-        emit(name, Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused}, with_weights(in), {output(0), output(1)});
+        emit(name, Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused}, with_weights(in),
+             {output(0), output(1)});
         break;
     case NodeKind::head_norm:
-        emit(name, Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused}, with_weights(in), {output(0), output(1)});
+        emit(name, Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused},
+             with_weights(in), {output(0), output(1)});
         break;
     case NodeKind::linear:
         emit(name, linear_work(n, Direction::forward, dtype), with_counts(n, with_weights(in)), {output(0)}).pieces = n.pieces;
         if (n.bias_apart) out[static_cast<std::size_t>(n.out[0])] = passed(name + ".bias", Direction::forward, output(0), n.fused);
         break;
-    case NodeKind::rope: {   // one packed result, or queries, keys and values apart
+    case NodeKind::rope: { // one packed result, or queries, keys and values apart
         std::vector<BufferId> outs;
         for (std::size_t i = 0; i < n.out.size(); ++i) outs.push_back(output(i));
-        emit(name, Pointwise{PointwiseKind::rope, Direction::forward, rows(n.out[0]) * (a.heads + a.kv_heads) * a.qk_dim, n.fused}, in, outs);
+        emit(name, Pointwise{PointwiseKind::rope, Direction::forward, rows(n.out[0]) * (a.heads + a.kv_heads) * a.qk_dim, n.fused}, in,
+             outs);
         break;
     }
     case NodeKind::attention:
@@ -261,7 +279,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     case NodeKind::clamp:
         emit(name, Pointwise{PointwiseKind::clamp, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
         break;
-    case NodeKind::activation: {   // step by step, what the gate became is kept as well
+    case NodeKind::activation: { // step by step, what the gate became is kept as well
         std::vector<BufferId> outs{output(0)};
         if (n.out.size() > 1) outs.push_back(output(1));
         emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, outs);
@@ -271,20 +289,31 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         std::vector<BufferId> outs{output(0)};
         if (n.out.size() > 1) outs.push_back(output(1));
         const bool plain = n.out.size() == 1 && n.params.empty();
-        emit(name, Pointwise{plain ? PointwiseKind::add : PointwiseKind::bias_dropout_add, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(in), outs);
+        emit(
+            name,
+            Pointwise{plain ? PointwiseKind::add : PointwiseKind::bias_dropout_add, Direction::forward, elements(value(n.out[0])), n.fused},
+            with_weights(in), outs);
         break;
     }
     case NodeKind::cast:
-        emit(name, Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n) && made_by_activation(n.in[0])}, in, {output(0)});
+        emit(name,
+             Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused,
+                       fused_expert(n) && made_by_activation(n.in[0])},
+             in, {output(0)});
         break;
     case NodeKind::enter:
-        if (!n.along_seq) { out[static_cast<std::size_t>(n.out[0])] = in[0]; break; }
+        if (!n.along_seq) {
+            out[static_cast<std::size_t>(n.out[0])] = in[0];
+            break;
+        }
         emit_collective(name, CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype), dtype, in[0], output(0)).pieces = n.pieces;
         break;
     case NodeKind::exit: {
         const CollectiveKind kind = n.along_seq ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
         BufferId& result = out[static_cast<std::size_t>(n.out[0])];
-        if (result < 0) result = n.along_seq ? make(value(n.out[0]).name + (recomputing ? ".again" : ""), value(n.out[0]), dtype) : view(value(n.out[0]).name + (recomputing ? ".again" : ""), in[0], value(n.out[0]).placement);
+        if (result < 0)
+            result = n.along_seq ? make(value(n.out[0]).name + (recomputing ? ".again" : ""), value(n.out[0]), dtype)
+                                 : view(value(n.out[0]).name + (recomputing ? ".again" : ""), in[0], value(n.out[0]).placement);
         emit_collective(name, kind, bytes(value(n.in[0]).shape, dtype), dtype, in[0], result).pieces = n.pieces;
         break;
     }
@@ -292,11 +321,14 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
     case NodeKind::gather_context:
     case NodeKind::to_heads:
     case NodeKind::from_heads:
-    case NodeKind::ring_attention: forward_context(n, in, out, recomputing); break;
+    case NodeKind::ring_attention:
+        forward_context(n, in, out, recomputing);
+        break;
     case NodeKind::cross_entropy: {
         const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
         const BufferId loss = output(0), whose = l.buffer(in[0]).storage >= 0 ? l.buffer(in[0]).storage : in[0];
-        const BufferId softmax = n.in_place ? view(value(n.out[1]).name + (recomputing ? ".again" : ""), whose, value(n.out[1]).placement) : output(1);
+        const BufferId softmax =
+            n.in_place ? view(value(n.out[1]).name + (recomputing ? ".again" : ""), whose, value(n.out[1]).placement) : output(1);
         if (n.in_place) out[static_cast<std::size_t>(n.out[1])] = softmax;
         const auto part = [&](CrossEntropy::Part p) { return CrossEntropy{p, tokens, vocab, n.fused}; };
         const Bytes row{tokens * 4};
@@ -328,7 +360,8 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         }
         break;
     }
-    default: break;   // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
+    default:
+        break; // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
     }
 }
 

@@ -16,7 +16,7 @@ bool Emitter::forward_latent(const Node& n, const std::vector<BufferId>& in, std
     case NodeKind::narrow:
     case NodeKind::concat:
     case NodeKind::latent_join: {
-        std::vector<BufferId> outs;   // joined, or for context parallelism queries, keys and values apart
+        std::vector<BufferId> outs; // joined, or for context parallelism queries, keys and values apart
         std::int64_t count = 0;
         for (ValueId v : n.out) {
             outs.push_back(output_for(v, out, recomputing));
@@ -25,7 +25,8 @@ bool Emitter::forward_latent(const Node& n, const std::vector<BufferId>& in, std
         emit(n.name + (recomputing ? ".again" : ""), Pointwise{work_of(n.kind), Direction::forward, count, n.fused}, in, outs);
         return true;
     }
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -36,7 +37,7 @@ bool Emitter::backward_latent(const Node& n, BufferId dy) {
         return Pointwise{kind, Direction::backward, count, n.fused};
     };
     switch (n.kind) {
-    case NodeKind::narrow: {   // into the columns that the gradient of the others left free
+    case NodeKind::narrow: { // into the columns that the gradient of the others left free
         BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
         const BufferId joined = view(value(n.in[0]).name + ".grad.joined", whole, l.buffer(whole).placement);
         emit(n.name + ".bwd", work(work_of(n.kind)), {dy, whole}, {joined});
@@ -52,7 +53,8 @@ bool Emitter::backward_latent(const Node& n, BufferId dy) {
         for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], parts[i], true);
         return true;
     }
-    default: return false;
+    default:
+        return false;
     }
 }
 

@@ -1,8 +1,8 @@
 // Mixtures of experts: what routing, permuting, dispatching and combining become, forward and backward.
 //
 // Rows travel in one of two ways. Permuted first (all-to-all dispatcher): a row per token and expert, sorted by expert, goes to the
-// expert's rank; there, rows of several senders are sorted by local expert. Tokens first (all-gather, DeepEP, HybridEP): tokens travel and are permuted where
-// they arrive. The adjoint of either way is the way back, of a gather a reduce-scatter.
+// expert's rank; there, rows of several senders are sorted by local expert. Tokens first (all-gather, DeepEP, HybridEP): tokens travel and
+// are permuted where they arrive. The adjoint of either way is the way back, of a gather a reduce-scatter.
 #include "sim/plan/emitter.hpp"
 
 #include "sim/scenario/scenario.hpp"
@@ -18,8 +18,9 @@ bool gathers(const Runtime& r) { return r.token_dispatcher == "allgather"; }
 // expert by expert and must know each one's rows, whatever brings them.
 bool host_waits_for_counts(const Scenario& s) { return s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts; }
 
-// cuDNN's grouped products with an activation inside ask for features in whole tiles of 256 on each side of an expert's linears (Transformer
-// Engine's forward_grouped_mlp.py checks it, and runs products, activation and casts as kernels of their own where it does not hold).
+// cuDNN's grouped products with an activation inside ask for features in whole tiles of 256 on each side of an expert's linears
+// (Transformer Engine's forward_grouped_mlp.py checks it, and runs products, activation and casts as kernels of their own where it does not
+// hold).
 bool experts_fit_tiles(const Scenario& s) {
     const std::int64_t tile = 256;
     return s.model.moe && s.model.hidden_size % tile == 0 && s.model.moe->expert_ffn_size % tile == 0;
@@ -27,7 +28,8 @@ bool experts_fit_tiles(const Scenario& s) {
 
 bool Emitter::in_no_graph(const Node& n) const {
     if (!s().runtime.cuda_graphs || !host_waits_for_counts(s())) return false;
-    if (n.kind == NodeKind::permute || n.kind == NodeKind::unpermute || n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) return true;
+    if (n.kind == NodeKind::permute || n.kind == NodeKind::unpermute || n.kind == NodeKind::dispatch || n.kind == NodeKind::combine)
+        return true;
     const auto of_experts = [&](ValueId v) { return value(v).expert; };
     return std::any_of(n.in.begin(), n.in.end(), of_experts) || std::any_of(n.out.begin(), n.out.end(), of_experts);
 }
@@ -44,7 +46,7 @@ bool Emitter::read_by_activation(ValueId v) const {
 // The counts of all ranks that rows may come from, to the host, which waits for them.
 void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suffix) {
     if (!host_waits_for_counts(s())) return;
-    const bool told = n.dispatches_tokens && !gathers(s().runtime);   // a dispatch of tokens tells each rank what it will get
+    const bool told = n.dispatches_tokens && !gathers(s().runtime); // a dispatch of tokens tells each rank what it will get
     const bool over_ep = s().strategy.expert_parallel > 1, over_tensor = s().strategy.expert_tensor_parallel > 1;
     const char* const comm = !over_tensor ? "ep" : over_ep || n.dispatches_tokens ? "ep.etp" : "etp";
     if (!told && (over_ep || over_tensor)) {
@@ -54,7 +56,8 @@ void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suf
         all.shape = {ranks * l.buffer(counts).shape[0]};
         all.bytes = bytes(all.shape, all.dtype);
         const BufferId gathered = l.add(std::move(all));
-        emit_collective(n.name + ".counts" + suffix, CollectiveKind::all_gather, l.buffer(gathered).bytes, DType::int64, counts, gathered, comm);
+        emit_collective(n.name + ".counts" + suffix, CollectiveKind::all_gather, l.buffer(gathered).bytes, DType::int64, counts, gathered,
+                        comm);
         counts = gathered;
     }
     if (!told) counts_of.try_emplace(n.layer, counts);
@@ -71,13 +74,15 @@ void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suf
 }
 
 // Rows (or tokens) from their ranks to the experts' and back, and what goes along with each: from and to have the placements of their ends.
-void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name) {
+void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts,
+                        const std::string& name) {
     const MoeSpec& e = *s().model.moe;
     const Strategy& st = s().strategy;
     const DType dtype = l.buffer(from[0]).dtype;
     const std::int64_t h = s().model.hidden_size;
     const BufferId outside = to_experts ? from[0] : to[0], inside = to_experts ? to[0] : from[0];
-    const auto collective = [&](const std::string& called, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in, const std::vector<BufferId>& out, const char* comm) {
+    const auto collective = [&](const std::string& called, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in,
+                                const std::vector<BufferId>& out, const char* comm) {
         Op op = make_op(called, Collective{kind, l.comm(comm), size, dtype}, in, out);
         auto& work = std::get<Collective>(op.work);
         for (std::size_t i = 1; i < in.size(); ++i) work.bytes = work.bytes + std::max(l.buffer(in[i]).bytes, l.buffer(out[i]).bytes);
@@ -85,14 +90,18 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
         push(std::move(op));
     };
     if (n.dispatches_tokens && gathers(s().runtime)) {
-        collective(name, to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, l.buffer(inside).bytes, from, to, "ep.etp");
+        collective(name, to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, l.buffer(inside).bytes, from, to,
+                   "ep.etp");
         return;
     }
     if (n.dispatches_tokens) {
         const std::int16_t copies = static_cast<std::int16_t>(e.top_k * st.expert_tensor_parallel);
         // A token's few probabilities and experts are next to nothing beside its columns.
         const Bytes size = bytes({l.buffer(outside).shape[0] * copies, h}, dtype);
-        Op op = make_op(name, Collective{CollectiveKind::all_to_all, l.comm("ep.etp"), size, dtype, copies, static_cast<std::int16_t>(e.groups), static_cast<std::int16_t>(e.group_limit)}, from, to);
+        Op op = make_op(name,
+                        Collective{CollectiveKind::all_to_all, l.comm("ep.etp"), size, dtype, copies, static_cast<std::int16_t>(e.groups),
+                                   static_cast<std::int16_t>(e.group_limit)},
+                        from, to);
         op.queue = queue_of(l.comm("ep.etp"));
         push(std::move(op));
         return;
@@ -119,7 +128,9 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
         return made;
     };
     const auto sort = [&](const std::vector<BufferId>& b) {
-        emit(name + ".sort", Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, s().runtime.permute_fusion}, with_counts(n, at), b);
+        emit(name + ".sort",
+             Permute{Permute::Part::sort, to_experts ? Direction::forward : Direction::backward, rows, rows, h, s().runtime.permute_fusion},
+             with_counts(n, at), b);
         at = b;
     };
     const auto exchange = [&](const std::vector<BufferId>& b) {
@@ -130,7 +141,8 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
         at = b;
     };
     const auto over_tensor = [&](const std::vector<BufferId>& b) {
-        collective(name + ".etp", to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, bytes({rows, h}, dtype), at, b, "etp");
+        collective(name + ".etp", to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, bytes({rows, h}, dtype), at, b,
+                   "etp");
         block->ops.back().in = with_counts(n, std::move(block->ops.back().in));
         at = b;
     };
@@ -161,12 +173,14 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
         const MoeSpec& e = *s().model.moe;
         std::vector<BufferId> read{in[0]};
         for (ValueId p : n.params) read.push_back(weight(p));
-        emit(name, Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == "sigmoid", e.groups, fused}, read, {output(0), output(1), output(2)});
+        emit(name, Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == "sigmoid", e.groups, fused}, read,
+             {output(0), output(1), output(2)});
         return true;
     }
     case NodeKind::permute:
         if (!n.dispatches_tokens) know_counts(n, in[2], suffix);
-        emit(name, Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused}, {in[0], in[1], in[3]}, {output(0), output(1)});
+        emit(name, Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused},
+             {in[0], in[1], in[3]}, {output(0), output(1)});
         return true;
     case NodeKind::dispatch: {
         if (n.dispatches_tokens) know_counts(n, in[1], suffix);
@@ -183,12 +197,17 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
         emit(name, Pointwise{PointwiseKind::scale, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
         return true;
     case NodeKind::weighted_bias:
-        emit(name, Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused, s().runtime.fused_experts, !s().runtime.fused_experts}, with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
+        emit(name,
+             Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused, s().runtime.fused_experts,
+                       !s().runtime.fused_experts},
+             with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
         return true;
     case NodeKind::unpermute:
-        emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, in, {output(0)});
+        emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, in,
+             {output(0)});
         return true;
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -198,28 +217,31 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
     case NodeKind::route: {
         const MoeSpec& e = *s().model.moe;
         std::vector<BufferId> read{dy, need(n.out[0]), need(n.out[1])}, written;
-        if (e.auxiliary_loss) {   // its gradient is that of shares of tokens times mean probabilities: a constant per expert
+        if (e.auxiliary_loss) { // its gradient is that of shares of tokens times mean probabilities: a constant per expert
             const BufferId sum = view(value(n.out[0]).name + ".grad.aux", dy, l.buffer(dy).placement);
-            emit(n.name + ".auxiliary", Pointwise{PointwiseKind::add, Direction::backward, elements(value(n.out[0])), true}, {dy, read[1], need(n.out[2])}, {sum});
+            emit(n.name + ".auxiliary", Pointwise{PointwiseKind::add, Direction::backward, elements(value(n.out[0])), true},
+                 {dy, read[1], need(n.out[2])}, {sum});
             read[0] = sum;
         }
         written.push_back(fresh_gradient(n.in[0]));
-        for (ValueId p : n.params) {   // a bias against unequal loads: what it is corrected by are the loads, summed like a gradient
+        for (ValueId p : n.params) { // a bias against unequal loads: what it is corrected by are the loads, summed like a gradient
             read.push_back(weight_gradient(p));
             written.push_back(weight_gradient(p));
         }
-        emit(n.name + ".bwd", Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == "sigmoid", e.groups, fused}, read, written);
+        emit(n.name + ".bwd", Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == "sigmoid", e.groups, fused}, read,
+             written);
         add_gradient(n.in[0], written[0], true);
         return true;
     }
     case NodeKind::permute: {
         const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
-        emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused}, {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
+        emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused},
+             {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
         add_gradient(n.in[0], dx, true);
         add_gradient(n.in[3], dp, true);
         return true;
     }
-    case NodeKind::dispatch: {   // what has a gradient comes back: rows or tokens, and their probabilities
+    case NodeKind::dispatch: { // what has a gradient comes back: rows or tokens, and their probabilities
         std::vector<BufferId> from{dy, gradient_of(n.out[1])}, to{fresh_gradient(n.in[0]), fresh_gradient(n.in[2], ".grad", DType::fp32)};
         move_rows(n, from, to, false, n.name + ".adjoint");
         flush_weight_ops();
@@ -238,15 +260,21 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
     case NodeKind::weigh: {
         const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[1], ".grad", DType::fp32);
         const BufferId x = need(n.in[0]), p = need(n.in[1]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::scale, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, x, p}, {dx, dp});
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::scale, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, x, p},
+             {dx, dp});
         add_gradient(n.in[0], dx, true);
         add_gradient(n.in[1], dp, true);
         return true;
     }
-    case NodeKind::weighted_bias: {   // the rows' gradient is dy itself; d probability = dy b, db = the sum of p dy
+    case NodeKind::weighted_bias: { // the rows' gradient is dy itself; d probability = dy b, db = the sum of p dy
         const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32), db = weight_gradient(n.params[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts}, with_counts(n, {dy, weight(n.params[0])}), {dp});
-        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts}, with_counts(n, {dy, need(n.in[1]), db}), {db});
+        emit(n.name + ".bwd",
+             Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts},
+             with_counts(n, {dy, weight(n.params[0])}), {dp});
+        emit(n.name + ".grad",
+             Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false,
+                       !s().runtime.fused_experts},
+             with_counts(n, {dy, need(n.in[1]), db}), {db});
         add_gradient(n.in[1], dp, true);
         add_gradient(n.in[0], dy, false);
         return true;
@@ -254,11 +282,13 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
     case NodeKind::unpermute: {
         dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
         const BufferId drows = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
-        emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, {dy, need(n.in[1])}, {drows});
+        emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused},
+             {dy, need(n.in[1])}, {drows});
         add_gradient(n.in[0], drows, true);
         return true;
     }
-    default: return false;
+    default:
+        return false;
     }
 }
 

@@ -31,14 +31,15 @@ bool Emitter::forward_unfused(const Node& n, const std::vector<BufferId>& in, st
         return true;
     case NodeKind::scores:
         emit(name, Matmul{Direction::forward, batch, a.seq_q, a.seq_kv, a.qk_dim, dtype, a.causal}, in, {output()});
-        if (s().model.position == PositionKind::alibi) out[static_cast<std::size_t>(n.out[0])] = passed(name + ".alibi", Direction::forward, output(), n.fused);
+        if (s().model.position == PositionKind::alibi)
+            out[static_cast<std::size_t>(n.out[0])] = passed(name + ".alibi", Direction::forward, output(), n.fused);
         return true;
     case NodeKind::softmax:
         emit(name, Softmax{Direction::forward, batch * a.seq_q, a.seq_kv, a.causal, n.fused}, in, {output()});
         return true;
     case NodeKind::context:
         emit(name, Matmul{Direction::forward, batch, a.seq_q, a.v_dim, a.seq_kv, dtype, a.causal, Matmul::Part::context}, in, {output()});
-        if (recomputing && value(n.out[0]).saved) return true;   // nobody reads it again
+        if (recomputing && value(n.out[0]).saved) return true; // nobody reads it again
         out[static_cast<std::size_t>(n.out[0])] = passed(name + ".heads", Direction::forward, output(), n.fused);
         return true;
     default:
@@ -55,31 +56,37 @@ bool Emitter::backward_unfused(const Node& n, BufferId dy) {
         return list;
     };
     switch (n.kind) {
-    case NodeKind::copy_heads: {   // what the copies' gradients are added up in
+    case NodeKind::copy_heads: { // what the copies' gradients are added up in
         BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
         whole = passed(n.name + ".grad", Direction::backward, whole, n.fused, PointwiseKind::index);
         return true;
     }
-    case NodeKind::context: {   // dP = dO V^T;  dV = P^T dO, the V part of dqkv
+    case NodeKind::context: { // dP = dO V^T;  dV = P^T dO, the V part of dqkv
         const BufferId dp = fresh_gradient(n.in[0]), dqkv = fresh_gradient(n.in[1]);
         const BufferId p = need(n.in[0]), qkv = need(n.in[1]);
-        emit(n.name + ".dP", Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal, Matmul::Part::d_probabilities}, with_copies({dy, qkv}, 2), {dp});
-        emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal, Matmul::Part::d_values}, {p, dy}, {dqkv});
+        emit(n.name + ".dP",
+             Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal, Matmul::Part::d_probabilities},
+             with_copies({dy, qkv}, 2), {dp});
+        emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal, Matmul::Part::d_values},
+             {p, dy}, {dqkv});
         add_gradient(n.in[0], dp, true);
         gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
         return true;
     }
-    case NodeKind::scores: {    // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv: whole when all three are there
+    case NodeKind::scores: { // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv: whole when all three are there
         const BufferId qkv = need(n.in[0]), v_alone = gradient[static_cast<std::size_t>(n.in[0])];
         const std::string name = value(n.in[0]).name + ".grad";
-        const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement), whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
-        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal, Matmul::Part::d_queries}, with_copies({dy, qkv, v_alone}, 1), {q_too});
-        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal, Matmul::Part::d_keys}, {dy, qkv, q_too}, {whole});
+        const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement),
+                       whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
+        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal, Matmul::Part::d_queries},
+             with_copies({dy, qkv, v_alone}, 1), {q_too});
+        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal, Matmul::Part::d_keys},
+             {dy, qkv, q_too}, {whole});
         gradient[static_cast<std::size_t>(n.in[0])] = passed(name + ".joined", Direction::backward, whole, n.fused);
         return true;
     }
     case NodeKind::softmax: {
-        const BufferId ds = view(value(n.in[0]).name + ".grad", dy, l.buffer(dy).placement);   // in place
+        const BufferId ds = view(value(n.in[0]).name + ".grad", dy, l.buffer(dy).placement); // in place
         emit(n.name + ".bwd", Softmax{Direction::backward, batch * a.seq_q, a.seq_kv, a.causal, n.fused}, {dy, need(n.out[0])}, {ds});
         add_gradient(n.in[0], ds, true);
         return true;

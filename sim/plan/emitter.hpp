@@ -7,24 +7,24 @@
 
 namespace orrery {
 
-bool experts_fit_tiles(const Scenario& s);   // emit_moe.cpp
+bool experts_fit_tiles(const Scenario& s); // emit_moe.cpp
 
 struct Emitter {
     Lowering& l;
     const Graph& g;
-    Block* block = nullptr;              // where ops go now
+    Block* block = nullptr; // where ops go now
     Phase phase = Phase::forward;
     std::int16_t layer = -1, unit = 0;
-    bool eager = false;                  // what is emitted works on rows of experts whose counts the host had to wait for
-    std::vector<BufferId> forward_buffer;   // by value: from the forward pass
-    std::vector<BufferId> recomputed;       // by value: made again in the backward pass
-    std::vector<BufferId> gradient;         // by value
-    std::vector<std::int32_t> producer;     // by value: node, -1 none
-    std::vector<std::int32_t> parameter;    // by value: of a parameter, its index in the stage's list once it was looked for; -1
-    bool split = false;                  // weight gradients go to a block of their own
-    std::vector<Op> weight_ops;          // of the weight block, in order
-    std::map<std::int16_t, BufferId> counts_of;   // by layer: rows each rank sends to each expert
-    std::vector<Op> pending;             // weight-gradient ops held back to run under the next collective
+    bool eager = false;                         // what is emitted works on rows of experts whose counts the host had to wait for
+    std::vector<BufferId> forward_buffer;       // by value: from the forward pass
+    std::vector<BufferId> recomputed;           // by value: made again in the backward pass
+    std::vector<BufferId> gradient;             // by value
+    std::vector<std::int32_t> producer;         // by value: node, -1 none
+    std::vector<std::int32_t> parameter;        // by value: of a parameter, its index in the stage's list once it was looked for; -1
+    bool split = false;                         // weight gradients go to a block of their own
+    std::vector<Op> weight_ops;                 // of the weight block, in order
+    std::map<std::int16_t, BufferId> counts_of; // by layer: rows each rank sends to each expert
+    std::vector<Op> pending;                    // weight-gradient ops held back to run under the next collective
 
     Emitter(Lowering& lowering, const Graph& graph);
 
@@ -33,18 +33,25 @@ struct Emitter {
     std::int64_t rows(ValueId v) const { return value(v).shape[0]; }
     std::int64_t cols(ValueId v) const { return value(v).shape.back(); }
 
-    DType gradient_dtype(ValueId v) const;   // activations', but where autocast or the framework has fp32
+    DType gradient_dtype(ValueId v) const; // activations', but where autocast or the framework has fp32
     BufferId make(const std::string& name, const Value& like, DType dtype);
     BufferId view(const std::string& name, BufferId of, const Placement& placement);
     Op make_op(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) const;
     Op& push(Op op);
-    Op& emit(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) { return push(make_op(name, std::move(work), std::move(in), std::move(out))); }
-    Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out, const char* comm = "tp");
-    void set_place(const Node& n) { layer = n.layer; unit = n.unit; eager = in_no_graph(n); }
+    Op& emit(const std::string& name, Work work, std::vector<BufferId> in, std::vector<BufferId> out) {
+        return push(make_op(name, std::move(work), std::move(in), std::move(out)));
+    }
+    Op& emit_collective(const std::string& name, CollectiveKind kind, Bytes bytes, DType dtype, BufferId in, BufferId out,
+                        const char* comm = "tp");
+    void set_place(const Node& n) {
+        layer = n.layer;
+        unit = n.unit;
+        eager = in_no_graph(n);
+    }
     bool in_no_graph(const Node& n) const;
 
-    BufferId tokens_buffer(int ahead);   // of this stage's ranks: "tokens"; one ahead "labels", two "labels.1", ..
-    int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); }   // of what predicts further tokens
+    BufferId tokens_buffer(int ahead); // of this stage's ranks: "tokens"; one ahead "labels", two "labels.1", ..
+    int tokens_ahead(const Node& n) const { return std::max(0, n.layer - s().model.layers + 1); } // of what predicts further tokens
     BufferId weight(ValueId parameter);
     BufferId weight_gradient(ValueId parameter);
 
@@ -84,7 +91,8 @@ struct Emitter {
     bool backward_experts(const Node& n, BufferId dy);
     std::vector<BufferId> with_counts(const Node& n, std::vector<BufferId> read);
     void know_counts(const Node& n, BufferId counts, const std::string& suffix);
-    void move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name);
+    void move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts,
+                   const std::string& name);
     bool forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
     bool backward_latent(const Node& n, BufferId dy);
     BufferId gradient_of(ValueId v) const { return gradient[static_cast<std::size_t>(v)]; }
@@ -94,7 +102,9 @@ struct Emitter {
     BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
     void backward_linear(const Node& n, BufferId dy);
     // Experts' kernels that hold the activation and the casts next to it (runtime.fused_experts), where sizes let them.
-    bool fused_expert(const Node& n) const { return s().runtime.fused_experts && experts_fit_tiles(s()) && !n.in.empty() && value(n.in[0]).expert; }
+    bool fused_expert(const Node& n) const {
+        return s().runtime.fused_experts && experts_fit_tiles(s()) && !n.in.empty() && value(n.in[0]).expert;
+    }
     bool made_by_activation(ValueId v) const;
     bool read_by_activation(ValueId v) const;
     BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);

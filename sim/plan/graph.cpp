@@ -7,41 +7,76 @@ namespace orrery {
 
 const char* name(NodeKind k) {
     switch (k) {
-    case NodeKind::embedding: return "embedding";
-    case NodeKind::positions: return "positions";
-    case NodeKind::dropout: return "dropout";
-    case NodeKind::norm: return "norm";
-    case NodeKind::linear: return "linear";
-    case NodeKind::rope: return "rope";
-    case NodeKind::head_norm: return "head-norm";
-    case NodeKind::attention: return "attention";
-    case NodeKind::scores: return "scores";
-    case NodeKind::softmax: return "softmax";
-    case NodeKind::attention_dropout: return "attention-dropout";
-    case NodeKind::copy_heads: return "copy-heads";
-    case NodeKind::context: return "context";
-    case NodeKind::clamp: return "clamp";
-    case NodeKind::activation: return "activation";
-    case NodeKind::residual: return "residual";
-    case NodeKind::cross_entropy: return "cross-entropy";
-    case NodeKind::enter: return "enter";
-    case NodeKind::exit: return "exit";
-    case NodeKind::cast: return "cast";
-    case NodeKind::narrow: return "narrow";
-    case NodeKind::concat: return "concat";
-    case NodeKind::latent_join: return "latent-join";
-    case NodeKind::route: return "route";
-    case NodeKind::permute: return "permute";
-    case NodeKind::dispatch: return "dispatch";
-    case NodeKind::combine: return "combine";
-    case NodeKind::weigh: return "weigh";
-    case NodeKind::weighted_bias: return "weighted-bias";
-    case NodeKind::unpermute: return "unpermute";
-    case NodeKind::split: return "split";
-    case NodeKind::gather_context: return "gather-context";
-    case NodeKind::to_heads: return "to-heads";
-    case NodeKind::from_heads: return "from-heads";
-    case NodeKind::ring_attention: return "ring-attention";
+    case NodeKind::embedding:
+        return "embedding";
+    case NodeKind::positions:
+        return "positions";
+    case NodeKind::dropout:
+        return "dropout";
+    case NodeKind::norm:
+        return "norm";
+    case NodeKind::linear:
+        return "linear";
+    case NodeKind::rope:
+        return "rope";
+    case NodeKind::head_norm:
+        return "head-norm";
+    case NodeKind::attention:
+        return "attention";
+    case NodeKind::scores:
+        return "scores";
+    case NodeKind::softmax:
+        return "softmax";
+    case NodeKind::attention_dropout:
+        return "attention-dropout";
+    case NodeKind::copy_heads:
+        return "copy-heads";
+    case NodeKind::context:
+        return "context";
+    case NodeKind::clamp:
+        return "clamp";
+    case NodeKind::activation:
+        return "activation";
+    case NodeKind::residual:
+        return "residual";
+    case NodeKind::cross_entropy:
+        return "cross-entropy";
+    case NodeKind::enter:
+        return "enter";
+    case NodeKind::exit:
+        return "exit";
+    case NodeKind::cast:
+        return "cast";
+    case NodeKind::narrow:
+        return "narrow";
+    case NodeKind::concat:
+        return "concat";
+    case NodeKind::latent_join:
+        return "latent-join";
+    case NodeKind::route:
+        return "route";
+    case NodeKind::permute:
+        return "permute";
+    case NodeKind::dispatch:
+        return "dispatch";
+    case NodeKind::combine:
+        return "combine";
+    case NodeKind::weigh:
+        return "weigh";
+    case NodeKind::weighted_bias:
+        return "weighted-bias";
+    case NodeKind::unpermute:
+        return "unpermute";
+    case NodeKind::split:
+        return "split";
+    case NodeKind::gather_context:
+        return "gather-context";
+    case NodeKind::to_heads:
+        return "to-heads";
+    case NodeKind::from_heads:
+        return "from-heads";
+    case NodeKind::ring_attention:
+        return "ring-attention";
     }
     return "?";
 }
@@ -65,10 +100,17 @@ std::string placement_text(const Placement& p) {
     for (int a = 0; a < axis_count; ++a) {
         const Axis axis = static_cast<Axis>(a);
         switch (p.on(axis)) {
-        case PlacementKind::invariant: break;
-        case PlacementKind::varying: text += fmt::format(" {}:varying", name(axis)); break;
-        case PlacementKind::sharded: text += fmt::format(" {}:shard{}", name(axis), p.dim[static_cast<std::size_t>(a)]); break;
-        case PlacementKind::partial: text += fmt::format(" {}:partial", name(axis)); break;
+        case PlacementKind::invariant:
+            break;
+        case PlacementKind::varying:
+            text += fmt::format(" {}:varying", name(axis));
+            break;
+        case PlacementKind::sharded:
+            text += fmt::format(" {}:shard{}", name(axis), p.dim[static_cast<std::size_t>(a)]);
+            break;
+        case PlacementKind::partial:
+            text += fmt::format(" {}:partial", name(axis));
+            break;
         }
     }
     return text;

@@ -34,14 +34,19 @@ void emit_blocks(Lowering& l) {
     for (int c = 0; c < static_cast<int>(l.graphs.size()); ++c) emit_chunk(l, c);
 }
 
-struct Pass { const char* name; void (*run)(Lowering&); const char* why; };
+struct Pass {
+    const char* name;
+    void (*run)(Lowering&);
+    const char* why;
+};
 
 // The recipe. Each pass's file says what holds after it; `why` says why it stands here.
 constexpr Pass recipe[] = {
     {"forward", build_forward, "the model, whole, a graph per chunk"},
     {"tensor-parallel", tensor_parallel, "first of the sharding passes: it sets the regions the others look at"},
     {"sequence-parallel", sequence_parallel, "needs the regions' ends"},
-    {"context-parallel", context_parallel, "behind tensor and sequence parallelism: its gathers and exchanges move what these left of K and V"},
+    {"context-parallel", context_parallel,
+     "behind tensor and sequence parallelism: its gathers and exchanges move what these left of K and V"},
     {"expert-parallel", expert_parallel, "rows are counted from what the passes before left of the tokens"},
     {"precision", precision, "casts go inside the regions, so that gathers move the small type"},
     {"tensor-overlap", tensor_overlap, "looks for linears at the ends of regions, which the passes above still move"},

@@ -16,6 +16,6 @@ Plan lower(const Scenario& scenario, StopFlag stop = nullptr);
 
 // Text of the stage behind `pass` (a name of pass_names()), for `simrun plan --after`. Throws std::invalid_argument for an unknown name.
 std::string text_after(const Scenario& scenario, std::string_view pass);
-std::vector<std::string> pass_names();   // in the order they run
+std::vector<std::string> pass_names(); // in the order they run
 
 } // namespace orrery

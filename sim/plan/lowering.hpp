@@ -13,43 +13,52 @@ namespace orrery {
 
 // A parameter tensor on one stage. Tied embeddings are one Parameter where both ends share a stage.
 struct Parameter {
-    std::string tensor;             // "l17.qkv.weight"
+    std::string tensor; // "l17.qkv.weight"
     BufferId weight = -1, gradient = -1;
-    std::int64_t elements = 0;      // local to a rank, data parallelism aside
+    std::int64_t elements = 0; // local to a rank, data parallelism aside
     int stage = 0, chunk = 0, unit = 0;
-    bool matrix = false;            // a GEMM's operand (cast to fp8 where that is the precision)
-    bool expert = false;            // of the experts: divided and reduced over their own mesh
+    bool matrix = false; // a GEMM's operand (cast to fp8 where that is the precision)
+    bool expert = false; // of the experts: divided and reduced over their own mesh
 };
 
 // The blocks of a chunk and the buffers at its ends.
 struct ChunkBlocks {
     std::int32_t forward = -1;
-    std::int32_t backward = -1;     // whole, or the input-gradient part where the schedule splits
-    std::int32_t weight = -1;       // the weight-gradient part; -1: in backward
-    BufferId input = -1, output = -1;               // activations received and sent
-    BufferId output_gradient = -1, input_gradient = -1;   // gradients received and sent
+    std::int32_t backward = -1;                         // whole, or the input-gradient part where the schedule splits
+    std::int32_t weight = -1;                           // the weight-gradient part; -1: in backward
+    BufferId input = -1, output = -1;                   // activations received and sent
+    BufferId output_gradient = -1, input_gradient = -1; // gradients received and sent
 };
 
 // A dependency no buffer implies (a limit on prefetching): action `action` of a program has `dep`.
-struct ExplicitDep { std::int32_t action; ActionDep dep; };
+struct ExplicitDep {
+    std::int32_t action;
+    ActionDep dep;
+};
 
 struct Lowering {
     const Scenario& scenario;
     const ScheduleInfo* schedule = nullptr;
     Plan plan;
-    std::vector<Graph> graphs;                      // by chunk
-    std::vector<ChunkBlocks> chunks;                // by chunk
-    std::vector<std::vector<Parameter>> parameters; // by stage
-    std::vector<std::vector<ExplicitDep>> explicit_deps;   // by stage
+    std::vector<Graph> graphs;                           // by chunk
+    std::vector<ChunkBlocks> chunks;                     // by chunk
+    std::vector<std::vector<Parameter>> parameters;      // by stage
+    std::vector<std::vector<ExplicitDep>> explicit_deps; // by stage
     std::map<std::string, CommId> comm_ids;
 
     int tp() const { return scenario.strategy.tensor_parallel; }
     CommId comm(const std::string& name) const { return comm_ids.at(name); }
     Buffer& buffer(BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
-    BufferId add(Buffer b) { plan.buffers.push_back(std::move(b)); return static_cast<BufferId>(plan.buffers.size()) - 1; }
-    std::int32_t add(Block b) { plan.blocks.push_back(std::move(b)); return static_cast<std::int32_t>(plan.blocks.size()) - 1; }
+    BufferId add(Buffer b) {
+        plan.buffers.push_back(std::move(b));
+        return static_cast<BufferId>(plan.buffers.size()) - 1;
+    }
+    std::int32_t add(Block b) {
+        plan.blocks.push_back(std::move(b));
+        return static_cast<std::int32_t>(plan.blocks.size()) - 1;
+    }
     CommId add_communicator(std::string name, AxisMask axes, std::vector<std::int16_t> stages = {});
-    CommId add_expert_communicator(std::string name, AxisMask axes);   // axes of the experts' mesh
+    CommId add_expert_communicator(std::string name, AxisMask axes); // axes of the experts' mesh
 };
 
 DType activation_dtype(const Scenario& scenario);

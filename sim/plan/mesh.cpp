@@ -7,12 +7,18 @@ namespace orrery {
 
 const char* name(Axis axis) {
     switch (axis) {
-    case Axis::tp: return "tp";
-    case Axis::cp: return "cp";
-    case Axis::ep: return "ep";
-    case Axis::dp: return "dp";
-    case Axis::dpr: return "dpr";
-    case Axis::pp: return "pp";
+    case Axis::tp:
+        return "tp";
+    case Axis::cp:
+        return "cp";
+    case Axis::ep:
+        return "ep";
+    case Axis::dp:
+        return "dp";
+    case Axis::dpr:
+        return "dpr";
+    case Axis::pp:
+        return "pp";
     }
     return "?";
 }
@@ -68,12 +74,19 @@ std::vector<Axis> parse_rank_order(std::string_view text) {
         const auto dash = text.find('-');
         const std::string_view word = text.substr(0, dash);
         text = dash == std::string_view::npos ? std::string_view{} : text.substr(dash + 1);
-        if (word == "tp") add(Axis::tp);
-        else if (word == "cp") add(Axis::cp);
-        else if (word == "ep") add(Axis::ep);
-        else if (word == "dp") { add(Axis::dp); add(Axis::dpr); }
-        else if (word == "pp") add(Axis::pp);
-        else throw std::invalid_argument("rank_order: '" + std::string(word) + "' is not one of tp, cp, ep, dp, pp");
+        if (word == "tp")
+            add(Axis::tp);
+        else if (word == "cp")
+            add(Axis::cp);
+        else if (word == "ep")
+            add(Axis::ep);
+        else if (word == "dp") {
+            add(Axis::dp);
+            add(Axis::dpr);
+        } else if (word == "pp")
+            add(Axis::pp);
+        else
+            throw std::invalid_argument("rank_order: '" + std::string(word) + "' is not one of tp, cp, ep, dp, pp");
     }
     for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr, Axis::pp}) add(a);
     return order;

@@ -17,18 +17,18 @@ const char* name(Axis axis);
 using AxisMask = std::uint8_t;
 constexpr AxisMask mask(Axis a) { return static_cast<AxisMask>(1u << static_cast<unsigned>(a)); }
 
-using Coordinates = std::array<int, axis_count>;   // indexed by Axis
+using Coordinates = std::array<int, axis_count>; // indexed by Axis
 
 struct Mesh {
     std::array<int, axis_count> size{1, 1, 1, 1, 1, 1};
-    std::vector<Axis> order;                        // fastest-varying first, every axis once
+    std::vector<Axis> order; // fastest-varying first, every axis once
 
     int extent(Axis a) const { return size[static_cast<std::size_t>(a)]; }
     int ranks() const;
     int rank_of(const Coordinates& c) const;
     Coordinates coordinates(int rank) const;
-    int stride(Axis a) const;            // between neighbours along it
-    int stride_in_stage(Axis a) const;   // the same, counting one stage's ranks alone
+    int stride(Axis a) const;          // between neighbours along it
+    int stride_in_stage(Axis a) const; // the same, counting one stage's ranks alone
 };
 
 // "tp-cp-ep-dp-pp" as axes, fastest first; dpr follows dp. Throws std::invalid_argument naming the first bad word.

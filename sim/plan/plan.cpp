@@ -6,27 +6,42 @@ namespace orrery {
 
 const char* name(MemoryKind k) {
     switch (k) {
-    case MemoryKind::parameters: return "parameters";
-    case MemoryKind::gradients: return "gradients";
-    case MemoryKind::optimizer_states: return "optimizer_states";
-    case MemoryKind::activations: return "activations";
-    case MemoryKind::communication: return "communication";
-    case MemoryKind::workspace: return "workspace";
+    case MemoryKind::parameters:
+        return "parameters";
+    case MemoryKind::gradients:
+        return "gradients";
+    case MemoryKind::optimizer_states:
+        return "optimizer_states";
+    case MemoryKind::activations:
+        return "activations";
+    case MemoryKind::communication:
+        return "communication";
+    case MemoryKind::workspace:
+        return "workspace";
     }
     return "?";
 }
 
 const char* name(Phase p) {
     switch (p) {
-    case Phase::forward: return "forward";
-    case Phase::recompute: return "recompute";
-    case Phase::backward_input: return "backward";
-    case Phase::backward_weight: return "weight-gradient";
-    case Phase::exchange: return "exchange";
-    case Phase::gradient_reduce: return "gradient-reduce";
-    case Phase::param_gather: return "param-gather";
-    case Phase::optimizer: return "optimizer";
-    case Phase::offload: return "offload";
+    case Phase::forward:
+        return "forward";
+    case Phase::recompute:
+        return "recompute";
+    case Phase::backward_input:
+        return "backward";
+    case Phase::backward_weight:
+        return "weight-gradient";
+    case Phase::exchange:
+        return "exchange";
+    case Phase::gradient_reduce:
+        return "gradient-reduce";
+    case Phase::param_gather:
+        return "param-gather";
+    case Phase::optimizer:
+        return "optimizer";
+    case Phase::offload:
+        return "offload";
     }
     return "?";
 }

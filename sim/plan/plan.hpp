@@ -17,9 +17,12 @@ namespace orrery {
 enum class PlacementKind : std::uint8_t { invariant, varying, sharded, partial };
 struct Placement {
     std::array<PlacementKind, axis_count> kind{};
-    std::array<std::int8_t, axis_count> dim{};      // of a sharded axis: which dimension of the shape
+    std::array<std::int8_t, axis_count> dim{}; // of a sharded axis: which dimension of the shape
     PlacementKind on(Axis a) const { return kind[static_cast<std::size_t>(a)]; }
-    void set(Axis a, PlacementKind k, int d = 0) { kind[static_cast<std::size_t>(a)] = k; dim[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(d); }
+    void set(Axis a, PlacementKind k, int d = 0) {
+        kind[static_cast<std::size_t>(a)] = k;
+        dim[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(d);
+    }
     friend bool operator==(const Placement&, const Placement&) = default;
 };
 
@@ -32,16 +35,16 @@ const char* name(MemoryKind k);
 enum class Space : std::uint8_t { device, host, nvme };
 
 struct Buffer {
-    std::string name;                   // stable and unique in its stage: "c3.l17.qkv", "w.l17.qkv", "g.l17.qkv"
-    std::vector<std::int64_t> shape;    // local to a rank
+    std::string name;                // stable and unique in its stage: "c3.l17.qkv", "w.l17.qkv", "g.l17.qkv"
+    std::vector<std::int64_t> shape; // local to a rank
     DType dtype = DType::bf16;
-    Bytes bytes;                        // padding included
-    BufferId storage = -1;              // >= 0: a view of that buffer's storage (an in-place result); has no Alloc of its own
+    Bytes bytes;           // padding included
+    BufferId storage = -1; // >= 0: a view of that buffer's storage (an in-place result); has no Alloc of its own
     MemoryKind kind = MemoryKind::activations;
     Space space = Space::device;
     Scope scope = Scope::action;
-    bool freed_by_send = false;         // its Free stands behind the transfer that sends it
-    bool expert = false;                // its placement is over the experts' mesh
+    bool freed_by_send = false; // its Free stands behind the transfer that sends it
+    bool expert = false;        // its placement is over the experts' mesh
     std::int16_t stage = 0;
     std::int16_t chunk = -1;
     Placement placement;
@@ -53,39 +56,52 @@ inline constexpr QueueId compute_queue = 0, d2h_queue = 1, h2d_queue = 2, host_q
 constexpr QueueId queue_of(CommId c) { return static_cast<QueueId>(first_comm_queue + c); }
 
 // What an op is for: decides its share in the report's breakdown.
-enum class Phase : std::uint8_t { forward, recompute, backward_input, backward_weight, exchange, gradient_reduce, param_gather, optimizer, offload };
+enum class Phase : std::uint8_t {
+    forward,
+    recompute,
+    backward_input,
+    backward_weight,
+    exchange,
+    gradient_reduce,
+    param_gather,
+    optimizer,
+    offload
+};
 const char* name(Phase p);
 
 struct Op {
     Work work;
-    QueueId queue = compute_queue;      // an Exchange occupies the queues of all its transfers
+    QueueId queue = compute_queue; // an Exchange occupies the queues of all its transfers
     Phase phase = Phase::forward;
-    std::int16_t layer = -1;            // global layer index, -1: none
-    std::int16_t unit = 0;              // the unit of the block it belongs to; units are contiguous
-    std::uint8_t port = 0;              // which of the action's microbatches it works on
+    std::int16_t layer = -1; // global layer index, -1: none
+    std::int16_t unit = 0;   // the unit of the block it belongs to; units are contiguous
+    std::uint8_t port = 0;   // which of the action's microbatches it works on
     // A gather and the linear that reads it in so many pieces, one's under the other's, where the framework does so (Transformer Engine's
     // user buffers): the simulator lets the two overlap. The runtime has no such kernels and runs one after the other; the deps stay.
     std::uint8_t pieces = 1;
-    bool eager = false;                 // no captured graph can hold it: what it works on depends on counts the host had to wait for
-    std::vector<BufferId> in, out;      // in the kernel's documented order
-    std::vector<std::int32_t> deps;     // earlier ops of this block it waits for, beyond its queue's order
-    std::string name;                   // "l17.qkv.fwd"
+    bool eager = false;             // no captured graph can hold it: what it works on depends on counts the host had to wait for
+    std::vector<BufferId> in, out;  // in the kernel's documented order
+    std::vector<std::int32_t> deps; // earlier ops of this block it waits for, beyond its queue's order
+    std::string name;               // "l17.qkv.fwd"
 };
 
 enum class BlockKind : std::uint8_t { forward, backward, weight, exchange, reduce, gather, release, optimizer, other };
 
 // An action of a block made of others stands for a whole action of each of them, with the microbatch of its port.
-struct BlockPart { std::int32_t block; std::uint8_t port; };
+struct BlockPart {
+    std::int32_t block;
+    std::uint8_t port;
+};
 
 // An op graph in issue order. Ops of one queue run in this order.
 struct Block {
-    std::string name;                   // "F3", "B3", "W3", "(F3;B2)", "X:..", "reduce:b2"
+    std::string name; // "F3", "B3", "W3", "(F3;B2)", "X:..", "reduce:b2"
     BlockKind kind = BlockKind::other;
     std::int16_t stage = 0, chunk = -1;
-    bool blocking = false;              // an exchange the computation behind it waits for, sends included
+    bool blocking = false; // an exchange the computation behind it waits for, sends included
     std::vector<Op> ops;
-    std::vector<std::int32_t> unit_begin;   // first op of each unit (a layer, or what stands before or behind the layers); empty: one unit
-    std::vector<BlockPart> parts{};           // it has their ops, interleaved; empty: it is no other's
+    std::vector<std::int32_t> unit_begin; // first op of each unit (a layer, or what stands before or behind the layers); empty: one unit
+    std::vector<BlockPart> parts{};       // it has their ops, interleaved; empty: it is no other's
 };
 
 inline constexpr int max_ports = 4;
@@ -95,42 +111,45 @@ struct Action {
     std::int32_t block = 0;
     std::int32_t first = 0, last = 0;
     std::array<std::int32_t, max_ports> microbatch{-1, -1, -1, -1};
-    std::int32_t deps_begin = 0, deps_end = 0;   // in Program::deps
+    std::int32_t deps_begin = 0, deps_end = 0; // in Program::deps
 };
 
 // op `op` (index in its block) of the action that holds this waits for op `on_op` of action `on_action` of the same program;
 // on_action < 0 means the previous step's action at actions.size() + on_action. Only across queues: a queue's own order needs none.
-struct ActionDep { std::int32_t op, on_action, on_op; };
+struct ActionDep {
+    std::int32_t op, on_action, on_op;
+};
 
 struct Program {
     std::int16_t stage = 0;
-    std::vector<Action> actions;        // one step, in issue order
+    std::vector<Action> actions; // one step, in issue order
     std::vector<ActionDep> deps;
 };
 
-// Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that order.
+// Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that
+// order.
 struct Communicator {
-    std::string name;                   // "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "norm"
+    std::string name; // "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "norm"
     AxisMask axes = 0;
-    std::vector<std::int16_t> stages;   // empty: each stage has its own instances
-    bool expert = false;                // its axes are the experts' mesh's
+    std::vector<std::int16_t> stages; // empty: each stage has its own instances
+    bool expert = false;              // its axes are the experts' mesh's
 };
 
 struct Plan {
     std::string name;
     Mesh mesh;
-    Mesh expert_mesh;                   // the same ranks as experts see them: tp is expert-tensor, dp expert-data parallelism; pp is common
+    Mesh expert_mesh; // the same ranks as experts see them: tp is expert-tensor, dp expert-data parallelism; pp is common
     int stages = 1, chunks_per_stage = 1;
-    int directions = 1;                 // pipelines through the same ranks: equal shares of the chunks, in order, each of a copy of the model
-    std::int64_t microbatches = 1;      // of all directions, in equal shares, in order
+    int directions = 1;            // pipelines through the same ranks: equal shares of the chunks, in order, each of a copy of the model
+    std::int64_t microbatches = 1; // of all directions, in equal shares, in order
     std::vector<Communicator> communicators;
     std::vector<Buffer> buffers;
     std::vector<Block> blocks;
-    std::vector<Program> programs;      // one per pipeline rank: all ranks of a stage run the same one
+    std::vector<Program> programs; // one per pipeline rank: all ranks of a stage run the same one
 };
 
 // (members) Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.
-BufferId storage(const Plan& plan, BufferId b);   // the buffer whose bytes b names: b itself but for views
+BufferId storage(const Plan& plan, BufferId b); // the buffer whose bytes b names: b itself but for views
 
 std::vector<int> members(const Plan& plan, CommId c, int rank);
 const Mesh& mesh_of(const Plan& plan, const Communicator& comm);
@@ -140,7 +159,7 @@ int stage_major(const Plan& plan, int rank);
 int rank_at(const Plan& plan, int stage_major);
 // How far apart in that count the members of `comm` along one axis are: the i-th from the 0-th, for each i.
 std::vector<int> steps_along(const Plan& plan, const Communicator& comm, Axis axis);
-int size(const Plan& plan, CommId c);   // members of each instance
+int size(const Plan& plan, CommId c); // members of each instance
 
 // Short stable text: one line an op (what `simrun plan` prints, and golden tests compare).
 std::string to_text(const Plan& plan);
@@ -148,6 +167,6 @@ std::string to_text(const Plan& plan, const Block& block);
 // "2: F0 F1 B0 F2 B1": a program as its actions.
 std::string to_text(const Plan& plan, const Program& program);
 
-std::uint64_t hash(const Plan& plan);   // of its whole text form: what traces and ranks compare
+std::uint64_t hash(const Plan& plan); // of its whole text form: what traces and ranks compare
 
 } // namespace orrery

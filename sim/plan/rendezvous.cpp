@@ -25,17 +25,21 @@ struct RankState {
     bool posted = false;       // the exchange at `at` is posted and waits
     int missing = 0, open = 0; // its transfers whose peer has not posted, and those that are not done
     bool failed = false;       // stopped at a fault of its own
-    struct Port { int peer; bool gradient, send; int channel; };
-    std::vector<Port> ports;   // a handful: neighbours x direction x kind
+    struct Port {
+        int peer;
+        bool gradient, send;
+        int channel;
+    };
+    std::vector<Port> ports; // a handful: neighbours x direction x kind
 };
 
 enum Value : std::uint8_t { absent, expected, present };
 
 class Rendezvous {
-public:
+  public:
     Rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap, int directions)
-        : program_(program), stage_of_(stage_of), stages_(static_cast<int>(program.size())), chunks_(chunks), length_(chunks / directions), overlap_(overlap),
-          ranks_(program.size()) {
+        : program_(program), stage_of_(stage_of), stages_(static_cast<int>(program.size())), chunks_(chunks), length_(chunks / directions),
+          overlap_(overlap), ranks_(program.size()) {
         std::int64_t microbatches = 0;
         for (const auto& steps : program)
             for (const ProgramStep& action : steps) {
@@ -69,8 +73,10 @@ public:
                 };
                 auto need = input_of(rank, action.step);
                 if (action.step.joined && there(need)) need = input_of(rank, program_[rank][state.at + 1].step);
-                if (need) fault({Kind::waits, rank, need->from_stage, state.at, *need});
-                else fault({Kind::waits, rank, rank, state.at, {}}); // a value its own rank makes later
+                if (need)
+                    fault({Kind::waits, rank, need->from_stage, state.at, *need});
+                else
+                    fault({Kind::waits, rank, rank, state.at, {}}); // a value its own rank makes later
                 continue;
             }
             auto reason = state.missing > 0 ? &Channel::met : &Channel::done; // else for a peer whose own exchange cannot begin
@@ -86,7 +92,7 @@ public:
         return faults_;
     }
 
-private:
+  private:
     std::size_t at(int chunk, int microbatch) const { return std::size_t(microbatch) * chunks_ + chunk; }
     static int peer_of(const TransferStep& transfer) { return transfer.send ? transfer.to_stage : transfer.from_stage; }
 
@@ -97,8 +103,8 @@ private:
         const bool gradient = step.kind != StepKind::forward;
         const int sender = sender_of(step.chunk, gradient, length_);
         if (step.kind == StepKind::weight || sender < 0 || stage_of_(sender, stages_) == rank) return std::nullopt;
-        return TransferStep{std::int16_t(stage_of_(sender, stages_)), std::int16_t(rank), gradient, std::int16_t(sender), step.microbatch,
-                            false};
+        return TransferStep{
+            std::int16_t(stage_of_(sender, stages_)), std::int16_t(rank), gradient, std::int16_t(sender), step.microbatch, false};
     }
 
     // Made on this rank already: what precedes the step in its microbatch.
@@ -144,9 +150,11 @@ private:
             const TransferStep& sent = channel.sends[channel.met];
             const TransferStep& wanted = channel.receives[channel.met++];
             if (!same_value(sent, wanted)) fault({Kind::mismatch, channel.to, channel.from, ranks_[channel.to].at, sent, wanted});
-            if (overlap_) deliver(channel);
-            else for (int end : {channel.from, channel.to})
-                if (--ranks_[end].missing == 0) begin(end);
+            if (overlap_)
+                deliver(channel);
+            else
+                for (int end : {channel.from, channel.to})
+                    if (--ranks_[end].missing == 0) begin(end);
         }
     }
 
@@ -232,7 +240,8 @@ std::string name_of(const TransferStep& transfer) {
 
 } // namespace
 
-std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap, int directions) {
+std::vector<RendezvousFault> rendezvous(const PipelineProgram& program, int (*stage_of)(int, int), int chunks, bool overlap,
+                                        int directions) {
     Rendezvous meeting(program, stage_of, chunks, overlap, directions);
     meeting.run();
     return meeting.standstill();
@@ -245,9 +254,12 @@ std::string to_text(const RendezvousFault& fault) {
     case Kind::waits:
         if (fault.peer == fault.rank) return where + "waits for a value made later on the same rank";
         return where + "waits for " + peer + (fault.transfer.send ? " to receive " : " to send ") + name_of(fault.transfer);
-    case Kind::mismatch: return where + "expects " + name_of(fault.expected) + " from " + peer + ", which sends " + name_of(fault.transfer);
-    case Kind::no_input: return where + "needs " + name_of(fault.transfer) + ", which nothing before it receives or makes";
-    case Kind::early_send: return where + "sends " + name_of(fault.transfer) + " to " + peer + " before it is made";
+    case Kind::mismatch:
+        return where + "expects " + name_of(fault.expected) + " from " + peer + ", which sends " + name_of(fault.transfer);
+    case Kind::no_input:
+        return where + "needs " + name_of(fault.transfer) + ", which nothing before it receives or makes";
+    case Kind::early_send:
+        return where + "sends " + name_of(fault.transfer) + " to " + peer + " before it is made";
     }
     return where;
 }

@@ -18,7 +18,7 @@ struct RendezvousFault {
     };
     Kind kind;
     int rank, peer;
-    std::size_t position;         // in the rank's program
+    std::size_t position; // in the rank's program
     TransferStep transfer, expected{};
     friend bool operator==(const RendezvousFault&, const RendezvousFault&) = default;
 };

@@ -5,8 +5,8 @@
 
 namespace orrery {
 
-struct Stopped {};                                  // thrown: no mistake, and nothing to say
-using StopFlag = const std::atomic<bool>*;          // null: nobody will
+struct Stopped {};                         // thrown: no mistake, and nothing to say
+using StopFlag = const std::atomic<bool>*; // null: nobody will
 
 inline void stop_if(StopFlag flag) {
     if (flag && flag->load(std::memory_order_relaxed)) throw Stopped{};

@@ -11,56 +11,89 @@ template <class... F> Overloaded(F...) -> Overloaded<F...>;
 
 const char* arrow(Direction d) {
     switch (d) {
-    case Direction::forward: return "fwd";
-    case Direction::backward: return "bwd";
-    case Direction::input_gradient: return "dx";
-    case Direction::weight_gradient: return "dw";
+    case Direction::forward:
+        return "fwd";
+    case Direction::backward:
+        return "bwd";
+    case Direction::input_gradient:
+        return "dx";
+    case Direction::weight_gradient:
+        return "dw";
     }
     return "?";
 }
 
 std::string queue_text(const Plan& plan, QueueId q) {
     switch (q) {
-    case compute_queue: return "compute";
-    case d2h_queue: return "d2h";
-    case h2d_queue: return "h2d";
-    case host_queue: return "host";
-    default: return plan.communicators[static_cast<std::size_t>(q - first_comm_queue)].name;
+    case compute_queue:
+        return "compute";
+    case d2h_queue:
+        return "d2h";
+    case h2d_queue:
+        return "h2d";
+    case host_queue:
+        return "host";
+    default:
+        return plan.communicators[static_cast<std::size_t>(q - first_comm_queue)].name;
     }
 }
 
 std::string shape_text(const Plan& plan, const Work& work) {
-    return std::visit(Overloaded{
-                          [](const Linear& l) { return fmt::format("{} {}m{} n{} k{} {}", arrow(l.direction), l.groups > 1 ? fmt::format("{}x ", l.groups) : "", l.m, l.n, l.k, name(l.dtype)); },
-                          [](const Matmul& m) { return fmt::format("{} {}x m{} n{} k{}", arrow(m.direction), m.batch, m.m, m.n, m.k); },
-                          [](const Attention& a) { return fmt::format("{} b{} q{} kv{} h{}/{} d{}/{} share {:.4g}", arrow(a.direction), a.batch, a.seq_q, a.seq_kv, a.heads, a.kv_heads, a.qk_dim, a.v_dim, a.share); },
-                          [](const Softmax& s) { return fmt::format("{} {}x{}", arrow(s.direction), s.rows, s.cols); },
-                          [](const Norm& n) { return fmt::format("{} {}x{}", arrow(n.direction), n.rows, n.cols); },
-                          [](const Pointwise& p) { return fmt::format("{} {}", arrow(p.direction), p.elements); },
-                          [](const Embedding& e) { return fmt::format("{} {}x{} of {}", arrow(e.direction), e.tokens, e.hidden, e.vocab); },
-                          [](const CrossEntropy& c) { return fmt::format("{}x{}", c.tokens, c.vocab); },
-                          [](const Router& r) { return fmt::format("{} {}x{} top {}", arrow(r.direction), r.tokens, r.experts, r.top_k); },
-                          [](const Permute& p) { return fmt::format("{} {} tokens {} rows x{}", arrow(p.direction), p.tokens, p.rows, p.cols); },
-                          [](const OptimizerStep& o) { return fmt::format("{}{}", o.part == OptimizerStep::Part::norms ? "norms " : o.part == OptimizerStep::Part::apply ? "apply " : "", o.elements); },
-                          [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
-                          [&](const Collective& c) { return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count, plan.communicators[static_cast<std::size_t>(c.comm)].name); },
-                          [&](const Exchange& x) {
-                              std::string text;
-                              for (const Transfer& t : x.transfers) text += fmt::format("{}{} {} B port {} over {}", text.empty() ? "" : ", ", t.send ? "send" : "receive", t.bytes.count, t.port, plan.communicators[static_cast<std::size_t>(t.comm)].name);
-                              return text;
-                          },
-                          [](const Copy& c) { return fmt::format("{} B", c.bytes.count); },
-                          [](const HostSync&) { return std::string{}; },
-                          [](const HostWork& h) { return format(h.duration); },
-                          [&](const Alloc& a) { return fmt::format("{} {} B", plan.buffers[static_cast<std::size_t>(a.buffer)].name, plan.buffers[static_cast<std::size_t>(a.buffer)].bytes.count); },
-                          [&](const Free& f) { return plan.buffers[static_cast<std::size_t>(f.buffer)].name; },
-                      },
-                      work);
+    return std::visit(
+        Overloaded{
+            [](const Linear& l) {
+                return fmt::format("{} {}m{} n{} k{} {}", arrow(l.direction), l.groups > 1 ? fmt::format("{}x ", l.groups) : "", l.m, l.n,
+                                   l.k, name(l.dtype));
+            },
+            [](const Matmul& m) { return fmt::format("{} {}x m{} n{} k{}", arrow(m.direction), m.batch, m.m, m.n, m.k); },
+            [](const Attention& a) {
+                return fmt::format("{} b{} q{} kv{} h{}/{} d{}/{} share {:.4g}", arrow(a.direction), a.batch, a.seq_q, a.seq_kv, a.heads,
+                                   a.kv_heads, a.qk_dim, a.v_dim, a.share);
+            },
+            [](const Softmax& s) { return fmt::format("{} {}x{}", arrow(s.direction), s.rows, s.cols); },
+            [](const Norm& n) { return fmt::format("{} {}x{}", arrow(n.direction), n.rows, n.cols); },
+            [](const Pointwise& p) { return fmt::format("{} {}", arrow(p.direction), p.elements); },
+            [](const Embedding& e) { return fmt::format("{} {}x{} of {}", arrow(e.direction), e.tokens, e.hidden, e.vocab); },
+            [](const CrossEntropy& c) { return fmt::format("{}x{}", c.tokens, c.vocab); },
+            [](const Router& r) { return fmt::format("{} {}x{} top {}", arrow(r.direction), r.tokens, r.experts, r.top_k); },
+            [](const Permute& p) { return fmt::format("{} {} tokens {} rows x{}", arrow(p.direction), p.tokens, p.rows, p.cols); },
+            [](const OptimizerStep& o) {
+                return fmt::format("{}{}",
+                                   o.part == OptimizerStep::Part::norms   ? "norms "
+                                   : o.part == OptimizerStep::Part::apply ? "apply "
+                                                                          : "",
+                                   o.elements);
+            },
+            [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
+            [&](const Collective& c) {
+                return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count,
+                                   plan.communicators[static_cast<std::size_t>(c.comm)].name);
+            },
+            [&](const Exchange& x) {
+                std::string text;
+                for (const Transfer& t : x.transfers)
+                    text += fmt::format("{}{} {} B port {} over {}", text.empty() ? "" : ", ", t.send ? "send" : "receive", t.bytes.count,
+                                        t.port, plan.communicators[static_cast<std::size_t>(t.comm)].name);
+                return text;
+            },
+            [](const Copy& c) { return fmt::format("{} B", c.bytes.count); },
+            [](const HostSync&) { return std::string{}; },
+            [](const HostWork& h) { return format(h.duration); },
+            [&](const Alloc& a) {
+                return fmt::format("{} {} B", plan.buffers[static_cast<std::size_t>(a.buffer)].name,
+                                   plan.buffers[static_cast<std::size_t>(a.buffer)].bytes.count);
+            },
+            [&](const Free& f) { return plan.buffers[static_cast<std::size_t>(f.buffer)].name; },
+        },
+        work);
 }
 
 void append_names(std::string& text, const Plan& plan, const std::vector<BufferId>& ids) {
     for (std::size_t i = 0; i < ids.size(); ++i) {
-        if (i >= 8) { text += fmt::format(" +{} more", ids.size() - i); return; }
+        if (i >= 8) {
+            text += fmt::format(" +{} more", ids.size() - i);
+            return;
+        }
         text += " " + plan.buffers[static_cast<std::size_t>(ids[i])].name;
     }
 }
@@ -68,11 +101,16 @@ void append_names(std::string& text, const Plan& plan, const std::vector<BufferI
 } // namespace
 
 std::string to_text(const Plan& plan, const Block& block) {
-    std::string text = fmt::format("{} (stage {}): {} ops{}\n", block.name, block.stage, block.ops.size(), block.blocking ? ", blocking" : "");
+    std::string text =
+        fmt::format("{} (stage {}): {} ops{}\n", block.name, block.stage, block.ops.size(), block.blocking ? ", blocking" : "");
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
         const Op& op = block.ops[i];
-        if (is_memory_op(op.work)) { text += fmt::format("  {:3} {} {}\n", i, kind_name(op.work), shape_text(plan, op.work)); continue; }
-        text += fmt::format("  {:3} {} {} {}{} on {} [{}]:", i, op.name, kind_name(op.work), shape_text(plan, op.work), op.pieces > 1 ? fmt::format(" in {} pieces", op.pieces) : "", queue_text(plan, op.queue), name(op.phase));
+        if (is_memory_op(op.work)) {
+            text += fmt::format("  {:3} {} {}\n", i, kind_name(op.work), shape_text(plan, op.work));
+            continue;
+        }
+        text += fmt::format("  {:3} {} {} {}{} on {} [{}]:", i, op.name, kind_name(op.work), shape_text(plan, op.work),
+                            op.pieces > 1 ? fmt::format(" in {} pieces", op.pieces) : "", queue_text(plan, op.queue), name(op.phase));
         append_names(text, plan, op.in);
         text += " ->";
         append_names(text, plan, op.out);
@@ -97,7 +135,8 @@ std::string to_text(const Plan& plan, const Program& program) {
 }
 
 std::string to_text(const Plan& plan) {
-    std::string text = fmt::format("plan {}: {} ranks, {} stages x {} chunks, {} microbatches\n", plan.name, plan.mesh.ranks(), plan.stages, plan.chunks_per_stage, plan.microbatches);
+    std::string text = fmt::format("plan {}: {} ranks, {} stages x {} chunks, {} microbatches\n", plan.name, plan.mesh.ranks(), plan.stages,
+                                   plan.chunks_per_stage, plan.microbatches);
     text += "mesh, fastest first:";
     for (Axis a : plan.mesh.order) text += fmt::format(" {}={}", name(a), plan.mesh.extent(a));
     if (!plan.expert_mesh.order.empty()) {
@@ -105,7 +144,8 @@ std::string to_text(const Plan& plan) {
         for (Axis a : plan.expert_mesh.order) text += fmt::format(" {}={}", name(a), plan.expert_mesh.extent(a));
     }
     text += "\ncommunicators:";
-    for (std::size_t c = 0; c < plan.communicators.size(); ++c) text += fmt::format(" {}({})", plan.communicators[c].name, size(plan, static_cast<CommId>(c)));
+    for (std::size_t c = 0; c < plan.communicators.size(); ++c)
+        text += fmt::format(" {}({})", plan.communicators[c].name, size(plan, static_cast<CommId>(c)));
     text += "\n\nblocks\n";
     for (const Block& b : plan.blocks) text += to_text(plan, b);
     text += "\nprograms\n";
@@ -113,13 +153,14 @@ std::string to_text(const Plan& plan) {
         text += to_text(plan, p);
         for (std::size_t i = 0; i < p.actions.size(); ++i)
             for (std::int32_t d = p.actions[i].deps_begin; d < p.actions[i].deps_end; ++d)
-                text += fmt::format("   action {} op {} after action {} op {}\n", i, p.deps[static_cast<std::size_t>(d)].op, p.deps[static_cast<std::size_t>(d)].on_action, p.deps[static_cast<std::size_t>(d)].on_op);
+                text += fmt::format("   action {} op {} after action {} op {}\n", i, p.deps[static_cast<std::size_t>(d)].op,
+                                    p.deps[static_cast<std::size_t>(d)].on_action, p.deps[static_cast<std::size_t>(d)].on_op);
     }
     return text;
 }
 
 std::uint64_t hash(const Plan& plan) {
-    std::uint64_t h = 1469598103934665603ull;   // FNV-1a
+    std::uint64_t h = 1469598103934665603ull; // FNV-1a
     for (const char c : to_text(plan)) h = (h ^ static_cast<unsigned char>(c)) * 1099511628211ull;
     return h;
 }

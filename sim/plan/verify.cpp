@@ -194,7 +194,8 @@ void check_structure(const Plan& plan, Findings& findings) {
     for (const Block& block : plan.blocks) {
         for (std::size_t i = 0; i < block.ops.size(); ++i) check.op(block, i);
         for (const BlockPart& part : block.parts)
-            if (part.block < 0 || part.block >= static_cast<std::int32_t>(plan.blocks.size()) || part.port >= max_ports || !plan.blocks[at(part.block)].parts.empty())
+            if (part.block < 0 || part.block >= static_cast<std::int32_t>(plan.blocks.size()) || part.port >= max_ports ||
+                !plan.blocks[at(part.block)].parts.empty())
                 findings.add("structure", block.name, "stands for a block or port that does not exist");
     }
     if (!findings.empty()) return;

@@ -9,8 +9,8 @@
 namespace orrery {
 
 struct Violation {
-    std::string rule;      // "transfer-unmatched", "read-before-write", ... (the list is in verify.cpp, a function a rule)
-    std::string where;     // "stage 3, action 17 (F12 microbatch 4), op l17.qkv.fwd"
+    std::string rule;  // "transfer-unmatched", "read-before-write", ... (the list is in verify.cpp, a function a rule)
+    std::string where; // "stage 3, action 17 (F12 microbatch 4), op l17.qkv.fwd"
     std::string what;
 };
 

@@ -154,9 +154,12 @@ bool has_its_parts(const Plan& plan, const Block& block) {
     using Known = std::tuple<std::uint8_t, std::string, std::vector<BufferId>, std::vector<BufferId>>;
     std::vector<Known> mine, theirs;
     const auto add = [](std::vector<Known>& list, const Op& op, std::uint8_t port) {
-        if (const auto* a = std::get_if<Alloc>(&op.work)) list.push_back({port, "alloc", {a->buffer}, {}});
-        else if (const auto* f = std::get_if<Free>(&op.work)) list.push_back({port, "free", {f->buffer}, {}});
-        else list.push_back({port, op.name, op.in, op.out});
+        if (const auto* a = std::get_if<Alloc>(&op.work))
+            list.push_back({port, "alloc", {a->buffer}, {}});
+        else if (const auto* f = std::get_if<Free>(&op.work))
+            list.push_back({port, "free", {f->buffer}, {}});
+        else
+            list.push_back({port, op.name, op.in, op.out});
     };
     for (const Op& op : block.ops) add(mine, op, op.port);
     for (const BlockPart& part : block.parts)
@@ -181,9 +184,11 @@ void check_coverage(const Plan& plan, const Stage& stage, Findings& findings) {
     std::vector<std::int32_t> blocks;
     for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
         const BlockKind k = plan.blocks[b].kind;
-        if (plan.blocks[b].stage != program.stage || (k != BlockKind::forward && k != BlockKind::backward && k != BlockKind::weight)) continue;
+        if (plan.blocks[b].stage != program.stage || (k != BlockKind::forward && k != BlockKind::backward && k != BlockKind::weight))
+            continue;
         if (!plan.blocks[b].parts.empty()) {
-            if (!has_its_parts(plan, plan.blocks[b])) findings.add("block-coverage", plan.blocks[b].name, "has not the ops of the blocks it stands for");
+            if (!has_its_parts(plan, plan.blocks[b]))
+                findings.add("block-coverage", plan.blocks[b].name, "has not the ops of the blocks it stands for");
             continue;
         }
         slot[b] = static_cast<std::int32_t>(blocks.size());
@@ -194,7 +199,9 @@ void check_coverage(const Plan& plan, const Stage& stage, Findings& findings) {
     const auto count = [&](std::size_t action, std::int32_t block, std::int32_t microbatch, std::int32_t first, std::int32_t last) {
         if (slot[at(block)] < 0) return;
         const std::string& name = plan.blocks[at(block)].name;
-        const auto fault = [&](const std::string& what) { findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(action)), name + " " + what); };
+        const auto fault = [&](const std::string& what) {
+            findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(action)), name + " " + what);
+        };
         if (microbatch < 0) return fault("runs for no microbatch");
         std::int32_t& so_far = done[at(slot[at(block)]) * instances + at(microbatch)];
         if (first != so_far) fault(fmt::format("goes on at op {}, not {}", first, so_far));
@@ -203,14 +210,20 @@ void check_coverage(const Plan& plan, const Stage& stage, Findings& findings) {
     for (std::size_t i = 0; i < program.actions.size(); ++i) {
         const Action& a = program.actions[i];
         const Block& block = plan.blocks[at(a.block)];
-        if (block.parts.empty()) { count(i, a.block, a.microbatch[0], a.first, a.last); continue; }
-        if (a.first != 0 || a.last != static_cast<std::int32_t>(block.ops.size())) findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(i)), block.name + " is cut");
-        for (const BlockPart& part : block.parts) count(i, part.block, a.microbatch[part.port], 0, static_cast<std::int32_t>(plan.blocks[at(part.block)].ops.size()));
+        if (block.parts.empty()) {
+            count(i, a.block, a.microbatch[0], a.first, a.last);
+            continue;
+        }
+        if (a.first != 0 || a.last != static_cast<std::int32_t>(block.ops.size()))
+            findings.add("block-coverage", place(plan, program, static_cast<std::int32_t>(i)), block.name + " is cut");
+        for (const BlockPart& part : block.parts)
+            count(i, part.block, a.microbatch[part.port], 0, static_cast<std::int32_t>(plan.blocks[at(part.block)].ops.size()));
     }
     for (std::size_t k = 0; k < blocks.size(); ++k)
         for (auto [m, end] = microbatches_of(plan, plan.blocks[at(blocks[k])].chunk); m < end; ++m)
             if (const Block& b = plan.blocks[at(blocks[k])]; done[k * instances + at(m)] != static_cast<std::int32_t>(b.ops.size()))
-                findings.add("block-coverage", fmt::format("stage {}, microbatch {}", program.stage, m), fmt::format("{} runs {} of its {} ops", b.name, done[k * instances + at(m)], b.ops.size()));
+                findings.add("block-coverage", fmt::format("stage {}, microbatch {}", program.stage, m),
+                             fmt::format("{} runs {} of its {} ops", b.name, done[k * instances + at(m)], b.ops.size()));
 }
 
 } // namespace

@@ -204,7 +204,9 @@ void PlacementCheck::check(std::int32_t index) {
     if (const auto* c = std::get_if<Collective>(&op.work)) return collective(op, *c);
     partial_reads(op);
     if (op.in.empty() || op.out.empty()) return;
-    const auto same_mesh = [&](BufferId b) { return buffer(b).expert == buffer(op.in[0]).expert || buffer(b).dtype == DType::int64; };   // counts lie nowhere
+    const auto same_mesh = [&](BufferId b) {
+        return buffer(b).expert == buffer(op.in[0]).expert || buffer(b).dtype == DType::int64;
+    }; // counts lie nowhere
     if (!std::all_of(op.in.begin(), op.in.end(), same_mesh) || !std::all_of(op.out.begin(), op.out.end(), same_mesh)) return;
     const bool compute = block.kind == BlockKind::forward || block.kind == BlockKind::backward || block.kind == BlockKind::weight;
     if (!compute) return;

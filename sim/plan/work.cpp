@@ -14,28 +14,46 @@ double product(std::initializer_list<std::int64_t> dims) {
 
 const char* pointwise_name(PointwiseKind k) {
     switch (k) {
-    case PointwiseKind::gelu: return "gelu";
-    case PointwiseKind::relu: return "relu";
-    case PointwiseKind::swiglu: return "swiglu";
-    case PointwiseKind::geglu: return "geglu";
-    case PointwiseKind::bias: return "bias";
-    case PointwiseKind::dropout: return "dropout";
-    case PointwiseKind::add: return "add";
-    case PointwiseKind::bias_dropout_add: return "bias-dropout-add";
-    case PointwiseKind::rope: return "rope";
-    case PointwiseKind::latent_rope: return "latent-rope";
-    case PointwiseKind::scale: return "scale";
-    case PointwiseKind::cast: return "cast";
-    case PointwiseKind::copy: return "copy";
-    case PointwiseKind::zero: return "zero";
-    case PointwiseKind::index: return "index";
-    case PointwiseKind::merge: return "merge";
+    case PointwiseKind::gelu:
+        return "gelu";
+    case PointwiseKind::relu:
+        return "relu";
+    case PointwiseKind::swiglu:
+        return "swiglu";
+    case PointwiseKind::geglu:
+        return "geglu";
+    case PointwiseKind::bias:
+        return "bias";
+    case PointwiseKind::dropout:
+        return "dropout";
+    case PointwiseKind::add:
+        return "add";
+    case PointwiseKind::bias_dropout_add:
+        return "bias-dropout-add";
+    case PointwiseKind::rope:
+        return "rope";
+    case PointwiseKind::latent_rope:
+        return "latent-rope";
+    case PointwiseKind::scale:
+        return "scale";
+    case PointwiseKind::cast:
+        return "cast";
+    case PointwiseKind::copy:
+        return "copy";
+    case PointwiseKind::zero:
+        return "zero";
+    case PointwiseKind::index:
+        return "index";
+    case PointwiseKind::merge:
+        return "merge";
     case PointwiseKind::split:
     case PointwiseKind::narrow:
     case PointwiseKind::concat:
     case PointwiseKind::pack:
-    case PointwiseKind::unpack: return "copy";
-    case PointwiseKind::clamp: return "clamp";
+    case PointwiseKind::unpack:
+        return "copy";
+    case PointwiseKind::clamp:
+        return "clamp";
     }
     return "?";
 }
@@ -44,29 +62,43 @@ const char* pointwise_name(PointwiseKind k) {
 
 GemmShape gemm_shape(const Linear& l) {
     switch (l.direction) {
-    case Direction::input_gradient: return {l.m, l.k, l.n};
-    case Direction::weight_gradient: return {l.n, l.k, l.m};
-    default: return {l.m, l.n, l.k};
+    case Direction::input_gradient:
+        return {l.m, l.k, l.n};
+    case Direction::weight_gradient:
+        return {l.n, l.k, l.m};
+    default:
+        return {l.m, l.n, l.k};
     }
 }
 
 const char* name(CollectiveKind k) {
     switch (k) {
-    case CollectiveKind::all_reduce: return "all-reduce";
-    case CollectiveKind::all_gather: return "all-gather";
-    case CollectiveKind::reduce_scatter: return "reduce-scatter";
-    case CollectiveKind::all_to_all: return "all-to-all";
-    case CollectiveKind::broadcast: return "broadcast";
-    case CollectiveKind::shift: return "shift";
-    case CollectiveKind::shift_back: return "shift-back";
+    case CollectiveKind::all_reduce:
+        return "all-reduce";
+    case CollectiveKind::all_gather:
+        return "all-gather";
+    case CollectiveKind::reduce_scatter:
+        return "reduce-scatter";
+    case CollectiveKind::all_to_all:
+        return "all-to-all";
+    case CollectiveKind::broadcast:
+        return "broadcast";
+    case CollectiveKind::shift:
+        return "shift";
+    case CollectiveKind::shift_back:
+        return "shift-back";
     }
     return "?";
 }
 
 Flops flops(const Work& work) {
     return std::visit(Overloaded{
-                          [](const Linear& l) { return Flops{2 * product({l.groups, l.m, l.n, l.k})}; },
-                          [](const Matmul& x) { return Flops{2 * product({x.batch, x.m, x.n, x.k})}; },
+                          [](const Linear& l) {
+                              return Flops{2 * product({l.groups, l.m, l.n, l.k})};
+                          },
+                          [](const Matmul& x) {
+                              return Flops{2 * product({x.batch, x.m, x.n, x.k})};
+                          },
                           // Backward of flash attention runs five GEMMs where forward runs two.
                           [](const Attention& a) {
                               const double square = product({a.batch, a.heads, a.seq_q, a.seq_kv}) * a.share;
@@ -79,28 +111,31 @@ Flops flops(const Work& work) {
 }
 
 const char* kind_name(const Work& work) {
-    return std::visit(Overloaded{
-                          [](const Linear&) { return "linear"; },
-                          [](const Matmul&) { return "matmul"; },
-                          [](const Attention&) { return "attention"; },
-                          [](const Softmax&) { return "softmax"; },
-                          [](const Norm&) { return "norm"; },
-                          [](const Pointwise& p) { return pointwise_name(p.kind); },
-                          [](const Embedding&) { return "embedding"; },
-                          [](const CrossEntropy&) { return "cross-entropy"; },
-                          [](const Router&) { return "router"; },
-                          [](const Permute& p) { return p.part == Permute::Part::gather ? "permute" : p.part == Permute::Part::scatter ? "unpermute" : "sort-rows"; },
-                          [](const OptimizerStep&) { return "optimizer"; },
-                          [](const GradientNorm&) { return "gradient-norm"; },
-                          [](const Collective& c) { return name(c.kind); },
-                          [](const Exchange&) { return "exchange"; },
-                          [](const Copy&) { return "copy-host"; },
-                          [](const HostSync&) { return "host-sync"; },
-                          [](const HostWork&) { return "host-work"; },
-                          [](const Alloc&) { return "alloc"; },
-                          [](const Free&) { return "free"; },
-                      },
-                      work);
+    return std::visit(
+        Overloaded{
+            [](const Linear&) { return "linear"; },
+            [](const Matmul&) { return "matmul"; },
+            [](const Attention&) { return "attention"; },
+            [](const Softmax&) { return "softmax"; },
+            [](const Norm&) { return "norm"; },
+            [](const Pointwise& p) { return pointwise_name(p.kind); },
+            [](const Embedding&) { return "embedding"; },
+            [](const CrossEntropy&) { return "cross-entropy"; },
+            [](const Router&) { return "router"; },
+            [](const Permute& p) {
+                return p.part == Permute::Part::gather ? "permute" : p.part == Permute::Part::scatter ? "unpermute" : "sort-rows";
+            },
+            [](const OptimizerStep&) { return "optimizer"; },
+            [](const GradientNorm&) { return "gradient-norm"; },
+            [](const Collective& c) { return name(c.kind); },
+            [](const Exchange&) { return "exchange"; },
+            [](const Copy&) { return "copy-host"; },
+            [](const HostSync&) { return "host-sync"; },
+            [](const HostWork&) { return "host-work"; },
+            [](const Alloc&) { return "alloc"; },
+            [](const Free&) { return "free"; },
+        },
+        work);
 }
 
 bool is_memory_op(const Work& work) { return std::holds_alternative<Alloc>(work) || std::holds_alternative<Free>(work); }

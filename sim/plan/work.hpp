@@ -11,15 +11,24 @@
 
 namespace orrery {
 
-using CommId = std::int16_t;     // index in Plan::communicators
-using BufferId = std::int32_t;   // index in Plan::buffers
+using CommId = std::int16_t;   // index in Plan::communicators
+using BufferId = std::int32_t; // index in Plan::buffers
 
 enum class Direction : std::uint8_t { forward, backward, input_gradient, weight_gradient };
 
 // forward: C[m,n] = A[m,k] W[n,k]^T.  input_gradient: dA[m,k] = dC[m,n] W.  weight_gradient: dW[n,k] += dC^T A.
 // m, n, k are always the forward's; the GEMM actually run is gemm_shape() below. groups > 1: that many such GEMMs in one kernel.
-struct Linear { Direction direction; std::int64_t m, n, k; std::int64_t groups = 1; DType dtype = DType::bf16; DType out_dtype = DType::bf16; bool accumulate = false; };
-struct GemmShape { std::int64_t m, n, k; };
+struct Linear {
+    Direction direction;
+    std::int64_t m, n, k;
+    std::int64_t groups = 1;
+    DType dtype = DType::bf16;
+    DType out_dtype = DType::bf16;
+    bool accumulate = false;
+};
+struct GemmShape {
+    std::int64_t m, n, k;
+};
 GemmShape gemm_shape(const Linear& l);
 
 // One batched GEMM of unfused attention: batch x [m,k] x [k,n]. part: which of them. forward: q k^T, p v; then of the adjoint dy v^T,
@@ -36,38 +45,106 @@ struct Matmul {
 // Fused (flash) attention. heads and kv_heads are this rank's. share: the part of the full seq_q x seq_kv square that is
 // computed: (about) 1/2 for causal, w/s for a window, a table over context ranks later. behind: the keys are those of the context rank
 // so many before this one (ring attention).
-struct Attention { Direction direction; std::int64_t batch, seq_q, seq_kv, heads, kv_heads, qk_dim, v_dim; bool causal; double share; DType dtype; AttentionKernel kernel; double dropout; std::int16_t behind = 0; };
+struct Attention {
+    Direction direction;
+    std::int64_t batch, seq_q, seq_kv, heads, kv_heads, qk_dim, v_dim;
+    bool causal;
+    double share;
+    DType dtype;
+    AttentionKernel kernel;
+    double dropout;
+    std::int16_t behind = 0;
+};
 
 // Row softmax of unfused attention's scores (scale and mask included).
-struct Softmax { Direction direction; std::int64_t rows, cols; bool causal; bool fused; };
-struct Norm { Direction direction; NormKind kind; std::int64_t rows, cols; bool fused; };
+struct Softmax {
+    Direction direction;
+    std::int64_t rows, cols;
+    bool causal;
+    bool fused;
+};
+struct Norm {
+    Direction direction;
+    NormKind kind;
+    std::int64_t rows, cols;
+    bool fused;
+};
 
-enum class PointwiseKind : std::uint8_t { gelu, relu, swiglu, geglu, bias, dropout, add, bias_dropout_add, rope, latent_rope, scale, cast, copy, zero, index, merge, split, narrow, concat, pack, unpack, clamp };
+enum class PointwiseKind : std::uint8_t {
+    gelu,
+    relu,
+    swiglu,
+    geglu,
+    bias,
+    dropout,
+    add,
+    bias_dropout_add,
+    rope,
+    latent_rope,
+    scale,
+    cast,
+    copy,
+    zero,
+    index,
+    merge,
+    split,
+    narrow,
+    concat,
+    pack,
+    unpack,
+    clamp
+};
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
 // keys and values apart), narrow (the last columns), concat (side by side), pack (each row's columns apart, rank by rank of those that
-// get them), unpack (the reverse), index (by a list of places, looked up element by element). An add of one operand unpacks and sums the copies of a head. An activation, scale or bias of experts
-// reads a probability for each row too, its factor. clamp: gates (columns 2i) to at most model.activation_clamp, the others to within +- it.
-// latent_rope: latent attention's rotations, joined with what is not rotated to queries and keys beside values.
-// epilogue: inside the kernel of the linear that makes what it reads. by_expert: a bias of experts' rows, added by a sequence of kernels an expert.
-struct Pointwise { PointwiseKind kind; Direction direction; std::int64_t elements; bool fused; bool epilogue = false, by_expert = false; };
+// get them), unpack (the reverse), index (by a list of places, looked up element by element). An add of one operand unpacks and sums the
+// copies of a head. An activation, scale or bias of experts reads a probability for each row too, its factor. clamp: gates (columns 2i) to
+// at most model.activation_clamp, the others to within +- it. latent_rope: latent attention's rotations, joined with what is not rotated to
+// queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a bias of experts' rows,
+// added by a sequence of kernels an expert.
+struct Pointwise {
+    PointwiseKind kind;
+    Direction direction;
+    std::int64_t elements;
+    bool fused;
+    bool epilogue = false, by_expert = false;
+};
 
-struct Embedding { Direction direction; std::int64_t tokens, hidden, vocab; };
+struct Embedding {
+    Direction direction;
+    std::int64_t tokens, hidden, vocab;
+};
 
 // Vocabulary-parallel cross-entropy: maximum -> (all-reduce) -> sums of exponentials and the target's logit -> (all-reduce) -> loss;
 // gradient: softmax minus one-hot, in place where fused.
-struct CrossEntropy { enum class Part : std::uint8_t { maximum, sums, loss, gradient } part; std::int64_t tokens, vocab; bool fused; };
+struct CrossEntropy {
+    enum class Part : std::uint8_t { maximum, sums, loss, gradient } part;
+    std::int64_t tokens, vocab;
+    bool fused;
+};
 
 // Of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their counts.
-struct Router { Direction direction; std::int64_t tokens, experts, top_k; bool sigmoid; int groups; bool fused; };
+struct Router {
+    Direction direction;
+    std::int64_t tokens, experts, top_k;
+    bool sigmoid;
+    int groups;
+    bool fused;
+};
 // gather: rows of tokens in the order of their experts. scatter: the sum of each token's rows. sort: rows that came from several ranks,
-// by expert (backward: from that order to the other). A row's probability goes its way with it. rows: on the experts' side; tokens: on the other.
-struct Permute { enum class Part : std::uint8_t { gather, scatter, sort } part; Direction direction; std::int64_t tokens, rows, cols; bool fused; };
+// by expert (backward: from that order to the other). A row's probability goes its way with it. rows: on the experts' side; tokens: on the
+// other.
+struct Permute {
+    enum class Part : std::uint8_t { gather, scatter, sort } part;
+    Direction direction;
+    std::int64_t tokens, rows, cols;
+    bool fused;
+};
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
-// Layer-wise optimizers (LAMB, LARS) scale each tensor's update by norms of all of it. Where ranks hold parts of tensors these are made apart:
-// norms (LAMB: behind the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has a pair
-// a tensor of the stage, in the order of their names: squares of the weights, and of the direction (LAMB) or the gradient (LARS).
+// Layer-wise optimizers (LAMB, LARS) scale each tensor's update by norms of all of it. Where ranks hold parts of tensors these are made
+// apart: norms (LAMB: behind the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has
+// a pair a tensor of the stage, in the order of their names: squares of the weights, and of the direction (LAMB) or the gradient (LARS).
 struct OptimizerStep {
     enum class Part : std::uint8_t { whole, norms, apply };
     OptimizerKind kind;
@@ -75,34 +152,62 @@ struct OptimizerStep {
     bool fused, on_host;
     Part part = Part::whole;
 };
-struct GradientNorm { std::int64_t elements; bool fused; };
+struct GradientNorm {
+    std::int64_t elements;
+    bool fused;
+};
 
 enum class CollectiveKind : std::uint8_t { all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, shift, shift_back };
 const char* name(CollectiveKind k);
 // bytes as nccl-tests counts them: all_reduce the buffer, all_gather the total received, reduce_scatter the total sent,
-// all_to_all a rank's whole send buffer, broadcast the message, shift what each member sends to the next one (shift_back: the one before), the
-// last to the first. A reduction sums, or takes the `maximum`. copies > 0: an all_to_all of tokens each of which goes to that many
+// all_to_all a rank's whole send buffer, broadcast the message, shift what each member sends to the next one (shift_back: the one before),
+// the last to the first. A reduction sums, or takes the `maximum`. copies > 0: an all_to_all of tokens each of which goes to that many
 // members, once to each and by one crossing to each node it goes to (DeepEP); the members it may go to are in `groups` parts of which a
 // token chooses group_limit.
-struct Collective { CollectiveKind kind; CommId comm; Bytes bytes; DType dtype; std::int16_t copies = 0, groups = 1, group_limit = 1; bool maximum = false; };
+struct Collective {
+    CollectiveKind kind;
+    CommId comm;
+    Bytes bytes;
+    DType dtype;
+    std::int16_t copies = 0, groups = 1, group_limit = 1;
+    bool maximum = false;
+};
 
 // One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.
-struct Transfer { CommId comm; bool send; Bytes bytes; BufferId buffer; std::uint8_t port; };
-// Transfers that progress together, as one NCCL group: each moves as soon as its peer has posted its side, and the exchange ends when all have.
-struct Exchange { std::vector<Transfer> transfers; };
+struct Transfer {
+    CommId comm;
+    bool send;
+    Bytes bytes;
+    BufferId buffer;
+    std::uint8_t port;
+};
+// Transfers that progress together, as one NCCL group: each moves as soon as its peer has posted its side, and the exchange ends when all
+// have.
+struct Exchange {
+    std::vector<Transfer> transfers;
+};
 
 enum class CopyKind : std::uint8_t { device_to_host, host_to_device, host_to_nvme, nvme_to_host };
-struct Copy { CopyKind kind; Bytes bytes; };
-struct HostSync {};                       // the host waits for this op's dependencies
-struct HostWork { Time duration; };       // data loading and the like, on the host queue
-struct Alloc { BufferId buffer; };
-struct Free { BufferId buffer; };
+struct Copy {
+    CopyKind kind;
+    Bytes bytes;
+};
+struct HostSync {}; // the host waits for this op's dependencies
+struct HostWork {
+    Time duration;
+}; // data loading and the like, on the host queue
+struct Alloc {
+    BufferId buffer;
+};
+struct Free {
+    BufferId buffer;
+};
 
-using Work = std::variant<Linear, Matmul, Attention, Softmax, Norm, Pointwise, Embedding, CrossEntropy, Router, Permute, OptimizerStep, GradientNorm,
-                          Collective, Exchange, Copy, HostSync, HostWork, Alloc, Free>;
+using Work = std::variant<Linear, Matmul, Attention, Softmax, Norm, Pointwise, Embedding, CrossEntropy, Router, Permute, OptimizerStep,
+                          GradientNorm, Collective, Exchange, Copy, HostSync, HostWork, Alloc, Free>;
 
 Flops flops(const Work& work);
-const char* kind_name(const Work& work);  // "linear", "attention", "all-gather", ...: the op kinds of reports and of recompute lists
-bool is_memory_op(const Work& work);      // Alloc or Free: no time, only bytes
+const char* kind_name(const Work& work); // "linear", "attention", "all-gather", ...: the op kinds of reports and of recompute lists
+bool is_memory_op(const Work& work);     // Alloc or Free: no time, only bytes
 
 } // namespace orrery

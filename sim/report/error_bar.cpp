@@ -12,7 +12,7 @@
 
 namespace orrery {
 
-std::span<const EmbeddedFile> validated_files();   // generated from scenarios/calibration/validated
+std::span<const EmbeddedFile> validated_files(); // generated from scenarios/calibration/validated
 
 namespace {
 
@@ -22,16 +22,20 @@ using Json = nlohmann::json;
 int family(const std::string& framework) {
     if (megatron_core(framework) || framework == "te") return 0;
     if (framework == "deepspeed") return 1;
-    if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan" || framework == "nanotron") return 2;
+    if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan" || framework == "nanotron")
+        return 2;
     return 3;
 }
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
-constexpr std::size_t considered = 100;   // the nearest rows; those beyond weigh next to nothing
+constexpr std::size_t considered = 100; // the nearest rows; those beyond weigh next to nothing
 constexpr double dataset_share = 0.5, widening = 0.05;
 
-struct Neighbour { double distance = 0, weight = 0; const Experience* row = nullptr; };
+struct Neighbour {
+    double distance = 0, weight = 0;
+    const Experience* row = nullptr;
+};
 
 // The nearest rows that have this error, nearest first. Rows of one source share its systematic error: no dataset outweighs the others.
 std::vector<Neighbour> neighbours(const Configuration& of, std::span<const Experience> rows, std::optional<double> Experience::*error) {
@@ -68,7 +72,9 @@ double four_in_five(std::vector<Neighbour> near, std::optional<double> Experienc
 // of them was known, four in five were within 15 %, of the worst device (MI300X) within 29 %: 20 %. Within an architecture (an H200 by an
 // H100's constants): some 10 %.
 double of_transfer(const Configuration& of, std::span<const Experience> rows) {
-    const auto has = [&](auto same) { return std::any_of(rows.begin(), rows.end(), [&](const Experience& e) { return e.step_time && same(e.configuration); }); };
+    const auto has = [&](auto same) {
+        return std::any_of(rows.begin(), rows.end(), [&](const Experience& e) { return e.step_time && same(e.configuration); });
+    };
     if (of.measured || has([&](const Configuration& c) { return c.device == of.device; })) return 0;
     return has([&](const Configuration& c) { return c.architecture == of.architecture; }) ? 0.1 : 0.2;
 }
@@ -103,7 +109,8 @@ double distance(const Configuration& a, const Configuration& b) {
     if (a.experts != b.experts) d += 2;
     if ((a.zero == 3) != (b.zero == 3)) d += 1;
     if (a.recompute != b.recompute) d += 0.3;
-    d += 0.5 * (doublings(a.tensor, b.tensor) + doublings(a.pipeline, b.pipeline) + doublings(a.context, b.context) + doublings(a.expert, b.expert));
+    d += 0.5 * (doublings(a.tensor, b.tensor) + doublings(a.pipeline, b.pipeline) + doublings(a.context, b.context) +
+                doublings(a.expert, b.expert));
     return d + 0.15 * doublings(a.devices, b.devices);
 }
 
@@ -141,13 +148,23 @@ std::vector<Experience> read_experience(const std::string& text) {
 std::string write_experience(std::span<const Experience> rows) {
     // Three decimals: a later digit of an error says nothing, and would change with every edit of a kernel's table.
     const auto rounded = [](double x) { return std::round(x * 1000) / 1000; };
-    std::string text = "{\n \"what\": \"validated rows: errors are predicted / measured - 1; written by simrun validate --rows\",\n \"rows\": [";
+    std::string text =
+        "{\n \"what\": \"validated rows: errors are predicted / measured - 1; written by simrun validate --rows\",\n \"rows\": [";
     const char* comma = "\n  ";
     for (const Experience& e : rows) {
         const Configuration& c = e.configuration;
-        nlohmann::ordered_json j{{"dataset", e.dataset}, {"name", e.name}, {"device", c.device}, {"architecture", c.architecture}, {"framework", c.framework},
-                                 {"bits", c.precision_bits}, {"experts", c.experts}, {"devices", c.devices},
-                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}}, {"sequence", c.sequence}, {"host", rounded(c.host_share)}, {"recompute", c.recompute}};
+        nlohmann::ordered_json j{{"dataset", e.dataset},
+                                 {"name", e.name},
+                                 {"device", c.device},
+                                 {"architecture", c.architecture},
+                                 {"framework", c.framework},
+                                 {"bits", c.precision_bits},
+                                 {"experts", c.experts},
+                                 {"devices", c.devices},
+                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}},
+                                 {"sequence", c.sequence},
+                                 {"host", rounded(c.host_share)},
+                                 {"recompute", c.recompute}};
         if (e.step_time) j["step_time"] = rounded(*e.step_time);
         if (e.memory) j["memory"] = rounded(*e.memory);
         text += comma + j.dump();
@@ -188,11 +205,13 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
     const std::string text =
-        fmt::format("step time within {:.0f} %, memory within {:.0f} %, four times in five: as validated rows are, the more they weigh the more they are like this "
+        fmt::format("step time within {:.0f} %, memory within {:.0f} %, four times in five: as validated rows are, the more they weigh the "
+                    "more they are like this "
                     "({} for the time, {} on this device; nearest: {}, {:+.0f} % off)",
                     bar.step_time * 100, bar.memory * 100, bar.rows, bar.same_device, bar.nearest, bar.nearest_error * 100);
     if (bar.transferred == 0) return text;
-    return text + fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it", bar.transferred * 100);
+    return text + fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it",
+                              bar.transferred * 100);
 }
 
 } // namespace orrery

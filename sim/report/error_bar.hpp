@@ -17,10 +17,10 @@ struct Configuration {
     int precision_bits = 16;
     bool experts = false;
     int devices = 1, tensor = 1, pipeline = 1, context = 1, expert = 1, zero = 0;
-    int sequence = 0;        // tokens; 0: not compared
-    double host_share = 0;   // of the predicted step, what devices wait for their hosts
+    int sequence = 0;      // tokens; 0: not compared
+    double host_share = 0; // of the predicted step, what devices wait for their hosts
     bool recompute = false;
-    bool measured = false;   // the device comes with kernels measured on it (simexec calibrate): not compared
+    bool measured = false; // the device comes with kernels measured on it (simexec calibrate): not compared
 };
 Configuration configuration_of(const Scenario& scenario);
 
@@ -30,10 +30,14 @@ double distance(const Configuration& a, const Configuration& b);
 double distance_in_time(const Configuration& a, const Configuration& b);
 
 // A validated row: signed errors, predicted / measured - 1.
-struct Experience { Configuration configuration; std::string dataset, name; std::optional<double> step_time, memory; };
+struct Experience {
+    Configuration configuration;
+    std::string dataset, name;
+    std::optional<double> step_time, memory;
+};
 const std::vector<Experience>& validated_rows();
 std::vector<Experience> read_experience(const std::string& json);
-std::string write_experience(std::span<const Experience> rows);   // one row a line
+std::string write_experience(std::span<const Experience> rows); // one row a line
 
 // The error that four in five of the rows stay within, each weighted by exp(-d) of its distance d (of a dataset together at most half of
 // all weight), at least 2 %, and widened by the rows' weighted mean distance m to 1 + 0.05 m: unlike rows promise less. Weights, share and
@@ -41,13 +45,13 @@ std::string write_experience(std::span<const Experience> rows);   // one row a l
 // the interval score of Gneiting and Raftery, 2007; a test holds them to the four in five). Where none of the rows is of this device, what
 // predictions were off by on devices before they had a row is added, in quadrature.
 struct ErrorBar {
-    double step_time = 0, memory = 0;   // half widths as fractions; 0: no rows
-    double transferred = 0;             // the part of step_time that stands for a device nobody validated
-    int rows = 0, same_device = 0;      // of the rows that make the step time's, those that weigh a tenth of the nearest and more
-    std::string nearest;                // "dataset / row"
-    double nearest_error = 0;           // its predicted / measured - 1
+    double step_time = 0, memory = 0; // half widths as fractions; 0: no rows
+    double transferred = 0;           // the part of step_time that stands for a device nobody validated
+    int rows = 0, same_device = 0;    // of the rows that make the step time's, those that weigh a tenth of the nearest and more
+    std::string nearest;              // "dataset / row"
+    double nearest_error = 0;         // its predicted / measured - 1
 };
 ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows);
-std::string to_text(const ErrorBar& bar);   // "step time within 5 %, ..: .. (nearest: ..)"
+std::string to_text(const ErrorBar& bar); // "step time within 5 %, ..: .. (nearest: ..)"
 
 } // namespace orrery

@@ -67,7 +67,11 @@ std::string to_json(const Report& r) {
     j["parameters"] = static_cast<std::int64_t>(r.parameters);
     j["flops_per_step"] = r.flops_per_step;
     if (!r.experts.load.empty())
-        j["experts"] = {{"tokens_dropped", r.experts.tokens_dropped}, {"dropped_fraction", r.experts.dropped_fraction}, {"fullest_expert_over_mean", r.experts.fullest_expert}, {"fullest_rank_over_mean", r.experts.fullest_rank}, {"load", r.experts.load}};
+        j["experts"] = {{"tokens_dropped", r.experts.tokens_dropped},
+                        {"dropped_fraction", r.experts.dropped_fraction},
+                        {"fullest_expert_over_mean", r.experts.fullest_expert},
+                        {"fullest_rank_over_mean", r.experts.fullest_rank},
+                        {"load", r.experts.load}};
     if (!r.experts.fullest_by_layer.empty()) j["experts"]["fullest_rank_over_mean_by_layer"] = r.experts.fullest_by_layer;
     if (r.energy_j > 0) j["energy_j"] = r.energy_j;
     if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
@@ -75,7 +79,9 @@ std::string to_json(const Report& r) {
     j["provenance"] = nlohmann::ordered_json::array();
     for (const Provenance& p : r.provenance) j["provenance"].push_back(to_text(p));
     if (const ErrorBar& e = r.error_bar; e.rows > 0)
-        j["error_bar"] = {{"step_time", e.step_time}, {"memory", e.memory}, {"narrow", r.narrow()}, {"rows", e.rows}, {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}, {"nearest_error", e.nearest_error}};
+        j["error_bar"] = {
+            {"step_time", e.step_time},     {"memory", e.memory},           {"narrow", r.narrow()}, {"rows", e.rows},
+            {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}, {"nearest_error", e.nearest_error}};
     return j.dump(2) + "\n";
 }
 

@@ -12,7 +12,7 @@ double attention_projections(const Model& m) {
     const AttentionSpec& a = m.attention;
     if (a.kind == AttentionSpec::Kind::full) {
         const double d = m.head_dim;
-        return h * heads * d * 2 + h * m.kv_heads * d * 2;   // query and output, key and value
+        return h * heads * d * 2 + h * m.kv_heads * d * 2; // query and output, key and value
     }
     const double qk = a.qk_nope_head_dim + a.qk_rope_head_dim;
     const double query = a.q_lora_rank > 0 ? h * a.q_lora_rank + a.q_lora_rank * heads * qk : h * heads * qk;

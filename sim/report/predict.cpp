@@ -12,7 +12,7 @@ Plan verified_plan(const Scenario& scenario) {
     Plan plan = lower(scenario);
     std::vector<Violation> violations = verify(plan);
     const std::size_t n = violations.size();
-    if (n > 5) violations.resize(5);   // the first ones; `simrun plan` prints them all
+    if (n > 5) violations.resize(5); // the first ones; `simrun plan` prints them all
     if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
     return plan;
 }
@@ -31,7 +31,8 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     if (p.simulation.deadlock) {
         std::string why = to_text(*p.simulation.deadlock);
         if (scenario.runtime.launch_blocking && scenario.strategy.overlap.pipeline)
-            why += "\nWith runtime.launch_blocking a host that waits for an exchange posts nothing else, and strategy.overlap.pipeline posts one by one: set one of them to false.";
+            why += "\nWith runtime.launch_blocking a host that waits for an exchange posts nothing else, and strategy.overlap.pipeline "
+                   "posts one by one: set one of them to false.";
         throw std::runtime_error(why);
     }
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);

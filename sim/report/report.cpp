@@ -15,7 +15,10 @@ namespace orrery {
 
 namespace {
 
-struct Peak { FlopsPerSecond rate; std::string dtype; };
+struct Peak {
+    FlopsPerSecond rate;
+    std::string dtype;
+};
 
 // The dense peak MFU is a share of: at the training precision, else at the nearest wider one the device has.
 Peak peak_of(const Device& device, DType precision) {
@@ -57,7 +60,8 @@ void fill_lanes(Report& r, const Simulation& simulation, double step) {
 // USD of a device and hour; 0: not known.
 double price_of(const Cluster& c) { return c.price_usd_per_device_hour > 0 ? c.price_usd_per_device_hour : c.device.price_usd_per_hour; }
 
-// Board power of every device and what the cluster says its nodes draw besides, for the whole step: an upper bound, as boards idle below it.
+// Board power of every device and what the cluster says its nodes draw besides, for the whole step: an upper bound, as boards idle below
+// it.
 void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
     const Cluster& c = s.cluster;
     const double board = c.device.power_limit_w > 0 ? c.device.power_limit_w : c.device.power_w;
@@ -84,8 +88,10 @@ void fill_experts(Report& r, const Scenario& s) {
         r.experts.dropped_fraction += dropped_share(moe, of_a_rank, layer) / layers;
     }
     if (r.experts.fullest_rank > 1 + 1e-9)
-        r.notes.push_back("experts' loads are uneven: every rank is taken for the fullest one of each layer, whose pace all have; HFU and the memory of rows are upper bounds");
-    r.experts.tokens_dropped = r.experts.dropped_fraction * layers * moe.top_k * static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
+        r.notes.push_back("experts' loads are uneven: every rank is taken for the fullest one of each layer, whose pace all have; HFU and "
+                          "the memory of rows are upper bounds");
+    r.experts.tokens_dropped =
+        r.experts.dropped_fraction * layers * moe.top_k * static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
 }
 
 void add_assumptions(Report& r, const Scenario& s) {
@@ -99,13 +105,16 @@ void add_assumptions(Report& r, const Scenario& s) {
                                       name(s.training.precision), r.peak_dtype));
     }
     if (r.energy_j > 0)
-        r.notes.emplace_back(s.cluster.power_w_per_node > 0 ? "energy: board power limits and what nodes draw besides, for the whole step, an upper bound"
-                                                            : "energy: board power limits for the whole step, an upper bound");
+        r.notes.emplace_back(s.cluster.power_w_per_node > 0
+                                 ? "energy: board power limits and what nodes draw besides, for the whole step, an upper bound"
+                                 : "energy: board power limits for the whole step, an upper bound");
     const auto source = s.cluster.device.sources.find("price_usd_per_hour");
     const bool published = s.cluster.price_usd_per_device_hour <= 0 && source != s.cluster.device.sources.end();
     if (price_of(s.cluster) > 0)
-        r.notes.push_back(fmt::format("cost: {:.4g} USD a device and hour{}", price_of(s.cluster), published ? " (" + source->second + ")" : ""));
-    else if (r.energy_j > 0) r.notes.emplace_back("cost: not known for this device; cluster.device.price_usd_per_hour sets it");
+        r.notes.push_back(
+            fmt::format("cost: {:.4g} USD a device and hour{}", price_of(s.cluster), published ? " (" + source->second + ")" : ""));
+    else if (r.energy_j > 0)
+        r.notes.emplace_back("cost: not known for this device; cluster.device.price_usd_per_hour sets it");
 }
 
 } // namespace
@@ -152,17 +161,19 @@ bool Report::narrow() const { return std::abs(headroom()) < error_bar.memory; }
 
 std::string how_narrow(const Report& r) {
     if (!r.narrow()) return {};
-    return fmt::format("{:.1f} % of the memory {}, where predictions of it are within {:.0f} %", std::abs(r.headroom()) * 100, r.memory.fits ? "to spare" : "too much", r.error_bar.memory * 100);
+    return fmt::format("{:.1f} % of the memory {}, where predictions of it are within {:.0f} %", std::abs(r.headroom()) * 100,
+                       r.memory.fits ? "to spare" : "too much", r.error_bar.memory * 100);
 }
 
 std::string why_not(const MemoryReport& memory) {
     if (memory.fits || memory.stages.empty()) return {};
     const StageMemory& s = fullest(memory);
-    const auto over = std::count_if(memory.stages.begin(), memory.stages.end(), [&](const StageMemory& m) { return m.peak > memory.capacity; });
-    std::string text = fmt::format("stage {} needs {:.1f} GB ({:.1f} GiB), {:.1f} GB more than the device's {:.1f} GB ({:.1f} GiB)", s.stage,
-                                   s.peak.gigabytes(), static_cast<double>(s.peak.count) / 1073741824.0,
-                                   (s.peak - memory.capacity).gigabytes(), memory.capacity.gigabytes(),
-                                   static_cast<double>(memory.capacity.count) / 1073741824.0);
+    const auto over =
+        std::count_if(memory.stages.begin(), memory.stages.end(), [&](const StageMemory& m) { return m.peak > memory.capacity; });
+    std::string text =
+        fmt::format("stage {} needs {:.1f} GB ({:.1f} GiB), {:.1f} GB more than the device's {:.1f} GB ({:.1f} GiB)", s.stage,
+                    s.peak.gigabytes(), static_cast<double>(s.peak.count) / 1073741824.0, (s.peak - memory.capacity).gigabytes(),
+                    memory.capacity.gigabytes(), static_cast<double>(memory.capacity.count) / 1073741824.0);
     if (!s.peak_op_name.empty()) text += ", at " + s.peak_op_name;
     if (over > 1) text += fmt::format("; {} of {} stages do not fit", over, memory.stages.size());
     return text;

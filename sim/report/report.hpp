@@ -15,11 +15,12 @@ namespace orrery {
 struct Report {
     std::string name;
     int world_size = 0, data_parallel = 0;
-    double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, samples_per_s = 0, model_tflops_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
-    std::array<double, category_count> breakdown_s{};    // means over ranks; add up to step_time_s
+    double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, samples_per_s = 0, model_tflops_per_gpu = 0, mfu = 0, hfu = 0,
+           bubble_fraction = 0;
+    std::array<double, category_count> breakdown_s{}; // means over ranks; add up to step_time_s
     MemoryReport memory;
-    double peak_tflops_per_gpu = 0;                      // what MFU and HFU are shares of: the device's dense peak at this precision
-    std::string peak_dtype;                              // the precision that peak is for
+    double peak_tflops_per_gpu = 0; // what MFU and HFU are shares of: the device's dense peak at this precision
+    std::string peak_dtype;         // the precision that peak is for
     std::int64_t microbatches = 0;
     double parameters = 0, flops_per_step = 0;           // model FLOPs of a step, all ranks, no recompute
     struct Experts {                                     // of a mixture's layer; load empty: the model has none
@@ -29,30 +30,38 @@ struct Report {
         std::vector<double> fullest_by_layer;            // the same of each mixture layer, where they differ
         double dropped_fraction = 0, tokens_dropped = 0; // routed rows that find their expert full; of all layers in a step
     } experts;
-    double energy_j = 0, cost_usd = 0;                   // 0: not known
-    std::vector<std::string> notes;                      // fields without effect, assumptions
-    std::vector<Provenance> provenance;                  // what the prediction rests on
-    ErrorBar error_bar;                                  // of the nearest validated rows
+    double energy_j = 0, cost_usd = 0;  // 0: not known
+    std::vector<std::string> notes;     // fields without effect, assumptions
+    std::vector<Provenance> provenance; // what the prediction rests on
+    ErrorBar error_bar;                 // of the nearest validated rows
 
-    double headroom() const;                             // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
-    bool narrow() const;                                 // that is less than predictions of memory are off by
+    double headroom() const; // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
+    bool narrow() const;     // that is less than predictions of memory are off by
 };
 
-Configuration configuration_of(const Scenario& scenario, const Report& report);   // with what only a prediction knows: host_share
+Configuration configuration_of(const Scenario& scenario, const Report& report); // with what only a prediction knows: host_share
 
 // The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the
 // lowered plan breaks a rule of verify (our bug).
 // too_big: with only_if_fits the simulation of a plan that does not fit is left out; memory is there, times are zero.
-struct Prediction { Report report; Simulation simulation; bool too_big = false; };
-struct PredictOptions { SimulateOptions simulate; bool verify = true; bool only_if_fits = false; };
+struct Prediction {
+    Report report;
+    Simulation simulation;
+    bool too_big = false;
+};
+struct PredictOptions {
+    SimulateOptions simulate;
+    bool verify = true;
+    bool only_if_fits = false;
+};
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
 // The same in two steps, where several scenarios have one plan (sim/plan/inputs.hpp).
 Plan verified_plan(const Scenario& scenario);
 Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOptions& options);
 
 Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);
-std::string to_json(const Report& report);               // report.json, keys in DESIGN.md's order
-const char* in_words(Category category);                 // "tensor-parallel wait", as reports for a person call it
+std::string to_json(const Report& report); // report.json, keys in DESIGN.md's order
+const char* in_words(Category category);   // "tensor-parallel wait", as reports for a person call it
 // Why it does not fit, in one sentence: which stage, by how much, at which op. Empty where it fits.
 std::string why_not(const MemoryReport& memory);
 // How near it is, where that is narrow(): what is to spare or too much, and how far predictions are off. Empty where not.
@@ -60,7 +69,11 @@ std::string how_narrow(const Report& report);
 
 // For a person; colour, block characters and width as the terminal allows (terminal.hpp).
 // detailed: what the prediction rests on with every source, not by kind alone.
-struct TextStyle { bool colour = false; int width = 100; bool unicode = false, detailed = false; };
+struct TextStyle {
+    bool colour = false;
+    int width = 100;
+    bool unicode = false, detailed = false;
+};
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style = {});
 
 } // namespace orrery

@@ -73,7 +73,10 @@ std::string metric(double value, int digits, std::string_view unit) {
     std::size_t i = 0;
     while (std::abs(value) >= 999.5 && i + 1 < prefixes.size()) value /= 1000, ++i;
     const double size = std::abs(value);
-    const int decimals = i == 0 && value == std::floor(value) ? 0 : size >= 100 ? std::max(0, digits - 3) : size >= 10 ? std::max(0, digits - 2) : digits - 1;
+    const int decimals = i == 0 && value == std::floor(value) ? 0
+                         : size >= 100                        ? std::max(0, digits - 3)
+                         : size >= 10                         ? std::max(0, digits - 2)
+                                                              : digits - 1;
     const std::string suffix = prefixes[i] + std::string(unit);
     return fmt::format("{:.{}f}{}{}", value, decimals, suffix.empty() ? "" : " ", suffix);
 }
@@ -99,7 +102,8 @@ std::string to_text(const Table& table, const TextStyle& style) {
         std::string out;
         for (std::size_t c = 0; c < cells.size() && c < width.size(); ++c) {
             if (beneath && c + 1 == width.size()) {
-                out = out.substr(0, out.find_last_not_of(' ') + 1) + "\n" + std::string(static_cast<std::size_t>(width[0]) + 2, ' ') + cells[c];
+                out = out.substr(0, out.find_last_not_of(' ') + 1) + "\n" + std::string(static_cast<std::size_t>(width[0]) + 2, ' ') +
+                      cells[c];
                 continue;
             }
             const bool last = c + 1 == width.size(), right = c < table.right.size() && table.right[c];

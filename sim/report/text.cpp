@@ -13,7 +13,10 @@ namespace orrery {
 namespace {
 
 // What a reader calls each category, in Category's order.
-struct Label { const char* text; Ink ink; };
+struct Label {
+    const char* text;
+    Ink ink;
+};
 constexpr std::array<Label, category_count> categories{{{"compute", Ink::green},
                                                         {"recompute", Ink::yellow},
                                                         {"tensor-parallel wait", Ink::cyan},
@@ -27,7 +30,11 @@ constexpr std::array<Label, category_count> categories{{{"compute", Ink::green},
                                                         {"other (launches, host)", Ink::dim}}};
 
 // A letter and a colour per kind of memory, reserve last.
-struct Kind { char letter; const char* text; Ink ink; };
+struct Kind {
+    char letter;
+    const char* text;
+    Ink ink;
+};
 constexpr std::array<Kind, memory_kind_count + 1> kinds{{{'P', "parameters", Ink::blue},
                                                          {'G', "gradients", Ink::cyan},
                                                          {'O', "optimizer", Ink::magenta},
@@ -36,7 +43,9 @@ constexpr std::array<Kind, memory_kind_count + 1> kinds{{{'P', "parameters", Ink
                                                          {'W', "workspace", Ink::dim},
                                                          {'R', "reserve", Ink::red}}};
 
-std::string gb(Bytes b) { return b.count >= 100000000 ? fmt::format("{:.1f} GB", b.gigabytes()) : fmt::format("{:.1f} MB", b.gigabytes() * 1e3); }
+std::string gb(Bytes b) {
+    return b.count >= 100000000 ? fmt::format("{:.1f} GB", b.gigabytes()) : fmt::format("{:.1f} MB", b.gigabytes() * 1e3);
+}
 double gib(Bytes b) { return static_cast<double>(b.count) / 1073741824.0; }
 
 std::string heading(const std::string& text, const std::string& aside, const TextStyle& style) {
@@ -84,7 +93,8 @@ std::string experts_line(const Report& r, const Scenario& s, const TextStyle& st
     if (most < 1 + 1e-9) return "";
     std::string text = fmt::format("{} experts: the fullest of a layer has {:.2f} x the mean load", r.experts.load.size(), most);
     if (s.strategy.expert_parallel > 1 && s.model.moe->capacity_factor <= 0)
-        text += fmt::format(", the fullest of {} ranks {:.2f} x, and the others wait for it", s.strategy.expert_parallel, r.experts.fullest_rank);
+        text += fmt::format(", the fullest of {} ranks {:.2f} x, and the others wait for it", s.strategy.expert_parallel,
+                            r.experts.fullest_rank);
     if (r.experts.dropped_fraction > 0)
         text += fmt::format("; {:.2g} % of the tokens' rows find their expert full and are dropped", r.experts.dropped_fraction * 100);
     return wrapped(text, style.width, "  ", "    ");
@@ -98,13 +108,16 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     const int nodes = (r.world_size + c.devices_per_node - 1) / std::max(1, c.devices_per_node);
     text += fmt::format("  {}, {} parameters, {}\n", s.model.name.empty() ? "a model of its own" : s.model.name, count_text(r.parameters),
                         name(s.training.precision));
-    text += fmt::format("  {} x {} on {} node{}\n", grouped(r.world_size), c.device.title.empty() ? c.device.name : c.device.title, grouped(nodes),
-                        nodes == 1 ? "" : "s");
+    text += fmt::format("  {} x {} on {} node{}\n", grouped(r.world_size), c.device.title.empty() ? c.device.name : c.device.title,
+                        grouped(nodes), nodes == 1 ? "" : "s");
     text += wrapped(strategy_line(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
-                        grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es", s.training.micro_batch_size);
-    text += fmt::format("  {}, software of {}{}\n", s.strategy.framework, s.runtime.year, s.defaults.contains("/runtime/year") ? " (assumed: runtime.year sets it)" : "");
-    if (!s.perturb.empty()) text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);
+                        grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es",
+                        s.training.micro_batch_size);
+    text += fmt::format("  {}, software of {}{}\n", s.strategy.framework, s.runtime.year,
+                        s.defaults.contains("/runtime/year") ? " (assumed: runtime.year sets it)" : "");
+    if (!s.perturb.empty())
+        text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);
     text += experts_line(r, s, style);
     if (!r.memory.fits) text += paint(wrapped(why_not(r.memory), style.width, "  ", "    "), Ink::red, style);
     if (r.narrow()) text += paint(wrapped(how_narrow(r), style.width, "  ", "    "), Ink::yellow, style);
@@ -118,11 +131,14 @@ std::string energy_text(double joules) {
 std::string figures(const Report& r, const TextStyle& style) {
     using Row = std::array<std::string, 4>;
     std::vector<Row> rows;
-    rows.push_back({"step time", seconds_text(r.step_time_s), "tokens/s", fmt::format("{} ({} a device)", metric(r.tokens_per_s, 3), metric(r.tokens_per_s_per_gpu, 4))});
+    rows.push_back({"step time", seconds_text(r.step_time_s), "tokens/s",
+                    fmt::format("{} ({} a device)", metric(r.tokens_per_s, 3), metric(r.tokens_per_s_per_gpu, 4))});
     rows.push_back({"MFU", fmt::format("{:.1f} %", r.mfu * 100), "model TFLOP/s",
-                    fmt::format("{:.{}f} a device, {} peak {:.{}f}", r.model_tflops_per_gpu, r.model_tflops_per_gpu < 1 ? 4 : 1, r.peak_dtype, r.peak_tflops_per_gpu, r.peak_tflops_per_gpu < 10 ? 2 : 0)});
+                    fmt::format("{:.{}f} a device, {} peak {:.{}f}", r.model_tflops_per_gpu, r.model_tflops_per_gpu < 1 ? 4 : 1,
+                                r.peak_dtype, r.peak_tflops_per_gpu, r.peak_tflops_per_gpu < 10 ? 2 : 0)});
     rows.push_back({"HFU", fmt::format("{:.1f} %", r.hfu * 100), "samples/s", fmt::format("{:.4g}", r.samples_per_s)});
-    rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs", metric(r.flops_per_step, 4, "FLOP") + " a step"});
+    rows.push_back({"bubble", fmt::format("{:.1f} % of the step", r.bubble_fraction * 100), "model FLOPs",
+                    metric(r.flops_per_step, 4, "FLOP") + " a step"});
     if (r.energy_j > 0 || r.cost_usd > 0) {
         rows.push_back({"energy", r.energy_j > 0 ? energy_text(r.energy_j) : "not known", "cost",
                         r.cost_usd > 0 ? fmt::format("{:.3g} USD a step", r.cost_usd) : "not known"});
@@ -176,7 +192,7 @@ std::string legend(const StageMemory& s, const TextStyle& style) {
     const auto p = parts(s);
     std::string text, line = fmt::format("  stage {} at its peak:", s.stage);
     for (std::size_t k = 0; k < p.size(); ++k) {
-        if (p[k].count < 50000) continue;   // would read 0.0 MB
+        if (p[k].count < 50000) continue; // would read 0.0 MB
         const std::string mark = style.unicode && style.colour ? std::string("\u2588") : std::string(1, kinds[k].letter);
         const std::string item = "  " + paint(mark, kinds[k].ink, style) + fmt::format(" {} {}", kinds[k].text, gb(p[k]));
         if (columns(line) + columns(item) > style.width) text += line + "\n", line = "  ";
@@ -193,14 +209,16 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     const MemoryReport& m = r.memory;
     if (m.stages.empty()) return {};
     const StageMemory& full = fullest(m);
-    std::string text = heading("Memory of a device", fmt::format("capacity {} = {:.1f} GiB, as its driver shows it", gb(m.capacity), gib(m.capacity)), style);
+    std::string text = heading("Memory of a device",
+                               fmt::format("capacity {} = {:.1f} GiB, as its driver shows it", gb(m.capacity), gib(m.capacity)), style);
     const Bytes scale = std::max(full.peak, m.capacity);
     const int width = std::clamp(style.width - 66, 16, 48);
     for (std::size_t i = 0; i < m.stages.size();) {
         std::size_t end = i + 1;
         while (end < m.stages.size() && alike(m.stages[i], m.stages[end])) ++end;
         const StageMemory& s = m.stages[i];
-        const std::string label = end == i + 1 ? fmt::format("stage {}", s.stage) : fmt::format("stages {}-{}", s.stage, m.stages[end - 1].stage);
+        const std::string label =
+            end == i + 1 ? fmt::format("stage {}", s.stage) : fmt::format("stages {}-{}", s.stage, m.stages[end - 1].stage);
         const bool over = s.peak > m.capacity;
         const double share = static_cast<double>(s.peak.count) / static_cast<double>(std::max<std::int64_t>(1, m.capacity.count));
         const std::string size = fmt::format(" {:>9} {:4.0f} %", gb(s.peak), share * 100);
@@ -249,7 +267,8 @@ std::string to_text(const Report& report, const Scenario& scenario, const TextSt
     if (report.step_time_s > 0) text += figures(report, style) + breakdown(report, style);
     text += memory_text(report, style);
     text += list("Notes", report.notes, style);
-    return text + list(style.detailed ? "What this rests on" : "What this rests on  (-v: with every source)", rests_on(report, style.detailed), style);
+    return text + list(style.detailed ? "What this rests on" : "What this rests on  (-v: with every source)",
+                       rests_on(report, style.detailed), style);
 }
 
 } // namespace orrery

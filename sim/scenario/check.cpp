@@ -156,11 +156,11 @@ void check_schedule(Reading& reading) {
                                                           std::to_string(rule->least_chunks) +
                                                           (rule->most_chunks > rule->least_chunks ? " or more" : ""));
     if (s.virtual_pipeline > rule->most_chunks)
-        reading.problem("/strategy/virtual_pipeline", eq("strategy.virtual_pipeline", s.virtual_pipeline) +
-                                                          " needs a schedule with that many chunks, " + is + " has " +
-                                                          std::to_string(rule->most_chunks) +
-                                                          (s.pipeline_parallel > 1 ? ": try schedule = interleaved-1f1b"
-                                                                                   : ": one stage has nothing to interleave, set it to 1"));
+        reading.problem(
+            "/strategy/virtual_pipeline",
+            eq("strategy.virtual_pipeline", s.virtual_pipeline) + " needs a schedule with that many chunks, " + is + " has " +
+                std::to_string(rule->most_chunks) +
+                (s.pipeline_parallel > 1 ? ": try schedule = interleaved-1f1b" : ": one stage has nothing to interleave, set it to 1"));
     if (s.pipeline_parallel == 1 && rule->least_chunks > 1 && s.schedule == "interleaved-1f1b")
         reading.problem("/strategy/pipeline_parallel",
                         "strategy.pipeline_parallel = 1 has nothing to interleave: schedule = interleaved-1f1b needs 2 or more stages");
@@ -176,9 +176,10 @@ void check_schedule(Reading& reading) {
                             " must be a multiple of pipeline_parallel = " + std::to_string(s.pipeline_parallel) + " for " + is +
                             ": try global_batch_size = " + std::to_string((m / s.pipeline_parallel + 1) * s.pipeline_parallel * per));
     if (rule->even_stages && m % 2 != 0)
-        reading.problem("/training/global_batch_size", "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) +
-                                                           " must be even for " + is + ", half of them for each direction: try global_batch_size = " +
-                                                           std::to_string((m + 1) * per));
+        reading.problem("/training/global_batch_size",
+                        "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) +
+                            " must be even for " + is +
+                            ", half of them for each direction: try global_batch_size = " + std::to_string((m + 1) * per));
     if (rule->even_stages && s.zero_stage >= 2 && sound(reading, {"/strategy/zero_stage"}))
         reading.problem("/strategy/zero_stage", eq("strategy.zero_stage", s.zero_stage) + " is not modelled with " + is +
                                                     ", which sums the gradients of its two copies of the model once a step: try 1");
@@ -208,9 +209,10 @@ void check_sharding(Reading& reading) {
         if (group % s.shard_group_size != 0)
             must_divide(reading, "/strategy/shard_group_size", s.shard_group_size, "data_parallel x context_parallel", group, 0);
         else if (s.shard_group_size % s.context_parallel != 0)
-            reading.problem("/strategy/shard_group_size", eq("strategy.shard_group_size", s.shard_group_size) +
-                                                              " must be a multiple of context_parallel = " + std::to_string(s.context_parallel) +
-                                                              ": shards lie on all context ranks: try " + std::to_string(s.context_parallel));
+            reading.problem("/strategy/shard_group_size",
+                            eq("strategy.shard_group_size", s.shard_group_size) +
+                                " must be a multiple of context_parallel = " + std::to_string(s.context_parallel) +
+                                ": shards lie on all context ranks: try " + std::to_string(s.context_parallel));
     }
 }
 

@@ -42,8 +42,9 @@ void read_load_file(Reading& reading, const std::string& name, const std::string
     if (!problems.empty()) return;
     if (is_load_list(loads)) loads = Json::array({loads});
     if (!loads.is_array() || loads.empty() || !std::all_of(loads.begin(), loads.end(), is_load_list))
-        return reading.problem(where, file.string() + " must be a list of lists of loads, one a mixture layer in model order, each with a number "
-                                                      "of at least 0 an expert, not all 0");
+        return reading.problem(where, file.string() +
+                                          " must be a list of lists of loads, one a mixture layer in model order, each with a number "
+                                          "of at least 0 an expert, not all 0");
     moe.imbalance = "file";
     moe.imbalance_loads = loads.get<std::vector<std::vector<double>>>();
 }
@@ -137,9 +138,10 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
     } else if (value.is_object() && value.size() == 1 && value.contains("file") && value.at("file").is_string()) {
         return read_load_file(reading, value.at("file").get<std::string>(), where + "/file");
     }
-    reading.problem(where, dotted(where) + " = " + short_text(value) +
-                               " must be \"none\", \"zipf:1.2\" (any exponent), a list of shares, one an expert, or {\"file\": path} of such "
-                               "lists, one a mixture layer");
+    reading.problem(where,
+                    dotted(where) + " = " + short_text(value) +
+                        " must be \"none\", \"zipf:1.2\" (any exponent), a list of shares, one an expert, or {\"file\": path} of such "
+                        "lists, one a mixture layer");
 }
 
 void read_bucket_bytes(Reading& reading, const Json& value, const std::string& where) {
@@ -169,10 +171,15 @@ void read_kernels(Reading& reading, const Json& value, const std::string& where)
         }
         KernelLaw read;
         for (const auto& [name, number] : law.items()) {
-            double* slot = name == "start_us" ? &read.start_us : name == "gflops_per_s" ? &read.gflops_per_s : name == "gb_per_s" ? &read.gb_per_s : nullptr;
-            const bool told = name == "points" || name == "error";   // what the fit rests on
-            if ((!slot && !told) || !number.is_number() || !(number.get<double>() >= 0)) wrong(at + pointer_step(name), number);
-            else if (slot) *slot = number.get<double>();
+            double* slot = name == "start_us"       ? &read.start_us
+                           : name == "gflops_per_s" ? &read.gflops_per_s
+                           : name == "gb_per_s"     ? &read.gb_per_s
+                                                    : nullptr;
+            const bool told = name == "points" || name == "error"; // what the fit rests on
+            if ((!slot && !told) || !number.is_number() || !(number.get<double>() >= 0))
+                wrong(at + pointer_step(name), number);
+            else if (slot)
+                *slot = number.get<double>();
         }
         reading.scenario.cluster.device.kernels[key] = read;
     }
@@ -215,7 +222,8 @@ void read_index(Reading& reading, const Json& item, const char* key, const std::
     if (value.is_number_integer() && value.get<double>() >= 0 && value.get<double>() < 2e9)
         p.index = value.get<int>();
     else
-        reading.problem(where + pointer_step(key), dotted(where + pointer_step(key)) + " = " + short_text(value) + " must be a whole number, 0 the first");
+        reading.problem(where + pointer_step(key),
+                        dotted(where + pointer_step(key)) + " = " + short_text(value) + " must be a whole number, 0 the first");
 }
 
 void read_slow(Reading& reading, const Json& item, const std::string& where, Perturbation& p) {
@@ -223,7 +231,7 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
     int targets = 0;
     for (const char* key : {"rank", "node"}) {
         if (!item.contains(key)) continue;
-        if (key == std::string_view("rank") || !item.contains("link")) ++targets;   // a node beside a link says which links
+        if (key == std::string_view("rank") || !item.contains("link")) ++targets; // a node beside a link says which links
         p.kind = key == std::string_view("rank") ? Perturbation::Kind::slow_rank : Perturbation::Kind::slow_node;
         read_index(reading, item, key, where, p);
     }
@@ -236,7 +244,10 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
             reading.problem(where + "/link", dotted(where) + ".link = " + short_text(item.at("link")) +
                                                  " must be a text: a link's name, or nic, scale_up, trunk");
     }
-    if (targets != 1) reading.problem(where, dotted(where) + " must say what is slow: one of \"rank\", \"node\", \"link\" (links of one node: \"link\" and \"node\")");
+    if (targets != 1)
+        reading.problem(where,
+                        dotted(where) +
+                            " must say what is slow: one of \"rank\", \"node\", \"link\" (links of one node: \"link\" and \"node\")");
 }
 
 void read_background(Reading& reading, const Json& item, const std::string& where, Perturbation& p) {
@@ -249,7 +260,9 @@ void read_background(Reading& reading, const Json& item, const std::string& wher
     else
         reading.problem(where + "/link", dotted(where) + ".link must be a class of links (nic, scale_up or trunk) or a link's name");
     if (item.contains("node")) read_index(reading, item, "node", where, p);
-    if (item.contains("rank")) reading.problem(where + "/rank", dotted(where) + ".rank: background traffic is on links; say \"link\", and \"node\" for those of one node");
+    if (item.contains("rank"))
+        reading.problem(where + "/rank",
+                        dotted(where) + ".rank: background traffic is on links; say \"link\", and \"node\" for those of one node");
 }
 
 } // namespace

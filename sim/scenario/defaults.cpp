@@ -44,12 +44,14 @@ void resolve_training(Reading& reading) {
         note_default(reading, "/training/master_weights", "false", "parameters are fp32 themselves");
     } else if (!t.master_weights && !reading.has("/training/moment_dtype")) {
         t.moment_dtype = t.precision == DType::fp16 ? DType::fp16 : DType::bf16;
-        note_default(reading, "/training/moment_dtype", name(t.moment_dtype), "moments are like the parameters they belong to (torch.optim)");
+        note_default(reading, "/training/moment_dtype", name(t.moment_dtype),
+                     "moments are like the parameters they belong to (torch.optim)");
     }
     const bool aware = megatron_core(framework) && reading.scenario.runtime.year >= 2025 && t.moment_dtype != DType::fp32;
     if (aware && t.master_weights && t.precision != DType::fp16 && !reading.has("/training/master_remainders")) {
         t.master_remainders = true;
-        note_default(reading, "/training/master_remainders", "true", "Megatron-Core's precision-aware optimizer keeps them so from Transformer Engine 2.1 on");
+        note_default(reading, "/training/master_remainders", "true",
+                     "Megatron-Core's precision-aware optimizer keeps them so from Transformer Engine 2.1 on");
     }
 }
 
@@ -84,7 +86,8 @@ void resolve_overlap(Reading& reading) {
                                       std::pair{"/strategy/overlap/grad_reduce", &s.overlap.grad_reduce}}) {
             if (reading.has(pointer)) continue;
             *field = false;
-            note_default(reading, pointer, "false", "DeepSpeed before 0.5.10 (January 2022): a parameter is gathered, and waited for, where it is used");
+            note_default(reading, pointer, "false",
+                         "DeepSpeed before 0.5.10 (January 2022): a parameter is gathered, and waited for, where it is used");
         }
     } else if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
         s.overlap.param_gather = true;
@@ -148,7 +151,8 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.attention_kernel = AttentionKernel::unfused;
         note_default(reading, "/runtime/attention_kernel", "unfused", "strategy.flash_attention is false");
     }
-    for (auto [pointer, field] : {std::pair{"/runtime/fused_activation", &sc.runtime.fused_activation}, std::pair{"/runtime/fused_rope", &sc.runtime.fused_rope}}) {
+    for (auto [pointer, field] :
+         {std::pair{"/runtime/fused_activation", &sc.runtime.fused_activation}, std::pair{"/runtime/fused_rope", &sc.runtime.fused_rope}}) {
         if (reading.has(pointer)) continue;
         *field = sc.strategy.fused;
         note_default(reading, pointer, sc.strategy.fused ? "true" : "false", "follows from strategy.fused");
@@ -169,14 +173,16 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.fp8_recipe = name(precision);
         note_default(reading, "/runtime/fp8_recipe", name(precision), "training.precision names the recipe");
     }
-    // Megatron-Core of 2026 on Blackwell: experts' kernels that hold activation and casts and need no counts on the host, graphs of the whole
-    // step and the overlap of dispatch and combine are one recipe (hybridep, MXFP8).
+    // Megatron-Core of 2026 on Blackwell: experts' kernels that hold activation and casts and need no counts on the host, graphs of the
+    // whole step and the overlap of dispatch and combine are one recipe (hybridep, MXFP8).
     const Runtime& r = sc.runtime;
     const bool low = precision == DType::mxfp8 || precision == DType::nvfp4 || (precision == DType::fp8 && r.fp8_recipe == "mxfp8");
     if (!reading.has("/runtime/fused_experts") && sc.model.moe && megatron_core(sc.strategy.framework) && r.year >= 2026 && low &&
-        sc.cluster.device.architecture == "blackwell" && r.cuda_graphs && r.token_dispatcher == "hybridep" && sc.strategy.overlap.expert_parallel) {
+        sc.cluster.device.architecture == "blackwell" && r.cuda_graphs && r.token_dispatcher == "hybridep" &&
+        sc.strategy.overlap.expert_parallel) {
         sc.runtime.fused_experts = true;
-        note_default(reading, "/runtime/fused_experts", "true", "Megatron-Core 2026: graphs of a whole step with dispatch and combine overlapped need them");
+        note_default(reading, "/runtime/fused_experts", "true",
+                     "Megatron-Core 2026: graphs of a whole step with dispatch and combine overlapped need them");
     }
 }
 

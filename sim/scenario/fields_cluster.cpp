@@ -46,7 +46,8 @@ const Fields& device_fields() {
             .in("USD/h"),
         Field{"kernels", CustomSlot{read_kernels}, "measured laws by kind of op, as simexec calibrate writes them"}.like(
             R"({"type":"object","additionalProperties":{"type":"object","additionalProperties":{"type":"number","minimum":0}}})"),
-        Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.cluster.device.launch_us; }}, "host time to launch a kernel"}.least(0).in("us"),
+        Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.cluster.device.launch_us; }}, "host time to launch a kernel"}.least(0).in(
+            "us"),
         Field{"sources", CustomSlot{ignore}, "where each figure is from"}.like(sources_schema),
     };
     return fields;

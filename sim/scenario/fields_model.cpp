@@ -68,7 +68,9 @@ const Fields& moe_fields() {
         Field{"capacity_factor", NumberSlot{[](Scenario& s) { return &s.model.moe->capacity_factor; }},
               "tokens an expert takes, as a multiple of the even share; 0: dropless"}
             .least(0),
-        Field{"imbalance", CustomSlot{read_imbalance}, "load of the experts: none, zipf:<exponent>, a list of shares, one an expert, or {\"file\": path} of such lists, one a mixture layer"}
+        Field{"imbalance", CustomSlot{read_imbalance},
+              "load of the experts: none, zipf:<exponent>, a list of shares, one an expert, or {\"file\": path} of such lists, one a "
+              "mixture layer"}
             .like(
                 R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}},{"type":"object","properties":{"file":{"type":"string"}},"required":["file"],"additionalProperties":false}]})"),
         Field{"scoring", TextSlot{[](Scenario& s) { return &s.model.moe->scoring; }}, "how the router turns logits to weights"}.one_of(
@@ -104,7 +106,8 @@ const Fields& model_fields() {
               "of the MLP; swiglu and geglu have a gate matrix"}
             .one_of({"gelu", "relu", "swiglu", "geglu"}),
         Field{"activation_clamp", NumberSlot{[](Scenario& s) { return &s.model.activation_clamp; }},
-              "experts' swiglu or geglu cuts its gate off above this, and what it lets through beyond plus and minus this (HF's swiglu_limit); "
+              "experts' swiglu or geglu cuts its gate off above this, and what it lets through beyond plus and minus this (HF's "
+              "swiglu_limit); "
               "0: no clamp; default of experts with biases: 7, GPT-OSS's"}
             .least(0)
             .most(1e6),

@@ -169,13 +169,15 @@ const Fields& runtime_fields() {
         Field{"fused_softmax", BoolSlot{[](Scenario& s) { return &s.runtime.fused_softmax; }},
               "unfused attention: scale, mask and softmax in one kernel"},
         Field{"fused_activation", BoolSlot{[](Scenario& s) { return &s.runtime.fused_activation; }},
-              "an MLP's gated activation is one kernel (Megatron's bias_activation_fusion); else its steps, whose results are kept; default: strategy.fused"},
+              "an MLP's gated activation is one kernel (Megatron's bias_activation_fusion); else its steps, whose results are kept; "
+              "default: strategy.fused"},
         Field{"fused_rope", BoolSlot{[](Scenario& s) { return &s.runtime.fused_rope; }},
               "queries and keys are rotated in one kernel (Megatron's apply_rope_fusion); default: strategy.fused"},
         Field{"fused_loss", BoolSlot{[](Scenario& s) { return &s.runtime.fused_loss; }},
               "the loss in one kernel, logits not copied to fp32"},
         Field{"compiled_loss", BoolSlot{[](Scenario& s) { return &s.runtime.compiled_loss; }},
-              "Megatron's fused loss is its own, compiled: steps over two fp32 copies of the logits (cross_entropy_fusion_impl native), not Transformer Engine's kernel"},
+              "Megatron's fused loss is its own, compiled: steps over two fp32 copies of the logits (cross_entropy_fusion_impl native), "
+              "not Transformer Engine's kernel"},
         Field{"loss_upcast", BoolSlot{[](Scenario& s) { return &s.runtime.loss_upcast; }},
               "PyTorch's own loss is of fp32 copies of 16-bit logits (logits.float()); false: of the logits themselves"},
         Field{"fused_norm", BoolSlot{[](Scenario& s) { return &s.runtime.fused_norm; }}, "a norm is one kernel"},
@@ -197,7 +199,8 @@ const Fields& runtime_fields() {
         Field{"permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }}, "tokens are permuted in one kernel"},
         Field{"fused_experts", BoolSlot{[](Scenario& s) { return &s.runtime.fused_experts; }},
               "experts run in one kernel a linear, their activation and casts inside it, and the host need not know their loads"},
-        Field{"cuda_graphs", BoolSlot{[](Scenario& s) { return &s.runtime.cuda_graphs; }}, "kernels are launched as captured graphs; of a mixture whose loads the host must know, all but the experts'"},
+        Field{"cuda_graphs", BoolSlot{[](Scenario& s) { return &s.runtime.cuda_graphs; }},
+              "kernels are launched as captured graphs; of a mixture whose loads the host must know, all but the experts'"},
         Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.runtime.launch_us; }}, "host time per kernel launch"}
             .least(0)
             .most(1e6)
@@ -215,7 +218,8 @@ const Fields& runtime_fields() {
             .most(1e9)
             .in("us"),
         Field{"batch_us", NumberSlot{[](Scenario& s) { return &s.runtime.batch_us; }},
-              "every forward pass waits for the host, which asks the device for the sizes of the microbatch and hands it over; 0: it does not"}
+              "every forward pass waits for the host, which asks the device for the sizes of the microbatch and hands it over; 0: it does "
+              "not"}
             .least(0)
             .most(1e6)
             .in("us"),

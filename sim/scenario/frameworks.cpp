@@ -20,7 +20,8 @@ constexpr FrameworkInfo infos[] = {
     {"internlm", "InternLM, InternEvo", "HybridZeroOptimizer: optimizer states by whole tensors, whose owners broadcast them"},
     {"jax", "JAX / XLA (GSPMD, MaxText)", "sharded by the compiler, everything fused, latency-hiding scheduler"},
     {"megatron", "Megatron-LM, Megatron-Core", "tensor, sequence, pipeline parallelism, distributed optimizer, fused kernels"},
-    {"nanotron", "Hugging Face nanotron", "Megatron's parallelism in plain PyTorch: gathered inputs kept, stages by cost, ZeRO-1, eager kernels"},
+    {"nanotron", "Hugging Face nanotron",
+     "Megatron's parallelism in plain PyTorch: gathered inputs kept, stages by cost, ZeRO-1, eager kernels"},
     {"nemo", "NVIDIA NeMo, Megatron Bridge", "Megatron-Core with Transformer Engine's overlap and bf16 gradients switched on by recipes"},
     {"te", "Transformer Engine in a loop of one's own", "TransformerLayer: norms, activations and casts inside the modules of the linears"},
     {"torchtitan", "torchtitan", "fully_shard, torch.compile, selective activation checkpointing by op"},
@@ -47,7 +48,8 @@ constexpr FrameworkDefault rows[] = {
     {"*", 0, "", "strategy.overlap.expert_parallel", "false", "all-to-all on the critical path"},
     {"*", 0, "", "strategy.overlap.offload", "true", "copies on streams of their own"},
     {"*", 0, "", "training.master_weights", "true", "mixed precision keeps an fp32 copy (Micikevicius et al., ICLR 2018)"},
-    {"*", 0, "", "training.moment_dtype", "\"fp32\"", "moments are fp32 beside fp32 parameters or a copy of them (Megatron-Core, torch.optim)"},
+    {"*", 0, "", "training.moment_dtype", "\"fp32\"",
+     "moments are fp32 beside fp32 parameters or a copy of them (Megatron-Core, torch.optim)"},
     {"*", 0, "", "runtime.fused_softmax", "false", "eager PyTorch: scale, mask and softmax apart"},
     {"*", 0, "", "runtime.fused_norm", "true", "torch's own layer_norm is one kernel"},
     {"*", 0, "", "runtime.fused_loss", "false", "cross-entropy on an fp32 copy of the logits"},
@@ -70,9 +72,11 @@ constexpr FrameworkDefault rows[] = {
     {"megatron", 2020, "", "strategy.fused", "true",
      "Megatron-LM fuses bias-GELU and bias-dropout-add (Narayanan et al., SC'21, section 4.2)"},
     {"megatron", 0, "", "runtime.batch_us", "1000.0",
-     "fitted: get_batch of every stage broadcasts a microbatch's sizes and reads them back on the host, so each forward pass begins when the "
+     "fitted: get_batch of every stage broadcasts a microbatch's sizes and reads them back on the host, so each forward pass begins when "
+     "the "
      "host, in step with the device, has unpacked tokens, mask and positions: what profiled forward passes of two sizes have in common"},
-    {"megatron", 2024, "", "runtime.batch_us", "0.0", "get_batch_on_this_tp_rank: nothing is read back, and stages between the first and the last fetch nothing"},
+    {"megatron", 2024, "", "runtime.batch_us", "0.0",
+     "get_batch_on_this_tp_rank: nothing is read back, and stages between the first and the last fetch nothing"},
     {"megatron", 2020, "", "runtime.fused_softmax", "true", "Megatron-LM's fused scale-mask-softmax (SC'21, section 4.2)"},
     {"megatron", 0, "", "runtime.fused_norm", "true", "Apex's or Transformer Engine's layernorm"},
     {"megatron", 0, "", "runtime.fused_optimizer", "true", "Apex's FusedAdam"},
@@ -143,7 +147,8 @@ constexpr FrameworkDefault rows[] = {
 
     // DeepSpeed.
     {"deepspeed", 2020, "", "strategy.fused", "true", "Megatron-DeepSpeed keeps Megatron's fused kernels"},
-    {"deepspeed", 0, "", "runtime.batch_us", "1000.0", "Megatron's get_batch, on the first and the last stage alone: what the pipeline engine loads"},
+    {"deepspeed", 0, "", "runtime.batch_us", "1000.0",
+     "Megatron's get_batch, on the first and the last stage alone: what the pipeline engine loads"},
     {"deepspeed", 2020, "", "runtime.fused_softmax", "true", "Megatron-DeepSpeed keeps Megatron's fused softmax"},
     {"deepspeed", 0, "", "runtime.fused_optimizer", "true", "DeepSpeed's FusedAdam"},
     {"deepspeed", 0, "", "strategy.zero_stage", "1", "assumed: Megatron-DeepSpeed's scripts train with ZeRO-1"},
@@ -182,15 +187,15 @@ constexpr FrameworkDefault rows[] = {
      "XLA on GPUs: gradients' reductions are left on the critical path (openxla/xla issues 1539, 2023, and 14397, 2024)"},
     {"jax", 0, "hopper", "strategy.overlap.grad_reduce", "false",
      "XLA on GPUs: gradients' reductions are left on the critical path (openxla/xla issues 1539, 2023, and 14397, 2024)"},
-    {"jax", 0, "cdna3", "strategy.overlap.grad_reduce", "false",
-     "assumed: as on MI355X"},
+    {"jax", 0, "cdna3", "strategy.overlap.grad_reduce", "false", "assumed: as on MI355X"},
     {"jax", 0, "cdna4", "strategy.overlap.grad_reduce", "false",
      "as on NVIDIA's before 2025: AMD's runs of MaxText on eight nodes of 2026 do not hide them (AMD-AGI/maxtext-slurm)"},
     {"jax", 2025, "ampere", "strategy.overlap.grad_reduce", "true", "assumed: pipelined collectives and latencies by profile"},
     {"jax", 2025, "hopper", "strategy.overlap.grad_reduce", "true", "assumed: pipelined collectives and latencies by profile"},
     {"jax", 0, "", "strategy.overlap.tensor_parallel", "true", "XLA's collective matmul (Wang et al., ASPLOS 2023)"},
     {"jax", 0, "", "training.gradient_dtype", "\"bf16\"", "gradients have the dtype of the computation (MaxText)"},
-    {"jax", 0, "", "strategy.bucket_bytes", "31457280", "XLA's combiners join collectives up to 30 MiB; a fully sharded layer's larger weights go one by one"},
+    {"jax", 0, "", "strategy.bucket_bytes", "31457280",
+     "XLA's combiners join collectives up to 30 MiB; a fully sharded layer's larger weights go one by one"},
     {"jax", 0, "", "runtime.launch_us", "2.0", "assumed: XLA launches compiled executables without Python in the loop"},
     {"jax", 0, "", "runtime.allocator", "\"plan\"", "XLA assigns buffers at compile time"},
     {"jax", 2024, "hopper", "runtime.attention_kernel", "\"cudnn\"", "jax.nn.dot_product_attention with cuDNN"},
@@ -247,7 +252,8 @@ FrameworkHabits habits_of(std::string_view framework) {
 
 bool loss_in_sixteen_bits(const Scenario& s) {
     const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
-    return !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !in_autocast(s) && s.strategy.tensor_parallel == 1 && !habits_of(s.strategy.framework).megatrons_layers;
+    return !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !in_autocast(s) && s.strategy.tensor_parallel == 1 &&
+           !habits_of(s.strategy.framework).megatrons_layers;
 }
 
 bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }

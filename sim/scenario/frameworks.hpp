@@ -60,8 +60,8 @@ struct FrameworkHabits {
     bool stages_by_cost = false;
     // Pipeline transfers are awaited one after another, activations first (its p2p.py), where others batch those of a moment.
     bool transfers_one_by_one = false;
-    // Of a layer that a list recomputes it keeps what its policy names (jax.checkpoint_policies.save_only_these_names) and makes the rest again;
-    // others keep what a checkpointed function returned as well.
+    // Of a layer that a list recomputes it keeps what its policy names (jax.checkpoint_policies.save_only_these_names) and makes the rest
+    // again; others keep what a checkpointed function returned as well.
     bool keeps_named_alone = false;
 };
 FrameworkHabits habits_of(std::string_view framework);

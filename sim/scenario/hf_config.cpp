@@ -227,15 +227,18 @@ double yarn_scale(const Json& config) {
 Json gpt_oss(const Config& c) {
     Json model = llama(c);
     model["bias"] = c.flag("attention_bias", true);
-    if (!model.contains("head_dim")) model["head_dim"] = 64;                          // GptOssConfig's defaults
+    if (!model.contains("head_dim")) model["head_dim"] = 64; // GptOssConfig's defaults
     model["kv_heads"] = c.number("num_key_value_heads", 8);
     model["activation_clamp"] = c.rate("swiglu_limit", 7);
     model["attention"] = {{"sliding_window", c.number("sliding_window", 128)}, {"full_every", 2}};
-    model["moe"] = {{"experts", c.number("num_local_experts", 128)}, {"top_k", c.number("num_experts_per_tok", 4)}, {"expert_ffn_size", model["ffn_size"]}};
+    model["moe"] = {{"experts", c.number("num_local_experts", 128)},
+                    {"top_k", c.number("num_experts_per_tok", 4)},
+                    {"expert_ffn_size", model["ffn_size"]}};
     if (const auto types = c.json.find("layer_types"); types != c.json.end() && types->is_array())
         for (std::size_t i = 0; i < types->size(); ++i)
             if ((*types)[i] != (i % 2 == 0 ? "sliding_attention" : "full_attention")) {
-                c.problems.push_back({"/layer_types", "layer_types other than sliding_attention and full_attention in turn is not modelled"});
+                c.problems.push_back(
+                    {"/layer_types", "layer_types other than sliding_attention and full_attention in turn is not modelled"});
                 break;
             }
     c.notes.push_back("attention sinks of the config.json's model (a number a head) are left out");
@@ -274,9 +277,9 @@ struct Architecture {
 };
 
 constexpr Architecture architectures[] = {
-    {"bloom", bloom},     {"deepseek_v2", deepseek}, {"deepseek_v3", deepseek}, {"gpt2", gpt2}, {"gpt_neox", gpt_neox}, {"gpt_oss", gpt_oss},
-    {"llama", llama_own}, {"mistral", mistral},      {"mixtral", mixtral},      {"mpt", mpt},   {"opt", opt},
-    {"qwen2", qwen2},     {"qwen3", qwen3},          {"qwen3_moe", qwen3_moe},
+    {"bloom", bloom},     {"deepseek_v2", deepseek}, {"deepseek_v3", deepseek}, {"gpt2", gpt2},           {"gpt_neox", gpt_neox},
+    {"gpt_oss", gpt_oss}, {"llama", llama_own},      {"mistral", mistral},      {"mixtral", mixtral},     {"mpt", mpt},
+    {"opt", opt},         {"qwen2", qwen2},          {"qwen3", qwen3},          {"qwen3_moe", qwen3_moe},
 };
 
 } // namespace

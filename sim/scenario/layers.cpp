@@ -33,7 +33,8 @@ std::vector<int> spread_stages(const std::vector<int>& split, const Strategy& s)
 
 // nanotron's stages: a block goes to the stage at hand, which is full once the cost up to and with it (weights a token is multiplied with,
 // of the layers and the output layer) passes the stage's share. Example: 24 layers of 4 + 6 and an output layer of 24.5, in four stages of
-// 66.1: [7, 7, 6, 4]. A stage for the output layer alone, with another behind it for the loss, cannot be said: it takes a layer from before.
+// 66.1: [7, 7, 6, 4]. A stage for the output layer alone, with another behind it for the loss, cannot be said: it takes a layer from
+// before.
 std::vector<int> split_by_cost(const Model& m, int stages) {
     const auto hidden = static_cast<double>(m.hidden_size);
     const double layer = hidden * (4.0 * static_cast<double>(m.attention_heads * m.head_dim) + 3.0 * static_cast<double>(m.ffn_size));
@@ -81,7 +82,8 @@ void resolve_split(Reading& reading) {
         check_chunks(reading, "/strategy/pipeline_parallel");
         if (layers % chunks != 0)
             note_default(reading, "/strategy/layer_split", list_text(s.layers_per_chunk),
-                         by_cost ? "layers of each stage, divided by what they cost" : "layers of each chunk, the ends the fewest, as they have embedding and loss");
+                         by_cost ? "layers of each stage, divided by what they cost"
+                                 : "layers of each chunk, the ends the fewest, as they have embedding and loss");
         return;
     }
     const std::int64_t sum = std::accumulate(split.begin(), split.end(), std::int64_t{0});

@@ -82,8 +82,9 @@ void resolve_model(Reading& reading, const std::string& where) {
     if (!m.moe) return;
     MoeSpec& e = *m.moe;
     if (m.bias && m.activation == ActivationKind::swiglu && !reading.has(where + "/activation_clamp")) {
-        m.activation_clamp = 7;   // OpenAI's gpt-oss, config.json: swiglu_limit
-        reading.scenario.defaults[where + "/activation_clamp"] = "7: experts with a gate and biases are GPT-OSS's, whose swiglu_limit it is";
+        m.activation_clamp = 7; // OpenAI's gpt-oss, config.json: swiglu_limit
+        reading.scenario.defaults[where + "/activation_clamp"] =
+            "7: experts with a gate and biases are GPT-OSS's, whose swiglu_limit it is";
     }
     if (e.expert_ffn_size == 0) e.expert_ffn_size = m.ffn_size;
     if (e.top_k > e.experts)

@@ -22,7 +22,8 @@ void note_without_effect(Reading& reading) {
          "there is one data-parallel rank");
     note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1),
          "no parameters are gathered");
-    note("/strategy/overlap/expert_parallel", s.overlap.expert_parallel && s.expert_parallel == 1 && s.schedule != "interleaved-1f1b", "expert_parallel is 1");
+    note("/strategy/overlap/expert_parallel", s.overlap.expert_parallel && s.expert_parallel == 1 && s.schedule != "interleaved-1f1b",
+         "expert_parallel is 1");
     note("/strategy/overlap/offload",
          s.overlap.offload && s.offload.optimizer == Tier::none && s.offload.parameters == Tier::none &&
              s.offload.gradients == Tier::none && s.offload.activations == Tier::none,
@@ -36,13 +37,15 @@ void note_without_effect(Reading& reading) {
         std::count(s.recompute_ops.begin(), s.recompute_ops.end(), "rope") > 0)
         sc.notes.push_back("strategy.recompute: \"rope\" has no effect: the model has no rotary positions");
     if (s.framework == "deepspeed" && s.zero_stage == 0 && s.data_parallel > 1 && sc.training.precision == DType::bf16)
-        sc.notes.push_back("strategy.zero_stage = 0: DeepSpeed's BF16_Optimizer divides its states among the data-parallel ranks without ZeRO too; 1 says so");
+        sc.notes.push_back("strategy.zero_stage = 0: DeepSpeed's BF16_Optimizer divides its states among the data-parallel ranks without "
+                           "ZeRO too; 1 says so");
     note("/strategy/bucket_bytes", s.data_parallel * s.context_parallel == 1, "there is one data-parallel rank");
     note("/runtime/fp8_recipe",
          sc.training.precision != DType::fp8 && sc.training.precision != DType::mxfp8 && sc.training.precision != DType::nvfp4,
          "precision has 16 bits or more");
     const bool low = sc.training.precision == DType::fp8 || sc.training.precision == DType::mxfp8 || sc.training.precision == DType::nvfp4;
-    note("/runtime/fp8_dispatch", sc.runtime.fp8_dispatch && (!low || !sc.model.moe), low ? "the model has no experts" : "precision has 16 bits or more");
+    note("/runtime/fp8_dispatch", sc.runtime.fp8_dispatch && (!low || !sc.model.moe),
+         low ? "the model has no experts" : "precision has 16 bits or more");
     note("/runtime/fp8_activation_input", sc.runtime.fp8_activation_input && s.recompute == RecomputeKind::full, "the input is recomputed");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
@@ -54,7 +57,8 @@ void note_without_effect(Reading& reading) {
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");
     note("/training/master_weights", sc.training.precision == DType::fp32 || sc.training.precision == DType::tf32,
          "parameters are fp32 themselves");
-    note("/training/master_remainders", sc.training.master_remainders && (!sc.training.master_weights || sc.training.precision == DType::fp16),
+    note("/training/master_remainders",
+         sc.training.master_remainders && (!sc.training.master_weights || sc.training.precision == DType::fp16),
          sc.training.master_weights ? "fp16 parameters are no part of an fp32 number" : "there is no fp32 copy");
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)

@@ -10,11 +10,16 @@ namespace orrery {
 
 const char* class_name(LinkKind kind) {
     switch (kind) {
-    case LinkKind::scale_up: return "scale_up";
-    case LinkKind::pcie: return "pcie";
-    case LinkKind::nic: return "nic";
-    case LinkKind::trunk: return "trunk";
-    case LinkKind::copy: return "copy";
+    case LinkKind::scale_up:
+        return "scale_up";
+    case LinkKind::pcie:
+        return "pcie";
+    case LinkKind::nic:
+        return "nic";
+    case LinkKind::trunk:
+        return "trunk";
+    case LinkKind::copy:
+        return "copy";
     }
     return "";
 }
@@ -38,7 +43,7 @@ std::string unknown_link(const Perturbation& p, const Fabric& fabric) {
 
 void apply_to_cluster(Scenario& scenario) {
     Cluster& c = scenario.cluster;
-    if (c.graph) return;   // its links are its own: the engine slows each
+    if (c.graph) return; // its links are its own: the engine slows each
     for (Perturbation& p : scenario.perturb) {
         const bool links = p.kind == Perturbation::Kind::slow_link || p.kind == Perturbation::Kind::background;
         if (!links || p.index >= 0 || (p.link != "nic" && p.link != "scale_up")) continue;
@@ -56,11 +61,21 @@ std::string perturbation_text(const std::vector<Perturbation>& perturbations) {
         using Kind = Perturbation::Kind;
         if (!text.empty()) text += "; ";
         switch (p.kind) {
-        case Kind::slow_rank: text += fmt::format("rank {} {:.4g} x slower", p.index, p.factor); break;
-        case Kind::slow_node: text += fmt::format("node {} {:.4g} x slower", p.index, p.factor); break;
-        case Kind::slow_link: text += fmt::format("{} {:.4g} x slower", links(p), p.factor); break;
-        case Kind::jitter: text += fmt::format("jitter of {:.2g} %", p.factor * 100); break;
-        case Kind::background: text += fmt::format("others take {:.3g} % of {}", p.factor * 100, links(p)); break;
+        case Kind::slow_rank:
+            text += fmt::format("rank {} {:.4g} x slower", p.index, p.factor);
+            break;
+        case Kind::slow_node:
+            text += fmt::format("node {} {:.4g} x slower", p.index, p.factor);
+            break;
+        case Kind::slow_link:
+            text += fmt::format("{} {:.4g} x slower", links(p), p.factor);
+            break;
+        case Kind::jitter:
+            text += fmt::format("jitter of {:.2g} %", p.factor * 100);
+            break;
+        case Kind::background:
+            text += fmt::format("others take {:.3g} % of {}", p.factor * 100, links(p));
+            break;
         }
     }
     return text;

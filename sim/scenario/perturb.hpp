@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-const char* class_name(LinkKind kind);   // nic, scale_up, trunk, pcie, copy
+const char* class_name(LinkKind kind); // nic, scale_up, trunk, pcie, copy
 
 // Whether a perturbation of links means this one: its name or its class; of one node, where an index is given.
 bool means(const Perturbation& p, const Link& link);

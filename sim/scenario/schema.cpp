@@ -19,7 +19,7 @@ Ordered object_schema(const Fields& fields, bool needs_required);
 
 struct TypeOf {
     const Field& field;
-    bool needs_required;   // sections of a preset may say one field of theirs
+    bool needs_required; // sections of a preset may say one field of theirs
     Ordered operator()(IntSlot) const { return {{"type", "integer"}}; }
     Ordered operator()(LongSlot) const { return {{"type", "integer"}}; }
     Ordered operator()(SeedSlot) const { return {{"type", "integer"}}; }

@@ -20,23 +20,33 @@ struct Options {
     int jobs = 0;                         // --jobs; 0: all cores
 };
 
-struct ScenarioOptions { std::string trace; bool fold = true, replay = true; };
-struct SweepOptions { std::string csv, write, by = "tokens_per_s"; int top = 20; bool fresh = false; };
-struct ValidateOptions { bool csv = false; std::string html, markdown, rows, against; };   // files to write; a VALIDATION.md to hold it to
+struct ScenarioOptions {
+    std::string trace;
+    bool fold = true, replay = true;
+};
+struct SweepOptions {
+    std::string csv, write, by = "tokens_per_s";
+    int top = 20;
+    bool fresh = false;
+};
+struct ValidateOptions {
+    bool csv = false;
+    std::string html, markdown, rows, against;
+}; // files to write; a VALIDATION.md to hold it to
 
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& scenario);
-int run_scenarios(const std::vector<std::string>& files, const Options& options);   // several: one table
+int run_scenarios(const std::vector<std::string>& files, const Options& options); // several: one table
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& sweep);
 int run_plan(const std::string& file, const std::string& after, const Options& options);
 int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options);
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
 int run_fit(const std::vector<std::string>& tables, const Options& options, bool only_check);
-int run_compare(const std::vector<std::string>& files, int worst, const Options& options);   // two of scenario or trace
+int run_compare(const std::vector<std::string>& files, int worst, const Options& options); // two of scenario or trace
 int run_export(const std::string& file, const std::string& to, const Options& options);
 
-std::vector<std::string> list_topics();       // what `list` knows
-std::vector<std::string> export_formats();    // what `export --to` knows
+std::vector<std::string> list_topics();    // what `list` knows
+std::vector<std::string> export_formats(); // what `export --to` knows
 
 // The style of standard output: colour and blocks on a terminal that wants them (NO_COLOR, TERM=dumb), plain text in a pipe or a file.
 TextStyle output_style(const Options& options);
@@ -44,7 +54,7 @@ TextStyle error_style();
 
 // Text to -o or to standard output. False, with a message, where the file cannot be written.
 bool deliver(const std::string& text, const Options& options);
-void complain(const std::string& text);                                    // "simrun: error: .." on standard error
+void complain(const std::string& text); // "simrun: error: .." on standard error
 void complain(const std::string& file, const std::vector<Problem>& problems);
 
 // The text of a file that must be there; else a message that names files that may have been meant.

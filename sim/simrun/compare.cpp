@@ -23,11 +23,15 @@ std::string other_than_scenario(const std::string& head) {
     if (head.find("\"traceEvents\"") != std::string::npos)
         return "a trace for ui.perfetto.dev cannot be compared: write it once more with --trace and a name that does not end in .json";
     const auto first = head.find_first_not_of(" \t\r\n");
-    return first != std::string::npos && head[first] != '{' && head[first] != '[' ? "is neither a trace nor a scenario (a JSON object)" : "";
+    return first != std::string::npos && head[first] != '{' && head[first] != '[' ? "is neither a trace nor a scenario (a JSON object)"
+                                                                                  : "";
 }
 
 // A run: of a scenario there is a report, too.
-struct Run { Trace trace; std::optional<Report> report; };
+struct Run {
+    Trace trace;
+    std::optional<Report> report;
+};
 
 std::optional<Run> run_of(const std::string& file, const Options& options) {
     const std::string head = head_of(file);
@@ -64,7 +68,9 @@ int run_compare(const std::vector<std::string>& files, int worst, const Options&
     }
     const bool json = options.json || options.output.ends_with(".json");
     if (options.quiet && !json && options.output.empty()) return code;
-    return deliver(json ? to_json(c, worst) : to_text(c, worst < 0 ? 10 : worst, output_style(options)), options) ? code : static_cast<int>(bad_input);
+    return deliver(json ? to_json(c, worst) : to_text(c, worst < 0 ? 10 : worst, output_style(options)), options)
+               ? code
+               : static_cast<int>(bad_input);
 }
 
 } // namespace orrery::simrun

@@ -28,12 +28,14 @@ std::string block_text(const Plan& plan, std::size_t index) {
         std::set<std::size_t> from;
         for (BufferId b : op.in) {
             if (const auto it = writer.find(b); it != writer.end() && from.insert(it->second).second) {
-                edges += fmt::format("    b{0}_{1} -> b{0}_{2} [tooltip=\"{3}\"];\n", index, it->second, i, plan.buffers[static_cast<std::size_t>(b)].name);
+                edges += fmt::format("    b{0}_{1} -> b{0}_{2} [tooltip=\"{3}\"];\n", index, it->second, i,
+                                     plan.buffers[static_cast<std::size_t>(b)].name);
             }
         }
         for (std::int32_t d : op.deps) {
             const auto on = static_cast<std::size_t>(d);
-            if (!is_memory_op(block.ops[on].work) && from.insert(on).second) edges += fmt::format("    b{0}_{1} -> b{0}_{2} [style=dashed];\n", index, on, i);
+            if (!is_memory_op(block.ops[on].work) && from.insert(on).second)
+                edges += fmt::format("    b{0}_{1} -> b{0}_{2} [style=dashed];\n", index, on, i);
         }
         for (BufferId b : op.out) writer[b] = i;
     }
@@ -43,7 +45,8 @@ std::string block_text(const Plan& plan, std::size_t index) {
 } // namespace
 
 std::string to_dot(const Plan& plan) {
-    std::string text = fmt::format("digraph plan {{\n  label=\"{}\"; node [shape=box, style=filled, fontsize=10]; compound=true;\n", plan.name);
+    std::string text =
+        fmt::format("digraph plan {{\n  label=\"{}\"; node [shape=box, style=filled, fontsize=10]; compound=true;\n", plan.name);
     for (std::size_t b = 0; b < plan.blocks.size(); ++b) text += block_text(plan, b);
     return text + "}\n";
 }

@@ -35,7 +35,8 @@ std::vector<std::string> export_formats() { return {"perfetto", "dot"}; }
 int run_export(const std::string& file, const std::string& to, const Options& options) {
     if (to != "perfetto" && to != "dot") {
         const auto meant = nearest(to, export_formats());
-        complain(fmt::format("cannot export to {}{}: choose {}", to, meant ? " (did you mean " + *meant + "?)" : "", join(export_formats())));
+        complain(
+            fmt::format("cannot export to {}{}: choose {}", to, meant ? " (did you mean " + *meant + "?)" : "", join(export_formats())));
         return bad_input;
     }
     const std::optional<Scenario> scenario = load(file, options);

@@ -9,7 +9,7 @@
 namespace orrery::simrun {
 
 int run_fit(const std::vector<std::string>& files, const Options& options, bool only_check) {
-    std::vector<std::string> fitted;   // a JSON object a table
+    std::vector<std::string> fitted; // a JSON object a table
     std::vector<Compared> points;
     std::vector<std::string> skipped;
     for (const std::string& file : files) {
@@ -27,8 +27,7 @@ int run_fit(const std::vector<std::string>& files, const Options& options, bool 
             return bad_input;
         }
     }
-    if (!only_check)
-        return deliver(fitted.size() == 1 ? fitted.front() : "[\n" + join(fitted, ",\n") + "]\n", options) ? done : bad_input;
+    if (!only_check) return deliver(fitted.size() == 1 ? fitted.front() : "[\n" + join(fitted, ",\n") + "]\n", options) ? done : bad_input;
     if (points.empty()) {
         complain("nothing in these tables can be checked\n  " + join(skipped, "\n  "));
         return bad_input;

@@ -15,21 +15,23 @@
 
 namespace orrery {
 
-std::span<const EmbeddedFile> model_files();   // generated from scenarios/models
+std::span<const EmbeddedFile> model_files(); // generated from scenarios/models
 
 namespace simrun {
 
 namespace {
 
 Table models() {
-    Table t{{"model", "parameters", "layers", "hidden", "heads", "kv heads", "ffn", "vocabulary", "experts"}, {false, true, true, true, true, true, true, true, true}, {}};
+    Table t{{"model", "parameters", "layers", "hidden", "heads", "kv heads", "ffn", "vocabulary", "experts"},
+            {false, true, true, true, true, true, true, true, true},
+            {}};
     for (const EmbeddedFile& file : model_files()) {
         const ModelResult parsed = parse_model(nlohmann::json(std::string(file.name)).dump());
         if (!parsed.model) continue;
         const Model& m = *parsed.model;
-        t.rows.push_back({std::string(file.name), metric(static_cast<double>(parameter_count(m)), 4), std::to_string(m.layers), grouped(m.hidden_size),
-                          std::to_string(m.attention_heads), std::to_string(m.kv_heads), grouped(m.ffn_size), grouped(m.vocab_size),
-                          m.moe ? fmt::format("{} of {}", m.moe->top_k, m.moe->experts) : "-"});
+        t.rows.push_back({std::string(file.name), metric(static_cast<double>(parameter_count(m)), 4), std::to_string(m.layers),
+                          grouped(m.hidden_size), std::to_string(m.attention_heads), std::to_string(m.kv_heads), grouped(m.ffn_size),
+                          grouped(m.vocab_size), m.moe ? fmt::format("{} of {}", m.moe->top_k, m.moe->experts) : "-"});
     }
     return t;
 }
@@ -37,7 +39,8 @@ Table models() {
 std::string rate(BytesPerSecond r) { return r.value > 0 ? fmt::format("{:.0f} GB/s", r.gigabytes()) : "-"; }
 
 Table devices() {
-    Table t{{"device", "title", "memory", "bandwidth", "bf16 dense", "scale-up", "power"}, {false, false, true, true, true, true, true}, {}};
+    Table t{
+        {"device", "title", "memory", "bandwidth", "bf16 dense", "scale-up", "power"}, {false, false, true, true, true, true, true}, {}};
     for (const std::string& n : device_names()) {
         const auto d = find_device(n);
         if (!d) continue;
@@ -57,8 +60,8 @@ Table clusters() {
         const auto c = find_cluster(n);
         if (!c) continue;
         const double gbit = c->inter.nic_bandwidth.value * 8e-9;
-        t.rows.push_back({n, fmt::format("{} x {}", c->devices_per_node, c->device.name), rate(c->intra.bandwidth), std::to_string(c->inter.nics_per_node),
-                          gbit > 0 ? fmt::format("{:.0f} Gb/s", gbit) : "-"});
+        t.rows.push_back({n, fmt::format("{} x {}", c->devices_per_node, c->device.name), rate(c->intra.bandwidth),
+                          std::to_string(c->inter.nics_per_node), gbit > 0 ? fmt::format("{:.0f} Gb/s", gbit) : "-"});
     }
     return t;
 }
@@ -108,10 +111,13 @@ Table passes() {
     return t;
 }
 
-struct Topic { const char* name; Table (*table)(); };
-constexpr std::array topics{Topic{"models", models},       Topic{"clusters", clusters},     Topic{"devices", devices},
-                            Topic{"schedules", schedule_table}, Topic{"strategies", strategies}, Topic{"frameworks", framework_table},
-                            Topic{"passes", passes}};
+struct Topic {
+    const char* name;
+    Table (*table)();
+};
+constexpr std::array topics{
+    Topic{"models", models},         Topic{"clusters", clusters},          Topic{"devices", devices}, Topic{"schedules", schedule_table},
+    Topic{"strategies", strategies}, Topic{"frameworks", framework_table}, Topic{"passes", passes}};
 
 std::string as_json(const Table& t) {
     nlohmann::ordered_json j = nlohmann::ordered_json::array();
@@ -142,7 +148,8 @@ int run_list(const std::string& what, const Options& options) {
         return bad_input;
     }
     const auto meant = nearest(what, list_topics());
-    complain(fmt::format("nothing called {} to list{}: choose {}", what, meant ? " (did you mean " + *meant + "?)" : "", join(list_topics())));
+    complain(
+        fmt::format("nothing called {} to list{}: choose {}", what, meant ? " (did you mean " + *meant + "?)" : "", join(list_topics())));
     return bad_input;
 }
 

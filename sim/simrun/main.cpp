@@ -16,7 +16,8 @@ namespace orrery::simrun {
 
 namespace {
 
-constexpr const char* examples = R"(  simrun scenarios/llama3-405b-16k-h100.json          how that job trains: time, MFU, bubble, memory, fit
+constexpr const char* examples =
+    R"(  simrun scenarios/llama3-405b-16k-h100.json          how that job trains: time, MFU, bubble, memory, fit
   simrun job.json --set strategy.tensor_parallel=8    the same with one field changed (repeat --set for more)
   simrun job.json --json -o report.json               the report as JSON
   simrun job.json --trace step.json                   the simulated step for ui.perfetto.dev
@@ -37,7 +38,8 @@ constexpr const char* examples = R"(  simrun scenarios/llama3-405b-16k-h100.json
   simrun schema -o scenario.schema.json               for an editor's completion: "$schema": "scenario.schema.json"
 )";
 
-constexpr const char* exits = "Exit: 0 done, 1 bad input, 2 does not fit in memory, 3 the plan cannot run. Sizes: GB is 1e9 bytes, GiB 2^30.";
+constexpr const char* exits =
+    "Exit: 0 done, 1 bad input, 2 does not fit in memory, 3 the plan cannot run. Sizes: GB is 1e9 bytes, GiB 2^30.";
 
 // What the command line said.
 struct Parsed {
@@ -59,12 +61,20 @@ void add_output(CLI::App& app, Options& o) {
 }
 
 void add_set(CLI::App& app, Options& o) {
-    app.add_option("--set", o.overrides, "Override a field: strategy.tensor_parallel=8 (repeat for more)")->type_name("PATH=VALUE")->expected(1)->allow_extra_args(false)->take_all();
+    app.add_option("--set", o.overrides, "Override a field: strategy.tensor_parallel=8 (repeat for more)")
+        ->type_name("PATH=VALUE")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->take_all();
 }
 
 void add_calibration(CLI::App& app, Options& o) {
-    app.add_option("--calibration", o.calibration, "What `simrun fit TABLE -o FILE` wrote: in place of the constants compiled in for its device (repeat for more)")
-        ->type_name("FILE")->expected(1)->allow_extra_args(false)->take_all();
+    app.add_option("--calibration", o.calibration,
+                   "What `simrun fit TABLE -o FILE` wrote: in place of the constants compiled in for its device (repeat for more)")
+        ->type_name("FILE")
+        ->expected(1)
+        ->allow_extra_args(false)
+        ->take_all();
 }
 
 // False, with a message, where a file cannot be used.
@@ -74,9 +84,7 @@ bool use_calibrations(const Options& o) {
         if (!text) return false;
         try {
             use_calibration(*text);
-        } catch (const std::runtime_error& e) {
-            return complain(file + " cannot be used as a calibration: " + e.what()), false;
-        }
+        } catch (const std::runtime_error& e) { return complain(file + " cannot be used as a calibration: " + e.what()), false; }
     }
     return true;
 }
@@ -97,7 +105,9 @@ void add_run(CLI::App& app, Parsed& p) {
     add_jobs(app, p.options);
     app.add_option("--csv", p.sweep.csv, "Sweep: every point as CSV into this file")->type_name("FILE");
     app.add_option("--top", p.sweep.top, "Sweep: how many of the best to print")->check(CLI::Range(1, 1000000))->type_name("N");
-    app.add_option("--write", p.sweep.write, "Sweep: the best (as many as --top) as scenarios 1.json, 2.json .. into this folder, to run or compare")->type_name("DIR");
+    app.add_option("--write", p.sweep.write,
+                   "Sweep: the best (as many as --top) as scenarios 1.json, 2.json .. into this folder, to run or compare")
+        ->type_name("DIR");
     app.add_option("--by", p.sweep.by, "Sweep: what to rank by (tokens_per_s if left out)")
         ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes"}))
         ->type_name("FIGURE");
@@ -121,26 +131,37 @@ void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
     validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
     validate->add_flag("--csv", p.validate.csv, "CSV on standard output");
-    validate->add_option("--html", p.validate.html, "A page with every row and predicted against measured, into this file")->type_name("FILE");
+    validate->add_option("--html", p.validate.html, "A page with every row and predicted against measured, into this file")
+        ->type_name("FILE");
     validate->add_option("--markdown", p.validate.markdown, "The figures by dataset (VALIDATION.md) into this file")->type_name("FILE");
     validate->add_option("--rows", p.validate.rows, "What error bars of reports are made of, into this file")->type_name("FILE");
     add_calibration(*validate, p.options);
-    validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")->type_name("FILE");
+    validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")
+        ->type_name("FILE");
     add_jobs(*validate, p.options);
-    validate->footer("rank corr.: Kendall's tau of predicted and measured. attainable: the tau of a predictor that knew every true time, by the noise of the\n"
-                     "readings: what a row or its dataset states (step_time_noise, a relative standard deviation), else the scatter of the dataset's repeated\n"
-                     "readings. beyond noise: tau of the pairs measured further apart than two standard deviations. Both leave doubtful rows out.");
+    validate->footer(
+        "rank corr.: Kendall's tau of predicted and measured. attainable: the tau of a predictor that knew every true time, by the noise "
+        "of the\n"
+        "readings: what a row or its dataset states (step_time_noise, a relative standard deviation), else the scatter of the dataset's "
+        "repeated\n"
+        "readings. beyond noise: tau of the pairs measured further apart than two standard deviations. Both leave doubtful rows out.");
     CLI::App* fitting = add_command(app, p, "fit", "Calibration from tables of measurements: constants of the cost model's laws");
-    fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, or JSON lists of rows")->required()->type_name("TABLE.csv[.gz]");
+    fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, or JSON lists of rows")
+        ->required()
+        ->type_name("TABLE.csv[.gz]");
     fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");
     add_calibration(*fitting, p.options);
-    fitting->footer("A table of products is named for its device (gemm_h100-sxm-80gb.csv; simrun list devices) and has the columns dtype, m, n, k, batch, us.\n"
+    fitting->footer("A table of products is named for its device (gemm_h100-sxm-80gb.csv; simrun list devices) and has the columns dtype, "
+                    "m, n, k, batch, us.\n"
                     "What is fitted to it serves predictions and checks: simrun job.json --calibration FILE, simrun fit --check TABLE\n"
                     "--calibration FILE. Tables of attention and collectives: their constants are printed or checked, not read back.");
-    CLI::App* comparing = add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
+    CLI::App* comparing =
+        add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
     add_calibration(*comparing, p.options);
-    comparing->add_option("--worst", p.worst, "How many ops to list, the largest difference first (default: 10; in JSON all)")->check(CLI::Range(0, 100000))->type_name("N");
+    comparing->add_option("--worst", p.worst, "How many ops to list, the largest difference first (default: 10; in JSON all)")
+        ->check(CLI::Range(0, 100000))
+        ->type_name("N");
     add_set(*comparing, p.options);
     CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
     exporting->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
@@ -168,7 +189,8 @@ int run_files(Parsed& p, const CLI::App& app) {
         return bad_input;
     }
     if (const std::string meant = command_meant(app, p.files.front()); !meant.empty()) {
-        complain("no file " + p.files.front() + "; did you mean the command `simrun " + meant + "`? (A scenario is run by its name alone: simrun job.json)");
+        complain("no file " + p.files.front() + "; did you mean the command `simrun " + meant +
+                 "`? (A scenario is run by its name alone: simrun job.json)");
         return bad_input;
     }
     const std::vector<std::string> of_one{"--trace", "--no-fold", "--no-replay"}, of_sweeps{"--csv", "--top", "--by", "--write", "--fresh"};
@@ -178,7 +200,9 @@ int run_files(Parsed& p, const CLI::App& app) {
         const auto text = read_input(file);
         if (!text) return bad_input;
         if (!is_sweep(*text)) continue;
-        if (p.files.size() == 1) return refuse_idle(app, of_one, "for one scenario, and " + file + " is a sweep") ? bad_input : run_sweep(file, p.options, p.sweep);
+        if (p.files.size() == 1)
+            return refuse_idle(app, of_one, "for one scenario, and " + file + " is a sweep") ? bad_input
+                                                                                             : run_sweep(file, p.options, p.sweep);
         complain(file + " is a sweep: run it alone");
         return bad_input;
     }
@@ -208,15 +232,16 @@ int run(int argc, char** argv) {
     app.require_subcommand(0, 1);
     try {
         app.parse(argc, argv);
-    } catch (const CLI::ParseError& e) {
-        return console::refuse(app, e, {argv + 1, argv + argc});
-    }
+    } catch (const CLI::ParseError& e) { return console::refuse(app, e, {argv + 1, argv + argc}); }
     try {
         if (!use_calibrations(parsed.options)) return bad_input;
         const int code = dispatch(app, parsed);
         if ((code == 0 || code == too_big) && !parsed.options.quiet)
             for (const std::string& device : calibrations_not_asked_for())
-                std::fputs(("simrun: note: the calibration of " + device + " was not used: nothing was predicted for that device (`simrun list devices` names them)\n").c_str(), stderr);
+                std::fputs(("simrun: note: the calibration of " + device +
+                            " was not used: nothing was predicted for that device (`simrun list devices` names them)\n")
+                               .c_str(),
+                           stderr);
         return code;
     } catch (const std::logic_error& e) {
         complain(std::string(e.what()) + "\nThis is a bug in simrun.");

@@ -16,7 +16,8 @@ int run_plan(const std::string& file, const std::string& after, const Options& o
     const std::vector<std::string> passes = pass_names();
     if (!after.empty() && std::find(passes.begin(), passes.end(), after) == passes.end()) {
         const auto meant = nearest(after, passes);
-        complain(fmt::format("no pass is called {}{}; the passes are {}", after, meant ? " (did you mean " + *meant + "?)" : "", join(passes)));
+        complain(
+            fmt::format("no pass is called {}{}; the passes are {}", after, meant ? " (did you mean " + *meant + "?)" : "", join(passes)));
         return bad_input;
     }
     const std::optional<Scenario> scenario = load(file, options);

@@ -48,9 +48,11 @@ std::string critical(const Trace& trace, const TextStyle& style) {
         if (seconds > 0) sorted.emplace_back(-seconds, kind);
     std::ranges::sort(sorted);
     Table table{{"kind of op", "time", "share"}, {false, true, true}, {}};
-    for (const auto& [seconds, kind] : sorted) table.rows.push_back({kind, seconds_text(-seconds), fmt::format("{:.1f} %", -seconds / all * 100)});
+    for (const auto& [seconds, kind] : sorted)
+        table.rows.push_back({kind, seconds_text(-seconds), fmt::format("{:.1f} %", -seconds / all * 100)});
     return "\n" + paint("Critical path of a step", Ink::bold, style) +
-           fmt::format("  {} from its first op to its last: the next step begins before all ranks are done\n", seconds_text(all)) + to_text(table, style);
+           fmt::format("  {} from its first op to its last: the next step begins before all ranks are done\n", seconds_text(all)) +
+           to_text(table, style);
 }
 
 bool save_trace(const Simulation& simulation, const std::string& path) {
@@ -59,8 +61,10 @@ bool save_trace(const Simulation& simulation, const std::string& path) {
         return false;
     }
     try {
-        if (path.ends_with(".json")) export_perfetto(*simulation.trace, path);
-        else save(*simulation.trace, path);
+        if (path.ends_with(".json"))
+            export_perfetto(*simulation.trace, path);
+        else
+            save(*simulation.trace, path);
         return true;
     } catch (const std::exception& e) {
         complain(e.what());
@@ -94,7 +98,9 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
 }
 
 int run_scenarios(const std::vector<std::string>& files, const Options& options) {
-    Table table{{"scenario", "devices", "step time", "tokens/s", "MFU", "bubble", "peak memory", "fits"}, {false, true, true, true, true, true, true, false}, {}};
+    Table table{{"scenario", "devices", "step time", "tokens/s", "MFU", "bubble", "peak memory", "fits"},
+                {false, true, true, true, true, true, true, false},
+                {}};
     const TextStyle style = output_style(options);
     std::string json;
     int code = done;
@@ -104,10 +110,14 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
         const Report r = predict(*scenario).report;
         if (!r.memory.fits) code = too_big;
         json += (json.empty() ? "[\n" : ",\n") + to_json(r);
-        table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), metric(r.tokens_per_s, 3), fmt::format("{:.1f} %", r.mfu * 100),
-                              fmt::format("{:.1f} %", r.bubble_fraction * 100),
+        table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), metric(r.tokens_per_s, 3),
+                              fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
                               fmt::format("{:.1f} of {:.1f} GB", fullest(r.memory).peak.gigabytes(), r.memory.capacity.gigabytes()),
-                              paint(std::string(r.memory.fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""), !r.memory.fits ? Ink::red : r.narrow() ? Ink::yellow : Ink::green, style)});
+                              paint(std::string(r.memory.fits ? "yes" : "no") + (r.narrow() ? ", narrowly" : ""),
+                                    !r.memory.fits ? Ink::red
+                                    : r.narrow()   ? Ink::yellow
+                                                   : Ink::green,
+                                    style)});
     }
     if (options.quiet && !options.json && options.output.empty()) return code;
     return deliver(options.json ? json + "]\n" : to_text(table, style), options) ? code : static_cast<int>(bad_input);

@@ -16,8 +16,11 @@ namespace orrery::simrun {
 namespace {
 
 RankBy rank_by(const std::string& name) {
-    static const std::map<std::string, RankBy> names{{"tokens_per_s", RankBy::tokens_per_s}, {"tokens_per_s_per_gpu", RankBy::tokens_per_s_per_gpu},
-                                                     {"mfu", RankBy::mfu}, {"step_time_s", RankBy::step_time_s}, {"peak_bytes", RankBy::peak_bytes}};
+    static const std::map<std::string, RankBy> names{{"tokens_per_s", RankBy::tokens_per_s},
+                                                     {"tokens_per_s_per_gpu", RankBy::tokens_per_s_per_gpu},
+                                                     {"mfu", RankBy::mfu},
+                                                     {"step_time_s", RankBy::step_time_s},
+                                                     {"peak_bytes", RankBy::peak_bytes}};
     const auto it = names.find(name);
     return it == names.end() ? RankBy::tokens_per_s : it->second;
 }
@@ -30,12 +33,17 @@ std::vector<std::size_t> best(const SweepRun& run, const SweepOptions& how) {
 }
 
 std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyle& style) {
-    Table t{{"", "what varies", "step time", "within", "tokens/s", "a device", "MFU", "bubble", "peak memory", ""}, {true, false, true, true, true, true, true, true, true, false}, {}};
+    Table t{{"", "what varies", "step time", "within", "tokens/s", "a device", "MFU", "bubble", "peak memory", ""},
+            {true, false, true, true, true, true, true, true, true, false},
+            {}};
     for (const std::size_t i : best(run, how)) {
         const SweepRow& r = run.rows[i];
-        t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s), r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "",
-                          metric(r.tokens_per_s, 4), metric(r.tokens_per_s_per_gpu, 4), fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
-                          fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()), r.narrow() ? paint("narrowly", Ink::yellow, style) : ""});
+        t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s),
+                          r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "", metric(r.tokens_per_s, 4),
+                          metric(r.tokens_per_s_per_gpu, 4), fmt::format("{:.1f} %", r.mfu * 100),
+                          fmt::format("{:.1f} %", r.bubble_fraction * 100),
+                          fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()),
+                          r.narrow() ? paint("narrowly", Ink::yellow, style) : ""});
     }
     return t.rows.empty() ? std::string() : to_text(t, style);
 }
@@ -106,7 +114,9 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         const std::string title = paint(loaded.document->name().empty() ? file : loaded.document->name(), Ink::bold, style);
         deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout);
     }
-    const auto is = [&](PointStatus s) { return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; }); };
+    const auto is = [&](PointStatus s) {
+        return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; });
+    };
     return is(PointStatus::fits) ? done : is(PointStatus::too_big) ? too_big : bad_input;
 }
 

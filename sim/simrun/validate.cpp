@@ -14,7 +14,8 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
         DatasetResult set = load_dataset(file);
         for (const std::string& problem : set.problems) complain(problem);
         if (!set.problems.empty()) return bad_input;
-        if (set.other_table && !options.quiet) std::fprintf(stderr, "simrun: %s is no dataset of scenarios and left out (simrun fit --check may take it)\n", file.c_str());
+        if (set.other_table && !options.quiet)
+            std::fprintf(stderr, "simrun: %s is no dataset of scenarios and left out (simrun fit --check may take it)\n", file.c_str());
         rows.insert(rows.end(), std::make_move_iterator(set.rows.begin()), std::make_move_iterator(set.rows.end()));
     }
     if (rows.empty()) {
@@ -32,7 +33,8 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
         to.output = file;
         return deliver(text(result), to);
     };
-    if (!also(validating.html, to_html) || !also(validating.markdown, to_markdown) || !also(validating.rows, to_experience)) return bad_input;
+    if (!also(validating.html, to_html) || !also(validating.markdown, to_markdown) || !also(validating.rows, to_experience))
+        return bad_input;
     if (!validating.against.empty()) {
         const auto earlier = read_input(validating.against);
         if (!earlier) return bad_input;

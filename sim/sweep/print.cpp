@@ -13,11 +13,16 @@ namespace {
 // Larger is better.
 double merit(const SweepRow& r, RankBy by) {
     switch (by) {
-    case RankBy::tokens_per_s: return r.tokens_per_s;
-    case RankBy::tokens_per_s_per_gpu: return r.tokens_per_s_per_gpu;
-    case RankBy::mfu: return r.mfu;
-    case RankBy::step_time_s: return -r.step_time_s;
-    case RankBy::peak_bytes: return -static_cast<double>(r.peak_bytes);
+    case RankBy::tokens_per_s:
+        return r.tokens_per_s;
+    case RankBy::tokens_per_s_per_gpu:
+        return r.tokens_per_s_per_gpu;
+    case RankBy::mfu:
+        return r.mfu;
+    case RankBy::step_time_s:
+        return -r.step_time_s;
+    case RankBy::peak_bytes:
+        return -static_cast<double>(r.peak_bytes);
     }
     return 0;
 }
@@ -30,7 +35,9 @@ std::string cell(const std::string& text) {
 }
 
 // A JSON text as a person writes it: strings without their quotes.
-std::string bare(const std::string& json) { return json.size() > 1 && json.front() == '"' ? nlohmann::json::parse(json).get<std::string>() : json; }
+std::string bare(const std::string& json) {
+    return json.size() > 1 && json.front() == '"' ? nlohmann::json::parse(json).get<std::string>() : json;
+}
 
 } // namespace
 
@@ -39,18 +46,21 @@ std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
     for (std::size_t i = 0; i < run.rows.size(); ++i) {
         if (run.rows[i].status == PointStatus::fits) order.push_back(i);
     }
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return merit(run.rows[a], by) > merit(run.rows[b], by); });
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return merit(run.rows[a], by) > merit(run.rows[b], by); });
     return order;
 }
 
 std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     std::string text;
     for (const SweepAxis& a : document.axes()) text += cell(a.pointer) + ",";
-    text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_time_error_bar,memory_error_bar,hash\n";
+    text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
+            "time_error_bar,memory_error_bar,hash\n";
     for (const SweepRow& r : run.rows) {
         for (const std::string& v : document.point(r.index).values) text += cell(bare(v)) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), cell(r.reason), r.world_size, r.step_time_s, r.tokens_per_s,
-                            r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.peak_bytes, r.capacity_bytes, r.step_time_error_bar, r.memory_error_bar, r.hash);
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), cell(r.reason), r.world_size, r.step_time_s,
+                            r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.peak_bytes, r.capacity_bytes,
+                            r.step_time_error_bar, r.memory_error_bar, r.hash);
     }
     return text;
 }
@@ -70,9 +80,15 @@ std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy b
             p.update({{"world_size", r.world_size}, {"peak_bytes", r.peak_bytes}, {"capacity_bytes", r.capacity_bytes}});
         }
         if (r.status == PointStatus::fits) {
-            p.update({{"step_time_s", r.step_time_s}, {"tokens_per_s", r.tokens_per_s}, {"tokens_per_s_per_gpu", r.tokens_per_s_per_gpu},
-                      {"mfu", r.mfu}, {"hfu", r.hfu}, {"bubble_fraction", r.bubble_fraction}, {"step_time_error_bar", r.step_time_error_bar},
-                      {"memory_error_bar", r.memory_error_bar}, {"narrow", r.narrow()}});
+            p.update({{"step_time_s", r.step_time_s},
+                      {"tokens_per_s", r.tokens_per_s},
+                      {"tokens_per_s_per_gpu", r.tokens_per_s_per_gpu},
+                      {"mfu", r.mfu},
+                      {"hfu", r.hfu},
+                      {"bubble_fraction", r.bubble_fraction},
+                      {"step_time_error_bar", r.step_time_error_bar},
+                      {"memory_error_bar", r.memory_error_bar},
+                      {"narrow", r.narrow()}});
         }
         j["points"].push_back(p);
     }

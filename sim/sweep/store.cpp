@@ -62,13 +62,15 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
 SweepStore::SweepStore(const std::string& path) : path_(path) {
     sqlite3* db = nullptr;
     const int opened = sqlite3_open(path.c_str(), &db);
-    db_.reset(db);   // where it failed, too: it says why
+    db_.reset(db); // where it failed, too: it says why
     if (opened != SQLITE_OK) fail("open");
     sqlite3_busy_timeout(db, 10000);
     execute("PRAGMA journal_mode=WAL");
     execute("PRAGMA synchronous=FULL");
-    execute("CREATE TABLE IF NOT EXISTS points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, step_time_s REAL, "
-            "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes INTEGER)");
+    execute("CREATE TABLE IF NOT EXISTS points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, "
+            "step_time_s REAL, "
+            "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes "
+            "INTEGER)");
     // Results of before there were error bars stay good: theirs are not known.
     for (const char* column : {"step_time_error_bar", "memory_error_bar"})
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());

@@ -16,10 +16,10 @@ namespace orrery {
 
 class SweepStore {
   public:
-    explicit SweepStore(const std::string& path);   // made where it is not there; throws std::runtime_error
+    explicit SweepStore(const std::string& path); // made where it is not there; throws std::runtime_error
 
-    std::map<std::string, SweepRow> rows() const;   // by hash
-    void commit(std::span<const SweepRow> rows);    // all of them, in one transaction
+    std::map<std::string, SweepRow> rows() const; // by hash
+    void commit(std::span<const SweepRow> rows);  // all of them, in one transaction
     void clear();
 
   private:
@@ -28,7 +28,7 @@ class SweepStore {
     [[noreturn]] void fail(const std::string& doing) const;
 
     std::string path_;
-    struct Close {   // what was opened is closed where opening the rest fails, too
+    struct Close { // what was opened is closed where opening the rest fails, too
         void operator()(sqlite3* db) const;
         void operator()(sqlite3_stmt* statement) const;
     };

@@ -98,10 +98,14 @@ class Writer {
 
 const char* name(PointStatus s) {
     switch (s) {
-    case PointStatus::fits: return "fits";
-    case PointStatus::too_big: return "too big";
-    case PointStatus::impossible: return "impossible";
-    case PointStatus::failed: break;
+    case PointStatus::fits:
+        return "fits";
+    case PointStatus::too_big:
+        return "too big";
+    case PointStatus::impossible:
+        return "impossible";
+    case PointStatus::failed:
+        break;
     }
     return "failed";
 }
@@ -124,15 +128,16 @@ SweepOrder evaluation_order(const SweepDocument& document) {
     // How many devices there are decides how many ranks: of the cluster the rest decides times alone.
     const auto of_plans = [&](std::size_t a) {
         const std::string& p = axes[a].pointer;
-        return !p.starts_with("/perturb") && (!p.starts_with("/cluster/") || p == "/cluster/preset" || p == "/cluster/nodes" || p == "/cluster/devices_per_node");
+        return !p.starts_with("/perturb") &&
+               (!p.starts_with("/cluster/") || p == "/cluster/preset" || p == "/cluster/nodes" || p == "/cluster/devices_per_node");
     };
     SweepOrder order;
     for (std::size_t a = 0; a < axes.size(); ++a)
         if (!of_plans(a)) order.alike *= static_cast<std::int64_t>(axes[a].values.size());
-    std::vector<std::pair<std::int64_t, std::int64_t>> keyed;   // the number its plan's values make; the point
+    std::vector<std::pair<std::int64_t, std::int64_t>> keyed; // the number its plan's values make; the point
     for (std::int64_t i = 0; i < document.size(); ++i) {
         std::int64_t key = 0, unit = 1, left = i;
-        for (std::size_t a = axes.size(); a-- > 0;) {   // the last axis is the fastest
+        for (std::size_t a = axes.size(); a-- > 0;) { // the last axis is the fastest
             const auto values = static_cast<std::int64_t>(axes[a].values.size());
             if (of_plans(a)) {
                 key += left % values * unit;

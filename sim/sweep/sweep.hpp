@@ -23,16 +23,18 @@ enum class PointStatus : std::uint8_t { fits, too_big, impossible, failed };
 const char* name(PointStatus s);
 
 struct SweepRow {
-    std::int64_t index = 0;               // in the document; not stored
-    std::string hash;                     // of the scenario's text and this program's version, 16 hex digits
+    std::int64_t index = 0; // in the document; not stored
+    std::string hash;       // of the scenario's text and this program's version, 16 hex digits
     std::string label;
     PointStatus status = PointStatus::failed;
-    std::string reason;                   // why not; empty for fits
+    std::string reason; // why not; empty for fits
     std::int64_t world_size = 0;
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
     std::int64_t peak_bytes = 0, capacity_bytes = 0;
-    double step_time_error_bar = 0, memory_error_bar = 0;   // half widths as fractions (ErrorBar); 0: not known
-    bool narrow() const { return static_cast<double>(std::abs(capacity_bytes - peak_bytes)) < memory_error_bar * static_cast<double>(capacity_bytes); }   // as a report's
+    double step_time_error_bar = 0, memory_error_bar = 0; // half widths as fractions (ErrorBar); 0: not known
+    bool narrow() const {
+        return static_cast<double>(std::abs(capacity_bytes - peak_bytes)) < memory_error_bar * static_cast<double>(capacity_bytes);
+    } // as a report's
 
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
@@ -41,17 +43,17 @@ struct SweepRow {
 enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step_time_s, peak_bytes };
 
 struct SweepRun {
-    std::vector<SweepRow> rows;           // by index, every point
-    std::int64_t reused = 0;              // found in the file
-    bool stopped = false;                 // by go_on: rows it did not come to have no hash, and a reason that says so
+    std::vector<SweepRow> rows; // by index, every point
+    std::int64_t reused = 0;    // found in the file
+    bool stopped = false;       // by go_on: rows it did not come to have no hash, and a reason that says so
 };
 
 struct SweepRunOptions {
-    int jobs = 0;                         // 0: all cores
-    bool fresh = false;                   // forget what the file holds
-    std::function<void(std::size_t done, std::size_t total)> progress{};   // called by one thread at a time
-    std::function<void(const SweepRow& row)> found{};                      // each row as it comes; one thread at a time
-    std::function<bool()> go_on{};                                         // asked before each point, by any thread; false: stop, and keep what there is
+    int jobs = 0;                                                        // 0: all cores
+    bool fresh = false;                                                  // forget what the file holds
+    std::function<void(std::size_t done, std::size_t total)> progress{}; // called by one thread at a time
+    std::function<void(const SweepRow& row)> found{};                    // each row as it comes; one thread at a time
+    std::function<bool()> go_on{}; // asked before each point, by any thread; false: stop, and keep what there is
 };
 
 std::string point_hash(const SweepPoint& point);
@@ -64,7 +66,10 @@ struct KeptPlan {
 // Never throws: what goes wrong is in the row.
 SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, KeptPlan* kept = nullptr);
 // All points, those that may have one plan side by side; and how many of these stand together.
-struct SweepOrder { std::vector<std::int64_t> points; std::int64_t alike = 1; };
+struct SweepOrder {
+    std::vector<std::int64_t> points;
+    std::int64_t alike = 1;
+};
 SweepOrder evaluation_order(const SweepDocument& document);
 // Throws std::runtime_error where the file cannot be opened or written, or is not a sweep's.
 SweepRun run_sweep(const SweepDocument& document, const std::string& database, const SweepRunOptions& options = {});

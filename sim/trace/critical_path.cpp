@@ -37,8 +37,10 @@ class Walker {
         std::int32_t lane = -1, span = -1;
         auto operator<=>(const Place&) const = default;
     };
-    struct Queue { std::int32_t begin, end; };   // spans of the lane
-    using Meeting = std::tuple<std::int64_t, std::int64_t, std::int16_t>;   // begin, end, queue: what members of a collective share
+    struct Queue {
+        std::int32_t begin, end;
+    };                                                                    // spans of the lane
+    using Meeting = std::tuple<std::int64_t, std::int64_t, std::int16_t>; // begin, end, queue: what members of a collective share
 
     const Span& span(Place p) const { return trace_.lanes[static_cast<std::size_t>(p.lane)].spans[static_cast<std::size_t>(p.span)]; }
 
@@ -101,7 +103,8 @@ class Walker {
         auto it = std::upper_bound(first, spans.begin() + q.end, time, [](Time t, const Span& s) { return t < s.begin; });
         while (it != first) {
             --it;
-            if (it->kind == SpanKind::op && it->end <= time && it->end > it->begin) return {lane, static_cast<std::int32_t>(it - spans.begin())};
+            if (it->kind == SpanKind::op && it->end <= time && it->end > it->begin)
+                return {lane, static_cast<std::int32_t>(it - spans.begin())};
         }
         return {};
     }

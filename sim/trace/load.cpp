@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::int64_t i16_max = std::numeric_limits<std::int16_t>::max(), i32_max = std::numeric_limits<std::int32_t>::max();
 
-struct Header { std::uint64_t size = 0, sum = 0; };
+struct Header {
+    std::uint64_t size = 0, sum = 0;
+};
 
 Header header(std::string_view bytes) {
     if (bytes.empty()) throw std::runtime_error("is empty");

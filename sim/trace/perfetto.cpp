@@ -36,10 +36,14 @@ std::string json_text(std::string_view s) {
     for (std::size_t i = 0; i < s.size();) {
         const std::size_t n = utf8_length(s.substr(i));
         const char c = s[i];
-        if (n == 0) out += "\\ufffd";
-        else if (c == '"' || c == '\\') (out += '\\') += c;
-        else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-        else out += s.substr(i, n);
+        if (n == 0)
+            out += "\\ufffd";
+        else if (c == '"' || c == '\\')
+            (out += '\\') += c;
+        else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+            out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+        else
+            out += s.substr(i, n);
         i += std::max<std::size_t>(n, 1);
     }
     return out += '"';
@@ -78,7 +82,9 @@ class PerfettoWriter {
     }
 
   private:
-    struct OpText { std::string name, category, args; };
+    struct OpText {
+        std::string name, category, args;
+    };
 
     [[noreturn]] void fail(const char* what) const { throw std::runtime_error(path_ + ": cannot " + what + ": " + std::strerror(errno)); }
 
@@ -110,8 +116,10 @@ class PerfettoWriter {
         return pid(lane) * std::max<std::size_t>(1000, trace_.queues.size() + 1) + static_cast<std::size_t>(queue);
     }
 
-    struct Microseconds { std::uint64_t whole, fraction; };
-    static Microseconds between(std::int64_t from, std::int64_t to) {     // unsigned: holds any difference there is
+    struct Microseconds {
+        std::uint64_t whole, fraction;
+    };
+    static Microseconds between(std::int64_t from, std::int64_t to) { // unsigned: holds any difference there is
         const std::uint64_t ps = static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
         return {ps / 1'000'000, ps % 1'000'000};
     }
@@ -141,9 +149,12 @@ class PerfettoWriter {
         add(R"({{"ph":"X","pid":{},"tid":{},"ts":{}.{:06},"dur":{}.{:06},)", pid(l), tid(l, span.queue), ts, ts_fraction, dur,
             dur_fraction);
         const OpText* op = span.op >= 0 ? &ops_[static_cast<std::size_t>(span.op)] : nullptr;
-        if (span.kind == SpanKind::op) add(R"("name":{},"cat":{},"args":{{)", op ? op->name : "\"op\"", op ? op->category : "\"op\"");
-        else if (span.kind == SpanKind::transfer_wait) add(R"("name":"transfer wait: {}","cat":"wait","args":{{)", name(span.cause));
-        else add(R"("name":"wait: {}","cat":"wait","args":{{)", name(span.cause));
+        if (span.kind == SpanKind::op)
+            add(R"("name":{},"cat":{},"args":{{)", op ? op->name : "\"op\"", op ? op->category : "\"op\"");
+        else if (span.kind == SpanKind::transfer_wait)
+            add(R"("name":"transfer wait: {}","cat":"wait","args":{{)", name(span.cause));
+        else
+            add(R"("name":"wait: {}","cat":"wait","args":{{)", name(span.cause));
         put_args(span, op);
         add("}}}}");
     }

@@ -31,7 +31,7 @@ void put_op(ByteWriter& out, const TraceOp& op) {
 void put_spans(ByteWriter& out, const Trace& trace, const Lane& lane) {
     ByteWriter ops, durations, gaps;
     RunWriter queues;
-    std::array<RunWriter, 2> microbatches, states, peers;       // [0] of spans without an op, [1] of those with one
+    std::array<RunWriter, 2> microbatches, states, peers; // [0] of spans without an op, [1] of those with one
     std::vector<std::int64_t> lasted(trace.ops.size() + 1, 0);
     std::int32_t op = 0;
     std::int64_t ended = trace.begin.ps;

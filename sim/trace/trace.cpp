@@ -11,14 +11,22 @@ namespace orrery {
 
 const char* name(WaitCause c) {
     switch (c) {
-    case WaitCause::none: return "none";
-    case WaitCause::warm_up: return "warm-up";
-    case WaitCause::drain: return "drain";
-    case WaitCause::receive: return "receive";
-    case WaitCause::collective: return "collective";
-    case WaitCause::host: return "host";
-    case WaitCause::memory: return "memory";
-    case WaitCause::dependency: return "dependency";
+    case WaitCause::none:
+        return "none";
+    case WaitCause::warm_up:
+        return "warm-up";
+    case WaitCause::drain:
+        return "drain";
+    case WaitCause::receive:
+        return "receive";
+    case WaitCause::collective:
+        return "collective";
+    case WaitCause::host:
+        return "host";
+    case WaitCause::memory:
+        return "memory";
+    case WaitCause::dependency:
+        return "dependency";
     }
     return "unknown";
 }
@@ -76,7 +84,7 @@ std::string problem(const Trace& trace) {
 
 std::uint64_t checksum(std::string_view bytes) {
     std::uint64_t h = 0x9e3779b97f4a7c15u ^ bytes.size();
-    const auto mix = [&](std::string_view part) {      // as a little-endian number
+    const auto mix = [&](std::string_view part) { // as a little-endian number
         std::uint64_t word = 0;
         for (std::size_t i = part.size(); i-- > 0;) word = word << 8 | static_cast<unsigned char>(part[i]);
         h = (h ^ word) * 0xd6e8feb86659fd93u;

@@ -10,13 +10,13 @@
 
 namespace orrery {
 
-enum class SpanKind : std::uint8_t { op, transfer_wait, wait };   // transfer_wait: a collective or transfer posted, its data not yet moving
+enum class SpanKind : std::uint8_t { op, transfer_wait, wait }; // transfer_wait: a collective or transfer posted, its data not yet moving
 enum class WaitCause : std::uint8_t { none, warm_up, drain, receive, collective, host, memory, dependency };
 const char* name(WaitCause c);
 
 struct TraceOp {
-    std::string name;          // "l17.qkv.fwd"
-    std::string kind;          // kind_name() of its work
+    std::string name; // "l17.qkv.fwd"
+    std::string kind; // kind_name() of its work
     std::string phase;
     std::int16_t layer = -1;
     double flops = 0;
@@ -25,47 +25,52 @@ struct TraceOp {
 
 struct Span {
     Time begin, end;
-    std::int32_t op = -1;              // index in Trace::ops; -1: none (a wait)
+    std::int32_t op = -1; // index in Trace::ops; -1: none (a wait)
     std::int32_t microbatch = -1;
-    std::int16_t queue = 0;            // index in Trace::queues
+    std::int16_t queue = 0; // index in Trace::queues
     SpanKind kind = SpanKind::op;
     WaitCause cause = WaitCause::none;
-    std::int32_t peer = -1;            // wait: the lane that was late
+    std::int32_t peer = -1; // wait: the lane that was late
 };
 
-struct MemorySample { Time at; std::vector<std::int64_t> bytes; };     // by Trace::memory_kinds
+struct MemorySample {
+    Time at;
+    std::vector<std::int64_t> bytes;
+}; // by Trace::memory_kinds
 
 struct Lane {
-    std::int32_t rank = 0;             // the rank it shows
-    std::int32_t ranks = 1;            // how many ranks it stands for
+    std::int32_t rank = 0;  // the rank it shows
+    std::int32_t ranks = 1; // how many ranks it stands for
     std::int16_t stage = 0;
-    std::vector<Span> spans;           // sorted by (queue, begin)
+    std::vector<Span> spans; // sorted by (queue, begin)
     std::vector<MemorySample> memory;
 };
 
-struct Flow { std::int32_t from_lane, from_span, to_lane, to_span; };  // a transfer's two ends
+struct Flow {
+    std::int32_t from_lane, from_span, to_lane, to_span;
+}; // a transfer's two ends
 
 // What one link carried (of a folded trace: each of `twins` links that carry the same), in bins of equal length over the step shown. A
 // transfer's bytes are spread evenly over the time its data moved.
 struct LinkSeries {
-    std::int32_t link = -1;            // in the cluster's graph
+    std::int32_t link = -1; // in the cluster's graph
     std::int32_t twins = 1;
-    std::string name;                  // "node3.gpu1 > nvswitch"
-    double capacity = 0;               // bytes per second
-    std::vector<std::int64_t> bytes;   // by bin
+    std::string name;                // "node3.gpu1 > nvswitch"
+    double capacity = 0;             // bytes per second
+    std::vector<std::int64_t> bytes; // by bin
 };
 
 struct Trace {
     std::string name;
-    std::string source;                // "simulated", "measured: .."
+    std::string source; // "simulated", "measured: .."
     std::uint64_t plan_hash = 0;
-    Time begin, end;                   // of the step shown
-    std::vector<std::string> queues;   // "compute", "tp", "pp.up", ...
+    Time begin, end;                 // of the step shown
+    std::vector<std::string> queues; // "compute", "tp", "pp.up", ...
     std::vector<std::string> memory_kinds;
     std::vector<TraceOp> ops;
     std::vector<Lane> lanes;
     std::vector<Flow> flows;
-    std::vector<LinkSeries> links;     // those that carried anything; all with as many bins
+    std::vector<LinkSeries> links; // those that carried anything; all with as many bins
 };
 
 // Compact binary form (magic, version, columns of varints). Throws std::runtime_error with the file and what is wrong with it.

@@ -33,7 +33,8 @@ MemoryMeasure measure_of(const Json& row, const Json& dataset) {
     for (const Json* from : {&row, &dataset}) {
         const std::string note = from->value("note", "");
         if (note.find("nvidia-smi") != std::string::npos) return MemoryMeasure::device;
-        if (note.find("max_reserved") != std::string::npos || note.find("reserved peak") != std::string::npos) return MemoryMeasure::reserved;
+        if (note.find("max_reserved") != std::string::npos || note.find("reserved peak") != std::string::npos)
+            return MemoryMeasure::reserved;
         if (note.find("max_memory_allocated") != std::string::npos) return MemoryMeasure::allocated;
     }
     return MemoryMeasure::allocated;
@@ -49,7 +50,8 @@ std::string job_of(const Json& scenario) {
 
 // Figures that are not known would be compared with nothing, and nobody told.
 std::string unknown_figures(const Json& row) {
-    static const std::vector<std::string> known{"step_time_s", "step_time_readings_s", "step_time_noise", "memory_gb", "bubble_fraction", "fits"};
+    static const std::vector<std::string> known{"step_time_s", "step_time_readings_s", "step_time_noise",
+                                                "memory_gb",   "bubble_fraction",      "fits"};
     std::string text;
     if (!row.contains("measured") || !row.at("measured").is_object()) return text;
     for (const auto& [key, value] : row.at("measured").items()) {
@@ -117,11 +119,16 @@ DatasetResult load_dataset(const std::string& path) {
     if (result.other_table) return result;
     std::size_t at = 0;
     for (const Json& row : j.at("rows")) {
-        const std::string where = path + ": rows[" + std::to_string(at++) + "]" + (row.is_object() && row.contains("name") ? " (" + row.value("name", "") + ")" : "");
-        if (!has_scenario(row)) result.problems.push_back(where + " has no \"scenario\"");
-        else if (!row.at("scenario").is_object()) result.problems.push_back(where + ": its \"scenario\" must be the object itself, not " + row.at("scenario").dump());
-        else if (const std::string unknown = unknown_figures(row); !unknown.empty()) result.problems.push_back(where + ": measured: " + unknown);
-        else result.rows.push_back(read_row(row, j, base_dir));
+        const std::string where = path + ": rows[" + std::to_string(at++) + "]" +
+                                  (row.is_object() && row.contains("name") ? " (" + row.value("name", "") + ")" : "");
+        if (!has_scenario(row))
+            result.problems.push_back(where + " has no \"scenario\"");
+        else if (!row.at("scenario").is_object())
+            result.problems.push_back(where + ": its \"scenario\" must be the object itself, not " + row.at("scenario").dump());
+        else if (const std::string unknown = unknown_figures(row); !unknown.empty())
+            result.problems.push_back(where + ": measured: " + unknown);
+        else
+            result.rows.push_back(read_row(row, j, base_dir));
     }
     return result;
 }

@@ -11,7 +11,7 @@ namespace orrery {
 
 namespace {
 
-constexpr double shown_from = 0.10;   // rows that miss by more are listed
+constexpr double shown_from = 0.10; // rows that miss by more are listed
 
 std::string percent(double x) { return fmt::format("{:.1f}", x * 100); }
 std::string signed_percent(double x) { return fmt::format("{:+.1f}", x * 100); }
@@ -26,9 +26,9 @@ std::string line(const std::string& dataset, const char* what, const ErrorSummar
     const auto tau = [&](bool known, double value) { return known && s.n > 2 ? fmt::format("{:.2f}", value) : ""; };
     const ErrorSummary::Noisy noisy = s.noisy.value_or(ErrorSummary::Noisy{});
     return fmt::format("| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} {} |\n", dataset, what, s.n, percent(s.mean_abs_error),
-                       percent(s.median_abs_error), signed_percent(s.bias), s.sound < s.n ? percent(s.sound_mean_abs_error) : "", tau(true, s.kendall_tau),
-                       tau(s.sound < s.n, s.sound_kendall_tau), tau(s.noisy.has_value(), noisy.attainable_tau), tau(noisy.pairs_beyond_noise > 0, noisy.tau_beyond_noise),
-                       signed_percent(s.worst_error), escaped(s.worst));
+                       percent(s.median_abs_error), signed_percent(s.bias), s.sound < s.n ? percent(s.sound_mean_abs_error) : "",
+                       tau(true, s.kendall_tau), tau(s.sound < s.n, s.sound_kendall_tau), tau(s.noisy.has_value(), noisy.attainable_tau),
+                       tau(noisy.pairs_beyond_noise > 0, noisy.tau_beyond_noise), signed_percent(s.worst_error), escaped(s.worst));
 }
 
 std::string fits_line(const std::string& dataset, const FitsSummary& f) {
@@ -38,7 +38,9 @@ std::string fits_line(const std::string& dataset, const FitsSummary& f) {
 std::string pairs(const Validation& v) {
     std::string text;
     const auto add = [&](const std::string& dataset, const PairsSummary& p) {
-        if (p.n > 0) text += fmt::format("| {} | {} | {} | {} |\n", dataset, p.n, percent(static_cast<double>(p.right) / static_cast<double>(p.n)), p.ties);
+        if (p.n > 0)
+            text += fmt::format("| {} | {} | {} | {} |\n", dataset, p.n, percent(static_cast<double>(p.right) / static_cast<double>(p.n)),
+                                p.ties);
     };
     for (const ValidationSummary& s : v.by_dataset) add(s.dataset, s.pairs);
     if (!text.empty()) add("all", v.overall.pairs);
@@ -59,9 +61,11 @@ std::string fitting(const Validation& v) {
     for (std::size_t i = 0; i + 1 < std::size(edges); ++i) {
         int fitted = 0, did_not = 0;
         for (const ValidationRow& r : v.rows)
-            if (r.fitted() && r.planned_share && *r.planned_share > edges[i] && *r.planned_share <= edges[i + 1]) ++(*r.fitted() ? fitted : did_not);
+            if (r.fitted() && r.planned_share && *r.planned_share > edges[i] && *r.planned_share <= edges[i + 1])
+                ++(*r.fitted() ? fitted : did_not);
         if (fitted + did_not == 0) continue;
-        const std::string range = edges[i + 1] > 10 ? fmt::format("more than {:.0f} %", edges[i] * 100) : fmt::format("{:.0f} to {:.0f} %", edges[i] * 100, edges[i + 1] * 100);
+        const std::string range = edges[i + 1] > 10 ? fmt::format("more than {:.0f} %", edges[i] * 100)
+                                                    : fmt::format("{:.0f} to {:.0f} %", edges[i] * 100, edges[i + 1] * 100);
         text += fmt::format("| {} | {} | {} |\n", range, fitted, did_not);
     }
     return text;
@@ -73,11 +77,13 @@ std::string misses(const Validation& v) {
         std::vector<const ValidationRow*> rows;
         for (const ValidationRow& r : v.rows)
             if (r.dataset == d.dataset && r.failure.empty() && std::abs(r.step_time_error().value_or(0)) > shown_from) rows.push_back(&r);
-        std::stable_sort(rows.begin(), rows.end(), [](const auto* a, const auto* b) { return std::abs(*a->step_time_error()) > std::abs(*b->step_time_error()); });
+        std::stable_sort(rows.begin(), rows.end(),
+                         [](const auto* a, const auto* b) { return std::abs(*a->step_time_error()) > std::abs(*b->step_time_error()); });
         const std::size_t all = rows.size();
         if (rows.size() > 6) rows.resize(6);
         for (const ValidationRow* r : rows)
-            text += fmt::format("| {} | {} | {} | {} |\n", escaped(r->dataset), escaped(r->name), signed_percent(*r->step_time_error()), largest_shares(*r));
+            text += fmt::format("| {} | {} | {} | {} |\n", escaped(r->dataset), escaped(r->name), signed_percent(*r->step_time_error()),
+                                largest_shares(*r));
         if (all > rows.size()) text += fmt::format("| {} | and {} more | | |\n", escaped(d.dataset), all - rows.size());
     }
     return text;
@@ -103,15 +109,22 @@ std::string largest_shares(const ValidationRow& row, int how_many) {
 }
 
 std::string to_markdown(const Validation& v) {
-    std::string text = "# Validation: predictions against published measurements\n\n"
-                       "Written by `./dev validate`; the rows and their sources are in scenarios/validation. Errors are predicted / measured - 1, in per cent; a row\n"
-                       "without a prediction counts as 100. \"Sound\": without the rows that are odd by their source's own figures (their notes say why).\n"
-                       "Tau: Kendall's rank correlation of predicted and measured. Attainable: what a predictor that knew every true time would reach, by the\n"
-                       "noise of the readings (a dataset's own repeats, or what it states), of the sound rows. Beyond noise: tau of their pairs that lie further\n"
-                       "apart than two standard deviations of that noise. For `fits` the error is the share of wrong answers. Fitted to nothing: no constant of\n"
-                       "the models of time and memory was fitted to a row of these datasets, which is what a new family can expect; to the others some were.\n\n"
-                       "| dataset | of | rows | mean error | median | bias | sound | tau | sound tau | attainable | beyond noise | worst row |\n"
-                       "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+    std::string text =
+        "# Validation: predictions against published measurements\n\n"
+        "Written by `./dev validate`; the rows and their sources are in scenarios/validation. Errors are predicted / measured - 1, in per "
+        "cent; a row\n"
+        "without a prediction counts as 100. \"Sound\": without the rows that are odd by their source's own figures (their notes say "
+        "why).\n"
+        "Tau: Kendall's rank correlation of predicted and measured. Attainable: what a predictor that knew every true time would reach, by "
+        "the\n"
+        "noise of the readings (a dataset's own repeats, or what it states), of the sound rows. Beyond noise: tau of their pairs that lie "
+        "further\n"
+        "apart than two standard deviations of that noise. For `fits` the error is the share of wrong answers. Fitted to nothing: no "
+        "constant of\n"
+        "the models of time and memory was fitted to a row of these datasets, which is what a new family can expect; to the others some "
+        "were.\n\n"
+        "| dataset | of | rows | mean error | median | bias | sound | tau | sound tau | attainable | beyond noise | worst row |\n"
+        "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
     for (const ValidationSummary& s : v.by_dataset)
         text += line(s.dataset, "step time", s.step_time) + line(s.dataset, "memory", s.memory) + fits_line(s.dataset, s.fits);
     if (v.held_out.step_time.n > 0 && v.fitted.step_time.n > 0)
@@ -119,19 +132,30 @@ std::string to_markdown(const Validation& v) {
             text += line(name, "step time", s->step_time) + line(name, "memory", s->memory);
     text += line("all", "step time", v.overall.step_time) + line("all", "memory", v.overall.memory) + fits_line("all", v.overall.fits);
     if (const std::string ranked = pairs(v); !ranked.empty())
-        text += fmt::format("\n## Strategies of one job, two by two\n\nThe same model on the same devices with the same batch: is the faster of two strategies predicted to be the faster? Step times\n"
-                            "within {:.0f} % of each other are ties, and left out.\n\n| dataset | pairs | ranked as measured, % | ties |\n|---|---|---|---|\n", 100 * measurement_noise) + ranked;
+        text += fmt::format("\n## Strategies of one job, two by two\n\nThe same model on the same devices with the same batch: is the "
+                            "faster of two strategies predicted to be the faster? Step times\n"
+                            "within {:.0f} % of each other are ties, and left out.\n\n| dataset | pairs | ranked as measured, % | ties "
+                            "|\n|---|---|---|---|\n",
+                            100 * measurement_noise) +
+                ranked;
     if (const std::string ranges = fitting(v); !ranges.empty())
-        text += fmt::format("\n## Does it fit?\n\nRuns that were timed did. Of {} rows for which it is known, {} % are planned rightly (\"it fits\" for all would be right for {} %: few runs that failed\n"
-                            "are published). By what is planned for the fullest stage, of what the device has (more than 100 % is planned not to fit):\n\n"
-                            "| planned | ran | did not fit |\n|---|---|---|\n", v.overall.fits.known, percent(v.overall.fits.accuracy_of_known), percent(share_that_ran(v))) + ranges;
+        text += fmt::format("\n## Does it fit?\n\nRuns that were timed did. Of {} rows for which it is known, {} % are planned rightly "
+                            "(\"it fits\" for all would be right for {} %: few runs that failed\n"
+                            "are published). By what is planned for the fullest stage, of what the device has (more than 100 % is planned "
+                            "not to fit):\n\n"
+                            "| planned | ran | did not fit |\n|---|---|---|\n",
+                            v.overall.fits.known, percent(v.overall.fits.accuracy_of_known), percent(share_that_ran(v))) +
+                ranges;
     if (v.overall.failed > 0) {
         text += "\n## Rows without a prediction\n\n";
         for (const ValidationRow& r : v.rows)
             if (!r.failure.empty()) text += fmt::format("- {} / {}: {}\n", r.dataset, r.name, r.failure.substr(0, r.failure.find('\n')));
     }
     if (const std::string far = misses(v); !far.empty())
-        text += fmt::format("\n## Step times off by more than {:.0f} %, and where their predicted time goes\n\n| dataset | row | error | predicted time |\n|---|---|---|---|\n", shown_from * 100) + far;
+        text += fmt::format("\n## Step times off by more than {:.0f} %, and where their predicted time goes\n\n| dataset | row | error | "
+                            "predicted time |\n|---|---|---|---|\n",
+                            shown_from * 100) +
+                far;
     return text;
 }
 
@@ -151,9 +175,10 @@ std::vector<std::string> regressions(const Validation& now, const std::string& e
             const bool fits = cells[2] == "fits";
             const ErrorSummary* e = cells[2] == "step time" ? &s.step_time : cells[2] == "memory" ? &s.memory : nullptr;
             const int n = fits ? s.fits.n : e ? e->n : 0;
-            if (n == 0 || std::to_string(n) != cells[3]) continue;   // other rows: not the same figure
+            if (n == 0 || std::to_string(n) != cells[3]) continue; // other rows: not the same figure
             const double error = fits ? 1 - s.fits.accuracy : e->mean_abs_error, was = std::strtod(cells[4].c_str(), nullptr) / 100;
-            if (error > was + allowed + 0.0005) worse.push_back(fmt::format("{}, {}: mean error {} %, was {} %", s.dataset, cells[2], percent(error), cells[4]));
+            if (error > was + allowed + 0.0005)
+                worse.push_back(fmt::format("{}, {}: mean error {} %, was {} %", s.dataset, cells[2], percent(error), cells[4]));
         }
     }
     return worse;

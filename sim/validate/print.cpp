@@ -28,12 +28,18 @@ Json figures(const RowFigures& f) {
 }
 
 Json errors(const ErrorSummary& s) {
-    Json j = {{"n", s.n},       {"mean_abs_error", s.mean_abs_error}, {"median_abs_error", s.median_abs_error},
-              {"bias", s.bias}, {"kendall_tau", s.kendall_tau},       {"worst", s.worst},
+    Json j = {{"n", s.n},
+              {"mean_abs_error", s.mean_abs_error},
+              {"median_abs_error", s.median_abs_error},
+              {"bias", s.bias},
+              {"kendall_tau", s.kendall_tau},
+              {"worst", s.worst},
               {"worst_error", s.worst_error},
               {"without_doubtful", {{"n", s.sound}, {"mean_abs_error", s.sound_mean_abs_error}, {"kendall_tau", s.sound_kendall_tau}}}};
     if (s.noisy)
-        j["without_doubtful"].update(Json{{"noise", s.noisy->noise}, {"attainable_tau", s.noisy->attainable_tau}, {"tau_beyond_noise", s.noisy->tau_beyond_noise},
+        j["without_doubtful"].update(Json{{"noise", s.noisy->noise},
+                                          {"attainable_tau", s.noisy->attainable_tau},
+                                          {"tau_beyond_noise", s.noisy->tau_beyond_noise},
                                           {"pairs_beyond_noise", s.noisy->pairs_beyond_noise}});
     return j;
 }
@@ -43,7 +49,9 @@ Json summary(const ValidationSummary& s) {
     j["step_time"] = errors(s.step_time);
     j["memory"] = errors(s.memory);
     j["fits"] = {{"n", s.fits.n}, {"accuracy", s.fits.accuracy}, {"known", s.fits.known}, {"accuracy_of_known", s.fits.accuracy_of_known}};
-    j["pairs"] = {{"n", s.pairs.n}, {"ranked_right", s.pairs.n > 0 ? static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n) : 0}, {"ties", s.pairs.ties}};
+    j["pairs"] = {{"n", s.pairs.n},
+                  {"ranked_right", s.pairs.n > 0 ? static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n) : 0},
+                  {"ties", s.pairs.ties}};
     j["failed"] = s.failed;
     return j;
 }
@@ -100,22 +108,23 @@ std::string rows_text(const Validation& v, const std::string& dataset, const Tex
         std::string fits;
         // Of a run that was timed only what is wrong is worth a word.
         const bool right = r.failure.empty() && r.predicted.fits == r.fitted();
-        if (r.measured.fits || (r.fitted() && !right)) {
-            fits = paint(right ? "right" : "wrong", right ? Ink::green : Ink::red, style);
-        }
+        if (r.measured.fits || (r.fitted() && !right)) { fits = paint(right ? "right" : "wrong", right ? Ink::green : Ink::red, style); }
         const bool time = r.measured.step_time_s.has_value(), memory = r.measured.memory_gb.has_value();
-        t.rows.push_back({clip(r.name, std::max(20, style.width - 72)), time ? value(r.predicted.step_time_s, "s") : "", value(r.measured.step_time_s, "s"),
-                          error_text(r.step_time_error(), r, style), memory ? value(r.predicted.memory_gb, "GB") : "",
-                          value(r.measured.memory_gb, "GB"), error_text(r.memory_error(), r, style), fits});
+        t.rows.push_back({clip(r.name, std::max(20, style.width - 72)), time ? value(r.predicted.step_time_s, "s") : "",
+                          value(r.measured.step_time_s, "s"), error_text(r.step_time_error(), r, style),
+                          memory ? value(r.predicted.memory_gb, "GB") : "", value(r.measured.memory_gb, "GB"),
+                          error_text(r.memory_error(), r, style), fits});
     }
     return to_text(t, style);
 }
 
 void summary_row(Table& t, const std::string& name, const char* what, const ErrorSummary& s) {
     if (s.n == 0) return;
-    t.rows.push_back({name, what, std::to_string(s.n), fmt::format("{:.1f} %", s.mean_abs_error * 100), fmt::format("{:.1f} %", s.median_abs_error * 100),
-                      percent(s.bias), s.n > 2 ? fmt::format("{:.3f}", s.kendall_tau) : "", s.noisy ? fmt::format("{:.3f}", s.noisy->attainable_tau) : "",
-                      s.noisy && s.noisy->pairs_beyond_noise > 0 ? fmt::format("{:.3f}", s.noisy->tau_beyond_noise) : "", fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
+    t.rows.push_back({name, what, std::to_string(s.n), fmt::format("{:.1f} %", s.mean_abs_error * 100),
+                      fmt::format("{:.1f} %", s.median_abs_error * 100), percent(s.bias),
+                      s.n > 2 ? fmt::format("{:.3f}", s.kendall_tau) : "", s.noisy ? fmt::format("{:.3f}", s.noisy->attainable_tau) : "",
+                      s.noisy && s.noisy->pairs_beyond_noise > 0 ? fmt::format("{:.3f}", s.noisy->tau_beyond_noise) : "",
+                      fmt::format("{} {}", percent(s.worst_error), clip(s.worst, 36))});
 }
 
 std::string summary_text(const Validation& v, const TextStyle& style) {
@@ -128,9 +137,12 @@ std::string summary_text(const Validation& v, const TextStyle& style) {
         summary_row(t, name, "memory", s.memory);
         if (s.pairs.n > 0)
             fits += fmt::format("  {}: {:.1f} % of {} pairs of one job ranked as measured ({} ties within {:.0f} %)\n", name,
-                                100.0 * static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n), s.pairs.n, s.pairs.ties, 100 * measurement_noise);
+                                100.0 * static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n), s.pairs.n, s.pairs.ties,
+                                100 * measurement_noise);
         if (s.fits.n > 0) fits += fmt::format("  {}: {:.0f} % of {} right about whether it fits\n", name, s.fits.accuracy * 100, s.fits.n);
-        if (s.fits.known > s.fits.n && (s.fits.accuracy_of_known < 1 || s.dataset.empty())) fits += fmt::format("  {}: {:.1f} % of {} right about whether it fits, where runs that were timed count as fitting\n", name, s.fits.accuracy_of_known * 100, s.fits.known);
+        if (s.fits.known > s.fits.n && (s.fits.accuracy_of_known < 1 || s.dataset.empty()))
+            fits += fmt::format("  {}: {:.1f} % of {} right about whether it fits, where runs that were timed count as fitting\n", name,
+                                s.fits.accuracy_of_known * 100, s.fits.known);
     };
     for (const ValidationSummary& s : v.by_dataset) add(s, s.dataset);
     if (v.held_out.step_time.n > 0 && v.fitted.step_time.n > 0) {
@@ -160,14 +172,16 @@ std::string to_json(const Validation& v) {
 }
 
 std::string to_csv(const Validation& v) {
-    std::string text = "dataset,name,predicted_step_time_s,measured_step_time_s,step_time_error,predicted_memory_gb,measured_memory_gb,memory_error,"
-                       "predicted_fits,measured_fits,failure";
+    std::string text =
+        "dataset,name,predicted_step_time_s,measured_step_time_s,step_time_error,predicted_memory_gb,measured_memory_gb,memory_error,"
+        "predicted_fits,measured_fits,failure";
     for (int c = 0; c < category_count; ++c) text += std::string(",") + name(static_cast<Category>(c)) + "_s";
     text += "\n";
     for (const ValidationRow& r : v.rows) {
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{}", cell(r.dataset), cell(r.name), cell(r.predicted.step_time_s),
-                            cell(r.measured.step_time_s), cell(r.step_time_error()), cell(r.predicted.memory_gb), cell(r.measured.memory_gb),
-                            cell(r.memory_error()), cell(r.predicted.fits), cell(r.measured.fits), cell(r.failure));
+        text +=
+            fmt::format("{},{},{},{},{},{},{},{},{},{},{}", cell(r.dataset), cell(r.name), cell(r.predicted.step_time_s),
+                        cell(r.measured.step_time_s), cell(r.step_time_error()), cell(r.predicted.memory_gb), cell(r.measured.memory_gb),
+                        cell(r.memory_error()), cell(r.predicted.fits), cell(r.measured.fits), cell(r.failure));
         for (double part : r.breakdown_s) text += r.failure.empty() ? fmt::format(",{}", part) : ",";
         text += "\n";
     }
@@ -182,7 +196,8 @@ std::string to_text(const Validation& v, const TextStyle& style) {
     if (v.overall.failed > 0) {
         text += paint(fmt::format("{} failed, each counted as 100 % off", v.overall.failed), Ink::red, style) + "\n";
         for (const ValidationRow& r : v.rows) {
-            if (!r.failure.empty()) text += "  " + r.dataset + " / " + r.name + ": " + clip(r.failure, std::max(40, style.width - 10)) + "\n";
+            if (!r.failure.empty())
+                text += "  " + r.dataset + " / " + r.name + ": " + clip(r.failure, std::max(40, style.width - 10)) + "\n";
         }
         text += "\n";
     }

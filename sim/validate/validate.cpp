@@ -29,7 +29,7 @@ std::string in_one_line(const std::vector<Problem>& problems) {
 
 struct Points {
     std::vector<double> errors, predicted, measured, sound, sound_predicted, sound_measured;
-    std::vector<const ValidationRow*> sound_rows;   // those of sound_predicted
+    std::vector<const ValidationRow*> sound_rows; // those of sound_predicted
     std::string worst;
 };
 
@@ -88,7 +88,8 @@ PairsSummary pairs_of(const Rows& rows) {
                 continue;
             }
             ++p.n;
-            p.right += a.failure.empty() && b.failure.empty() && (x < y ? *a.predicted.step_time_s < *b.predicted.step_time_s : *b.predicted.step_time_s < *a.predicted.step_time_s);
+            p.right += a.failure.empty() && b.failure.empty() &&
+                       (x < y ? *a.predicted.step_time_s < *b.predicted.step_time_s : *b.predicted.step_time_s < *a.predicted.step_time_s);
         }
     }
     return p;
@@ -171,9 +172,7 @@ void predict_row(ValidationRow& row) {
         Bytes peak;
         for (const StageMemory& s : p.report.memory.stages) peak = std::max(peak, peak_as(s, row.memory_measure));
         row.predicted.memory_gb = peak.gigabytes();
-    } catch (const std::exception& e) {
-        row.failure = e.what();
-    }
+    } catch (const std::exception& e) { row.failure = e.what(); }
 }
 
 Validation validate(std::vector<ValidationRow> rows, int jobs, const Progress& progress) {
@@ -199,7 +198,7 @@ Validation summarise(std::vector<ValidationRow> rows) {
     Validation v;
     v.rows = std::move(rows);
     Rows all, of_kind[2];
-    std::vector<std::pair<std::string, Rows>> datasets;   // in the order they came
+    std::vector<std::pair<std::string, Rows>> datasets; // in the order they came
     for (const ValidationRow& r : v.rows) {
         all.push_back(&r);
         of_kind[r.held_out].push_back(&r);

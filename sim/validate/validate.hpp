@@ -11,63 +11,88 @@
 
 namespace orrery {
 
-struct RowFigures { std::optional<double> step_time_s, memory_gb, bubble_fraction; std::optional<bool> fits; };
+struct RowFigures {
+    std::optional<double> step_time_s, memory_gb, bubble_fraction;
+    std::optional<bool> fits;
+};
 
 struct ValidationRow {
     std::string dataset, name, source, note;
     std::string scenario_json, base_dir;
     RowFigures measured, predicted;
-    MemoryMeasure memory_measure = MemoryMeasure::allocated;   // what measured.memory_gb counts
-    std::vector<std::string> assumed;                          // fields its source does not state
-    std::string job;                                           // rows of one job: the same model, cluster, batch and sequence, run by other strategies
-    std::vector<double> step_time_readings_s;                  // where the source read the same run more than once
-    std::optional<double> step_time_noise;                     // relative standard deviation of a reading, where the row or its dataset states one
-    bool held_out = false;                                     // its dataset says so: no constant was fitted to any of its rows
-    bool fits_not_comparable = false;                          // it ran with what a scenario cannot say of its memory: its note says what
-    bool doubtful = false;                                     // odd by its source's own figures: its note says "Doubtful: .."
-    Configuration configuration;                               // what is like it, for error bars
-    std::array<double, category_count> breakdown_s{};          // where the predicted time goes
-    std::optional<double> planned_share;                       // predicted peak, of what the device has
-    std::string failure;                                       // why there is no prediction; empty: there is one
+    MemoryMeasure memory_measure = MemoryMeasure::allocated; // what measured.memory_gb counts
+    std::vector<std::string> assumed;                        // fields its source does not state
+    std::string job;                          // rows of one job: the same model, cluster, batch and sequence, run by other strategies
+    std::vector<double> step_time_readings_s; // where the source read the same run more than once
+    std::optional<double> step_time_noise;    // relative standard deviation of a reading, where the row or its dataset states one
+    bool held_out = false;                    // its dataset says so: no constant was fitted to any of its rows
+    bool fits_not_comparable = false;         // it ran with what a scenario cannot say of its memory: its note says what
+    bool doubtful = false;                    // odd by its source's own figures: its note says "Doubtful: .."
+    Configuration configuration;              // what is like it, for error bars
+    std::array<double, category_count> breakdown_s{}; // where the predicted time goes
+    std::optional<double> planned_share;              // predicted peak, of what the device has
+    std::string failure;                              // why there is no prediction; empty: there is one
 
-    std::optional<bool> fitted() const;                        // what is known of it: a run that was timed did
+    std::optional<bool> fitted() const; // what is known of it: a run that was timed did
 
     // predicted / measured - 1 where both are known; -1 (nothing predicted, 100% off) for a row that failed.
     std::optional<double> step_time_error() const, memory_error() const;
 };
 
 struct ErrorSummary {
-    int n = 0;                      // rows with this measurement, failed ones included
+    int n = 0; // rows with this measurement, failed ones included
     double mean_abs_error = 0, median_abs_error = 0, bias = 0;
-    double kendall_tau = 0;         // tau-b of predicted against measured, failed rows left out
-    std::string worst;              // name of the row with the largest error
+    double kendall_tau = 0; // tau-b of predicted against measured, failed rows left out
+    std::string worst;      // name of the row with the largest error
     double worst_error = 0;
-    int sound = 0;                  // rows that are not doubtful, and their mean absolute error
+    int sound = 0; // rows that are not doubtful, and their mean absolute error
     double sound_mean_abs_error = 0;
     double sound_kendall_tau = 0;
     // Of the rows that are not doubtful, where the noise of their readings is known (statistics.hpp).
-    struct Noisy { double noise = 0, attainable_tau = 0, tau_beyond_noise = 0; std::int64_t pairs_beyond_noise = 0; };
+    struct Noisy {
+        double noise = 0, attainable_tau = 0, tau_beyond_noise = 0;
+        std::int64_t pairs_beyond_noise = 0;
+    };
     std::optional<Noisy> noisy;
 };
 // Of the rows that state whether they fitted; and of these and those that were timed, which therefore did.
-struct FitsSummary { int n = 0; double accuracy = 0; int known = 0; double accuracy_of_known = 0; };
-// Of two rows of one job: is the faster one predicted to be the faster? Step times nearer than the noise of measurements are ties, and not asked about.
-struct PairsSummary { std::int64_t n = 0, right = 0, ties = 0; };
-struct ValidationSummary { std::string dataset; ErrorSummary step_time, memory; FitsSummary fits; PairsSummary pairs; int failed = 0; };
-inline constexpr double measurement_noise = 0.02;   // published step times have two or three digits, and steps differ by a per cent or two from run to run
+struct FitsSummary {
+    int n = 0;
+    double accuracy = 0;
+    int known = 0;
+    double accuracy_of_known = 0;
+};
+// Of two rows of one job: is the faster one predicted to be the faster? Step times nearer than the noise of measurements are ties, and not
+// asked about.
+struct PairsSummary {
+    std::int64_t n = 0, right = 0, ties = 0;
+};
+struct ValidationSummary {
+    std::string dataset;
+    ErrorSummary step_time, memory;
+    FitsSummary fits;
+    PairsSummary pairs;
+    int failed = 0;
+};
+inline constexpr double measurement_noise =
+    0.02; // published step times have two or three digits, and steps differ by a per cent or two from run to run
 
 struct Validation {
     std::vector<ValidationRow> rows;
-    ValidationSummary overall, held_out, fitted;               // all rows; those no constant was fitted to, and the others
+    ValidationSummary overall, held_out, fitted; // all rows; those no constant was fitted to, and the others
     std::vector<ValidationSummary> by_dataset;   // in the order they came
 };
 
-// problems: what is wrong with the file or its rows; where there are any, rows are not all there is. other_table: its rows hold no scenarios
-// at all, it is a table of something else.
-struct DatasetResult { std::vector<ValidationRow> rows; std::vector<std::string> problems; bool other_table = false; };
+// problems: what is wrong with the file or its rows; where there are any, rows are not all there is. other_table: its rows hold no
+// scenarios at all, it is a table of something else.
+struct DatasetResult {
+    std::vector<ValidationRow> rows;
+    std::vector<std::string> problems;
+    bool other_table = false;
+};
 DatasetResult load_dataset(const std::string& path);
 
-using Progress = std::function<void(std::size_t done, std::size_t total)>;   // called by one thread at a time
+using Progress = std::function<void(std::size_t done, std::size_t total)>; // called by one thread at a time
 
 // Fills in the predictions, rows side by side on `jobs` threads (0: all cores). Result and order do not depend on it.
 Validation validate(std::vector<ValidationRow> rows, int jobs = 0, const Progress& progress = {});
@@ -76,15 +101,15 @@ Validation validate(std::vector<ValidationRow> rows, int jobs = 0, const Progres
 void predict_row(ValidationRow& row);
 Validation summarise(std::vector<ValidationRow> rows);
 
-// The noise of a dataset's step times, row by row: what the row or its dataset states, else the scatter of the dataset's repeated readings (readings
-// of a row, and rows of one scenario) if these have three degrees of freedom. Nothing where that leaves a row without.
+// The noise of a dataset's step times, row by row: what the row or its dataset states, else the scatter of the dataset's repeated readings
+// (readings of a row, and rows of one scenario) if these have three degrees of freedom. Nothing where that leaves a row without.
 std::optional<std::vector<double>> noise_of(const std::vector<const ValidationRow*>& rows);
 
-std::string to_json(const Validation& validation);   // as DESIGN.md says
+std::string to_json(const Validation& validation); // as DESIGN.md says
 std::string to_csv(const Validation& validation);
-std::string to_html(const Validation& validation);         // self-contained: errors by dataset, predicted against measured, every row
-std::string to_markdown(const Validation& validation);     // VALIDATION.md; figures are read back by regressions()
-std::string to_experience(const Validation& validation);   // what error bars are made of (sim/report/error_bar.hpp)
+std::string to_html(const Validation& validation);       // self-contained: errors by dataset, predicted against measured, every row
+std::string to_markdown(const Validation& validation);   // VALIDATION.md; figures are read back by regressions()
+std::string to_experience(const Validation& validation); // what error bars are made of (sim/report/error_bar.hpp)
 
 // Datasets whose mean absolute error (time, memory; or share of wrong fits) is more than `allowed` above that in an earlier VALIDATION.md,
 // a sentence each. Rows that were not there then, and datasets that are not here now, are no regression.

@@ -25,7 +25,8 @@ int product(const std::vector<std::string>& fields) {
 Scenario tiny(const std::vector<std::string>& fields) {
     const std::string text = R"({"name": "tiny",
         "model": {"name": "tiny", "layers": 2, "hidden_size": 16, "attention_heads": 4, "vocab_size": 32, "ffn_size": 32},
-        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": )" + std::to_string(product(fields)) + R"(},
+        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": )" +
+                             std::to_string(product(fields)) + R"(},
         "training": {"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 8, "precision": "fp32", "optimizer": "adamw",
                      "learning_rate": 0.01, "gradient_clipping": 0, "seed": 7},
         "strategy": {"framework": "ddp"}})";
@@ -62,7 +63,8 @@ Trained train(const Scenario& scenario, const TrainOptions& options) {
     Plan plan = lower(scenario);
     if (options.change) options.change(plan);
     t.world = make_world(scenario, std::move(plan), options.real);
-    t.world->facts.forced_routing = options.forced_routing && scenario.model.moe && scenario.model.moe->capacity_factor <= 0;   // experts' rows in known numbers
+    t.world->facts.forced_routing =
+        options.forced_routing && scenario.model.moe && scenario.model.moe->capacity_factor <= 0; // experts' rows in known numbers
     if (options.rounds) round_storage(*t.world);
     initialise(*t.world);
     for (auto& r : t.world->ranks) r->memory.poison(true);

@@ -16,20 +16,31 @@ namespace orrery::agree {
 Scenario tiny(const std::vector<std::string>& fields = {});
 
 // tests/agree/strategies.txt: a name and its fields a line.
-struct Case { std::string name; std::vector<std::string> fields; };
+struct Case {
+    std::string name;
+    std::vector<std::string> fields;
+};
 void PrintTo(const Case& c, std::ostream* out);
 std::vector<Case> strategies();
 
 struct Trained {
     std::unique_ptr<World> world;
-    std::vector<double> losses;             // by step
-    Tensors first_gradients;                // behind the first step
-    Tensors parameters, states;             // behind the fifth, or the last
-    double disagreement = 0;                // of replicas, anywhere
+    std::vector<double> losses; // by step
+    Tensors first_gradients;    // behind the first step
+    Tensors parameters, states; // behind the fifth, or the last
+    double disagreement = 0;    // of replicas, anywhere
 };
 
 using MakeExecutor = std::function<std::unique_ptr<Executor>(World&)>;
-struct TrainOptions { int steps = 5; DType real = DType::fp64; std::string executor = "serial"; std::function<void(Plan&)> change{}; bool forced_routing = true; MakeExecutor make{}; bool rounds = false; };
+struct TrainOptions {
+    int steps = 5;
+    DType real = DType::fp64;
+    std::string executor = "serial";
+    std::function<void(Plan&)> change{};
+    bool forced_routing = true;
+    MakeExecutor make{};
+    bool rounds = false;
+};
 Trained train(const Scenario& scenario, const TrainOptions& options = {});
 
 } // namespace orrery::agree

@@ -14,7 +14,8 @@ Fields with(Fields fields, const Fields& more) {
 }
 
 void expect_same_bits(const Fields& a, const Fields& b, const std::string& executor = "serial") {
-    const Trained x = train(tiny(a), {.steps = 5, .real = DType::fp32}), y = train(tiny(b), {.steps = 5, .real = DType::fp32, .executor = executor});
+    const Trained x = train(tiny(a), {.steps = 5, .real = DType::fp32}),
+                  y = train(tiny(b), {.steps = 5, .real = DType::fp32, .executor = executor});
     EXPECT_EQ(x.losses, y.losses);
     EXPECT_EQ(difference(x.first_gradients, y.first_gradients).relative, 0) << difference(x.first_gradients, y.first_gradients).worst;
     EXPECT_EQ(difference(x.parameters, y.parameters).relative, 0) << difference(x.parameters, y.parameters).worst;
@@ -28,19 +29,33 @@ const Fields four = {"strategy.data_parallel=4", "training.micro_batch_size=2"};
 const Fields whole_vocabulary = with(four, {"model.vocab_size=128"});
 
 TEST(SameBits, Zero1) { expect_same_bits(four, with(four, {"strategy.zero_stage=1"})); }
-TEST(SameBits, Zero2) { expect_same_bits(whole_vocabulary, with(whole_vocabulary, {"strategy.framework=deepspeed", "strategy.zero_stage=2", "strategy.fused=false"})); }
-TEST(SameBits, Zero3) { expect_same_bits(whole_vocabulary, with(whole_vocabulary, {"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.fused=false"})); }
+TEST(SameBits, Zero2) {
+    expect_same_bits(whole_vocabulary,
+                     with(whole_vocabulary, {"strategy.framework=deepspeed", "strategy.zero_stage=2", "strategy.fused=false"}));
+}
+TEST(SameBits, Zero3) {
+    expect_same_bits(whole_vocabulary,
+                     with(whole_vocabulary, {"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.fused=false"}));
+}
 TEST(SameBits, Fsdp) { expect_same_bits(four, with(four, {"strategy.framework=fsdp"})); }
 TEST(SameBits, Fsdp2) { expect_same_bits(four, with(four, {"strategy.framework=fsdp2"})); }
 
 const Fields two = {"strategy.pipeline_parallel=2", "model.layers=4"};
 
-TEST(SameBits, OneForwardOneBackwardIsGpipe) { expect_same_bits(with(two, {"strategy.schedule=gpipe"}), with(two, {"strategy.schedule=1f1b"})); }
-TEST(SameBits, ZeroBubbleIsOneForwardOneBackward) {
-    for (const char* schedule : {"strategy.schedule=zb-h1", "strategy.schedule=zb-h2"}) expect_same_bits(with(two, {"strategy.schedule=1f1b"}), with(two, {schedule}));
+TEST(SameBits, OneForwardOneBackwardIsGpipe) {
+    expect_same_bits(with(two, {"strategy.schedule=gpipe"}), with(two, {"strategy.schedule=1f1b"}));
 }
-TEST(SameBits, OverlappedTransfers) { expect_same_bits(with(two, {"strategy.schedule=1f1b"}), with(two, {"strategy.schedule=1f1b", "strategy.overlap.pipeline=true"})); }
-TEST(SameBits, PipelineIsOneRank) { expect_same_bits({"model.layers=4", "model.tied_embeddings=false"}, with(two, {"strategy.schedule=1f1b", "model.tied_embeddings=false"})); }
+TEST(SameBits, ZeroBubbleIsOneForwardOneBackward) {
+    for (const char* schedule : {"strategy.schedule=zb-h1", "strategy.schedule=zb-h2"})
+        expect_same_bits(with(two, {"strategy.schedule=1f1b"}), with(two, {schedule}));
+}
+TEST(SameBits, OverlappedTransfers) {
+    expect_same_bits(with(two, {"strategy.schedule=1f1b"}), with(two, {"strategy.schedule=1f1b", "strategy.overlap.pipeline=true"}));
+}
+TEST(SameBits, PipelineIsOneRank) {
+    expect_same_bits({"model.layers=4", "model.tied_embeddings=false"},
+                     with(two, {"strategy.schedule=1f1b", "model.tied_embeddings=false"}));
+}
 
 TEST(SameBits, Recompute) {
     for (const char* kind : {"strategy.recompute=full", "strategy.recompute=selective"}) expect_same_bits(two, with(two, {kind}));
@@ -59,8 +74,9 @@ TEST(SameBits, ActivationsInStepsAndCompiledLosses) {
 }
 
 TEST(SameBits, NanotronKeepsMoreAndComputesTheSame) {
-    const Fields layers = {"model.activation=swiglu", "model.norm=rmsnorm", "model.vocab_size=256", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true",
-                           "training.gradient_dtype=fp32", "training.micro_batch_size=2"};
+    const Fields layers = {
+        "model.activation=swiglu",         "model.norm=rmsnorm",           "model.vocab_size=256",       "strategy.tensor_parallel=2",
+        "strategy.sequence_parallel=true", "training.gradient_dtype=fp32", "training.micro_batch_size=2"};
     expect_same_bits(with(layers, {"strategy.framework=megatron"}), with(layers, {"strategy.framework=nanotron"}));
 }
 

@@ -58,16 +58,21 @@ TEST(AgreeExperts, OneOnEachRank) {
 }
 TEST(AgreeExperts, PermutedWhereTheyArrive) { expect_like_one_rank(two_ranks + room + Fields{"runtime.token_dispatcher=allgather"}); }
 // Their columns over tensor ranks, which gather each other's rows and sum them in parts of uneven size.
-const Fields over_tensor{"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.expert_tensor_parallel=2", "strategy.framework=megatron",
-                         "model.moe.auxiliary_loss=false"};   // which each rank takes over its own tokens
+const Fields over_tensor{"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.expert_tensor_parallel=2",
+                         "strategy.framework=megatron", "model.moe.auxiliary_loss=false"}; // which each rank takes over its own tokens
 TEST(AgreeExperts, OverTensorRanks) {
     expect_like_one_rank(two_ranks + room + over_tensor);
-    expect_like_one_rank(room + over_tensor);   // all of them on each
-    expect_like_one_rank(room + Fields{"strategy.data_parallel=4", "strategy.expert_parallel=4", "strategy.zero_stage=1", "training.gradient_clipping=0.05"} + over_tensor);
+    expect_like_one_rank(room + over_tensor); // all of them on each
+    expect_like_one_rank(
+        room +
+        Fields{"strategy.data_parallel=4", "strategy.expert_parallel=4", "strategy.zero_stage=1", "training.gradient_clipping=0.05"} +
+        over_tensor);
     expect_like_one_rank(two_ranks + room + over_tensor + Fields{"runtime.token_dispatcher=allgather"});
     expect_like_one_rank(two_ranks + room + over_tensor + Fields{"strategy.recompute=full"});
-    expect_like_one_rank(two_ranks + room + over_tensor + Fields{"strategy.rank_order=ep-tp-cp-dp-pp"});   // counts stand in another order
-    expect_like_one_rank(two_ranks + room + over_tensor + Fields{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "strategy.overlap.expert_parallel=true"});
+    expect_like_one_rank(two_ranks + room + over_tensor + Fields{"strategy.rank_order=ep-tp-cp-dp-pp"}); // counts stand in another order
+    expect_like_one_rank(
+        two_ranks + room + over_tensor +
+        Fields{"model.layers=4", "strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "strategy.overlap.expert_parallel=true"});
 }
 TEST(AgreeExperts, WithReplicas) { expect_like_one_rank(Fields{"strategy.data_parallel=4", "strategy.expert_parallel=2"} + room); }
 TEST(AgreeExperts, BesideSharedOnes) { expect_like_one_rank(two_ranks + room + Fields{"model.moe.shared_experts=1"}); }
@@ -85,7 +90,8 @@ TEST(AgreeExperts, Clipped) {
                          Fields{"training.gradient_clipping=0.05", "strategy.zero_stage=1", "strategy.framework=megatron"});
 }
 TEST(AgreeExperts, OnEveryExecutor) {
-    for (const Fields& fields : {two_ranks + room, two_ranks + room + over_tensor, two_ranks + room + over_tensor + Fields{"runtime.token_dispatcher=allgather"}}) {
+    for (const Fields& fields : {two_ranks + room, two_ranks + room + over_tensor,
+                                 two_ranks + room + over_tensor + Fields{"runtime.token_dispatcher=allgather"}}) {
         const Scenario scenario = tiny(mixture + fields);
         const Trained serial = train(scenario, freely);
         for (const std::string& executor : executor_names()) {
@@ -98,7 +104,10 @@ TEST(AgreeExperts, OnEveryExecutor) {
 TEST(AgreeExperts, WithoutRoomSaySo) {
     for (const Fields& fields : {two_ranks, two_ranks + over_tensor})
         for (const std::string& executor : executor_names())
-            EXPECT_THROW(train(tiny(mixture + fields + Fields{"training.sequence_length=14"}), {.steps = 20, .executor = executor, .forced_routing = false}), NoRoom) << executor;
+            EXPECT_THROW(train(tiny(mixture + fields + Fields{"training.sequence_length=14"}),
+                               {.steps = 20, .executor = executor, .forced_routing = false}),
+                         NoRoom)
+                << executor;
 }
 TEST(AgreeExperts, OverPipelinesAndContext) {
     expect_like_one_rank(room + Fields{"strategy.context_parallel=2", "strategy.expert_parallel=2", "strategy.pipeline_parallel=2",
@@ -113,18 +122,22 @@ void expect_recorded(const Fields& strategy) {
     const Trained t = train(tiny(fields), {.steps = 3, .forced_routing = false});
     const auto loads = routed_loads(*t.world, routed(*t.world));
     ASSERT_EQ(loads.size(), 2u);
-    for (const auto& layer : loads) EXPECT_EQ(std::accumulate(layer.begin(), layer.end(), std::int64_t{0}), 3 * 16 * 8 * 2);   // steps, sequences, tokens, experts each
+    for (const auto& layer : loads)
+        EXPECT_EQ(std::accumulate(layer.begin(), layer.end(), std::int64_t{0}), 3 * 16 * 8 * 2); // steps, sequences, tokens, experts each
     const std::filesystem::path file = std::filesystem::path(testing::TempDir()) / ("orrery_routing_" + std::to_string(getpid()) + ".json");
     std::ofstream(file) << nlohmann::json(loads).dump();
-    const Scenario again = tiny(mixture + strategy + Fields{"model.layers=2", "training.global_batch_size=16", "model.moe.imbalance={\"file\": \"" + file.string() + "\"}"});
+    const Scenario again =
+        tiny(mixture + strategy +
+             Fields{"model.layers=2", "training.global_batch_size=16", "model.moe.imbalance={\"file\": \"" + file.string() + "\"}"});
     const Scenario even = tiny(mixture + strategy + Fields{"model.layers=2", "training.global_batch_size=16"});
     for (int layer = 0; layer < 2; ++layer) {
         const std::vector<double> shares = expert_shares(*again.model.moe, layer);
-        for (std::size_t e = 0; e < shares.size(); ++e) EXPECT_NEAR(shares[e], static_cast<double>(loads[static_cast<std::size_t>(layer)][e]) / (3 * 16 * 8 * 2), 1e-12);
+        for (std::size_t e = 0; e < shares.size(); ++e)
+            EXPECT_NEAR(shares[e], static_cast<double>(loads[static_cast<std::size_t>(layer)][e]) / (3 * 16 * 8 * 2), 1e-12);
     }
     const Report recorded = predict(again).report, uniform = predict(even).report;
     EXPECT_GT(recorded.experts.fullest_rank, 1);
-    EXPECT_GT(recorded.memory.stages[0].peak.count, uniform.memory.stages[0].peak.count);   // room for the fullest
+    EXPECT_GT(recorded.memory.stages[0].peak.count, uniform.memory.stages[0].peak.count); // room for the fullest
 }
 TEST(AgreeExperts, RecordedLoadsAreSimulated) {
     expect_recorded(two_ranks);
@@ -133,10 +146,11 @@ TEST(AgreeExperts, RecordedLoadsAreSimulated) {
 
 TEST(AgreeExperts, WithBiases) { expect_like_one_rank(two_ranks + room + Fields{"model.activation=gelu", "model.bias=true"}); }
 
-// GPT-OSS's activation: gates cut off above a limit, what they let through on both sides. Before the activation's kernel, as Megatron-Core does it,
-// or inside it: the same gradients, and others than without.
+// GPT-OSS's activation: gates cut off above a limit, what they let through on both sides. Before the activation's kernel, as Megatron-Core
+// does it, or inside it: the same gradients, and others than without.
 TEST(AgreeExperts, ClampedBeforeTheActivationOrInsideIt) {
-    const Fields biased{"model.bias=true"}, apart{"strategy.framework=megatron", "model.tied_embeddings=true"}, clamped{"model.activation_clamp=0.004"};
+    const Fields biased{"model.bias=true"}, apart{"strategy.framework=megatron", "model.tied_embeddings=true"},
+        clamped{"model.activation_clamp=0.004"};
     expect_like_one_rank(two_ranks + room + biased + apart + clamped);
     const Scenario before = tiny(mixture + biased + apart + clamped + Fields{"strategy.fused=true"});
     Scenario inside = before, without = before;

@@ -25,9 +25,7 @@ std::unique_ptr<World> world_of(const Fields& fields) {
 template <class Failure> std::string failure_of(World& world, const std::string& executor) {
     try {
         make_executor(executor, world)->step(nullptr);
-    } catch (const Failure& e) {
-        return e.what();
-    }
+    } catch (const Failure& e) { return e.what(); }
     return "";
 }
 
@@ -35,7 +33,8 @@ template <class Failure> std::string failure_of(World& world, const std::string&
 void behind(World& world, int rank, const std::string& op_name, std::function<void(std::span<const Operand> out)> work) {
     const int stage = world.rank(rank).stage;
     const Coordinates at = world.rank(rank).context.at;
-    world.machine.kernel = [=, kernel = world.machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context) {
+    world.machine.kernel = [=, kernel = world.machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out,
+                                                              const KernelContext& context) {
         kernel(op, in, out, context);
         if (op.name == op_name && context.at == at && !out.empty() && out[0].buffer->stage == stage) work(out);
     };
@@ -49,7 +48,7 @@ TEST(NoNumber, IsNamedWhereItShows) {
     for (const std::string& executor : executor_names()) {
         const auto world = world_of(two);
         world->watch = Watch::ends;
-        behind(*world, 1, "l1.fc2", put_nan);   // a token's loss
+        behind(*world, 1, "l1.fc2", put_nan); // a token's loss
         const std::string said = failure_of<NotFinite>(*world, executor);
         EXPECT_NE(said.find("at step 0: rank 1: loss of F0"), std::string::npos) << said;
     }

@@ -25,8 +25,7 @@ bool ends_well(const std::function<bool()>& work) {
         bool good = false;
         try {
             good = work();
-        } catch (...) {
-        }
+        } catch (...) {}
         _exit(good ? 0 : 1);
     }
     int status = 0;
@@ -34,13 +33,16 @@ bool ends_well(const std::function<bool()>& work) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-struct Place { std::int32_t block, op; };
+struct Place {
+    std::int32_t block, op;
+};
 
 std::vector<Place> communications(const Plan& plan) {
     std::vector<Place> places;
     for (std::size_t b = 0; b < plan.blocks.size(); ++b)
         for (std::size_t i = 0; i < plan.blocks[b].ops.size(); ++i)
-            if (std::holds_alternative<Collective>(plan.blocks[b].ops[i].work)) places.push_back({static_cast<std::int32_t>(b), static_cast<std::int32_t>(i)});
+            if (std::holds_alternative<Collective>(plan.blocks[b].ops[i].work))
+                places.push_back({static_cast<std::int32_t>(b), static_cast<std::int32_t>(i)});
     return places;
 }
 
@@ -51,8 +53,8 @@ void expect_each_is_missed(const std::vector<std::string>& fields) {
     const auto agrees = [&](const std::function<void(Plan&)>& change) {
         return ends_well([&] {
             const Trained t = train(scenario, {.steps = 2, .change = change});
-            return t.disagreement == 0 && difference(right.first_gradients, t.first_gradients).relative < 1e-9 && difference(right.parameters, t.parameters).relative < 1e-9 &&
-                   std::abs(t.losses[1] - right.losses[1]) < 1e-12;
+            return t.disagreement == 0 && difference(right.first_gradients, t.first_gradients).relative < 1e-9 &&
+                   difference(right.parameters, t.parameters).relative < 1e-9 && std::abs(t.losses[1] - right.losses[1]) < 1e-12;
         });
     };
     ASSERT_TRUE(agrees([](Plan&) {}));
@@ -69,25 +71,41 @@ void expect_each_is_missed(const std::vector<std::string>& fields) {
 }
 
 TEST(MissingCommunication, DataParallel) { expect_each_is_missed({"strategy.data_parallel=2", "training.gradient_clipping=0.1"}); }
-TEST(MissingCommunication, Sharded) { expect_each_is_missed({"strategy.data_parallel=2", "strategy.zero_stage=1", "training.gradient_clipping=0.1"}); }
-TEST(MissingCommunication, TensorParallel) { expect_each_is_missed({"strategy.tensor_parallel=2", "model.layers=1", "training.gradient_clipping=0.1"}); }
-TEST(MissingCommunication, SequenceParallel) { expect_each_is_missed({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "model.layers=1"}); }
-TEST(MissingCommunication, Ring) { expect_each_is_missed({"strategy.context_parallel=2", "model.layers=1"}); }
-TEST(MissingCommunication, Ulysses) { expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses", "model.layers=1"}); }
-TEST(MissingCommunication, AllGatheredKeys) { expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather", "model.layers=1"}); }
-TEST(MissingCommunication, NormsOfTensors) {
-    expect_each_is_missed({"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.zero_stage=1", "model.layers=1", "training.optimizer=lamb"});
+TEST(MissingCommunication, Sharded) {
+    expect_each_is_missed({"strategy.data_parallel=2", "strategy.zero_stage=1", "training.gradient_clipping=0.1"});
 }
-TEST(MissingCommunication, TiedEmbedding) { expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.1"}); }
+TEST(MissingCommunication, TensorParallel) {
+    expect_each_is_missed({"strategy.tensor_parallel=2", "model.layers=1", "training.gradient_clipping=0.1"});
+}
+TEST(MissingCommunication, SequenceParallel) {
+    expect_each_is_missed({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "model.layers=1"});
+}
+TEST(MissingCommunication, Ring) { expect_each_is_missed({"strategy.context_parallel=2", "model.layers=1"}); }
+TEST(MissingCommunication, Ulysses) {
+    expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses", "model.layers=1"});
+}
+TEST(MissingCommunication, AllGatheredKeys) {
+    expect_each_is_missed({"strategy.context_parallel=2", "strategy.context_parallel_kind=allgather", "model.layers=1"});
+}
+TEST(MissingCommunication, NormsOfTensors) {
+    expect_each_is_missed(
+        {"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.zero_stage=1", "model.layers=1", "training.optimizer=lamb"});
+}
+TEST(MissingCommunication, TiedEmbedding) {
+    expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.1"});
+}
 
 TEST(MissingCommunication, ShardedParameters) {
-    expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=deepspeed", "strategy.zero_stage=3", "training.gradient_clipping=0.1", "model.layers=1"});
+    expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=deepspeed", "strategy.zero_stage=3",
+                           "training.gradient_clipping=0.1", "model.layers=1"});
     expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=fsdp", "training.gradient_clipping=0.1", "model.layers=1"});
     expect_each_is_missed({"strategy.data_parallel=4", "strategy.framework=fsdp2", "strategy.shard_group_size=2", "model.layers=1"});
-    expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=megatron", "strategy.zero_stage=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
+    expect_each_is_missed({"strategy.data_parallel=2", "strategy.framework=megatron", "strategy.zero_stage=2",
+                           "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
 }
 
-const std::vector<std::string> mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12", "model.layers=1", "model.bias=false", "strategy.framework=megatron"};
+const std::vector<std::string> mixture{"model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=12",
+                                       "model.layers=1",      "model.bias=false",  "strategy.framework=megatron"};
 
 std::vector<std::string> of_experts(const std::vector<std::string>& more) {
     std::vector<std::string> fields = mixture;
@@ -102,14 +120,17 @@ TEST(MissingCommunication, Experts) {
     expect_each_is_missed(of_experts({"strategy.data_parallel=2", "strategy.expert_parallel=2", "runtime.token_dispatcher=allgather"}));
 }
 TEST(MissingCommunication, ExpertsOverTensorRanks) {
-    expect_each_is_missed(of_experts({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "model.vocab_size=256"}));
-    expect_each_is_missed(of_experts({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2",
-                                      "model.moe.capacity_factor=1.5", "model.vocab_size=256"}));   // each rank has words of its own, none padding alone
+    expect_each_is_missed(of_experts({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2",
+                                      "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "model.vocab_size=256"}));
+    expect_each_is_missed(of_experts({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2",
+                                      "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "model.moe.capacity_factor=1.5",
+                                      "model.vocab_size=256"})); // each rank has words of its own, none padding alone
 }
 TEST(MissingCommunication, Pipelines) {
     expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "strategy.tensor_parallel=2"});
     expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=dualpipe", "model.layers=4", "strategy.zero_stage=1"});
-    expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses"});
+    expect_each_is_missed({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.context_parallel=2",
+                           "strategy.context_parallel_kind=ulysses"});
 }
 
 // A rank that does not call a collective its partner calls: the report names both, the op and the communicator.
@@ -118,7 +139,8 @@ TEST(Deadlock, IsReported) {
     const auto drop_first = [](Plan& plan) {
         for (std::size_t b = 0; b < plan.blocks.size(); ++b)
             for (std::size_t i = 0; i < plan.blocks[b].ops.size(); ++i)
-                if (plan.blocks[b].ops[i].name == "finalize.embedding") return test::drop_op(plan, static_cast<std::int32_t>(b), static_cast<std::int32_t>(i));
+                if (plan.blocks[b].ops[i].name == "finalize.embedding")
+                    return test::drop_op(plan, static_cast<std::int32_t>(b), static_cast<std::int32_t>(i));
     };
     for (const std::string& executor : executor_names()) {
         try {
@@ -134,7 +156,7 @@ TEST(Deadlock, IsReported) {
 
 // A line a rank. In the simulator, who is done with a step goes on to the next one: where it stands there, no executor can say.
 void expect_same_report(const std::string& executed, const std::string& simulated) {
-    std::map<std::string, std::string> said;   // by rank
+    std::map<std::string, std::string> said; // by rank
     std::istringstream in(simulated), out(executed);
     for (std::string line; std::getline(in, line);) said[line.substr(0, line.find(':'))] = line;
     for (std::string line; std::getline(out, line);) {
@@ -163,7 +185,8 @@ TEST(Deadlock, IsTheSimulators) {
         for (std::size_t b = 0; b < right.blocks.size(); ++b)
             for (std::size_t i = 0; i < right.blocks[b].ops.size(); ++i) {
                 const Op& op = right.blocks[b].ops[i];
-                const bool between_stages = std::holds_alternative<Exchange>(op.work) || op.name == "finalize.embedding" || op.name == "gradient_norm.reduce";
+                const bool between_stages =
+                    std::holds_alternative<Exchange>(op.work) || op.name == "finalize.embedding" || op.name == "gradient_norm.reduce";
                 if (!between_stages) continue;
                 const auto drop = [&](Plan& plan) { test::drop_op(plan, static_cast<std::int32_t>(b), static_cast<std::int32_t>(i)); };
                 Plan plan = right;
@@ -175,9 +198,7 @@ TEST(Deadlock, IsTheSimulators) {
                     std::string said;
                     try {
                         train(scenario, {.steps = 1, .executor = executor, .change = drop});
-                    } catch (const StandsStill& e) {
-                        said = e.what();
-                    }
+                    } catch (const StandsStill& e) { said = e.what(); }
                     SCOPED_TRACE(executor + " without " + op.name + " of " + right.blocks[b].name);
                     expect_same_report(said, simulated.deadlock ? to_text(*simulated.deadlock) : "");
                 }

@@ -23,11 +23,13 @@ void expect_same(const Trained& x, const Trained& y) {
 
 TEST_P(Queues, AreSerialToTheBit) {
     const Scenario scenario = tiny(GetParam().fields);
-    const Trained serial = train(scenario, {.steps = 2, .real = DType::fp32}), queues = train(scenario, {.steps = 2, .real = DType::fp32, .executor = "queues"});
+    const Trained serial = train(scenario, {.steps = 2, .real = DType::fp32}),
+                  queues = train(scenario, {.steps = 2, .real = DType::fp32, .executor = "queues"});
     expect_same(serial, queues);
     const MemoryReport predicted = memory(queues.world->plan, scenario);
     for (const auto& rank : queues.world->ranks)
-        EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count) << "rank " << rank->rank;
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count)
+            << "rank " << rank->rank;
 }
 
 // By every pair of users of every two buffers that share a byte: what the planner concludes from clocks.
@@ -51,7 +53,9 @@ TEST(QueuesMirror, IsSerialToTheBit) {
         fleet.separate_memory = true;
         return queues_executor(world, std::move(fleet));
     };
-    for (const std::vector<std::string>& fields : {std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp"}, {"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}}) {
+    for (const std::vector<std::string>& fields :
+         {std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp"},
+          {"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}}) {
         const Scenario scenario = tiny(fields);
         expect_same(train(scenario, {.steps = 3, .real = DType::fp32}), train(scenario, {.steps = 3, .real = DType::fp32, .make = apart}));
     }
@@ -59,7 +63,8 @@ TEST(QueuesMirror, IsSerialToTheBit) {
 
 // Times of a step, from events: an op begins when what it waits for has ended, and queues really overlap nothing within themselves.
 TEST(QueuesTimes, FollowTheDependencies) {
-    const Scenario scenario = tiny({"strategy.pipeline_parallel=2", "strategy.data_parallel=2", "strategy.schedule=1f1b", "strategy.overlap.pipeline=true"});
+    const Scenario scenario =
+        tiny({"strategy.pipeline_parallel=2", "strategy.data_parallel=2", "strategy.schedule=1f1b", "strategy.overlap.pipeline=true"});
     const auto world = make_world(scenario, DType::fp32);
     initialise(*world);
     const auto executor = queues_executor(*world);
@@ -67,14 +72,15 @@ TEST(QueuesTimes, FollowTheDependencies) {
     std::vector<OpTime> record;
     executor->step(&record);
     std::vector<std::vector<std::int64_t>> begin(world->ranks.size()), end(world->ranks.size());
-    for (std::size_t r = 0; r < world->ranks.size(); ++r) begin[r].assign(world->rank(static_cast<int>(r)).order->issues.size(), -1), end[r] = begin[r];
+    for (std::size_t r = 0; r < world->ranks.size(); ++r)
+        begin[r].assign(world->rank(static_cast<int>(r)).order->issues.size(), -1), end[r] = begin[r];
     for (const OpTime& t : record) {
         begin[static_cast<std::size_t>(t.rank)][static_cast<std::size_t>(t.issue)] = t.posted;
         end[static_cast<std::size_t>(t.rank)][static_cast<std::size_t>(t.issue)] = t.end;
         EXPECT_LE(t.posted, t.begin);
         EXPECT_LE(t.begin, t.end);
     }
-    constexpr std::int64_t rounding = 200;   // ns: milliseconds in a float
+    constexpr std::int64_t rounding = 200; // ns: milliseconds in a float
     for (std::size_t r = 0; r < world->ranks.size(); ++r) {
         const IssueOrder& order = *world->rank(static_cast<int>(r)).order;
         int ops = 0;

@@ -89,7 +89,7 @@ std::optional<Scenario> draw(std::uint64_t seed, Fields& f) {
 }
 
 TEST(AgreeAtRandom, LikeOneRank) {
-    const char* const asked = std::getenv("ORRERY_DRAWS");   // more of them, now and then
+    const char* const asked = std::getenv("ORRERY_DRAWS"); // more of them, now and then
     const int wanted = asked ? std::atoi(asked) : 60;
     int found = 0;
     for (std::uint64_t seed = 0; found < wanted && seed < 100 * static_cast<std::uint64_t>(wanted); ++seed) {
@@ -108,7 +108,7 @@ TEST(AgreeAtRandom, LikeOneRank) {
         EXPECT_LE(parameters.relative, 1e-9) << parameters.worst;
         EXPECT_NEAR(many.losses.back(), one.losses.back(), 1e-11);
         EXPECT_EQ(many.disagreement, 0);
-        if (!scenario->model.moe) continue;   // rows in numbers that routers know: every executor moves the same
+        if (!scenario->model.moe) continue; // rows in numbers that routers know: every executor moves the same
         TrainOptions other = options;
         other.executor = found % 2 == 0 ? "queues" : "threads";
         EXPECT_EQ(train(*scenario, other).parameters, many.parameters) << other.executor;

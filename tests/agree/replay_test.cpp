@@ -2,8 +2,8 @@
 #include "agree.hpp"
 
 #include "exec/local/replay.hpp"
-#include "exec/queues/executor.hpp"
 #include "exec/local/timeline.hpp"
+#include "exec/queues/executor.hpp"
 #include "sim/compare/compare.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,9 @@
 namespace orrery::agree {
 namespace {
 
-struct Replayed { Trace predicted, measured; };
+struct Replayed {
+    Trace predicted, measured;
+};
 
 Replayed replay(const Scenario& scenario, int rank, bool fold) {
     PredictOptions options;
@@ -35,11 +37,14 @@ Scenario small(std::vector<std::string> fields) {
 
 TEST(Replay, DoesWhatTheRankDoes) {
     const std::vector<std::string> strategies[] = {
-        {"strategy.data_parallel=2", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.gradient_clipping=0.1"},
+        {"strategy.data_parallel=2", "strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.pipeline_parallel=2",
+         "strategy.schedule=1f1b", "training.gradient_clipping=0.1"},
         {"strategy.data_parallel=4", "strategy.framework=fsdp"},
         {"strategy.context_parallel=2", "strategy.context_parallel_kind=ring", "strategy.data_parallel=2", "strategy.zero_stage=1"},
-        {"strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses", "strategy.pipeline_parallel=2", "strategy.schedule=zb-h1"},
-        {"strategy.data_parallel=4", "strategy.expert_parallel=4", "strategy.framework=megatron", "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"},
+        {"strategy.context_parallel=2", "strategy.context_parallel_kind=ulysses", "strategy.pipeline_parallel=2",
+         "strategy.schedule=zb-h1"},
+        {"strategy.data_parallel=4", "strategy.expert_parallel=4", "strategy.framework=megatron", "model.moe.experts=4",
+         "model.moe.top_k=2", "model.moe.expert_ffn_size=16"},
         {"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=dualpipe", "model.layers=4"},
     };
     for (const auto& fields : strategies) {
@@ -74,7 +79,8 @@ TEST(Replay, WaitsAsPredicted) {
 
 // A device's queue stands still for the wait and the move in one: told apart behind, a communication is as long as its move.
 TEST(Replay, OnQueuesCommunicationsBeginWithTheirMoves) {
-    const Scenario scenario = small({"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.micro_batch_size=1"});
+    const Scenario scenario =
+        small({"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "training.micro_batch_size=1"});
     PredictOptions options;
     options.simulate.trace = true;
     const Prediction p = predict(scenario, options);
@@ -100,7 +106,9 @@ TEST(Replay, OnQueuesCommunicationsBeginWithTheirMoves) {
 
 // A rank of many, by the lane that stands for those like it.
 TEST(Replay, OneOfAThousand) {
-    const Replayed r = replay(small({"strategy.data_parallel=256", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "model.layers=4", "training.global_batch_size=1024", "strategy.zero_stage=1"}), 777, true);
+    const Replayed r = replay(small({"strategy.data_parallel=256", "strategy.pipeline_parallel=4", "strategy.schedule=1f1b",
+                                     "model.layers=4", "training.global_batch_size=1024", "strategy.zero_stage=1"}),
+                              777, true);
     EXPECT_EQ(r.measured.lanes.at(0).rank, 777);
     EXPECT_LE(r.predicted.lanes.at(0).rank, 777);
     const Comparison c = compare(r.predicted, r.measured);

@@ -35,7 +35,10 @@ TEST(Resume, GoesOnToTheBitAndOnOtherStrategies) {
     save_checkpoint(folder, {3, scenario.training.seed, {}}, pieces_of(*half.world));
     const Trained whole = train(scenario, {.steps = 5});
     EXPECT_EQ(difference(whole.parameters, go_on(scenario, folder, 5)).relative, 0);
-    for (const std::vector<std::string>& other : {std::vector<std::string>{}, {"strategy.data_parallel=4", "strategy.framework=fsdp"}, {"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}}) {
+    for (const std::vector<std::string>& other :
+         {std::vector<std::string>{},
+          {"strategy.data_parallel=4", "strategy.framework=fsdp"},
+          {"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"}}) {
         const Difference d = difference(whole.parameters, go_on(tiny(other), folder, 5));
         EXPECT_LE(d.relative, 1e-10) << d.worst;
     }
@@ -49,9 +52,7 @@ TEST(Resume, SaysWhatIsOfAnotherModel) {
     try {
         restore(*other, load_checkpoint(folder));
         ADD_FAILURE() << "it went on";
-    } catch (const std::runtime_error& e) {
-        EXPECT_NE(std::string(e.what()).find("parameters/l2."), std::string::npos) << e.what();
-    }
+    } catch (const std::runtime_error& e) { EXPECT_NE(std::string(e.what()).find("parameters/l2."), std::string::npos) << e.what(); }
 }
 
 } // namespace

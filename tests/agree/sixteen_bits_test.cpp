@@ -1,5 +1,5 @@
-// A World whose storage is a GPU's: bf16 where the plan says so, two bytes an element. Does it begin as the one in fp32, rounded, do tensors
-// come out of shards and go back, and do collectives and checkpoints keep them?
+// A World whose storage is a GPU's: bf16 where the plan says so, two bytes an element. Does it begin as the one in fp32, rounded, do
+// tensors come out of shards and go back, and do collectives and checkpoints keep them?
 #include "agree.hpp"
 
 #include "exec/local/collectives.hpp"
@@ -13,10 +13,12 @@
 namespace orrery::agree {
 namespace {
 
-const std::vector<std::string> mixed = {"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.framework=megatron", "strategy.zero_stage=1", "training.precision=bf16"};
+const std::vector<std::string> mixed = {"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.framework=megatron",
+                                        "strategy.zero_stage=1", "training.precision=bf16"};
 
 TEST(SixteenBits, BeginAsThirtyTwoRounded) {
-    for (const auto& fields : {mixed, std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp", "training.precision=bf16"}}) {
+    for (const auto& fields :
+         {mixed, std::vector<std::string>{"strategy.data_parallel=4", "strategy.framework=fsdp", "training.precision=bf16"}}) {
         const auto wide = make_world(tiny(fields), DType::fp32), narrow = make_world(tiny(fields), DType::bf16);
         initialise(*wide);
         initialise(*narrow);
@@ -26,7 +28,7 @@ TEST(SixteenBits, BeginAsThirtyTwoRounded) {
         for (const auto& [name, t] : a)
             for (std::size_t i = 0; i < t.values.size(); ++i) {
                 const double x = t.values[i], y = b.at(name).values[i];
-                EXPECT_LE(std::abs(x - y), std::abs(x) / 256) << name;   // half of the last of eight bits
+                EXPECT_LE(std::abs(x - y), std::abs(x) / 256) << name; // half of the last of eight bits
                 rounded += x != y;
             }
         EXPECT_GT(rounded, 100u);
@@ -37,7 +39,9 @@ TEST(SixteenBits, BeginAsThirtyTwoRounded) {
 TEST(SixteenBits, GoThroughACheckpoint) {
     const std::string folder = testing::TempDir() + "sixteen_bits";
     std::filesystem::remove_all(folder);
-    const auto one = make_world(tiny(mixed), DType::bf16), other = make_world(tiny({"strategy.data_parallel=2", "strategy.framework=megatron", "training.precision=bf16"}), DType::bf16);
+    const auto one = make_world(tiny(mixed), DType::bf16),
+               other =
+                   make_world(tiny({"strategy.data_parallel=2", "strategy.framework=megatron", "training.precision=bf16"}), DType::bf16);
     initialise(*one);
     CheckpointWriter writer(folder);
     writer.begin({3, 7, {}}, pieces_of(*one));

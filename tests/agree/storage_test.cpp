@@ -1,5 +1,5 @@
-// bf16 storage, fp32 arithmetic, fp32 master weights: do strategies still train like one rank, as far as bf16 can tell, and the executors like
-// each other to the bit? Does it train as fp32 does?
+// bf16 storage, fp32 arithmetic, fp32 master weights: do strategies still train like one rank, as far as bf16 can tell, and the executors
+// like each other to the bit? Does it train as fp32 does?
 #include "agree.hpp"
 
 #include "exec/kernels/rounding.hpp"
@@ -35,7 +35,9 @@ bool is_no_bf16(double v) {
 }
 
 TEST(Rounding, IsToNearestEven) {
-    const struct { float from, to; } cases[] = {{1.0f, 1.0f}, {1.00390625f, 1.0f}, {1.01171875f, 1.015625f}, {1.00390637f, 1.0078125f}, {-3.0e-39f, -3.0e-39f}};
+    const struct {
+        float from, to;
+    } cases[] = {{1.0f, 1.0f}, {1.00390625f, 1.0f}, {1.01171875f, 1.015625f}, {1.00390637f, 1.0078125f}, {-3.0e-39f, -3.0e-39f}};
     for (const auto& c : cases) {
         float x = c.from;
         round_to_bf16(&x, 1);
@@ -47,18 +49,23 @@ TEST(Rounding, IsToNearestEven) {
 }
 
 TEST(Bf16, IsWhatBuffersHold) {
-    const Trained t = train(tiny(mixed({"strategy.data_parallel=2", "strategy.zero_stage=1"})), {.steps = 3, .real = DType::fp32, .rounds = true});
+    const Trained t =
+        train(tiny(mixed({"strategy.data_parallel=2", "strategy.zero_stage=1"})), {.steps = 3, .real = DType::fp32, .rounds = true});
     EXPECT_EQ(largest(t.parameters, is_no_bf16), 0);
-    EXPECT_GT(largest(t.states, is_no_bf16), 0);   // masters and moments keep all bits
+    EXPECT_GT(largest(t.states, is_no_bf16), 0); // masters and moments keep all bits
 }
 
-// Moments of 16 bits (Megatron-Core's precision-aware optimizer): they alone are rounded, sharded or not, and what is learnt hardly changes.
+// Moments of 16 bits (Megatron-Core's precision-aware optimizer): they alone are rounded, sharded or not, and what is learnt hardly
+// changes.
 TEST(Bf16, HoldsMomentsWhereToldTo) {
-    const Fields whole{"strategy.data_parallel=2", "strategy.framework=megatron", "training.moment_dtype=bf16", "training.master_remainders=false"};
+    const Fields whole{"strategy.data_parallel=2", "strategy.framework=megatron", "training.moment_dtype=bf16",
+                       "training.master_remainders=false"};
     Fields sharded = whole;
     sharded.push_back("strategy.zero_stage=1");
-    const Trained rounded = train(tiny(mixed(whole)), rounding), fp32 = train(tiny(mixed({"strategy.data_parallel=2", "strategy.framework=megatron"})), rounding);
-    for (const auto& [name, state] : rounded.states) EXPECT_EQ(largest({{name, state}}, is_no_bf16) > 0, name.starts_with("master/")) << name;
+    const Trained rounded = train(tiny(mixed(whole)), rounding),
+                  fp32 = train(tiny(mixed({"strategy.data_parallel=2", "strategy.framework=megatron"})), rounding);
+    for (const auto& [name, state] : rounded.states)
+        EXPECT_EQ(largest({{name, state}}, is_no_bf16) > 0, name.starts_with("master/")) << name;
     EXPECT_EQ(train(tiny(mixed(sharded)), rounding).parameters, rounded.parameters);
     EXPECT_NE(rounded.parameters, fp32.parameters);
     for (std::size_t i = 0; i < fp32.losses.size(); ++i) EXPECT_NEAR(rounded.losses[i], fp32.losses[i], 0.02) << "step " << i;
@@ -84,10 +91,12 @@ TEST(Bf16, RemaindersOfMastersAreSimulatedOnly) {
 // 2^-8 is a rounding; gradients are sums of some hundred rounded products, and are measured against their tensor's largest.
 TEST(Bf16, StrategiesTrainLikeOneRank) {
     const Fields strategies[] = {
-        {"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.framework=megatron", "strategy.zero_stage=1"},
+        {"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.framework=megatron",
+         "strategy.zero_stage=1"},
         {"strategy.data_parallel=4", "strategy.framework=fsdp"},
         {"strategy.pipeline_parallel=2", "strategy.schedule=zb-h1", "strategy.context_parallel=2"},
-        {"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron", "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"},
+        {"strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.framework=megatron", "model.moe.experts=4",
+         "model.moe.top_k=2", "model.moe.expert_ffn_size=16"},
     };
     for (const Fields& f : strategies) {
         const Scenario scenario = tiny(mixed(f));
@@ -106,8 +115,10 @@ TEST(Bf16, ExecutorsAndShardsGiveTheSameBits) {
     const TrainOptions five{.steps = 5, .real = DType::fp32, .rounds = true};
     const Trained a = train(tiny(mixed(plain)), five), b = train(tiny(mixed(sharded)), five);
     EXPECT_EQ(a.parameters, b.parameters);
-    const Fields both = mixed({"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=2", "strategy.zero_stage=1"});
-    const Fields experts = mixed({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2", "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "strategy.framework=megatron",
+    const Fields both = mixed({"strategy.tensor_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b",
+                               "strategy.data_parallel=2", "strategy.zero_stage=1"});
+    const Fields experts = mixed({"strategy.tensor_parallel=2", "strategy.sequence_parallel=true", "strategy.data_parallel=2",
+                                  "strategy.expert_parallel=2", "strategy.expert_tensor_parallel=2", "strategy.framework=megatron",
                                   "model.bias=false", "model.moe.experts=4", "model.moe.top_k=2", "model.moe.expert_ffn_size=16"});
     for (const Fields& fields : {both, experts})
         for (const std::string& executor : executor_names()) {

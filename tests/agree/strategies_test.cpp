@@ -13,7 +13,8 @@ class Parity : public testing::TestWithParam<Case> {};
 TEST_P(Parity, LikeOneRank) {
     const Scenario scenario = tiny(GetParam().fields);
     const Trained many = train(scenario, {.steps = 20}), one = train(on_one_rank(scenario), {.steps = 20});
-    const Difference gradients = difference(one.first_gradients, many.first_gradients), parameters = difference(one.parameters, many.parameters), states = difference(one.states, many.states);
+    const Difference gradients = difference(one.first_gradients, many.first_gradients),
+                     parameters = difference(one.parameters, many.parameters), states = difference(one.states, many.states);
     EXPECT_LE(gradients.relative, 1e-12) << gradients.worst;
     EXPECT_LE(parameters.relative, 1e-10) << parameters.worst;
     EXPECT_LE(states.relative, 1e-10) << states.worst;
@@ -24,8 +25,9 @@ TEST_P(Parity, LikeOneRank) {
 TEST_P(Parity, LikeOneRankInSinglePrecision) {
     const Scenario scenario = tiny(GetParam().fields);
     const TrainOptions once{.steps = 1, .real = DType::fp32};
-    constexpr double rounding = 1e-3;   // what a tensor's gradients are measured against at least: some are zero but for rounding
-    const Difference gradients = difference(train(on_one_rank(scenario), once).first_gradients, train(scenario, once).first_gradients, rounding);
+    constexpr double rounding = 1e-3; // what a tensor's gradients are measured against at least: some are zero but for rounding
+    const Difference gradients =
+        difference(train(on_one_rank(scenario), once).first_gradients, train(scenario, once).first_gradients, rounding);
     EXPECT_LE(gradients.relative, 1e-5) << gradients.worst;
 }
 
@@ -34,7 +36,8 @@ TEST_P(Parity, MemoryIsAsPredicted) {
     const Trained t = train(scenario, {.steps = 2, .real = DType::fp32});
     const MemoryReport predicted = memory(t.world->plan, scenario);
     for (const auto& rank : t.world->ranks)
-        EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count) << "rank " << rank->rank;
+        EXPECT_EQ(rank->memory.device().highest, predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count)
+            << "rank " << rank->rank;
 }
 
 INSTANTIATE_TEST_SUITE_P(Strategies, Parity, testing::ValuesIn(strategies()), [](const auto& tested) { return tested.param.name; });

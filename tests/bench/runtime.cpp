@@ -30,7 +30,8 @@ void issue_only(benchmark::State& state) {
     const auto executor = serial_executor(*world);
     for (const Issue& i : world->orders[0].issues) ops += is_memory_op(i.op->work) ? 0 : 1;
     for (auto _ : state) executor->step(nullptr);
-    state.counters["s_per_op"] = benchmark::Counter(static_cast<double>(ops) * static_cast<double>(state.iterations()), benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+    state.counters["s_per_op"] = benchmark::Counter(static_cast<double>(ops) * static_cast<double>(state.iterations()),
+                                                    benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
 }
 BENCHMARK(issue_only)->Unit(benchmark::kMillisecond);
 

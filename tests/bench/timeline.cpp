@@ -1,5 +1,5 @@
-// Does the timeline keep 60 frames a second? The picture of 64 rows at 1, 10 and 100 million slices, five zooms, 1080p and 4K; what it takes
-// to open a trace and to ask for a slice. 100 million need 6 GB: they are left out where there is less.
+// Does the timeline keep 60 frames a second? The picture of 64 rows at 1, 10 and 100 million slices, five zooms, 1080p and 4K; what it
+// takes to open a trace and to ask for a slice. 100 million need 6 GB: they are left out where there is less.
 #ifdef ORRERY_HAS_GUI
 #include "gui/core/frame.hpp"
 #include "tests/gui/synthetic.hpp"
@@ -74,7 +74,7 @@ void Frame(benchmark::State& state) {
     r.lines = QColor(0, 0, 0, 90);
     for (int i = 0; i < static_cast<int>(o.rows.size()); ++i) r.rows.push_back({i, i * 16});
     QImage picture;
-    for (int i = 0; i < 3; ++i) render_rows(o.store, o.rows, r, picture);   // pages met for the first time are Open's
+    for (int i = 0; i < 3; ++i) render_rows(o.store, o.rows, r, picture); // pages met for the first time are Open's
     for (auto _ : state) render_rows(o.store, o.rows, r, picture);
     benchmark::DoNotOptimize(picture.constBits());
     state.counters["rows"] = static_cast<double>(r.rows.size());

@@ -13,7 +13,7 @@ std::int64_t now_ns() { return std::chrono::steady_clock::now().time_since_epoch
 } // namespace
 
 State& state() {
-    static State s;   // the process's GPUs: there is one set of them
+    static State s; // the process's GPUs: there is one set of them
     return s;
 }
 
@@ -61,16 +61,17 @@ void serve(CUstream_st* s) {
 }
 
 void push(cudaStream_t s, std::function<void()> work, const char* call) {
-    if (s->device != orrery::fake::current_device()) orrery::fake::misused(std::string(call) + " on a stream of another device than the current");
+    if (s->device != orrery::fake::current_device())
+        orrery::fake::misused(std::string(call) + " on a stream of another device than the current");
     const std::lock_guard lock(state().mutex);
     s->work.push_back(std::move(work));
     s->given.notify_one();
 }
 
 cudaError_t allocate(void** p, std::size_t n) {
-    *p = ::operator new(n, std::align_val_t{256}, std::nothrow);
+    *p = ::operator new (n, std::align_val_t{256}, std::nothrow);
     if (!*p) return cudaErrorMemoryAllocation;
-    std::memset(*p, 0xcd, n);   // what nobody wrote is no number worth reading
+    std::memset(*p, 0xcd, n); // what nobody wrote is no number worth reading
     const std::lock_guard lock(state().mutex);
     state().allocations[*p] = n;
     return cudaSuccess;
@@ -83,7 +84,7 @@ cudaError_t release(void* p) {
         state().misuse.emplace_back("free of what was not allocated");
         return cudaErrorInvalidValue;
     }
-    ::operator delete(p, std::align_val_t{256});
+    ::operator delete (p, std::align_val_t{256});
     return cudaSuccess;
 }
 
@@ -139,7 +140,9 @@ cudaError_t cudaSetDevice(int device) {
     orrery::fake::device = device;
     return cudaSuccess;
 }
-const char* cudaGetErrorString(cudaError_t e) { return e == cudaSuccess ? "no error" : e == cudaErrorMemoryAllocation ? "out of memory" : "a stand-in's error"; }
+const char* cudaGetErrorString(cudaError_t e) {
+    return e == cudaSuccess ? "no error" : e == cudaErrorMemoryAllocation ? "out of memory" : "a stand-in's error";
+}
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
     *least = 0;
     *greatest = -5;
@@ -191,12 +194,15 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
         const std::lock_guard lock(state().mutex);
         e->marker = marker;
     }
-    push(s, [marker] {
-        const std::lock_guard lock(state().mutex);
-        marker->done = true;
-        marker->at = orrery::fake::now_ns();
-        state().changed.notify_all();
-    }, "cudaEventRecord");
+    push(
+        s,
+        [marker] {
+            const std::lock_guard lock(state().mutex);
+            marker->done = true;
+            marker->at = orrery::fake::now_ns();
+            state().changed.notify_all();
+        },
+        "cudaEventRecord");
     return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
@@ -205,10 +211,13 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
         const std::lock_guard lock(state().mutex);
         marker = e->marker;
     }
-    push(s, [marker] {
-        std::unique_lock lock(state().mutex);
-        state().changed.wait(lock, [&] { return marker->done; });
-    }, "cudaStreamWaitEvent");
+    push(
+        s,
+        [marker] {
+            std::unique_lock lock(state().mutex);
+            state().changed.wait(lock, [&] { return marker->done; });
+        },
+        "cudaStreamWaitEvent");
     return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t e) {
@@ -233,11 +242,13 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
     return cudaSuccess;
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t n, cudaMemcpyKind, cudaStream_t s) {
-    push(s, [=] { std::memmove(to, from, n); }, "cudaMemcpyAsync");
+    push(
+        s, [=] { std::memmove(to, from, n); }, "cudaMemcpyAsync");
     return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int byte, std::size_t n, cudaStream_t s) {
-    push(s, [=] { std::memset(to, byte, n); }, "cudaMemsetAsync");
+    push(
+        s, [=] { std::memset(to, byte, n); }, "cudaMemsetAsync");
     return cudaSuccess;
 }
 }

@@ -1,6 +1,6 @@
 // Stand-ins of the CUDA runtime and NCCL for tests without a GPU: the calls that exec/cuda makes, on host memory and threads, strict where
-// the real ones are (a communicator in progress may not be used, one host thread a communicator, a stream belongs to its device), and made to
-// fail or hang where a test wants it. One set a process.
+// the real ones are (a communicator in progress may not be used, one host thread a communicator, a stream belongs to its device), and made
+// to fail or hang where a test wants it. One set a process.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,8 +12,8 @@
 
 namespace orrery::fake {
 
-void reset(int devices);                                   // devices there are; nothing wrong, nothing logged
-void launch(cudaStream_t stream, std::function<void()> work);   // a kernel: runs on the stream, in order
+void reset(int devices);                                      // devices there are; nothing wrong, nothing logged
+void launch(cudaStream_t stream, std::function<void()> work); // a kernel: runs on the stream, in order
 
 // How often a nonblocking communicator answers "in progress" before it is done.
 void set_progress_polls(int polls);
@@ -21,12 +21,15 @@ void set_progress_polls(int polls);
 void fail_call(const std::string& call, int rank, int result);
 // From its n-th collective or transfer on, that device's kernels of NCCL never start (as if the process had stopped).
 void hang_device(int device, int after_calls);
-void hang_abort(bool on);                                  // ncclCommAbort does not return
+void hang_abort(bool on); // ncclCommAbort does not return
 
-struct Launched { std::string comm; std::string call; };
-std::vector<Launched> launched(int device);                // NCCL's calls, in the order the host made them
-int aborted();                                             // communicators that were aborted
-std::vector<std::string> misuse();                         // calls that the real library would not have allowed
+struct Launched {
+    std::string comm;
+    std::string call;
+};
+std::vector<Launched> launched(int device); // NCCL's calls, in the order the host made them
+int aborted();                              // communicators that were aborted
+std::vector<std::string> misuse();          // calls that the real library would not have allowed
 int live_streams();
 int live_events();
 int live_allocations();

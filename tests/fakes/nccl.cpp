@@ -31,7 +31,11 @@ struct Hub {
     int size = 0, joined = 0, finalized = 0;
     std::map<std::int64_t, std::vector<Call>> rounds;
     std::map<std::pair<int, int>, std::deque<Call>> sends, receives;
-    struct Split { int come = 0; std::map<int, std::vector<std::pair<int, int>>> colors; std::map<int, std::shared_ptr<Hub>> made; };
+    struct Split {
+        int come = 0;
+        std::map<int, std::vector<std::pair<int, int>>> colors;
+        std::map<int, std::shared_ptr<Hub>> made;
+    };
     std::map<int, Split> splits;
 };
 
@@ -40,8 +44,8 @@ struct Hub {
 struct ncclComm {
     std::shared_ptr<Hub> hub;
     int rank = 0, device = 0;
-    int polls = 0;                       // answers "in progress" still to give
-    std::function<bool()> settled{};     // besides: others have come
+    int polls = 0;                   // answers "in progress" still to give
+    std::function<bool()> settled{}; // besides: others have come
     ncclResult_t error = ncclSuccess;
     std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
     std::thread::id thread{};
@@ -54,17 +58,25 @@ struct ncclComm {
 namespace {
 
 thread_local int depth = 0;
-struct Queued { ncclComm_t comm; cudaStream_t stream; Call call; };
+struct Queued {
+    ncclComm_t comm;
+    cudaStream_t stream;
+    Call call;
+};
 thread_local std::vector<Queued> group;
 
 std::size_t size_of(ncclDataType_t t) {
     switch (t) {
-    case ncclUint8: return 1;
+    case ncclUint8:
+        return 1;
     case ncclBfloat16:
-    case ncclFloat16: return 2;
+    case ncclFloat16:
+        return 2;
     case ncclFloat32:
-    case ncclInt32: return 4;
-    default: return 8;
+    case ncclInt32:
+        return 4;
+    default:
+        return 8;
     }
 }
 
@@ -90,17 +102,22 @@ template <class T> void sum(const std::vector<Call>& members, std::size_t from, 
     std::vector<T> total(n);
     for (std::size_t m = 0; m < members.size(); ++m) {
         const T* x = static_cast<const T*>(members[m].in) + from;
-        for (std::size_t i = 0; i < n; ++i) total[i] = m == 0 ? x[i] : members[0].maximum ? std::max(total[i], x[i]) : static_cast<T>(total[i] + x[i]);
+        for (std::size_t i = 0; i < n; ++i)
+            total[i] = m == 0 ? x[i] : members[0].maximum ? std::max(total[i], x[i]) : static_cast<T>(total[i] + x[i]);
     }
     std::memcpy(out, total.data(), n * sizeof(T));
 }
 
 void reduce(const std::vector<Call>& members, std::size_t from, std::size_t n, void* out) {
     switch (members[0].type) {
-    case ncclFloat32: return sum<float>(members, from, n, out);
-    case ncclFloat64: return sum<double>(members, from, n, out);
-    case ncclInt64: return sum<std::int64_t>(members, from, n, out);
-    default: return sum<unsigned char>(members, from, n, out);
+    case ncclFloat32:
+        return sum<float>(members, from, n, out);
+    case ncclFloat64:
+        return sum<double>(members, from, n, out);
+    case ncclInt64:
+        return sum<std::int64_t>(members, from, n, out);
+    default:
+        return sum<unsigned char>(members, from, n, out);
     }
 }
 
@@ -108,8 +125,9 @@ void meet(const std::vector<Call>& members) {
     const Call& first = members[0];
     const std::size_t size = size_of(first.type), bytes = first.count * size;
     for (const Call& c : members)
-        if (c.kind != first.kind || c.count != first.count || c.type != first.type) state().misuse.emplace_back("members make different calls");
-    std::vector<std::vector<std::byte>> results(members.size());   // in place is allowed: all is read before anything is written
+        if (c.kind != first.kind || c.count != first.count || c.type != first.type)
+            state().misuse.emplace_back("members make different calls");
+    std::vector<std::vector<std::byte>> results(members.size()); // in place is allowed: all is read before anything is written
     for (std::size_t m = 0; m < members.size(); ++m) {
         results[m].resize(first.kind == Kind::all_gather ? bytes * members.size() : bytes);
         if (first.kind == Kind::all_reduce) reduce(members, 0, first.count, results[m].data());
@@ -164,7 +182,8 @@ void start(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
         if (*aborted) return;
         for (std::size_t i = 0; i < calls.size() && !hangs; ++i) arrive(*hub, calls[i], rounds[i]);
         state().changed.notify_all();
-        state().changed.wait(lock, [&] { return *aborted || (!hangs && std::ranges::all_of(calls, [](const Call& c) { return *c.done; })); });
+        state().changed.wait(lock,
+                             [&] { return *aborted || (!hangs && std::ranges::all_of(calls, [](const Call& c) { return *c.done; })); });
     });
 }
 
@@ -188,7 +207,7 @@ ncclResult_t call(const char* name, ncclComm_t comm, cudaStream_t stream, Call c
         const std::lock_guard lock(state().mutex);
         if (const ncclResult_t r = enter(comm, name); r != ncclSuccess) return r;
         if (comm->thread != std::this_thread::get_id()) {
-            comm->thread = std::this_thread::get_id();   // hosts of steps come and go: never two at a time
+            comm->thread = std::this_thread::get_id(); // hosts of steps come and go: never two at a time
         }
         if (orrery::fake::device_of(stream) != comm->device) state().misuse.push_back(std::string(name) + " on a stream of another device");
     }
@@ -217,7 +236,11 @@ ncclResult_t ncclGetVersion(int* v) {
     *v = NCCL_VERSION_CODE;
     return ncclSuccess;
 }
-const char* ncclGetErrorString(ncclResult_t r) { return r == ncclSuccess ? "no error" : r == ncclRemoteError ? "remote process exited or there was a network error" : "unhandled system error"; }
+const char* ncclGetErrorString(ncclResult_t r) {
+    return r == ncclSuccess       ? "no error"
+           : r == ncclRemoteError ? "remote process exited or there was a network error"
+                                  : "unhandled system error";
+}
 const char* ncclGetLastError(ncclComm_t) { return "said by a stand-in"; }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
@@ -315,12 +338,14 @@ ncclResult_t ncclGroupEnd() {
     if (--depth > 0) return ncclInProgress;
     return end_group();
 }
-ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclAllReduce(const void* in, void* out, std::size_t n, ncclDataType_t t, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
     Call c;
     c.kind = Kind::all_reduce, c.in = in, c.out = out, c.count = n, c.type = t, c.maximum = op == ncclMax;
     return call("ncclAllReduce", comm, stream, c);
 }
-ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t n, ncclDataType_t t, ncclRedOp_t, ncclComm_t comm, cudaStream_t stream) {
+ncclResult_t ncclReduceScatter(const void* in, void* out, std::size_t n, ncclDataType_t t, ncclRedOp_t, ncclComm_t comm,
+                               cudaStream_t stream) {
     Call c;
     c.kind = Kind::reduce_scatter, c.in = in, c.out = out, c.count = n, c.type = t;
     return call("ncclReduceScatter", comm, stream, c);

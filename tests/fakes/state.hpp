@@ -13,7 +13,7 @@
 
 namespace orrery::fake {
 
-struct Marker {                      // an event as it was recorded last
+struct Marker { // an event as it was recorded last
     bool done = false;
     std::int64_t at = 0;
 };
@@ -26,9 +26,13 @@ struct State {
     std::map<void*, std::size_t> allocations;
     std::set<void*> streams, events;
     std::vector<std::string> misuse;
-    struct Failure { std::string call; int rank; int result; };
+    struct Failure {
+        std::string call;
+        int rank;
+        int result;
+    };
     std::vector<Failure> failures;
-    std::map<int, int> hang_after;   // by device: calls that still run
+    std::map<int, int> hang_after; // by device: calls that still run
     bool hang_abort = false;
     int aborted = 0;
     std::map<int, std::vector<Launched>> launched;
@@ -39,6 +43,6 @@ struct State {
 State& state();
 int current_device();
 int device_of(cudaStream_t stream);
-void misused(const std::string& what);   // under no lock
+void misused(const std::string& what); // under no lock
 
 } // namespace orrery::fake

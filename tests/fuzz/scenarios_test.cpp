@@ -8,7 +8,8 @@ namespace {
 std::string random_scenario(std::uint64_t seed) {
     Random r{seed};
     const int tp = r.of({1, 1, 2, 4}), pp = r.of({1, 2, 2, 4}), dp = r.of({1, 2, 4});
-    std::string schedule = pp == 1 ? "1f1b" : r.of<const char*>({"none", "gpipe", "1f1b", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-v"});
+    std::string schedule =
+        pp == 1 ? "1f1b" : r.of<const char*>({"none", "gpipe", "1f1b", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-v"});
     const int vp = schedule == "interleaved-1f1b" ? r.of({2, 2, 3}) : schedule == "zb-v" ? 2 : 1;
     const int layers = pp * vp * r.of({1, 1, 2}) + (r.chance(20) ? r.of({-1, 1}) : 0);
     const int microbatches = schedule == "interleaved-1f1b" && r.chance(80) ? pp * r.of({1, 2, 3}) : r.of({1, 2, 4, 5, 8});
@@ -20,8 +21,12 @@ std::string random_scenario(std::uint64_t seed) {
     const std::string precision = r.of<const char*>({"bf16", "bf16", "fp16", "fp32"});
     std::string extra;
     if (r.chance(25) && zero >= 1 && dp > 1) extra += fmt::format(R"(, "shard_group_size": {})", r.of({1, 2, dp}));
-    if (r.chance(40)) extra += fmt::format(R"(, "overlap": {{"pipeline": {}, "grad_reduce": {}, "tensor_parallel": {}, "param_gather": {}}})", r.chance(50), r.chance(50), r.chance(50), r.chance(50));
-    if (r.chance(25)) extra += fmt::format(R"(, "rank_order": "{}")", r.of<const char*>({"tp-pp-cp-ep-dp", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp", "dp-tp-pp-cp-ep"}));
+    if (r.chance(40))
+        extra += fmt::format(R"(, "overlap": {{"pipeline": {}, "grad_reduce": {}, "tensor_parallel": {}, "param_gather": {}}})",
+                             r.chance(50), r.chance(50), r.chance(50), r.chance(50));
+    if (r.chance(25))
+        extra += fmt::format(R"(, "rank_order": "{}")",
+                             r.of<const char*>({"tp-pp-cp-ep-dp", "tp-cp-ep-dp-pp", "pp-dp-ep-cp-tp", "dp-tp-pp-cp-ep"}));
     if (r.chance(20)) extra += fmt::format(R"(, "bucket_bytes": {})", r.of({1000, 100000, 10000000}));
     if ((schedule == "zb-h2" || schedule == "zb-v") && r.chance(50)) extra += R"(, "optimizer_sync": "post-validation")";
     const int batch = microbatches * dp + (r.chance(5) ? 1 : 0);
@@ -32,10 +37,11 @@ std::string random_scenario(std::uint64_t seed) {
             "training": {{"global_batch_size": {}, "micro_batch_size": 1, "sequence_length": {}, "precision": "{}", "optimizer": "{}", "gradient_clipping": {}}},
             "strategy": {{"framework": "{}", "tensor_parallel": {}, "pipeline_parallel": {}, "data_parallel": {}, "virtual_pipeline": {}, "schedule": "{}",
                           "sequence_parallel": {}, "zero_stage": {}, "recompute": "{}", "flash_attention": {}{}}}}})",
-        seed, layers, heads * 64, heads, kv, r.of({1000, 1024, 50257}), r.of<const char*>({"gelu", "relu", "swiglu", "geglu"}), r.of<const char*>({"layernorm", "rmsnorm"}),
-        r.of<const char*>({"learned", "rope", "none"}), r.chance(50), r.chance(50), r.of({0.0, 0.1}), r.of<const char*>({"dgx-a100-80gb", "dgx-h100", "dgx-v100"}),
-        (world + per_node - 1) / per_node, per_node, batch, r.of({64, 128, 256}), precision, r.of<const char*>({"adam", "adamw", "sgd", "momentum", "lamb"}), r.of({0.0, 1.0}),
-        framework, tp, pp, dp, vp, schedule, sp, zero, r.of<const char*>({"none", "none", "selective", "full"}), r.chance(70), extra);
+        seed, layers, heads * 64, heads, kv, r.of({1000, 1024, 50257}), r.of<const char*>({"gelu", "relu", "swiglu", "geglu"}),
+        r.of<const char*>({"layernorm", "rmsnorm"}), r.of<const char*>({"learned", "rope", "none"}), r.chance(50), r.chance(50),
+        r.of({0.0, 0.1}), r.of<const char*>({"dgx-a100-80gb", "dgx-h100", "dgx-v100"}), (world + per_node - 1) / per_node, per_node, batch,
+        r.of({64, 128, 256}), precision, r.of<const char*>({"adam", "adamw", "sgd", "momentum", "lamb"}), r.of({0.0, 1.0}), framework, tp,
+        pp, dp, vp, schedule, sp, zero, r.of<const char*>({"none", "none", "selective", "full"}), r.chance(70), extra);
 }
 
 TEST(Fuzz, RandomSmallScenarios) {
@@ -45,7 +51,10 @@ TEST(Fuzz, RandomSmallScenarios) {
     for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
         const std::string text = random_scenario(base + static_cast<std::uint64_t>(i));
         const ParseResult parsed = parse_scenario(text);
-        if (!parsed.scenario || !unsupported(*parsed.scenario).empty()) { ++rejected; continue; }
+        if (!parsed.scenario || !unsupported(*parsed.scenario).empty()) {
+            ++rejected;
+            continue;
+        }
         ++accepted;
         SCOPED_TRACE(text);
         check(*parsed.scenario, i % 4 == 0);

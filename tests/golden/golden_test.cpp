@@ -36,7 +36,8 @@ std::string first_difference(const std::string& expected, const std::string& act
     for (int line = 1;; ++line) {
         const bool more_a = static_cast<bool>(std::getline(a, x)), more_b = static_cast<bool>(std::getline(b, y));
         if (!more_a && !more_b) return "no line differs";
-        if (more_a != more_b || x != y) return "line " + std::to_string(line) + "\n  expected: " + (more_a ? x : "(end)") + "\n  actual:   " + (more_b ? y : "(end)");
+        if (more_a != more_b || x != y)
+            return "line " + std::to_string(line) + "\n  expected: " + (more_a ? x : "(end)") + "\n  actual:   " + (more_b ? y : "(end)");
     }
 }
 
@@ -48,7 +49,8 @@ void compare(const std::string& name, const std::string& actual) {
     }
     ASSERT_TRUE(fs::exists(path)) << path << " is missing: UPDATE_GOLDEN=1 makes it";
     const std::string expected = slurp(path);
-    EXPECT_TRUE(expected == actual) << name << " changed at " << first_difference(expected, actual) << "\nUPDATE_GOLDEN=1 rewrites it, for review";
+    EXPECT_TRUE(expected == actual) << name << " changed at " << first_difference(expected, actual)
+                                    << "\nUPDATE_GOLDEN=1 rewrites it, for review";
 }
 
 std::vector<std::string> scenario_names() {
@@ -70,7 +72,7 @@ class Golden : public testing::TestWithParam<std::string> {
 TEST_P(Golden, Report) {
     const Scenario s = scenario();
     Report report = predict(s).report;
-    report.error_bar = {};   // changes with every row that is validated
+    report.error_bar = {}; // changes with every row that is validated
     compare(GetParam() + ".report.txt", to_text(report, s, {false, 100, false}));
 }
 
@@ -84,7 +86,8 @@ TEST_P(Golden, PlanIsTheSameEveryTime) { EXPECT_EQ(hash(lower(scenario())), hash
 
 INSTANTIATE_TEST_SUITE_P(Scenarios, Golden, testing::ValuesIn(scenario_names()), [](const auto& i) {
     std::string name = i.param;
-    std::replace_if(name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return c == '-' || c == '.'; }, '_');
     return name;
 });
 

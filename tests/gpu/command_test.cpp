@@ -33,8 +33,10 @@ TEST(Simexec, DoctorSaysWhetherThereIsAGpu) {
 
 TEST(Simexec, WithoutAGpuSaysSoAndStops) {
     if (open_gpu().device) GTEST_SKIP() << "there is a GPU";
-    for (const char* command : {"run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 1", "run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 1 --executor queues",
-                                "check " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", "replay " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", "calibrate"}) {
+    for (const char* command :
+         {"run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 1",
+          "run " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --steps 1 --executor queues",
+          "check " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", "replay " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json", "calibrate"}) {
         const Said said = simexec(std::string(command) + " --device cuda");
         EXPECT_EQ(said.exit, 1) << command << ": " << said.text;
         EXPECT_NE(said.text.find("GPU"), std::string::npos) << command << ": " << said.text;

@@ -10,21 +10,21 @@
 #include "sim/trace/trace.hpp"
 #include "tests/gui/windows.hpp"
 
-#include <QAbstractItemModelTester>
 #include <QAbstractButton>
+#include <QAbstractItemModelTester>
 #include <QAbstractSpinBox>
 #include <QAction>
 #include <QApplication>
 #include <QComboBox>
+#include <QDropEvent>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QMimeData>
-#include <QDropEvent>
 #include <QSignalSpy>
 #include <QTableView>
 #include <QTemporaryDir>
-#include <QUndoStack>
 #include <QtTest/QTest>
+#include <QUndoStack>
 
 using namespace orrery;
 using namespace orrery::windows;
@@ -39,7 +39,9 @@ class AppTest : public QObject {
     Q_OBJECT
   private Q_SLOTS:
     void theCommandLine() {
-        const Options o = parse({"a.json", "b.json", "--compare", "--view", "1.5ms,2ms", "--select", "0:l1.qkv.fwd@2", "--dock", "breakdown", "--size", "800x600"}).options;
+        const Options o = parse({"a.json", "b.json", "--compare", "--view", "1.5ms,2ms", "--select", "0:l1.qkv.fwd@2", "--dock",
+                                 "breakdown", "--size", "800x600"})
+                              .options;
         QCOMPARE(o.files, (QStringList{"a.json", "b.json"}));
         QVERIFY(o.compare);
         QCOMPARE(o.view->first, 1500000000LL);
@@ -132,7 +134,9 @@ class AppTest : public QObject {
     void badFilesEndInAMessage_data() {
         QTest::addColumn<QByteArray>("bytes");
         QTest::newRow("empty") << QByteArray();
-        QTest::newRow("binary") << QByteArray("\x00\x01\xff\xfe\x7f" "ELF", 8);
+        QTest::newRow("binary") << QByteArray("\x00\x01\xff\xfe\x7f"
+                                              "ELF",
+                                              8);
         QTest::newRow("truncated json") << small.left(200);
         QTest::newRow("no scenario") << QByteArray("[1, 2, 3]");
         QTest::newRow("deep") << QByteArray(50000, '[');
@@ -158,7 +162,7 @@ class AppTest : public QObject {
     void hugeFilesAreNotRead() {
         QTemporaryDir folder;
         QFile text(folder.filePath("huge.json")), trace(folder.filePath("large.trace"));
-        QVERIFY(text.open(QIODevice::WriteOnly) && text.write("{") == 1 && text.resize(qint64(8) << 30));     // holes: no disk is filled
+        QVERIFY(text.open(QIODevice::WriteOnly) && text.write("{") == 1 && text.resize(qint64(8) << 30)); // holes: no disk is filled
         QVERIFY(trace.open(QIODevice::WriteOnly) && trace.write("\x89ORT\r\n\x1a\n", 8) == 8 && trace.resize(qint64(8) << 30));
         text.close();
         trace.close();
@@ -257,7 +261,8 @@ class AppTest : public QObject {
     void anyViewIsExported() {
         QTemporaryDir folder;
         MainWindow window(fresh());
-        window.open({written(folder, "a.json", small), written(folder, "b.json", QByteArray(small).replace("\"pipeline_parallel\": 2", "\"pipeline_parallel\": 1"))});
+        window.open({written(folder, "a.json", small),
+                     written(folder, "b.json", QByteArray(small).replace("\"pipeline_parallel\": 2", "\"pipeline_parallel\": 1"))});
         window.show();
         QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
         window.state().setBaseline(window.store().runs()[0].id);
@@ -274,7 +279,7 @@ class AppTest : public QObject {
                 QFile file(path);
                 QVERIFY(file.open(QIODevice::ReadOnly));
                 const QByteArray bytes = file.readAll();
-                const bool empty = name == "sweep" || name == "execution" || name == "problems";     // nothing was swept, run or wrong
+                const bool empty = name == "sweep" || name == "execution" || name == "problems"; // nothing was swept, run or wrong
                 QVERIFY2(empty || bytes.size() > (table ? 5 : 300), qPrintable(path));
                 if (!table) continue;
                 const auto lines = bytes.count('\n');
@@ -287,7 +292,7 @@ class AppTest : public QObject {
         };
         std::int64_t spans = 0;
         for (const Lane& lane : window.store().runs()[1].data->trace->lanes) spans += static_cast<std::int64_t>(lane.spans.size());
-        QCOMPARE(lines("timeline.csv"), spans + 1);      // all of them are in sight
+        QCOMPARE(lines("timeline.csv"), spans + 1); // all of them are in sight
         QCOMPARE(lines("placement.csv"), 8 + 1);
         QCOMPARE(lines("breakdown.csv"), 2 + 1);
         QCOMPARE(lines("pareto.csv"), 2 + 1);
@@ -300,7 +305,9 @@ class AppTest : public QObject {
         QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
         const QString trace = folder.filePath("kept.trace");
         save(*window.store().runs().front().data->trace, trace.toStdString());
-        const QString program = written(folder, "stand-in", "#!/bin/sh\necho step 1\nwhile [ $# -gt 0 ]; do if [ $1 = --trace ]; then cp " + trace.toUtf8() + " $2; fi; shift; done\n");
+        const QString program = written(folder, "stand-in",
+                                        "#!/bin/sh\necho step 1\nwhile [ $# -gt 0 ]; do if [ $1 = --trace ]; then cp " + trace.toUtf8() +
+                                            " $2; fi; shift; done\n");
         QFile::setPermissions(program, QFile::ReadOwner | QFile::ExeOwner);
         auto* execution = qobject_cast<ExecutionView*>(window.view("execution"));
         execution->setProgram(program);
@@ -329,15 +336,20 @@ class AppTest : public QObject {
         int seen = 0;
         for (QWidget* w : window.findChildren<QWidget*>()) {
             if (w->focusPolicy() == Qt::NoFocus || w->focusProxy()) continue;
-            if (w->objectName().startsWith("qt_") || w->inherits("QHeaderView") || w->inherits("QTabBar") || w->inherits("QMenu") || w->inherits("QMenuBar")) continue;
-            if (qobject_cast<QComboBox*>(w->parentWidget()) || qobject_cast<QAbstractSpinBox*>(w->parentWidget()) || w->inherits("QComboBoxListView") ||
-                w->inherits("QComboBoxPrivateContainer"))
-                continue;                                        // a part of a widget that has one
+            if (w->objectName().startsWith("qt_") || w->inherits("QHeaderView") || w->inherits("QTabBar") || w->inherits("QMenu") ||
+                w->inherits("QMenuBar"))
+                continue;
+            if (qobject_cast<QComboBox*>(w->parentWidget()) || qobject_cast<QAbstractSpinBox*>(w->parentWidget()) ||
+                w->inherits("QComboBoxListView") || w->inherits("QComboBoxPrivateContainer"))
+                continue; // a part of a widget that has one
             const auto* button = qobject_cast<QAbstractButton*>(w);
             const QString said = !w->accessibleName().isEmpty() || !button ? w->accessibleName() : button->text();
             QWidget* view = w;
             while (view && !view->objectName().startsWith("view.")) view = view->parentWidget();
-            QVERIFY2(!said.isEmpty(), qPrintable(QString("%1 in %2").arg(QString::fromLatin1(w->metaObject()->className()), view ? view->objectName() : QString{})));
+            QVERIFY2(
+                !said.isEmpty(),
+                qPrintable(
+                    QString("%1 in %2").arg(QString::fromLatin1(w->metaObject()->className()), view ? view->objectName() : QString{})));
             ++seen;
         }
         QVERIFY2(seen > 40, qPrintable(QString::number(seen)));
@@ -355,14 +367,17 @@ class AppTest : public QObject {
         window.state().setBrushedRuns({window.store().runs()[0].id, window.store().runs()[1].id});
         for (const QString& name : MainWindow::viewNames()) {
             const QSize its = window.view(name)->minimumSizeHint();
-            QVERIFY2(its.height() <= 330 && its.width() <= 640, qPrintable(QString("%1 needs %2 x %3").arg(name).arg(its.width()).arg(its.height())));
+            QVERIFY2(its.height() <= 330 && its.width() <= 640,
+                     qPrintable(QString("%1 needs %2 x %3").arg(name).arg(its.width()).arg(its.height())));
         }
         for (const QString& name : MainWindow::viewNames()) {
             window.showView(name);
             QTest::qWait(20);
             const QSize least = window.minimumSizeHint();
-            QVERIFY2(window.width() <= 1024 && window.height() <= 640, qPrintable(QString("%1: %2 x %3").arg(name).arg(window.width()).arg(window.height())));
-            QVERIFY2(least.width() <= 1024 && least.height() <= 640, qPrintable(QString("%1: at least %2 x %3").arg(name).arg(least.width()).arg(least.height())));
+            QVERIFY2(window.width() <= 1024 && window.height() <= 640,
+                     qPrintable(QString("%1: %2 x %3").arg(name).arg(window.width()).arg(window.height())));
+            QVERIFY2(least.width() <= 1024 && least.height() <= 640,
+                     qPrintable(QString("%1: at least %2 x %3").arg(name).arg(least.width()).arg(least.height())));
         }
     }
 };

@@ -21,11 +21,13 @@ Trace steps(double factor, std::int64_t origin, bool measured, int first_rank = 
     Trace t;
     t.source = measured ? "measured: here" : "simulated";
     t.queues = measured ? std::vector<std::string>{"tp", "compute"} : std::vector<std::string>{"compute", "tp"};
-    t.ops = {{"l0.fwd", "linear", "forward", 0, 0, 0}, {"l0.bwd", "attention", "backward", 0, 0, 0}, {"reduce", "all-reduce", "forward", 0, 0, 0}};
+    t.ops = {{"l0.fwd", "linear", "forward", 0, 0, 0},
+             {"l0.bwd", "attention", "backward", 0, 0, 0},
+             {"reduce", "all-reduce", "forward", 0, 0, 0}};
     const std::int16_t compute = measured ? 1 : 0, tp = measured ? 0 : 1;
     for (int r = 0; r < 2; ++r) {
         Lane lane;
-        lane.rank = first_rank + r;      // longer names for their rows
+        lane.rank = first_rank + r; // longer names for their rows
         std::int64_t now = origin;
         std::vector<Span> sums;
         for (int mb = 0; mb < 8; ++mb) {
@@ -62,7 +64,7 @@ class CompareTest : public QObject {
         const std::vector<std::int32_t> all{0, 1, 2, 3};
         const auto rows = differences({area(sa, all, 0, a.end.ps, {}), area(sb, all, 0, b.end.ps, {})});
         QCOMPARE(rows.size(), std::size_t(3));
-        QCOMPARE(rows[0].what, QString("attention"));       // what changed most comes first
+        QCOMPARE(rows[0].what, QString("attention")); // what changed most comes first
         QCOMPARE(rows[0].covered[0], 160.0 * us);
         QCOMPARE(rows[0].change(1), 80.0 * us);
     }
@@ -104,7 +106,8 @@ class CompareTest : public QObject {
         for (std::int32_t span = 0; span < 24; ++span) {
             const SpanRef here = in_overlay(o, o.trace, m, {1, span}, false);
             QCOMPARE(here.lane, 3);
-            QCOMPARE(o.trace.ops[static_cast<std::size_t>(span_of(o.trace, here).op)].name, m.ops[static_cast<std::size_t>(span_of(m, {1, span}).op)].name);
+            QCOMPARE(o.trace.ops[static_cast<std::size_t>(span_of(o.trace, here).op)].name,
+                     m.ops[static_cast<std::size_t>(span_of(m, {1, span}).op)].name);
             QCOMPARE(span_of(o.trace, here).begin.ps, span_of(m, {1, span}).begin.ps - 777);
         }
     }
@@ -120,9 +123,9 @@ class CompareTest : public QObject {
         state.setBrushedRuns({b, a});
         auto lines = view.timelines();
         QCOMPARE(lines.size(), std::size_t(2));
-        QCOMPARE(lines[0]->run(), a);                        // the baseline is on top
+        QCOMPARE(lines[0]->run(), a); // the baseline is on top
         QCOMPARE(lines[0]->range().length(), lines[1]->range().length());
-        for (double share : {0.0, 0.5, 1.0}) {               // one time, one place
+        for (double share : {0.0, 0.5, 1.0}) { // one time, one place
             const auto t = static_cast<std::int64_t>(share * static_cast<double>(lines[0]->range().length()));
             QVERIFY(std::abs(lines[0]->xOf(lines[0]->range().begin + t) - lines[1]->xOf(lines[1]->range().begin + t)) < 1);
         }
@@ -175,7 +178,8 @@ class CompareTest : public QObject {
         ErrorsModel e;
         OffendersModel o;
         using Tester = QAbstractItemModelTester;
-        const Tester a(&d, Tester::FailureReportingMode::Fatal), b(&e, Tester::FailureReportingMode::Fatal), c(&o, Tester::FailureReportingMode::Fatal);
+        const Tester a(&d, Tester::FailureReportingMode::Fatal), b(&e, Tester::FailureReportingMode::Fatal),
+            c(&o, Tester::FailureReportingMode::Fatal);
         d.setDifferences({{SliceKind::forward, "linear", {1e6, 2e6, 3e6}, {1, 1, 1}}}, {"x", "y", "z"});
         QCOMPARE(d.columnCount(), 7);
         QCOMPARE(d.headerData(6, Qt::Horizontal).toString(), QString("Change: z"));

@@ -1,15 +1,15 @@
 // Do edits of a scenario keep what the user wrote, does the form show and change the text, and can every change be taken back?
+#include "gui/editor/documents.hpp"
 #include "gui/editor/fields_model.hpp"
 #include "gui/editor/json_place.hpp"
-#include "gui/editor/documents.hpp"
 #include "gui/editor/presets.hpp"
 #include "gui/editor/scenario_document.hpp"
 
 #include <QAbstractItemModelTester>
 #include <QSignalSpy>
 #include <QTemporaryDir>
-#include <QUndoStack>
 #include <QtTest/QTest>
+#include <QUndoStack>
 
 using namespace orrery;
 
@@ -82,7 +82,7 @@ class EditorTest : public QObject {
         document.type(text + " ");
         document.type(text + "  ");
         QVERIFY(document.isModified());
-        document.undoStack().undo();    // typing is one step
+        document.undoStack().undo(); // typing is one step
         QCOMPARE(document.parsed().scenario->strategy.tensor_parallel, 4);
         document.undoStack().undo();
         QCOMPARE(document.text(), text);
@@ -154,7 +154,8 @@ class EditorTest : public QObject {
         RunStore store;
         ViewState state;
         Documents documents(store, state);
-        const std::string text = R"({"model": {"layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024}, "cluster": {"preset": "dgx-a100-80gb", "nodes": 2},
+        const std::string text =
+            R"({"model": {"layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024}, "cluster": {"preset": "dgx-a100-80gb", "nodes": 2},
   "training": {"global_batch_size": 64, "sequence_length": 512}, "strategy": {"framework": "megatron", "tensor_parallel": 3, "flash_attention": true}})";
         const RunId id = store.simulate(text, {}, "s");
         state.setCurrentRun(id);
@@ -165,7 +166,7 @@ class EditorTest : public QObject {
             const std::string before = document.text();
             QVERIFY2(documents.applyPreset(preset.id), preset.id);
             QVERIFY2(document.parsed().scenario.has_value(), (preset.id + to_text(document.parsed().problems) + document.text()).c_str());
-            QVERIFY2(document.parsed().scenario->strategy.flash_attention, preset.id);   // what it does not speak of stays
+            QVERIFY2(document.parsed().scenario->strategy.flash_attention, preset.id); // what it does not speak of stays
             const auto data = simulate_run(document.text(), {}, [](const QString&) { return true; });
             QVERIFY2(data->report && data->report->step_time_s > 0, preset.id);
             document.undoStack().undo();

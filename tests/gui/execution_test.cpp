@@ -64,7 +64,7 @@ class ExecutionTest : public QObject {
         QTemporaryDir folder;
         MainWindow window(fresh());
         window.show();
-        window.open({written(folder, "other.json", small), written(folder, "tiny.json", tiny)});   // the last one is what runs
+        window.open({written(folder, "other.json", small), written(folder, "tiny.json", tiny)}); // the last one is what runs
         QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
         window.showView("execution");
         Dock dock(window);
@@ -91,7 +91,7 @@ class ExecutionTest : public QObject {
                 if (b->accessibleName() == name) return b->currentText();
             return QString();
         };
-        QCOMPARE(box("Predicted run"), prediction.name);                 // over its own prediction, not another's
+        QCOMPARE(box("Predicted run"), prediction.name); // over its own prediction, not another's
         QCOMPARE(box("Measured run"), measured.name);
         QCOMPARE(over.timeline().store()->trace->lanes.size() % 2, std::size_t(0));
         QVERIFY(over.timeline().store()->trace->lanes.size() >= 2);

@@ -21,16 +21,18 @@ class FakePortal : public QDBusVirtualObject {
     ~FakePortal() override { QDBusConnection::disconnectFromBus(QStringLiteral("portal")); }
 
     void say(uint scheme) {
-        QDBusMessage signal = QDBusMessage::createSignal(QStringLiteral("/org/freedesktop/portal/desktop"), QStringLiteral("org.freedesktop.portal.Settings"),
-                                                         QStringLiteral("SettingChanged"));
-        signal << QStringLiteral("org.freedesktop.appearance") << QStringLiteral("color-scheme") << QVariant::fromValue(QDBusVariant(scheme));
+        QDBusMessage signal =
+            QDBusMessage::createSignal(QStringLiteral("/org/freedesktop/portal/desktop"), QStringLiteral("org.freedesktop.portal.Settings"),
+                                       QStringLiteral("SettingChanged"));
+        signal << QStringLiteral("org.freedesktop.appearance") << QStringLiteral("color-scheme")
+               << QVariant::fromValue(QDBusVariant(scheme));
         bus_.send(signal);
     }
 
     QString introspect(const QString&) const override { return {}; }
     bool handleMessage(const QDBusMessage& message, const QDBusConnection& connection) override {
         if (message.member() != QLatin1String("Read")) return false;
-        const QVariant inner = QVariant::fromValue(QDBusVariant(1u));   // dark; wrapped once more, as the real one does
+        const QVariant inner = QVariant::fromValue(QDBusVariant(1u)); // dark; wrapped once more, as the real one does
         return connection.send(message.createReply(QVariant::fromValue(QDBusVariant(inner))));
     }
 

@@ -59,9 +59,10 @@ class MemoryTest : public QObject {
             const Columns c{0, 1000 * us, columns};
             const auto highest = highest_in_columns(s, c);
             for (int i = 0; i < columns; ++i) {
-                std::int64_t most = 0;      // by brute force: the level at the column's begin and every one that starts in it
+                std::int64_t most = 0; // by brute force: the level at the column's begin and every one that starts in it
                 for (int k = 0; k < 1000; ++k)
-                    if (s.at[static_cast<std::size_t>(k)] < c.edge(i + 1) && (k + 1 == 1000 || s.at[static_cast<std::size_t>(k) + 1] > c.edge(i)))
+                    if (s.at[static_cast<std::size_t>(k)] < c.edge(i + 1) &&
+                        (k + 1 == 1000 || s.at[static_cast<std::size_t>(k) + 1] > c.edge(i)))
                         most = std::max(most, s.total[static_cast<std::size_t>(k)]);
                 QCOMPARE(s.total[static_cast<std::size_t>(highest[static_cast<std::size_t>(i)])], most);
             }

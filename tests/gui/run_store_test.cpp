@@ -12,12 +12,13 @@ using namespace orrery;
 
 namespace {
 
-const std::string small = R"({"name": "small", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+const std::string small =
+    R"({"name": "small", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
   "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
   "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
   "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2, "schedule": "1f1b"}})";
 
-constexpr int most_ms = 500;            // 100 where nobody else works
+constexpr int most_ms = 500; // 100 where nobody else works
 
 } // namespace
 
@@ -140,7 +141,7 @@ class RunStoreTest : public QObject {
                 clock.start();
                 store.cancelAll();
                 QVERIFY(!store.busy());
-            }                                   // its destructor waits for the threads
+            } // its destructor waits for the threads
             qDebug("cancelled after %d ms: over in %lld ms", after_ms, clock.elapsed());
             QVERIFY2(clock.elapsed() < most_ms, qPrintable(QString("%1 ms when cancelled after %2").arg(clock.elapsed()).arg(after_ms)));
         }

@@ -58,7 +58,7 @@ class SessionTest : public QObject {
             const RunId a = window.store().runs()[0].id;
             window.state().setCurrentRun(a);
             window.state().setBaseline(a);
-            QVERIFY(window.documents().current()->setField("/training/global_batch_size", "32", "batch"));   // never saved
+            QVERIFY(window.documents().current()->setField("/training/global_batch_size", "32", "batch")); // never saved
             QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
             window.store().rename(a, "mine");
             QTest::keyClick(&timeline_of(window), Qt::Key_W);
@@ -102,7 +102,7 @@ class SessionTest : public QObject {
             return settings.value("session/1/text").toString();
         };
         QTRY_VERIFY_WITH_TIMEOUT(kept().contains("64"), 10000);
-        MainWindow window(options);                 // lost is still there: nothing was closed
+        MainWindow window(options); // lost is still there: nothing was closed
         QVERIFY(window.restoreSession());
         QCOMPARE(window.store().runs().size(), std::size_t(1));
     }
@@ -177,7 +177,7 @@ class SessionTest : public QObject {
         QTest::keyClick(&table, Qt::Key_Return);
         QTRY_VERIFY_WITH_TIMEOUT(window.idle() && window.store().runs().size() == 1, patience);
         QCOMPARE(window.store().runs()[0].data->report->step_time_s, predicted);
-        QTRY_COMPARE_WITH_TIMEOUT(strategies->model().rowCount(), 4, patience);   // once, not twice
+        QTRY_COMPARE_WITH_TIMEOUT(strategies->model().rowCount(), 4, patience); // once, not twice
     }
 
     void recentFilesOpenAgain() {
@@ -196,7 +196,7 @@ class SessionTest : public QObject {
         QVERIFY(recent);
         QVERIFY(QMetaObject::invokeMethod(recent, "aboutToShow"));
         QCOMPARE(recent->actions().size(), 2);
-        QVERIFY(recent->actions()[0]->text().startsWith("a.json"));   // the last one first, once
+        QVERIFY(recent->actions()[0]->text().startsWith("a.json")); // the last one first, once
         recent->actions()[1]->trigger();
         QTRY_VERIFY_WITH_TIMEOUT(window.idle() && window.store().runs().size() == 1, patience);
         QCOMPARE(window.store().runs()[0].path, b);
@@ -207,7 +207,8 @@ class SessionTest : public QObject {
 
     void aLinkShowsWhatItWasMadeOf() {
         QTemporaryDir folder;
-        const QString a = written(folder, "a b.json", small), b = written(folder, "b.json", QByteArray(small).replace("\"pipeline_parallel\": 2", "\"pipeline_parallel\": 4"));
+        const QString a = written(folder, "a b.json", small),
+                      b = written(folder, "b.json", QByteArray(small).replace("\"pipeline_parallel\": 2", "\"pipeline_parallel\": 4"));
         MainWindow window(fresh());
         window.show();
         window.open({a, b});
@@ -246,7 +247,8 @@ class SessionTest : public QObject {
 
     void aLinkOfAComparison() {
         QTemporaryDir folder;
-        const QString a = written(folder, "a.json", small), b = written(folder, "b.json", QByteArray(small).replace("\"pipeline_parallel\": 2", "\"pipeline_parallel\": 4"));
+        const QString a = written(folder, "a.json", small),
+                      b = written(folder, "b.json", QByteArray(small).replace("\"pipeline_parallel\": 2", "\"pipeline_parallel\": 4"));
         Options options = parse_options({"simgui", "--compare", a, b, "--view", "100us,300us"}, MainWindow::viewNames()).options;
         options.fresh = true;
         MainWindow window(options);
@@ -269,7 +271,7 @@ class SessionTest : public QObject {
         QVERIFY(timeline_of(window).range().length() < range.length());
         QTest::keyClick(&timeline_of(window), Qt::Key_Home);
         QCOMPARE(lines[0]->range(), lines[0]->whole());
-        QTest::keyClick(lines[0], Qt::Key_S);        // as far as the longest; the shared range ends with the run
+        QTest::keyClick(lines[0], Qt::Key_S); // as far as the longest; the shared range ends with the run
         QCOMPARE(window.state().timeRange(), timeline_of(window).range());
         window.showView("compare");
         window.registry().find("view.link")->trigger();
@@ -312,7 +314,8 @@ class SessionTest : public QObject {
         for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) environment.remove(name);
         program.setProcessEnvironment(environment);
         const QString simgui = QStringLiteral(ORRERY_BINARY_DIR "/bin/simgui");
-        program.start(simgui, {a, "--select", "0:l0.qkv@1", "--view", "0ms,1ms", "--dock", "timeline", "--size", "1280x800", "--screenshot", picture});
+        program.start(simgui, {a, "--select", "0:l0.qkv@1", "--view", "0ms,1ms", "--dock", "timeline", "--size", "1280x800", "--screenshot",
+                               picture});
         QVERIFY2(program.waitForFinished(patience), qPrintable(program.errorString()));
         QVERIFY2(program.exitCode() == 0, program.readAllStandardError());
         QCOMPARE(QImage(picture).size(), QSize(1280, 800));

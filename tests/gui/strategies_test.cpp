@@ -14,11 +14,13 @@ using namespace orrery;
 namespace {
 
 std::string scenario(const char* name, int tensor, int pipeline, double reserved_gb = -1) {
-    return R"({"name": ")" + std::string(name) + R"(", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+    return R"({"name": ")" + std::string(name) +
+           R"(", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
   "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
   "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
   "strategy": {"framework": "megatron", "tensor_parallel": )" +
-           std::to_string(tensor) + R"(, "pipeline_parallel": )" + std::to_string(pipeline) + "}" + (reserved_gb < 0 ? "" : R"(, "runtime": {"reserved_gb": )" + std::to_string(reserved_gb) + "}") + "}";
+           std::to_string(tensor) + R"(, "pipeline_parallel": )" + std::to_string(pipeline) + "}" +
+           (reserved_gb < 0 ? "" : R"(, "runtime": {"reserved_gb": )" + std::to_string(reserved_gb) + "}") + "}";
 }
 
 RunId add(RunStore& store, const char* name, int tensor, int pipeline, double reserved_gb = -1) {
@@ -43,7 +45,8 @@ class StrategiesTest : public QObject {
         QCOMPARE(shown(model, 1, StrategiesModel::StepColumn), report.step_time_s);
         QCOMPARE(shown(model, 1, StrategiesModel::MfuColumn), report.mfu);
         QCOMPARE(shown(model, 1, StrategiesModel::BubbleColumn), report.bubble_fraction);
-        QCOMPARE(shown(model, 1, StrategiesModel::TensorColumn), report.breakdown_s[static_cast<std::size_t>(Category::exposed_tp)] / report.step_time_s);
+        QCOMPARE(shown(model, 1, StrategiesModel::TensorColumn),
+                 report.breakdown_s[static_cast<std::size_t>(Category::exposed_tp)] / report.step_time_s);
         QCOMPARE(model.index(0, StrategiesModel::FitsColumn).data(StrategiesModel::SortRole).toDouble(), 1.0);
         store.remove(a);
         QCOMPARE(model.rowCount(), 1);
@@ -120,7 +123,7 @@ class StrategiesTest : public QObject {
         table.setFocus();
         QTest::keyClick(&table, Qt::Key_Up, Qt::ShiftModifier);
         QCOMPARE(state.brushedRuns(), (std::vector<RunId>{a, b}));
-        state.setBrushedRuns({a});      // from another view
+        state.setBrushedRuns({a}); // from another view
         QCOMPARE(view.selectedRuns(), std::vector<RunId>{a});
         view.pinCurrent();
         QCOMPARE(state.baseline(), state.currentRun());
@@ -135,7 +138,8 @@ class StrategiesTest : public QObject {
         QCOMPARE(bars(store, state, BarsOf::strategies).size(), std::size_t(1));
         QCOMPARE(bars(store, state, BarsOf::stages).size(), std::size_t(4));
         for (BarsOf of : {BarsOf::strategies, BarsOf::stages, BarsOf::ranks})
-            for (const Bar& bar : bars(store, state, of)) QVERIFY(std::abs(std::accumulate(bar.seconds.begin(), bar.seconds.end(), 0.0) / step - 1) < 1e-6);
+            for (const Bar& bar : bars(store, state, of))
+                QVERIFY(std::abs(std::accumulate(bar.seconds.begin(), bar.seconds.end(), 0.0) / step - 1) < 1e-6);
     }
 
     void barsAreChosenByKeysAndClicks() {

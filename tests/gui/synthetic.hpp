@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <string>
-#ifndef Q_MOC_RUN   // Qt 6.4's moc cannot read this header of C++20
+#ifndef Q_MOC_RUN // Qt 6.4's moc cannot read this header of C++20
 #include <random>
 #endif
 
@@ -13,10 +13,10 @@ namespace orrery::synthetic {
 
 struct Shape {
     int lanes = 32, stages = 4;
-    std::int64_t slices = 100000;           // of all lanes, about
+    std::int64_t slices = 100000; // of all lanes, about
     int queues = 2;
     std::uint64_t seed = 1;
-    double communication = 0.2;             // busy share of the communication queues
+    double communication = 0.2; // busy share of the communication queues
     bool waits = true;
 };
 
@@ -51,8 +51,10 @@ inline void fill_queue(Lane& lane, std::int16_t queue, std::int64_t slices, std:
         }
         lane.spans.push_back(s);
         now += d;
-        if (queue != 0) now += static_cast<std::int64_t>(static_cast<double>(d) * (1 / shape.communication - 1));
-        else if (random() % 3 == 0) now += d / 3;
+        if (queue != 0)
+            now += static_cast<std::int64_t>(static_cast<double>(d) * (1 / shape.communication - 1));
+        else if (random() % 3 == 0)
+            now += d / 3;
     }
 }
 
@@ -72,7 +74,8 @@ inline Trace trace(const Shape& shape = {}) {
         const double each = static_cast<double>(shape.slices) / shape.lanes / weight;
         lane.spans.reserve(static_cast<std::size_t>(each * weight) + 8);
         for (int q = 0; q < shape.queues; ++q)
-            fill_queue(lane, static_cast<std::int16_t>(q), static_cast<std::int64_t>(q == 0 ? each : each * shape.communication), random, shape);
+            fill_queue(lane, static_cast<std::int16_t>(q), static_cast<std::int64_t>(q == 0 ? each : each * shape.communication), random,
+                       shape);
         for (const Span& s : lane.spans) t.end = std::max(t.end, s.end);
         t.lanes.push_back(std::move(lane));
     }

@@ -23,11 +23,11 @@ Theme shown() { return QApplication::palette().color(QPalette::Base).lightness()
 // Two runs and a sweep's result would be more: what is cached is cached with one. All views at one size.
 std::map<QString, QImage> pictures(MainWindow& window) {
     std::map<QString, QImage> out;
-    window.showView("problems");            // hidden while there are none: it would take room when its turn comes
+    window.showView("problems"); // hidden while there are none: it would take room when its turn comes
     for (const QString& name : MainWindow::viewNames()) {
-        window.view(name)->setFixedSize(640, 320);   // docks share their heights out event by event, not always alike
+        window.view(name)->setFixedSize(640, 320); // docks share their heights out event by event, not always alike
         window.showView(name);
-        if (QWidget* focus = QApplication::focusWidget()) focus->clearFocus();   // its frame and a blinking cursor are no colours of the view
+        if (QWidget* focus = QApplication::focusWidget()) focus->clearFocus(); // its frame and a blinking cursor are no colours of the view
         QTest::qWait(30);
         QThreadPool::globalInstance()->waitForDone();
         QTest::qWait(30);
@@ -45,7 +45,8 @@ double lightness(const QImage& image) {
 
 void open_two(MainWindow& window, const QTemporaryDir& folder) {
     window.show();
-    window.open({written(folder, "a.json", small), written(folder, "b.json", QByteArray(small).replace("\"tensor_parallel\": 2", "\"tensor_parallel\": 4"))});
+    window.open({written(folder, "a.json", small),
+                 written(folder, "b.json", QByteArray(small).replace("\"tensor_parallel\": 2", "\"tensor_parallel\": 4"))});
     QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
     window.state().setBaseline(window.store().runs()[0].id);
 }
@@ -93,7 +94,7 @@ class ThemeTest : public QObject {
         const Options options = remembering(folder);
         {
             MainWindow window(options);
-            QVERIFY(window.registry().find("view.system")->isChecked());   // what a new user has
+            QVERIFY(window.registry().find("view.system")->isChecked()); // what a new user has
             window.registry().find("view.dark")->trigger();
         }
         apply_theme(Theme::light);
@@ -110,13 +111,13 @@ class ThemeTest : public QObject {
         if (!portal.start()) QSKIP("no dbus-daemon here");
         apply_theme(Theme::light);
         ThemeChoice choice(false, "system");
-        QTRY_COMPARE_WITH_TIMEOUT(choice.shown(), Theme::dark, 5000);      // as the portal says
+        QTRY_COMPARE_WITH_TIMEOUT(choice.shown(), Theme::dark, 5000); // as the portal says
         QCOMPARE(shown(), Theme::dark);
         portal.say(2);
         QTRY_COMPARE_WITH_TIMEOUT(shown(), Theme::light, 5000);
         portal.say(1);
         QTRY_COMPARE_WITH_TIMEOUT(shown(), Theme::dark, 5000);
-        choice.choose("light");                                            // the user's word counts more
+        choice.choose("light"); // the user's word counts more
         QCOMPARE(shown(), Theme::light);
         portal.say(2);
         portal.say(1);
@@ -130,8 +131,10 @@ int main(int argc, char** argv) {
     // Before the application connects to a bus: the daemon's address goes into the environment.
     QProcess daemon;
     daemon.start("dbus-daemon", {"--session", "--nofork", "--nopidfile", "--print-address=1"});
-    if (daemon.waitForStarted() && daemon.waitForReadyRead(5000)) qputenv("DBUS_SESSION_BUS_ADDRESS", daemon.readAllStandardOutput().trimmed());
-    else qunsetenv("DBUS_SESSION_BUS_ADDRESS");
+    if (daemon.waitForStarted() && daemon.waitForReadyRead(5000))
+        qputenv("DBUS_SESSION_BUS_ADDRESS", daemon.readAllStandardOutput().trimmed());
+    else
+        qunsetenv("DBUS_SESSION_BUS_ADDRESS");
     QApplication application(argc, argv);
     ThemeTest test;
     const int code = QTest::qExec(&test, argc, argv);

@@ -33,17 +33,19 @@ Trace two_stages() {
     Trace t;
     t.name = "two stages";
     t.queues = {"compute", "tp", "pp.up"};
-    t.ops = {{"l0.fwd", "linear", "forward", 0, 1e9, 0}, {"l0.bwd", "linear", "backward", 0, 2e9, 0},
-             {"l0.reduce", "all-reduce", "forward", 0, 0, 1000}, {"send", "exchange", "exchange", -1, 0, 500}};
+    t.ops = {{"l0.fwd", "linear", "forward", 0, 1e9, 0},
+             {"l0.bwd", "linear", "backward", 0, 2e9, 0},
+             {"l0.reduce", "all-reduce", "forward", 0, 0, 1000},
+             {"send", "exchange", "exchange", -1, 0, 500}};
     Lane a;
     a.rank = 0;
-    a.spans = {op(0, 10, 0, 0, 0), op(10, 20, 0, 1, 0), wait(20, 45, WaitCause::receive, 1), op(45, 60, 1, 0, 0),
-               op(5, 15, 2, 0, 1), op(10, 12, 3, 0, 2)};
+    a.spans = {op(0, 10, 0, 0, 0),  op(10, 20, 0, 1, 0), wait(20, 45, WaitCause::receive, 1),
+               op(45, 60, 1, 0, 0), op(5, 15, 2, 0, 1),  op(10, 12, 3, 0, 2)};
     Lane b;
     b.rank = 1;
     b.stage = 1;
-    b.spans = {wait(0, 12, WaitCause::warm_up, 0), op(12, 22, 0, 0, 0), op(22, 45, 1, 0, 0), wait(45, 60, WaitCause::drain, 0),
-               op(5, 15, 2, 0, 1), op(10, 12, 3, 0, 2)};
+    b.spans = {wait(0, 12, WaitCause::warm_up, 0), op(12, 22, 0, 0, 0), op(22, 45, 1, 0, 0),
+               wait(45, 60, WaitCause::drain, 0),  op(5, 15, 2, 0, 1),  op(10, 12, 3, 0, 2)};
     t.lanes = {a, b};
     t.flows = {{0, 5, 1, 5}};
     t.end = {60 * us};
@@ -103,11 +105,13 @@ class TimelineTest : public QObject {
         RunStore runs;
         ViewState state;
         TimelineView view(runs, state);
-        const RunId id = runs.simulate(R"({"model": {"name": "tiny", "layers": 16, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+        const RunId id =
+            runs.simulate(R"({"model": {"name": "tiny", "layers": 16, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
             "cluster": {"preset": "dgx-a100-80gb", "nodes": 4},
             "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
-            "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 16, "schedule": "1f1b"}})", {});
-        state.setCurrentRun(id);                        // still being simulated
+            "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 16, "schedule": "1f1b"}})",
+                          {});
+        state.setCurrentRun(id); // still being simulated
         QTRY_VERIFY_WITH_TIMEOUT(view.timeline().store(), 20000);
         QVERIFY(view.timeline().store()->tracks.size() > 48);
         QCOMPARE(view.timeline().rows().size(), std::size_t(16));
@@ -115,14 +119,14 @@ class TimelineTest : public QObject {
 
     void groupsFoldTheirRanks() {
         Trace t = two_stages();
-        t.lanes[1].stage = 0;                   // both in one stage
+        t.lanes[1].stage = 0; // both in one stage
         Window w(t);
         QCOMPARE(w.line().rows().size(), std::size_t(7));
         QCOMPARE(w.line().rows()[0].label, QString("stage 0"));
         QCOMPARE(w.line().rows()[0].tracks.size(), std::size_t(2));
         w.press(Qt::Key_Left);
         QCOMPARE(w.line().rows().size(), std::size_t(1));
-        w.state.setSelectedSlice({w.id, 1, 2});     // what is folded away is shown in its group
+        w.state.setSelectedSlice({w.id, 1, 2}); // what is folded away is shown in its group
         QCOMPARE(w.line().currentRow(), 0);
         w.press(Qt::Key_Right);
         QCOMPARE(w.line().rows().size(), std::size_t(7));
@@ -192,7 +196,7 @@ class TimelineTest : public QObject {
         const double x = w.line().xOf(20 * us);
         w.line().zoom(4, x);
         QVERIFY(std::abs(w.line().xOf(20 * us) - x) < 1);
-        w.line().zoom(1e12, x);      // as near as a pixel a picosecond
+        w.line().zoom(1e12, x); // as near as a pixel a picosecond
         QVERIFY(w.line().range().length() >= 100);
         w.line().zoom(1e-12, x);
         QCOMPARE(w.line().range(), w.line().whole());
@@ -205,7 +209,7 @@ class TimelineTest : public QObject {
         QCOMPARE(changed.size(), 1);
         QCOMPARE(w.state.selectedSlice(), (SliceId{w.id, 0, 1}));
         w.press(Qt::Key_Period);
-        QCOMPARE(w.state.selectedSlice().span, 2);      // the bubble is a slice too
+        QCOMPARE(w.state.selectedSlice().span, 2); // the bubble is a slice too
         QCOMPARE(title(*w.line().store()->trace, span_of(*w.line().store()->trace, w.line().selected())), QString("waits for a receive"));
         w.press(Qt::Key_Comma);
         w.press(Qt::Key_Comma);
@@ -228,11 +232,12 @@ class TimelineTest : public QObject {
     }
 
     void thePlanKnowsDependencies() {
-        const auto data = simulate_run(R"({"model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+        const auto data =
+            simulate_run(R"({"model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
             "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
             "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
             "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2, "schedule": "1f1b"}})",
-                                       {}, [](const QString&) { return true; });
+                         {}, [](const QString&) { return true; });
         QVERIFY2(data->problems.empty(), data->problems.empty() ? "" : data->problems[0].what.c_str());
         std::array<int, 3> seen{};
         for (const Track& t : data->tracks->tracks)
@@ -241,8 +246,7 @@ class TimelineTest : public QObject {
                 for (const Arrow& a : arrows_of(*data->tracks, &*data->plan, me)) {
                     ++seen[static_cast<std::size_t>(a.kind)];
                     QVERIFY(a.from == me || a.to == me);
-                    if (a.kind == ArrowKind::dependency)
-                        QVERIFY(span_of(*data->trace, a.from).end <= span_of(*data->trace, a.to).begin);
+                    if (a.kind == ArrowKind::dependency) QVERIFY(span_of(*data->trace, a.from).end <= span_of(*data->trace, a.to).begin);
                 }
             }
         QVERIFY2(seen[0] > 0 && seen[2] > 10, qPrintable(QString("%1 transfers, %2 dependencies").arg(seen[0]).arg(seen[2])));
@@ -275,13 +279,13 @@ class TimelineTest : public QObject {
         QTest::mouseRelease(v, Qt::LeftButton, {}, w.at(1, 30));
         QVERIFY(w.line().area());
         const auto rows = area(*w.line().store(), w.line().areaTracks(), 5 * us, 30 * us, {});
-        QCOMPARE(rows.size(), std::size_t(3));      // forward, waiting, the all-reduce
+        QCOMPARE(rows.size(), std::size_t(3)); // forward, waiting, the all-reduce
         for (const AreaRow& r : rows) {
             if (r.kind == SliceKind::forward) QCOMPARE(r.covered, 15.0 * us);
             if (r.kind == SliceKind::wait) QCOMPARE(r.exposed, 10.0 * us);
             if (r.kind == SliceKind::collective) {
                 QCOMPARE(r.covered, 10.0 * us);
-                QCOMPARE(r.exposed, 0.0);           // all of it under computation
+                QCOMPARE(r.exposed, 0.0); // all of it under computation
             }
         }
         auto* tester = w.view.findChild<AreaModel*>();
@@ -290,7 +294,7 @@ class TimelineTest : public QObject {
 
     void unionsAreNotSums() {
         Trace t = two_stages();
-        t.lanes[0].spans.insert(t.lanes[0].spans.begin() + 5, op(8, 18, 2, 1, 1));      // overlaps the all-reduce before it
+        t.lanes[0].spans.insert(t.lanes[0].spans.begin() + 5, op(8, 18, 2, 1, 1)); // overlaps the all-reduce before it
         const TrackStore store = tracks_of(t);
         std::vector<std::int32_t> tracks;
         for (std::size_t i = 0; i < store.tracks.size(); ++i)
@@ -322,12 +326,14 @@ class TimelineTest : public QObject {
 
     // A rank that another one's lane stands for is found by its number, and by being chosen.
     void aFoldedRankIsFound() {
-        const auto data = simulate_run(R"({"name": "s", "model": {"name": "tiny", "layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+        const auto data = simulate_run(
+            R"({"name": "s", "model": {"name": "tiny", "layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
           "cluster": {"preset": "dgx-a100-80gb", "nodes": 4}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
-          "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 4}, "perturb": [{"slow": 1.5, "rank": 5}]})", {}, [](const QString&) { return true; });
+          "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 4}, "perturb": [{"slow": 1.5, "rank": 5}]})",
+            {}, [](const QString&) { return true; });
         QVERIFY2(data->trace.has_value(), to_text(data->problems).c_str());
         QCOMPARE(data->lane_of_rank.size(), std::size_t(32));
-        QVERIFY2(data->trace->lanes.size() < 32 && data->trace->lanes.size() > 4,   // some are folded, and a stage has several lanes
+        QVERIFY2(data->trace->lanes.size() < 32 && data->trace->lanes.size() > 4, // some are folded, and a stage has several lanes
                  qPrintable(QString::number(data->trace->lanes.size())));
         RunStore runs;
         ViewState state;
@@ -368,8 +374,9 @@ class TimelineTest : public QObject {
         for (const int width : {1400, 700, 420}) {
             view.resize(width, 700);
             view.show();
-            QTRY_VERIFY2(legend->height() >= legend->heightForWidth(legend->width()),
-                         qPrintable(QString("%1 wide: %2 of %3").arg(width).arg(legend->height()).arg(legend->heightForWidth(legend->width()))));
+            QTRY_VERIFY2(
+                legend->height() >= legend->heightForWidth(legend->width()),
+                qPrintable(QString("%1 wide: %2 of %3").arg(width).arg(legend->height()).arg(legend->heightForWidth(legend->width()))));
         }
         QVERIFY(legend->height() > legend->sizeHint().height());
     }
@@ -379,7 +386,7 @@ class TimelineTest : public QObject {
         RowOptions o = w.line().rowOptions();
         o.filter = "pp";
         w.line().setRowOptions(o);
-        QCOMPARE(w.line().rows().size(), std::size_t(4));      // each rank and its pp queue
+        QCOMPARE(w.line().rows().size(), std::size_t(4)); // each rank and its pp queue
         w.state.setSelectedRanks({1});
         QCOMPARE(w.line().rows().size(), std::size_t(2));
     }

@@ -32,7 +32,8 @@ Trace bursts() {
     for (int burst = 0; burst < 20; ++burst) {
         for (int i = 0; i < 3000; ++i) {
             const auto d = static_cast<std::int64_t>(random() % 300);
-            lane.spans.push_back({{now}, {now + d}, static_cast<std::int32_t>(random() % t.ops.size()), i, 0, SpanKind::op, WaitCause::none, -1});
+            lane.spans.push_back(
+                {{now}, {now + d}, static_cast<std::int32_t>(random() % t.ops.size()), i, 0, SpanKind::op, WaitCause::none, -1});
             now += d + static_cast<std::int64_t>(random() % 3 == 0 ? random() % 200 : 0);
         }
         now += static_cast<std::int64_t>(random() % 1'000'000'000'000);
@@ -51,8 +52,7 @@ class TracksTest : public QObject {
         QTest::addColumn<bool>("bursty");
         QTest::addColumn<double>("zoom");
         for (bool bursty : {false, true})
-            for (double zoom : {1.0, 0.1, 0.01, 1e-4, 1e-7})
-                QTest::addRow("%s %g", bursty ? "bursts" : "1f1b", zoom) << bursty << zoom;
+            for (double zoom : {1.0, 0.1, 0.01, 1e-4, 1e-7}) QTest::addRow("%s %g", bursty ? "bursts" : "1f1b", zoom) << bursty << zoom;
     }
 
     void columnsAreExact() {
@@ -147,8 +147,9 @@ class TracksTest : public QObject {
                 paint(image, {0, 0, height}, times, columns, only);
                 for (int c = 0; c < columns.count; c += 7) {
                     const std::int64_t left = columns.edge(c), right = columns.edge(c + 1);
-                    const double truth = static_cast<double>(brute_force(store, store.tracks[t], left, right)[static_cast<std::size_t>(k)]) /
-                                         static_cast<double>(right - left);
+                    const double truth =
+                        static_cast<double>(brute_force(store, store.tracks[t], left, right)[static_cast<std::size_t>(k)]) /
+                        static_cast<double>(right - left);
                     double painted = 0;
                     for (int y = 0; y < height; ++y) painted += qRed(image.pixel(c, y)) / 255.0 / height;
                     worst = std::max(worst, std::abs(painted - truth));

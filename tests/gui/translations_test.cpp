@@ -18,8 +18,8 @@
 #include <QStandardPaths>
 #include <QTabWidget>
 #include <QTranslator>
-#include <QXmlStreamReader>
 #include <QtTest/QTest>
+#include <QXmlStreamReader>
 
 #include <map>
 #include <set>
@@ -29,7 +29,11 @@ using namespace orrery::windows;
 
 namespace {
 
-struct Message { QString context, source, type; bool numerus; QStringList translations; };
+struct Message {
+    QString context, source, type;
+    bool numerus;
+    QStringList translations;
+};
 
 std::vector<Message> messages(const QString& path) {
     QFile file(path);
@@ -40,15 +44,20 @@ std::vector<Message> messages(const QString& path) {
     while (!xml.atEnd()) {
         if (!xml.readNextStartElement() && xml.atEnd()) break;
         if (!xml.isStartElement()) continue;
-        if (xml.name() == QLatin1String("name")) context = xml.readElementText();
-        else if (xml.name() == QLatin1String("message")) out.push_back({context, {}, {}, xml.attributes().hasAttribute(QLatin1String("numerus")), {}});
-        else if (xml.name() == QLatin1String("source")) out.back().source = xml.readElementText();
+        if (xml.name() == QLatin1String("name"))
+            context = xml.readElementText();
+        else if (xml.name() == QLatin1String("message"))
+            out.push_back({context, {}, {}, xml.attributes().hasAttribute(QLatin1String("numerus")), {}});
+        else if (xml.name() == QLatin1String("source"))
+            out.back().source = xml.readElementText();
         else if (xml.name() == QLatin1String("translation")) {
             out.back().type = xml.attributes().value(QLatin1String("type")).toString();
             if (!out.back().numerus) out.back().translations << xml.readElementText();
-        } else if (xml.name() == QLatin1String("numerusform")) out.back().translations << xml.readElementText();
+        } else if (xml.name() == QLatin1String("numerusform"))
+            out.back().translations << xml.readElementText();
     }
-    if (xml.hasError() && xml.error() != QXmlStreamReader::PrematureEndOfDocumentError) qFatal("%s: %s", qPrintable(path), qPrintable(xml.errorString()));
+    if (xml.hasError() && xml.error() != QXmlStreamReader::PrematureEndOfDocumentError)
+        qFatal("%s: %s", qPrintable(path), qPrintable(xml.errorString()));
     return out;
 }
 
@@ -119,7 +128,7 @@ class TranslationsTest : public QObject {
             for (const QString& t : m.translations) {
                 QVERIFY2(!t.isEmpty() || m.source.isEmpty(), qPrintable(what));
                 QStringList wanted = placeholders(m.source), have = placeholders(t);
-                if (m.source.contains("%n")) wanted.removeAll("%n"), have.removeAll("%n");   // "one run" may leave the number out
+                if (m.source.contains("%n")) wanted.removeAll("%n"), have.removeAll("%n"); // "one run" may leave the number out
                 QVERIFY2(have == wanted, qPrintable(what + " -> " + t));
                 QVERIFY2(m.source.contains('\n') == t.contains('\n'), qPrintable(what));
                 QVERIFY2(m.source.endsWith(' ') == t.endsWith(' ') && m.source.startsWith(' ') == t.startsWith(' '), qPrintable(what));
@@ -141,7 +150,8 @@ class TranslationsTest : public QObject {
             return out;
         };
         const auto fresh_ones = keys(messages(folder.filePath("fresh.ts"))), known = keys(messages(german));
-        for (const QString& key : fresh_ones) QVERIFY2(known.contains(key), qPrintable("not in the translations (ninja update_translations): " + key));
+        for (const QString& key : fresh_ones)
+            QVERIFY2(known.contains(key), qPrintable("not in the translations (ninja update_translations): " + key));
         for (const QString& key : known) QVERIFY2(fresh_ones.contains(key), qPrintable("no longer used: " + key));
     }
 
@@ -158,21 +168,24 @@ class TranslationsTest : public QObject {
             for (const QString& name : MainWindow::viewNames()) {
                 window.showView(name);
                 QTest::qWait(20);
-                window.view(name)->grab();       // what is only painted goes through the translator too
+                window.view(name)->grab(); // what is only painted goes through the translator too
             }
             QStringList plain;
             for (const QAction* action : window.registry().actions())
                 for (const QString& text : {action->text(), action->toolTip(), ActionRegistry::menuOf(*action)})
                     if (!text.contains(mark)) plain << action->objectName() + ": " + text;
             for (const QWidget* w : window.findChildren<QWidget*>()) {
-                if (w->objectName().startsWith("qt_") || w->inherits("QDockWidgetTitleButton") || w->inherits("QMenu")) continue;   // Qt's own
+                if (w->objectName().startsWith("qt_") || w->inherits("QDockWidgetTitleButton") || w->inherits("QMenu"))
+                    continue; // Qt's own
                 if (w->objectName() == "ScrollLeftButton" || w->objectName() == "ScrollRightButton") continue;
                 for (const QString& text : words_of(*w))
-                    if (!text.contains(mark) && !is_data(text)) plain << QString::fromLatin1(w->metaObject()->className()) + " " + w->objectName() + ": " + text;
+                    if (!text.contains(mark) && !is_data(text))
+                        plain << QString::fromLatin1(w->metaObject()->className()) + " " + w->objectName() + ": " + text;
             }
             plain.removeDuplicates();
             QVERIFY2(plain.isEmpty(), qPrintable(plain.join("\n")));
-            for (const QString& line : key_sheet_html(window.registry()).split("<tr>").mid(1)) QVERIFY2(line.contains(mark), qPrintable(line));
+            for (const QString& line : key_sheet_html(window.registry()).split("<tr>").mid(1))
+                QVERIFY2(line.contains(mark), qPrintable(line));
         }
         QCoreApplication::removeTranslator(&marker);
         QVERIFY2(marker.missing.empty(), qPrintable(QStringList(marker.missing.begin(), marker.missing.end()).join("\n")));

@@ -26,13 +26,17 @@ namespace {
 constexpr int patience = 60000;
 
 std::string scenario(const std::string& strategy, const std::string& model = "") {
-    return R"({"name": "s", "model": {"name": "tiny", "layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024)" + model + R"(},
+    return R"({"name": "s", "model": {"name": "tiny", "layers": 8, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024)" + model +
+           R"(},
   "cluster": {"preset": "dgx-a100-80gb", "nodes": 2},
   "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
-  "strategy": {"framework": "megatron", )" + strategy + "}}";
+  "strategy": {"framework": "megatron", )" +
+           strategy + "}}";
 }
 
-std::shared_ptr<const RunData> simulated(const std::string& text) { return simulate_run(text, {}, [](const QString&) { return true; }); }
+std::shared_ptr<const RunData> simulated(const std::string& text) {
+    return simulate_run(text, {}, [](const QString&) { return true; });
+}
 
 constexpr const char* sweep = R"({"name": "sweep", "model": {"layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
   "cluster": {"preset": "dgx-a100-80gb", "nodes": 1}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 512}, "strategy": {},
@@ -45,7 +49,8 @@ class ViewsTest : public QObject {
   private Q_SLOTS:
     void nothingOnTheFrontierIsBeaten() {
         std::vector<ParetoPoint> points;
-        for (int i = 0; i < 200; ++i) points.push_back({i + 1, {}, static_cast<double>(i * 7919 % 101), static_cast<double>(i * 104729 % 97), i % 3 != 0});
+        for (int i = 0; i < 200; ++i)
+            points.push_back({i + 1, {}, static_cast<double>(i * 7919 % 101), static_cast<double>(i * 104729 % 97), i % 3 != 0});
         const auto best = frontier(points);
         const std::set<std::size_t> on(best.begin(), best.end());
         QVERIFY(!best.empty());
@@ -99,7 +104,8 @@ class ViewsTest : public QObject {
     }
 
     void expertsAreSharedOut() {
-        const auto data = simulated(scenario(R"("expert_parallel": 4, "zero_stage": 1)", R"(, "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 1024})"));
+        const auto data = simulated(
+            scenario(R"("expert_parallel": 4, "zero_stage": 1)", R"(, "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 1024})"));
         QVERIFY2(data->plan.has_value(), to_text(data->problems).c_str());
         const Placements p = placements(*data->plan, *data->scenario);
         QCOMPARE(p.experts_each(), 2);
@@ -112,7 +118,8 @@ class ViewsTest : public QObject {
     }
 
     void noTwoDevicesAreDrawnInOnePlace() {
-        for (const char* strategy : {R"("tensor_parallel": 2, "pipeline_parallel": 4)", R"("tensor_parallel": 4, "context_parallel": 2)", R"("tensor_parallel": 8)"}) {
+        for (const char* strategy : {R"("tensor_parallel": 2, "pipeline_parallel": 4)", R"("tensor_parallel": 4, "context_parallel": 2)",
+                                     R"("tensor_parallel": 8)"}) {
             const auto data = simulated(scenario(strategy));
             QVERIFY2(data->plan.has_value(), to_text(data->problems).c_str());
             const Placements p = placements(*data->plan, *data->scenario);
@@ -158,14 +165,16 @@ class ViewsTest : public QObject {
         const auto whole = utilisation(trace, 0, 0);
         const double step = (trace.end - trace.begin).seconds();
         for (std::size_t s = 0; s < trace.links.size(); ++s) {
-            const double bytes = static_cast<double>(std::accumulate(trace.links[s].bytes.begin(), trace.links[s].bytes.end(), std::int64_t{0}));
+            const double bytes =
+                static_cast<double>(std::accumulate(trace.links[s].bytes.begin(), trace.links[s].bytes.end(), std::int64_t{0}));
             QVERIFY(std::abs(whole[s] * step * trace.links[s].capacity - bytes) <= 1e-6 * bytes + 1);
         }
         // Two halves make the whole, wherever the cut is.
         const std::int64_t end = (trace.end - trace.begin).ps, cut = end / 7 * 3;
         const auto a = utilisation(trace, 0, cut), b = utilisation(trace, cut, end);
         for (std::size_t s = 0; s < whole.size(); ++s)
-            QVERIFY(std::abs(a[s] * static_cast<double>(cut) + b[s] * static_cast<double>(end - cut) - whole[s] * static_cast<double>(end)) < 1e-6 * static_cast<double>(end));
+            QVERIFY(std::abs(a[s] * static_cast<double>(cut) + b[s] * static_cast<double>(end - cut) -
+                             whole[s] * static_cast<double>(end)) < 1e-6 * static_cast<double>(end));
         for (const LinkLoadRow& row : link_loads(trace)) QVERIFY2(row.peak < 1.02 && row.mean <= row.peak + 1e-12, row.name.c_str());
     }
 
@@ -183,7 +192,8 @@ class ViewsTest : public QObject {
 
     // What the simulation says of links alike is what an unfolded run finds: the same bytes on each of them.
     void linksAlikeAreThoseTheSimulationFolded() {
-        for (const char* strategy : {R"("tensor_parallel": 4, "pipeline_parallel": 2, "zero_stage": 1)", R"("context_parallel": 2, "pipeline_parallel": 2)"}) {
+        for (const char* strategy :
+             {R"("tensor_parallel": 4, "pipeline_parallel": 2, "zero_stage": 1)", R"("context_parallel": 2, "pipeline_parallel": 2)"}) {
             const auto data = simulated(scenario(strategy));
             const Fabric fabric(data->scenario->cluster);
             QCOMPARE(data->link_class.size(), fabric.links().size());
@@ -207,7 +217,8 @@ class ViewsTest : public QObject {
         const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
         const Fabric fabric(data->scenario->cluster);
         const ClusterPicture p = picture(fabric, *data->trace, 8);
-        const auto devices = std::count_if(p.vertices.begin(), p.vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
+        const auto devices =
+            std::count_if(p.vertices.begin(), p.vertices.end(), [](const auto& v) { return v.kind == ExplicitGraph::VertexKind::device; });
         QCOMPARE(static_cast<int>(devices), 8 * p.nodes);
         QCOMPARE(p.nodes + p.nodes_left_out, 2);
         std::set<int> series;
@@ -225,7 +236,7 @@ class ViewsTest : public QObject {
         for (int width : {300, 600, 2400}) {
             plot.resize(width, 400);
             const std::vector<ClusterPlot::Label> labels = plot.labels();
-            QVERIFY(labels.size() >= most);   // more room, more names
+            QVERIFY(labels.size() >= most); // more room, more names
             most = labels.size();
             for (std::size_t i = 0; i < labels.size(); ++i) {
                 QVERIFY(QRectF(plot.rect()).contains(labels[i].at));
@@ -282,13 +293,14 @@ class ViewsTest : public QObject {
         const HeatMap map = heat_map(view.model(), 0, 1, HeatMetric::step_time);
         QCOMPARE(map.columns.size(), std::size_t(3));
         QCOMPARE(map.rows.size(), std::size_t(2));
-        QVERIFY(!map.cell(2, 0).value);         // three divides nothing
-        QVERIFY(map.cell(2, 0).point >= 0);     // and says why
+        QVERIFY(!map.cell(2, 0).value);     // three divides nothing
+        QVERIFY(map.cell(2, 0).point >= 0); // and says why
         for (std::size_t c = 0; c < 2; ++c) {
             double best = 1e9;
             for (std::size_t point = 0; point < 12; ++point) {
                 const SweepPoint p = view.model().document()->point(static_cast<std::int64_t>(point));
-                if (p.values[0] == map.columns[c] && p.values[1] == map.rows[1] && view.model().row(point)->status == PointStatus::fits) best = std::min(best, view.model().row(point)->step_time_s);
+                if (p.values[0] == map.columns[c] && p.values[1] == map.rows[1] && view.model().row(point)->status == PointStatus::fits)
+                    best = std::min(best, view.model().row(point)->step_time_s);
             }
             QCOMPARE(*map.cell(c, 1).value, best);
         }

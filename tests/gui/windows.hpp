@@ -12,7 +12,8 @@ namespace orrery::windows {
 
 constexpr int patience = 30000;
 
-inline const QByteArray small = R"({"name": "small", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
+inline const QByteArray small =
+    R"({"name": "small", "model": {"name": "tiny", "layers": 4, "hidden_size": 512, "attention_heads": 8, "vocab_size": 1024},
   "cluster": {"preset": "dgx-a100-80gb", "nodes": 1},
   "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"},
   "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2}})";

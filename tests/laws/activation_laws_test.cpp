@@ -14,7 +14,9 @@ double bytes_of_one_layer(Gpt g) {
     return static_cast<double>(left_allocated(more, block_named(more, "F0")) - left_allocated(fewer, block_named(fewer, "F0")));
 }
 
-struct Sizes { double s, b, h, a; };
+struct Sizes {
+    double s, b, h, a;
+};
 Sizes sizes(const Gpt& g) { return {double(g.sequence), double(g.micro_batch), double(g.hidden), double(g.heads)}; }
 
 TEST(ActivationLaws, OneLayerWithoutParallelism) {
@@ -68,7 +70,7 @@ TEST(ActivationLaws, FlashAttentionStoresNoSquare) {
     Gpt g;
     g.flash = true;
     const auto [s, b, h, a] = sizes(g);
-    EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), 34 * s * b * h + 4 * a * s * b + 16 * s * b);   // + the log-sum-exp
+    EXPECT_DOUBLE_EQ(bytes_of_one_layer(g), 34 * s * b * h + 4 * a * s * b + 16 * s * b); // + the log-sum-exp
     Gpt longer = g;
     longer.sequence *= 4;
     EXPECT_DOUBLE_EQ(bytes_of_one_layer(longer), 4 * bytes_of_one_layer(g)) << "linear in the sequence";
@@ -77,12 +79,15 @@ TEST(ActivationLaws, FlashAttentionStoresNoSquare) {
 // What attention returned is kept where a checkpointed function returned it, and made again where XLA's policy does not name it.
 TEST(ActivationLaws, XlaKeepsOfALayerWhatItsPolicyNames) {
     const auto kept = [](const char* framework, const char* recompute) {
-        const Scenario s = scenario(fmt::format(R"({{"model": {{"layers": 2, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
-            "training": {{"global_batch_size": 2, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"}}, "strategy": {{"framework": "{}", "recompute": {}, "flash_attention": true}}}})", framework, recompute));
+        const Scenario s = scenario(fmt::format(
+            R"({{"model": {{"layers": 2, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+            "training": {{"global_batch_size": 2, "micro_batch_size": 1, "sequence_length": 512, "precision": "bf16"}}, "strategy": {{"framework": "{}", "recompute": {}, "flash_attention": true}}}})",
+            framework, recompute));
         const Plan plan = lower(s);
         return left_allocated(plan, block_named(plan, "F0"));
     };
-    const std::int64_t result = 2 * 512 * 1024 * 2, sums = 2 * 512 * 16 * 4;   // of two layers: attention's results in 16 bits, log-sum-exps in fp32
+    const std::int64_t result = 2 * 512 * 1024 * 2,
+                       sums = 2 * 512 * 16 * 4; // of two layers: attention's results in 16 bits, log-sum-exps in fp32
     EXPECT_EQ(kept("megatron", "\"none\"") - kept("megatron", "[\"attention\"]"), sums);
     EXPECT_EQ(kept("jax", "\"none\"") - kept("jax", "[\"attention\"]"), result + sums);
 }
@@ -95,7 +100,8 @@ TEST(ActivationLaws, ForwardThenBackwardLeavesNothing) {
             g.sp = t > 1;
             g.recompute = recompute;
             const Plan plan = lower(g.make());
-            EXPECT_EQ(left_allocated(plan, block_named(plan, "F0")) + left_allocated(plan, block_named(plan, "B0")), 0) << recompute << " t = " << t;
+            EXPECT_EQ(left_allocated(plan, block_named(plan, "F0")) + left_allocated(plan, block_named(plan, "B0")), 0)
+                << recompute << " t = " << t;
         }
 }
 

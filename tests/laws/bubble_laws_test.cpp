@@ -20,7 +20,7 @@ struct Pipeline {
     Gpt gpt() const {
         Gpt g;
         g.layers = p * v;
-        g.hidden = 4096;   // wide and short: the parts the planner sees are equal, and transfers next to nothing
+        g.hidden = 4096; // wide and short: the parts the planner sees are equal, and transfers next to nothing
         g.heads = 32;
         g.vocab = 512;
         g.sequence = 16;
@@ -71,8 +71,8 @@ Costs free_but_for(const std::unordered_map<const Op*, std::int64_t>& times) {
 }
 
 struct Measured {
-    double step = 0;                 // steady period, in units
-    std::vector<double> busy;        // of each pipeline rank in one step
+    double step = 0;          // steady period, in units
+    std::vector<double> busy; // of each pipeline rank in one step
     Plan plan;
 };
 

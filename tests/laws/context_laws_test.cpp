@@ -28,15 +28,19 @@ struct Context {
                 "strategy": {{"framework": "megatron", "data_parallel": {}, "tensor_parallel": {}, "sequence_parallel": {}, "pipeline_parallel": {}{},
                              "context_parallel": {}, "context_parallel_kind": "{}", "zero_stage": {}, "recompute": "{}", "flash_attention": true{}}}}})",
             layers, hidden, heads, kv_heads, position, causal, window > 0 ? fmt::format(R"(, "sliding_window": {})", window) : "", latent,
-            (world() + per_node - 1) / per_node, per_node, static_cast<std::int64_t>(microbatches) * micro_batch * dp, micro_batch, sequence, dp, tp,
-            sp && tp > 1, pp, schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), cp, kind, zero, recompute, extra_strategy));
+            (world() + per_node - 1) / per_node, per_node, static_cast<std::int64_t>(microbatches) * micro_batch * dp, micro_batch,
+            sequence, dp, tp, sp && tp > 1, pp, schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), cp, kind, zero,
+            recompute, extra_strategy));
     }
 };
 
 const char* const kinds[] = {"ring", "allgather", "ulysses"};
 
 // What happens on the context communicator in one block.
-struct Moved { int count = 0; std::int64_t bytes = 0; };
+struct Moved {
+    int count = 0;
+    std::int64_t bytes = 0;
+};
 std::map<CollectiveKind, Moved> moved(const Plan& plan, const std::string& block) {
     std::map<CollectiveKind, Moved> sum;
     for (const Op& op : block_named(plan, block).ops)
@@ -53,7 +57,7 @@ TEST(ContextLaws, UlyssesTurnsQueriesKeysValuesAndOutputOnceALayerEachWay) {
     x.cp = 4;
     const Plan plan = lower(x.make());
     const std::int64_t tokens = x.sequence / x.cp, d = x.hidden / x.heads;
-    const std::int64_t each_way = tokens * d * (2 * x.heads + 2 * x.kv_heads) * 2;   // bf16
+    const std::int64_t each_way = tokens * d * (2 * x.heads + 2 * x.kv_heads) * 2; // bf16
     for (const char* block : {"F0", "B0"}) {
         const auto sum = moved(plan, block);
         ASSERT_EQ(sum.size(), 1u) << block;
@@ -111,7 +115,7 @@ TEST(ContextLaws, RingShiftsEveryBlockPastEveryRank) {
         EXPECT_EQ(forward.at(CollectiveKind::shift).count, (c - 1) * x.layers);
         EXPECT_EQ(forward.at(CollectiveKind::shift).bytes, (c - 1) * block * x.layers);
         EXPECT_EQ(backward.at(CollectiveKind::shift_back).count, c * x.layers);
-        EXPECT_EQ(backward.at(CollectiveKind::shift_back).bytes, 2 * (c - 1) * block * x.layers);   // K/V, and their gradients
+        EXPECT_EQ(backward.at(CollectiveKind::shift_back).bytes, 2 * (c - 1) * block * x.layers); // K/V, and their gradients
     }
 }
 
@@ -167,8 +171,10 @@ TEST(ContextLaws, CausalWorkIsBalancedByTwoCChunks) {
 TEST(ContextLaws, BlocksOutsideTheWindowAreSkipped) {
     Context x;
     x.sequence = 512;
-    x.cp = 4;   // blocks of 128
-    struct { int window, steps; } cases[] = {{64, 2}, {129, 2}, {130, 3}, {200, 3}, {300, 4}};
+    x.cp = 4; // blocks of 128
+    struct {
+        int window, steps;
+    } cases[] = {{64, 2}, {129, 2}, {130, 3}, {200, 3}, {300, 4}};
     for (auto [window, steps] : cases) {
         x.window = window;
         const Plan plan = lower(x.make());
@@ -176,10 +182,11 @@ TEST(ContextLaws, BlocksOutsideTheWindowAreSkipped) {
         ASSERT_EQ(int(list.size()), steps) << window;
         EXPECT_EQ(moved(plan, "F0").at(CollectiveKind::shift).count, (steps - 1) * x.layers) << window;
         EXPECT_TRUE(verify(plan).empty()) << window;
-        if (steps == x.cp) continue;   // all blocks needed: balanced as without a window
+        if (steps == x.cp) continue; // all blocks needed: balanced as without a window
         for (int i = 0; i < steps; ++i) {
             const double exact = double(counted(x, x.cp - 1, x.cp - 1 - i, false));
-            EXPECT_NEAR(pairs_of(list[std::size_t(i)]), exact, 0.02 * double(counted(x, x.cp - 1, x.cp - 1, false)) + 1) << window << " step " << i;
+            EXPECT_NEAR(pairs_of(list[std::size_t(i)]), exact, 0.02 * double(counted(x, x.cp - 1, x.cp - 1, false)) + 1)
+                << window << " step " << i;
         }
     }
 }
@@ -188,7 +195,10 @@ constexpr const char* latent_attention =
     R"(, "kind": "mla", "q_lora_rank": 96, "kv_lora_rank": 64, "qk_nope_head_dim": 32, "qk_rope_head_dim": 16, "v_head_dim": 32)";
 
 // FLOPs, parameters and tokens of a step over all ranks.
-struct Totals { double attention = 0, all = 0, parameters = 0, states = 0; std::int64_t tokens = 0; };
+struct Totals {
+    double attention = 0, all = 0, parameters = 0, states = 0;
+    std::int64_t tokens = 0;
+};
 Totals totals(const Plan& plan) {
     Totals t;
     const double ranks = double(plan.mesh.ranks()) / plan.stages;
@@ -198,7 +208,8 @@ Totals totals(const Plan& plan) {
                 const Work& w = plan.blocks[std::size_t(a.block)].ops[std::size_t(i)].work;
                 t.all += ranks * flops(w).count;
                 if (std::holds_alternative<Attention>(w)) t.attention += ranks * flops(w).count;
-                if (const auto* e = std::get_if<Embedding>(&w); e && e->direction == Direction::forward) t.tokens += std::int64_t(ranks) / plan.mesh.extent(Axis::tp) * e->tokens;
+                if (const auto* e = std::get_if<Embedding>(&w); e && e->direction == Direction::forward)
+                    t.tokens += std::int64_t(ranks) / plan.mesh.extent(Axis::tp) * e->tokens;
             }
     for (const Buffer& b : plan.buffers) {
         double copies = 1;
@@ -228,7 +239,7 @@ TEST(ContextLaws, WorkParametersAndTokensAreTheSameHoweverSplit) {
                     EXPECT_DOUBLE_EQ(split.attention, whole.attention) << x.where();
                     EXPECT_DOUBLE_EQ(split.all, whole.all) << x.where();
                     EXPECT_DOUBLE_EQ(split.parameters, whole.parameters) << x.where();
-                    EXPECT_NEAR(split.states, states, 1e-3 * states) << x.where();   // sharded over data and context ranks, padded
+                    EXPECT_NEAR(split.states, states, 1e-3 * states) << x.where(); // sharded over data and context ranks, padded
                     EXPECT_EQ(split.tokens, whole.tokens) << x.where();
                 }
             }
@@ -245,7 +256,7 @@ TEST(ContextLaws, ActivationsArePartOfTheirTokens) {
         const Plan plan = lower(x.make());
         const double kept = double(left_allocated(plan, block_named(plan, "F0"))), share = kept * x.cp / whole;
         EXPECT_GE(share, 1.0) << kind;
-        EXPECT_LT(share, std::string(kind) == "ulysses" ? 1.06 : 1.0001) << kind;   // Ulysses keeps the output twice: of heads, and of tokens
+        EXPECT_LT(share, std::string(kind) == "ulysses" ? 1.06 : 1.0001) << kind; // Ulysses keeps the output twice: of heads, and of tokens
     }
 }
 
@@ -274,11 +285,13 @@ TEST(ContextLaws, RingExposesWhatOutlastsAttentionAndNothingElse) {
             const Plan plan = lower(x.make());
             const Simulation s = run(compile(plan, only(attention, exchange), Wires{}, {true, false}), {});
             ASSERT_FALSE(s.deadlock.has_value()) << to_text(*s.deadlock);
-            const std::int64_t passes = std::int64_t{x.layers} * x.microbatches, difference = std::max<std::int64_t>(0, exchange - attention);
+            const std::int64_t passes = std::int64_t{x.layers} * x.microbatches,
+                               difference = std::max<std::int64_t>(0, exchange - attention);
             for (const LaneResult& lane : s.lanes) {
                 EXPECT_EQ(lane.breakdown[std::size_t(Category::compute)].ps, 2 * c * attention * passes);
                 // c-1 exchanges forward and c backward, each under one step's attention.
-                EXPECT_EQ(lane.breakdown[std::size_t(Category::exposed_cp)].ps, (2 * c - 1) * difference * passes) << x.where() << " exchange " << exchange;
+                EXPECT_EQ(lane.breakdown[std::size_t(Category::exposed_cp)].ps, (2 * c - 1) * difference * passes)
+                    << x.where() << " exchange " << exchange;
             }
             EXPECT_EQ(s.step_time.ps, (2 * c * attention + (2 * c - 1) * difference) * passes);
         }
@@ -297,8 +310,10 @@ TEST(ContextLaws, RingHidesUnderLongBlocks) {
         const Fabric fabric(s.cluster);
         const Simulation result = simulate(plan, s, fabric, CostModel(s, fabric));
         const Time exposed = result.lanes[0].breakdown[std::size_t(Category::exposed_cp)];
-        if (hidden) EXPECT_EQ(exposed.ps, 0);
-        else EXPECT_GT(exposed.ps, 0);
+        if (hidden)
+            EXPECT_EQ(exposed.ps, 0);
+        else
+            EXPECT_GT(exposed.ps, 0);
     }
 }
 
@@ -362,7 +377,9 @@ void expect_folded_as_unfolded(const Context& x) {
     const Scenario s = x.make();
     const Plan plan = lower(s);
     const auto violations = verify(plan);
-    EXPECT_TRUE(violations.empty()) << x.where() << ": " << (violations.empty() ? "" : violations[0].rule + " " + violations[0].where + " " + violations[0].what);
+    EXPECT_TRUE(violations.empty()) << x.where() << ": "
+                                    << (violations.empty() ? ""
+                                                           : violations[0].rule + " " + violations[0].where + " " + violations[0].what);
     const Fabric fabric(s.cluster);
     const CostModel cost(s, fabric);
     SimulateOptions options;

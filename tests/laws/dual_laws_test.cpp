@@ -1,5 +1,6 @@
-// Do forwards that overlap backwards obey the laws of their papers, in whole plans? DeepSeek-V3 (arXiv:2412.19437, table 2): DualPipe holds the
-// parameters twice and p + 1 activations, and its bubble is (p/2-1)(F&B + B - 3W); DualPipe-V halves the ranks. What is overlapped is read from traces.
+// Do forwards that overlap backwards obey the laws of their papers, in whole plans? DeepSeek-V3 (arXiv:2412.19437, table 2): DualPipe holds
+// the parameters twice and p + 1 activations, and its bubble is (p/2-1)(F&B + B - 3W); DualPipe-V halves the ranks. What is overlapped is
+// read from traces.
 #include "sim/engine/compile.hpp"
 #include "sim/plan/verify.hpp"
 #include "tests/laws/scenarios.hpp"
@@ -70,7 +71,8 @@ double step_in_units(const Plan& plan, int long_chunk = -1) {
                 if (op.queue == compute_queue && op.port == part.port && !is_memory_op(op.work)) last = &op;
             times[last] += block_of(plan, part.block).chunk == long_chunk ? 2 * unit : unit;
         }
-    return double(run_plan(plan, plain_costs([&](const Op& op) { return times.contains(&op) ? times.at(&op) : 0; }, 0)).step_time.ps) / unit;
+    return double(run_plan(plan, plain_costs([&](const Op& op) { return times.contains(&op) ? times.at(&op) : 0; }, 0)).step_time.ps) /
+           unit;
 }
 
 // Here a forward's result may leave, and a backward's input arrive, in the middle of their block: the paper's bubble is a bound.
@@ -79,7 +81,7 @@ TEST(DualLaws, BubbleIsThePapersAtMost) {
         for (int m : {2 * p, 3 * p}) {
             const double bubble = step_in_units(lower(small("dualpipe", p, 1, m).make())) - 3.0 * m;
             EXPECT_LE(bubble, (p / 2 - 1) * 2 + 1e-9) << p << " " << m;
-            EXPECT_GE(bubble, p / 2 - 1 - 1e-9) << p << " " << m;   // the first microbatch must reach the middle
+            EXPECT_GE(bubble, p / 2 - 1 - 1e-9) << p << " " << m; // the first microbatch must reach the middle
         }
     for (int p : {1, 2, 3, 4})
         for (int m : {2 * p, 3 * p + 1}) {
@@ -96,7 +98,8 @@ TEST(DualLaws, TheLongestRankSetsThePace) {
             for (int m : {2 * p, 4 * p}) {
                 Gpt v = small("dualpipe-v", p, 2, m), both = small("dualpipe", 2 * p, 1, 2 * m);
                 v.extra_strategy = both.extra_strategy = fmt::format(R"(, "overlap": {{"pipeline": {}}})", overlap);
-                // The rank of the last chunk has its first chunk too: three units of three against two; of DualPipe's, half the microbatches each.
+                // The rank of the last chunk has its first chunk too: three units of three against two; of DualPipe's, half the
+                // microbatches each.
                 const double of_v = step_in_units(lower(v.make()), 2 * p - 1) - 9.0 * m;
                 EXPECT_GE(of_v, -1e-9) << p << " " << m;
                 EXPECT_LE(of_v, (p - 1) * 4 + 1e-9) << p << " " << m;
@@ -110,7 +113,7 @@ TEST(DualLaws, TheLongestRankSetsThePace) {
 int in_flight(const Plan& plan, const Program& program) {
     int held = 0, peak = 0;
     for (const Action& a : program.actions) {
-        if (a.first != 0) continue;   // more pieces of a block
+        if (a.first != 0) continue; // more pieces of a block
         for (const BlockPart& part : parts_of(plan, a.block))
             if (block_of(plan, part.block).kind == BlockKind::forward) peak = std::max(peak, ++held);
         for (const BlockPart& part : parts_of(plan, a.block))
@@ -127,7 +130,7 @@ TEST(DualLaws, ActivationsInFlightArePPlus1) {
     }
     for (int p : {2, 4}) {
         const Plan plan = lower(small("dualpipe-v", p, 2, 3 * p).make());
-        for (const Program& program : plan.programs) EXPECT_LE(in_flight(plan, program), 2 * p + 1) << p;   // chunks of half a stage
+        for (const Program& program : plan.programs) EXPECT_LE(in_flight(plan, program), 2 * p + 1) << p; // chunks of half a stage
     }
 }
 
@@ -145,7 +148,7 @@ TEST(DualLaws, ParametersAreHeldTwiceAndStatesOnce) {
         EXPECT_DOUBLE_EQ(of_two[MemoryKind::parameters], 2 * of_one[MemoryKind::parameters]);
         EXPECT_DOUBLE_EQ(of_two[MemoryKind::gradients], 2 * of_one[MemoryKind::gradients]);
         const double states = of_two[MemoryKind::optimizer_states] / of_one[MemoryKind::optimizer_states];
-        EXPECT_NEAR(states, zero == 0 ? 2 : 1, zero == 0 ? 1e-9 : 0.05);   // but for padding
+        EXPECT_NEAR(states, zero == 0 ? 2 : 1, zero == 0 ? 1e-9 : 0.05); // but for padding
     }
 }
 
@@ -166,7 +169,7 @@ TEST(DualLaws, BothDirectionsTogetherTrainOneModel) {
     both.dp = one.dp = 2;
     const Plan two = lower(both.make()), single = lower(one.make());
     EXPECT_DOUBLE_EQ(total_flops(two), total_flops(single));
-    std::map<int, double> reduced;   // by stage: elements
+    std::map<int, double> reduced; // by stage: elements
     for (const Block& b : two.blocks)
         for (const Op& op : b.ops)
             if (const auto* c = std::get_if<Collective>(&op.work); c && op.phase == Phase::gradient_reduce) {
@@ -215,7 +218,8 @@ TEST(DualLaws, JoinedBlocksKeepTheOrderOfTheirParts) {
             std::size_t next = 0;
             for (const Op& op : block_of(plan, part.block).ops) {
                 if (is_memory_op(op.work)) continue;
-                while (next < b.ops.size() && !(b.ops[next].port == part.port && b.ops[next].name == op.name && b.ops[next].out == op.out)) ++next;
+                while (next < b.ops.size() && !(b.ops[next].port == part.port && b.ops[next].name == op.name && b.ops[next].out == op.out))
+                    ++next;
                 ASSERT_LT(next++, b.ops.size()) << b.name << " " << op.name;
             }
         }
@@ -246,11 +250,18 @@ TEST(DualLaws, ShardingLeavesJoinedBlocksJoined) {
     }
 }
 
-struct Combination { const char* schedule; int v; const char* extra; int most_zero; };
+struct Combination {
+    const char* schedule;
+    int v;
+    const char* extra;
+    int most_zero;
+};
 
 TEST(DualLaws, EveryCombinationLowersVerifiesAndFolds) {
     const Costs costs = plain_costs([](const Op& op) { return std::holds_alternative<Linear>(op.work) ? unit : unit / 7; }, unit / 3);
-    for (const Combination& c : {Combination{"dualpipe", 1, "", 1}, {"dualpipe-v", 2, "", 3}, {"interleaved-1f1b", 2, R"(, "overlap": {"expert_parallel": true})", 3}})
+    for (const Combination& c : {Combination{"dualpipe", 1, "", 1},
+                                 {"dualpipe-v", 2, "", 3},
+                                 {"interleaved-1f1b", 2, R"(, "overlap": {"expert_parallel": true})", 3}})
         for (int p : {2, 4})
             for (int tp : {1, 2, 4})
                 for (int dp : {1, 2})
@@ -265,7 +276,8 @@ TEST(DualLaws, EveryCombinationLowersVerifiesAndFolds) {
                             g.recompute = recompute;
                             g.tied = (tp + zero) % 2 == 0;
                             g.extra_strategy = c.extra;
-                            const std::string where = fmt::format("{} p{} tp{} dp{} zero{} {} tied {}", c.schedule, p, tp, dp, zero, recompute, g.tied);
+                            const std::string where =
+                                fmt::format("{} p{} tp{} dp{} zero{} {} tied {}", c.schedule, p, tp, dp, zero, recompute, g.tied);
                             const Plan plan = lower(g.make());
                             const auto wrong = verify(plan);
                             ASSERT_TRUE(wrong.empty()) << where << "\n" << to_text(wrong);

@@ -15,27 +15,37 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-struct Pipeline { const char* schedule; int chunks; };
-constexpr Pipeline pipelines[] = {{"1f1b", 1}, {"interleaved-1f1b", 2}, {"dualpipe", 1}, {"dualpipe-v", 2}, {"zb-h1", 1}, {"zb-h2", 1}, {"zb-v", 2}, {"gpipe", 1}};
+struct Pipeline {
+    const char* schedule;
+    int chunks;
+};
+constexpr Pipeline pipelines[] = {
+    {"1f1b", 1}, {"interleaved-1f1b", 2}, {"dualpipe", 1}, {"dualpipe-v", 2}, {"zb-h1", 1}, {"zb-h2", 1}, {"zb-v", 2}, {"gpipe", 1}};
 constexpr const char* kinds[] = {"ring", "allgather", "ulysses"};
 constexpr const char* dispatchers[] = {"alltoall", "allgather", "deepep"};
 
 Mixture small() {
     Mixture m;
-    m.layers = 8, m.hidden = 64, m.heads = 16, m.vocab = 512, m.sequence = 64, m.micro_batch = 1, m.global_batch = 32, m.ffn = 64, m.experts = 4;
+    m.layers = 8, m.hidden = 64, m.heads = 16, m.vocab = 512, m.sequence = 64, m.micro_batch = 1, m.global_batch = 32, m.ffn = 64,
+    m.experts = 4;
     return m;
 }
 
 // Sums over all ranks and a step.
-struct Work { double flops = 0, tokens = 0, parameters = 0; };
+struct Work {
+    double flops = 0, tokens = 0, parameters = 0;
+};
 
 // Elements of every parameter, each tensor once, its shards together. Copies of the model that DualPipe holds are the same tensors.
 double logical_parameters(const Plan& plan) {
     double sum = 0;
     std::set<std::string> met;
     for (const Buffer& b : plan.buffers) {
-        if (b.kind != MemoryKind::parameters || !b.name.starts_with("w.") || b.name.starts_with("w.shard") || b.name.starts_with("w.flat") || !met.insert(b.name).second) continue;
-        double n = std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
+        if (b.kind != MemoryKind::parameters || !b.name.starts_with("w.") || b.name.starts_with("w.shard") ||
+            b.name.starts_with("w.flat") || !met.insert(b.name).second)
+            continue;
+        double n =
+            std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
         for (Axis a : {Axis::tp, Axis::ep})
             if (b.placement.on(a) == PlacementKind::sharded) n *= (b.expert ? plan.expert_mesh : plan.mesh).extent(a);
         sum += n;
@@ -49,11 +59,12 @@ Work work_of(const Plan& plan) {
         each_op(plan, s, [&](const Block&, const Op& op) {
             if (op.phase == Phase::optimizer) return;
             w.flops += flops(op.work).count;
-            if (const auto* loss = std::get_if<CrossEntropy>(&op.work); loss && loss->part == CrossEntropy::Part::loss) w.tokens += static_cast<double>(loss->tokens);
+            if (const auto* loss = std::get_if<CrossEntropy>(&op.work); loss && loss->part == CrossEntropy::Part::loss)
+                w.tokens += static_cast<double>(loss->tokens);
         });
     const double ranks = static_cast<double>(plan.mesh.ranks()) / plan.stages;
     w.flops *= ranks;
-    w.tokens *= ranks / plan.mesh.extent(Axis::tp);   // each of them computes the loss of all its tokens
+    w.tokens *= ranks / plan.mesh.extent(Axis::tp); // each of them computes the loss of all its tokens
     w.parameters = logical_parameters(plan);
     return w;
 }
@@ -106,11 +117,11 @@ Overrides way(const Mixture& m, const Pipeline& pipeline, int i) {
     return o;
 }
 
-class Degrees : public testing::TestWithParam<int> {};   // the expert-parallel degree
+class Degrees : public testing::TestWithParam<int> {}; // the expert-parallel degree
 
 TEST_P(Degrees, LowerVerifyAndFold) {
     const int ep = GetParam();
-    std::map<bool, Work> whole;   // by whether there is a shared expert
+    std::map<bool, Work> whole; // by whether there is a shared expert
     for (const bool shared : {false, true}) {
         Mixture m = small();
         m.shared = shared;
@@ -131,7 +142,8 @@ TEST_P(Degrees, LowerVerifyAndFold) {
                         m.zero = i % 2;
                         m.shared = i / 3 % 2;
                         const Overrides o = way(m, pipeline, i);
-                        SCOPED_TRACE(fmt::format("tp {} pp {} cp {} dp {} ep {} etp {} {} {}", tp, pp, cp, dp, ep, etp, m.dispatcher, fmt::join(o, " ")));
+                        SCOPED_TRACE(fmt::format("tp {} pp {} cp {} dp {} ep {} etp {} {} {}", tp, pp, cp, dp, ep, etp, m.dispatcher,
+                                                 fmt::join(o, " ")));
                         const Scenario s = m.make(o);
                         const Plan plan = lower(s);
                         const bool again = i % 7 == 3;
@@ -146,7 +158,7 @@ TEST_P(Degrees, LowerVerifyAndFold) {
 
 INSTANTIATE_TEST_SUITE_P(Experts, Degrees, testing::Values(1, 2, 4), [](const auto& p) { return "ep" + std::to_string(p.param); });
 
-class Schedules : public testing::TestWithParam<int> {};   // of `pipelines`
+class Schedules : public testing::TestWithParam<int> {}; // of `pipelines`
 
 // Each schedule with each kind of context parallelism, with experts apart or not, tensor-parallel or not.
 TEST_P(Schedules, GoWithEveryKindOfContextAndExperts) {
@@ -161,8 +173,10 @@ TEST_P(Schedules, GoWithEveryKindOfContextAndExperts) {
                 Mixture m = one;
                 m.tp = tp, m.pp = 2, m.cp = 2, m.dp = 2, m.ep = ep;
                 m.dispatcher = dispatchers[i % 3];
-                const Overrides o{std::string("strategy.context_parallel_kind=") + kinds[kind], std::string("strategy.schedule=") + pipeline.schedule,
-                                  "strategy.virtual_pipeline=" + std::to_string(pipeline.chunks), std::string("strategy.overlap.pipeline=") + (i % 2 ? "true" : "false"),
+                const Overrides o{std::string("strategy.context_parallel_kind=") + kinds[kind],
+                                  std::string("strategy.schedule=") + pipeline.schedule,
+                                  "strategy.virtual_pipeline=" + std::to_string(pipeline.chunks),
+                                  std::string("strategy.overlap.pipeline=") + (i % 2 ? "true" : "false"),
                                   std::string("strategy.zero_stage=") + (i % 4 < 2 ? "0" : "1")};
                 SCOPED_TRACE(fmt::format("tp {} ep {} {} {}", tp, ep, m.dispatcher, fmt::join(o, " ")));
                 const Scenario s = m.make(o);
@@ -198,9 +212,18 @@ void expect_groups(const Plan& plan) {
 }
 
 TEST(Experts, AnyOrderOfRanksWithAnyDegrees) {
-    struct Case { int tp, cp, dp, pp, ep, etp; const char* order; };
-    for (const Case& c : {Case{2, 1, 6, 3, 4, 1, "tp-pp-ep-dp"}, {3, 1, 4, 2, 2, 1, "tp-pp-dp-ep"}, {3, 2, 2, 2, 4, 1, "tp-cp-pp-ep-dp"}, {1, 3, 4, 3, 6, 1, "cp-pp-tp-ep-dp"}, {2, 3, 2, 2, 12, 1, "tp-dp-pp-cp-ep"},
-                          {3, 1, 4, 2, 2, 3, "pp-tp-dp-cp-ep"}, {2, 1, 3, 3, 3, 2, "tp-pp-cp-ep-dp"}, {1, 1, 6, 3, 3, 1, "dp-pp-ep"}}) {
+    struct Case {
+        int tp, cp, dp, pp, ep, etp;
+        const char* order;
+    };
+    for (const Case& c : {Case{2, 1, 6, 3, 4, 1, "tp-pp-ep-dp"},
+                          {3, 1, 4, 2, 2, 1, "tp-pp-dp-ep"},
+                          {3, 2, 2, 2, 4, 1, "tp-cp-pp-ep-dp"},
+                          {1, 3, 4, 3, 6, 1, "cp-pp-tp-ep-dp"},
+                          {2, 3, 2, 2, 12, 1, "tp-dp-pp-cp-ep"},
+                          {3, 1, 4, 2, 2, 3, "pp-tp-dp-cp-ep"},
+                          {2, 1, 3, 3, 3, 2, "tp-pp-cp-ep-dp"},
+                          {1, 1, 6, 3, 3, 1, "dp-pp-ep"}}) {
         Mixture m = small();
         m.layers = 6, m.hidden = 96, m.heads = 6, m.vocab = 384, m.sequence = 72, m.global_batch = 72, m.experts = 12, m.ffn = 96;
         m.tp = c.tp, m.cp = c.cp, m.dp = c.dp, m.pp = c.pp, m.ep = c.ep, m.etp = c.etp;

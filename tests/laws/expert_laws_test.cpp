@@ -19,7 +19,9 @@
 namespace orrery::laws {
 namespace {
 
-const Communicator& communicator(const Plan& plan, const Op& op) { return plan.communicators[static_cast<std::size_t>(std::get<Collective>(op.work).comm)]; }
+const Communicator& communicator(const Plan& plan, const Op& op) {
+    return plan.communicators[static_cast<std::size_t>(std::get<Collective>(op.work).comm)];
+}
 
 TEST(Experts, DispatchAndCombineMoveARowPerTokenAndExpert) {
     for (const auto& [tp, ep, top_k] : {std::tuple{1, 4, 2}, {2, 4, 2}, {2, 8, 3}, {1, 2, 1}}) {
@@ -57,7 +59,7 @@ TEST(Experts, AllButOneInEOfTheBytesGoOverTheWire) {
             const std::vector<int> ranks = members(plan, c->comm, 0);
             ASSERT_EQ(static_cast<int>(ranks.size()), e);
             Collective big = *c;
-            big.bytes = {1 << 30};   // beyond what latency hides
+            big.bytes = {1 << 30}; // beyond what latency hides
             double out = 0;
             for (const LinkLoad& l : cost.loads(big, cost.collective(big, ranks), ranks)) out += l.load;
             // Up to the switch and down from it.
@@ -67,7 +69,9 @@ TEST(Experts, AllButOneInEOfTheBytesGoOverTheWire) {
 }
 
 TEST(Experts, ARankHoldsItsShareOfExpertsAndOfTheirStates) {
-    struct Case { int tp, ep, etp, dp, zero; };
+    struct Case {
+        int tp, ep, etp, dp, zero;
+    };
     for (const Case& c : {Case{1, 4, 1, 8, 1}, {2, 4, 1, 4, 1}, {2, 2, 2, 4, 1}, {1, 8, 1, 8, 1}, {1, 1, 1, 8, 1}, {1, 4, 1, 8, 0}}) {
         Mixture m;
         m.tp = c.tp, m.ep = c.ep, m.etp = c.etp, m.dp = c.dp, m.zero = c.zero;
@@ -76,7 +80,8 @@ TEST(Experts, ARankHoldsItsShareOfExpertsAndOfTheirStates) {
         const double all = 3.0 * m.layers * m.experts * m.hidden * m.ffn, mine = all / (c.ep * c.etp);
         double held = 0, gradients = 0, others = 0, states = 0;
         for (const Buffer& b : plan.buffers) {
-            const double n = std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
+            const double n =
+                std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
             if (expert_parameter(b)) held += n;
             if (b.expert && b.name.starts_with("g.l")) gradients += n;
             if (!b.expert && b.name.starts_with("w.") && !b.name.starts_with("w.shard") && b.storage < 0) others += n;
@@ -84,14 +89,14 @@ TEST(Experts, ARankHoldsItsShareOfExpertsAndOfTheirStates) {
         }
         EXPECT_EQ(held, mine);
         EXPECT_EQ(gradients, mine);
-        const double wanted = c.zero == 0 ? mine + others : mine / edp + others / c.dp;   // ZeRO-1 over expert-data and over data ranks
+        const double wanted = c.zero == 0 ? mine + others : mine / edp + others / c.dp; // ZeRO-1 over expert-data and over data ranks
         EXPECT_NEAR(states, wanted, 0.02 * wanted) << "padding of shards aside";
     }
 }
 
 TEST(Experts, GradientsAreReducedAmongThoseWhoHoldThem) {
     Mixture m;
-    m.tp = 2, m.ep = 2, m.etp = 2, m.dp = 8;   // experts: 2 x 2 x 4 over the same 16 ranks
+    m.tp = 2, m.ep = 2, m.etp = 2, m.dp = 8; // experts: 2 x 2 x 4 over the same 16 ranks
     const Plan plan = lower(m.make());
     std::set<std::string> reduced;
     each_op(plan, 0, [&](const Block& block, const Op& op) {
@@ -102,7 +107,7 @@ TEST(Experts, GradientsAreReducedAmongThoseWhoHoldThem) {
         for (int rank = 0; rank < 16; ++rank) {
             const std::vector<int> group = members(plan, comm, rank);
             EXPECT_EQ(group.size(), expert ? 4u : 8u);
-            for (int other : group) {   // the same place in every other dimension
+            for (int other : group) { // the same place in every other dimension
                 EXPECT_EQ(other % (expert ? 4 : 2), rank % (expert ? 4 : 2));
             }
         }
@@ -122,7 +127,8 @@ double routed_rows(const Plan& plan) {
     for (int s = 0; s < plan.stages; ++s)
         each_op(plan, s, [&](const Block& b, const Op& op) {
             const auto* l = std::get_if<Linear>(&op.work);
-            if (b.kind == BlockKind::forward && l && op.name.find("expert_fc1") != std::string::npos) sum += static_cast<double>(l->m * l->groups) * static_cast<double>(l->n);
+            if (b.kind == BlockKind::forward && l && op.name.find("expert_fc1") != std::string::npos)
+                sum += static_cast<double>(l->m * l->groups) * static_cast<double>(l->n);
         });
     return sum * plan.mesh.ranks() / plan.stages;
 }
@@ -131,15 +137,23 @@ TEST(Experts, TheSameWorkHoweverItIsSplit) {
     Mixture one;
     one.shared = 1, one.dense_layers = 1;
     const Plan whole = lower(one.make());
-    struct Case { int tp, cp, ep, etp, dp, pp; const char* dispatcher; };
-    for (const Case& c : {Case{1, 1, 8, 1, 8, 1, "alltoall"}, {2, 1, 4, 1, 4, 2, "alltoall"}, {2, 1, 2, 2, 4, 1, "alltoall"}, {4, 1, 2, 4, 2, 2, "allgather"}, {2, 2, 8, 1, 2, 2, "alltoall"},
-                          {1, 2, 4, 1, 4, 1, "deepep"}, {4, 2, 8, 2, 2, 1, "hybridep"}}) {
+    struct Case {
+        int tp, cp, ep, etp, dp, pp;
+        const char* dispatcher;
+    };
+    for (const Case& c : {Case{1, 1, 8, 1, 8, 1, "alltoall"},
+                          {2, 1, 4, 1, 4, 2, "alltoall"},
+                          {2, 1, 2, 2, 4, 1, "alltoall"},
+                          {4, 1, 2, 4, 2, 2, "allgather"},
+                          {2, 2, 8, 1, 2, 2, "alltoall"},
+                          {1, 2, 4, 1, 4, 1, "deepep"},
+                          {4, 2, 8, 2, 2, 1, "hybridep"}}) {
         Mixture m = one;
         m.tp = c.tp, m.cp = c.cp, m.ep = c.ep, m.etp = c.etp, m.dp = c.dp, m.pp = c.pp, m.dispatcher = c.dispatcher;
         const Plan plan = lower(m.make());
         EXPECT_EQ(routed_rows(plan), routed_rows(whole)) << c.dispatcher;
         // Under tensor parallelism nothing is computed twice; the router is divided with the tokens.
-        EXPECT_NEAR(executed_flops(plan), executed_flops(whole), 0.02 * executed_flops(whole));   // causal shares of context ranks
+        EXPECT_NEAR(executed_flops(plan), executed_flops(whole), 0.02 * executed_flops(whole)); // causal shares of context ranks
         if (c.cp == 1) { EXPECT_DOUBLE_EQ(executed_flops(plan), executed_flops(whole)); }
     }
 }
@@ -153,10 +167,12 @@ TEST(Experts, ProbabilitiesNeedNoOutputOfTheExperts) {
             m.dp = m.ep = 4, m.dispatcher = dispatcher;
             if (again) m.strategy = R"(, "recompute": ["activation"])";
             const Plan plan = lower(m.make());
-            std::map<std::string, double> columns;   // kept between the blocks, a row, in 16 bits
+            std::map<std::string, double> columns; // kept between the blocks, a row, in 16 bits
             const double rows = static_cast<double>(m.micro_batch) * m.sequence * m.top_k;
             for (const Buffer& b : plan.buffers)
-                if (b.storage < 0 && b.scope == Scope::microbatch && b.kind == MemoryKind::activations && b.name.find("l1.") != std::string::npos && b.shape.size() == 2 && static_cast<double>(b.shape[0]) == rows && b.shape[1] > 1)
+                if (b.storage < 0 && b.scope == Scope::microbatch && b.kind == MemoryKind::activations &&
+                    b.name.find("l1.") != std::string::npos && b.shape.size() == 2 && static_cast<double>(b.shape[0]) == rows &&
+                    b.shape[1] > 1)
                     columns[b.name] = static_cast<double>(b.shape[1]);
             double sum = 0;
             for (const auto& [name, c] : columns) sum += c;
@@ -174,7 +190,8 @@ TEST(Experts, LowDispatchHalvesWhatGoesToTheExperts) {
             const Plan plan = lower(m.make({"training.precision=fp8", fmt::format("runtime.fp8_dispatch={}", low)}));
             EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
             each_op(plan, 0, [&](const Block&, const Op& op) {
-                if (const auto* c = std::get_if<Collective>(&op.work); c && c->kind == CollectiveKind::all_to_all) bytes[low][op.name] = c->bytes.count;
+                if (const auto* c = std::get_if<Collective>(&op.work); c && c->kind == CollectiveKind::all_to_all)
+                    bytes[low][op.name] = c->bytes.count;
             });
         }
         ASSERT_EQ(bytes[0].size(), 4u * 4u);
@@ -206,8 +223,8 @@ TEST(Experts, AnActivationsInputIsKeptLow) {
     }
 }
 
-// DeepSeek-V3 as its report describes it fits, and takes about what its authors measured: 19.926 s a step (arXiv:2505.09343, table 4), which
-// agrees with 2.664 M H800 hours for 14.8 T tokens in steps of 15,360 x 4,096 (arXiv:2412.19437).
+// DeepSeek-V3 as its report describes it fits, and takes about what its authors measured: 19.926 s a step (arXiv:2505.09343, table 4),
+// which agrees with 2.664 M H800 hours for 14.8 T tokens in steps of 15,360 x 4,096 (arXiv:2412.19437).
 TEST(Experts, DeepSeekV3FitsAndTakesWhatItsAuthorsReport) {
     std::ifstream file(ORRERY_SOURCE_DIR "/scenarios/deepseek-v3-2048-h800.json");
     const std::string text{std::istreambuf_iterator<char>(file), {}};
@@ -232,7 +249,8 @@ TEST(Experts, GradientsOfProbabilitiesComeFromTheActivation) {
         if (op.name.ends_with("expert_act.bwd")) {
             ++activations;
             ASSERT_EQ(op.out.size(), 2u);
-            EXPECT_EQ(plan.buffers[static_cast<std::size_t>(op.out[1])].shape, (std::vector<std::int64_t>{m.micro_batch * m.sequence * m.top_k, 1}));
+            EXPECT_EQ(plan.buffers[static_cast<std::size_t>(op.out[1])].shape,
+                      (std::vector<std::int64_t>{m.micro_batch * m.sequence * m.top_k, 1}));
         }
         biases += op.name.ends_with("expert_fc2_bias.bwd");
         summed += op.name.find("row_probabilities") != std::string::npos && p->kind == PointwiseKind::add;
@@ -243,7 +261,9 @@ TEST(Experts, GradientsOfProbabilitiesComeFromTheActivation) {
 }
 
 TEST(Experts, TheHostWaitsForCountsUnlessRowsArePaddedOrKernelsReadThem) {
-    const auto is_wait = [](const Op& op) { return std::holds_alternative<HostSync>(op.work) && op.name.find("counts") != std::string::npos; };
+    const auto is_wait = [](const Op& op) {
+        return std::holds_alternative<HostSync>(op.work) && op.name.find("counts") != std::string::npos;
+    };
     const auto waits = [&](const Mixture& m) {
         int n = 0;
         each_op(lower(m.make()), 0, [&](const Block&, const Op& op) { n += is_wait(op); });
@@ -252,7 +272,7 @@ TEST(Experts, TheHostWaitsForCountsUnlessRowsArePaddedOrKernelsReadThem) {
     Mixture m;
     m.dp = m.ep = 4;
     EXPECT_EQ(waits(m), m.layers * m.global_batch / m.micro_batch / m.dp) << "once a layer and microbatch";
-    m.dispatcher = "deepep";   // it brings the rows, but experts are still launched one by one
+    m.dispatcher = "deepep"; // it brings the rows, but experts are still launched one by one
     EXPECT_EQ(waits(m), m.layers * m.global_batch / m.micro_batch / m.dp);
     Scenario fused = m.make();
     fused.runtime.fused_experts = true;
@@ -283,7 +303,8 @@ TEST(Experts, AGraphHoldsWhatDoesNotDependOnCounts) {
     EXPECT_EQ(eager(s, ""), 0);
 }
 
-// Biases of experts' rows take a sequence of kernels an expert, their columns' sums one pass; rotations with a factor and clamps kernels of their own.
+// Biases of experts' rows take a sequence of kernels an expert, their columns' sums one pass; rotations with a factor and clamps kernels of
+// their own.
 TEST(Experts, WhatMegatronHasNoKernelForTakesTheTimeOfItsParts) {
     Mixture m;
     m.dp = m.ep = 4, m.hidden = 1024, m.ffn = 1024, m.sequence = 4096, m.bias = true;
@@ -295,7 +316,8 @@ TEST(Experts, WhatMegatronHasNoKernelForTakesTheTimeOfItsParts) {
         double us = 0;
         for (const Block& b : plan.blocks)
             for (const Op& op : b.ops)
-                if (op.queue == compute_queue && op.name.find(part) != std::string::npos) us += cost.compute(plan, op).duration.seconds() * 1e6;
+                if (op.queue == compute_queue && op.name.find(part) != std::string::npos)
+                    us += cost.compute(plan, op).duration.seconds() * 1e6;
         return us;
     };
     // Both read a gradient of two columns' widths; one in a pass, the other (half as wide) in some ten of twice their bytes.
@@ -328,7 +350,7 @@ TEST(Experts, ActivationsAreInsideProductsOfWholeTilesAlone) {
 TEST(Experts, TheFullestRankSetsThePaceAndItsMemoryCounts) {
     Mixture m;
     m.dp = m.ep = 4, m.hidden = 1024, m.ffn = 2048, m.sequence = 2048;
-    const auto made = [&m] {   // of a year before the host's calls are known: with them so small a model waits for its host alone
+    const auto made = [&m] { // of a year before the host's calls are known: with them so small a model waits for its host alone
         Scenario s = m.make();
         s.runtime.year = 2022;
         return s;
@@ -343,7 +365,7 @@ TEST(Experts, TheFullestRankSetsThePaceAndItsMemoryCounts) {
     EXPECT_GT(zipf.step_time_s, 1.2 * balanced.step_time_s);
     EXPECT_LT(zipf.step_time_s, most * balanced.step_time_s);
     EXPECT_GT(zipf.memory.stages[0].peak.count, balanced.memory.stages[0].peak.count);
-    m.moe = R"(, "imbalance": "zipf:1.0", "capacity_factor": 1.0)";   // padded rows are as many as balanced ones
+    m.moe = R"(, "imbalance": "zipf:1.0", "capacity_factor": 1.0)"; // padded rows are as many as balanced ones
     EXPECT_NEAR(predict(made()).report.step_time_s, balanced.step_time_s, 0.05 * balanced.step_time_s);
 }
 
@@ -352,13 +374,13 @@ TEST(Experts, SharesAreProportionalUntilAnExpertHasEveryToken) {
     moe.experts = 4, moe.top_k = 2;
     moe.imbalance = "list";
     moe.imbalance_loads = {{8, 1, 1, 2}};
-    const std::vector<double> shares = expert_shares(moe);   // the first cannot have more than every token once: half of all rows
+    const std::vector<double> shares = expert_shares(moe); // the first cannot have more than every token once: half of all rows
     EXPECT_DOUBLE_EQ(shares[0], 0.5);
     EXPECT_DOUBLE_EQ(shares[1], 0.125);
     EXPECT_DOUBLE_EQ(shares[3], 0.25);
     EXPECT_DOUBLE_EQ(fullest_share(moe, 2), 2 * 0.625);
     EXPECT_DOUBLE_EQ(fullest_share(moe, 4), 4 * 0.5);
-    moe.capacity_factor = 1;   // 100 tokens, 200 rows, 50 an expert: the first drops 50
+    moe.capacity_factor = 1; // 100 tokens, 200 rows, 50 an expert: the first drops 50
     EXPECT_EQ(expert_capacity(moe, 100), 50);
     EXPECT_DOUBLE_EQ(dropped_share(moe, 100), 50.0 / 200);
 }
@@ -377,9 +399,10 @@ TEST(Experts, LoadsOfAFileAreOfTheirLayers) {
     ASSERT_TRUE(parsed.scenario.has_value()) << to_text(parsed.problems);
     const Plan plan = lower(*parsed.scenario);
     EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
-    std::map<int, std::int64_t> rows;   // of the fullest rank, by layer
+    std::map<int, std::int64_t> rows; // of the fullest rank, by layer
     each_op(plan, 0, [&](const Block& b, const Op& op) {
-        if (const auto* l = std::get_if<Linear>(&op.work); l && b.kind == BlockKind::forward && op.name.ends_with("expert_fc2")) rows[op.layer] = l->m * l->groups;
+        if (const auto* l = std::get_if<Linear>(&op.work); l && b.kind == BlockKind::forward && op.name.ends_with("expert_fc2"))
+            rows[op.layer] = l->m * l->groups;
     });
     const std::int64_t even = m.micro_batch * m.sequence * m.top_k;
     EXPECT_EQ(rows, (std::map<int, std::int64_t>{{1, even}, {2, 2 * even}, {3, 3 * even / 2}}));
@@ -423,14 +446,18 @@ double held_parameters(const Plan& plan) {
     std::set<std::string> met;
     for (const Buffer& b : plan.buffers)
         if (b.kind == MemoryKind::parameters && met.insert(b.name).second)
-            sum += std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
+            sum +=
+                std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
     return sum;
 }
 
 TEST(Experts, PlansHoldTheParametersTheirModelsPublish) {
-    for (const char* model : {"mixtral-8x7b", "mixtral-8x22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "qwen3-30b-a3b", "qwen3-235b-a22b", "grok-1"}) {
-        const std::string text = fmt::format(R"({{"model": {{"preset": "{}", "mtp_layers": 0}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
-            "training": {{"global_batch_size": 1, "micro_batch_size": 1, "sequence_length": 128}}, "strategy": {{"framework": "fsdp", "zero_stage": 0}}}})", model);
+    for (const char* model : {"mixtral-8x7b", "mixtral-8x22b", "deepseek-v2-lite", "deepseek-v2", "deepseek-v3", "qwen3-30b-a3b",
+                              "qwen3-235b-a22b", "grok-1"}) {
+        const std::string text = fmt::format(
+            R"({{"model": {{"preset": "{}", "mtp_layers": 0}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 1}},
+            "training": {{"global_batch_size": 1, "micro_batch_size": 1, "sequence_length": 128}}, "strategy": {{"framework": "fsdp", "zero_stage": 0}}}})",
+            model);
         ParseResult parsed = parse_scenario(text, {});
         ASSERT_TRUE(parsed.scenario.has_value()) << model << to_text(parsed.problems);
         EXPECT_EQ(held_parameters(lower(*parsed.scenario)), static_cast<double>(parameter_count(parsed.scenario->model))) << model;
@@ -444,7 +471,8 @@ TEST(Experts, AFurtherTokenAddsAProjectionALayerAndThreeNorms) {
     m.model = R"(, "mtp_layers": 1)";
     const Scenario s = m.make();
     const Plan with = lower(s);
-    const double h = m.hidden, added = 2 * h * h + 3 * h + static_cast<double>(layer_parameters(s.model, m.layers - 1)) + m.vocab * h;   // the last: the embedding again, on the last stage
+    const double h = m.hidden, added = 2 * h * h + 3 * h + static_cast<double>(layer_parameters(s.model, m.layers - 1)) +
+                                       m.vocab * h; // the last: the embedding again, on the last stage
     EXPECT_EQ(held_parameters(with) - held_parameters(without), added - m.vocab * h) << "counted by name: the embedding is one";
     EXPECT_TRUE(verify(with).empty()) << to_text(verify(with));
     bool shared = false;

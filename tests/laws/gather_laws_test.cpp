@@ -45,7 +45,8 @@ TEST(GatherLaws, DeepSpeedJoinsAModulesParametersSince2022) {
 TEST(GatherLaws, APartOfAListCostsACopyForEachMember) {
     Scenario earlier = three(2021), later = three(2022);
     for (Scenario* s : {&earlier, &later}) s->strategy.overlap.param_gather = s->strategy.overlap.grad_reduce = false;
-    // Two microbatches gather four layers' five parts twice and reduce them once: 8 copies of 12 us each time, less what the optimizer hides.
+    // Two microbatches gather four layers' five parts twice and reduce them once: 8 copies of 12 us each time, less what the optimizer
+    // hides.
     const double copies = 2 * 4 * 5 * 3 * 8 * 12e-6;
     EXPECT_GT(step_of(earlier) - step_of(later), 0.8 * copies);
     EXPECT_LT(step_of(earlier) - step_of(later), 1.6 * copies);
@@ -69,8 +70,8 @@ TEST(GatherLaws, ALayerAheadIsGatheredAndCopiedWithoutAWait) {
         first_and_last = std::max(first_and_last, (span.end - span.begin).seconds());
     }
     const double exposed = p.simulation.lanes.front().breakdown[static_cast<std::size_t>(Category::exposed_dp)].seconds();
-    EXPECT_GT(moving, 20 * first_and_last);   // there is something to hide
-    EXPECT_LT(exposed, 3 * first_and_last);   // the first gathers and the last reduction
+    EXPECT_GT(moving, 20 * first_and_last); // there is something to hide
+    EXPECT_LT(exposed, 3 * first_and_last); // the first gathers and the last reduction
 }
 
 TEST(GatherLaws, UnderAPipelineFsdp2GathersAndReducesOnceAStep) {
@@ -86,12 +87,14 @@ TEST(GatherLaws, UnderAPipelineFsdp2GathersAndReducesOnceAStep) {
         for (const Action& a : plan.programs.front().actions)
             for (std::int32_t i = a.first; i < a.last; ++i) {
                 const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
-                if (const auto* c = std::get_if<Collective>(&op.work); c && (op.phase == Phase::param_gather || op.phase == Phase::gradient_reduce)) bytes += static_cast<double>(c->bytes.count);
+                if (const auto* c = std::get_if<Collective>(&op.work);
+                    c && (op.phase == Phase::param_gather || op.phase == Phase::gradient_reduce))
+                    bytes += static_cast<double>(c->bytes.count);
             }
         return bytes;
     };
     EXPECT_EQ(bytes_of("fsdp2", 8), bytes_of("fsdp2", 4));
-    EXPECT_GT(bytes_of("fsdp", 8), 1.5 * bytes_of("fsdp", 4));   // FullyShardedDataParallel reshards behind each microbatch
+    EXPECT_GT(bytes_of("fsdp", 8), 1.5 * bytes_of("fsdp", 4)); // FullyShardedDataParallel reshards behind each microbatch
 }
 
 } // namespace

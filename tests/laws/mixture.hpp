@@ -32,8 +32,11 @@ struct Mixture {
                   "pipeline_parallel": {}, "schedule": "{}", "expert_parallel": {}, "expert_tensor_parallel": {}, "zero_stage": {}{}}},
                 "runtime": {{"token_dispatcher": "{}"}}}})",
             layers, hidden, heads, heads, vocab, 2 * ffn, bias, experts, top_k, ffn, shared, dense_layers, moe, model,
-            cluster.empty() ? fmt::format(R"({{"preset": "dgx-h100", "nodes": {}, "devices_per_node": {}}})", (world() + per_node - 1) / per_node, per_node) : cluster,
-            global_batch, micro_batch, sequence, dp, tp, tp > 1 ? "true" : "false", cp, pp, pp > 1 ? "1f1b" : "none", ep, etp, zero, strategy, dispatcher);
+            cluster.empty() ? fmt::format(R"({{"preset": "dgx-h100", "nodes": {}, "devices_per_node": {}}})",
+                                          (world() + per_node - 1) / per_node, per_node)
+                            : cluster,
+            global_batch, micro_batch, sequence, dp, tp, tp > 1 ? "true" : "false", cp, pp, pp > 1 ? "1f1b" : "none", ep, etp, zero,
+            strategy, dispatcher);
     }
     Scenario make(const std::vector<std::string>& overrides = {}) const {
         ParseOptions options;
@@ -47,9 +50,13 @@ struct Mixture {
 // f(action's block, op) for every op each rank of `stage` runs in a step.
 template <class F> void each_op(const Plan& plan, int stage, F&& f) {
     for (const Action& a : plan.programs[static_cast<std::size_t>(stage)].actions)
-        for (std::int32_t i = a.first; i < a.last; ++i) f(plan.blocks[static_cast<std::size_t>(a.block)], plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)]);
+        for (std::int32_t i = a.first; i < a.last; ++i)
+            f(plan.blocks[static_cast<std::size_t>(a.block)],
+              plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)]);
 }
 
-inline bool expert_parameter(const Buffer& b) { return b.expert && b.name.starts_with("w.") && !b.name.starts_with("w.shard") && !b.name.starts_with("w.flat"); }
+inline bool expert_parameter(const Buffer& b) {
+    return b.expert && b.name.starts_with("w.") && !b.name.starts_with("w.shard") && !b.name.starts_with("w.flat");
+}
 
 } // namespace orrery::laws

@@ -1,4 +1,5 @@
-// Does a faster machine ever make a step slower, does the host wait where its code does, does the same input give the same bytes, and do the wires carry what rings must?
+// Does a faster machine ever make a step slower, does the host wait where its code does, does the same input give the same bytes, and do
+// the wires carry what rings must?
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 
@@ -23,7 +24,7 @@ double step_of(const Scenario& s) { return predict(s).report.step_time_s; }
 
 TEST(PhysicsLaws, MoreBandwidthOrRateIsNeverSlower) {
     Scenario base = mixed().make();
-    base.runtime.year = 2022;   // before the host's calls are known: with them a model this small waits for its host alone
+    base.runtime.year = 2022; // before the host's calls are known: with them a model this small waits for its host alone
     const double step = step_of(base);
     for (double factor : {1.1, 1.5, 2.0, 4.0}) {
         Scenario s = base;
@@ -61,7 +62,7 @@ TEST(PhysicsLaws, TheHostWaitsForLossesAndTheNormWhereTheirCodeReadsThem) {
         s.runtime.cuda_graphs = graphs;
         const Plan plan = lower(s);
         int n = 0;
-        for (const Action& a : plan.programs.back().actions)   // the last stage, which has the losses
+        for (const Action& a : plan.programs.back().actions) // the last stage, which has the losses
             for (std::int32_t i = a.first; i < a.last; ++i) {
                 const Op& op = plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)];
                 n += std::holds_alternative<HostSync>(op.work) && op.name.ends_with(suffix);
@@ -117,14 +118,14 @@ TEST(PhysicsLaws, RingVolume) {
 // In a synchronous group one slow rank slows all.
 TEST(PhysicsLaws, OneStragglerSlowsTheWholeGroup) {
     Gpt g = mixed();
-    g.hidden = 4096;   // computation is most of the step
+    g.hidden = 4096; // computation is most of the step
     g.heads = 32;
     g.sequence = 1024;
     Scenario s = g.make();
     const double step = step_of(s);
     Perturbation slow;
     slow.kind = Perturbation::Kind::slow_rank;
-    slow.index = 11;   // on the last stage, which the head makes the slowest already
+    slow.index = 11; // on the last stage, which the head makes the slowest already
     slow.factor = 1.5;
     s.perturb.push_back(slow);
     const double slowed = step_of(s);
@@ -136,8 +137,12 @@ TEST(PhysicsLaws, OneStragglerSlowsTheWholeGroup) {
 // and what gathers expose, not more the deeper the model.
 TEST(PhysicsLaws, ShardedParametersDoNotMakeDeepPipelinesWait) {
     const auto bubble = [](int layers) {
-        return predict(scenario(fmt::format(R"({{"model": {{"layers": {}, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 32000}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 4}},
-            "training": {{"global_batch_size": 64, "micro_batch_size": 2, "sequence_length": 4096}}, "strategy": {{"framework": "torchtitan", "pipeline_parallel": 2, "recompute": "full"}}}})", layers))).report.bubble_fraction;
+        return predict(
+                   scenario(fmt::format(
+                       R"({{"model": {{"layers": {}, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 32000}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 4}},
+            "training": {{"global_batch_size": 64, "micro_batch_size": 2, "sequence_length": 4096}}, "strategy": {{"framework": "torchtitan", "pipeline_parallel": 2, "recompute": "full"}}}})",
+                       layers)))
+            .report.bubble_fraction;
     };
     const double shallow = bubble(32);
     EXPECT_NEAR(shallow, 1.0 / 17, 0.02);

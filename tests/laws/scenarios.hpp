@@ -37,9 +37,12 @@ struct Gpt {
                              "zero_stage": {}, "recompute": "{}", "flash_attention": {}{}}},
                 "runtime": {{"attention_kernel": "{}"}}{}}})",
             layers, hidden, heads, vocab, dropout, tied,
-            cluster.empty() ? fmt::format(R"({{"preset": "dgx-a100-80gb", "nodes": {}, "devices_per_node": {}}})", (world + per_node - 1) / per_node, per_node) : cluster,
-            static_cast<std::int64_t>(microbatches) * micro_batch * dp, micro_batch, sequence, gradient_dtype, framework, dp, tp, sp, pp, vp,
-            schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), zero, recompute, flash, extra_strategy, flash ? "flash-2" : "unfused", extra);
+            cluster.empty() ? fmt::format(R"({{"preset": "dgx-a100-80gb", "nodes": {}, "devices_per_node": {}}})",
+                                          (world + per_node - 1) / per_node, per_node)
+                            : cluster,
+            static_cast<std::int64_t>(microbatches) * micro_batch * dp, micro_batch, sequence, gradient_dtype, framework, dp, tp, sp, pp,
+            vp, schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", schedule), zero, recompute, flash, extra_strategy,
+            flash ? "flash-2" : "unfused", extra);
     }
     Scenario make() const { return scenario(text()); }
 };
@@ -65,7 +68,8 @@ inline const Block& block_named(const Plan& plan, const std::string& name) {
 inline std::map<MemoryKind, double> resident(const Plan& plan, int stage) {
     std::map<MemoryKind, double> sum;
     for (const Buffer& b : plan.buffers)
-        if (b.stage == stage && b.storage < 0 && (b.scope == Scope::run || b.scope == Scope::step)) sum[b.kind] += static_cast<double>(b.bytes.count);
+        if (b.stage == stage && b.storage < 0 && (b.scope == Scope::run || b.scope == Scope::step))
+            sum[b.kind] += static_cast<double>(b.bytes.count);
     return sum;
 }
 

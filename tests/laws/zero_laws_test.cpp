@@ -21,7 +21,8 @@ Gpt model_of_7_5b(int dp, int zero) {
 double parameters(const Plan& plan) {
     double n = 0;
     for (const Buffer& b : plan.buffers)
-        if (b.name.rfind("w.", 0) == 0 && b.name.rfind("w.shard", 0) != 0 && b.name.rfind("w.flat", 0) != 0) n += static_cast<double>(b.bytes.count) / 2;
+        if (b.name.rfind("w.", 0) == 0 && b.name.rfind("w.shard", 0) != 0 && b.name.rfind("w.flat", 0) != 0)
+            n += static_cast<double>(b.bytes.count) / 2;
     return n;
 }
 
@@ -41,7 +42,7 @@ TEST(ZeroLaws, BytesOfModelStates) {
     const double published_gb[] = {120, 31.4, 16.6, 1.9};
     for (int zero = 0; zero <= 3; ++zero) {
         const double bytes = model_states(lower(model_of_7_5b(64, zero).make()));
-        EXPECT_NEAR(bytes, expected[zero], 1e-4 * expected[zero]) << "stage " << zero;   // padding of the shards
+        EXPECT_NEAR(bytes, expected[zero], 1e-4 * expected[zero]) << "stage " << zero; // padding of the shards
         EXPECT_NEAR(bytes / P * 7.5e9 / 1e9, published_gb[zero], 0.06) << "stage " << zero;
     }
 }
@@ -54,12 +55,13 @@ TEST(ZeroLaws, MomentsOfSixteenBitsTakeFourBytesLess) {
         s.training.moment_dtype = DType::bf16;
         EXPECT_NEAR(wide - model_states(lower(s)), 4 * P / (zero == 0 ? 1 : N), 1e-4 * wide) << "stage " << zero;
         s.training.precision = DType::bf16;
-        s.training.master_remainders = true;   // and of masters two more
+        s.training.master_remainders = true; // and of masters two more
         EXPECT_NEAR(wide - model_states(lower(s)), 6 * P / (zero == 0 ? 1 : N), 1e-4 * wide) << "stage " << zero;
     }
 }
 
-// While it steps, Transformer Engine's Adam holds 16-bit moments in fp32: eight bytes a parameter of its own, where all there was is one group.
+// While it steps, Transformer Engine's Adam holds 16-bit moments in fp32: eight bytes a parameter of its own, where all there was is one
+// group.
 TEST(ZeroLaws, MegatronsStepWidensMomentsOfSixteenBits) {
     for (const char* framework : {"megatron", "deepspeed"}) {
         Scenario s = model_of_7_5b(64, 1).make();
@@ -83,7 +85,8 @@ std::map<CollectiveKind, double> data_parallel_bytes(const Plan& plan) {
         const Block& b = plan.blocks[static_cast<std::size_t>(a.block)];
         for (std::int32_t i = a.first; i < a.last; ++i)
             if (const auto* c = std::get_if<Collective>(&b.ops[static_cast<std::size_t>(i)].work))
-                if (plan.communicators[static_cast<std::size_t>(c->comm)].name.rfind("dp.", 0) == 0) sum[c->kind] += static_cast<double>(c->bytes.count);
+                if (plan.communicators[static_cast<std::size_t>(c->comm)].name.rfind("dp.", 0) == 0)
+                    sum[c->kind] += static_cast<double>(c->bytes.count);
     }
     return sum;
 }

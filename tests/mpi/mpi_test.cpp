@@ -30,8 +30,10 @@ fs::path scratch(const std::string& name) { return fs::path(testing::TempDir()) 
 
 std::string scenario(int ranks) {
     const fs::path file = scratch("scenario" + std::to_string(ranks) + ".json");
-    std::ofstream(file) << R"({"name": "tiny", "model": {"name": "tiny", "layers": 2, "hidden_size": 16, "attention_heads": 4, "vocab_size": 32, "ffn_size": 32},
-        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": )" << ranks << R"(},
+    std::ofstream(file)
+        << R"({"name": "tiny", "model": {"name": "tiny", "layers": 2, "hidden_size": 16, "attention_heads": 4, "vocab_size": 32, "ffn_size": 32},
+        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": )"
+        << ranks << R"(},
         "training": {"global_batch_size": 8, "sequence_length": 8, "precision": "fp32", "learning_rate": 0.01},
         "strategy": {"framework": "ddp"}})";
     return file.string();
@@ -62,8 +64,12 @@ struct Process {
 };
 
 Process start(const Words& words, const std::string& name) {
-    for (const auto& [variable, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}, {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-                                          {"OMPI_MCA_hwloc_base_binding_policy", "none"}, {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"}, {"PMIX_MCA_gds", "hash"}})
+    for (const auto& [variable, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                          {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                          {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
+                                          {"PMIX_MCA_gds", "hash"}})
         setenv(variable, value, 1);
     Process p{0, scratch(name)};
     p.id = fork();
@@ -119,9 +125,12 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
         {"zero1", {"--set", "strategy.data_parallel=4", "--set", "strategy.zero_stage=1"}},
         {"fsdp", {"--set", "strategy.data_parallel=4", "--set", "strategy.framework=fsdp"}},
         {"tp_pp", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.pipeline_parallel=2", "--set", "strategy.schedule=1f1b"}},
-        {"cp_sp", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.context_parallel=2", "--set", "strategy.sequence_parallel=true"}},
-        {"experts", {"--set", "strategy.tensor_parallel=2", "--set", "strategy.sequence_parallel=true", "--set", "strategy.expert_parallel=2", "--set", "strategy.expert_tensor_parallel=2",
-                     "--set", "model.moe.experts=4", "--set", "model.moe.top_k=2", "--set", "model.moe.expert_ffn_size=16", "--set", "model.moe.imbalance=zipf:30", "--set", "model.bias=false"}},
+        {"cp_sp",
+         {"--set", "strategy.tensor_parallel=2", "--set", "strategy.context_parallel=2", "--set", "strategy.sequence_parallel=true"}},
+        {"experts",
+         {"--set", "strategy.tensor_parallel=2", "--set", "strategy.sequence_parallel=true", "--set", "strategy.expert_parallel=2", "--set",
+          "strategy.expert_tensor_parallel=2", "--set", "model.moe.experts=4", "--set", "model.moe.top_k=2", "--set",
+          "model.moe.expert_ffn_size=16", "--set", "model.moe.imbalance=zipf:30", "--set", "model.bias=false"}},
     };
     for (const auto& [name, fields] : cases) {
         Words alone{simexec, "run", scenario(4)};
@@ -135,8 +144,10 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
 
 // What routers of all processes chose is one record.
 TEST_F(Mpi, RoutingIsRecordedOverRanks) {
-    const Words experts{"--set", "strategy.pipeline_parallel=2", "--set", "strategy.schedule=1f1b", "--set", "strategy.expert_parallel=2", "--set", "model.moe.experts=4", "--set", "model.moe.top_k=2", "--set",
-                        "model.moe.expert_ffn_size=16", "--set", "model.moe.imbalance=zipf:30", "--routing"};
+    const Words experts{
+        "--set", "strategy.pipeline_parallel=2", "--set",    "strategy.schedule=1f1b", "--set", "strategy.expert_parallel=2",
+        "--set", "model.moe.experts=4",          "--set",    "model.moe.top_k=2",      "--set", "model.moe.expert_ffn_size=16",
+        "--set", "model.moe.imbalance=zipf:30",  "--routing"};
     Words alone{simexec, "run", scenario(4)}, words = over(4, experts);
     alone.insert(alone.end(), experts.begin(), experts.end());
     std::vector<std::string> said;
@@ -148,7 +159,7 @@ TEST_F(Mpi, RoutingIsRecordedOverRanks) {
         fs::remove(w->back());
     }
     EXPECT_EQ(said[0], said[1]);
-    EXPECT_EQ(nlohmann::json::parse(said[0], nullptr, false).size(), 2u);   // of both stages
+    EXPECT_EQ(nlohmann::json::parse(said[0], nullptr, false).size(), 2u); // of both stages
 }
 
 // Messages longer than an int can count are cut: here those longer than 100 bytes.
@@ -168,15 +179,18 @@ TEST_F(Mpi, CommunicatesWhileItComputes) {
     const fs::path file = scratch("overlap.trace");
     int inside = 0;
     for (int tries = 0; tries < 8 && inside == 0; ++tries) {
-        const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--set", "model.layers=12", "--set", "model.hidden_size=64", "--set", "training.sequence_length=512", "--set",
-                                         "training.global_batch_size=2", "--set", "strategy.overlap.grad_reduce=true", "--set", "strategy.bucket_bytes=100000", "--steps", "2", "--trace", file.string()}),
-                                "overlap");
+        const Process p = start(
+            over(2, {"--set", "strategy.data_parallel=2", "--set", "model.layers=12", "--set", "model.hidden_size=64", "--set",
+                     "training.sequence_length=512", "--set", "training.global_batch_size=2", "--set", "strategy.overlap.grad_reduce=true",
+                     "--set", "strategy.bucket_bytes=100000", "--steps", "2", "--trace", file.string()}),
+            "overlap");
         ASSERT_EQ(p.wait(50), 0) << p.text();
         const orrery::Trace t = orrery::load_trace(file.string());
         ASSERT_EQ(t.lanes.size(), 1u);
         for (const orrery::Span& c : t.lanes[0].spans)
             for (const orrery::Span& k : t.lanes[0].spans)
-                inside += c.queue >= 4 && c.kind == orrery::SpanKind::op && k.queue == 0 && k.kind == orrery::SpanKind::op && k.begin < c.end && c.end < k.end;
+                inside += c.queue >= 4 && c.kind == orrery::SpanKind::op && k.queue == 0 && k.kind == orrery::SpanKind::op &&
+                          k.begin < c.end && c.end < k.end;
     }
     EXPECT_GT(inside, 0);
 }
@@ -197,9 +211,10 @@ TEST_F(Mpi, StoppedRankIsNamed) {
     ASSERT_EQ(ranks.size(), 2u) << p.text();
     kill(ranks[1], SIGSTOP);
     const int code = p.wait(25);
-    kill(ranks[1], SIGKILL);   // where mpirun could not
+    kill(ranks[1], SIGKILL); // where mpirun could not
     EXPECT_EQ(code, 6) << p.text();
-    EXPECT_TRUE(std::regex_search(p.text(), std::regex("rank 0: .* waits for rank 1"))) << p.text().substr(p.text().size() > 2000 ? p.text().size() - 2000 : 0);
+    EXPECT_TRUE(std::regex_search(p.text(), std::regex("rank 0: .* waits for rank 1")))
+        << p.text().substr(p.text().size() > 2000 ? p.text().size() - 2000 : 0);
 }
 
 // A rank that gets no processor for a while delays the others, and nothing else.
@@ -214,7 +229,8 @@ TEST_F(Mpi, StarvedRankGoesOn) {
 }
 
 TEST_F(Mpi, NoNumberEndsTheJobWithItsName) {
-    const Process p = start(over(2, {"--set", "strategy.data_parallel=2", "--set", "training.learning_rate=1e30", "--steps", "1000000"}), "nan");
+    const Process p =
+        start(over(2, {"--set", "strategy.data_parallel=2", "--set", "training.learning_rate=1e30", "--steps", "1000000"}), "nan");
     EXPECT_EQ(p.wait(25), 4) << p.text();
     EXPECT_TRUE(std::regex_search(p.text(), std::regex("training has failed at step [0-9]+: rank [01]: .*is no number"))) << p.text();
 }
@@ -236,7 +252,8 @@ TEST_F(Mpi, FullDiskEndsTheJob) {
     const fs::path folder = scratch("full");
     Words words{"mpirun", "-n", "2", "sh", "-c", "trap '' XFSZ; ulimit -f 24576; exec \"$@\"", "sh"}, rank = over(2, {});
     words.insert(words.end(), rank.begin() + 3, rank.end());
-    words.insert(words.end(), {"--set", "strategy.data_parallel=2", "--set", "model.hidden_size=256", "--set", "model.ffn_size=1024", "--checkpoint", folder.string(), "--every", "2", "--steps", "1000000"});
+    words.insert(words.end(), {"--set", "strategy.data_parallel=2", "--set", "model.hidden_size=256", "--set", "model.ffn_size=1024",
+                               "--checkpoint", folder.string(), "--every", "2", "--steps", "1000000"});
     const Process p = start(words, "disk");
     EXPECT_EQ(p.wait(25), 7) << p.text();
     EXPECT_NE(p.text().find("cannot write the checkpoint: File too large"), std::string::npos) << p.text();
@@ -245,15 +262,18 @@ TEST_F(Mpi, FullDiskEndsTheJob) {
 
 TEST_F(Mpi, AnotherTypeIsRefused) {
     const std::string file = scenario(2);
-    const Words words{"mpirun", "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", ":",
-                      "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", "--fp64"};
+    const Words words{"mpirun", "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2",
+                      ":",      "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2",
+                      "--fp64"};
     const Process p = start(words, "type");
     EXPECT_EQ(p.wait(25), 6) << p.text();
     EXPECT_NE(p.text().find("has another element type"), std::string::npos) << p.text();
-    Words rounding{"mpirun"};   // bf16 on one, not on the other
+    Words rounding{"mpirun"}; // bf16 on one, not on the other
     for (const char* more : {"--quiet", "--fp32"}) {
         if (rounding.size() > 1) rounding.push_back(":");
-        for (const std::string& w : Words{"-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", "--set", "training.precision=bf16", more}) rounding.push_back(w);
+        for (const std::string& w : Words{"-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2",
+                                          "--set", "training.precision=bf16", more})
+            rounding.push_back(w);
     }
     const Process q = start(rounding, "rounding");
     EXPECT_EQ(q.wait(25), 6) << q.text();
@@ -264,7 +284,10 @@ TEST_F(Mpi, AnotherTypeIsRefused) {
 TEST_F(Mpi, AnotherKernelLibraryIsRefused) {
     const auto with = [](const std::string& core) {
         const fs::path report = scratch("kernels.json");
-        EXPECT_EQ(std::system(("OPENBLAS_CORETYPE=" + core + " " + simexec + " run " + scenario(1) + " --steps 1 --json -o " + report.string()).c_str()), 0);
+        EXPECT_EQ(
+            std::system(
+                ("OPENBLAS_CORETYPE=" + core + " " + simexec + " run " + scenario(1) + " --steps 1 --json -o " + report.string()).c_str()),
+            0);
         std::ifstream in(report);
         return nlohmann::json::parse(in, nullptr, false)["kernels"].get<std::string>();
     };
@@ -273,7 +296,9 @@ TEST_F(Mpi, AnotherKernelLibraryIsRefused) {
     Words words{"mpirun"};
     for (const char* core : {"Nehalem", "Core2"}) {
         if (words.size() > 1) words.push_back(":");
-        for (const std::string& w : Words{"-n", "1", "env", std::string("OPENBLAS_CORETYPE=") + core, simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2"}) words.push_back(w);
+        for (const std::string& w : Words{"-n", "1", "env", std::string("OPENBLAS_CORETYPE=") + core, simexec, "run", file, "--executor",
+                                          "mpi", "--set", "strategy.data_parallel=2"})
+            words.push_back(w);
     }
     const Process p = start(words, "kernels");
     EXPECT_EQ(p.wait(25), 6) << p.text();
@@ -282,8 +307,17 @@ TEST_F(Mpi, AnotherKernelLibraryIsRefused) {
 
 TEST_F(Mpi, AnotherPlanIsRefused) {
     const std::string file = scenario(2);
-    const Words words{"mpirun", "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", ":",
-                      "-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2", "--set", "model.ffn_size=64"};
+    const Words words{"mpirun",     "-n",
+                      "1",          simexec,
+                      "run",        file,
+                      "--executor", "mpi",
+                      "--set",      "strategy.data_parallel=2",
+                      ":",          "-n",
+                      "1",          simexec,
+                      "run",        file,
+                      "--executor", "mpi",
+                      "--set",      "strategy.data_parallel=2",
+                      "--set",      "model.ffn_size=64"};
     const Process p = start(words, "another");
     EXPECT_EQ(p.wait(25), 6) << p.text();
     EXPECT_NE(p.text().find("has another plan"), std::string::npos) << p.text();
@@ -307,7 +341,9 @@ TEST_F(Mpi, StopsAtASignalAndGoesOn) {
     kill(p.id, SIGTERM);
     p.wait(20);
     ASSERT_FALSE(fs::is_empty(folder));
-    const Process q = start({simexec, "run", scenario(1), "--resume", folder.string(), "--steps", "1000001", "--json", "-v", "--set", "training.global_batch_size=8"}, "further");
+    const Process q = start({simexec, "run", scenario(1), "--resume", folder.string(), "--steps", "1000001", "--json", "-v", "--set",
+                             "training.global_batch_size=8"},
+                            "further");
     std::this_thread::sleep_for(std::chrono::seconds(1));
     kill(q.id, SIGTERM);
     EXPECT_EQ(q.wait(20), 5) << q.text();

@@ -51,7 +51,9 @@ Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched
     const auto ranks = std::ranges::count_if(world.ranks, [](const auto& r) { return r != nullptr; });
     if (!launched) {
         if (ranks > gpus)
-            throw std::runtime_error("the scenario has " + std::to_string(ranks) + " ranks, and there are " + std::to_string(gpus) + " GPUs: start a process a GPU with torchrun or mpirun, or put all ranks on one with --executor serial");
+            throw std::runtime_error(
+                "the scenario has " + std::to_string(ranks) + " ranks, and there are " + std::to_string(gpus) +
+                " GPUs: start a process a GPU with torchrun or mpirun, or put all ranks on one with --executor serial");
         for (int i = 0; i < ranks; ++i) fleet.devices.push_back(opened(*plugin, i));
         fleet.store = std::make_shared<LocalStore>();
     } else {
@@ -63,7 +65,9 @@ Fleet cuda_fleet(const World& world, const std::optional<LaunchedRank>& launched
         fleet.keeps = meeting;
     }
     const int first = launched ? launched->rank : 0;
-    fleet.world_id = [device = fleet.devices[0].get(), store = fleet.store, first, patience] { return id_of(*device, *store, first, patience); };
+    fleet.world_id = [device = fleet.devices[0].get(), store = fleet.store, first, patience] {
+        return id_of(*device, *store, first, patience);
+    };
     return fleet;
 }
 

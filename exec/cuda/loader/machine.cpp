@@ -22,7 +22,8 @@ Backend cuda_machine(std::shared_ptr<StreamDevice> device) {
         std::int64_t free = 0, total = 0;
         expect(device->memory(free, total));
         if (*reserved + bytes > free)
-            throw OutOfMemory("the ranks of this process need " + std::to_string(*reserved + bytes) + " bytes on the GPU, where " + std::to_string(free) +
+            throw OutOfMemory("the ranks of this process need " + std::to_string(*reserved + bytes) + " bytes on the GPU, where " +
+                              std::to_string(free) +
                               " are free: try a smaller training.micro_batch_size or fewer ranks; --executor queues gives each a GPU");
         *reserved += bytes;
         std::byte* memory = nullptr;

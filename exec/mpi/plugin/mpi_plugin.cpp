@@ -29,16 +29,21 @@ template <class F> void* cut(std::size_t bytes, F&& each) {
     const std::size_t most = chunk();
     auto r = std::make_unique<Request>();
     r->requests.resize(bytes == 0 ? 1 : (bytes + most - 1) / most);
-    for (std::size_t i = 0; i < r->requests.size(); ++i) each(i * most, static_cast<int>(std::min(most, bytes - i * most)), &r->requests[i]);
+    for (std::size_t i = 0; i < r->requests.size(); ++i)
+        each(i * most, static_cast<int>(std::min(most, bytes - i * most)), &r->requests[i]);
     return r.release();
 }
 
 void* send(int to, int tag, const void* data, std::size_t bytes) {
-    return cut(bytes, [&](std::size_t at, int n, MPI_Request* r) { MPI_Isend(static_cast<const char*>(data) + at, n, MPI_BYTE, to, tag, MPI_COMM_WORLD, r); });
+    return cut(bytes, [&](std::size_t at, int n, MPI_Request* r) {
+        MPI_Isend(static_cast<const char*>(data) + at, n, MPI_BYTE, to, tag, MPI_COMM_WORLD, r);
+    });
 }
 
 void* receive(int from, int tag, void* data, std::size_t bytes) {
-    return cut(bytes, [&](std::size_t at, int n, MPI_Request* r) { MPI_Irecv(static_cast<char*>(data) + at, n, MPI_BYTE, from, tag, MPI_COMM_WORLD, r); });
+    return cut(bytes, [&](std::size_t at, int n, MPI_Request* r) {
+        MPI_Irecv(static_cast<char*>(data) + at, n, MPI_BYTE, from, tag, MPI_COMM_WORLD, r);
+    });
 }
 
 int done(void* request) {
@@ -57,7 +62,8 @@ void finish() { MPI_Finalize(); }
 
 extern "C" const OrreryTransport* orrery_open_transport(int version, char* why, std::size_t why_bytes) {
     if (version != ORRERY_TRANSPORT_VERSION) {
-        std::snprintf(why, why_bytes, "exec_mpi.so speaks version %d of the transport, the program version %d: build both anew", ORRERY_TRANSPORT_VERSION, version);
+        std::snprintf(why, why_bytes, "exec_mpi.so speaks version %d of the transport, the program version %d: build both anew",
+                      ORRERY_TRANSPORT_VERSION, version);
         return nullptr;
     }
     int started = 0;
@@ -69,11 +75,12 @@ extern "C" const OrreryTransport* orrery_open_transport(int version, char* why, 
     }
     if (started) MPI_Query_thread(&threads);
     if (threads < MPI_THREAD_SERIALIZED) {
-        std::snprintf(why, why_bytes, "this MPI library lets only the first thread of a process communicate: use one built with thread support");
+        std::snprintf(why, why_bytes,
+                      "this MPI library lets only the first thread of a process communicate: use one built with thread support");
         return nullptr;
     }
     static char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    static OrreryTransport transport{};   // one a process, as MPI itself is
+    static OrreryTransport transport{}; // one a process, as MPI itself is
     int length = 0;
     MPI_Get_library_version(library, &length);
     for (char* c = library; *c; ++c)

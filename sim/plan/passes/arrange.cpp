@@ -18,9 +18,12 @@ namespace orrery {
 void Weaver::add_parts(std::vector<Part>& parts, std::size_t index, std::uint8_t port) const {
     const ScheduleStep& s = steps[index].step;
     const ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(s.chunk)];
-    if (s.kind == StepKind::forward) parts.push_back({s.kind, index, ends.forward, port});
-    else if (s.kind == StepKind::weight) parts.push_back({s.kind, index, ends.weight, port});
-    else if (s.kind == StepKind::input || ends.weight < 0) parts.push_back({s.kind, index, ends.backward, port});
+    if (s.kind == StepKind::forward)
+        parts.push_back({s.kind, index, ends.forward, port});
+    else if (s.kind == StepKind::weight)
+        parts.push_back({s.kind, index, ends.weight, port});
+    else if (s.kind == StepKind::input || ends.weight < 0)
+        parts.push_back({s.kind, index, ends.backward, port});
     else {
         parts.push_back({StepKind::input, index, ends.backward, port});
         parts.push_back({StepKind::weight, index, ends.weight, port});
@@ -35,7 +38,8 @@ std::size_t Weaver::compute(std::size_t index) {
         add_parts(parts, index + i, static_cast<std::uint8_t>(i));
     }
     const bool between = std::any_of(parts.begin(), parts.end(), [&](const Part& p) { return woven(p).any(); });
-    if (parts.size() > 1 && (count > 1 || !between)) run_together(parts);
+    if (parts.size() > 1 && (count > 1 || !between))
+        run_together(parts);
     else
         for (const Part& p : parts) run_part(p);
     return count;
@@ -72,7 +76,9 @@ void Weaver::exchange(const ProgramStep& step) {
 void Weaver::gather_received(const ScheduleStep& step) {
     std::erase_if(to_gather, [&](const Received& r) {
         const int receiver = r.transfer.gradient ? r.transfer.chunk - 1 : r.transfer.chunk + 1;
-        if (step.kind == StepKind::weight || (step.kind != StepKind::forward) != r.transfer.gradient || step.chunk != receiver || step.microbatch != r.transfer.microbatch) return false;
+        if (step.kind == StepKind::weight || (step.kind != StepKind::forward) != r.transfer.gradient || step.chunk != receiver ||
+            step.microbatch != r.transfer.microbatch)
+            return false;
         push_block(r.block);
         program.actions.back().microbatch = r.microbatch;
         return true;
@@ -83,17 +89,20 @@ void Weaver::run() {
     number_steps();
     program.stage = static_cast<std::int16_t>(stage);
     find_buckets();
-    if (const std::int32_t begin = make_begin_block(l, dp, stage); !l.plan.blocks[static_cast<std::size_t>(begin)].ops.empty()) push_block(begin);
+    if (const std::int32_t begin = make_begin_block(l, dp, stage); !l.plan.blocks[static_cast<std::size_t>(begin)].ops.empty())
+        push_block(begin);
     for (std::size_t i = 0; i < steps.size();) {
-        if (!steps[i].is_exchange) i += compute(i);
-        else exchange(steps[i++]);
+        if (!steps[i].is_exchange)
+            i += compute(i);
+        else
+            exchange(steps[i++]);
     }
     if (dp.active() && !l.scenario.strategy.overlap.grad_reduce)
         for (int c : chunks_in_model_order())
             for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)])
                 if (b.stage == stage && b.reduce >= 0 && !dp.reduces_each_run(b)) push_block(b.reduce);
     push_block(make_optimizer_block(l, dp, stage));
-    if (dp.sharded() && !dp.gathers_in_step) {   // parameters of the next step, in the order its forward pass wants them
+    if (dp.sharded() && !dp.gathers_in_step) { // parameters of the next step, in the order its forward pass wants them
         for (int c : chunks_in_model_order()) {
             const auto& buckets = dp.buckets[static_cast<std::size_t>(c)];
             for (std::size_t k = buckets.size(); k-- > 0;)
@@ -149,9 +158,10 @@ void set_relative_times(const Lowering& l, ScheduleShape& shape) {
     shape.weight = std::max(1.0, std::round(8 * block_flops(l.plan, middle.weight) / forward)) / 8;
     const Cluster& cluster = l.scenario.cluster;
     const auto peak = cluster.device.peak.find(name(activation_dtype(l.scenario)));
-    const double rate = cluster.nodes > 1 && cluster.inter.nic_bandwidth.value > 0 ? cluster.inter.nic_bandwidth.value : cluster.intra.bandwidth.value;
+    const double rate =
+        cluster.nodes > 1 && cluster.inter.nic_bandwidth.value > 0 ? cluster.inter.nic_bandwidth.value : cluster.intra.bandwidth.value;
     if (peak == cluster.device.peak.end() || peak->second.value <= 0 || rate <= 0 || middle.input < 0) return;
-    constexpr double usual_efficiency = 0.5;   // of the peak: what dense training reaches
+    constexpr double usual_efficiency = 0.5; // of the peak: what dense training reaches
     const double seconds = forward / (usual_efficiency * peak->second.value);
     const double transfer = static_cast<double>(l.plan.buffers[static_cast<std::size_t>(middle.input)].bytes.count) / rate;
     shape.communication = std::floor(16 * transfer / seconds) / 16;
@@ -171,8 +181,8 @@ void arrange(Lowering& l) {
     shape.join = st.overlap.expert_parallel && (st.expert_parallel > 1 || st.schedule == "interleaved-1f1b");
     set_relative_times(l, shape);
     const Schedule schedule = info.make(shape);
-    const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()), l.scenario.strategy.overlap.pipeline,
-                                        info.directions);
+    const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()),
+                                        l.scenario.strategy.overlap.pipeline, info.directions);
     const DataParallel dp = data_parallel(l);
     std::map<std::string, ExchangeBlocks> exchange_blocks;
     for (int stage = 0; stage < l.plan.stages; ++stage) {

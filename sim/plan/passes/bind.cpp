@@ -12,7 +12,10 @@
 namespace orrery {
 namespace {
 
-struct Spot { std::int32_t action = -1, op = -1; QueueId queue = -1; };   // action: absolute over two steps
+struct Spot {
+    std::int32_t action = -1, op = -1;
+    QueueId queue = -1;
+}; // action: absolute over two steps
 
 bool before(const Spot& a, const Spot& b) { return a.action != b.action ? a.action < b.action : a.op < b.op; }
 
@@ -52,7 +55,10 @@ class Latest {
     std::vector<Spot> more_;
 };
 
-struct History { Spot writer; Latest readers; };
+struct History {
+    Spot writer;
+    Latest readers;
+};
 
 bool uses_queue(const Op& op, QueueId q) {
     if (op.queue == q) return true;
@@ -86,7 +92,8 @@ template <class HistoryOf> void visit(const Op& op, const Spot& self, Latest& wa
 
 // One instance per microbatch. Parameters and gradients that come and go are still the rank's only ones, whatever microbatch uses them.
 bool per_microbatch(const Buffer& b) {
-    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters && b.kind != MemoryKind::gradients;
+    return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters &&
+           b.kind != MemoryKind::gradients;
 }
 
 // `history`: by buffer, and once more for the second port of blocks made of others, whose microbatch has buffers of its own.
@@ -115,7 +122,12 @@ void bind_block(const Plan& plan, Block& block, std::vector<History>& history) {
 }
 
 // several: the op is on other queues than `queue`, too. What the walk over all actions needs of an op lies here, side by side.
-struct Touch { std::int32_t op, tracked; QueueId queue; bool write, several; std::uint8_t port; };
+struct Touch {
+    std::int32_t op, tracked;
+    QueueId queue;
+    bool write, several;
+    std::uint8_t port;
+};
 
 // The port whose microbatch an access is of: an exchange has one for each transfer.
 std::uint8_t port_of(const Op& op, BufferId b, bool write) {
@@ -127,24 +139,28 @@ std::uint8_t port_of(const Op& op, BufferId b, bool write) {
 
 // One stage's buffers whose hazards can lie between actions: met on more than one queue, in more than one place.
 struct StageTracker {
-    std::vector<std::int32_t> tracked;              // by buffer: index, -1
-    std::vector<char> many;                         // by index: an instance per microbatch
-    std::vector<std::vector<Touch>> touches;        // by block
+    std::vector<std::int32_t> tracked;       // by buffer: index, -1
+    std::vector<char> many;                  // by index: an instance per microbatch
+    std::vector<std::vector<Touch>> touches; // by block
 };
 
 StageTracker track(const Plan& plan, const Program& program) {
     StageTracker t;
     std::vector<char> used(plan.blocks.size(), 0);
-    std::vector<std::set<std::int32_t>> cuts(plan.blocks.size());   // by block: where actions of it begin and end
+    std::vector<std::set<std::int32_t>> cuts(plan.blocks.size()); // by block: where actions of it begin and end
     for (const Action& a : program.actions) {
         used[static_cast<std::size_t>(a.block)] = 1;
         cuts[static_cast<std::size_t>(a.block)].insert({a.first, a.last});
     }
-    struct Seen { QueueId queue = -1; bool queues = false, places = false; std::int64_t place = -1; };
+    struct Seen {
+        QueueId queue = -1;
+        bool queues = false, places = false;
+        std::int64_t place = -1;
+    };
     std::vector<Seen> seen(plan.buffers.size());
     t.tracked.assign(plan.buffers.size(), -1);
     t.touches.resize(plan.blocks.size());
-    std::int64_t place = 0;   // a number for each piece of a block
+    std::int64_t place = 0; // a number for each piece of a block
     const auto each = [&](auto&& f) {
         for (std::size_t b = 0; b < plan.blocks.size(); ++b) {
             if (!used[b]) continue;
@@ -162,7 +178,10 @@ StageTracker track(const Plan& plan, const Program& program) {
     each([&](std::size_t b, std::size_t i, BufferId id, bool) {
         const Op& op = plan.blocks[b].ops[i];
         Seen& s = seen[static_cast<std::size_t>(storage(plan, id))];
-        if (s.queue < 0) { s.queue = op.queue; s.place = place; }
+        if (s.queue < 0) {
+            s.queue = op.queue;
+            s.place = place;
+        }
         if (s.queue != op.queue) s.queues = true;
         if (s.place != place) s.places = true;
     });
@@ -176,7 +195,8 @@ StageTracker track(const Plan& plan, const Program& program) {
             t.many.push_back(per_microbatch(plan.buffers[static_cast<std::size_t>(x)]));
         }
         const Op& op = plan.blocks[b].ops[i];
-        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], op.queue, write, std::holds_alternative<Exchange>(op.work), port_of(op, id, write)});
+        t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], op.queue, write,
+                                std::holds_alternative<Exchange>(op.work), port_of(op, id, write)});
     });
     return t;
 }
@@ -188,10 +208,10 @@ struct ProgramBinder {
     // Slot x tracked: what an action touches lies side by side. The first slot has what there is once; a microbatch has one from its first
     // action to its last, so that those under way are all there are.
     std::vector<History> history;
-    std::vector<std::int32_t> slot_of, last_use;         // by microbatch: -1 none; the last action that works on it
+    std::vector<std::int32_t> slot_of, last_use; // by microbatch: -1 none; the last action that works on it
     std::vector<std::int32_t> free_slots;
-    std::vector<std::vector<Spot>> waited;               // [to][from]: how far `to` has already waited for `from`
-    std::vector<std::vector<ActionDep>> found;           // by action, of the second step
+    std::vector<std::vector<Spot>> waited;     // [to][from]: how far `to` has already waited for `from`
+    std::vector<std::vector<ActionDep>> found; // by action, of the second step
 
     ProgramBinder(const Plan& p, const Program& prog) : plan(p), program(prog), tracker(track(p, prog)) {
         history.resize(tracker.many.size());
@@ -237,9 +257,11 @@ struct ProgramBinder {
 
     void note(std::int32_t index, std::int32_t op_index, QueueId queue, const Spot& on, bool record) {
         Spot& mark = waited[static_cast<std::size_t>(queue)][static_cast<std::size_t>(on.queue)];
-        if (mark.action >= 0 && !before(mark, on)) return;   // implied by what this queue already waited for
+        if (mark.action >= 0 && !before(mark, on)) return; // implied by what this queue already waited for
         mark = on;
-        if (record) found[static_cast<std::size_t>(index)].push_back({op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
+        if (record)
+            found[static_cast<std::size_t>(index)].push_back(
+                {op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
     }
 
     void walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps);
@@ -248,7 +270,7 @@ struct ProgramBinder {
 void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps) {
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
     Spot blocking;
-    Spot compute;   // the last computation issued
+    Spot compute; // the last computation issued
     Latest waits;
     std::size_t next_explicit = 0;
     for (std::int32_t index = 0; index < count; ++index) {
@@ -259,7 +281,8 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
         for (; next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action == index; ++next_explicit) {
             const ActionDep& d = explicit_deps[next_explicit].dep;
             const Block& on = plan.blocks[static_cast<std::size_t>(program.actions[static_cast<std::size_t>(d.on_action)].block)];
-            note(index, d.op, block.ops[static_cast<std::size_t>(d.op)].queue, {step * count + d.on_action, d.on_op, on.ops[static_cast<std::size_t>(d.on_op)].queue}, step == 1);
+            note(index, d.op, block.ops[static_cast<std::size_t>(d.op)].queue,
+                 {step * count + d.on_action, d.on_op, on.ops[static_cast<std::size_t>(d.on_op)].queue}, step == 1);
         }
         if (blocking.action >= 0)
             for (std::int32_t i = a.first; i < a.last; ++i)
@@ -274,17 +297,23 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
             if (follows_computation(op)) note(index, i, op.queue, compute, step == 1);
         }
         const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
-        auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
+        auto touch =
+            std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
         while (touch != touches.end() && touch->op < a.last) {
             const std::int32_t i = touch->op;
             const QueueId queue = touch->queue;
             const Spot here{self, i, queue};
-            const auto own = [&](const Touch& t, QueueId q) { return q == queue || (t.several && uses_queue(block.ops[static_cast<std::size_t>(i)], q)); };
+            const auto own = [&](const Touch& t, QueueId q) {
+                return q == queue || (t.several && uses_queue(block.ops[static_cast<std::size_t>(i)], q));
+            };
             waits.clear();
             for (; touch != touches.end() && touch->op == i; ++touch) {
                 History& h = at(*touch, a);
                 if (h.writer.action >= 0 && !own(*touch, h.writer.queue)) waits.merge(h.writer);
-                if (!touch->write) { h.readers.merge(here); continue; }
+                if (!touch->write) {
+                    h.readers.merge(here);
+                    continue;
+                }
                 h.readers.each([&](const Spot& r) {
                     if (!own(*touch, r.queue)) waits.merge(r);
                 });
@@ -297,12 +326,18 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
         }
         leave(a, index);
         for (std::int32_t i = a.last; i-- > a.first;)
-            if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) { compute = {self, i, compute_queue}; break; }
+            if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) {
+                compute = {self, i, compute_queue};
+                break;
+            }
         if (block.blocking)
             for (std::int32_t i = a.last; i-- > a.first;)
-                if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) { blocking = {self, i, block.ops[static_cast<std::size_t>(i)].queue}; break; }
+                if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) {
+                    blocking = {self, i, block.ops[static_cast<std::size_t>(i)].queue};
+                    break;
+                }
     }
-    clear(0);   // a microbatch's buffers are new in the next step: only what lives all step carries over
+    clear(0); // a microbatch's buffers are new in the next step: only what lives all step carries over
 }
 
 } // namespace
@@ -313,7 +348,8 @@ void bind(Lowering& l) {
     for (std::size_t stage = 0; stage < l.plan.programs.size(); ++stage) {
         Program& program = l.plan.programs[stage];
         auto& explicit_deps = l.explicit_deps[stage];
-        std::stable_sort(explicit_deps.begin(), explicit_deps.end(), [](const ExplicitDep& a, const ExplicitDep& b) { return a.action < b.action; });
+        std::stable_sort(explicit_deps.begin(), explicit_deps.end(),
+                         [](const ExplicitDep& a, const ExplicitDep& b) { return a.action < b.action; });
         ProgramBinder binder(l.plan, program);
         binder.walk(0, explicit_deps);
         binder.walk(1, explicit_deps);

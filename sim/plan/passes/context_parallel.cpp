@@ -84,7 +84,10 @@ std::vector<RingStep> ring_steps(const AttentionShape& a, std::int64_t c) {
     }
     const bool lower = a.causal || a.window > 0;
     for (std::int64_t i = 0; i < c; ++i) {
-        if (!lower) { steps.push_back({n, false, 1}); continue; }
+        if (!lower) {
+            steps.push_back({n, false, 1});
+            continue;
+        }
         double most = 0;
         for (std::int64_t r = 0; r < c; ++r) most = std::max(most, balanced_pairs(a, c, r, (r - i + c) % c));
         const std::int64_t keys = i == 0 ? n : n / 2;
@@ -96,7 +99,7 @@ std::vector<RingStep> ring_steps(const AttentionShape& a, std::int64_t c) {
 struct Rewriter {
     Graph& g;
     std::int64_t c;
-    std::vector<Node> nodes;   // of the chunk, as they are written again
+    std::vector<Node> nodes; // of the chunk, as they are written again
 
     Node like(const Node& at, NodeKind kind, const char* what, std::vector<ValueId> in, std::vector<ValueId> out) const {
         Node n;
@@ -135,8 +138,10 @@ struct Rewriter {
             out.push_back(value(packed, whole.name + ".kv", whole.shape[0], rest));
         }
         const bool writes_parts = !nodes.empty() && (nodes.back().kind == NodeKind::rope || nodes.back().kind == NodeKind::latent_join);
-        if (writes_parts && nodes.back().out[0] == packed) nodes.back().out = out;
-        else nodes.push_back(like(attention, NodeKind::split, ".split", {packed}, out));
+        if (writes_parts && nodes.back().out[0] == packed)
+            nodes.back().out = out;
+        else
+            nodes.push_back(like(attention, NodeKind::split, ".split", {packed}, out));
         return out;
     }
 
@@ -195,10 +200,14 @@ struct Rewriter {
 
     void rewrite(ContextKind kind) {
         for (Node& n : std::exchange(g.nodes, {})) {
-            if (n.kind != NodeKind::attention) nodes.push_back(std::move(n));
-            else if (kind == ContextKind::allgather) allgather(std::move(n));
-            else if (kind == ContextKind::ulysses) ulysses(std::move(n));
-            else ring(std::move(n));
+            if (n.kind != NodeKind::attention)
+                nodes.push_back(std::move(n));
+            else if (kind == ContextKind::allgather)
+                allgather(std::move(n));
+            else if (kind == ContextKind::ulysses)
+                ulysses(std::move(n));
+            else
+                ring(std::move(n));
         }
         g.nodes = std::move(nodes);
     }

@@ -10,7 +10,8 @@
 namespace orrery {
 namespace {
 
-Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in, std::vector<BufferId> out) {
+Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in,
+           std::vector<BufferId> out) {
     Op op;
     op.name = std::move(name);
     op.work = Collective{kind, comm, bytes, dtype};
@@ -21,7 +22,8 @@ Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DTyp
     return op;
 }
 
-Op pointwise_op(std::string name, PointwiseKind kind, std::int64_t elements, Phase phase, std::vector<BufferId> in, std::vector<BufferId> out) {
+Op pointwise_op(std::string name, PointwiseKind kind, std::int64_t elements, Phase phase, std::vector<BufferId> in,
+                std::vector<BufferId> out) {
     Op op;
     op.name = std::move(name);
     op.work = Pointwise{kind, Direction::forward, elements, true};
@@ -48,7 +50,9 @@ struct Maker {
     DType grad_dtype, act;
 
     std::string bucket_name(const Bucket& b) const {
-        return fmt::format("c{}.u{}{}", b.chunk, b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()), b.expert ? ".experts" : "");
+        return fmt::format("c{}.u{}{}", b.chunk,
+                           b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()),
+                           b.expert ? ".experts" : "");
     }
     CommId communicator(const Bucket& b, std::string name, AxisMask axes) const {
         // The copies of a chunk that other directions run are on the stage opposite: their ranks are data-parallel ranks like the others.
@@ -63,7 +67,9 @@ struct Maker {
         l.plan.communicators[static_cast<std::size_t>(id)].stages = copies;
         return id;
     }
-    const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)]; }
+    const Parameter& parameter(const Bucket& b, std::int32_t i) const {
+        return l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)];
+    }
     std::vector<BufferId> gradients(const Bucket& b) const {
         std::vector<BufferId> out;
         for (std::int32_t i : b.parameters) out.push_back(parameter(b, i).gradient);
@@ -82,7 +88,8 @@ struct Maker {
         out.chunk = static_cast<std::int16_t>(b.chunk);
         return out;
     }
-    BufferId flat(const Bucket& b, const std::string& name, std::int64_t elements, DType dtype, MemoryKind kind, Scope scope, PlacementKind over_shards) {
+    BufferId flat(const Bucket& b, const std::string& name, std::int64_t elements, DType dtype, MemoryKind kind, Scope scope,
+                  PlacementKind over_shards) {
         Buffer f;
         f.name = name + "." + bucket_name(b);
         f.shape = {elements};
@@ -114,8 +121,9 @@ struct Maker {
             return;
         }
         BufferId flat_copy = -1;
-        if (dp.fsdp && dp.zero >= 2) {   // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
-            flat_copy = flat(b, "g.flat", b.shard_elements * b.shards, grad_dtype, MemoryKind::communication, Scope::action, PlacementKind::partial);
+        if (dp.fsdp && dp.zero >= 2) { // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
+            flat_copy = flat(b, "g.flat", b.shard_elements * b.shards, grad_dtype, MemoryKind::communication, Scope::action,
+                             PlacementKind::partial);
             out.ops.push_back(memory_op(Alloc{flat_copy}, phase));
             out.ops.push_back(pointwise_op("flatten." + name, PointwiseKind::cast, b.elements, phase, whole, {flat_copy}));
             for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
@@ -127,15 +135,19 @@ struct Maker {
             out.ops.push_back(memory_op(Alloc{part}, phase));
         }
         out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
-        if (flat_copy >= 0) out.ops.push_back(memory_op(Free{flat_copy}, phase));
-        else if (dp.zero >= 2) for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
+        if (flat_copy >= 0)
+            out.ops.push_back(memory_op(Free{flat_copy}, phase));
+        else if (dp.zero >= 2)
+            for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
         if (b.replicas > 1) {
             const CommId replica = communicator(b, "dp.replica", mask(Axis::dpr));
-            out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype), grad_dtype, phase, {part}, {part}));
+            out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
+                                      grad_dtype, phase, {part}, {part}));
         }
         if (b.accumulates) {
             // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
-            out.ops.push_back(pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard}, {b.gradient_shard}));
+            out.ops.push_back(pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard},
+                                           {b.gradient_shard}));
             out.ops.back().queue = queue_of(comm);
             out.ops.push_back(memory_op(Free{part}, phase));
         }
@@ -148,17 +160,18 @@ struct Maker {
         const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
         const Bytes full = bytes({b.shard_elements * b.shards}, act);
         const std::string name = bucket_name(b);
-        const bool copies_out = l.scenario.strategy.framework == "fsdp2" && dp.gathers_in_step;   // per-parameter sharding
+        const bool copies_out = l.scenario.strategy.framework == "fsdp2" && dp.gathers_in_step; // per-parameter sharding
         std::vector<BufferId> into = weights(b);
         if (copies_out) {
-            into = {flat(b, "w.flat", b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant)};
+            into = {
+                flat(b, "w.flat", b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant)};
             out.ops.push_back(memory_op(Alloc{into.front()}, phase));
         } else if (dp.gathers_in_step) {
             for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
         }
         out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, into));
         b.gather = l.add(std::move(out));
-        if (copies_out) {   // a block of its own: computation copies where it needs the parameters, not where they were asked for
+        if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
             Block copy = block(b, BlockKind::gather, "copy_out");
             for (BufferId w : weights(b)) copy.ops.push_back(memory_op(Alloc{w}, phase));
             copy.ops.push_back(pointwise_op("copy_out." + name, PointwiseKind::copy, b.elements, phase, into, weights(b)));
@@ -195,7 +208,7 @@ struct Maker {
         b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
         const bool own_storage = dp.zero >= 2;
         b.gradient_shard = flat(b, "g.shard", b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
-        if (!own_storage) {   // in place, in the bucket's own memory
+        if (!own_storage) { // in place, in the bucket's own memory
             l.buffer(b.gradient_shard).storage = gradients(b)[0];
             pad(b, gradients(b)[0], "pad.gradients");
         }
@@ -213,7 +226,8 @@ struct Maker {
 // same on both (Megatron-Core, does_param_require_new_bucket).
 bool stands_alone(const Lowering& l, const Parameter& p) {
     const bool shared = l.scenario.model.tied_embeddings || l.scenario.model.mtp_layers > 0;
-    return shared && p.tensor == "embedding.weight" && l.graphs.front().stage != l.graphs.back().stage && l.scenario.strategy.zero_stage > 0;
+    return shared && p.tensor == "embedding.weight" && l.graphs.front().stage != l.graphs.back().stage &&
+           l.scenario.strategy.zero_stage > 0;
 }
 
 // A unit's parameters of more elements than this are gathered and reduced each by itself, the others together; 0: all together.
@@ -242,7 +256,8 @@ std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t l
         by_itself.parameters = {i};
         by_itself.elements = elements;
         by_itself.alone = true;
-        if (elements > large) out.push_back(std::move(by_itself));
+        if (elements > large)
+            out.push_back(std::move(by_itself));
         else {
             rest.parameters.push_back(i);
             rest.elements += elements;
@@ -256,11 +271,12 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
     const auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
     std::vector<Bucket> buckets;
-    Bucket open[2];   // of what all share, of the experts
+    Bucket open[2]; // of what all share, of the experts
     const auto close = [&](Bucket& b) {
         if (const std::int64_t large = alone_beyond(l.scenario); !b.parameters.empty() && large > 0)
             for (Bucket& one : apart(l, b, large)) buckets.push_back(std::move(one));
-        else if (!b.parameters.empty()) buckets.push_back(b);
+        else if (!b.parameters.empty())
+            buckets.push_back(b);
         b = Bucket{};
     };
     for (int unit = g.units; unit-- > 0;)
@@ -272,7 +288,8 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
                 const std::size_t i = one_unit_each ? at : parameters.size() - 1 - at;
                 if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
                 if (stands_alone(l, parameters[i])) {
-                    buckets.push_back({g.stage, chunk, expert, false, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
+                    buckets.push_back(
+                        {g.stage, chunk, expert, false, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
                     continue;
                 }
                 b.stage = g.stage;
@@ -294,7 +311,9 @@ bool used_elsewhere(const Lowering& l, const Bucket& b) {
     const auto& parameters = l.parameters[static_cast<std::size_t>(b.stage)];
     return std::any_of(l.graphs.begin(), l.graphs.end(), [&](const Graph& g) {
         return g.stage == b.stage && g.chunk != b.chunk && std::any_of(g.values.begin(), g.values.end(), [&](const Value& v) {
-                   return v.parameter && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) { return parameters[static_cast<std::size_t>(i)].tensor == v.name; });
+                   return v.parameter && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
+                              return parameters[static_cast<std::size_t>(i)].tensor == v.name;
+                          });
                });
     });
 }
@@ -322,7 +341,7 @@ DataParallel data_parallel(Lowering& l) {
     }
     dp.zero = st.zero_stage;
     dp.fsdp = st.framework == "fsdp" || st.framework == "fsdp2";
-    if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0;   // replicas only: there is nothing to shard over
+    if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0; // replicas only: there is nothing to shard over
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
@@ -335,7 +354,8 @@ DataParallel data_parallel(Lowering& l) {
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         auto buckets = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.made_in_backward);
         const std::int64_t microbatches = l.plan.microbatches / directions;
-        const std::int64_t run = dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
+        const std::int64_t run =
+            dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
         const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
         for (Bucket& b : buckets) {
             b.shards = b.expert ? dp.expert_shards : dp.shards;
@@ -358,8 +378,11 @@ DataParallel data_parallel(Lowering& l) {
     }
     // A backward pass in two halves makes a weight's gradient in another block than it reads the weight.
     const bool halves = std::any_of(l.chunks.begin(), l.chunks.end(), [](const ChunkBlocks& c) { return c.weight >= 0; });
-    const auto any_alone = [](const std::vector<Bucket>& of_chunk) { return std::any_of(of_chunk.begin(), of_chunk.end(), [](const Bucket& b) { return b.alone; }); };
-    dp.weight_by_weight = dp.gathers_in_step && st.framework == "jax" && !halves && std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
+    const auto any_alone = [](const std::vector<Bucket>& of_chunk) {
+        return std::any_of(of_chunk.begin(), of_chunk.end(), [](const Bucket& b) { return b.alone; });
+    };
+    dp.weight_by_weight =
+        dp.gathers_in_step && st.framework == "jax" && !halves && std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
     return dp;
 }
 

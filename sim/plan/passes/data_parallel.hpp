@@ -10,39 +10,39 @@ namespace orrery {
 // Parameters reduced (and, sharded, gathered) together: those of neighbouring units of one chunk.
 struct Bucket {
     int stage = 0, chunk = 0;
-    bool expert = false;                      // of experts' parameters: their shards and sums are over expert-data ranks
-    bool alone = false;                       // one large parameter, gathered and reduced by itself
-    int shards = 1, replicas = 1;             // ranks it is sharded over, and copies of that
-    std::vector<int> units;                   // in backward order
-    std::vector<std::int32_t> parameters;     // indices in Lowering::parameters[stage]
-    std::int64_t elements = 0;                // local, tensor parallelism counted, data parallelism not
-    std::int64_t shard_elements = 0;          // of each data-parallel rank, padding included; 0 where nothing is sharded
-    bool accumulates = false;                 // reduced several times a step, into a sum
-    BufferId gradient_shard = -1;             // where a reduce-scatter leaves its part
+    bool expert = false;                  // of experts' parameters: their shards and sums are over expert-data ranks
+    bool alone = false;                   // one large parameter, gathered and reduced by itself
+    int shards = 1, replicas = 1;         // ranks it is sharded over, and copies of that
+    std::vector<int> units;               // in backward order
+    std::vector<std::int32_t> parameters; // indices in Lowering::parameters[stage]
+    std::int64_t elements = 0;            // local, tensor parallelism counted, data parallelism not
+    std::int64_t shard_elements = 0;      // of each data-parallel rank, padding included; 0 where nothing is sharded
+    bool accumulates = false;             // reduced several times a step, into a sum
+    BufferId gradient_shard = -1;         // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
-    std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1;   // blocks; -1: none
+    std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none
 };
 
 struct DataParallel {
     const Strategy* strategy = nullptr;
-    int shards = 1, replicas = 1;             // of what is not an expert's
+    int shards = 1, replicas = 1; // of what is not an expert's
     int expert_shards = 1, expert_replicas = 1;
     int zero = 0;
-    bool made_in_backward = false;            // gradients come with the backward pass and go when the next step begins (PyTorch's zero_grad)
-    bool fsdp = false;                        // PyTorch FSDP's copies and its one communicator
-    bool gathers_in_step = false;             // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
-    bool weight_by_weight = false;            // large weights are gathered where they are used, not where their unit begins (XLA)
-    bool keeps_until_backward = false;        // gathered in the forward pass, released behind the backward pass (FSDP's ZeRO-2)
+    bool made_in_backward = false;     // gradients come with the backward pass and go when the next step begins (PyTorch's zero_grad)
+    bool fsdp = false;                 // PyTorch FSDP's copies and its one communicator
+    bool gathers_in_step = false;      // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
+    bool weight_by_weight = false;     // large weights are gathered where they are used, not where their unit begins (XLA)
+    bool keeps_until_backward = false; // gathered in the forward pass, released behind the backward pass (FSDP's ZeRO-2)
     std::vector<std::vector<Bucket>> buckets; // by chunk, in backward order
 
     bool active() const { return shards * replicas * expert_shards * expert_replicas > 1; }
     bool sharded() const { return (shards > 1 || expert_shards > 1) && zero >= 1; }
-    bool shares_sharded() const { return shards > 1 && zero >= 1; }   // of what is not an expert's
+    bool shares_sharded() const { return shards > 1 && zero >= 1; } // of what is not an expert's
     bool active(const Bucket& b) const { return b.shards * b.replicas > 1; }
     bool sharded(const Bucket& b) const { return b.shards > 1 && zero >= 1; }
     // Gradients are reduced at the end of each run of backward steps of a chunk, not once a step.
     bool reduces_each_run() const { return zero >= 2 && active(); }
-    bool reduces_each_run(const Bucket& b) const { return zero >= 2 && sharded(b); }   // one that is not sharded has its whole sum to keep
+    bool reduces_each_run(const Bucket& b) const { return zero >= 2 && sharded(b); } // one that is not sharded has its whole sum to keep
 };
 
 // Cuts the parameters into buckets and adds their blocks to the plan. Communicators dp.* are added as needed.

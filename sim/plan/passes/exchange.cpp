@@ -33,9 +33,10 @@ struct Pipeline {
 // The schedule by a clock in which links are free, forward, input and weight steps last one, and whole backward steps `backward`: what
 // is at work at the same time on different ranks.
 class Slots {
-public:
+  public:
     Slots(const Schedule& schedule, const Pipeline& pipeline, int backward)
-        : schedule_(schedule), lengths_{1, backward, 1, 1, 0}, start_(start_times(schedule, pipeline.stage_of, pipeline.chunks, lengths_, pipeline.chunks / pipeline.length)) {
+        : schedule_(schedule), lengths_{1, backward, 1, 1, 0},
+          start_(start_times(schedule, pipeline.stage_of, pipeline.chunks, lengths_, pipeline.chunks / pipeline.length)) {
         for (std::size_t rank = 0; rank < start_.size(); ++rank)
             if (start_[rank].size() < schedule.ranks[rank].size()) give_up(rank);
     }
@@ -50,7 +51,7 @@ public:
         return gap == start_[rank].size() ? std::numeric_limits<std::int64_t>::max() : start_[rank][gap];
     }
 
-private:
+  private:
     bool inside(int rank, std::size_t gap) const { return gap > 0 && schedule_.ranks[rank][gap - 1].joined; }
 
     // Shapes that cannot run are refused by ScheduleInfo::check, so this is a schedule's bug.
@@ -85,7 +86,8 @@ std::vector<ChannelOrder> channels_of(const Schedule& schedule, const Pipeline& 
     for (const auto& steps : schedule.ranks)
         for (std::size_t i = 0; i < steps.size(); ++i)
             if (steps[i].kind != StepKind::weight)
-                used[steps[i].kind != StepKind::forward][at(steps[i].chunk, steps[i].microbatch)] = i > 0 && steps[i - 1].joined ? i - 1 : i;
+                used[steps[i].kind != StepKind::forward][at(steps[i].chunk, steps[i].microbatch)] =
+                    i > 0 && steps[i - 1].joined ? i - 1 : i;
     std::vector<ChannelOrder> channels;
     for (const auto& steps : schedule.ranks) {
         const std::size_t first = channels.size(); // this rank's: a handful
@@ -128,7 +130,7 @@ void settle_uses(ChannelOrder& channel) {
 // behind the step that makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose
 // next step is due), or the sender gives it later; Megatron's interleaved schedule does both. Else the first choice stands, and one waits.
 class Meeting {
-public:
+  public:
     Meeting(const Slots& slots, int from, int to) : slots_(slots), from_(from), to_(to) {}
 
     // For the deliveries of a channel in order: neither end ever moves back. False: one end will wait for the other.
@@ -147,8 +149,10 @@ public:
                 take = receiver;
                 return true;
             }
-            if (slots_.closes(from_, sender) < slots_.opens(to_, receiver)) ++sender;
-            else ++receiver;
+            if (slots_.closes(from_, sender) < slots_.opens(to_, receiver))
+                ++sender;
+            else
+                ++receiver;
         }
         return false;
     }
@@ -157,7 +161,7 @@ public:
 
     std::size_t give = 0, take = 0; // gaps of the sender and of the receiver
 
-private:
+  private:
     bool meet(std::size_t sender, std::size_t receiver) const {
         return std::max(slots_.opens(from_, sender), slots_.opens(to_, receiver)) <=
                std::min(slots_.closes(from_, sender), slots_.closes(to_, receiver));
@@ -284,7 +288,8 @@ static void give_up(const std::vector<RendezvousFault>& faults) {
     std::abort();
 }
 
-PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, int), int stages, int chunks, bool overlap, int directions) {
+PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int, int), int stages, int chunks, bool overlap,
+                                 int directions) {
     const Pipeline pipeline{stage_of, stages, chunks, chunks / directions};
     std::vector<ChannelOrder> channels = channels_of(schedule, pipeline);
     for (ChannelOrder& channel : channels) settle_uses(channel);

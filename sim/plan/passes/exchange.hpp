@@ -12,10 +12,10 @@ namespace orrery {
 
 struct TransferStep {
     std::int16_t from_stage, to_stage;
-    bool gradient;                 // false: an activation
-    std::int16_t chunk;            // the sending chunk
+    bool gradient;      // false: an activation
+    std::int16_t chunk; // the sending chunk
     std::int32_t microbatch;
-    bool send;                     // this rank's end of it
+    bool send; // this rank's end of it
     friend bool operator==(const TransferStep&, const TransferStep&) = default;
 };
 
@@ -32,8 +32,8 @@ using PipelineProgram = std::vector<std::vector<ProgramStep>>; // by pipeline ra
 // p2p) as far as they happen at one time; the rank waits for all of it. Where that would hold up a sender, the receive stands earlier or
 // the send later. At most four transfers an exchange, each on a channel of its own.
 // overlap = true: a send is its own exchange behind its step, a receive its own exchange one step ahead of its use (with joined steps,
-// no later than the value is made); nothing waits but the step that needs the data. In both, the k-th send of a channel (from, to, kind) meets its k-th receive. O(steps).
-// chunks: of all directions. Nothing is exchanged between joined steps.
+// no later than the value is made); nothing waits but the step that needs the data. In both, the k-th send of a channel (from, to, kind)
+// meets its k-th receive. O(steps). chunks: of all directions. Nothing is exchanged between joined steps.
 PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int chunk, int stages), int stages, int chunks, bool overlap,
                                  int directions = 1);
 

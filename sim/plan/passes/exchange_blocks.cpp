@@ -22,10 +22,13 @@ Op memory_op(Work work, std::uint8_t port) {
 // 1/t of it and the receivers gather it over NVLink.
 bool scatters(const Lowering& l) {
     const Strategy& s = l.scenario.strategy;
-    return s.tensor_parallel > 1 && !s.sequence_parallel && (s.framework == "megatron" || s.framework == "deepspeed" || s.framework == "nemo");
+    return s.tensor_parallel > 1 && !s.sequence_parallel &&
+           (s.framework == "megatron" || s.framework == "deepspeed" || s.framework == "nemo");
 }
 
-struct End { BufferId whole, part; };
+struct End {
+    BufferId whole, part;
+};
 
 // Transfers awaited one by one: both ends take activations first, those of earlier stages before later ones', so that they meet.
 std::vector<std::size_t> order_of(const std::vector<TransferStep>& transfers, bool apart) {
@@ -58,7 +61,8 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
         const ChunkBlocks& mine = l.chunks[static_cast<std::size_t>(t.send ? t.chunk : receiver)];
         const BufferId whole = t.send ? (t.gradient ? mine.input_gradient : mine.output) : (t.gradient ? mine.output_gradient : mine.input);
         const BufferId root = storage(l.plan, whole);
-        const CommId comm = l.add_communicator(fmt::format("pp.{}.{}-{}", t.gradient ? "down" : "up", t.from_stage, t.to_stage), mask(Axis::pp), {t.from_stage, t.to_stage});
+        const CommId comm = l.add_communicator(fmt::format("pp.{}.{}-{}", t.gradient ? "down" : "up", t.from_stage, t.to_stage),
+                                               mask(Axis::pp), {t.from_stage, t.to_stage});
         BufferId part = whole;
         Bytes size = l.buffer(whole).bytes;
         if (scatter) {

@@ -8,16 +8,20 @@
 namespace orrery {
 namespace {
 
-struct Turn { std::size_t first, last; std::int64_t beat = -1; };   // steps [first, last] of its rank
+struct Turn {
+    std::size_t first, last;
+    std::int64_t beat = -1;
+}; // steps [first, last] of its rank
 
 std::vector<Turn> turns_of(const std::vector<ScheduleStep>& steps) {
     const auto is = [&](std::size_t i, StepKind kind) { return i < steps.size() && steps[i].kind == kind; };
-    std::size_t ahead = 0, forwards = 0;   // forward steps before the first backward step, and all
+    std::size_t ahead = 0, forwards = 0; // forward steps before the first backward step, and all
     while (is(ahead, StepKind::forward)) ++ahead;
     for (const ScheduleStep& s : steps) forwards += s.kind == StepKind::forward;
     std::vector<Turn> turns;
     for (std::size_t i = 0; i < steps.size();) {
-        const bool steady = steps[i].joined || (i + 1 >= ahead && ahead < forwards && is(i, StepKind::forward) && is(i + 1, StepKind::backward));
+        const bool steady =
+            steps[i].joined || (i + 1 >= ahead && ahead < forwards && is(i, StepKind::forward) && is(i + 1, StepKind::backward));
         turns.push_back({i, i + (steady ? 1 : 0)});
         i = turns.back().last + 1;
     }
@@ -29,10 +33,12 @@ struct Beats {
     int (*stage_of)(int, int);
     int stages, chunks;
     std::vector<std::vector<Turn>> turns = {};
-    std::vector<std::int64_t> made[2] = {};    // beat at which a forward or backward step ends, by (microbatch, chunk)
-    std::vector<std::size_t> next = {};        // of each rank: its first turn without a beat
+    std::vector<std::int64_t> made[2] = {}; // beat at which a forward or backward step ends, by (microbatch, chunk)
+    std::vector<std::size_t> next = {};     // of each rank: its first turn without a beat
 
-    std::int64_t& end(bool gradient, int chunk, int microbatch) { return made[gradient][std::size_t(microbatch) * std::size_t(chunks) + std::size_t(chunk)]; }
+    std::int64_t& end(bool gradient, int chunk, int microbatch) {
+        return made[gradient][std::size_t(microbatch) * std::size_t(chunks) + std::size_t(chunk)];
+    }
 
     // Earliest beat a step can run in; -1: not yet known. What the same rank made in an earlier turn, or in the turn itself, is there.
     std::int64_t ready(const ScheduleStep& s, int rank) {
@@ -55,7 +61,8 @@ struct Beats {
                 beat = std::max(beat, since);
             }
             mine[at].beat = beat;
-            for (std::size_t i = mine[at].first; i <= mine[at].last; ++i) end(steps[i].kind != StepKind::forward, steps[i].chunk, steps[i].microbatch) = beat + 1;
+            for (std::size_t i = mine[at].first; i <= mine[at].last; ++i)
+                end(steps[i].kind != StepKind::forward, steps[i].chunk, steps[i].microbatch) = beat + 1;
         }
         return at > before;
     }
@@ -72,13 +79,15 @@ struct Beats {
     }
 };
 
-using ByBeat = std::map<std::int64_t, std::vector<TransferStep>>;   // of a rank: what it exchanges before the turn of that beat
+using ByBeat = std::map<std::int64_t, std::vector<TransferStep>>; // of a rank: what it exchanges before the turn of that beat
 
 bool fits(const std::vector<TransferStep>& together) {
-    if (together.size() > 4) return false;   // the ports of an action
+    if (together.size() > 4) return false; // the ports of an action
     for (std::size_t i = 0; i < together.size(); ++i)
         for (std::size_t j = 0; j < i; ++j)
-            if (together[i].from_stage == together[j].from_stage && together[i].to_stage == together[j].to_stage && together[i].gradient == together[j].gradient) return false;
+            if (together[i].from_stage == together[j].from_stage && together[i].to_stage == together[j].to_stage &&
+                together[i].gradient == together[j].gradient)
+                return false;
     return true;
 }
 
@@ -101,7 +110,8 @@ bool collect(Beats& beats, std::vector<ByBeat>& exchanges) {
             }
     for (ByBeat& all : exchanges)
         for (auto& [beat, together] : all) {
-            std::stable_sort(together.begin(), together.end(), [](const TransferStep& a, const TransferStep& b) { return a.send > b.send; });
+            std::stable_sort(together.begin(), together.end(),
+                             [](const TransferStep& a, const TransferStep& b) { return a.send > b.send; });
             if (!fits(together)) return false;
         }
     return true;

@@ -89,10 +89,10 @@ void Folding::run(Graph& g) const {
     std::vector<Node> nodes;
     for (Value& v : g.values)
         if (v.parameter && !v.dims.empty() && v.dims[0] == DimKind::expert) shard_parameter(v);
-    Node held;                     // the permutation behind a dispatch of tokens, until experts want its rows
+    Node held; // the permutation behind a dispatch of tokens, until experts want its rows
     bool holding = false;
-    std::vector<ValueId> here;     // tokens, probabilities and map behind a dispatch of tokens
-    std::vector<ValueId> inside, outside;   // rows and their probabilities
+    std::vector<ValueId> here;            // tokens, probabilities and map behind a dispatch of tokens
+    std::vector<ValueId> inside, outside; // rows and their probabilities
     std::int64_t tokens = 0;
     const auto is_expert_value = [&](ValueId v) { return !g.value(v).dims.empty() && g.value(v).dims[0] == DimKind::routed; };
     for (Node& n : g.nodes) {
@@ -125,7 +125,7 @@ void Folding::run(Graph& g) const {
                 holding = true;
             } else {
                 inside.clear();
-                for (ValueId o : outside) {   // sent from where its tokens are
+                for (ValueId o : outside) { // sent from where its tokens are
                     Value received = g.value(o);
                     received.name += ".dispatched";
                     shard_rows(received, rows_of_experts(tokens, n.layer));
@@ -139,7 +139,9 @@ void Folding::run(Graph& g) const {
             }
             continue;
         }
-        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::clamp || n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::weighted_bias) && is_expert_value(n.out[0]);
+        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::clamp || n.kind == NodeKind::activation ||
+                                 n.kind == NodeKind::weigh || n.kind == NodeKind::weighted_bias) &&
+                                is_expert_value(n.out[0]);
         if (of_experts) {
             if (holding) nodes.push_back(held);
             holding = false;
@@ -161,7 +163,11 @@ void Folding::run(Graph& g) const {
             continue;
         }
         if (n.kind == NodeKind::unpermute && moves()) {
-            if (!tokens_travel) { n.in[0] = inside[0]; nodes.push_back(n); continue; }
+            if (!tokens_travel) {
+                n.in[0] = inside[0];
+                nodes.push_back(n);
+                continue;
+            }
             // Each rank sums the rows it has; the combine sums over ranks.
             const ValueId y = n.out[0];
             Value partial = g.value(y);
@@ -196,7 +202,7 @@ void expert_parallel(Lowering& l) {
     const Folding f{l, *sc.model.moe, ep, etp, dispatcher == "allgather", dispatcher != "alltoall"};
     if (ep > 1) l.add_expert_communicator("ep", mask(Axis::ep));
     if (etp > 1 && !f.tokens_travel) l.add_expert_communicator("etp", mask(Axis::tp));
-    const bool tells_counts = ep > 1 && etp > 1 && host_waits_for_counts(sc);   // of all ranks that rows may come from
+    const bool tells_counts = ep > 1 && etp > 1 && host_waits_for_counts(sc); // of all ranks that rows may come from
     if ((f.moves() && f.tokens_travel) || tells_counts) l.add_expert_communicator("ep.etp", mask(Axis::ep) | mask(Axis::tp));
     for (Graph& g : l.graphs) f.run(g);
 }

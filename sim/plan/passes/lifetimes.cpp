@@ -10,8 +10,13 @@
 namespace orrery {
 namespace {
 
-struct Access { std::int32_t block = -1, op = -1; };
-struct Life { Access first, last; bool one_block = true; };
+struct Access {
+    std::int32_t block = -1, op = -1;
+};
+struct Life {
+    Access first, last;
+    bool one_block = true;
+};
 
 // Blocks of a stage's chunks in the order a microbatch passes them.
 std::vector<std::int32_t> passage(const Lowering& l, int stage) {
@@ -27,7 +32,8 @@ std::vector<std::int32_t> passage(const Lowering& l, int stage) {
     return order;
 }
 
-void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, BufferId>>& allocs, const std::vector<std::pair<std::int32_t, BufferId>>& frees) {
+void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, BufferId>>& allocs,
+                       const std::vector<std::pair<std::int32_t, BufferId>>& frees) {
     std::vector<Op> ops;
     std::vector<std::int32_t> moved(block.ops.size());
     ops.reserve(block.ops.size() + allocs.size() + frees.size());
@@ -43,7 +49,8 @@ void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, B
     };
     std::size_t a = 0, f = 0;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
-        for (; a < allocs.size() && allocs[a].first == static_cast<std::int32_t>(i); ++a) ops.push_back(memory_op(block.ops[i], Alloc{allocs[a].second}));
+        for (; a < allocs.size() && allocs[a].first == static_cast<std::int32_t>(i); ++a)
+            ops.push_back(memory_op(block.ops[i], Alloc{allocs[a].second}));
         moved[i] = static_cast<std::int32_t>(ops.size());
         const Op at = block.ops[i];
         ops.push_back(std::move(block.ops[i]));
@@ -67,8 +74,12 @@ void lifetimes(Lowering& l) {
         const ChunkBlocks& ends = l.chunks[c];
         const bool from_afar = l.graphs[c].input >= 0 && l.graphs[c - 1].stage != l.graphs[c].stage;
         const bool to_afar = l.graphs[c].output >= 0 && l.graphs[c + 1].stage != l.graphs[c].stage;
-        if (from_afar) received[static_cast<std::size_t>(storage(plan, ends.input))] = sent[static_cast<std::size_t>(storage(plan, ends.input_gradient))] = 1;
-        if (to_afar) sent[static_cast<std::size_t>(storage(plan, ends.output))] = received[static_cast<std::size_t>(storage(plan, ends.output_gradient))] = 1;
+        if (from_afar)
+            received[static_cast<std::size_t>(storage(plan, ends.input))] =
+                sent[static_cast<std::size_t>(storage(plan, ends.input_gradient))] = 1;
+        if (to_afar)
+            sent[static_cast<std::size_t>(storage(plan, ends.output))] =
+                received[static_cast<std::size_t>(storage(plan, ends.output_gradient))] = 1;
     }
     for (int stage = 0; stage < plan.stages; ++stage) {
         const std::vector<std::int32_t> order = passage(l, stage);
@@ -81,8 +92,10 @@ void lifetimes(Lowering& l) {
                         const BufferId id = storage(plan, raw);
                         if (l.buffer(id).scope != Scope::microbatch) continue;
                         Life& life = lives[static_cast<std::size_t>(id)];
-                        if (life.first.block < 0) life.first = {b, static_cast<std::int32_t>(i)};
-                        else if (life.first.block != b) life.one_block = false;
+                        if (life.first.block < 0)
+                            life.first = {b, static_cast<std::int32_t>(i)};
+                        else if (life.first.block != b)
+                            life.one_block = false;
                         life.last = {b, static_cast<std::int32_t>(i)};
                     }
         }
@@ -92,7 +105,8 @@ void lifetimes(Lowering& l) {
             if (life.first.block < 0) continue;
             // A gradient that is sent is freed behind its transfer, unless a later weight-gradient block still reads it.
             const bool last_in_weight = plan.blocks[static_cast<std::size_t>(life.last.block)].kind == BlockKind::weight;
-            const bool saved_output = sent[id] && plan.blocks[static_cast<std::size_t>(life.first.block)].kind == BlockKind::forward && plan.blocks[static_cast<std::size_t>(life.last.block)].kind != BlockKind::forward;
+            const bool saved_output = sent[id] && plan.blocks[static_cast<std::size_t>(life.first.block)].kind == BlockKind::forward &&
+                                      plan.blocks[static_cast<std::size_t>(life.last.block)].kind != BlockKind::forward;
             if (!received[id]) allocs[static_cast<std::size_t>(life.first.block)].push_back({life.first.op, static_cast<BufferId>(id)});
             if (!sent[id] || last_in_weight || saved_output) {
                 frees[static_cast<std::size_t>(life.last.block)].push_back({life.last.op, static_cast<BufferId>(id)});

@@ -9,7 +9,8 @@
 namespace orrery {
 namespace {
 
-Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<BufferId> out, QueueId queue = compute_queue, Phase phase = Phase::optimizer) {
+Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<BufferId> out, QueueId queue = compute_queue,
+           Phase phase = Phase::optimizer) {
     Op op;
     op.name = std::move(name);
     op.work = std::move(work);
@@ -30,10 +31,13 @@ OptimizerKind optimizer_kind(const std::string& word) {
 
 int moments(OptimizerKind k) {
     switch (k) {
-    case OptimizerKind::sgd: return 0;
+    case OptimizerKind::sgd:
+        return 0;
     case OptimizerKind::momentum:
-    case OptimizerKind::lars: return 1;
-    default: return 2;
+    case OptimizerKind::lars:
+        return 1;
+    default:
+        return 2;
     }
 }
 
@@ -42,8 +46,8 @@ bool sixteen_bit(DType t) { return t == DType::bf16 || t == DType::fp16; }
 // What a rank's optimizer works on: shards of buckets, or whole parameters.
 struct Part {
     std::vector<BufferId> gradients, weights;
-    std::int64_t elements = 0, parameters = 0, experts = 0;   // experts: of the elements
-    std::vector<BufferId> counted;            // in the gradient norm: what several directions hold whole counts in the first
+    std::int64_t elements = 0, parameters = 0, experts = 0; // experts: of the elements
+    std::vector<BufferId> counted;                          // in the gradient norm: what several directions hold whole counts in the first
     std::int64_t counted_elements = 0;
 };
 
@@ -67,7 +71,7 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     for (const auto& buckets : dp.buckets)
         for (const Bucket& b : buckets) {
             if (b.stage != stage) continue;
-            if (!dp.sharded(b)) {   // experts that no other rank has
+            if (!dp.sharded(b)) { // experts that no other rank has
                 for (std::int32_t i : b.parameters) {
                     p.gradients.push_back(parameters[static_cast<std::size_t>(i)].gradient);
                     p.weights.push_back(parameters[static_cast<std::size_t>(i)].weight);
@@ -99,13 +103,14 @@ Buffer state(const char* what, int stage, std::int64_t elements, DType dtype) {
     return b;
 }
 
-// Axes over which ranks hold parts of what the stage's optimizer works on, or another number of copies than their neighbours: sums over them
-// are sums over the whole tensors.
+// Axes over which ranks hold parts of what the stage's optimizer works on, or another number of copies than their neighbours: sums over
+// them are sums over the whole tensors.
 AxisMask summed_axes(const Lowering& l, const DataParallel& dp) {
     AxisMask axes = mask(Axis::tp);
     // Experts lie over a stage's ranks their own way: what one rank counts, another may hold along any axis, copies' included.
     const Strategy& st = l.scenario.strategy;
-    const bool experts_apart = l.scenario.model.moe && (dp.sharded() || st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
+    const bool experts_apart =
+        l.scenario.model.moe && (dp.sharded() || st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
     if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
     if (experts_apart) axes |= mask(Axis::dpr);
     return axes;
@@ -123,12 +128,13 @@ int place_summand(const Lowering& l, AxisMask axes, Buffer& summand) {
 }
 
 // Norms of whole tensors from those of parts; returns what `apply` reads, -1 where every rank has its tensors whole.
-BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part, const std::vector<BufferId>& states, OptimizerKind kind, int stage, bool mastered, Block& out) {
+BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part, const std::vector<BufferId>& states, OptimizerKind kind,
+                          int stage, bool mastered, Block& out) {
     AxisMask axes = summed_axes(l, dp);
     std::vector<std::int16_t> stages;
     std::set<std::string> tensors;
     for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) tensors.insert(p.tensor);
-    if (l.plan.directions > 1 && dp.sharded()) {   // shards of a chunk lie on both stages that run it
+    if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
         const int other = l.plan.stages - 1 - stage;
         axes |= mask(Axis::pp);
         stages = {static_cast<std::int16_t>(std::min(stage, other)), static_cast<std::int16_t>(std::max(stage, other))};
@@ -149,12 +155,14 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
     if (kind == OptimizerKind::lamb) result.insert(result.end(), states.begin() + (mastered ? 1 : 0), states.end());
     const bool fused = l.scenario.runtime.fused_optimizer;
     out.ops.push_back(step_op("tensor_norms", OptimizerStep{kind, part.elements, fused, false, OptimizerStep::Part::norms}, in, result));
-    const CommId comm = l.add_communicator(stages.empty() ? "tensor_norms" : fmt::format("tensor_norms.{}-{}", stages[0], stages[1]), axes, stages);
+    const CommId comm =
+        l.add_communicator(stages.empty() ? "tensor_norms" : fmt::format("tensor_norms.{}-{}", stages[0], stages[1]), axes, stages);
     table.name += ".total";
     table.storage = summand;
     table.placement = {};
     const BufferId total = l.add(table);
-    out.ops.push_back(step_op("tensor_norms.reduce", Collective{CollectiveKind::all_reduce, comm, table.bytes, DType::fp32}, {summand}, {total}, queue_of(comm)));
+    out.ops.push_back(step_op("tensor_norms.reduce", Collective{CollectiveKind::all_reduce, comm, table.bytes, DType::fp32}, {summand},
+                              {total}, queue_of(comm)));
     return total;
 }
 
@@ -169,27 +177,33 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
         elements += p.elements;
     }
     if (partial.empty()) return;
-    if (dp.shares_sharded()) {   // on this rank's part of them, wherever in the shards they lie
+    if (dp.shares_sharded()) { // on this rank's part of them, wherever in the shards they lie
         partial.clear();
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
                 if (b.stage == stage && !b.expert && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
-                        return l.buffer(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient).placement.on(Axis::tp) == PlacementKind::partial;
-                    })) partial.push_back(b.gradient_shard);
+                        return l.buffer(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient)
+                                   .placement.on(Axis::tp) == PlacementKind::partial;
+                    }))
+                    partial.push_back(b.gradient_shard);
         elements = (elements + dp.shards - 1) / dp.shards;
     }
     const DType dtype = l.scenario.training.gradient_dtype;
-    out.ops.push_back(step_op("finalize.tp", Collective{CollectiveKind::all_reduce, l.comm("tp"), bytes({elements}, dtype), dtype}, partial, partial, queue_of(l.comm("tp")), Phase::gradient_reduce));
+    out.ops.push_back(step_op("finalize.tp", Collective{CollectiveKind::all_reduce, l.comm("tp"), bytes({elements}, dtype), dtype}, partial,
+                              partial, queue_of(l.comm("tp")), Phase::gradient_reduce));
 }
 
-// An embedding that both ends use (tied to the head, or read again to predict further tokens), on different stages: both hold the tensor, each has a summand of its gradient.
+// An embedding that both ends use (tied to the head, or read again to predict further tokens), on different stages: both hold the tensor,
+// each has a summand of its gradient.
 void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block& out) {
     if ((!l.scenario.model.tied_embeddings && l.scenario.model.mtp_layers == 0) || l.graphs.front().stage == l.graphs.back().stage) return;
     if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
     for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
         if (p.tensor != "embedding.weight") continue;
         l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
-        const CommId comm = l.add_communicator("embedding", mask(Axis::pp), {static_cast<std::int16_t>(l.graphs.front().stage), static_cast<std::int16_t>(l.graphs.back().stage)});
+        const CommId comm =
+            l.add_communicator("embedding", mask(Axis::pp),
+                               {static_cast<std::int16_t>(l.graphs.front().stage), static_cast<std::int16_t>(l.graphs.back().stage)});
         BufferId g = p.gradient;
         std::int64_t elements = p.elements;
         if (dp.shares_sharded()) {
@@ -197,10 +211,13 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
             for (const auto& buckets : dp.buckets)
                 for (const Bucket& b : buckets)
                     for (std::int32_t i : b.parameters)
-                        if (b.stage == stage && l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].tensor == p.tensor) g = b.gradient_shard;
+                        if (b.stage == stage &&
+                            l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].tensor == p.tensor)
+                            g = b.gradient_shard;
         }
         const DType dtype = l.scenario.training.gradient_dtype;
-        out.ops.push_back(step_op("finalize.embedding", Collective{CollectiveKind::all_reduce, comm, bytes({elements}, dtype), dtype}, {g}, {g}, queue_of(comm), Phase::gradient_reduce));
+        out.ops.push_back(step_op("finalize.embedding", Collective{CollectiveKind::all_reduce, comm, bytes({elements}, dtype), dtype}, {g},
+                                  {g}, queue_of(comm), Phase::gradient_reduce));
     }
 }
 
@@ -213,29 +230,36 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     out.stage = static_cast<std::int16_t>(stage);
     std::vector<BufferId> batch;
     for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
-        if (l.plan.buffers[i].stage == stage && (l.plan.buffers[i].name == "tokens" || l.plan.buffers[i].name.starts_with("labels"))) batch.push_back(static_cast<BufferId>(i));
-    if (l.scenario.runtime.dataloader_us > 0 && !batch.empty()) out.ops.push_back(step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, batch, host_queue, Phase::forward));
+        if (l.plan.buffers[i].stage == stage && (l.plan.buffers[i].name == "tokens" || l.plan.buffers[i].name.starts_with("labels")))
+            batch.push_back(static_cast<BufferId>(i));
+    if (l.scenario.runtime.dataloader_us > 0 && !batch.empty())
+        out.ops.push_back(
+            step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, batch, host_queue, Phase::forward));
     std::vector<BufferId> zeroed;
     std::int64_t elements = 0;
     if (dp.made_in_backward) {
-        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) out.ops.push_back(step_op({}, Free{p.gradient}, {}, {}, host_queue));
+        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)])
+            out.ops.push_back(step_op({}, Free{p.gradient}, {}, {}, host_queue));
     } else if (dp.reduces_each_run()) {
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
                 if (b.stage == stage && b.gradient_shard >= 0) {
-                    if (!b.accumulates) continue;   // the one reduction writes it
+                    if (!b.accumulates) continue; // the one reduction writes it
                     zeroed.push_back(b.gradient_shard);
                     elements += b.shard_elements;
-                }
-                else if (b.stage == stage && !dp.reduces_each_run(b))
+                } else if (b.stage == stage && !dp.reduces_each_run(b))
                     for (std::int32_t i : b.parameters) {
                         zeroed.push_back(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient);
                         elements += l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].elements;
                     }
     } else {
-        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) { zeroed.push_back(p.gradient); elements += p.elements; }
+        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
+            zeroed.push_back(p.gradient);
+            elements += p.elements;
+        }
     }
-    if (!zeroed.empty()) out.ops.push_back(step_op("zero_gradients", Pointwise{PointwiseKind::zero, Direction::forward, elements, true}, {}, zeroed));
+    if (!zeroed.empty())
+        out.ops.push_back(step_op("zero_gradients", Pointwise{PointwiseKind::zero, Direction::forward, elements, true}, {}, zeroed));
     return l.add(std::move(out));
 }
 
@@ -268,7 +292,8 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
             norm.storage = summand;
             norm.placement = {};
             total = l.add(norm);
-            out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand}, {total}, queue_of(world), Phase::optimizer));
+            out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand},
+                                      {total}, queue_of(world), Phase::optimizer));
         }
         // Megatron's and DeepSpeed's optimizers read the norm back: the host, else far ahead of the device, comes into step with it.
         const std::string& f = l.scenario.strategy.framework;
@@ -283,20 +308,25 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
             std::vector<BufferId> clip_in{total}, clip_out{scale};
             clip_in.insert(clip_in.end(), part.gradients.begin(), part.gradients.end());
             clip_out.insert(clip_out.end(), part.gradients.begin(), part.gradients.end());
-            out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::scale, Direction::forward, part.elements, fused}, clip_in, clip_out));
+            out.ops.push_back(
+                step_op("clip", Pointwise{PointwiseKind::scale, Direction::forward, part.elements, fused}, clip_in, clip_out));
             in.push_back(scale);
         }
     }
     const OptimizerKind kind = optimizer_kind(t.optimizer);
     std::vector<BufferId> states;
     const DType act = activation_dtype(l.scenario);
-    if (t.master_weights && sixteen_bit(act)) states.push_back(l.add(state("master", stage, part.elements, t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
-    for (int i = 0; i < moments(kind); ++i) states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, t.moment_dtype)));
-    const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars, mastered = static_cast<int>(states.size()) > moments(kind);
+    if (t.master_weights && sixteen_bit(act))
+        states.push_back(
+            l.add(state("master", stage, part.elements, t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
+    for (int i = 0; i < moments(kind); ++i)
+        states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, t.moment_dtype)));
+    const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars,
+               mastered = static_cast<int>(states.size()) > moments(kind);
     const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, states, kind, stage, mastered, out) : -1;
     std::vector<BufferId> result = part.weights;
     auto part_of_step = OptimizerStep::Part::whole;
-    if (norms >= 0) {   // LAMB has used its gradients: they are in the moments
+    if (norms >= 0) { // LAMB has used its gradients: they are in the moments
         part_of_step = OptimizerStep::Part::apply;
         in = kind == OptimizerKind::lamb ? std::vector<BufferId>{} : part.gradients;
         in.push_back(norms);
@@ -304,8 +334,8 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     in.insert(in.end(), states.begin(), states.end());
     const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
     result.insert(result.end(), states.begin(), keeps_moments ? states.begin() + (mastered ? 1 : 0) : states.end());
-    // Transformer Engine's Adam steps on fp32 copies of 16-bit moments: of all that one of Megatron's optimizers holds, and experts have one of
-    // their own. Here the copies are room that is written; the step itself widens what it reads.
+    // Transformer Engine's Adam steps on fp32 copies of 16-bit moments: of all that one of Megatron's optimizers holds, and experts have
+    // one of their own. Here the copies are room that is written; the step itself widens what it reads.
     BufferId wide = -1;
     if (kind == OptimizerKind::adam && sixteen_bit(t.moment_dtype) && megatron_core(l.scenario.strategy.framework)) {
         Buffer copies = state("wide_moments", stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32);

@@ -6,10 +6,17 @@
 namespace orrery {
 namespace {
 
-struct PartOp { std::size_t part; std::int32_t op; };
+struct PartOp {
+    std::size_t part;
+    std::int32_t op;
+};
 
 // An op with the allocations before it, from `first` on, and the frees behind it: these follow it wherever it goes.
-struct Group { std::size_t part; std::int32_t first, op; std::vector<PartOp> frees; };
+struct Group {
+    std::size_t part;
+    std::int32_t first, op;
+    std::vector<PartOp> frees;
+};
 
 struct Parts {
     const Plan& plan;
@@ -27,8 +34,10 @@ struct Parts {
         for (std::int32_t i = 0; i < static_cast<std::int32_t>(ops.size()); ++i) {
             const Work& work = ops[static_cast<std::size_t>(i)].work;
             if (std::holds_alternative<Alloc>(work)) continue;
-            if (std::holds_alternative<Free>(work)) out.back().frees.push_back({part, i});
-            else out.push_back({part, first, i, {}});
+            if (std::holds_alternative<Free>(work))
+                out.back().frees.push_back({part, i});
+            else
+                out.push_back({part, first, i, {}});
             first = i + 1;
         }
         return out;
@@ -52,7 +61,9 @@ void settle_frees(const Parts& parts, std::vector<Group>& groups) {
 // communication that follows there, which it then hides; as early as that, so that gradients do not pile up.
 std::vector<Group> merge_halves(const Parts& parts, const std::vector<Group>& inputs, const std::vector<Group>& weights) {
     constexpr std::int32_t never = -1;
-    struct Use { std::int32_t written = never, read = never; };   // the last write, and the first read behind it
+    struct Use {
+        std::int32_t written = never, read = never;
+    }; // the last write, and the first read behind it
     std::vector<Use> uses(parts.plan.buffers.size());
     const auto use = [&](BufferId b) -> Use& { return uses[static_cast<std::size_t>(storage(parts.plan, b))]; };
     std::int32_t first_computation = 0;
@@ -109,7 +120,7 @@ std::vector<Group> interleave(const Parts& parts, Side (&sides)[2]) {
     std::vector<Group> out;
     for (int turn = 0; !sides[0].done() || !sides[1].done(); turn = 1 - turn) {
         Side& side = sides[turn];
-        side.moving.clear();   // the other side's computation has been issued since
+        side.moving.clear(); // the other side's computation has been issued since
         for (; !side.done() && !waits(parts, side); ++side.next) {
             const Group& g = side.groups[side.next];
             if (parts.speaks(g))
@@ -139,7 +150,7 @@ std::string name_of(const Parts& parts) {
     std::string name;
     for (std::size_t i = 0; i < parts.list.size(); ++i) {
         const Block& b = parts.block(i);
-        if (b.kind == BlockKind::weight) continue;   // its other half has named both
+        if (b.kind == BlockKind::weight) continue; // its other half has named both
         const bool whole = i + 1 < parts.list.size() && parts.block(i + 1).kind == BlockKind::weight;
         name += (name.empty() ? "" : ";") + (whole ? fmt::format("B{}", b.chunk) : b.name);
     }

@@ -7,18 +7,18 @@
 namespace orrery {
 
 // On the chunks' forward graphs.
-void tensor_parallel(Lowering& l);      // passes/tensor_parallel.cpp
-void sequence_parallel(Lowering& l);    // passes/sequence_parallel.cpp
-void context_parallel(Lowering& l);     // passes/context_parallel.cpp
-void expert_parallel(Lowering& l);      // passes/expert_parallel.cpp
-void precision(Lowering& l);            // passes/precision.cpp
-void tensor_overlap(Lowering& l);       // passes/tensor_overlap.cpp
-void mark_recompute(Lowering& l);       // passes/recompute.cpp
-void copy_directions(Lowering& l);      // passes/directions.cpp
+void tensor_parallel(Lowering& l);   // passes/tensor_parallel.cpp
+void sequence_parallel(Lowering& l); // passes/sequence_parallel.cpp
+void context_parallel(Lowering& l);  // passes/context_parallel.cpp
+void expert_parallel(Lowering& l);   // passes/expert_parallel.cpp
+void precision(Lowering& l);         // passes/precision.cpp
+void tensor_overlap(Lowering& l);    // passes/tensor_overlap.cpp
+void mark_recompute(Lowering& l);    // passes/recompute.cpp
+void copy_directions(Lowering& l);   // passes/directions.cpp
 
 // On programs of actions.
-void lifetimes(Lowering& l);            // passes/lifetimes.cpp
-void arrange(Lowering& l);              // passes/arrange.cpp: schedule, exchanges, data parallelism, optimizer into programs
-void bind(Lowering& l);                 // passes/bind.cpp: dependencies between ops and actions from the buffers they share
+void lifetimes(Lowering& l); // passes/lifetimes.cpp
+void arrange(Lowering& l);   // passes/arrange.cpp: schedule, exchanges, data parallelism, optimizer into programs
+void bind(Lowering& l);      // passes/bind.cpp: dependencies between ops and actions from the buffers they share
 
 } // namespace orrery

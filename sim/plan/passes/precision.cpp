@@ -46,7 +46,10 @@ ValueId low_copy(Graph& g, ValueId x, const std::string& suffix, DType low) {
 // 3.3.2). x: the experts' input, low from here on; false: it is not what a dispatch or permutation brings.
 bool cast_before_dispatch(Graph& g, std::vector<Node>& nodes, ValueId x, DType low) {
     std::int32_t first = -1;
-    const auto brings = [&](std::int32_t i) { return i >= 0 && (nodes[static_cast<std::size_t>(i)].kind == NodeKind::dispatch || nodes[static_cast<std::size_t>(i)].kind == NodeKind::permute); };
+    const auto brings = [&](std::int32_t i) {
+        return i >= 0 && (nodes[static_cast<std::size_t>(i)].kind == NodeKind::dispatch ||
+                          nodes[static_cast<std::size_t>(i)].kind == NodeKind::permute);
+    };
     for (std::int32_t i = producer_of(nodes, x); brings(i); i = producer_of(nodes, nodes[static_cast<std::size_t>(i)].in[0])) {
         first = i;
         g.value(nodes[static_cast<std::size_t>(i)].out[0]).dtype = low;
@@ -77,21 +80,31 @@ void run_linears_low(Graph& g, const Runtime& runtime, DType low) {
     std::vector<Node> nodes;
     for (Node& n : g.nodes) {
         if (runtime.fp8_dispatch && (n.kind == NodeKind::combine || n.kind == NodeKind::unpermute)) n.gradient_dtype = low;
-        if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision) { nodes.push_back(n); continue; }
+        if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision) {
+            nodes.push_back(n);
+            continue;
+        }
         n.gemm_dtype = low;
         const ValueId x = n.in[0];
         const std::int32_t enter = producer_of(nodes, x);
         const bool entered = enter >= 0 && nodes[static_cast<std::size_t>(enter)].kind == NodeKind::enter;
         const ValueId source = entered ? nodes[static_cast<std::size_t>(enter)].in[0] : x;
         const std::int32_t norm = producer_of(nodes, source);
-        if (g.value(x).dtype == low) { nodes.push_back(n); continue; }
-        if (norm >= 0 && nodes[static_cast<std::size_t>(norm)].kind == NodeKind::norm && nodes[static_cast<std::size_t>(norm)].fused && read_low_only(g, source)) {
+        if (g.value(x).dtype == low) {
+            nodes.push_back(n);
+            continue;
+        }
+        if (norm >= 0 && nodes[static_cast<std::size_t>(norm)].kind == NodeKind::norm && nodes[static_cast<std::size_t>(norm)].fused &&
+            read_low_only(g, source)) {
             g.value(source).dtype = low;
             g.value(x).dtype = low;
             nodes.push_back(n);
             continue;
         }
-        if (runtime.fp8_dispatch && cast_before_dispatch(g, nodes, x, low)) { nodes.push_back(n); continue; }
+        if (runtime.fp8_dispatch && cast_before_dispatch(g, nodes, x, low)) {
+            nodes.push_back(n);
+            continue;
+        }
         n.in[0] = low_copy(g, x, ".cast", low);
         nodes.push_back(cast_node(n, n.name + ".cast", x, n.in[0]));
         nodes.push_back(n);

@@ -13,7 +13,8 @@ namespace orrery {
 namespace {
 
 bool attention_core(NodeKind k) {
-    return k == NodeKind::attention || k == NodeKind::ring_attention || k == NodeKind::scores || k == NodeKind::softmax || k == NodeKind::attention_dropout || k == NodeKind::context;
+    return k == NodeKind::attention || k == NodeKind::ring_attention || k == NodeKind::scores || k == NodeKind::softmax ||
+           k == NodeKind::attention_dropout || k == NodeKind::context;
 }
 
 // torchtitan's selective checkpointing by op keeps attention and every second matmul of a layer (wq, wv, w1, w2) and makes the rest again:
@@ -26,12 +27,14 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     case NodeKind::enter:
     case NodeKind::exit:
     case NodeKind::dispatch:
-    case NodeKind::combine: return false;
+    case NodeKind::combine:
+        return false;
     case NodeKind::linear: {
         const auto is = [&](const char* name) { return n.name.ends_with(name); };
         return (is(".proj") && st.tensor_parallel == 1) || (is(".fc1") && n.layer % 2 == 1);
     }
-    default: return true;
+    default:
+        return true;
     }
 }
 
@@ -59,7 +62,7 @@ bool listed(const std::vector<std::string>& words, const Node& n) {
 void mark_recompute(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
     if (st.recompute == RecomputeKind::none) return;
-    std::vector<int> seen(static_cast<std::size_t>(l.plan.stages), 0);   // layers met on each stage, in model order
+    std::vector<int> seen(static_cast<std::size_t>(l.plan.stages), 0); // layers met on each stage, in model order
     for (Graph& g : l.graphs) {
         int last_layer = -1;
         bool apply = false;
@@ -69,15 +72,23 @@ void mark_recompute(Lowering& l) {
             if (n.layer != last_layer) {
                 last_layer = n.layer;
                 const int index = seen[static_cast<std::size_t>(g.stage)]++;
-                apply = st.recompute_layers.empty() || index < st.recompute_layers[static_cast<std::size_t>(g.stage) % st.recompute_layers.size()];
+                apply = st.recompute_layers.empty() ||
+                        index < st.recompute_layers[static_cast<std::size_t>(g.stage) % st.recompute_layers.size()];
                 if (st.recompute_every > 0) apply = n.layer % st.recompute_every == 0;
             }
             if (!apply) continue;
             switch (st.recompute) {
-            case RecomputeKind::selective: n.recompute = policy_by_op(st) ? made_again_by_op(st, n) : attention_core(n.kind); break;
-            case RecomputeKind::full: n.recompute = true; break;
-            case RecomputeKind::list: n.recompute = listed(st.recompute_ops, n); break;
-            case RecomputeKind::none: break;
+            case RecomputeKind::selective:
+                n.recompute = policy_by_op(st) ? made_again_by_op(st, n) : attention_core(n.kind);
+                break;
+            case RecomputeKind::full:
+                n.recompute = true;
+                break;
+            case RecomputeKind::list:
+                n.recompute = listed(st.recompute_ops, n);
+                break;
+            case RecomputeKind::none:
+                break;
             }
             const bool last_of_layer = i + 1 == g.nodes.size() || g.nodes[i + 1].layer != n.layer;
             if (last_of_layer) g.value(n.out[0]).saved = true;
@@ -87,14 +98,16 @@ void mark_recompute(Lowering& l) {
     if (st.recompute == RecomputeKind::selective || (st.recompute == RecomputeKind::list && !habits_of(st.framework).keeps_named_alone))
         for (Graph& g : l.graphs)
             for (Node& n : g.nodes)
-                if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention)) g.value(n.out[0]).saved = true;
+                if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention))
+                    g.value(n.out[0]).saved = true;
     // A cast of what is made again is made again with it: kept, it would take the place of what is not.
     if (st.recompute == RecomputeKind::list)
         for (Graph& g : l.graphs)
             for (Node& n : g.nodes)
                 if (n.kind == NodeKind::cast && n.layer >= 0)
                     for (const Node& made : g.nodes)
-                        if (made.recompute && made.unit == n.unit && made.out[0] == n.in[0] && !g.value(made.out[0]).saved) n.recompute = true;
+                        if (made.recompute && made.unit == n.unit && made.out[0] == n.in[0] && !g.value(made.out[0]).saved)
+                            n.recompute = true;
     // What is kept in a value's place is not made again of that value.
     for (Graph& g : l.graphs)
         for (Node& n : g.nodes)

@@ -12,7 +12,8 @@ void sequence_parallel(Lowering& l) {
     if (t == 1 || !l.scenario.strategy.sequence_parallel) return;
     for (Graph& g : l.graphs) {
         for (Value& v : g.values) {
-            if (v.parameter || v.dims.empty() || v.dims[0] != DimKind::seq || v.placement.on(Axis::tp) != PlacementKind::invariant) continue;
+            if (v.parameter || v.dims.empty() || v.dims[0] != DimKind::seq || v.placement.on(Axis::tp) != PlacementKind::invariant)
+                continue;
             v.shape[0] /= t;
             v.placement.set(Axis::tp, PlacementKind::sharded, 0);
         }

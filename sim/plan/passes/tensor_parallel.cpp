@@ -65,7 +65,7 @@ void tensor_parallel(Lowering& l) {
                 }
                 n.in[0] = entered[static_cast<std::size_t>(n.in[0])];
             }
-            if (n.kind == NodeKind::latent_join && !sharded(g.value(n.in[2]))) {   // each rank takes the key's common part for its heads
+            if (n.kind == NodeKind::latent_join && !sharded(g.value(n.in[2]))) { // each rank takes the key's common part for its heads
                 Value v = g.value(n.in[2]);
                 const std::string name = v.name;
                 v.name += ".entered";

@@ -80,10 +80,12 @@ struct Weaving {
     bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
     std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1);
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
-    // How many units are gathered at once, the one in use among them. Of single weights one more, assumed: XLA's scheduler starts a gather as
-    // early as hides it, and the work under a small weight hides no large one.
-    std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.scenario.strategy, pieces) ? 1 : w.dp.weight_by_weight ? 3 : 2;
-    std::int32_t unhidden = -1;   // a reduction that the next piece has to wait for
+    // How many units are gathered at once, the one in use among them. Of single weights one more, assumed: XLA's scheduler starts a gather
+    // as early as hides it, and the work under a small weight hides no large one.
+    std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.scenario.strategy, pieces) ? 1
+                        : w.dp.weight_by_weight                                                                         ? 3
+                                                                                                                        : 2;
+    std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
     bool root(int unit) const {
         const std::string& name = w.l.graphs[static_cast<std::size_t>(step.chunk)].unit_names[static_cast<std::size_t>(unit)];
@@ -91,7 +93,8 @@ struct Weaving {
     }
     // Gathered in the forward pass and kept until the backward pass is through.
     bool kept(const Bucket& b) const {
-        return w.dp.keeps_until_backward || std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); });
+        return w.dp.keeps_until_backward ||
+               std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); });
     }
     // The parameters of piece i, kept at most so many units ahead of the computation.
     void gather(std::size_t i) {
@@ -140,7 +143,8 @@ struct Weaving {
         for (const Bucket* b : piece.gradients)
             if (last.gradients.at(b) == i) reduce(b);
     }
-    // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further tokens).
+    // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further
+    // tokens).
     void settle_rest() {
         for (const Bucket* b : w.added_to(step.chunk)) {
             if (!forward && b->chunk == step.chunk && kept(*b) && !last.weights.contains(b)) release(b);
@@ -240,11 +244,12 @@ std::int32_t Weaver::behind_recomputation(const Block& block, std::int32_t begin
     return last;
 }
 
-// A unit cut before each op that is the first to touch a weight that is a bucket of its own; smaller ones come with the op that first reads them.
+// A unit cut before each op that is the first to touch a weight that is a bucket of its own; smaller ones come with the op that first reads
+// them.
 void Weaver::cut_by_weight(const Block& block, const Piece& unit, std::vector<Piece>& pieces) const {
     Piece piece{unit.first, unit.first, unit.unit, {}, {}};
-    std::vector<const Bucket*> own, touched;   // buckets of their own: of the piece, of an op (it may read two: a weight and its bias)
-    std::int32_t group = unit.first;           // where the allocations before the next op begin
+    std::vector<const Bucket*> own, touched; // buckets of their own: of the piece, of an op (it may read two: a weight and its bias)
+    std::int32_t group = unit.first;         // where the allocations before the next op begin
     for (std::int32_t i = unit.first; i < unit.last; ++i) {
         const Op& op = block.ops[static_cast<std::size_t>(i)];
         if (std::holds_alternative<Alloc>(op.work)) continue;
@@ -259,7 +264,9 @@ void Weaver::cut_by_weight(const Block& block, const Piece& unit, std::vector<Pi
             own.clear();
         }
         for (const Bucket* b : touched) once(own, b);
-        each_bucket(op, [&](const Bucket* b, BufferId id) { once(l.buffer(id).kind == MemoryKind::gradients ? piece.gradients : piece.weights, b); });
+        each_bucket(op, [&](const Bucket* b, BufferId id) {
+            once(l.buffer(id).kind == MemoryKind::gradients ? piece.gradients : piece.weights, b);
+        });
         group = i + 1;
     }
     piece.last = unit.last;
@@ -272,7 +279,8 @@ const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) 
     if (!fresh) return pieces;
     const Block& block = l.plan.blocks[static_cast<std::size_t>(id)];
     for (std::size_t u = 0; u < block.unit_begin.size(); ++u) {
-        const std::int32_t begin = block.unit_begin[u], end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : static_cast<std::int32_t>(block.ops.size());
+        const std::int32_t begin = block.unit_begin[u],
+                           end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : static_cast<std::int32_t>(block.ops.size());
         if (begin == end) continue;
         Piece p{begin, end, block.ops[static_cast<std::size_t>(begin)].unit, {}, {}};
         if (dp.weight_by_weight) {
@@ -281,7 +289,8 @@ const std::vector<Weaver::Piece>& Weaver::pieces_of(std::int32_t id, int chunk) 
         }
         for (const Bucket& b : dp.buckets[static_cast<std::size_t>(chunk)])
             if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) once(p.weights, &b);
-        for (std::int32_t i = begin; i < end; ++i) each_bucket(block.ops[static_cast<std::size_t>(i)], [&](const Bucket* b, BufferId) { once(p.weights, b); });
+        for (std::int32_t i = begin; i < end; ++i)
+            each_bucket(block.ops[static_cast<std::size_t>(i)], [&](const Bucket* b, BufferId) { once(p.weights, b); });
         p.gradients = p.weights;
         const std::int32_t cut = gathers_behind_recomputation() ? behind_recomputation(block, begin, end) : end;
         if (cut < end) {

@@ -39,7 +39,10 @@ struct Weaver {
         const Action& a = program.actions[static_cast<std::size_t>(on)];
         const Block& b = l.plan.blocks[static_cast<std::size_t>(a.block)];
         for (std::int32_t i = a.last; i-- > a.first;)
-            if (!is_memory_op(b.ops[static_cast<std::size_t>(i)].work)) { explicit_deps.push_back({action, {op, on, i}}); return; }
+            if (!is_memory_op(b.ops[static_cast<std::size_t>(i)].work)) {
+                explicit_deps.push_back({action, {op, on, i}});
+                return;
+            }
     }
 
     std::int32_t first_timed_op(std::int32_t block) const {
@@ -57,7 +60,11 @@ struct Weaver {
     }
 
     // Received in parts, ahead of the step that uses it: made whole right before that.
-    struct Received { TransferStep transfer; std::int32_t block; std::array<std::int32_t, max_ports> microbatch; };
+    struct Received {
+        TransferStep transfer;
+        std::int32_t block;
+        std::array<std::int32_t, max_ports> microbatch;
+    };
     std::vector<Received> to_gather;
     void gather_received(const ScheduleStep& step);
 
@@ -65,9 +72,14 @@ struct Weaver {
     void run();
 
     // A compute step as blocks: one, or the two halves of a backward step where blocks are split. Joined steps are on ports of their own.
-    struct Part { StepKind kind; std::size_t index; std::int32_t block; std::uint8_t port; };
+    struct Part {
+        StepKind kind;
+        std::size_t index;
+        std::int32_t block;
+        std::uint8_t port;
+    };
     void add_parts(std::vector<Part>& parts, std::size_t index, std::uint8_t port) const;
-    std::size_t compute(std::size_t index);      // the number of steps it has run
+    std::size_t compute(std::size_t index); // the number of steps it has run
     void run_part(const Part& part);
     void run_together(const std::vector<Part>& parts);
     void push_joined(const std::vector<Part>& parts);
@@ -75,7 +87,7 @@ struct Weaver {
 
     // Which data-parallel blocks stand before, in or behind a part.
     struct Woven {
-        bool reduce_run = false, reduce_step = false;   // reduces buckets each run; those of a whole step
+        bool reduce_run = false, reduce_step = false; // reduces buckets each run; those of a whole step
         bool gather = false, release = false, acquire = false;
         bool any() const { return reduce_run || reduce_step || gather || release || acquire; }
     };
@@ -92,7 +104,9 @@ struct Weaver {
 
     // Where a part stands in its run: consecutive steps of its kind on its chunk, at most `stages` long, of one where a rank has one
     // chunk. Data-parallel blocks that repeat within a step do so once a run.
-    struct RunPosition { bool starts, ends, last_of_chunk; };
+    struct RunPosition {
+        bool starts, ends, last_of_chunk;
+    };
     RunPosition run_position(const Part& part) const;
     // Of each compute step among those of its chunk: forwards, or steps that begin a backward; and steps that end one.
     std::vector<std::size_t> position, completed;
@@ -100,11 +114,13 @@ struct Weaver {
 
     // How many runs use a bucket's gathered weights now, and how many will still add to its gradients: runs of different chunks and
     // directions overlap, and tied embeddings belong to a bucket of one chunk and are used by another.
-    struct Use { int weights = 0, gradients = 0; };
+    struct Use {
+        int weights = 0, gradients = 0;
+    };
     std::map<const Bucket*, Use> uses;
-    std::map<BufferId, const Bucket*> bucket_of_buffer;   // of parameters and gradients
+    std::map<BufferId, const Bucket*> bucket_of_buffer; // of parameters and gradients
     void find_buckets();
-    std::vector<const Bucket*> added_to(int chunk);       // the chunk's own, and those its backward blocks touch
+    std::vector<const Bucket*> added_to(int chunk); // the chunk's own, and those its backward blocks touch
 
     // Pieces of a block, one a unit or, where large weights are buckets of their own, one for each of these; in its own order (backward
     // blocks run their units last to first). The buckets each touches: whose weights it wants gathered, and whose gradients it makes.

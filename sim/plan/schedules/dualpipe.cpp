@@ -12,8 +12,8 @@ namespace orrery {
 static std::string check_dualpipe(const ScheduleShape& shape) {
     if (auto why = check_chunks("dualpipe", 1, shape); !why.empty()) return why;
     if (shape.stages % 2 != 0)
-        return "dualpipe needs an even pipeline_parallel, not " + std::to_string(shape.stages) + ": try " + std::to_string(shape.stages + 1) +
-               ", or schedule dualpipe-v";
+        return "dualpipe needs an even pipeline_parallel, not " + std::to_string(shape.stages) + ": try " +
+               std::to_string(shape.stages + 1) + ", or schedule dualpipe-v";
     const std::int64_t least = 2 * std::int64_t(shape.stages);
     if (shape.microbatches % 2 == 0 && shape.microbatches >= least) return "";
     return "dualpipe needs an even number of microbatches, at least 2 x pipeline_parallel = " + std::to_string(least) + ", not " +

@@ -17,9 +17,9 @@ static std::string check_interleaved(const ScheduleShape& shape) {
                ": with one chunk a stage the schedule is 1f1b";
     if (shape.microbatches % shape.stages != 0) {
         const std::int64_t below = shape.microbatches / shape.stages * shape.stages;
-        return "interleaved-1f1b needs microbatches (" + std::to_string(shape.microbatches) +
-               ") to be a multiple of pipeline_parallel (" + std::to_string(shape.stages) + "): " +
-               (below > 0 ? "try " + std::to_string(below) + " or " : std::string("try ")) + std::to_string(below + shape.stages) +
+        return "interleaved-1f1b needs microbatches (" + std::to_string(shape.microbatches) + ") to be a multiple of pipeline_parallel (" +
+               std::to_string(shape.stages) + "): " + (below > 0 ? "try " + std::to_string(below) + " or " : std::string("try ")) +
+               std::to_string(below + shape.stages) +
                " microbatches by another global_batch_size, micro_batch_size or data_parallel, or schedule 1f1b";
     }
     return check_counts("interleaved-1f1b", shape);

@@ -16,7 +16,7 @@ enum class StepKind : std::uint8_t { forward, backward, input, weight };
 
 struct ScheduleStep {
     StepKind kind;
-    std::int16_t chunk;            // global chunk, in model order
+    std::int16_t chunk; // global chunk, in model order
     std::int32_t microbatch;
     // Runs as one block with the step behind it: a forward and a backward of different chunks or microbatches, each one's communication
     // under the other's computation. Both need their input before the block begins, and both results are there when it ends.
@@ -30,21 +30,24 @@ struct ScheduleShape {
     std::int64_t microbatches = 1; // m
     // Relative times of the parts of one chunk's step, for schedules that plan with them (zero bubble): never zero.
     double forward = 1, input = 1, weight = 1, communication = 0;
-    bool post_validation = false;  // the optimizer needs no barrier (ZB-H2, ZB-V)
-    bool join = false;             // join forwards and backwards also where the schedule has steps of one kind alone (interleaved 1F1B; none, with one stage)
-    double owed = 1;               // what a microbatch holds between its input and its weight step, of what it held before: in (0, 1]
+    bool post_validation = false; // the optimizer needs no barrier (ZB-H2, ZB-V)
+    bool join =
+        false; // join forwards and backwards also where the schedule has steps of one kind alone (interleaved 1F1B; none, with one stage)
+    double owed = 1; // what a microbatch holds between its input and its weight step, of what it held before: in (0, 1]
 };
 
-struct Schedule { std::vector<std::vector<ScheduleStep>> ranks; };
+struct Schedule {
+    std::vector<std::vector<ScheduleStep>> ranks;
+};
 
 struct ScheduleInfo {
-    const char* name;              // "interleaved-1f1b"
-    const char* title;             // "Interleaved 1F1B (Megatron)"
-    const char* source;            // paper
-    const char* summary;           // one line for `simrun list schedules`
-    bool splits_backward;          // uses input and weight steps
-    int (*stage_of)(int chunk, int stages);                      // which pipeline rank holds a global chunk
-    std::string (*check)(const ScheduleShape&);                  // "" or why this shape cannot be: "needs virtual_pipeline = 2", ..
+    const char* name;                           // "interleaved-1f1b"
+    const char* title;                          // "Interleaved 1F1B (Megatron)"
+    const char* source;                         // paper
+    const char* summary;                        // one line for `simrun list schedules`
+    bool splits_backward;                       // uses input and weight steps
+    int (*stage_of)(int chunk, int stages);     // which pipeline rank holds a global chunk
+    std::string (*check)(const ScheduleShape&); // "" or why this shape cannot be: "needs virtual_pipeline = 2", ..
     Schedule (*make)(const ScheduleShape&);
     // Pipelines that run through the same ranks, each with chunks (a copy of the model) and a share of the microbatches of its own:
     // of n chunks and m microbatches in all, direction d has n / directions and m / directions from the d-th such part on.
@@ -59,8 +62,8 @@ constexpr int receiver_of(int chunk, bool gradient, int length) {
 // The chunk whose result a step of `chunk` needs; -1: none.
 constexpr int sender_of(int chunk, bool gradient, int length) { return receiver_of(chunk, !gradient, length); }
 
-std::span<const ScheduleInfo> schedules();                       // sorted by name
-const ScheduleInfo* find_schedule(std::string_view name);        // nullptr: no such schedule
+std::span<const ScheduleInfo> schedules();                // sorted by name
+const ScheduleInfo* find_schedule(std::string_view name); // nullptr: no such schedule
 
 // "0: F0.0 F0.1 (F0.2;B1.0) ..": kind, chunk, microbatch; a line a rank. Chunk left out where each rank has one.
 std::string to_text(const Schedule& schedule);

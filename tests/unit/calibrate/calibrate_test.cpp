@@ -22,7 +22,7 @@ TEST(FitLaws, FindTheLawTheSamplesFollow) {
             samples.push_back({"linear fwd fp32", size, law_us(linear, size)});
             samples.push_back({"norm fwd fp32", {0, 8 * m * k}, law_us(norm, {0, 8 * m * k})});
         }
-    samples[6].us *= 4;   // something else ran
+    samples[6].us *= 4; // something else ran
     const auto laws = fit_laws(samples);
     ASSERT_EQ(laws.size(), 2u);
     const FittedLaw &l = laws.at("linear fwd fp32"), &n = laws.at("norm fwd fp32");
@@ -43,14 +43,16 @@ TEST(SampleKernels, MeetsEveryKindAStepHas) {
         EXPECT_GE(s.us, 0) << s.key;
         EXPECT_GT(s.size.bytes, 0) << s.key;
     }
-    for (const char* key : {"linear fwd fp32", "linear dx fp32", "linear dw fp32", "attention fwd causal fp32", "attention bwd causal fp32", "norm fwd fp32",
-                            "norm bwd fp32", "gelu fwd fp32", "swiglu bwd fp32", "embedding fwd fp32", "cross-entropy sums fp32", "optimizer adam fp32"})
+    for (const char* key :
+         {"linear fwd fp32", "linear dx fp32", "linear dw fp32", "attention fwd causal fp32", "attention bwd causal fp32", "norm fwd fp32",
+          "norm bwd fp32", "gelu fwd fp32", "swiglu bwd fp32", "embedding fwd fp32", "cross-entropy sums fp32", "optimizer adam fp32"})
         EXPECT_GE(sizes[key], 3) << key;
 }
 
 // The whole way: what was measured is written, read by a scenario, and times its ops.
 TEST(ClusterFile, IsTakenByAScenarioAsItIs) {
-    const std::vector<KernelSample> samples{{"linear fwd fp32", {2e6, 1e5}, 100}, {"linear fwd fp32", {8e6, 4e5}, 390}, {"linear fwd fp32", {2e7, 1e6}, 980}};
+    const std::vector<KernelSample> samples{
+        {"linear fwd fp32", {2e6, 1e5}, 100}, {"linear fwd fp32", {8e6, 4e5}, 390}, {"linear fwd fp32", {2e7, 1e6}, 980}};
     const MachineFacts machine{"a \"processor\"", "a library", 4, 16000, 32, 9.5, 0.4};
     const auto laws = fit_laws(samples);
     const auto folder = std::filesystem::temp_directory_path() / ("orrery-calibrate-" + std::to_string(::getpid()));
@@ -58,8 +60,10 @@ TEST(ClusterFile, IsTakenByAScenarioAsItIs) {
     std::ofstream(folder / "local.json") << cluster_json(machine, laws, samples);
     ParseOptions options;
     options.base_dir = folder.string();
-    const ParseResult r = parse_scenario(R"({"name": "t", "model": {"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256},
-        "cluster": "local.json", "training": {"global_batch_size": 4, "sequence_length": 32, "precision": "fp32"}, "strategy": {}})", options);
+    const ParseResult r =
+        parse_scenario(R"({"name": "t", "model": {"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256},
+        "cluster": "local.json", "training": {"global_batch_size": 4, "sequence_length": 32, "precision": "fp32"}, "strategy": {}})",
+                       options);
     std::filesystem::remove_all(folder);
     ASSERT_TRUE(r.scenario) << to_text(r.problems);
     const Device& device = r.scenario->cluster.device;

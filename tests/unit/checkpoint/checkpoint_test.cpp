@@ -50,8 +50,9 @@ class Checkpoints : public testing::Test {
 
 TEST_F(Checkpoints, ComeBackAsTheyWere) {
     const float scalar = 0.1f;
-    save_checkpoint(folder, state, std::vector{all(), whole("loss_scale", {}, DType::fp32, reinterpret_cast<const std::byte*>(&scalar)),
-                                               whole("empty", {0, 3}, DType::fp32, nullptr)});
+    save_checkpoint(folder, state,
+                    std::vector{all(), whole("loss_scale", {}, DType::fp32, reinterpret_cast<const std::byte*>(&scalar)),
+                                whole("empty", {0, 3}, DType::fp32, nullptr)});
     const Checkpoint c = load_checkpoint(folder);
     EXPECT_EQ(c.state.step, 200);
     EXPECT_EQ(c.state.seed, state.seed);
@@ -72,7 +73,7 @@ TEST_F(Checkpoints, AreWholeFromShardsOfAnyStrategy) {
         int part = 0;
         for (std::int64_t r = 0; r < 2; ++r)
             for (std::int64_t c = 0; c < 3; ++c) {
-                std::vector<double> box;   // rows 2 r.., columns 2 c..
+                std::vector<double> box; // rows 2 r.., columns 2 c..
                 for (std::int64_t i = 2 * r; i < 2 * r + 2; ++i)
                     for (std::int64_t j = 2 * c; j < 2 * c + 2; ++j)
                         for (std::int64_t k = 0; k < 5; ++k) box.push_back(values[static_cast<std::size_t>((i * 6 + j) * 5 + k)]);
@@ -80,8 +81,9 @@ TEST_F(Checkpoints, AreWholeFromShardsOfAnyStrategy) {
                 kept.push_back(std::move(box));
                 for (int f = 0; f < flat; ++f) {
                     const std::int64_t begin = size * f / flat, end = size * (f + 1) / flat;
-                    const CheckpointPiece piece{"parameters/w", {4, 6, 5}, {2 * r, 2 * c, 0}, {2, 2, 5}, begin, end - begin, DType::fp64,
-                                                reinterpret_cast<const std::byte*>(kept.back().data() + begin)};
+                    const CheckpointPiece piece{
+                        "parameters/w", {4, 6, 5},   {2 * r, 2 * c, 0}, {2, 2, 5},
+                        begin,          end - begin, DType::fp64,       reinterpret_cast<const std::byte*>(kept.back().data() + begin)};
                     draft.write_part(part++, std::vector{piece});
                 }
             }
@@ -99,7 +101,7 @@ TEST_F(Checkpoints, OfManyTheNewestIsTakenAndOldOnesGo) {
     EXPECT_EQ(checkpoint_steps(folder), (std::vector<std::int64_t>{2, 10}));
     EXPECT_EQ(load_checkpoint(folder).state.step, 10);
     fs::create_directories(folder / ".step-00000011.draft");
-    fs::create_directories(folder / "step-00000012");   // a folder without its state is none
+    fs::create_directories(folder / "step-00000012"); // a folder without its state is none
     EXPECT_EQ(load_checkpoint(folder).state.step, 10);
 }
 
@@ -111,7 +113,7 @@ TEST_F(Checkpoints, EveryByteThatChangesIsSeen) {
     for (std::size_t i = 0; i < good.size(); ++i) {
         std::string bad = good;
         bad[i] = static_cast<char>(bad[i] ^ 0x10);
-        fs::remove(part);   // overwriting a file makes ext4 flush it
+        fs::remove(part); // overwriting a file makes ext4 flush it
         std::ofstream(part, std::ios::binary) << bad;
         EXPECT_NE(complaint(), "") << "byte " << i;
     }
@@ -161,7 +163,7 @@ TEST_F(Checkpoints, WrittenBehindTheCallersBackHoldWhatItWasThen) {
     CheckpointWriter writer(folder);
     const std::vector<double> then = values;
     writer.begin(state, std::vector{all()});
-    std::ranges::fill(values, -1);   // training goes on
+    std::ranges::fill(values, -1); // training goes on
     writer.finish();
     values = then;
     expect_values(load_checkpoint(folder));

@@ -84,7 +84,7 @@ TEST(Compare, TheOpThatGrewIsTheWorstAndWaitsAreApart) {
     ASSERT_FALSE(c.ops.empty());
     EXPECT_EQ(c.ops[0].name, a.ops[4].name);
     EXPECT_EQ(c.ops[0].stage, 1);
-    EXPECT_EQ(c.alike[0].name, "l*.qkv.fwd");   // every layer's op of the sample
+    EXPECT_EQ(c.alike[0].name, "l*.qkv.fwd"); // every layer's op of the sample
     EXPECT_EQ(c.alike.size(), 1u);
     const Pair* waits = find(c.waits, name(WaitCause::receive));
     ASSERT_TRUE(waits);

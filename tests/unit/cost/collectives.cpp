@@ -113,7 +113,8 @@ TEST(Collectives, VolumesBetweenNodes) {
 }
 
 // One member a node: eight such rings side by side each have one rail, 0.92 of a NIC, and together the node's.
-// What is for one peer goes by LL up to 32 KiB, flags with every word: over slow links twice the time, and no more until Simple has caught up.
+// What is for one peer goes by LL up to 32 KiB, flags with every word: over slow links twice the time, and no more until Simple has caught
+// up.
 TEST(Collectives, SmallPiecesOfAnAllToAllPayForTheirFlags) {
     LinkTable t;
     t.direct_base = 8, t.direct_rate = 2000, t.direct_copy = 1e9, t.direct_small_rate = 1e9;
@@ -154,7 +155,10 @@ TEST(Collectives, PlateausBetweenNodes) {
     EXPECT_NEAR(bus("dgx-h200", 2, CollectiveKind::all_gather), 334, 15);
     EXPECT_NEAR(bus("dgx-a100-80gb", 2, CollectiveKind::all_reduce), 190, 30);
     // Together's B200s, 2 to 64 nodes: the fabric's etas are fitted to these.
-    const struct { int nodes; double reduce, gather; } measured[] = {{2, 713, 343}, {4, 319, 334}, {8, 322, 313}, {16, 308, 311}, {32, 307, 317}, {64, 264, 286}};
+    const struct {
+        int nodes;
+        double reduce, gather;
+    } measured[] = {{2, 713, 343}, {4, 319, 334}, {8, 322, 313}, {16, 308, 311}, {32, 307, 317}, {64, 264, 286}};
     for (const auto& m : measured) {
         EXPECT_NEAR(bus("dgx-b200", m.nodes, CollectiveKind::all_reduce), m.reduce, 0.1 * m.reduce) << m.nodes;
         EXPECT_NEAR(bus("dgx-b200", m.nodes, CollectiveKind::all_gather), m.gather, 0.11 * m.gather) << m.nodes;
@@ -176,11 +180,12 @@ TEST(Collectives, OmniPathGivesNcclAShareOfItsRate) {
     double busiest = 0;
     for (const LinkLoad& l : c.loads(CollectiveKind::all_reduce, 4e9, one, rail))
         busiest = std::max(busiest, l.load * one.cap.value / c.fabric.links()[static_cast<std::size_t>(l.link)].capacity.value);
-    EXPECT_NEAR(busiest, 1, 0.01);   // nothing is left for a second ring
+    EXPECT_NEAR(busiest, 1, 0.01); // nothing is left for a second ring
 }
 
 // Times grow with bytes but where the choice switches to an algorithm that is faster at that size.
-// InternLM's owners of whole tensors broadcast in turn: each turn a chunk passes every member, and there are as many turns as tensors at most.
+// InternLM's owners of whole tensors broadcast in turn: each turn a chunk passes every member, and there are as many turns as tensors at
+// most.
 TEST(Collectives, OwnersOfWholeTensorsTakeTurns) {
     Scenario s = on_cluster("dgx-a100-80gb", 128);
     s.model.layers = 2;
@@ -191,16 +196,16 @@ TEST(Collectives, OwnersOfWholeTensorsTakeTurns) {
     s.model.vocab_size = 32000;
     s.strategy.zero_stage = 1;
     s.strategy.tensor_parallel = 1;
-    const double whole = 2 * (32000 * 4096.0 + 2 * 12 * 4096 * 4096.0);   // tied embeddings; 9 tensors
+    const double whole = 2 * (32000 * 4096.0 + 2 * 12 * 4096 * 4096.0); // tied embeddings; 9 tensors
     const auto us = [&](const char* framework, int members, double bytes) {
         s.strategy.framework = framework;
         return alone_us(Costs(s).collective(CollectiveKind::all_gather, bytes, ranks(members)));
     };
     const auto turns = [&](int members, double bytes) { return us("internlm", members, bytes) - us("megatron", members, bytes); };
-    const double on_the_way = (1024 - 128) * 9.0 + 127 * (14 + 512 * 1024 / 25e3);   // a chunk on 1,024 devices, 200 Gb/s
+    const double on_the_way = (1024 - 128) * 9.0 + 127 * (14 + 512 * 1024 / 25e3); // a chunk on 1,024 devices, 200 Gb/s
     EXPECT_NEAR(turns(1024, whole), 9 * on_the_way, 0.01 * 9 * on_the_way);
     EXPECT_NEAR(turns(1024, whole / 4), turns(1024, whole) / 4, 1);
-    EXPECT_NEAR(turns(2, whole), 2 * 9, 1);   // two owners, one hop
+    EXPECT_NEAR(turns(2, whole), 2 * 9, 1); // two owners, one hop
     s.strategy.zero_stage = 3;
     EXPECT_EQ(turns(1024, whole), 0);
 }

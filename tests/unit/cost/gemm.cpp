@@ -33,14 +33,16 @@ TEST(Gemm, HitsTheRatesOfTheFits) {
     EXPECT_NEAR(tflops("h100-sxm-80gb", 8192, 8192, 8192), 781, 4);
 }
 
-// Waves and width decide, as in DeepGEMM: 16 x 56 tiles of 128 are 7 waves of 132, 24 x 56 and 24 x 60 are 11, and the narrower ones, whose last wave is
-// fuller, are taken although every second one needs two blocks of scales.
+// Waves and width decide, as in DeepGEMM: 16 x 56 tiles of 128 are 7 waves of 132, 24 x 56 and 24 x 60 are 11, and the narrower ones, whose
+// last wave is fuller, are taken although every second one needs two blocks of scales.
 TEST(Gemm, BlockwiseProductsTakeTheTileTheirLibraryTakes) {
     GemmTable t;
     t.menu = TileMenu::columns;
     t.feed = 1e9, t.two_scales = 0.25;
     const GemmDevice d{132, 2e9, 1e9, 1e12, 5e7};
-    const auto tiles = [&](double m, double k) { return gemm_us(t, d, {m, 7168, k, 1, 1, 2}) / (2 * 128 * k * 132 / d.peak); }; // columns a processor takes
+    const auto tiles = [&](double m, double k) {
+        return gemm_us(t, d, {m, 7168, k, 1, 1, 2}) / (2 * 128 * k * 132 / d.peak);
+    }; // columns a processor takes
     EXPECT_NEAR(tiles(2048, 4096), 7 * 128, 0.1);
     EXPECT_NEAR(tiles(3072, 4096), 11 * 120 * 1.25, 0.1);
     EXPECT_NEAR(tiles(256, 4096), 112 * 1.25, 0.1); // 2 x 64 of 112 in one wave; of 128 there are 112, of 104 138
@@ -64,8 +66,8 @@ TEST(Gemm, TwoProcessorsShareATile) {
     EXPECT_NEAR(gemm_us(t, d, {74 * 160, 256, 4096}), gemm_us(t, d, {256, 74 * 160, 4096}), 1e-9); // either way round
 }
 
-// What the chip keeps up as a whole binds full waves; a wave and a half, whose processors rest a quarter of the time, is bound by its own two. A product as
-// short as its pauses is not held back.
+// What the chip keeps up as a whole binds full waves; a wave and a half, whose processors rest a quarter of the time, is bound by its own
+// two. A product as short as its pauses is not held back.
 TEST(Gemm, IdleProcessorsLeaveTheOthersTheirPower) {
     GemmTable t;
     t.menu = TileMenu::pairs_nosplit;
@@ -210,12 +212,17 @@ TEST(Gemm, BackwardAndAccumulationCostWhatTheirShapesSay) {
     EXPECT_LT(c.compute_us(accumulate) - c.compute_us(weight), 6.0 * 6144 * 4096 / (0.8 * 3.35e6));
 }
 
-// Microseconds of Transformer Engine 2.11's grouped linears on a B200, weight gradients added to fp32: experts, rows of each, columns out and
-// in; forward, input and weight gradient (MooreThreads/SimuMax e691807, configs/system/b200_bf16_ceperm.json, from its shares of 2250 TFLOP/s).
+// Microseconds of Transformer Engine 2.11's grouped linears on a B200, weight gradients added to fp32: experts, rows of each, columns out
+// and in; forward, input and weight gradient (MooreThreads/SimuMax e691807, configs/system/b200_bf16_ceperm.json, from its shares of 2250
+// TFLOP/s).
 TEST(Gemm, ExpertsOfAFrameworkRunOneAfterAnother) {
-    struct Point { std::int64_t experts, rows, out, in; double us[3]; };
-    const Point points[] = {{160, 154, 3072, 5120, {1725, 1769, 3677}}, {40, 616, 3072, 5120, {746, 1072, 1336}}, {40, 616, 5120, 1536, {529, 614, 633}},
-                            {64, 512, 4096, 7168, {2330, 2114, 3901}},  {20, 1232, 3072, 5120, {671, 817, 1052}}, {20, 1232, 5120, 1536, {433, 443, 539}}};
+    struct Point {
+        std::int64_t experts, rows, out, in;
+        double us[3];
+    };
+    const Point points[] = {{160, 154, 3072, 5120, {1725, 1769, 3677}}, {40, 616, 3072, 5120, {746, 1072, 1336}},
+                            {40, 616, 5120, 1536, {529, 614, 633}},     {64, 512, 4096, 7168, {2330, 2114, 3901}},
+                            {20, 1232, 3072, 5120, {671, 817, 1052}},   {20, 1232, 5120, 1536, {433, 443, 539}}};
     double apart = 0, together = 0;
     const auto mean = [&](bool fused) {
         Scenario s = on_device("b200-192gb");
@@ -223,9 +230,11 @@ TEST(Gemm, ExpertsOfAFrameworkRunOneAfterAnother) {
         double sum = 0;
         for (const Point& p : points)
             for (int i = 0; i < 3; ++i) {
-                const auto d = std::array{Direction::forward, Direction::input_gradient, Direction::weight_gradient}[static_cast<std::size_t>(i)];
+                const auto d =
+                    std::array{Direction::forward, Direction::input_gradient, Direction::weight_gradient}[static_cast<std::size_t>(i)];
                 const bool gradient = d == Direction::weight_gradient;
-                const double us = Costs(s).compute_us(Linear{d, p.rows, p.out, p.in, p.experts, DType::bf16, gradient ? DType::fp32 : DType::bf16, gradient});
+                const double us = Costs(s).compute_us(
+                    Linear{d, p.rows, p.out, p.in, p.experts, DType::bf16, gradient ? DType::fp32 : DType::bf16, gradient});
                 sum += std::abs(us / p.us[i] - 1) / 18;
             }
         return sum;
@@ -260,15 +269,21 @@ TEST(Gemm, RowsThatAreNoWholeVectorsAreSlow) {
     const double rate = 2.0 * 48 * 2048 * 2048 * 108 / scores(108) * 1e-6;
     EXPECT_GT(rate, 8);
     EXPECT_LT(rate, 20);
-    const auto head = [&](std::int64_t rows, std::int64_t vocabulary) { return c.compute_us(Linear{Direction::forward, rows, vocabulary, 768}); };
+    const auto head = [&](std::int64_t rows, std::int64_t vocabulary) {
+        return c.compute_us(Linear{Direction::forward, rows, vocabulary, 768});
+    };
     EXPECT_GT(head(8192, 50257), 2 * head(8192, 50304));
     EXPECT_LT(head(8191, 50304), 1.05 * head(8192, 50304));
 }
 
 // Hopper's copy engine reads no such rows, and the kernels that do are those of the generation before: a smaller share of a larger peak.
 TEST(Gemm, RowsThatAreNoWholeVectorsAreSlowerStillOnHopper) {
-    const auto rate = [](const char* device) { return 1 / Costs(on_device(device)).compute_us(Linear{Direction::forward, 16384, 50257, 2048}); };
-    const auto aligned = [](const char* device) { return 1 / Costs(on_device(device)).compute_us(Linear{Direction::forward, 16384, 50304, 2048}); };
+    const auto rate = [](const char* device) {
+        return 1 / Costs(on_device(device)).compute_us(Linear{Direction::forward, 16384, 50257, 2048});
+    };
+    const auto aligned = [](const char* device) {
+        return 1 / Costs(on_device(device)).compute_us(Linear{Direction::forward, 16384, 50304, 2048});
+    };
     EXPECT_GT(rate("h100-sxm-80gb"), 1.5 * rate("a100-sxm-80gb"));
     EXPECT_GT(aligned("h100-sxm-80gb") / rate("h100-sxm-80gb"), aligned("a100-sxm-80gb") / rate("a100-sxm-80gb"));
 }

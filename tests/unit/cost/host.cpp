@@ -13,7 +13,9 @@ Op op_of(Work work, bool eager = false) {
     return op;
 }
 
-Linear linear(std::int64_t groups, DType dtype, Direction d = Direction::forward) { return {d, 1024, 1536, 2048, groups, dtype, DType::bf16, false}; }
+Linear linear(std::int64_t groups, DType dtype, Direction d = Direction::forward) {
+    return {d, 1024, 1536, 2048, groups, dtype, DType::bf16, false};
+}
 
 Scenario megatron(bool graphs, int year = 2025) {
     Scenario s = on_device("h100-sxm-80gb");
@@ -38,7 +40,7 @@ TEST(HostCost, ACollectiveIsACallOfPython) {
     EXPECT_GT(host_us(megatron(false), reduce), 50);
     EXPECT_LT(host_us(megatron(true), reduce), 1);
     EXPECT_LT(host_us(megatron(false, 2021), reduce), 10);
-    Scenario within = megatron(false);   // the module of the product issues it
+    Scenario within = megatron(false); // the module of the product issues it
     within.strategy.tensor_parallel = 2;
     within.strategy.overlap.tensor_parallel = true;
     EXPECT_LT(host_us(within, reduce), 10);
@@ -58,7 +60,8 @@ TEST(HostCost, ARingIsOneModule) {
 }
 
 TEST(HostCost, AnAllToAllIsADispatchWhereThereAreExperts) {
-    const Op exchange = op_of(Collective{CollectiveKind::all_to_all, 0, Bytes{1 << 26}, DType::bf16}), gather = op_of(Collective{CollectiveKind::all_gather, 0, Bytes{1 << 26}, DType::bf16});
+    const Op exchange = op_of(Collective{CollectiveKind::all_to_all, 0, Bytes{1 << 26}, DType::bf16}),
+             gather = op_of(Collective{CollectiveKind::all_gather, 0, Bytes{1 << 26}, DType::bf16});
     Scenario dense = megatron(false), mixture = dense;
     mixture.model.moe.emplace();
     EXPECT_EQ(host_us(dense, exchange), host_us(dense, gather)) << "Ulysses";

@@ -28,8 +28,8 @@ TEST(AttentionCost, FollowsThePublishedRates) {
     EXPECT_NEAR(readme_tflops(c, attention(Direction::backward, 8192)), 328 / (1 + 581.0 / 8192), 12);
 }
 
-// Kernel lists of Qwen3-8B on H100, per layer: 46 us for the keys' 4,096 rows and 76 for the queries' 16,384 with tensor parallelism of 8; 79 and 80
-// with 16,384 and 65,536. PyTorch's norms have no such kernel.
+// Kernel lists of Qwen3-8B on H100, per layer: 46 us for the keys' 4,096 rows and 76 for the queries' 16,384 with tensor parallelism of 8;
+// 79 and 80 with 16,384 and 65,536. PyTorch's norms have no such kernel.
 TEST(NormCost, WeightGradientsOfHeadNormsAreAddedUpByFewBlocks) {
     Scenario s = on_device("h100-sxm-80gb");
     s.strategy.framework = "fsdp2";
@@ -60,7 +60,7 @@ TEST(ActivationCost, StepsOverTheHalvesOfAProductTakeWhatWasMeasured) {
         EXPECT_NEAR(c.compute_us(Pointwise{PointwiseKind::swiglu, Direction::forward, 1, false}, 3 * bytes), forward, 0.1 * forward);
         EXPECT_NEAR(c.compute_us(Pointwise{PointwiseKind::swiglu, Direction::backward, 1, false}, 5 * bytes), backward, 0.1 * backward);
     }
-    s.strategy.framework = "fsdp2";   // two products, nothing to join
+    s.strategy.framework = "fsdp2"; // two products, nothing to join
     EXPECT_LT(Costs(s).compute_us(Pointwise{PointwiseKind::swiglu, Direction::backward, 1, false}, 5 * 50.3e6), 0.75 * 310);
 }
 
@@ -93,10 +93,13 @@ TEST(AttentionCost, FollowsTheSoftwareOfTheYear) {
     };
     const double measured[][2] = {{2048, 1042}, {4096, 1335}, {8192, 1598}, {16384, 1687}};
     for (const auto& [rows, tflops] : measured)
-        EXPECT_NEAR(burst_tflops(attention(Direction::forward, static_cast<std::int64_t>(rows), AttentionKernel::cudnn), 2026), tflops, 0.05 * tflops) << rows;
+        EXPECT_NEAR(burst_tflops(attention(Direction::forward, static_cast<std::int64_t>(rows), AttentionKernel::cudnn), 2026), tflops,
+                    0.05 * tflops)
+            << rows;
     EXPECT_NEAR(burst_tflops(attention(Direction::backward, 8192, AttentionKernel::cudnn), 2026), 1311, 0.05 * 1311);
     EXPECT_LT(burst_tflops(attention(Direction::forward, 8192, AttentionKernel::cudnn), 2025), 1250);
-    const Attention of_keys_behind{Direction::forward, 2, 4096, 4096, 128, 8, 64, 64, true, (128 - 128.0 * 128 / 8192) / 4096, DType::bf16, AttentionKernel::cudnn, 0};
+    const Attention of_keys_behind{
+        Direction::forward, 2, 4096, 4096, 128, 8, 64, 64, true, (128 - 128.0 * 128 / 8192) / 4096, DType::bf16, AttentionKernel::cudnn, 0};
     EXPECT_NEAR(burst_tflops(of_keys_behind, 2026), 160, 16);
 }
 
@@ -179,8 +182,9 @@ TEST(PointwiseCost, EagerSequencesAreNotChargedTwice) {
     const double eager = c.compute_us(Norm{Direction::forward, NormKind::rmsnorm, 16384, 8192, false});
     const double fused = c.compute_us(Norm{Direction::forward, NormKind::rmsnorm, 16384, 8192, true});
     EXPECT_NEAR(eager / fused, 8.5, 0.1);
-    const Pointwise one{PointwiseKind::gelu, Direction::forward, 16384 * 8192, false}, alone{PointwiseKind::gelu, Direction::forward, 16384 * 8192, true};
-    EXPECT_GT(c.compute_us(one), 1.2 * c.compute_us(alone));   // what nobody counted still has its share
+    const Pointwise one{PointwiseKind::gelu, Direction::forward, 16384 * 8192, false},
+        alone{PointwiseKind::gelu, Direction::forward, 16384 * 8192, true};
+    EXPECT_GT(c.compute_us(one), 1.2 * c.compute_us(alone)); // what nobody counted still has its share
 }
 
 // Megatron's vocabulary-parallel loss moves 38 + 14 bytes per logit unfused, 28 fused.
@@ -239,7 +243,9 @@ TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
 TEST(Gemm, ProductsOfUnfusedAttentionAreTimedByTheirOwnShapes) {
     const Costs c(on_device("a100-sxm-80gb"));
     using Part = Matmul::Part;
-    const auto us = [&](Direction d, Part part, std::int64_t n, std::int64_t k) { return c.compute_us(Matmul{d, 96, 2048, n, k, DType::fp16, true, part}); };
+    const auto us = [&](Direction d, Part part, std::int64_t n, std::int64_t k) {
+        return c.compute_us(Matmul{d, 96, 2048, n, k, DType::fp16, true, part});
+    };
     EXPECT_EQ(us(Direction::input_gradient, Part::d_probabilities, 2048, 128), us(Direction::forward, Part::scores, 2048, 128));
     EXPECT_EQ(us(Direction::input_gradient, Part::d_queries, 128, 2048), us(Direction::forward, Part::context, 128, 2048));
     EXPECT_LT(us(Direction::input_gradient, Part::d_queries, 128, 2048), us(Direction::input_gradient, Part::d_probabilities, 2048, 128));

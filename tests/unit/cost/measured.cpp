@@ -12,7 +12,8 @@ namespace {
 
 std::string scenario_with(const std::string& kernels) {
     return R"({"name": "t", "model": {"layers": 2, "hidden_size": 64, "attention_heads": 4, "vocab_size": 256},
-        "cluster": {"preset": "local-cpu", "device": {"preset": "cpu")" + kernels + R"(}},
+        "cluster": {"preset": "local-cpu", "device": {"preset": "cpu")" +
+           kernels + R"(}},
         "training": {"global_batch_size": 4, "sequence_length": 32, "precision": "fp32"}, "strategy": {}})";
 }
 
@@ -31,7 +32,8 @@ const Op* first(const Plan& plan, const std::string& key) {
 
 TEST(MeasuredKernels, TimeTheOpsTheyNameAndLeaveTheOthersToTheTables) {
     const Scenario plain = parsed(scenario_with(""));
-    const Scenario measured = parsed(scenario_with(R"(, "kernels": {"linear fwd fp32": {"start_us": 7, "gflops_per_s": 2, "gb_per_s": 0, "points": 3, "error": 0.01}})"));
+    const Scenario measured = parsed(scenario_with(
+        R"(, "kernels": {"linear fwd fp32": {"start_us": 7, "gflops_per_s": 2, "gb_per_s": 0, "points": 3, "error": 0.01}})"));
     const Plan plan = lower(measured);
     const Fabric fabric(measured.cluster);
     const CostModel with(measured, fabric), without(plain, fabric);
@@ -47,14 +49,15 @@ TEST(MeasuredKernels, TimeTheOpsTheyNameAndLeaveTheOthersToTheTables) {
 
 TEST(MeasuredKernels, DirectionsPartsAndTypesAreApart) {
     const Plan plan = lower(parsed(scenario_with("")));
-    for (const char* key : {"linear fwd fp32", "linear dx fp32", "linear dw fp32", "norm fwd fp32", "norm bwd fp32", "cross-entropy sums fp32",
-                            "cross-entropy gradient fp32", "embedding fwd fp32"})
+    for (const char* key : {"linear fwd fp32", "linear dx fp32", "linear dw fp32", "norm fwd fp32", "norm bwd fp32",
+                            "cross-entropy sums fp32", "cross-entropy gradient fp32", "embedding fwd fp32"})
         EXPECT_TRUE(first(plan, key)) << key;
 }
 
 TEST(MeasuredKernels, AWrongLawIsNamedByItsPlace) {
-    for (const char* kernels : {R"(, "kernels": 3)", R"(, "kernels": {"linear fwd fp32": 2})", R"(, "kernels": {"linear fwd fp32": {"start_us": -1}})",
-                                R"(, "kernels": {"linear fwd fp32": {"gflops": 1}})"}) {
+    for (const char* kernels :
+         {R"(, "kernels": 3)", R"(, "kernels": {"linear fwd fp32": 2})", R"(, "kernels": {"linear fwd fp32": {"start_us": -1}})",
+          R"(, "kernels": {"linear fwd fp32": {"gflops": 1}})"}) {
         const ParseResult r = parse_scenario(scenario_with(kernels));
         ASSERT_FALSE(r.problems.empty()) << kernels;
         EXPECT_TRUE(r.problems[0].where.starts_with("/cluster/device/kernels")) << r.problems[0].where;

@@ -27,13 +27,15 @@ TEST(Quantizing, AGradientIsWantedByRowsAndByColumns) {
 }
 
 TEST(Quantizing, ThePresentMaximumIsReadFirst) {
-    const Extra delayed = cast_extra(with("delayed", "hopper"), false, 1000, 2, 1), current = cast_extra(with("current", "hopper"), false, 1000, 2, 1);
+    const Extra delayed = cast_extra(with("delayed", "hopper"), false, 1000, 2, 1),
+                current = cast_extra(with("current", "hopper"), false, 1000, 2, 1);
     EXPECT_EQ(current.bytes - delayed.bytes, 2000);
     EXPECT_EQ(current.kernels - delayed.kernels, 1);
     EXPECT_GT(norm_extra(with("current", "hopper"), 1000, 2, 1).bytes, norm_extra(with("delayed", "hopper"), 1000, 2, 1).bytes);
 }
 
-// torch.compile: maxima inside the kernels before, but the cast behind them, by rows and by columns in one kernel; blocks along columns in two.
+// torch.compile: maxima inside the kernels before, but the cast behind them, by rows and by columns in one kernel; blocks along columns in
+// two.
 TEST(Quantizing, ACompilerHidesMaximaButCastsBothWaysOnAnyDevice) {
     for (const char* architecture : {"hopper", "blackwell"}) {
         const Quantizer q = with("current", architecture, "torchtitan");
@@ -46,7 +48,8 @@ TEST(Quantizing, ACompilerHidesMaximaButCastsBothWaysOnAnyDevice) {
 }
 
 TEST(Quantizing, ShardedWeightsAreCastWhereTheyAreUsed) {
-    const Quantizer kept = with("current", "hopper", "megatron"), sharded = with("current", "hopper", "fsdp2"), late = with("delayed", "hopper", "fsdp");
+    const Quantizer kept = with("current", "hopper", "megatron"), sharded = with("current", "hopper", "fsdp2"),
+                    late = with("delayed", "hopper", "fsdp");
     EXPECT_EQ(weight_extra(kept, false, 1000, 2, 1).bytes, 0); // once a step, by the optimizer
     EXPECT_EQ(weight_extra(sharded, false, 1000, 2, 1).bytes, 5000);
     EXPECT_EQ(weight_extra(sharded, true, 1000, 2, 1).bytes, 3000); // its maximum is known
@@ -88,8 +91,8 @@ TEST(Quantizing, ALinearsWeightGradientPaysForTheTurnedInputOnHopperAlone) {
     // 2 x 8192 x 4096 bytes at 0.6 of 3.35 TB/s, and a kernel.
     EXPECT_NEAR(longer("h100-sxm-80gb"), 2 * 8192 * 4096 / (0.6 * 3.35e6) + 2, 0.5);
     EXPECT_EQ(longer("b200-192gb"), 0);
-    EXPECT_NEAR(longer("h100-sxm-80gb", 2024), 2.4 * 2 * 8192 * 4096 / (0.6 * 3.35e6) + 2, 0.5);   // the kernels of before
-    EXPECT_EQ(longer("h100-sxm-80gb", 2024, "te"), longer("h100-sxm-80gb"));                          // but not in its own layers
+    EXPECT_NEAR(longer("h100-sxm-80gb", 2024), 2.4 * 2 * 8192 * 4096 / (0.6 * 3.35e6) + 2, 0.5); // the kernels of before
+    EXPECT_EQ(longer("h100-sxm-80gb", 2024, "te"), longer("h100-sxm-80gb"));                     // but not in its own layers
 }
 
 } // namespace

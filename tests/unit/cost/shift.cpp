@@ -8,7 +8,9 @@ namespace {
 
 constexpr double mib = 1048576;
 
-double transfer_us(const Costs& c, double bytes, int from, int to) { return alone_us(c.model.transfer({static_cast<std::int64_t>(bytes)}, from, to)); }
+double transfer_us(const Costs& c, double bytes, int from, int to) {
+    return alone_us(c.model.transfer({static_cast<std::int64_t>(bytes)}, from, to));
+}
 
 TEST(Shift, TakesAsLongAsItsSlowestHop) {
     const Costs c(on_cluster("dgx-h100", 2));
@@ -16,7 +18,7 @@ TEST(Shift, TakesAsLongAsItsSlowestHop) {
         const double inside = transfer_us(c, bytes, 0, 1), across = transfer_us(c, bytes, 0, 8);
         ASSERT_LT(inside, across);
         EXPECT_DOUBLE_EQ(alone_us(c.collective(CollectiveKind::shift, bytes, ranks(4))), inside);
-        EXPECT_NEAR(alone_us(c.collective(CollectiveKind::shift, bytes, ranks(4, 6))), across, 1e-9 * across);   // 6 7 | 8 9
+        EXPECT_NEAR(alone_us(c.collective(CollectiveKind::shift, bytes, ranks(4, 6))), across, 1e-9 * across); // 6 7 | 8 9
         EXPECT_NEAR(alone_us(c.collective(CollectiveKind::shift_back, bytes, ranks(4, 6))), across, 1e-9 * across);
     }
     EXPECT_EQ(c.collective(CollectiveKind::shift, mib, ranks(1)).payload, 0);
@@ -25,7 +27,7 @@ TEST(Shift, TakesAsLongAsItsSlowestHop) {
 // Every member sends all of the bytes once and takes them in once, the other way when it goes back.
 TEST(Shift, LoadsEveryLinkOnItsWayOnce) {
     const Costs c(on_cluster("dgx-h100", 2));
-    const auto group = ranks(8, 4);   // 4 .. 7 | 8 .. 11: two crossings
+    const auto group = ranks(8, 4); // 4 .. 7 | 8 .. 11: two crossings
     for (CollectiveKind kind : {CollectiveKind::shift, CollectiveKind::shift_back}) {
         const auto loads = c.loads(kind, mib, c.collective(kind, mib, group), group);
         double sum = 0, expected = 0;

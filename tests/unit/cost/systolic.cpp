@@ -18,7 +18,10 @@ Scenario with_experts(std::string_view device, double capacity_factor) {
 }
 
 TEST(Systolic, ColumnsAndDepthsFillWholeArrays) {
-    struct Case { const char* device; std::int64_t array; };
+    struct Case {
+        const char* device;
+        std::int64_t array;
+    };
     for (const Case& c : {Case{"tpu-v5p", 128}, Case{"tpu-v6e", 256}, Case{"tpu-v7x", 256}}) {
         const Costs costs(on_device(c.device, 4));
         const auto us = [&](std::int64_t n, std::int64_t k) { return costs.compute_us(Linear{Direction::forward, 16384, n, k}); };
@@ -48,7 +51,8 @@ TEST(Systolic, QueriesKeysAndValuesFillLanes) {
     const auto us = [](const char* device, std::int64_t qk, std::int64_t v) {
         Scenario s = on_device(device, 4);
         s.runtime.year = 2025;
-        return Costs(s).compute_us(Attention{Direction::forward, 4, 8192, 8192, 16, 16, qk, v, true, 0.5, DType::bf16, AttentionKernel::flash2, 0});
+        return Costs(s).compute_us(
+            Attention{Direction::forward, 4, 8192, 8192, 16, 16, qk, v, true, 0.5, DType::bf16, AttentionKernel::flash2, 0});
     };
     EXPECT_DOUBLE_EQ(us("tpu-v5p", 192, 128), us("tpu-v5p", 256, 128));
     EXPECT_DOUBLE_EQ(us("tpu-v5p", 64, 64), us("tpu-v5p", 128, 128));
@@ -61,7 +65,7 @@ TEST(Systolic, SlotsAreFilledByProducts) {
     const std::int64_t tokens = 4 * 4096, slots = 4 * 10240;
     const Costs by_products(with_experts("tpu-v6e", 1.25)), by_copies(with_experts("tpu-v6e", 0));
     const auto permute = [&](Permute::Part part, Direction direction) { return Permute{part, direction, tokens, slots, 4096, false}; };
-    const double product = 4 * 2.0 * 4096 * 4096 * 10240 / (0.85 * 0.76 * 918e6);   // us at what a product reaches
+    const double product = 4 * 2.0 * 4096 * 4096 * 10240 / (0.85 * 0.76 * 918e6); // us at what a product reaches
     EXPECT_NEAR(by_products.compute_us(permute(Permute::Part::gather, Direction::forward)) / product, 1, 0.03);
     EXPECT_NEAR(by_products.compute_us(permute(Permute::Part::gather, Direction::backward)) / product, 2, 0.06);
     // Rows copied take their bytes: 1.25 times read and written, at half of what a GPU's gather reaches.

@@ -11,7 +11,11 @@
 namespace orrery::test {
 namespace {
 
-struct Outcome { std::string said; double seconds = 0; bool lost = false; };
+struct Outcome {
+    std::string said;
+    double seconds = 0;
+    bool lost = false;
+};
 
 Outcome train(const Scenario& scenario, double patience, const std::function<void()>& before_step, double last_resort = 0) {
     const auto world = make_world(scenario, DType::fp32);
@@ -28,9 +32,7 @@ Outcome train(const Scenario& scenario, double patience, const std::function<voi
     } catch (const LostPeer& e) {
         o.said = e.what();
         o.lost = true;
-    } catch (const std::exception& e) {
-        o.said = e.what();
-    }
+    } catch (const std::exception& e) { o.said = e.what(); }
     o.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
     return o;
 }
@@ -44,9 +46,11 @@ TEST(Failure, AHangingRankIsNamedWithItsCommunicator) {
     EXPECT_LT(o.seconds, 10);
     EXPECT_NE(o.said.find(" waits for "), std::string::npos) << o.said;
     // Whoever speaks first: the partner of the one that hangs, or one that waits for that partner.
-    EXPECT_TRUE(o.said.find("communicator tp") != std::string::npos || o.said.find("on communicator dp.reduce (which stands at") != std::string::npos) << o.said;
+    EXPECT_TRUE(o.said.find("communicator tp") != std::string::npos ||
+                o.said.find("on communicator dp.reduce (which stands at") != std::string::npos)
+        << o.said;
     EXPECT_NE(o.said.find("no progress for 1 s"), std::string::npos) << o.said;
-    EXPECT_GE(fake::aborted(), 4 * 2);   // every rank's, the one of all ranks and at least one more
+    EXPECT_GE(fake::aborted(), 4 * 2); // every rank's, the one of all ranks and at least one more
     EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
 }
 
@@ -67,7 +71,8 @@ TEST(Failure, ALossThatIsNoNumberIsNamed) {
     const auto world = make_world(scenario, DType::fp32);
     initialise(*world);
     world->watch = Watch::ends;
-    world->machine.kernel = [kernel = world->machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context) {
+    world->machine.kernel = [kernel = world->machine.kernel](const Op& op, std::span<const Operand> in, std::span<const Operand> out,
+                                                             const KernelContext& context) {
         kernel(op, in, out, context);
         if (op.name == "l1.fc2" && context.at[static_cast<std::size_t>(Axis::dp)] == 1) reinterpret_cast<float*>(out[0].data)[5] = NAN;
     };
@@ -76,9 +81,7 @@ TEST(Failure, ALossThatIsNoNumberIsNamed) {
     try {
         executor->step(nullptr);
         ADD_FAILURE() << "nobody noticed";
-    } catch (const NotFinite& e) {
-        EXPECT_NE(std::string(e.what()).find("at step 0: rank 1: loss of F0"), std::string::npos) << e.what();
-    }
+    } catch (const NotFinite& e) { EXPECT_NE(std::string(e.what()).find("at step 0: rank 1: loss of F0"), std::string::npos) << e.what(); }
 }
 
 TEST(Failure, ASplitThatFailsEndsAllRanks) {
@@ -94,7 +97,8 @@ TEST(Failure, AnAbortThatDoesNotReturnEndsTheProcess) {
     const auto stuck = [] {
         fake::reset(4);
         fake::hang_abort(true);
-        train(agree::tiny(four), 1, [] { fake::hang_device(2, 3); }, 2);
+        train(
+            agree::tiny(four), 1, [] { fake::hang_device(2, 3); }, 2);
     };
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(stuck(), testing::ExitedWithCode(exit_code_lost), "does not return from that");

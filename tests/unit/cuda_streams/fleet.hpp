@@ -22,10 +22,12 @@ class StandInGpu final : public cuda::Streams {
             fake::launch(stream(queue), [ns] { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); });
         });
     }
-    Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context, QueueId queue) override {
+    Status run(const Op& op, std::span<const Operand> in, std::span<const Operand> out, const KernelContext& context,
+               QueueId queue) override {
         return cuda::guarded([&] {
             use();
-            fake::launch(stream(queue), [this, &op, i = std::vector<Operand>(in.begin(), in.end()), o = std::vector<Operand>(out.begin(), out.end()), context] { kernel_(op, i, o, context); });
+            fake::launch(stream(queue), [this, &op, i = std::vector<Operand>(in.begin(), in.end()),
+                                         o = std::vector<Operand>(out.begin(), out.end()), context] { kernel_(op, i, o, context); });
         });
     }
 

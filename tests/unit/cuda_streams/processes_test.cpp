@@ -1,5 +1,5 @@
-// A process a GPU, as torchrun or mpirun start them: here each is a thread with a world, a store and a stand-in of its own. Do they find each
-// other, train to the bit, and leave when one is gone?
+// A process a GPU, as torchrun or mpirun start them: here each is a thread with a world, a store and a stand-in of its own. Do they find
+// each other, train to the bit, and leave when one is gone?
 #include "tests/unit/cuda_streams/fleet.hpp"
 
 #include "exec/mpi/processes.hpp"
@@ -38,7 +38,8 @@ template <class F> void as_processes(int ranks, F&& work) {
 }
 
 TEST(Processes, TrainAsOneProcessDoes) {
-    const Scenario scenario = agree::tiny({"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.zero_stage=1", "training.gradient_clipping=0.1"});
+    const Scenario scenario = agree::tiny({"strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b",
+                                           "strategy.zero_stage=1", "training.gradient_clipping=0.1"});
     const agree::Trained serial = agree::train(scenario, {.steps = 3, .real = DType::fp32});
     fake::reset(4);
     fake::set_progress_polls(2);
@@ -48,7 +49,8 @@ TEST(Processes, TrainAsOneProcessDoes) {
     as_processes(4, [&](int r) {
         const auto world = make_world(scenario, DType::fp32, {r});
         initialise(*world);
-        const auto executor = queues_executor(*world, fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 20));
+        const auto executor =
+            queues_executor(*world, fleet_of(*world, r, std::make_shared<TcpStore>("127.0.0.1", server.port(), r, 10), 20));
         for (int step = 0; step < 3; ++step) {
             load_batch(*world, {"", scenario.model.vocab_size, scenario.training.seed}, step);
             executor->step(step == 2 ? &records[static_cast<std::size_t>(r)] : nullptr);
@@ -57,7 +59,7 @@ TEST(Processes, TrainAsOneProcessDoes) {
     });
     for (const auto& of_rank : losses) EXPECT_EQ(of_rank, serial.losses);
     EXPECT_TRUE(fake::misuse().empty()) << fake::misuse().front();
-    for (const auto& of_rank : records) {   // one clock: no rank's step is elsewhere in time
+    for (const auto& of_rank : records) { // one clock: no rank's step is elsewhere in time
         ASSERT_FALSE(of_rank.empty());
         EXPECT_LT(std::abs(of_rank.front().posted), 2'000'000'000);
     }
@@ -120,7 +122,9 @@ TEST(Processes, LeaveWhenOneIsGone) {
         } catch (const LostPeer& e) { said[static_cast<std::size_t>(r)] = e.what(); }
     });
     EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count(), 10);
-    for (int r : {0, 1, 3}) EXPECT_NE(said[static_cast<std::size_t>(r)].find("the process of rank 2 is gone"), std::string::npos) << said[static_cast<std::size_t>(r)];
+    for (int r : {0, 1, 3})
+        EXPECT_NE(said[static_cast<std::size_t>(r)].find("the process of rank 2 is gone"), std::string::npos)
+            << said[static_cast<std::size_t>(r)];
     EXPECT_EQ(fake::live_streams() + fake::live_allocations(), 0);
 }
 
@@ -135,7 +139,7 @@ TEST(Store, CountsWaitsAndTellsTheTime) {
     EXPECT_THROW(wait_for(b, "nobody sets this", 0.05), StoreTimeout);
     std::jthread other([&] { barrier(b, "both", 2, 10); });
     barrier(a, "both", 2, 10);
-    EXPECT_LT(std::abs(a.clock_offset()), 50'000'000);   // the same clock, by a round trip
+    EXPECT_LT(std::abs(a.clock_offset()), 50'000'000); // the same clock, by a round trip
 }
 
 TEST(Store, SaysWhereItLooksForRankZero) {

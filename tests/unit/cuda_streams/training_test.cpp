@@ -17,14 +17,16 @@ class OnStandIns : public testing::TestWithParam<Case> {};
 Trained train(const Scenario& scenario, int polls) {
     fake::reset(scenario.world_size());
     fake::set_progress_polls(polls);
-    return agree::train(scenario, {.steps = 2, .real = DType::fp32, .make = [](World& world) { return queues_executor(world, stand_ins(world)); }});
+    return agree::train(scenario,
+                        {.steps = 2, .real = DType::fp32, .make = [](World& world) { return queues_executor(world, stand_ins(world)); }});
 }
 
 TEST_P(OnStandIns, SerialToTheBit) {
     const Scenario scenario = agree::tiny(GetParam().fields);
     const Trained serial = agree::train(scenario, {.steps = 2, .real = DType::fp32}), gpus = train(scenario, 3);
     EXPECT_EQ(serial.losses, gpus.losses);
-    EXPECT_EQ(difference(serial.first_gradients, gpus.first_gradients).relative, 0) << difference(serial.first_gradients, gpus.first_gradients).worst;
+    EXPECT_EQ(difference(serial.first_gradients, gpus.first_gradients).relative, 0)
+        << difference(serial.first_gradients, gpus.first_gradients).worst;
     EXPECT_EQ(difference(serial.parameters, gpus.parameters).relative, 0) << difference(serial.parameters, gpus.parameters).worst;
     EXPECT_EQ(difference(serial.states, gpus.states).relative, 0) << difference(serial.states, gpus.states).worst;
     EXPECT_EQ(routed(*serial.world), routed(*gpus.world));
@@ -33,19 +35,23 @@ TEST_P(OnStandIns, SerialToTheBit) {
     EXPECT_EQ(fake::live_streams() + fake::live_events() + fake::live_allocations(), 0) << "something was left behind";
 }
 
-INSTANTIATE_TEST_SUITE_P(Strategies, OnStandIns, testing::ValuesIn(agree::strategies()), [](const auto& tested) { return tested.param.name; });
+INSTANTIATE_TEST_SUITE_P(Strategies, OnStandIns, testing::ValuesIn(agree::strategies()),
+                         [](const auto& tested) { return tested.param.name; });
 
 // One order of launches for all communicators that two devices share: what NCCL wants of host threads.
 TEST(LaunchOrder, IsTheSameOnEveryTwoDevices) {
-    const Scenario scenario = agree::tiny({"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.context_parallel=2", "strategy.sequence_parallel=true", "strategy.zero_stage=1", "strategy.framework=megatron",
-                                           "strategy.overlap.grad_reduce=true", "strategy.overlap.param_gather=true", "training.gradient_clipping=0.1"});
+    const Scenario scenario =
+        agree::tiny({"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.context_parallel=2",
+                     "strategy.sequence_parallel=true", "strategy.zero_stage=1", "strategy.framework=megatron",
+                     "strategy.overlap.grad_reduce=true", "strategy.overlap.param_gather=true", "training.gradient_clipping=0.1"});
     const Trained trained = train(scenario, 0);
     const World& world = *trained.world;
     for (std::size_t a = 0; a < world.ranks.size(); ++a)
         for (std::size_t b = a + 1; b < world.ranks.size(); ++b) {
             std::set<std::string> shared;
             for (std::size_t c = 0; c < world.plan.communicators.size(); ++c)
-                if (const auto& m = world.members[c][a]; std::ranges::find(m, static_cast<int>(b)) != m.end()) shared.insert(world.plan.communicators[c].name);
+                if (const auto& m = world.members[c][a]; std::ranges::find(m, static_cast<int>(b)) != m.end())
+                    shared.insert(world.plan.communicators[c].name);
             const auto of = [&](std::size_t device) {
                 std::vector<std::string> calls;
                 for (const fake::Launched& l : fake::launched(static_cast<int>(device)))

@@ -7,7 +7,8 @@ namespace {
 
 TEST(VirtualRanksOnStandIns, TrainToTheSerialBits) {
     fake::reset(1);
-    const Scenario scenario = agree::tiny({"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
+    const Scenario scenario =
+        agree::tiny({"strategy.tensor_parallel=2", "strategy.data_parallel=2", "strategy.pipeline_parallel=2", "strategy.schedule=1f1b"});
     const auto losses = [&](Backend backend) {
         const auto world = make_world(scenario, DType::fp32, {}, std::move(backend));
         initialise(*world);
@@ -27,7 +28,7 @@ TEST(VirtualRanksOnStandIns, MoreThanTheGpuHasIsRefused) {
     const Backend backend = cuda_machine(gpu);
     constexpr std::int64_t first = 1 << 20;
     std::shared_ptr<std::byte> one = backend.reserve(first);
-    EXPECT_THROW(backend.reserve(free - first + 1), OutOfMemory);   // alone it would fit
+    EXPECT_THROW(backend.reserve(free - first + 1), OutOfMemory); // alone it would fit
     EXPECT_NO_THROW(backend.reserve(first));
 }
 

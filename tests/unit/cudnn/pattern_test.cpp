@@ -1,5 +1,5 @@
-// Does cuDNN recognise the graph of fused attention, forward and backward? Asked without a GPU: its heuristics and its compiler take an H200's
-// properties for one, and only the loading of what they made must fail. Skips where cuDNN is not installed.
+// Does cuDNN recognise the graph of fused attention, forward and backward? Asked without a GPU: its heuristics and its compiler take an
+// H200's properties for one, and only the loading of what they made must fail. Skips where cuDNN is not installed.
 #include "exec/cuda/fused_attention.hpp"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ std::unique_ptr<Cudnn> library(std::string& why_not) {
 }
 
 // Heads side by side in a row; packed with their keys and values where `packed`.
-FusedShape shape(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t rows, std::int64_t dim, bool causal, bool packed) {
+FusedShape shape(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, std::int64_t rows, std::int64_t dim, bool causal,
+                 bool packed) {
     FusedShape s{batch, heads, kv_heads, rows, rows, dim, causal, {}, {}, {}, {}, {}, {}, {}, {}, {}};
     const std::int64_t head = packed ? 3 * dim : dim, row = packed ? heads * 3 * dim : heads * dim, key_row = packed ? row : kv_heads * dim;
     s.q = s.dq = {rows * row, head, row};
@@ -42,7 +43,10 @@ FusedShape shape(std::int64_t batch, std::int64_t heads, std::int64_t kv_heads, 
     return s;
 }
 
-struct Case { const char* name; FusedShape shape; };
+struct Case {
+    const char* name;
+    FusedShape shape;
+};
 class Pattern : public testing::TestWithParam<Case> {};
 
 template <class Graph> void expect_known(const Cudnn& lib, const FusedShape& s) {
@@ -68,7 +72,10 @@ TEST_P(Pattern, IsKnownBackward) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, Pattern,
-                         testing::Values(Case{"gpt2", shape(4, 12, 12, 1024, 64, true, true)}, Case{"llama8b", shape(1, 32, 8, 4096, 128, true, false)}, Case{"long", shape(1, 32, 8, 8192, 128, true, false)}, Case{"bidirectional", shape(2, 16, 16, 512, 64, false, false)}),
+                         testing::Values(Case{"gpt2", shape(4, 12, 12, 1024, 64, true, true)},
+                                         Case{"llama8b", shape(1, 32, 8, 4096, 128, true, false)},
+                                         Case{"long", shape(1, 32, 8, 8192, 128, true, false)},
+                                         Case{"bidirectional", shape(2, 16, 16, 512, 64, false, false)}),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 // That the test can fail: a graph that is no attention.
@@ -78,9 +85,10 @@ TEST(NoPattern, AnotherGraphIsNot) {
     if (!lib) GTEST_SKIP() << why_not;
     CudnnGraph g(*lib, {nullptr, h200});
     const Dims square{1, 4, 128, 128};
-    const auto a = g.tensor(square, dense(square), CUDNN_DATA_BFLOAT16), b = g.between(square, CUDNN_DATA_FLOAT), c = g.between(square, CUDNN_DATA_FLOAT);
+    const auto a = g.tensor(square, dense(square), CUDNN_DATA_BFLOAT16), b = g.between(square, CUDNN_DATA_FLOAT),
+               c = g.between(square, CUDNN_DATA_FLOAT);
     g.matmul(a, a, b);
-    g.matmul(b, b, c);   // fp32 products that never reach memory
+    g.matmul(b, b, c); // fp32 products that never reach memory
     g.matmul(c, c, g.tensor(square, dense(square), CUDNN_DATA_BFLOAT16));
     std::string said;
     const auto known = [&] {

@@ -17,7 +17,11 @@
 
 namespace orrery::fluid {
 
-struct Flow { std::vector<Sharing::Use> uses; double bytes = 0, start = 0; double cap = std::numeric_limits<double>::infinity(); };
+struct Flow {
+    std::vector<Sharing::Use> uses;
+    double bytes = 0, start = 0;
+    double cap = std::numeric_limits<double>::infinity();
+};
 
 // The smallest of many numbers that change in bulk: minima of blocks, brought up to date only where something was written.
 class Soonest {
@@ -55,7 +59,10 @@ class Soonest {
 
 // When each flow ends.
 inline std::vector<double> completions(std::span<const double> capacities, std::span<const Flow> flows) {
-    struct Active { std::size_t flow = 0; double left = 0, rate = 0, since = 0; };
+    struct Active {
+        std::size_t flow = 0;
+        double left = 0, rate = 0, since = 0;
+    };
     std::vector<std::size_t> arrivals(flows.size());
     std::iota(arrivals.begin(), arrivals.end(), std::size_t{0});
     std::stable_sort(arrivals.begin(), arrivals.end(), [&](std::size_t a, std::size_t b) { return flows[a].start < flows[b].start; });
@@ -94,7 +101,11 @@ inline std::vector<double> completions(std::span<const double> capacities, std::
 }
 
 // The recorded cases of data/: 512 hosts, 16 to a leaf, 32 leaves, 8 spines; see data/README.md.
-struct Recorded { std::vector<double> capacities; std::vector<Flow> flows; std::vector<double> ends; };
+struct Recorded {
+    std::vector<double> capacities;
+    std::vector<Flow> flows;
+    std::vector<double> ends;
+};
 
 inline Recorded load_recorded(const std::string& path) {
     constexpr int hosts = 512, per_leaf = 16, leaves = hosts / per_leaf, spines = 8;

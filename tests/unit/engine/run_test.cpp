@@ -48,7 +48,7 @@ TEST(Run, a_communication_behind_compute_is_hidden_one_before_it_is_exposed) {
 }
 
 TEST(Run, a_linear_in_pieces_starts_with_the_gather_in_pieces_it_reads) {
-    for (std::int64_t gathered : {500, 1500})   // bytes at 1 GB/s: shorter than the linear, longer than it
+    for (std::int64_t gathered : {500, 1500}) // bytes at 1 GB/s: shorter than the linear, longer than it
         for (bool pieces : {true, false}) {
             Builder b(2, 1, 1);
             CommId tp = b.comm("tp", mask(Axis::tp));
@@ -57,7 +57,8 @@ TEST(Run, a_linear_in_pieces_starts_with_the_gather_in_pieces_it_reads) {
             std::int32_t linear = b.compute(800, {gather});
             b.compute(200, {linear});
             if (pieces)
-                for (std::int32_t i : {gather, linear}) b.plan.blocks[static_cast<std::size_t>(block)].ops[static_cast<std::size_t>(i)].pieces = 2;
+                for (std::int32_t i : {gather, linear})
+                    b.plan.blocks[static_cast<std::size_t>(block)].ops[static_cast<std::size_t>(i)].pieces = 2;
             b.act(0);
             Simulation s = simulate(b.plan, {.ranks = 2});
             const std::int64_t both = pieces ? std::max<std::int64_t>(800, gathered) : 800 + gathered;

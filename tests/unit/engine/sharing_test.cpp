@@ -17,7 +17,10 @@ namespace {
 
 constexpr double unlimited = std::numeric_limits<double>::infinity();
 
-struct Spec { std::vector<Sharing::Use> uses; double cap = unlimited; };
+struct Spec {
+    std::vector<Sharing::Use> uses;
+    double cap = unlimited;
+};
 
 // Fills all bundles together, in the plainest way: at each step the lowest level at which a link is full or a cap is met.
 std::vector<double> water_fill(const std::vector<double>& capacities, const std::vector<Spec>& bundles) {
@@ -27,8 +30,10 @@ std::vector<double> water_fill(const std::vector<double>& capacities, const std:
         for (std::size_t b = 0; b < bundles.size(); ++b)
             for (const auto& use : bundles[b].uses) {
                 const auto l = static_cast<std::size_t>(use.link);
-                if (rates[b] >= 0) room[l] -= static_cast<long double>(use.weight) * rates[b];
-                else rising[l] += use.weight;
+                if (rates[b] >= 0)
+                    room[l] -= static_cast<long double>(use.weight) * rates[b];
+                else
+                    rising[l] += use.weight;
             }
         const auto own_level = [&](std::size_t b) {
             long double level = bundles[b].cap;
@@ -50,7 +55,13 @@ std::vector<double> water_fill(const std::vector<double>& capacities, const std:
     return rates;
 }
 
-struct Mix { int links; int uses; bool weighted; bool capped; bool ties; };    // of a random system
+struct Mix {
+    int links;
+    int uses;
+    bool weighted;
+    bool capped;
+    bool ties;
+}; // of a random system
 
 class Random {
   public:
@@ -80,9 +91,9 @@ class Random {
     std::mt19937_64 engine_;
 };
 
-const Mix mixes[] = {{6, 3, false, false, true},   {6, 3, true, true, true},    {8, 4, true, true, false}, {30, 4, false, false, false},
-                     {30, 4, false, true, true},   {40, 5, true, true, true},   {40, 6, true, true, false}, {3, 2, true, false, false},
-                     {60, 3, false, true, false},  {200, 4, true, true, false}};
+const Mix mixes[] = {{6, 3, false, false, true},  {6, 3, true, true, true},   {8, 4, true, true, false},  {30, 4, false, false, false},
+                     {30, 4, false, true, true},  {40, 5, true, true, true},  {40, 6, true, true, false}, {3, 2, true, false, false},
+                     {60, 3, false, true, false}, {200, 4, true, true, false}};
 
 // A system that lives: bundles come, go and change, with the specification kept beside it.
 struct Churn {
@@ -133,10 +144,13 @@ TEST(Sharing, UpdateNamesExactlyTheBundlesWhoseRateChanged) {
     Sharing sharing(capacities);
     const Sharing::Use a[] = {{0, 1}}, ab[] = {{0, 1}, {1, 1}}, bc[] = {{1, 1}, {2, 1}}, c[] = {{2, 1}};
     const auto p = sharing.add(a, unlimited), q = sharing.add(ab, unlimited), s = sharing.add(bc, unlimited), t = sharing.add(c, unlimited);
-    const auto changed = [&] { const auto ids = sharing.update(); return std::vector<std::int32_t>(ids.begin(), ids.end()); };
+    const auto changed = [&] {
+        const auto ids = sharing.update();
+        return std::vector<std::int32_t>(ids.begin(), ids.end());
+    };
     EXPECT_EQ(changed(), (std::vector<std::int32_t>{p, q, s, t}));
     EXPECT_EQ(changed(), std::vector<std::int32_t>{});
-    sharing.remove(p);                                   // q stays at 6, held by B
+    sharing.remove(p); // q stays at 6, held by B
     EXPECT_EQ(changed(), std::vector<std::int32_t>{});
     EXPECT_EQ(sharing.rate(q), 6);
     sharing.remove(s);
@@ -194,7 +208,7 @@ TEST(Sharing, ALinkUsedTwiceCountsTwice) {
     const Sharing::Use twice[] = {{0, 1}, {0, 2}}, once[] = {{0, 1}};
     const auto a = sharing.add(twice, 5);
     sharing.update();
-    EXPECT_EQ(sharing.rate(a), 4);                       // at its cap each use would fit alone, together they do not
+    EXPECT_EQ(sharing.rate(a), 4); // at its cap each use would fit alone, together they do not
     const auto b = sharing.add(once, unlimited);
     sharing.update();
     EXPECT_EQ(sharing.rate(a), 3);
@@ -228,8 +242,10 @@ TEST(Sharing, AgreesWithPlainWaterFilling) {
                 const auto expected = water_fill(churn.capacities, churn.specs());
                 std::size_t i = 0;
                 for (const auto& [id, spec] : churn.present) {
-                    if (std::isinf(expected[i])) EXPECT_EQ(churn.sharing.rate(id), expected[i]);
-                    else EXPECT_NEAR(churn.sharing.rate(id), expected[i], 1e-9 * expected[i]) << "seed " << seed - 1 << " step " << step;
+                    if (std::isinf(expected[i]))
+                        EXPECT_EQ(churn.sharing.rate(id), expected[i]);
+                    else
+                        EXPECT_NEAR(churn.sharing.rate(id), expected[i], 1e-9 * expected[i]) << "seed " << seed - 1 << " step " << step;
                     ++i;
                 }
                 if (testing::Test::HasFailure()) return;

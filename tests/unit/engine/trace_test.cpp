@@ -66,8 +66,10 @@ TEST(EngineTrace, bins_of_a_link_add_up_to_what_it_carried) {
                 double sum = 0;
                 for (std::int64_t b : link.bytes) sum += static_cast<double>(b);
                 // The window of a pipeline is longer than its period: stages begin their steps one after the other.
-                if (pp == 1) EXPECT_NEAR(sum, use.bytes, 1e-6 * use.bytes + 2);
-                else EXPECT_GE(sum, use.bytes * (1 - 1e-6) - 2);
+                if (pp == 1)
+                    EXPECT_NEAR(sum, use.bytes, 1e-6 * use.bytes + 2);
+                else
+                    EXPECT_GE(sum, use.bytes * (1 - 1e-6) - 2);
                 EXPECT_LE(sum, 2 * use.bytes);
                 --loaded;
             }

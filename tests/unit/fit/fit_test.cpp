@@ -18,7 +18,8 @@ std::string made_table(const GemmTable& law, const Device& device) {
     const GemmDevice d = burst_device(device, "bf16");
     for (int m : {128, 512, 1024, 2048, 4096, 8192})
         for (int n : {256, 1024, 4096, 12288})
-            for (int k : {256, 1024, 4096, 16384}) csv += fmt::format("bf16,{},{},{},1,{},made\n", m, n, k, gemm_us(law, d, {double(m), double(n), double(k)}));
+            for (int k : {256, 1024, 4096, 16384})
+                csv += fmt::format("bf16,{},{},{},1,{},made\n", m, n, k, gemm_us(law, d, {double(m), double(n), double(k)}));
     return csv;
 }
 
@@ -26,7 +27,8 @@ TEST(LeastSquares, FindsAPowerLawInSpiteOfAnOutlier) {
     std::vector<double> x, y;
     for (int i = 1; i <= 40; ++i) x.push_back(i), y.push_back(3 * std::pow(i, 0.7));
     y[7] *= 5;
-    const auto p = least_squares({1, 1}, x.size(), [&](const std::vector<double>& v, std::size_t i) { return std::log(v[0] * std::pow(x[i], v[1]) / y[i]); });
+    const auto p = least_squares({1, 1}, x.size(),
+                                 [&](const std::vector<double>& v, std::size_t i) { return std::log(v[0] * std::pow(x[i], v[1]) / y[i]); });
     EXPECT_NEAR(p[0], 3, 0.05);
     EXPECT_NEAR(p[1], 0.7, 0.01);
 }
@@ -34,7 +36,8 @@ TEST(LeastSquares, FindsAPowerLawInSpiteOfAnOutlier) {
 TEST(Fit, RecoversTheTimesOfTheLawATableWasMadeFrom) {
     const Device device = *find_device("h100-sxm-80gb");
     GemmTable law;
-    law.t0 = 3, law.tile = 2, law.efficiency = 0.7, law.feed = 4, law.stream = 0.8, law.split = 3, law.soft_waves = 0.8, law.throttle = 0.1, law.throttle_busy = true, law.l2_share = 0.5, law.l2_stream = 0.15;
+    law.t0 = 3, law.tile = 2, law.efficiency = 0.7, law.feed = 4, law.stream = 0.8, law.split = 3, law.soft_waves = 0.8, law.throttle = 0.1,
+    law.throttle_busy = true, law.l2_share = 0.5, law.l2_stream = 0.15;
     const MeasuredTable table = parse_table("gemm_h100-sxm-80gb.csv", made_table(law, device));
     const auto j = nlohmann::json::parse(fit(table));
     const auto& g = j.at("gemm").at("bf16");
@@ -48,7 +51,8 @@ TEST(Fit, FindsWhatABlackwellKeepsUpAsAWhole) {
     const Device device = *find_device("b200-192gb");
     GemmTable law;
     law.menu = TileMenu::pairs;
-    law.t0 = 2, law.tile = 0.6, law.efficiency = 0.85, law.feed = 4, law.stream = 0.8, law.split = 3.5, law.soft_waves = 0.3, law.throttle = 0.15, law.throttle_us = 5000, law.throttle_busy = true;
+    law.t0 = 2, law.tile = 0.6, law.efficiency = 0.85, law.feed = 4, law.stream = 0.8, law.split = 3.5, law.soft_waves = 0.3,
+    law.throttle = 0.15, law.throttle_us = 5000, law.throttle_busy = true;
     law.ceiling = 0.65, law.pause = 5, law.far = 1, law.overlap = 2, law.l2_share = 0.6, law.l2_stream = 0.2;
     const auto g = nlohmann::json::parse(fit(parse_table("gemm_b200-192gb.csv", made_table(law, device)))).at("gemm").at("bf16");
     EXPECT_EQ(g.at("menu"), "pairs");
@@ -58,7 +62,8 @@ TEST(Fit, FindsWhatABlackwellKeepsUpAsAWhole) {
 
 TEST(Fit, AttentionRatesAndTheirStart) {
     std::string csv = "device,implementation,op,causal,head_dim,heads,batch,seq,tflops,figure\n";
-    for (int s : {512, 1024, 2048, 4096, 8192}) csv += fmt::format("h100-sxm-80gb,FA2,fwd,1,128,16,{},{},{},made\n", 16384 / s, s, 400 / (1 + 300.0 / s));
+    for (int s : {512, 1024, 2048, 4096, 8192})
+        csv += fmt::format("h100-sxm-80gb,FA2,fwd,1,128,16,{},{},{},made\n", 16384 / s, s, 400 / (1 + 300.0 / s));
     const auto series = nlohmann::json::parse(fit(parse_table("attention_tflops.csv", csv))).at("attention").at(0);
     EXPECT_NEAR(series.at("tflops").get<double>(), 400, 1);
     EXPECT_NEAR(series.at("s0").get<double>(), 300, 2);
@@ -73,7 +78,8 @@ TEST(Fit, RecoversAPrefillAndTheCheckSeesTheSameLaw) {
             for (int batch : {1, 2, 8})
                 for (int dim : {64, 128}) {
                     const PrefillProblem p{double(batch), double(s), double(heads), 2, double(dim), double(dim)};
-                    csv += fmt::format("bf16,{},{},{},2,{},{},1,{},made\n", s, s, heads, dim, batch, prefill_us(law, prefill_device(device), p));
+                    csv += fmt::format("bf16,{},{},{},2,{},{},1,{},made\n", s, s, heads, dim, batch,
+                                       prefill_us(law, prefill_device(device), p));
                 }
     const auto g = nlohmann::json::parse(fit(parse_table("attention_h100-sxm-80gb.csv", csv))).at("prefill").at("full");
     EXPECT_NEAR(g.at("efficiency").at("128").get<double>(), 0.6, 0.02);
@@ -91,7 +97,8 @@ TEST(Fit, RecoversWhatATokenOfLatentAttentionTakesWhateverItsHeads) {
         for (int heads : {1, 4, 16, 64})
             for (int batch : {1, 4, 16}) {
                 const PrefillProblem p{double(batch), double(s), double(heads), double(heads), 192, 128};
-                csv += fmt::format("bf16,{},{},{},{},192,128,{},1,{},made\n", s, s, heads, heads, batch, prefill_us(law, prefill_device(device), p));
+                csv += fmt::format("bf16,{},{},{},{},192,128,{},1,{},made\n", s, s, heads, heads, batch,
+                                   prefill_us(law, prefill_device(device), p));
             }
     const auto g = nlohmann::json::parse(fit(parse_table("attention_mla_h100-sxm-80gb.csv", csv))).at("prefill").at("latent");
     EXPECT_NEAR(g.at("latent").get<double>(), 2300, 150);
@@ -101,7 +108,8 @@ TEST(Fit, RecoversWhatATokenOfLatentAttentionTakesWhateverItsHeads) {
     const PrefillProblem few{16, 4096, 1, 1, 192, 128};
     PrefillTable with = law;
     with.latent = 2300;
-    EXPECT_NEAR(prefill_us(with, prefill_device(device), few) - prefill_us(law, prefill_device(device), few), 2.0 * 16 * 4096 * 2300 / 3.35e6, 0.1);
+    EXPECT_NEAR(prefill_us(with, prefill_device(device), few) - prefill_us(law, prefill_device(device), few),
+                2.0 * 16 * 4096 * 2300 / 3.35e6, 0.1);
 }
 
 TEST(Fit, ALongPrefillLosesItsThrottleAndAShortOneNothing) {
@@ -116,7 +124,9 @@ TEST(Fit, ALongPrefillLosesItsThrottleAndAShortOneNothing) {
 // A box of PCIe whose runs NCCL takes for a bus of 13.5 GB/s: eight devices stay with LL, at half a megabyte still, and leave it at one.
 TEST(Check, ABoxesOwnRatesAndNcclsIdeaOfThemDecide) {
     std::string csv = "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n";
-    for (const char* row : {"8,1,all_gather,half,524288,620", "8,1,all_gather,half,2097152,1490", "4,1,alltoall,half,131072,53.6", "2,1,alltoall,half,262144,20.5"}) csv += std::string("l40s,") + row + ",0,2.27,1,made\n";
+    for (const char* row : {"8,1,all_gather,half,524288,620", "8,1,all_gather,half,2097152,1490", "4,1,alltoall,half,131072,53.6",
+                            "2,1,alltoall,half,262144,20.5"})
+        csv += std::string("l40s,") + row + ",0,2.27,1,made\n";
     const Checked c = check(parse_table("collectives.csv", csv));
     ASSERT_EQ(c.points.size(), 4u);
     for (const Compared& p : c.points) EXPECT_NEAR(p.predicted / p.measured, 1, 0.13) << p.op << " " << p.measured;
@@ -135,7 +145,8 @@ TEST(Fit, RecoversTheTimesOfLayersOfExperts) {
             for (int ep : {1, 2, 8})
                 for (int experts : {8, 128}) {
                     const ExpertsProblem p{double(tokens), double(hidden), 768, double(experts), 2, double(ep)};
-                    csv += fmt::format("bf16,{},{},1536,{},2,2,{},balanced,made,{}\n", tokens, hidden, experts, ep, experts_us(law, d, p, expert_rows(p), 2));
+                    csv += fmt::format("bf16,{},{},1536,{},2,2,{},balanced,made,{}\n", tokens, hidden, experts, ep,
+                                       experts_us(law, d, p, expert_rows(p), 2));
                 }
     const MeasuredTable table = parse_table("moe_h100-sxm-80gb.csv", csv);
     ASSERT_EQ(kind_of(table), TableKind::experts);
@@ -161,7 +172,8 @@ TEST(Check, TheFullestGroupOfSkewedExpertsHasMoreRowsTheMoreGroupsThereAre) {
 
 TEST(Check, APrefillIsComparedByHeadDimensionAndTheOthersNamed) {
     const std::string head = "dtype,seq_q,seq_kv,heads,kv_heads,head_dim,batch,causal,fwd_us,source\n";
-    const Checked c = check(parse_table("attention_h100-sxm-80gb.csv", head + "bf16,4096,4096,32,8,128,4,1,1000,made\nbf16,4096,4096,32,8,80,4,1,1000,made\n"));
+    const Checked c = check(
+        parse_table("attention_h100-sxm-80gb.csv", head + "bf16,4096,4096,32,8,128,4,1,1000,made\nbf16,4096,4096,32,8,80,4,1,1000,made\n"));
     ASSERT_EQ(c.points.size(), 1u);
     EXPECT_EQ(c.points[0].op, "prefill full");
     EXPECT_NEAR(c.points[0].predicted, 4.0 * 128 * 4 * 32 * 4096 * 4096 / 2 / 450e6, 0.25 * c.points[0].predicted); // some 450 TFLOP/s
@@ -177,7 +189,8 @@ TEST(Check, SeesATableThatTakesTwiceAsLong) {
     ASSERT_FALSE(all.empty());
     EXPECT_EQ(all.front().size_class, "");
     EXPECT_NEAR(all.front().mean_abs, 0, 1e-5);
-    for (auto& row : table.rows) row[table.column.at("us")] = fmt::format("{}", 2 * std::strtod(row[table.column.at("us")].c_str(), nullptr));
+    for (auto& row : table.rows)
+        row[table.column.at("us")] = fmt::format("{}", 2 * std::strtod(row[table.column.at("us")].c_str(), nullptr));
     all = deviations(check(table).points);
     EXPECT_NEAR(all.front().bias, -0.5, 1e-5);
     EXPECT_EQ(all.front().n, table.rows.size());
@@ -199,41 +212,49 @@ TEST(Check, ACastIsFoundWithWhatItsInputPaysBeyondTheCache) {
     EXPECT_NEAR(found.beyond, 4e-6, 0.6e-6);
     EXPECT_EQ(found.share, 0.5);
     EXPECT_GT(found.us(1e9, 40e6), 4e-6 * 1e9);
-    EXPECT_EQ(fit_cast(law, law, elements, 40e6).us(1e8, 40e6), 0);   // nothing to find
+    EXPECT_EQ(fit_cast(law, law, elements, 40e6).us(1e8, 40e6), 0); // nothing to find
 }
 
 TEST(Check, CollectivesOfOneNodeAndAWordOnTheOthers) {
-    const Checked c = check(parse_table("collectives.csv", "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n"
-                                                             "h100-sxm-80gb,8,1,all_reduce,half,536870912,2038,0,2.29,1,made\nh100-sxm-80gb,16,2,all_reduce,half,1048576,90,0,2.29,1,made\n"));
+    const Checked c = check(parse_table(
+        "collectives.csv",
+        "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n"
+        "h100-sxm-80gb,8,1,all_reduce,half,536870912,2038,0,2.29,1,made\nh100-sxm-80gb,16,2,all_reduce,half,1048576,90,0,2.29,1,made\n"));
     ASSERT_EQ(c.points.size(), 1u);
-    EXPECT_NEAR(c.points[0].predicted, 2038, 3);   // the example of collectives.hpp
+    EXPECT_NEAR(c.points[0].predicted, 2038, 3); // the example of collectives.hpp
     EXPECT_EQ(c.skipped.size(), 1u);
 }
 
 TEST(Check, PublishedNamesSayDeviceAndNetwork) {
     const std::string head = "system,devices,nodes,op,variant,bytes,us,busbw_gb_s,nccl,preferred,source\n";
-    const Checked c = check(parse_table("collectives.csv", head + "B200 HGX; InfiniBand ConnectX-7 8x400 Gbps,16,2,all_reduce,float,8589934592,22541,0,,,published:made\n"
-                                                                  "GB200 NVL72 (18 trays),72,18,all_reduce,float,536870912,1807,0,,,published:made\n"
-                                                                  "GB200 20 racks; InfiniBand,1440,360,all_reduce,float,536870912,9000,0,,,published:made\n"));
+    const Checked c = check(parse_table(
+        "collectives.csv", head + "B200 HGX; InfiniBand ConnectX-7 8x400 Gbps,16,2,all_reduce,float,8589934592,22541,0,,,published:made\n"
+                                  "GB200 NVL72 (18 trays),72,18,all_reduce,float,536870912,1807,0,,,published:made\n"
+                                  "GB200 20 racks; InfiniBand,1440,360,all_reduce,float,536870912,9000,0,,,published:made\n"));
     ASSERT_EQ(c.points.size(), 2u);
     EXPECT_EQ(c.points[0].op, "all_reduce between nodes");
     EXPECT_NEAR(c.points[0].predicted, 22541, 0.1 * 22541);
-    EXPECT_EQ(c.points[1].op, "all_reduce");   // a rack is one domain
+    EXPECT_EQ(c.points[1].op, "all_reduce"); // a rack is one domain
     EXPECT_EQ(c.skipped.size(), 1u);
 }
 
 // 8 members of a node: 4096 tokens go to 5.25 of them, 7/8 over links; 4 nodes: 0.9 of a 400 Gb/s adapter, and a token's own node counts.
 TEST(Check, DispatchIsComparedByItsLogicalRate) {
-    const Checked c = check(parse_table("deepep.csv", "gpu,table,hidden,top_k,ep,tokens_per_gpu,kind,dispatch_gb_s,combine_gb_s,dispatch_us,combine_us,notes\n"
-                                                        "H800-SXM,V1 normal kernels,7168,8,8,4096,intranode,153,158,,,\nSM90,V2,7168,8,8x4,8192,,60 (RDMA),,,,\nH800-SXM,V1 low-latency kernels,7168,8,8,128,,98,127,77,114,\n"));
+    const Checked c = check(
+        parse_table("deepep.csv", "gpu,table,hidden,top_k,ep,tokens_per_gpu,kind,dispatch_gb_s,combine_gb_s,dispatch_us,combine_us,notes\n"
+                                  "H800-SXM,V1 normal kernels,7168,8,8,4096,intranode,153,158,,,\nSM90,V2,7168,8,8x4,8192,,60 "
+                                  "(RDMA),,,,\nH800-SXM,V1 low-latency kernels,7168,8,8,128,,98,127,77,114,\n"));
     ASSERT_EQ(c.points.size(), 3u);
     for (const Compared& p : c.points) EXPECT_NEAR(p.predicted / p.measured, 1, 0.1) << p.op << " " << p.size_class;
     EXPECT_EQ(c.skipped.size(), 1u);
 }
 
-// Bus bandwidth of a ring counts what a device sends, so half as many bytes again as algorithm bandwidth on four; what is no one collective is named.
+// Bus bandwidth of a ring counts what a device sends, so half as many bytes again as algorithm bandwidth on four; what is no one collective
+// is named.
 TEST(Check, PointsOfBusBandwidthAreCollectives) {
-    const Checked c = check(parse_json_table("points.json", R"([{"gpu": "H200", "gpus": 4, "nodes": 1, "op": "all_reduce", "bytes": 8000000000, "busbw_GBps": 400, "busbw_nvls_off_GBps": 300},
+    const Checked c = check(parse_json_table(
+        "points.json",
+        R"([{"gpu": "H200", "gpus": 4, "nodes": 1, "op": "all_reduce", "bytes": 8000000000, "busbw_GBps": 400, "busbw_nvls_off_GBps": 300},
         {"gpu": "H200", "gpus": 8, "op": "all_reduce NVLS off", "bytes": 17179869184, "busbw_GBps": 367.2}, {"gpu": "H100", "op": "HBM copy", "busbw_GBps": 2903}])"));
     ASSERT_EQ(c.points.size(), 3u);
     EXPECT_NEAR(c.points[0].measured, 8000000000 * 1.5 / 400e3, 1);
@@ -245,7 +266,9 @@ TEST(Check, PointsOfBusBandwidthAreCollectives) {
 
 // Korthikanti et al., table 4: a layer of 22B on 8 A100.
 TEST(Check, PassesOverALayerAreSimulated) {
-    const Checked c = check(parse_json_table("layers.json", R"({"rows": [{"name": "made", "device": "a100-sxm-80gb", "layers": 1, "hidden_size": 6144, "attention_heads": 64, "sequence_length": 2048,
+    const Checked c = check(parse_json_table(
+        "layers.json",
+        R"({"rows": [{"name": "made", "device": "a100-sxm-80gb", "layers": 1, "hidden_size": 6144, "attention_heads": 64, "sequence_length": 2048,
         "micro_batch_size": 4, "tensor_parallel": 8, "sequence_parallel": false, "recompute": "none", "precision": "fp16", "flash_attention": false, "forward_ms": 7.7, "backward_ms": 11.9}]})"));
     ASSERT_EQ(c.points.size(), 2u);
     for (const Compared& p : c.points) EXPECT_NEAR(p.predicted / p.measured, 1, 0.1) << p.op;
@@ -254,7 +277,8 @@ TEST(Check, PassesOverALayerAreSimulated) {
 
 // Megatron-LM's test of a mixture's layer on 8 H100: forward takes 4.3 ms, backward 7.7. A case whose dimensions nobody knows is named.
 TEST(Check, PassesOverAMixtureAreSimulated) {
-    const Checked c = check(parse_table("moe_layer.csv", "case,forward_ms,backward_ms\nmixtral_a2a_tp1ep8_bf16,4.327,7.684\nother_a2a_tp1ep8_bf16,1,2\n"));
+    const Checked c = check(
+        parse_table("moe_layer.csv", "case,forward_ms,backward_ms\nmixtral_a2a_tp1ep8_bf16,4.327,7.684\nother_a2a_tp1ep8_bf16,1,2\n"));
     ASSERT_EQ(c.points.size(), 2u);
     for (const Compared& p : c.points) EXPECT_NEAR(p.predicted / p.measured, 1, 0.15) << p.op;
     EXPECT_EQ(c.skipped.size(), 1u);
@@ -264,9 +288,7 @@ TEST(Table, SaysWhichLineIsBroken) {
     try {
         parse_table("gemm_x.csv", "a,b\n1,2\n3\n");
         FAIL();
-    } catch (const std::runtime_error& e) {
-        EXPECT_NE(std::string(e.what()).find("line 3"), std::string::npos) << e.what();
-    }
+    } catch (const std::runtime_error& e) { EXPECT_NE(std::string(e.what()).find("line 3"), std::string::npos) << e.what(); }
     EXPECT_EQ(kind_of(parse_table("x.csv", "a,b\n1,2\n")), TableKind::unknown);
 }
 

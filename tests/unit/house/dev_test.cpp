@@ -18,7 +18,8 @@ class Dev : public testing::Test {
     void SetUp() override {
         fs::create_directories(root_ / "tools");
         fs::copy_file(fs::path(ORRERY_SOURCE_DIR) / "dev", root_ / "dev");
-        tool("cmake", R"(while [[ $# -gt 0 ]]; do case $1 in -B) build=$2 ;; -S) from=$2 ;; -DORRERY_WERROR=*) werror=${1#*=} ;; esac; shift; done
+        tool("cmake",
+             R"(while [[ $# -gt 0 ]]; do case $1 in -B) build=$2 ;; -S) from=$2 ;; -DORRERY_WERROR=*) werror=${1#*=} ;; esac; shift; done
 echo "${werror:-unasked}" >>"$from/configured"
 printf 'CMAKE_HOME_DIRECTORY:INTERNAL=%s\nORRERY_WERROR:BOOL=%s\n' "$from" "$werror" >"$build/CMakeCache.txt"
 touch "$build/build.ninja")");
@@ -27,7 +28,8 @@ touch "$build/build.ninja")");
     }
     void TearDown() override { fs::remove_all(root_); }
     void dev(const std::string& words) {
-        const std::string line = "cd '" + root_.string() + "' && unset ORRERY_WERROR; PATH=\"$PWD/tools:$PATH\" ORRERY_SKIP_PACKAGES=1 " + words + " >/dev/null 2>&1";
+        const std::string line = "cd '" + root_.string() + "' && unset ORRERY_WERROR; PATH=\"$PWD/tools:$PATH\" ORRERY_SKIP_PACKAGES=1 " +
+                                 words + " >/dev/null 2>&1";
         EXPECT_EQ(std::system(line.c_str()), 0) << words;
     }
     // What it was configured with, one time after the other.

@@ -1,7 +1,8 @@
 // Rooms are linked into one program: two types of one name in different files are one type to the linker, whichever it takes, and nothing
 // says so. Read from the text, so that every file is seen whatever is built; types of an anonymous namespace are their file's own.
 //
-// What the scan cannot see: types that macros make, functions (inline ones clash the same way), one file's types in different branches of #if.
+// What the scan cannot see: types that macros make, functions (inline ones clash the same way), one file's types in different branches of
+// #if.
 #include <gtest/gtest.h>
 
 #include <cctype>
@@ -30,8 +31,10 @@ std::size_t behind_literal(const std::string& text, std::size_t at) {
         return close == std::string::npos ? text.size() : close + end.size();
     }
     for (std::size_t i = at + 1; i < text.size(); ++i) {
-        if (text[i] == '\\') ++i;
-        else if (text[i] == text[at]) return i + 1;
+        if (text[i] == '\\')
+            ++i;
+        else if (text[i] == text[at])
+            return i + 1;
     }
     return text.size();
 }
@@ -74,16 +77,17 @@ std::string defined(const Tokens& t, std::size_t& at) {
     std::size_t i = at + 1;
     for (; i < t.size() && t[i] != ":" && t[i] != "{"; ++i) {
         if (t[i] == "class" || t[i] == "struct" || t[i] == "final") continue;
-        if (t[i] == "[") {   // an attribute
+        if (t[i] == "[") { // an attribute
             while (i + 1 < t.size() && t[i + 1] == "]") ++i;
             while (i < t.size() && t[i] != "]") ++i;
             while (i + 1 < t.size() && t[i + 1] == "]") ++i;
             continue;
         }
-        if (!of_word(t[i][0])) return {};   // a parameter of a template, an argument, a declaration, a specialisation, a member defined outside
-        name = t[i];                        // the last word: before it may stand a macro
+        if (!of_word(t[i][0]))
+            return {}; // a parameter of a template, an argument, a declaration, a specialisation, a member defined outside
+        name = t[i];   // the last word: before it may stand a macro
     }
-    while (i < t.size() && t[i] != "{" && t[i] != ";") ++i;   // bases
+    while (i < t.size() && t[i] != "{" && t[i] != ";") ++i; // bases
     if (i >= t.size() || t[i] == ";") return {};
     at = i;
     return name;
@@ -92,16 +96,19 @@ std::string defined(const Tokens& t, std::size_t& at) {
 // Qualified names of the types a source text defines in namespaces that have names.
 std::set<std::string> types_of(const std::string& text) {
     const Tokens t = tokens_of(text);
-    struct Scope { std::string name; bool space; };   // of namespaces: what they add; of all other braces: nothing is looked at inside
+    struct Scope {
+        std::string name;
+        bool space;
+    }; // of namespaces: what they add; of all other braces: nothing is looked at inside
     std::vector<Scope> scopes;
     std::set<std::string> out;
-    std::size_t inside = 0;   // braces that are no named namespace's
+    std::size_t inside = 0; // braces that are no named namespace's
     for (std::size_t i = 0; i < t.size(); ++i) {
         if (t[i] == "namespace" && i + 1 < t.size()) {
             std::string name;
             std::size_t k = i + 1;
             while (k < t.size() && (of_word(t[k][0]) || t[k] == "::")) name += t[k++];
-            if (k >= t.size() || t[k] != "{") continue;   // an alias, or "using namespace"
+            if (k >= t.size() || t[k] != "{") continue; // an alias, or "using namespace"
             scopes.push_back({name, !name.empty()});
             inside += name.empty();
             i = k;
@@ -125,8 +132,8 @@ std::set<std::string> types_of(const std::string& text) {
     return out;
 }
 
-// Whether two files may come into one program. The desktop application knows nothing of exec (dependencies_test.cpp); a folder of tests is a
-// program of its own.
+// Whether two files may come into one program. The desktop application knows nothing of exec (dependencies_test.cpp); a folder of tests is
+// a program of its own.
 bool meet(const fs::path& a, const fs::path& b) {
     const std::string first = a.begin()->string(), second = b.begin()->string();
     if (first == "tests" && second == "tests") return a.parent_path() == b.parent_path();
@@ -148,21 +155,32 @@ TEST(OneDefinition, OfEveryTypeOfAProgram) {
     for (const auto& [type, files] : where)
         for (std::size_t i = 0; i < files.size(); ++i)
             for (std::size_t k = i + 1; k < files.size(); ++k)
-                if (meet(files[i], files[k])) ADD_FAILURE() << type << " is defined in " << files[i] << " and in " << files[k] << ": give one another name, or an anonymous namespace";
+                if (meet(files[i], files[k]))
+                    ADD_FAILURE() << type << " is defined in " << files[i] << " and in " << files[k]
+                                  << ": give one another name, or an anonymous namespace";
 }
 
 TEST(OneDefinition, TheScanSeesTypes) {
     const auto seen = [](const char* text) { return types_of(text); };
     using Names = std::set<std::string>;
-    EXPECT_EQ(seen("namespace orrery { struct A { struct Inner {}; }; class B final : public A, C<int> {}; enum class E : std::uint8_t { x }; }"), (Names{"orrery::A", "orrery::B", "orrery::E"}));
-    EXPECT_EQ(seen("namespace orrery::test { union U {}; }\nnamespace orrery { template <class T, class V = int> class P {}; class [[nodiscard]] N {}; }"), (Names{"orrery::test::U", "orrery::P", "orrery::N"}));
-    EXPECT_EQ(seen("#define OPEN {\nnamespace orrery { /* { */ const char* text = R\"x({)x\"; char c = '{'; int n = 1'000; struct S {}; }"), (Names{"orrery::S"}));
+    EXPECT_EQ(
+        seen("namespace orrery { struct A { struct Inner {}; }; class B final : public A, C<int> {}; enum class E : std::uint8_t { x }; }"),
+        (Names{"orrery::A", "orrery::B", "orrery::E"}));
+    EXPECT_EQ(seen("namespace orrery::test { union U {}; }\nnamespace orrery { template <class T, class V = int> class P {}; class "
+                   "[[nodiscard]] N {}; }"),
+              (Names{"orrery::test::U", "orrery::P", "orrery::N"}));
+    EXPECT_EQ(seen("#define OPEN {\nnamespace orrery { /* { */ const char* text = R\"x({)x\"; char c = '{'; int n = 1'000; struct S {}; }"),
+              (Names{"orrery::S"}));
     EXPECT_EQ(seen("namespace orrery { class EXPORTED_HERE M : public Base { int x = 0; }; }"), (Names{"orrery::M"}));
 }
 
 TEST(OneDefinition, TheScanLeavesOutWhatClashesWithNothing) {
-    EXPECT_TRUE(types_of("namespace orrery { namespace { struct A {}; } struct B; enum class E : int; void f(struct C* c) { struct D {}; } }").empty());
-    EXPECT_TRUE(types_of("namespace orrery { template <class T> void f(T t) {} struct Outer::Inner {}; template <> struct hash<A> {}; namespace fs = std::filesystem; auto g = [] { struct L {}; }; }").empty());
+    EXPECT_TRUE(
+        types_of("namespace orrery { namespace { struct A {}; } struct B; enum class E : int; void f(struct C* c) { struct D {}; } }")
+            .empty());
+    EXPECT_TRUE(types_of("namespace orrery { template <class T> void f(T t) {} struct Outer::Inner {}; template <> struct hash<A> {}; "
+                         "namespace fs = std::filesystem; auto g = [] { struct L {}; }; }")
+                    .empty());
 }
 
 } // namespace

@@ -60,7 +60,8 @@ Loss cross_entropy(const Array& logits, int of, bool in_place = false) {
         Array dx = zeros(x[static_cast<std::size_t>(r)].buffer.shape);
         dx.buffer.placement = x[static_cast<std::size_t>(r)].buffer.placement;
         Array& kept = e[static_cast<std::size_t>(r)];
-        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {kept, total, labels}, {in_place ? kept : dx}, "loss.grad", Phase::backward_input, -1);
+        rank_of(r, of).run(part(CrossEntropy::Part::gradient), {kept, total, labels}, {in_place ? kept : dx}, "loss.grad",
+                           Phase::backward_input, -1);
         if (in_place) dx = kept;
         const std::int64_t n = padded / of;
         for (std::int64_t i = 0; i < tokens; ++i)

@@ -27,7 +27,9 @@ inline Op op(Work work, const std::string& name = "") {
 
 inline Work compute() { return Pointwise{PointwiseKind::gelu, Direction::forward, 1, true}; }
 
-struct Sizes { std::int64_t parameters = 1000, gradients = 500, saved = 100, temporary = 30; };
+struct Sizes {
+    std::int64_t parameters = 1000, gradients = 500, saved = 100, temporary = 30;
+};
 
 // blocks: 0 = F (allocates a temporary and what B needs, frees the temporary), 1 = B (frees what F left).
 inline Plan forward_backward(const Sizes& s = {}) {

@@ -94,7 +94,7 @@ TEST(Reserve, CommunicatorsOverTheSameRanksShareTheirBuffers) {
 
 TEST(Reserve, MeasuresAreNested) {
     const StageMemory s = memory(with_collective(8), h100()).stages[0];
-    EXPECT_LT(s.allocated_peak, peak_as(s, MemoryMeasure::allocated));   // workspaces come from the allocator
+    EXPECT_LT(s.allocated_peak, peak_as(s, MemoryMeasure::allocated)); // workspaces come from the allocator
     EXPECT_LT(peak_as(s, MemoryMeasure::allocated), peak_as(s, MemoryMeasure::reserved));
     EXPECT_LT(peak_as(s, MemoryMeasure::reserved), peak_as(s, MemoryMeasure::device));
     EXPECT_EQ(peak_as(s, MemoryMeasure::device), s.peak);
@@ -115,7 +115,8 @@ TEST(Reserve, FusedWeightGradientsKeepAPlaceholderForEachShape) {
         w.accumulate = accumulate;
         p.blocks[1].ops.push_back(op(w, name));
     };
-    gradient("l0.fc1", 4000, 1000, true), gradient("l1.fc1", 4000, 1000, true), gradient("l1.fc2", 1000, 4000, true), gradient("l1.router", 8, 1000, false);
+    gradient("l0.fc1", 4000, 1000, true), gradient("l1.fc1", 4000, 1000, true), gradient("l1.fc2", 1000, 4000, true),
+        gradient("l1.router", 8, 1000, false);
     Scenario s = h100();
     s.strategy.framework = "megatron";
     s.runtime.year = 2025;
@@ -127,7 +128,8 @@ TEST(Reserve, FusedWeightGradientsKeepAPlaceholderForEachShape) {
     EXPECT_FALSE(kept());
 }
 
-// DeepSpeed's step makes the gradients it owns anew, flat, in 16 and in 32 bits; with BF16_Optimizer it keeps 16-bit ones beside the main ones.
+// DeepSpeed's step makes the gradients it owns anew, flat, in 16 and in 32 bits; with BF16_Optimizer it keeps 16-bit ones beside the main
+// ones.
 TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     Plan p = with_collective(1);
     p.blocks[1].ops.push_back(op(OptimizerStep{OptimizerKind::adam, 5'000'000, true, false, OptimizerStep::Part::whole}, "optimizer"));

@@ -69,8 +69,10 @@ inline std::vector<Example> examples() {
     return {
         {"one stage a device, all-reduce", framework("ddp") + llama_like},
         {"one device, gradients made anew each step",
-         framework("ddp") + llama_like + std::vector<std::string>{"cluster.devices_per_node=1", "model.dropout=0.1", "strategy.recompute=full"}},
-        {"autocast, several stages", framework("ddp") + pp2 + std::vector<std::string>{"strategy.data_parallel=1", "cluster.devices_per_node=2"}},
+         framework("ddp") + llama_like +
+             std::vector<std::string>{"cluster.devices_per_node=1", "model.dropout=0.1", "strategy.recompute=full"}},
+        {"autocast, several stages",
+         framework("ddp") + pp2 + std::vector<std::string>{"strategy.data_parallel=1", "cluster.devices_per_node=2"}},
         {"ddp on two nodes' worth of groups", framework("ddp") + hybrid},
         {"tensor, sequence, pipeline, zero 1", sp2 + pp2 + zero(1)},
         {"tensor without sequence, scattered transfers", framework("deepspeed") + tp2 + pp2 + zero(1)},
@@ -110,8 +112,9 @@ inline std::vector<Example> examples() {
         {"experts, divided too", sp2 + pp2 + experts + std::vector<std::string>{"model.bias=false"}},
         {"experts with biases, whole", sp2 + pp2 + experts + std::vector<std::string>{"strategy.expert_tensor_parallel=1"}},
         {"experts in 8 bits, parts made again",
-         pp2 + experts + llama_like + std::vector<std::string>{"training.precision=fp8", "runtime.fp8_dispatch=true", "runtime.fp8_activation_input=true",
-                                                               "runtime.token_dispatcher=deepep", R"(strategy.recompute=["norm", "activation"])"}},
+         pp2 + experts + llama_like +
+             std::vector<std::string>{"training.precision=fp8", "runtime.fp8_dispatch=true", "runtime.fp8_activation_input=true",
+                                      "runtime.token_dispatcher=deepep", R"(strategy.recompute=["norm", "activation"])"}},
         {"experts, fsdp zero 3", framework("fsdp") + zero(3) + experts},
         {"weight by weight", framework("jax") + zero(3) + by_weight},
         {"weight by weight, sequence parallel, recomputed",
@@ -119,7 +122,8 @@ inline std::vector<Example> examples() {
         {"weight by weight, virtual chunks, accumulation",
          framework("jax") + zero(3) + interleaved + by_weight + std::vector<std::string>{"training.global_batch_size=32"}},
         {"weight by weight, biases and pairs of norms as large as weights",
-         framework("jax") + zero(3) + experts + std::vector<std::string>{"strategy.bucket_bytes=20", "model.bias=true", "model.attention.qk_norm=true"}},
+         framework("jax") + zero(3) + experts +
+             std::vector<std::string>{"strategy.bucket_bytes=20", "model.bias=true", "model.attention.qk_norm=true"}},
         {"weight by weight, but gradients in a half of their own", framework("jax") + zero(3) + pp2 + schedule("zb-h1") + by_weight},
         {"weight by weight, experts", framework("jax") + zero(3) + experts + by_weight},
         {"context parallelism",

@@ -33,7 +33,8 @@ Bytes bytes_of(const Plan& plan, const std::string& ending) {
 TEST(SoftwareOfItsYear, ForwardPassesWaitForTheirMicrobatch) {
     const std::vector<std::string> pipeline = {"strategy.pipeline_parallel=4", "strategy.schedule=1f1b", "model.layers=4"};
     const auto waiting = [&](const char* framework, const char* year) {
-        return count(plan_of(pipeline + std::vector<std::string>{std::string("strategy.framework=") + framework, std::string("runtime.year=") + year}),
+        return count(plan_of(pipeline +
+                             std::vector<std::string>{std::string("strategy.framework=") + framework, std::string("runtime.year=") + year}),
                      BlockKind::forward, waits);
     };
     EXPECT_EQ(waiting("megatron", "2023"), 4);
@@ -59,7 +60,8 @@ TEST(SoftwareOfItsYear, TheFirstKernelStandsBehindTheWait) {
 // Transformer Engine's user buffers: a gather and the linear that reads it are one pipeline, in the layers, not at the head.
 TEST(SoftwareOfItsYear, GathersRunUnderTheirLinearsFrom2025On) {
     const auto in_pieces = [](BlockKind kind, const char* year, const char* overlap) {
-        const Plan plan = plan_of(sp2 + std::vector<std::string>{std::string("runtime.year=") + year, std::string("strategy.overlap.tensor_parallel=") + overlap});
+        const Plan plan = plan_of(sp2 + std::vector<std::string>{std::string("runtime.year=") + year,
+                                                                 std::string("strategy.overlap.tensor_parallel=") + overlap});
         return count(plan, kind, [](const Op& op) { return op.pieces == 2; });
     };
     EXPECT_EQ(in_pieces(BlockKind::forward, "2025", "true"), 8) << "two layers, two gathers with their linears";
@@ -74,7 +76,8 @@ TEST(SoftwareOfItsYear, GradientsAreGatheredInEightBitsWhereATensorHasOneScale) 
         const Plan plan = plan_of(sp2 + std::vector<std::string>{"training.precision=fp8", std::string("runtime.fp8_recipe=") + recipe});
         return count(plan, BlockKind::backward, [&](const Op& op) {
             const auto* work = std::get_if<Collective>(&op.work);
-            return work && work->kind == CollectiveKind::all_gather && op.name.ends_with(".adjoint") && op.layer >= 0 && work->dtype == dtype;
+            return work && work->kind == CollectiveKind::all_gather && op.name.ends_with(".adjoint") && op.layer >= 0 &&
+                   work->dtype == dtype;
         });
     };
     EXPECT_EQ(gathered("delayed", DType::fp8), 4) << "two layers, two row-parallel linears";
@@ -87,15 +90,18 @@ TEST(SoftwareOfItsYear, GradientsAreGatheredInEightBitsWhereATensorHasOneScale) 
 // The bias of queries, keys and values is a kernel of Megatron's own layer; Transformer Engine's adds it in the product.
 TEST(SoftwareOfItsYear, MegatronsOwnLayerAddsTheBiasApart) {
     const auto apart = [](const char* year) {
-        return count(plan_of({std::string("runtime.year=") + year}), BlockKind::forward, [](const Op& op) { return op.name.ends_with(".qkv.bias"); });
+        return count(plan_of({std::string("runtime.year=") + year}), BlockKind::forward,
+                     [](const Op& op) { return op.name.ends_with(".qkv.bias"); });
     };
-    EXPECT_EQ(apart("2023"), 2);   // layers
+    EXPECT_EQ(apart("2023"), 2); // layers
     EXPECT_EQ(apart("2024"), 0);
 }
 
 // 2023: keys and values repeated for every head, and kept: 4 bytes a token and column beyond Korthikanti's 34.
 TEST(SoftwareOfItsYear, MegatronOf2023KeepsCopiesOfKeysAndValues) {
-    const auto copies = [](const char* year) { return bytes_of(plan_of(unfused + std::vector<std::string>{std::string("runtime.year=") + year}), ".heads"); };
+    const auto copies = [](const char* year) {
+        return bytes_of(plan_of(unfused + std::vector<std::string>{std::string("runtime.year=") + year}), ".heads");
+    };
     const Plan plan = plan_of(unfused + std::vector<std::string>{"runtime.year=2023"});
     EXPECT_EQ(copies("2022").count, 0);
     EXPECT_EQ(copies("2023").count, 2 * bytes_of(plan, ".attention").count);
@@ -104,14 +110,14 @@ TEST(SoftwareOfItsYear, MegatronOf2023KeepsCopiesOfKeysAndValues) {
 // A checkpointed layer's parameters before DeepSpeed recorded their uses: forward pass, the one made again, backward pass.
 TEST(SoftwareOfItsYear, DeepSpeedGatheredBehindRecomputationOnceMore) {
     const auto gathers = [](const char* year) {
-        const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.recompute=full", "strategy.overlap.param_gather=false",
-                                   std::string("runtime.year=") + year});
+        const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3", "strategy.recompute=full",
+                                   "strategy.overlap.param_gather=false", std::string("runtime.year=") + year});
         int n = 0;
         for (const Action& a : plan.programs.front().actions) n += plan.blocks[static_cast<std::size_t>(a.block)].kind == BlockKind::gather;
         return n;
     };
     const Plan plan = plan_of({"strategy.framework=deepspeed", "strategy.zero_stage=3"});
-    EXPECT_EQ(gathers("2021") - gathers("2022"), 2 * plan.microbatches);   // two layers
+    EXPECT_EQ(gathers("2021") - gathers("2022"), 2 * plan.microbatches); // two layers
 }
 
 // Without overlap a layer's gather is asked for behind the reduction of the layer that ran before it.
@@ -123,7 +129,8 @@ TEST(SoftwareOfItsYear, DeepSpeedGathersBehindAReductionNothingHides) {
     for (std::size_t i = 0; i < p.actions.size(); ++i) {
         if (kind(i) != BlockKind::gather) continue;
         for (std::int32_t d = p.actions[i].deps_begin; d < p.actions[i].deps_end; ++d)
-            waiting += p.deps[static_cast<std::size_t>(d)].on_action >= 0 && kind(static_cast<std::size_t>(p.deps[static_cast<std::size_t>(d)].on_action)) == BlockKind::reduce;
+            waiting += p.deps[static_cast<std::size_t>(d)].on_action >= 0 &&
+                       kind(static_cast<std::size_t>(p.deps[static_cast<std::size_t>(d)].on_action)) == BlockKind::reduce;
     }
     EXPECT_GT(waiting, 0);
 }
@@ -131,11 +138,13 @@ TEST(SoftwareOfItsYear, DeepSpeedGathersBehindAReductionNothingHides) {
 // XLA's combiners join what a layer gathers up to a threshold: larger weights go one by one.
 TEST(SoftwareOfItsYear, XlaGathersLargeWeightsByThemselves) {
     const auto gathered = [](const char* framework, const char* threshold) {
-        const Plan plan = plan_of({std::string("strategy.framework=") + framework, "strategy.zero_stage=3", std::string("strategy.bucket_bytes=") + threshold});
+        const Plan plan = plan_of(
+            {std::string("strategy.framework=") + framework, "strategy.zero_stage=3", std::string("strategy.bucket_bytes=") + threshold});
         std::vector<std::int64_t> bytes;
         for (const Block& b : plan.blocks)
             for (const Op& op : b.ops)
-                if (const auto* c = std::get_if<Collective>(&op.work); c != nullptr && b.kind == BlockKind::gather) bytes.push_back(c->bytes.count);
+                if (const auto* c = std::get_if<Collective>(&op.work); c != nullptr && b.kind == BlockKind::gather)
+                    bytes.push_back(c->bytes.count);
         std::sort(bytes.begin(), bytes.end());
         return bytes;
     };
@@ -153,7 +162,10 @@ std::map<BlockKind, std::size_t> gathered_at_once(const Plan& plan) {
         const Block& block = plan.blocks[static_cast<std::size_t>(a.block)];
         for (std::int32_t i = a.first; i < a.last; ++i) {
             const Work& work = block.ops[static_cast<std::size_t>(i)].work;
-            const auto large = [&](BufferId b) { return plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters && plan.buffers[static_cast<std::size_t>(b)].shape.size() == 2; };
+            const auto large = [&](BufferId b) {
+                return plan.buffers[static_cast<std::size_t>(b)].kind == MemoryKind::parameters &&
+                       plan.buffers[static_cast<std::size_t>(b)].shape.size() == 2;
+            };
             if (const auto* made = std::get_if<Alloc>(&work); made != nullptr && large(made->buffer)) alive.insert(made->buffer);
             if (const auto* gone = std::get_if<Free>(&work)) alive.erase(gone->buffer);
         }
@@ -166,13 +178,16 @@ std::map<BlockKind, std::size_t> gathered_at_once(const Plan& plan) {
 // weights, but where it is made again on the way back, and what that used is used again.
 TEST(SoftwareOfItsYear, XlaHoldsTheWeightsInUseAndTheNextTwo) {
     const auto held = [](const std::vector<std::string>& more) {
-        return gathered_at_once(plan_of(std::vector<std::string>{"strategy.framework=jax", "strategy.zero_stage=3", "model.layers=4", "model.tied_embeddings=false"} + more));
+        return gathered_at_once(plan_of(
+            std::vector<std::string>{"strategy.framework=jax", "strategy.zero_stage=3", "model.layers=4", "model.tied_embeddings=false"} +
+            more));
     };
-    const std::vector<std::string> apart = {"strategy.bucket_bytes=1000"}, joined = {"strategy.bucket_bytes=1000000000"}, full = {"strategy.recompute=full"};
+    const std::vector<std::string> apart = {"strategy.bucket_bytes=1000"}, joined = {"strategy.bucket_bytes=1000000000"},
+                                   full = {"strategy.recompute=full"};
     EXPECT_EQ(held(apart).at(BlockKind::forward), 3U);
     EXPECT_EQ(held(apart).at(BlockKind::backward), 3U);
     EXPECT_EQ(held(apart + full).at(BlockKind::backward), 4U);
-    EXPECT_EQ(held(joined).at(BlockKind::forward), 11U);   // this layer's and the next one's, embeddings and output layer
+    EXPECT_EQ(held(joined).at(BlockKind::forward), 11U); // this layer's and the next one's, embeddings and output layer
     EXPECT_EQ(held(joined).at(BlockKind::backward), 10U);
 }
 
@@ -185,16 +200,19 @@ TEST(SoftwareOfItsYear, InternLmWidensWhatNormsRead) {
     };
     for (const char* wide : {"l0.norm1.input", "l1.norm2.input", "l0.norm1.input.grad"}) {
         EXPECT_EQ(dtype_of("internlm", wide), DType::fp32) << wide;
-        EXPECT_EQ(dtype_of("colossalai", wide), DType::int64) << wide;   // there is none
+        EXPECT_EQ(dtype_of("colossalai", wide), DType::int64) << wide; // there is none
     }
-    for (const char* narrow : {"l0.residual1", "l0.norm1", "l0.norm1.grad", "l1.residual2"}) EXPECT_EQ(dtype_of("internlm", narrow), DType::bf16) << narrow;
+    for (const char* narrow : {"l0.residual1", "l0.norm1", "l0.norm1.grad", "l1.residual2"})
+        EXPECT_EQ(dtype_of("internlm", narrow), DType::bf16) << narrow;
 }
 
 // Autocast's lists: fp32 parameters, so embedding and residual adds are in fp32; norms are, and linears are not.
 TEST(Autocast, KeepsTheResidualStreamInFp32) {
-    const Plan plan = plan_of({"strategy.framework=ddp"}), cast_itself = plan_of({"strategy.framework=fsdp2"});   // by its MixedPrecisionPolicy
+    const Plan plan = plan_of({"strategy.framework=ddp"}),
+               cast_itself = plan_of({"strategy.framework=fsdp2"}); // by its MixedPrecisionPolicy
     const auto dtype_of = [](const Plan& p, const std::string& ending) {
-        const auto b = std::find_if(p.buffers.begin(), p.buffers.end(), [&](const Buffer& x) { return x.name.ends_with(ending) && x.kind == MemoryKind::activations; });
+        const auto b = std::find_if(p.buffers.begin(), p.buffers.end(),
+                                    [&](const Buffer& x) { return x.name.ends_with(ending) && x.kind == MemoryKind::activations; });
         EXPECT_NE(b, p.buffers.end()) << ending;
         return b == p.buffers.end() ? DType::int64 : b->dtype;
     };
@@ -202,25 +220,28 @@ TEST(Autocast, KeepsTheResidualStreamInFp32) {
         EXPECT_EQ(dtype_of(plan, wide), DType::fp32) << wide;
         EXPECT_EQ(dtype_of(cast_itself, wide), DType::bf16) << wide;
     }
-    for (const char* narrow : {"l0.norm1.cast", "l0.qkv", "l0.proj", "l0.proj.grad", ".logits"}) EXPECT_EQ(dtype_of(plan, narrow), DType::bf16) << narrow;
+    for (const char* narrow : {"l0.norm1.cast", "l0.qkv", "l0.proj", "l0.proj.grad", ".logits"})
+        EXPECT_EQ(dtype_of(plan, narrow), DType::bf16) << narrow;
 }
 
 // Inductor's norms write the cast themselves; and nothing is cast where all is in fp32 anyway.
 TEST(Autocast, CastsAreKernelsOnlyWhereTheyAreNeeded) {
     const auto casts = [](const std::vector<std::string>& fields) {
-        return count(plan_of(std::vector<std::string>{"strategy.framework=ddp"} + fields), BlockKind::forward, [](const Op& op) { return op.name.ends_with(".cast"); });
+        return count(plan_of(std::vector<std::string>{"strategy.framework=ddp"} + fields), BlockKind::forward,
+                     [](const Op& op) { return op.name.ends_with(".cast"); });
     };
-    EXPECT_EQ(casts({}), 5);   // norms: two a layer and the last
+    EXPECT_EQ(casts({}), 5); // norms: two a layer and the last
     EXPECT_EQ(casts({"strategy.fused=true"}), 0);
     EXPECT_EQ(casts({"training.precision=fp32"}), 0);
 }
 
-// The log-softmax and its gradient in fp32, the logits' gradient in 16 bits: 10 bytes a logit, where logits cast by hand (.float()) have 14.
-// Measured on an H200: scenarios/validation/measured/h200-pytorch-look.json.
+// The log-softmax and its gradient in fp32, the logits' gradient in 16 bits: 10 bytes a logit, where logits cast by hand (.float())
+// have 14. Measured on an H200: scenarios/validation/measured/h200-pytorch-look.json.
 TEST(Autocast, LogitsOfTheLossTakeTenBytes) {
     const auto alive = [](const char* framework) {
         const Plan plan = plan_of({std::string("strategy.framework=") + framework});
-        return bytes_of(plan, ".loss.softmax") + bytes_of(plan, ".loss.log_softmax") + bytes_of(plan, ".loss.fp32.grad") + bytes_of(plan, ".logits.grad");
+        return bytes_of(plan, ".loss.softmax") + bytes_of(plan, ".loss.log_softmax") + bytes_of(plan, ".loss.fp32.grad") +
+               bytes_of(plan, ".logits.grad");
     };
     EXPECT_EQ(alive("ddp").count, 10 * 32 * 256);
     EXPECT_EQ(alive("fsdp2").count, 14 * 32 * 256);
@@ -230,10 +251,11 @@ TEST(Autocast, LogitsOfTheLossTakeTenBytes) {
 // gathered: of a layer's six gathers, four are left, and the loss's one of two.
 TEST(SoftwareOfItsYear, NanotronGathersAnInputOnce) {
     const auto gathers = [](const char* framework, BlockKind kind) {
-        return count(plan_of(sp2 + llama_like + std::vector<std::string>{std::string("strategy.framework=") + framework}), kind, [](const Op& op) {
-            const auto* c = std::get_if<Collective>(&op.work);
-            return c != nullptr && c->kind == CollectiveKind::all_gather;
-        });
+        return count(plan_of(sp2 + llama_like + std::vector<std::string>{std::string("strategy.framework=") + framework}), kind,
+                     [](const Op& op) {
+                         const auto* c = std::get_if<Collective>(&op.work);
+                         return c != nullptr && c->kind == CollectiveKind::all_gather;
+                     });
     };
     EXPECT_EQ(gathers("nanotron", BlockKind::forward), gathers("megatron", BlockKind::forward));
     EXPECT_EQ(gathers("megatron", BlockKind::backward) - gathers("nanotron", BlockKind::backward), 2 * 2 + 1);
@@ -251,7 +273,7 @@ TEST(SoftwareOfItsYear, NanotronHoldsWhatItsBranchesAdd) {
                    });
         });
     };
-    EXPECT_EQ(held("nanotron"), 2 * 2);   // two layers
+    EXPECT_EQ(held("nanotron"), 2 * 2); // two layers
     EXPECT_EQ(held("megatron"), 0);
     const Plan plan = plan_of(llama_like + std::vector<std::string>{"strategy.framework=nanotron"});
     EXPECT_EQ((bytes_of(plan, ".logits") + bytes_of(plan, ".loss.softmax") + bytes_of(plan, ".loss.copy")).count, 8 * 32 * 256);
@@ -259,8 +281,12 @@ TEST(SoftwareOfItsYear, NanotronHoldsWhatItsBranchesAdd) {
 
 // silu(gate) * up: the product's backward pass reads silu(gate), which is kept where it is not made again in one kernel.
 TEST(SoftwareOfItsYear, ActivationsInStepsKeepTheirGates) {
-    const auto gates = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(std::vector<std::string>{"model.activation=swiglu"} + fields), ".act.gate"); };
-    const auto acts = [](const std::vector<std::string>& fields) { return bytes_of(plan_of(std::vector<std::string>{"model.activation=swiglu"} + fields), ".act"); };
+    const auto gates = [](const std::vector<std::string>& fields) {
+        return bytes_of(plan_of(std::vector<std::string>{"model.activation=swiglu"} + fields), ".act.gate");
+    };
+    const auto acts = [](const std::vector<std::string>& fields) {
+        return bytes_of(plan_of(std::vector<std::string>{"model.activation=swiglu"} + fields), ".act");
+    };
     EXPECT_EQ(gates({"strategy.framework=megatron"}).count, 0);
     EXPECT_EQ(gates({"strategy.framework=megatron", "runtime.fused_activation=false"}), acts({"strategy.framework=megatron"}));
     EXPECT_GT(gates({"strategy.framework=fsdp2"}).count, 0) << "eager";
@@ -271,7 +297,8 @@ TEST(SoftwareOfItsYear, ActivationsInStepsKeepTheirGates) {
 // Transformer Engine's loss leaves its gradient in the logits; Megatron's own, compiled, has two copies of them in fp32 beside.
 TEST(SoftwareOfItsYear, ACompiledLossHoldsTwoCopiesOfTheLogits) {
     const auto copies = [](const char* compiled) {
-        const Plan plan = plan_of({"strategy.framework=megatron", "runtime.year=2025", "runtime.fused_loss=true", std::string("runtime.compiled_loss=") + compiled});
+        const Plan plan = plan_of({"strategy.framework=megatron", "runtime.year=2025", "runtime.fused_loss=true",
+                                   std::string("runtime.compiled_loss=") + compiled});
         return bytes_of(plan, ".loss.softmax") + bytes_of(plan, ".loss.log_softmax");
     };
     EXPECT_EQ(copies("false").count, 0);
@@ -283,7 +310,8 @@ TEST(SoftwareOfItsYear, ALossOnSixteenBitLogitsHoldsSixBytesALogit) {
     const auto held = [](const std::vector<std::string>& fields) {
         const Plan plan = plan_of(std::vector<std::string>{"strategy.framework=fsdp2"} + fields);
         Bytes sum;
-        for (const char* name : {".loss.softmax", ".loss.log_softmax", ".loss.fp32.grad", ".loss.bf16.grad", ".logits.grad"}) sum += bytes_of(plan, name);
+        for (const char* name : {".loss.softmax", ".loss.log_softmax", ".loss.fp32.grad", ".loss.bf16.grad", ".logits.grad"})
+            sum += bytes_of(plan, name);
         return sum.count;
     };
     EXPECT_EQ(held({}), 14 * 32 * 256);
@@ -294,7 +322,8 @@ TEST(SoftwareOfItsYear, ALossOnSixteenBitLogitsHoldsSixBytesALogit) {
 // Megatron batches what a stage sends and receives at one moment; nanotron waits for each tensor before it turns to the next.
 TEST(SoftwareOfItsYear, NanotronTransfersOneTensorAfterAnother) {
     const auto exchanges = [](const char* framework, const std::function<bool(const Exchange&, const Op&)>& wanted) {
-        const Plan plan = plan_of(pp2 + llama_like + std::vector<std::string>{std::string("strategy.framework=") + framework, "cluster.devices_per_node=2"});
+        const Plan plan = plan_of(pp2 + llama_like +
+                                  std::vector<std::string>{std::string("strategy.framework=") + framework, "cluster.devices_per_node=2"});
         return count(plan, BlockKind::exchange, [&](const Op& op) {
             const auto* x = std::get_if<Exchange>(&op.work);
             return x != nullptr && wanted(*x, op);
@@ -315,7 +344,7 @@ TEST(SoftwareOfItsYear, GradientsComeWithTheBackwardPass) {
                      [](const Op& op) { return std::holds_alternative<Free>(op.work); });
     };
     EXPECT_GT(let_go({}), 0);
-    EXPECT_EQ(let_go({}), let_go({"training.global_batch_size=32"}));   // once a step
+    EXPECT_EQ(let_go({}), let_go({"training.global_batch_size=32"})); // once a step
     EXPECT_EQ(let_go({"runtime.year=2022"}), 0);
     EXPECT_EQ(let_go({"cluster.devices_per_node=2"}), 0);
     EXPECT_EQ(let_go({"strategy.framework=megatron"}), 0);
@@ -328,12 +357,14 @@ TEST(SoftwareOfItsYear, BucketsMayBeSmallerThanALayer) {
         std::pair<int, std::int64_t> count_and_bytes{0, 0};
         for (const Block& b : plan.blocks)
             for (const Op& op : b.ops)
-                if (const auto* c = std::get_if<Collective>(&op.work); c != nullptr && b.kind == BlockKind::reduce) ++count_and_bytes.first, count_and_bytes.second += c->bytes.count;
+                if (const auto* c = std::get_if<Collective>(&op.work); c != nullptr && b.kind == BlockKind::reduce)
+                    ++count_and_bytes.first, count_and_bytes.second += c->bytes.count;
         return count_and_bytes;
     };
     const auto large = reduced("1000000000"), small = reduced("1000");
     EXPECT_GT(small.first, 3 * large.first);
-    EXPECT_NEAR(static_cast<double>(small.second), static_cast<double>(large.second), 0.1 * static_cast<double>(large.second)) << "but for padding";
+    EXPECT_NEAR(static_cast<double>(small.second), static_cast<double>(large.second), 0.1 * static_cast<double>(large.second))
+        << "but for padding";
 }
 
 // Overlap of what is not there changes nothing: no exchange of experts, no second microbatch under way.
@@ -343,7 +374,8 @@ TEST(SoftwareOfItsYear, OverlapOfExpertsWithoutExpertsIsNone) {
 
 // Casts of two linears that read one value: their gradients are summands of one sum, reduced behind the addition.
 TEST(SoftwareOfItsYear, TwoReadersCastsInEightBitsAreReducedTogether) {
-    const Plan plan = plan_of({"model.parallel_block=true", "model.bias=false", "training.precision=fp8", "runtime.fused_norm=false", "strategy.tensor_parallel=2", "strategy.sequence_parallel=false", "cluster.preset=dgx-h100"});
+    const Plan plan = plan_of({"model.parallel_block=true", "model.bias=false", "training.precision=fp8", "runtime.fused_norm=false",
+                               "strategy.tensor_parallel=2", "strategy.sequence_parallel=false", "cluster.preset=dgx-h100"});
     EXPECT_TRUE(verify(plan).empty()) << to_text(verify(plan));
 }
 

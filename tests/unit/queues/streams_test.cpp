@@ -40,7 +40,8 @@ TEST(CpuStreams, QueuesEventsAndMembers) {
     for (int r = 0; r < ranks; ++r) devices.push_back(shared->device());
     WorldId id{};
     expect(devices[0]->world_id(id));
-    std::vector<std::vector<float>> sums(ranks, std::vector<float>(rounds)), all(ranks, std::vector<float>(static_cast<std::size_t>(rounds * ranks)));
+    std::vector<std::vector<float>> sums(ranks, std::vector<float>(rounds)),
+        all(ranks, std::vector<float>(static_cast<std::size_t>(rounds * ranks)));
     std::vector<std::vector<float>> mine(ranks, std::vector<float>(rounds));
     for (auto& d : devices) d->host_begins();
     {
@@ -50,13 +51,13 @@ TEST(CpuStreams, QueuesEventsAndMembers) {
                 StreamDevice& d = *devices[static_cast<std::size_t>(r)];
                 std::unique_ptr<StreamCommunicator> world, group;
                 expect(d.connect(id, ranks, r, "world", world));
-                expect(world->split(0, ranks - r, "group", group));   // the other way round
+                expect(world->split(0, ranks - r, "group", group)); // the other way round
                 float source = 0;
                 for (int i = 0; i < rounds; ++i) {
                     const auto at = static_cast<std::size_t>(i);
                     auto& values = mine[static_cast<std::size_t>(r)];
                     const EventId before = mark(d, comm_queue);
-                    expect(d.wait(work, before));   // the sum before has been made of what is overwritten now
+                    expect(d.wait(work, before)); // the sum before has been made of what is overwritten now
                     source = static_cast<float>(r + 1);
                     expect(d.copy(&values[at], &source, sizeof source, work));
                     const EventId made = mark(d, work);
@@ -72,7 +73,8 @@ TEST(CpuStreams, QueuesEventsAndMembers) {
     for (int r = 0; r < ranks; ++r)
         for (int i = 0; i < rounds; ++i) {
             EXPECT_EQ(sums[static_cast<std::size_t>(r)][static_cast<std::size_t>(i)], 10);
-            for (int m = 0; m < ranks; ++m) EXPECT_EQ(all[static_cast<std::size_t>(r)][static_cast<std::size_t>(i * ranks + m)], static_cast<float>(ranks - m));
+            for (int m = 0; m < ranks; ++m)
+                EXPECT_EQ(all[static_cast<std::size_t>(r)][static_cast<std::size_t>(i * ranks + m)], static_cast<float>(ranks - m));
         }
 }
 
@@ -90,7 +92,7 @@ template <class F> void two(CpuFabric& shared, F meet) {
             meet(*devices[r], *world, r);
             devices[r]->host_ends();
         });
-    hosts.clear();   // joined while the devices are there
+    hosts.clear(); // joined while the devices are there
 }
 
 // Two that send to each other: together in a group they pass, whatever the order.
@@ -124,7 +126,8 @@ TEST(CpuStreams, AStandstillIsSeen) {
 }
 
 TEST(CpuStreams, WhatAKernelThrowsIsKept) {
-    CpuFabric shared([](const Op&, std::span<const Operand>, std::span<const Operand>, const KernelContext&) { throw std::domain_error("no number"); });
+    CpuFabric shared(
+        [](const Op&, std::span<const Operand>, std::span<const Operand>, const KernelContext&) { throw std::domain_error("no number"); });
     const auto device = shared.device();
     device->host_begins();
     const Plan plan;

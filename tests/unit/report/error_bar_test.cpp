@@ -61,7 +61,8 @@ TEST(ErrorBar, ALongSequenceIsNotAsSureAsTheShortOnesAreWell) {
     Configuration brief = on("h100", 8), lengthy = brief;
     brief.sequence = 4096, lengthy.sequence = 131072;
     std::vector<Experience> all;
-    for (const auto& [dataset, of, error] : {std::tuple{"short a", brief, 0.03}, {"short b", brief, 0.03}, {"long a", lengthy, 0.2}, {"long b", lengthy, 0.2}}) {
+    for (const auto& [dataset, of, error] :
+         {std::tuple{"short a", brief, 0.03}, {"short b", brief, 0.03}, {"long a", lengthy, 0.2}, {"long b", lengthy, 0.2}}) {
         const auto some = rows(dataset, of, 20, error);
         all.insert(all.end(), some.begin(), some.end());
     }
@@ -77,7 +78,9 @@ TEST(ErrorBar, KnowsWhatWaitsForItsHost) {
     EXPECT_EQ(distance(busy, waiting), 0) << "its memory does not mind";
 }
 
-TEST(ErrorBar, NeverPromisesMoreThanMeasurementsRepeat) { EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), rows("d", on("h100", 8), 5, 0.001)).step_time, 0.02); }
+TEST(ErrorBar, NeverPromisesMoreThanMeasurementsRepeat) {
+    EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), rows("d", on("h100", 8), 5, 0.001)).step_time, 0.02);
+}
 
 TEST(ErrorBar, ADeviceNobodyValidatedIsNotAsSureAsItsNeighbours) {
     const auto all = rows("d", on("h100", 8), 5, 0.03);

@@ -24,7 +24,8 @@ Scenario parsed(const std::string& text) {
 Scenario small(const std::string& strategy = R"({"tensor_parallel": 2, "pipeline_parallel": 2})") {
     return parsed(R"({"name": "small", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
         "cluster": {"preset": "dgx-a100-80gb"}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024, "precision": "bf16"},
-        "strategy": )" + strategy + "}");
+        "strategy": )" +
+                  strategy + "}");
 }
 
 Model gpt(int layers, std::int64_t h, std::int64_t vocabulary) {
@@ -39,8 +40,9 @@ Model gpt(int layers, std::int64_t h, std::int64_t vocabulary) {
 }
 
 TEST(TraceMemory, HighestSampleOfEachLaneIsItsStagesPeakAndTimesAscend) {
-    for (const char* strategy : {R"({"tensor_parallel": 2, "pipeline_parallel": 2})", R"({"pipeline_parallel": 2, "schedule": "zb-h1", "zero_stage": 1})",
-                                 R"({"framework": "fsdp2", "zero_stage": 3, "recompute": "full"})"}) {
+    for (const char* strategy :
+         {R"({"tensor_parallel": 2, "pipeline_parallel": 2})", R"({"pipeline_parallel": 2, "schedule": "zb-h1", "zero_stage": 1})",
+          R"({"framework": "fsdp2", "zero_stage": 3, "recompute": "full"})"}) {
         const Scenario scenario = small(strategy);
         PredictOptions options;
         options.simulate.trace = true;
@@ -82,7 +84,7 @@ TEST(ModelFlops, OfExpertsCountOnlyThoseATokenMeets) {
     sparse.moe->experts = 8;
     sparse.moe->top_k = 1;
     sparse.moe->expert_ffn_size = dense.ffn_size;
-    const double router = 6.0 * 1024 * 4 * 1024 * 8;   // six a parameter and token: 4 layers, h x 8
+    const double router = 6.0 * 1024 * 4 * 1024 * 8; // six a parameter and token: 4 layers, h x 8
     EXPECT_NEAR(model_flops_per_sequence(sparse, 1024) - model_flops_per_sequence(dense, 1024), router, router * 1e-9);
 }
 
@@ -102,9 +104,11 @@ TEST(Report, FiguresAgreeWithEachOther) {
 }
 
 TEST(Report, BreakdownAddsUpToTheStep) {
-    for (const char* strategy : {R"({})", R"({"tensor_parallel": 8})", R"({"pipeline_parallel": 4})", R"({"tensor_parallel": 2, "pipeline_parallel": 2, "zero_stage": 2})"}) {
+    for (const char* strategy : {R"({})", R"({"tensor_parallel": 8})", R"({"pipeline_parallel": 4})",
+                                 R"({"tensor_parallel": 2, "pipeline_parallel": 2, "zero_stage": 2})"}) {
         const Report r = predict(small(strategy)).report;
-        EXPECT_NEAR(std::accumulate(r.breakdown_s.begin(), r.breakdown_s.end(), 0.0), r.step_time_s, 1e-9 * r.step_time_s + 1e-11) << strategy;
+        EXPECT_NEAR(std::accumulate(r.breakdown_s.begin(), r.breakdown_s.end(), 0.0), r.step_time_s, 1e-9 * r.step_time_s + 1e-11)
+            << strategy;
     }
 }
 
@@ -120,20 +124,23 @@ TEST(Report, JsonHasTheContractsKeysInItsOrder) {
     const auto j = nlohmann::ordered_json::parse(to_json(r));
     std::vector<std::string> keys;
     for (const auto& [key, value] : j.items()) keys.push_back(key);
-    const std::vector<std::string> expected{"name", "world_size", "data_parallel", "step_time_s", "tokens_per_s", "tokens_per_s_per_gpu", "samples_per_s",
-                                            "model_tflops_per_gpu", "mfu", "hfu", "bubble_fraction", "breakdown_s", "memory", "parameters", "flops_per_step"};
+    const std::vector<std::string> expected{
+        "name",          "world_size",           "data_parallel", "step_time_s", "tokens_per_s",    "tokens_per_s_per_gpu",
+        "samples_per_s", "model_tflops_per_gpu", "mfu",           "hfu",         "bubble_fraction", "breakdown_s",
+        "memory",        "parameters",           "flops_per_step"};
     ASSERT_GE(keys.size(), expected.size());
     EXPECT_EQ(std::vector<std::string>(keys.begin(), keys.begin() + static_cast<std::ptrdiff_t>(expected.size())), expected);
     keys.clear();
     for (const auto& [key, value] : j.at("breakdown_s").items()) keys.push_back(key);
-    EXPECT_EQ(keys, (std::vector<std::string>{"compute", "recompute", "exposed_tp", "exposed_cp", "exposed_ep", "exposed_pp", "exposed_dp", "optimizer",
-                                              "offload", "bubble", "other"}));
+    EXPECT_EQ(keys, (std::vector<std::string>{"compute", "recompute", "exposed_tp", "exposed_cp", "exposed_ep", "exposed_pp", "exposed_dp",
+                                              "optimizer", "offload", "bubble", "other"}));
     keys.clear();
     for (const auto& [key, value] : j.at("memory").items()) keys.push_back(key);
     EXPECT_EQ(keys, (std::vector<std::string>{"peak_bytes", "capacity_bytes", "fits", "by_kind_bytes", "per_stage"}));
     keys.clear();
     for (const auto& [key, value] : j.at("memory").at("by_kind_bytes").items()) keys.push_back(key);
-    EXPECT_EQ(keys, (std::vector<std::string>{"parameters", "gradients", "optimizer_states", "activations", "communication", "workspace", "reserved"}));
+    EXPECT_EQ(keys, (std::vector<std::string>{"parameters", "gradients", "optimizer_states", "activations", "communication", "workspace",
+                                              "reserved"}));
     EXPECT_EQ(j.at("step_time_s").get<double>(), r.step_time_s) << "numbers are printed so that they read back exactly";
     EXPECT_EQ(j.at("memory").at("per_stage").size(), 2u);
 }
@@ -170,7 +177,8 @@ TEST(ReportText, IsPlainAsciiWhereNothingElseIsAskedFor) {
 TEST(ReportText, SaysTheMainFiguresWithTheirUnits) {
     const Scenario s = small();
     const std::string text = to_text(predict(s).report, s);
-    for (const char* word : {"small: fits", "step time", "tokens/s", "MFU", "bubble", "compute", "stage 0", "stage 1", "GB", "GiB", "tensor 2 x pipeline 2 x data 2"}) {
+    for (const char* word : {"small: fits", "step time", "tokens/s", "MFU", "bubble", "compute", "stage 0", "stage 1", "GB", "GiB",
+                             "tensor 2 x pipeline 2 x data 2"}) {
         EXPECT_NE(text.find(word), std::string::npos) << word << "\n" << text;
     }
 }
@@ -187,11 +195,12 @@ TEST(ReportText, SaysWhereItIsANarrowThing) {
     };
     EXPECT_EQ(with_capacity(0.95).find("narrowly"), std::string::npos);
     EXPECT_NE(with_capacity(0.97).find("fits, narrowly"), std::string::npos);
-    EXPECT_NE(with_capacity(0.97).find("3.0 % of the memory to spare, where predictions of it are within 4 %"), std::string::npos) << with_capacity(0.97);
+    EXPECT_NE(with_capacity(0.97).find("3.0 % of the memory to spare, where predictions of it are within 4 %"), std::string::npos)
+        << with_capacity(0.97);
     EXPECT_NE(with_capacity(1.03).find("3.0 % of the memory too much"), std::string::npos) << with_capacity(1.03);
     EXPECT_TRUE(r.narrow());
     EXPECT_EQ(with_capacity(1.05).find("narrowly"), std::string::npos);
-    r.error_bar.memory = 0;   // no validated rows: nothing is said
+    r.error_bar.memory = 0; // no validated rows: nothing is said
     EXPECT_EQ(with_capacity(0.999).find("narrowly"), std::string::npos);
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 TEST(Terminal, BarsAreAsWideAsAskedInEveryStyle) {
     for (const TextStyle& style : {TextStyle{}, TextStyle{false, 100, true}, TextStyle{true, 100, true}}) {
-        for (double share : {0.0, 0.01, 0.33, 0.5, 0.999, 1.0, 1.7, -1.0}) EXPECT_EQ(columns(bar(share, 24, Ink::green, style)), 24) << share;
+        for (double share : {0.0, 0.01, 0.33, 0.5, 0.999, 1.0, 1.7, -1.0})
+            EXPECT_EQ(columns(bar(share, 24, Ink::green, style)), 24) << share;
     }
 }
 

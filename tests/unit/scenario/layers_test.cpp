@@ -87,10 +87,11 @@ TEST(Layers, NanotronDividesByCost) {
     const auto stages = [](int count) {
         ParseOptions options;
         options.overrides = {"strategy.pipeline_parallel=" + std::to_string(count)};
-        const ParseResult read = parse_scenario(R"({"model": {"layers": 24, "hidden_size": 2048, "attention_heads": 32, "ffn_size": 4096, "vocab_size": 50257},
+        const ParseResult read =
+            parse_scenario(R"({"model": {"layers": 24, "hidden_size": 2048, "attention_heads": 32, "ffn_size": 4096, "vocab_size": 50257},
             "cluster": {"preset": "dgx-a100-80gb", "nodes": 2}, "strategy": {"framework": "nanotron", "schedule": "1f1b"},
             "training": {"global_batch_size": 64, "sequence_length": 128}})",
-                                                options);
+                           options);
         return chunks_of(read);
     };
     EXPECT_EQ(stages(2), (List{14, 10}));

@@ -165,7 +165,8 @@ TEST(Defaults, TensorParallelOverlapFollowsFrameworkAndYear) {
 
 TEST(Defaults, XlaHidesReductionsOnGpusFrom2025) {
     const auto hidden = [](const char* cluster, const char* year) {
-        return with({std::string("cluster.preset=") + cluster, "strategy.framework=jax", std::string("runtime.year=") + year}).strategy.overlap.grad_reduce;
+        return with({std::string("cluster.preset=") + cluster, "strategy.framework=jax", std::string("runtime.year=") + year})
+            .strategy.overlap.grad_reduce;
     };
     EXPECT_FALSE(hidden("dgx-h100", "2024"));
     EXPECT_FALSE(hidden("dgx-a100-80gb", "2023"));
@@ -180,12 +181,15 @@ TEST(Defaults, GradientsHaveTheFrameworksDtype) {
     EXPECT_FALSE(with({"training.precision=fp32"}).training.master_weights);
     EXPECT_EQ(with({"training.precision=bf16"}).training.moment_dtype, DType::fp32);
     EXPECT_EQ(with({"training.precision=bf16", "training.master_weights=false"}).training.moment_dtype, DType::bf16);
-    EXPECT_EQ(with({"training.precision=bf16", "training.master_weights=false", "training.moment_dtype=fp32"}).training.moment_dtype, DType::fp32);
+    EXPECT_EQ(with({"training.precision=bf16", "training.master_weights=false", "training.moment_dtype=fp32"}).training.moment_dtype,
+              DType::fp32);
     EXPECT_EQ(with({"training.precision=bf16", "training.moment_dtype=bf16"}).training.moment_dtype, DType::bf16);
     EXPECT_EQ(with({"training.precision=fp32"}).training.moment_dtype, DType::fp32);
     // Megatron-Core's precision-aware optimizer: with Transformer Engine 2.1 (2025) masters are what bf16 parameters lack.
     const auto remainders = [&](const char* framework, const char* year, const char* moments, const char* precision) {
-        return with({std::string("strategy.framework=") + framework, std::string("runtime.year=") + year, std::string("training.moment_dtype=") + moments, std::string("training.precision=") + precision}).training.master_remainders;
+        return with({std::string("strategy.framework=") + framework, std::string("runtime.year=") + year,
+                     std::string("training.moment_dtype=") + moments, std::string("training.precision=") + precision})
+            .training.master_remainders;
     };
     EXPECT_TRUE(remainders("megatron", "2025", "bf16", "bf16"));
     EXPECT_TRUE(remainders("nemo", "2026", "bf16", "bf16"));
@@ -200,8 +204,10 @@ TEST(Defaults, GradientsHaveTheFrameworksDtype) {
 
 // DeepSpeed's engine, get_data_types: gradients in the model's dtype, but for bf16 without ZeRO.
 TEST(Defaults, DeepSpeedsGradientsHaveTheModelsDtype) {
-    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=bf16", "strategy.zero_stage=2"}).training.gradient_dtype, DType::bf16);
-    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=bf16", "strategy.zero_stage=0"}).training.gradient_dtype, DType::fp32);
+    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=bf16", "strategy.zero_stage=2"}).training.gradient_dtype,
+              DType::bf16);
+    EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=bf16", "strategy.zero_stage=0"}).training.gradient_dtype,
+              DType::fp32);
     EXPECT_EQ(with({"strategy.framework=deepspeed", "training.precision=fp16"}).training.gradient_dtype, DType::fp16);
 }
 
@@ -209,8 +215,10 @@ TEST(Defaults, DeepSpeedsGradientsHaveTheModelsDtype) {
 TEST(Perturbations, AClassOfLinksIsAClusterOfSuchLinks) {
     const double whole = with({"cluster.nodes=2"}).cluster.inter.nic_bandwidth.value;
     EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"slow":2,"link":"nic"}])"}).cluster.inter.nic_bandwidth.value, whole / 2);
-    EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"background":0.5,"link":"nic"}])"}).cluster.inter.nic_bandwidth.value, whole / 2);
-    for (const char* of_one_node : {R"(perturb=[{"slow":2,"link":"nic","node":1}])", R"(perturb=[{"background":0.5,"link":"nic","node":1}])"}) {
+    EXPECT_DOUBLE_EQ(with({"cluster.nodes=2", R"(perturb=[{"background":0.5,"link":"nic"}])"}).cluster.inter.nic_bandwidth.value,
+                     whole / 2);
+    for (const char* of_one_node :
+         {R"(perturb=[{"slow":2,"link":"nic","node":1}])", R"(perturb=[{"background":0.5,"link":"nic","node":1}])"}) {
         const Scenario s = with({"cluster.nodes=2", of_one_node});
         EXPECT_DOUBLE_EQ(s.cluster.inter.nic_bandwidth.value, whole) << of_one_node << ": the engine slows them";
         EXPECT_EQ(s.perturb.at(0).index, 1) << of_one_node;
@@ -246,13 +254,14 @@ TEST(Defaults, CudaGraphsLeaveTheLaunchTimeOfOtherKernels) {
 }
 
 TEST(Defaults, FusedExpertsComeWithGraphsOfWholeStepsAndTheOverlapOfDispatches) {
-    const std::vector<std::string> recipe{"cluster.preset=dgx-b200", "strategy.framework=megatron", "runtime.year=2026", "training.precision=mxfp8",
-                                          "model.moe.experts=8", "model.moe.top_k=2", "model.moe.expert_ffn_size=64", "strategy.data_parallel=16",
-                                          "strategy.expert_parallel=8", "runtime.token_dispatcher=hybridep", "runtime.cuda_graphs=true",
-                                          "strategy.overlap.expert_parallel=true"};
+    const std::vector<std::string> recipe{
+        "cluster.preset=dgx-b200",           "strategy.framework=megatron", "runtime.year=2026",
+        "training.precision=mxfp8",          "model.moe.experts=8",         "model.moe.top_k=2",
+        "model.moe.expert_ffn_size=64",      "strategy.data_parallel=16",   "strategy.expert_parallel=8",
+        "runtime.token_dispatcher=hybridep", "runtime.cuda_graphs=true",    "strategy.overlap.expert_parallel=true"};
     EXPECT_TRUE(with(recipe).runtime.fused_experts);
-    for (const char* other : {"runtime.year=2025", "training.precision=bf16", "runtime.token_dispatcher=alltoall", "runtime.cuda_graphs=false",
-                              "strategy.overlap.expert_parallel=false", "runtime.fused_experts=false"}) {
+    for (const char* other : {"runtime.year=2025", "training.precision=bf16", "runtime.token_dispatcher=alltoall",
+                              "runtime.cuda_graphs=false", "strategy.overlap.expert_parallel=false", "runtime.fused_experts=false"}) {
         std::vector<std::string> changed = recipe;
         changed.emplace_back(other);
         EXPECT_FALSE(with(changed).runtime.fused_experts) << other;
@@ -298,14 +307,18 @@ TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
     };
     EXPECT_EQ(first({"strategy.context_parallel=2"}), "0 problems");
     EXPECT_EQ(first({"strategy.offload.optimizer=cpu"}),
-              "/strategy/offload/optimizer: strategy.offload.optimizer = cpu is not modelled yet: zero_stage = 1, 2, 3 divide them among the devices; none keeps all on each\n");
-    EXPECT_EQ(first({"strategy.gradient_compression=int8"}),
-              "/strategy/gradient_compression: strategy.gradient_compression = int8 is not modelled yet: training.gradient_dtype = bf16 halves what is reduced\n");
+              "/strategy/offload/optimizer: strategy.offload.optimizer = cpu is not modelled yet: zero_stage = 1, 2, 3 divide them among "
+              "the devices; none keeps all on each\n");
+    EXPECT_EQ(first({"strategy.gradient_compression=int8"}), "/strategy/gradient_compression: strategy.gradient_compression = int8 is not "
+                                                             "modelled yet: training.gradient_dtype = bf16 halves what is reduced\n");
     EXPECT_EQ(first({"strategy.schedule=pipedream-async", "strategy.pipeline_parallel=4"}),
-              "/strategy/schedule: strategy.schedule = pipedream-async is not modelled yet: 1f1b has its order of steps, with a barrier at the optimizer\n");
+              "/strategy/schedule: strategy.schedule = pipedream-async is not modelled yet: 1f1b has its order of steps, with a barrier at "
+              "the optimizer\n");
     EXPECT_EQ(first({"model.attention.sliding_window=256"}), "0 problems");
     EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.expert_parallel=8"}), "0 problems");
-    EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.tensor_parallel=2", "strategy.sequence_parallel=false"}).find("/strategy/sequence_parallel: a mixture"), 0u);
+    EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.tensor_parallel=2", "strategy.sequence_parallel=false"})
+                  .find("/strategy/sequence_parallel: a mixture"),
+              0u);
 }
 
 TEST(RankOrder, ShorterOrdersAreFilledUp) {

@@ -30,7 +30,8 @@ ConstraintAnswer ask(const std::string& text) {
 } // namespace
 
 TEST(Sweep, EveryCombinationComesOnceTheLastAxisFastest) {
-    const SweepDocument s = sweep(R"("sweep": {"/strategy/tensor_parallel": [1, 2], "/training/seed": [7], "/strategy/recompute": ["none", "full", ["norm"]]})");
+    const SweepDocument s = sweep(
+        R"("sweep": {"/strategy/tensor_parallel": [1, 2], "/training/seed": [7], "/strategy/recompute": ["none", "full", ["norm"]]})");
     ASSERT_EQ(s.size(), 6);
     EXPECT_EQ(s.point(0).label, "tensor_parallel=1 recompute=none") << "what has one value is not said";
     EXPECT_EQ(s.point(1).label, "tensor_parallel=1 recompute=full");

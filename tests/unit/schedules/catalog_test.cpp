@@ -27,7 +27,8 @@ TEST(Catalog, HoldsEveryFileOfTheFolderUnderItsOwnName) {
         for (const char* text : {info.title, info.source, info.summary}) EXPECT_GT(std::string(text).size(), 3u) << info.name;
     }
     EXPECT_EQ(files, names);
-    for (const char* name : {"none", "gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v"}) EXPECT_TRUE(names.count(name)) << name;
+    for (const char* name : {"none", "gpipe", "1f1b", "interleaved-1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v"})
+        EXPECT_TRUE(names.count(name)) << name;
     EXPECT_EQ(find_schedule("1F1B"), nullptr);
 }
 
@@ -36,7 +37,7 @@ std::string faults(const ScheduleInfo& info, const ScheduleShape& shape, const S
     const int chunks = shape.stages * shape.chunks_per_stage * info.directions;
     if (schedule.ranks.size() != std::size_t(shape.stages)) return "number of ranks";
     std::vector<int> done(std::size_t(chunks * shape.microbatches), 0); // 1: forward done, 2: input, 3: all
-    const auto own = [&](int chunk, std::int64_t microbatch) { // a direction's chunks run its own share of the microbatches
+    const auto own = [&](int chunk, std::int64_t microbatch) {          // a direction's chunks run its own share of the microbatches
         return chunk / (chunks / info.directions) == microbatch / (shape.microbatches / info.directions);
     };
     for (int rank = 0; rank < shape.stages; ++rank) {
@@ -129,7 +130,8 @@ TEST(Schedules, AreMadeInTimeLinearInMicrobatches) {
         const std::clock_t begin = std::clock();
         const Schedule schedule = info.make(shape);
         const double seconds = double(std::clock() - begin) / CLOCKS_PER_SEC;
-        const auto forwards = std::count_if(schedule.ranks[0].begin(), schedule.ranks[0].end(), [](const ScheduleStep& step) { return step.kind == StepKind::forward; });
+        const auto forwards = std::count_if(schedule.ranks[0].begin(), schedule.ranks[0].end(),
+                                            [](const ScheduleStep& step) { return step.kind == StepKind::forward; });
         EXPECT_EQ(forwards, 4992 * shape.chunks_per_stage) << info.name;
         EXPECT_LT(seconds, 0.3) << info.name; // 0.03 in a release build on an idle core
     }

@@ -16,10 +16,14 @@ struct StepTimes {
     double forward = 1, input = 1, weight = 1, communication = 0; // a whole backward is input + weight
     double of(StepKind kind) const {
         switch (kind) {
-        case StepKind::forward: return forward;
-        case StepKind::input: return input;
-        case StepKind::weight: return weight;
-        case StepKind::backward: return input + weight;
+        case StepKind::forward:
+            return forward;
+        case StepKind::input:
+            return input;
+        case StepKind::weight:
+            return weight;
+        case StepKind::backward:
+            return input + weight;
         }
         return 0;
     }
@@ -79,8 +83,10 @@ inline DryRun dry_run(const Schedule& schedule, int (*stage_of)(int, int), int c
                 now[rank] = start + length_of_all;
                 for (std::size_t i = at[rank]; i < at[rank] + count; ++i) {
                     const std::size_t where = cell(steps[i].chunk, steps[i].microbatch, round[rank]);
-                    if (steps[i].kind == StepKind::forward) forward[where] = now[rank];
-                    else if (steps[i].kind != StepKind::weight) input[where] = now[rank];
+                    if (steps[i].kind == StepKind::forward)
+                        forward[where] = now[rank];
+                    else if (steps[i].kind != StepKind::weight)
+                        input[where] = now[rank];
                 }
                 if (round[rank] + 1 == std::size_t(repetitions)) {
                     if (run.first[rank] < 0) run.first[rank] = start;

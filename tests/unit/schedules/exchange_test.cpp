@@ -72,7 +72,9 @@ TEST(Exchange, MovesEachNeededValueOnceInOneOrderAtBothEnds) {
             ASSERT_EQ(std::adjacent_find(values.begin(), values.end()), values.end()) << c.where() << ": sent twice";
         }
         for (int chunk = 0; chunk + 1 < c.chunks(); ++chunk)
-            if (c.sender(chunk + 1, false) == chunk && c.info->stage_of(chunk, c.shape.stages) != c.info->stage_of(chunk + 1, c.shape.stages)) needed += 2 * c.shape.microbatches / c.info->directions;
+            if (c.sender(chunk + 1, false) == chunk &&
+                c.info->stage_of(chunk, c.shape.stages) != c.info->stage_of(chunk + 1, c.shape.stages))
+                needed += 2 * c.shape.microbatches / c.info->directions;
         ASSERT_EQ(moved, needed) << c.where();
     });
 }
@@ -142,8 +144,10 @@ double makespan(const Case& c, const StepTimes& times) {
                     post(action.transfers, now[rank]);
                     const double over = latest(action.transfers, done);
                     if (!c.overlap && over < 0) break;
-                    if (c.overlap) left_behind[rank].push_back(&action);
-                    else now[rank] = std::max(now[rank], over);
+                    if (c.overlap)
+                        left_behind[rank].push_back(&action);
+                    else
+                        now[rank] = std::max(now[rank], over);
                 } else {
                     const std::size_t count = action.step.joined ? 2 : 1;
                     double ready = now[rank], length = 0;
@@ -199,9 +203,8 @@ TEST(Exchange, GroupsAsMegatronDoes) {
     EXPECT_EQ(to_text(make_case(info, {.stages = 2, .microbatches = 3}, false).program),
               "0: F0 {F0>1} F1 {F1>1 B0<1} B0 F2 {F2>1 B1<1} B1 {B2<1} B2\n"
               "1: {F0<0} F0 B0 {B0>0 F1<0} F1 B1 {B1>0 F2<0} F2 B2 {B2>0}\n");
-    EXPECT_EQ(to_text(make_case(info, {.stages = 2, .microbatches = 2}, true).program),
-              "0: F0 {F0>1} {B0<1} F1 {F1>1} {B1<1} B0 B1\n"
-              "1: {F0<0} F0 {F1<0} B0 {B0>0} F1 B1 {B1>0}\n");
+    EXPECT_EQ(to_text(make_case(info, {.stages = 2, .microbatches = 2}, true).program), "0: F0 {F0>1} {B0<1} F1 {F1>1} {B1<1} B0 B1\n"
+                                                                                        "1: {F0<0} F0 {F1<0} B0 {B0>0} F1 B1 {B1>0}\n");
 }
 
 TEST(Exchange, BetweenChunksOfOneRankMovesNothing) {
@@ -220,7 +223,8 @@ TEST(Rendezvous, NamesWhoWaitsForWhom) {
         {{false, {StepKind::forward, 0, 0}, {}}, {true, {}, {up}}, {true, {}, {other(down)}}, {false, {StepKind::forward, 2, 0}, {}}},
         {{true, {}, {down}}, {true, {}, {other(up)}}, {false, {StepKind::forward, 1, 0}, {}}},
     };
-    const auto faults = rendezvous(program, [](int chunk, int stages) { return chunk % stages; }, 3, false);
+    const auto faults = rendezvous(
+        program, [](int chunk, int stages) { return chunk % stages; }, 3, false);
     std::string text;
     for (const RendezvousFault& fault : faults) text += to_text(fault) + "\n";
     EXPECT_EQ(text, "rank 1, action 0: sends the activation of chunk 1, microbatch 0 to rank 0 before it is made\n"

@@ -12,8 +12,12 @@ struct Made {
     ScheduleShape shape;
     Schedule schedule;
     int chunks() const { return shape.stages * shape.chunks_per_stage * info.directions; }
-    double makespan(const StepTimes& times) const { return dry_run(schedule, info.stage_of, chunks(), shape.microbatches, times, 1, info.directions).makespan; }
-    double period(const StepTimes& times) const { return steady_period(schedule, info.stage_of, chunks(), shape.microbatches, times, info.directions); }
+    double makespan(const StepTimes& times) const {
+        return dry_run(schedule, info.stage_of, chunks(), shape.microbatches, times, 1, info.directions).makespan;
+    }
+    double period(const StepTimes& times) const {
+        return steady_period(schedule, info.stage_of, chunks(), shape.microbatches, times, info.directions);
+    }
     double ideal(const StepTimes& times) const {
         return double(shape.chunks_per_stage * shape.microbatches) * (times.forward + times.input + times.weight);
     }
@@ -111,9 +115,11 @@ TEST(Bubble, OfDualPipeFollowsThePaper) {
     };
     for (const StepTimes& times : {StepTimes{}, StepTimes{1, 1, 0.7}, StepTimes{2, 2, 1}, StepTimes{1, 1.1, 0.8}, StepTimes{1, 1.4, 0.6}}) {
         for (int p : {2, 4, 6, 8, 16})
-            for (int m : {2 * p, 2 * p + 2, 5 * p}) expect(make("dualpipe", p, 1, m, times), times, p / 2 - 1, "dualpipe " + std::to_string(p) + " " + std::to_string(m));
+            for (int m : {2 * p, 2 * p + 2, 5 * p})
+                expect(make("dualpipe", p, 1, m, times), times, p / 2 - 1, "dualpipe " + std::to_string(p) + " " + std::to_string(m));
         for (int p : {1, 2, 3, 4, 8})
-            for (int m : {2 * p, 2 * p + 1, 5 * p}) expect(make("dualpipe-v", p, 2, m, times), times, p - 1, "dualpipe-v " + std::to_string(p) + " " + std::to_string(m));
+            for (int m : {2 * p, 2 * p + 1, 5 * p})
+                expect(make("dualpipe-v", p, 2, m, times), times, p - 1, "dualpipe-v " + std::to_string(p) + " " + std::to_string(m));
     }
 }
 
@@ -158,9 +164,7 @@ TEST(InFlight, WeightStepsThatHoldLessWaitLonger) {
                     EXPECT_LE(peak_held(steps, owed), 2 * p - 1 + tiny) << p << " " << owed;
                     in_flight = std::max(in_flight, peak_in_flight(steps));
                 }
-                if (owed < 1) {
-                    EXPECT_GT(in_flight, most) << p;
-                }
+                if (owed < 1) { EXPECT_GT(in_flight, most) << p; }
                 most = in_flight;
             }
         }

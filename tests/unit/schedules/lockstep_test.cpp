@@ -25,7 +25,10 @@ std::int64_t makespan(const PipelineProgram& program, std::int64_t forward, std:
         for (std::size_t r = 0; r < program.size(); ++r)
             for (; at[r] < program[r].size(); ++at[r], has_posted[r] = false, moved = true) {
                 const ProgramStep& a = program[r][at[r]];
-                if (!a.is_exchange) { now[r] += a.step.kind == StepKind::forward ? forward : backward; continue; }
+                if (!a.is_exchange) {
+                    now[r] += a.step.kind == StepKind::forward ? forward : backward;
+                    continue;
+                }
                 if (!has_posted[r])
                     for (const TransferStep& t : a.transfers) posted[key(t)] = std::max(posted[key(t)], now[r]), ++ends[key(t)];
                 has_posted[r] = true;

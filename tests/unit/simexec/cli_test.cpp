@@ -16,11 +16,18 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string program = ORRERY_BINARY_DIR "/bin/simexec";
-const std::string small = " " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --set model.layers=1 --set model.hidden_size=16 --set training.sequence_length=16 --set training.global_batch_size=4 --set training.micro_batch_size=1";
+const std::string small =
+    " " ORRERY_SOURCE_DIR "/scenarios/tiny-gpt.json --set model.layers=1 --set model.hidden_size=16 --set training.sequence_length=16 "
+    "--set training.global_batch_size=4 --set training.micro_batch_size=1";
 
-fs::path scratch(const std::string& name) { return fs::path(testing::TempDir()) / ("orrery_simexec_" + std::to_string(getpid()) + "_" + name); }
+fs::path scratch(const std::string& name) {
+    return fs::path(testing::TempDir()) / ("orrery_simexec_" + std::to_string(getpid()) + "_" + name);
+}
 
-struct Outcome { int code; std::string out, err; };
+struct Outcome {
+    int code;
+    std::string out, err;
+};
 
 Outcome run(const std::string& arguments) {
     const fs::path out = scratch("out"), err = scratch("err");
@@ -47,7 +54,8 @@ TEST(Simexec, TrainsOnText) {
 
 TEST(Simexec, AgreesUnderAnotherStrategy) {
     for (const std::string executor : {"serial", "queues"}) {
-        const Outcome o = run("agree" + small + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --steps 2 --executor " + executor);
+        const Outcome o =
+            run("agree" + small + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --steps 2 --executor " + executor);
         EXPECT_EQ(o.code, 0) << o.out << o.err;
         EXPECT_NE(o.out.find("as predicted, to the byte"), std::string::npos) << o.out;
     }
@@ -84,12 +92,14 @@ TEST(Simexec, FailsWithACode) {
         const Outcome nan = run("run" + two + executor + " --set training.learning_rate=1e30");
         EXPECT_EQ(nan.code, 4) << nan.err;
         EXPECT_NE(nan.err.find("is no number"), std::string::npos) << nan.err;
-        EXPECT_NE(nan.err.find(": rank "), std::string::npos) << nan.err;   // by its op
+        EXPECT_NE(nan.err.find(": rank "), std::string::npos) << nan.err; // by its op
         const Outcome memory = run("run" + two + executor + " --memory 0.0002");
         EXPECT_EQ(memory.code, 2) << memory.err;
         EXPECT_NE(memory.err.find("are in use; alive are"), std::string::npos) << memory.err;
         const fs::path folder = scratch("full");
-        const int status = std::system(("trap '' XFSZ; ulimit -f 16; timeout 20 " + program + " run" + two + executor + " -q --every 2 --checkpoint " + folder.string() + " 2> " + scratch("err").string()).c_str());
+        const int status = std::system(("trap '' XFSZ; ulimit -f 16; timeout 20 " + program + " run" + two + executor +
+                                        " -q --every 2 --checkpoint " + folder.string() + " 2> " + scratch("err").string())
+                                           .c_str());
         EXPECT_EQ(WEXITSTATUS(status), 7);
         EXPECT_TRUE(fs::is_empty(folder));
     }
@@ -125,7 +135,8 @@ TEST(Simexec, ChecksSeveralInATable) {
 }
 
 TEST(Simexec, ReplaysARank) {
-    const std::string many = small + " --set cluster.devices_per_node=8 --set strategy.pipeline_parallel=2 --set model.layers=2 --set strategy.schedule=1f1b --set training.global_batch_size=16 --steps 1";
+    const std::string many = small + " --set cluster.devices_per_node=8 --set strategy.pipeline_parallel=2 --set model.layers=2 --set "
+                                     "strategy.schedule=1f1b --set training.global_batch_size=16 --steps 1";
     const Outcome o = run("replay" + many + " --rank 5 --json");
     EXPECT_EQ(o.code, 0) << o.err;
     EXPECT_NE(o.out.find("rank 5 of 8 replayed"), std::string::npos) << o.out;
@@ -142,7 +153,8 @@ TEST(Simexec, TraceIsComparable) {
 
 // What routers chose is the same whoever runs it.
 TEST(Simexec, RecordsRouting) {
-    const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.expert_parallel=2 --set model.moe.experts=4 --set model.moe.top_k=2 --set model.moe.expert_ffn_size=16 --set model.moe.imbalance=zipf:30 --steps 2 -q";
+    const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.expert_parallel=2 --set model.moe.experts=4 --set "
+                                    "model.moe.top_k=2 --set model.moe.expert_ffn_size=16 --set model.moe.imbalance=zipf:30 --steps 2 -q";
     std::vector<std::string> said;
     for (const std::string executor : {"serial", "threads", "queues"}) {
         const fs::path file = scratch("routing_" + executor + ".json");
@@ -153,10 +165,10 @@ TEST(Simexec, RecordsRouting) {
         EXPECT_EQ(said.back(), said.front()) << executor;
     }
     const nlohmann::json loads = nlohmann::json::parse(said[0]);
-    ASSERT_EQ(loads.size(), 1u);   // layers
+    ASSERT_EQ(loads.size(), 1u); // layers
     std::int64_t tokens = 0;
     for (const auto& n : loads[0]) tokens += n.get<std::int64_t>();
-    EXPECT_EQ(tokens, 2 * 4 * 16 * 2);   // steps, sequences, their length, experts each
+    EXPECT_EQ(tokens, 2 * 4 * 16 * 2); // steps, sequences, their length, experts each
 }
 
 // A signal ends the run behind its step, with a checkpoint; what goes on from there is what would have been.
@@ -181,10 +193,12 @@ TEST(Simexec, StopsAndGoesOn) {
     ASSERT_TRUE(newest.starts_with("step-")) << newest;
     const int step = std::stoi(newest.substr(5));
     const std::string until = " --steps " + std::to_string(step + 3);
-    const nlohmann::json on = report("run" + small + text + until + " --resume " + folder.string()), whole = report("run" + small + text + until);
+    const nlohmann::json on = report("run" + small + text + until + " --resume " + folder.string()),
+                         whole = report("run" + small + text + until);
     EXPECT_EQ(on["first_step"], step);
     EXPECT_EQ(on["last_loss"], whole["last_loss"]);
-    const nlohmann::json other = report("run" + small + text + until + " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --resume " + folder.string());
+    const nlohmann::json other = report("run" + small + text + until +
+                                        " --set strategy.tensor_parallel=2 --set cluster.devices_per_node=2 --resume " + folder.string());
     EXPECT_NEAR(other["last_loss"], whole["last_loss"], 1e-5);
 }
 

@@ -24,7 +24,10 @@ std::string slurp(const fs::path& path) {
     return text.str();
 }
 
-struct Ran { int code; std::string out, err; };
+struct Ran {
+    int code;
+    std::string out, err;
+};
 
 class Simrun : public testing::Test {
   protected:
@@ -43,14 +46,17 @@ class Simrun : public testing::Test {
     }
 
     std::string scenario(const std::string& name = "small.json", const std::string& extra = "") const {
-        return write(name, R"({"name": ")" + name + R"(", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        return write(name, R"({"name": ")" + name +
+                               R"(", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
             "cluster": {"preset": "dgx-a100-80gb"}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 1024},
-            "strategy": {"tensor_parallel": 2, "pipeline_parallel": 2})" + extra + "}");
+            "strategy": {"tensor_parallel": 2, "pipeline_parallel": 2})" +
+                               extra + "}");
     }
 
     // Runs in the temporary folder; `arguments` as a shell takes them.
     Ran run(const std::string& arguments) const {
-        const std::string command = "cd '" + folder.string() + "' && '" + binary.string() + "' " + arguments + " >out.txt 2>err.txt </dev/null";
+        const std::string command =
+            "cd '" + folder.string() + "' && '" + binary.string() + "' " + arguments + " >out.txt 2>err.txt </dev/null";
         const int status = std::system(command.c_str());
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder / "out.txt"), slurp(folder / "err.txt")};
     }
@@ -78,7 +84,8 @@ TEST_F(Simrun, PrintsTheReportAsJson) {
 TEST_F(Simrun, ReturnsTwoAndTheReasonWhereItDoesNotFit) {
     const Ran r = run(scenario() + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'");
     EXPECT_EQ(r.code, 2) << r.err << r.out;
-    for (const char* word : {"does not fit", "stage", "GB more than the device's", " at "}) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
+    for (const char* word : {"does not fit", "stage", "GB more than the device's", " at "})
+        EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
     EXPECT_NE(r.out.find("DOES NOT FIT"), std::string::npos);
 }
 
@@ -89,7 +96,8 @@ TEST_F(Simrun, ReturnsOneAndEveryProblemOfBadInput) {
     const Ran r = run(file);
     EXPECT_EQ(r.code, 1);
     EXPECT_EQ(r.out, "");
-    for (const char* word : {"tensor_paralel", "tensor_parallel", "/strategy/pipeline_parallel", "2 problems"}) EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
+    for (const char* word : {"tensor_paralel", "tensor_parallel", "/strategy/pipeline_parallel", "2 problems"})
+        EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
 }
 
 TEST_F(Simrun, MeansAFileItCannotFind) {
@@ -144,8 +152,8 @@ TEST_F(Simrun, ExamplesOfItsHelpWork) {
     for (const char* command : {"", "compare ", "plan ", "export ", "list ", "schema "}) {
         std::istringstream help(run(std::string(command) + "--help").out);
         for (std::string line; std::getline(help, line);) {
-            if (!line.starts_with("  simrun ") || line.find("scenarios/") != std::string::npos || line.find(".csv.gz") != std::string::npos ||
-                line.find(".trace") != std::string::npos)
+            if (!line.starts_with("  simrun ") || line.find("scenarios/") != std::string::npos ||
+                line.find(".csv.gz") != std::string::npos || line.find(".trace") != std::string::npos)
                 continue;
             EXPECT_TRUE(*command == '\0' || line.starts_with("  simrun " + std::string(command))) << "of another command: " << line;
             const std::string arguments = line.substr(9, line.find("  ", 9) - 9);
@@ -159,7 +167,8 @@ TEST_F(Simrun, ExamplesOfItsHelpWork) {
 
 TEST_F(Simrun, OverridesFields) {
     const auto one = nlohmann::json::parse(run(scenario() + " --json").out);
-    const auto two = nlohmann::json::parse(run(scenario() + " --json --set training.global_batch_size=64 --set strategy.tensor_parallel=4").out);
+    const auto two =
+        nlohmann::json::parse(run(scenario() + " --json --set training.global_batch_size=64 --set strategy.tensor_parallel=4").out);
     EXPECT_EQ(one.at("data_parallel"), 2);
     EXPECT_EQ(two.at("data_parallel"), 1);
     EXPECT_GT(two.at("flops_per_step").get<double>(), 1.9 * one.at("flops_per_step").get<double>());
@@ -185,7 +194,8 @@ TEST_F(Simrun, ComparesSeveralScenarios) {
 }
 
 TEST_F(Simrun, FoldingAndReplayChangeNothing) {
-    const auto folded = nlohmann::json::parse(run(scenario() + " --json").out), whole = nlohmann::json::parse(run(scenario() + " --json --no-fold --no-replay").out);
+    const auto folded = nlohmann::json::parse(run(scenario() + " --json").out),
+               whole = nlohmann::json::parse(run(scenario() + " --json --no-fold --no-replay").out);
     const double a = folded.at("step_time_s").get<double>(), b = whole.at("step_time_s").get<double>();
     EXPECT_NEAR(a, b, 1e-9 * b);
 }
@@ -293,8 +303,10 @@ TEST_F(Simrun, ComparesWhatTwoStepsGoTo) {
     double sum = 0;
     for (const auto& part : json.at("parts_s")) sum += part.at(0).get<double>();
     EXPECT_NEAR(sum, json.at("a").at("step_time_s").get<double>(), 1e-6);
-    EXPECT_DOUBLE_EQ(json.at("a").at("step_time_s").get<double>(), nlohmann::json::parse(run(a + " --json --set strategy.framework=nemo").out).at("step_time_s").get<double>());
-    EXPECT_EQ(run("compare " + a + " " + a + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'").code, 2) << "one that does not fit";
+    EXPECT_DOUBLE_EQ(json.at("a").at("step_time_s").get<double>(),
+                     nlohmann::json::parse(run(a + " --json --set strategy.framework=nemo").out).at("step_time_s").get<double>());
+    EXPECT_EQ(run("compare " + a + " " + a + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'").code, 2)
+        << "one that does not fit";
 }
 
 TEST_F(Simrun, ComparesAScenarioWithATrace) {
@@ -329,14 +341,16 @@ TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
     for (int m = 128; m <= 16384; m *= 2)
         for (int n = 512; n <= 16384; n *= 2)
             for (int k = 512; k <= 16384; k *= 2)
-                table += "bf16," + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",1," + std::to_string(5 + 2.0 * m * n * k / 100e6) + ",mine\n";   // 100 TFLOP/s
+                table += "bf16," + std::to_string(m) + "," + std::to_string(n) + "," + std::to_string(k) + ",1," +
+                         std::to_string(5 + 2.0 * m * n * k / 100e6) + ",mine\n"; // 100 TFLOP/s
     write("gemm_a100-sxm-80gb.csv", table);
     const Ran fitted = run("fit gemm_a100-sxm-80gb.csv -o mine.json");
     ASSERT_EQ(fitted.code, 0) << fitted.err;
     const std::string job = scenario() + " --json";
     const Ran mine = run(job + " --calibration mine.json");
     ASSERT_EQ(mine.code, 0) << mine.err;
-    EXPECT_GT(nlohmann::json::parse(mine.out).at("step_time_s").get<double>(), nlohmann::json::parse(run(job).out).at("step_time_s").get<double>());
+    EXPECT_GT(nlohmann::json::parse(mine.out).at("step_time_s").get<double>(),
+              nlohmann::json::parse(run(job).out).at("step_time_s").get<double>());
     EXPECT_NE(mine.out.find("simrun fit of gemm_a100-sxm-80gb.csv"), std::string::npos);
     EXPECT_EQ(run("fit --check gemm_a100-sxm-80gb.csv --calibration mine.json").code, 0);
     EXPECT_EQ(mine.err.find("was not used"), std::string::npos) << mine.err;
@@ -358,7 +372,8 @@ TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
 }
 
 TEST_F(Simrun, SaysThatARunIsPerturbedAndBySoMuch) {
-    const std::string job = scenario("two.json", R"(, "perturb": [{"slow": 2, "link": "nic"}, {"slow": 1.2, "node": 1}])") + " --set cluster.nodes=2";
+    const std::string job =
+        scenario("two.json", R"(, "perturb": [{"slow": 2, "link": "nic"}, {"slow": 1.2, "node": 1}])") + " --set cluster.nodes=2";
     const Ran r = run(job);
     ASSERT_EQ(r.code, 0) << r.err;
     EXPECT_NE(r.out.find("perturbed: nic 2 x slower; node 1 1.2 x slower"), std::string::npos) << r.out;
@@ -396,7 +411,9 @@ TEST_F(Simrun, PrintsWhatTheReadmeShows) {
         cells >> n >> bar >> mean >> bar >> median;
         if (n.size() > 3) n.insert(n.size() - 3, ",");
         EXPECT_NE(readme.find(n), std::string::npos) << rows << n;
-        EXPECT_TRUE(readme.find("mean error is " + mean + " % (median " + median + ")") != std::string::npos || readme.find(" " + mean + " (" + median + ")") != std::string::npos) << rows << mean << " " << median;
+        EXPECT_TRUE(readme.find("mean error is " + mean + " % (median " + median + ")") != std::string::npos ||
+                    readme.find(" " + mean + " (" + median + ")") != std::string::npos)
+            << rows << mean << " " << median;
     }
     EXPECT_NE(readme.find("is predicted to take " + seconds.str() + " s a step"), std::string::npos) << seconds.str();
 }

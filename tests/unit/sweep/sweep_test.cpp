@@ -18,7 +18,8 @@ namespace orrery {
 namespace {
 
 struct TemporaryFolder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("orrery-sweep-" + std::to_string(getpid()) + "-" + std::to_string(count()));
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("orrery-sweep-" + std::to_string(getpid()) + "-" + std::to_string(count()));
     TemporaryFolder() { std::filesystem::create_directories(path); }
     ~TemporaryFolder() { std::filesystem::remove_all(path); }
     std::string file(const std::string& name) const { return (path / name).string(); }
@@ -29,9 +30,11 @@ struct TemporaryFolder {
 
 // Microbatch sizes and tensor widths of a small GPT on one node; 3 does not divide anything, and some of it cannot fit.
 SweepDocument document(const std::string& batches = "[1, 2, 4, 8]") {
-    SweepResult r = parse_sweep(R"({"name": "small sweep", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+    SweepResult r =
+        parse_sweep(R"({"name": "small sweep", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
         "cluster": {"preset": "dgx-a100-40gb"}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {},
-        "sweep": {"/strategy/tensor_parallel": [1, 2, 3, 4, 8], "/strategy/pipeline_parallel": [1, 2, 4], "/training/micro_batch_size": )" + batches + R"(},
+        "sweep": {"/strategy/tensor_parallel": [1, 2, 3, 4, 8], "/strategy/pipeline_parallel": [1, 2, 4], "/training/micro_batch_size": )" +
+                    batches + R"(},
         "constraints": ["/strategy/tensor_parallel * /strategy/pipeline_parallel <= 8"]})");
     EXPECT_TRUE(r.problems.empty()) << to_text(r.problems);
     return std::move(r.document.value());
@@ -97,7 +100,8 @@ TEST(Sweep, DoesNotDependOnTheNumberOfThreads) {
 // Points that differ in links, devices or disturbances have one plan, where its schedule looks at none of them: what comes of it is what
 // each gives alone.
 TEST(Sweep, SharesPlansAndChangesNothing) {
-    SweepResult r = parse_sweep(R"({"name": "networks", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+    SweepResult r =
+        parse_sweep(R"({"name": "networks", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
         "cluster": {"preset": "dgx-a100-40gb", "nodes": 2}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {"pipeline_parallel": 2},
         "sweep": {"/cluster/inter_node/gbit_per_s": [50, 200], "/cluster/device": ["a100-sxm-40gb", "a100-sxm-80gb"], "/strategy/schedule": ["1f1b", "zb-h1", "gpipe"],
                   "/perturb": [[], [{"slow": 1.5, "rank": 0}]], "/cluster/nodes": [1, 2]}})");
@@ -118,7 +122,7 @@ TEST(Sweep, SharesPlansAndChangesNothing) {
     }
     EXPECT_GT(fits, 20);
     EXPECT_GE(kept.reused, 10);
-    EXPECT_LT(kept.reused, 32);   // none of zb-h1's
+    EXPECT_LT(kept.reused, 32); // none of zb-h1's
     const TemporaryFolder folder;
     SweepRunOptions three;
     three.jobs = 3;
@@ -133,7 +137,7 @@ TEST(Sweep, LosesNothingWhenItIsKilled) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-        SweepRunOptions slow;   // one thread, a little sleep a point, so that the kill comes in the middle
+        SweepRunOptions slow; // one thread, a little sleep a point, so that the kill comes in the middle
         slow.jobs = 1;
         slow.progress = [](std::size_t, std::size_t) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
         run_sweep(d, file, slow);
@@ -145,7 +149,7 @@ TEST(Sweep, LosesNothingWhenItIsKilled) {
         if (std::filesystem::exists(file)) {
             try {
                 stored = SweepStore(file).rows().size();
-            } catch (const std::runtime_error&) { }   // the child is making the table
+            } catch (const std::runtime_error&) {} // the child is making the table
         }
     }
     kill(child, SIGKILL);
@@ -175,7 +179,8 @@ TEST(Sweep, CsvHasALinePerCombination) {
     const SweepDocument d = document("[1]");
     const std::string csv = to_csv(d, run_sweep(d, folder.file("a.sqlite")));
     EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 16);
-    EXPECT_EQ(csv.rfind("/strategy/tensor_parallel,/strategy/pipeline_parallel,/training/micro_batch_size,status,reason", 0), 0u) << csv.substr(0, 120);
+    EXPECT_EQ(csv.rfind("/strategy/tensor_parallel,/strategy/pipeline_parallel,/training/micro_batch_size,status,reason", 0), 0u)
+        << csv.substr(0, 120);
 }
 
 TEST(SweepStore, TellsAFileThatIsNotItsOwn) {
@@ -192,7 +197,8 @@ TEST(SweepStore, GivesBackWhatItWasGiven) {
     const TemporaryFolder folder;
     SweepRow r;
     r.hash = "0123456789abcdef", r.label = "a=1 'quoted'", r.status = PointStatus::too_big, r.reason = "stage 0 \"needs\" more";
-    r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984, r.step_time_error_bar = 0.05, r.memory_error_bar = 0.08;
+    r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984,
+    r.step_time_error_bar = 0.05, r.memory_error_bar = 0.08;
     SweepStore(folder.file("a.sqlite")).commit(std::span(&r, 1));
     const auto rows = SweepStore(folder.file("a.sqlite")).rows();
     ASSERT_EQ(rows.size(), 1u);
@@ -205,9 +211,14 @@ TEST(SweepStore, ReadsResultsOfBeforeThereWereErrorBars) {
     const std::string file = folder.file("old.sqlite");
     sqlite3* db = nullptr;
     ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
-    EXPECT_EQ(sqlite3_exec(db, "CREATE TABLE points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, step_time_s REAL, tokens_per_s REAL, "
-                               "tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes INTEGER);"
-                               "INSERT INTO points VALUES ('h', 'a=1', 'fits', '', 8, 1.5, 2, 3, 0.4, 0.4, 0.1, 99, 100)", nullptr, nullptr, nullptr), SQLITE_OK);
+    EXPECT_EQ(
+        sqlite3_exec(db,
+                     "CREATE TABLE points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, step_time_s "
+                     "REAL, tokens_per_s REAL, "
+                     "tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes INTEGER);"
+                     "INSERT INTO points VALUES ('h', 'a=1', 'fits', '', 8, 1.5, 2, 3, 0.4, 0.4, 0.1, 99, 100)",
+                     nullptr, nullptr, nullptr),
+        SQLITE_OK);
     sqlite3_close(db);
     const auto rows = SweepStore(file).rows();
     ASSERT_EQ(rows.size(), 1u);

@@ -59,16 +59,41 @@ TEST(Catalog, EveryNumberOfEveryClusterHasASource) {
 }
 
 TEST(Catalog, AllPresetsAreThere) {
-    for (const char* name : {"v100-sxm2-16gb", "v100-sxm2-32gb", "a100-sxm-40gb", "a100-sxm-80gb",  "a100-pcie-80gb",
-                             "h100-sxm-80gb",  "h100-pcie-80gb", "h800-sxm-80gb", "h200-sxm-141gb", "b200-192gb",
-                             "b300-288gb",     "gb200",          "gb300",         "l40s",           "rtx-4090",
-                             "mi250x",         "mi300x",         "mi325x",        "mi355x",         "tpu-v4",
-                             "tpu-v5p",        "tpu-v5e",        "tpu-v6e",       "tpu-v7x",        "a800-sxm-80gb",
-                             "h20-sxm-96gb",   "l20",            "rtx-3090",      "cpu"})
+    for (const char* name : {"v100-sxm2-16gb",
+                             "v100-sxm2-32gb",
+                             "a100-sxm-40gb",
+                             "a100-sxm-80gb",
+                             "a100-pcie-80gb",
+                             "h100-sxm-80gb",
+                             "h100-pcie-80gb",
+                             "h800-sxm-80gb",
+                             "h200-sxm-141gb",
+                             "b200-192gb",
+                             "b300-288gb",
+                             "gb200",
+                             "gb300",
+                             "l40s",
+                             "rtx-4090",
+                             "mi250x",
+                             "mi300x",
+                             "mi325x",
+                             "mi355x",
+                             "tpu-v4",
+                             "tpu-v5p",
+                             "tpu-v5e",
+                             "tpu-v6e",
+                             "tpu-v7x",
+                             "a800-sxm-80gb",
+                             "h20-sxm-96gb",
+                             "l20",
+                             "rtx-3090",
+                             "cpu"})
         EXPECT_TRUE(find_device(name)) << name;
-    for (const char* name : {"dgx-v100", "dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72", "gb300-nvl72",
-                             "aws-p4d", "aws-p5", "azure-ndv4", "azure-ndv5", "gcp-a3", "h800-deepseek", "azure-nd-mi300x-v5", "frontier",
-                             "tpu-v4-pod", "tpu-v5p-pod", "tpu-v5e-pod", "tpu-v6e-pod", "tpu-v7x-pod", "local-cpu"})
+    for (const char* name :
+         {"dgx-v100",           "dgx-a100-40gb", "dgx-a100-80gb", "dgx-h100",    "dgx-h200",    "dgx-b200",    "gb200-nvl72",
+          "gb300-nvl72",        "aws-p4d",       "aws-p5",        "azure-ndv4",  "azure-ndv5",  "gcp-a3",      "h800-deepseek",
+          "azure-nd-mi300x-v5", "frontier",      "tpu-v4-pod",    "tpu-v5p-pod", "tpu-v5e-pod", "tpu-v6e-pod", "tpu-v7x-pod",
+          "local-cpu"})
         EXPECT_TRUE(find_cluster(name)) << name;
     EXPECT_FALSE(find_device("h100"));
     EXPECT_FALSE(find_cluster("dgx"));

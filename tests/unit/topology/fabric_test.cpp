@@ -245,7 +245,7 @@ TEST(Fabric, RoutesArePathsOfTheGraph) {
 
 TEST(Fabric, ArithmeticAgreesWithSearchingTheGraph) {
     for (const auto topology : {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::single_switch}) {
-        Cluster c = dgx(4, topology, 2);   // 8 devices: few enough to try every half
+        Cluster c = dgx(4, topology, 2); // 8 devices: few enough to try every half
         c.devices_per_node = 2;
         c.inter.nics_per_node = 2;
         c.inter.nodes_per_leaf = 2;

@@ -1,6 +1,6 @@
 // The critical path of traces whose path is known, and of a sample's its adding up.
-#include "sim/trace/critical_path.hpp"
 #include "sample.hpp"
+#include "sim/trace/critical_path.hpp"
 
 #include <gtest/gtest.h>
 

@@ -31,7 +31,7 @@ class TraceFile : public testing::Test {
         return {std::istreambuf_iterator<char>(in), {}};
     }
     void write(const std::string& bytes) const {
-        std::filesystem::remove(path_);                 // overwriting a file makes ext4 flush it, thousands of times here
+        std::filesystem::remove(path_); // overwriting a file makes ext4 flush it, thousands of times here
         std::ofstream(path_, std::ios::binary) << bytes;
     }
     // What load_trace says about these bytes; empty if it takes them.
@@ -91,7 +91,8 @@ void expect_equal(const Trace& a, const Trace& b) {
     ASSERT_EQ(a.links.size(), b.links.size());
     for (std::size_t i = 0; i < a.links.size(); ++i) {
         const LinkSeries &x = a.links[i], &y = b.links[i];
-        EXPECT_TRUE(x.link == y.link && x.twins == y.twins && x.name == y.name && x.capacity == y.capacity && x.bytes == y.bytes) << "link " << i;
+        EXPECT_TRUE(x.link == y.link && x.twins == y.twins && x.name == y.name && x.capacity == y.capacity && x.bytes == y.bytes)
+            << "link " << i;
     }
     ASSERT_EQ(a.flows.size(), b.flows.size());
     for (std::size_t i = 0; i < a.flows.size(); ++i) {
@@ -192,10 +193,18 @@ TEST_F(TraceFile, NonsenseThatPassesTheChecksum) {
         for (int n = 1 + static_cast<int>(random() % 4); n > 0; --n) {
             const std::size_t at = random() % bad.size();
             switch (random() % 4) {
-            case 0: bad[at] = static_cast<char>(random()); break;
-            case 1: bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8)); break;
-            case 2: bad.erase(at, 1 + random() % 16); break;
-            default: bad.insert(at, random() % 2 ? std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01") : std::string(1, '\x7f')); break;
+            case 0:
+                bad[at] = static_cast<char>(random());
+                break;
+            case 1:
+                bad[at] = static_cast<char>(bad[at] ^ (1 << random() % 8));
+                break;
+            case 2:
+                bad.erase(at, 1 + random() % 16);
+                break;
+            default:
+                bad.insert(at, random() % 2 ? std::string("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01") : std::string(1, '\x7f'));
+                break;
             }
             if (bad.empty()) bad = "x";
         }
@@ -226,7 +235,7 @@ TEST_F(TraceFile, HugeCountsTakeNoMemory) {
     EXPECT_EQ(after_header({0, 0, huge}), " is corrupt: claims 4611686018427387904 ops in 0 bytes");
     EXPECT_EQ(after_header({0, 0, 0, huge}), " is corrupt: claims 4611686018427387904 lanes in 0 bytes");
 
-    ByteWriter header;                                  // a file that claims an exabyte
+    ByteWriter header; // a file that claims an exabyte
     header.bytes = trace_file::magic;
     header.fixed(trace_file::version, 4);
     header.fixed(std::uint64_t{1} << 60, 8);

@@ -26,7 +26,7 @@ using nlohmann::json;
 struct Exported {
     std::string text;
     json root;
-    std::map<std::string, std::vector<json>> events;    // by phase
+    std::map<std::string, std::vector<json>> events; // by phase
 };
 
 Exported exported(const Trace& trace) {

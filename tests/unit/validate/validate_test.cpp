@@ -112,7 +112,8 @@ TEST(Validate, ARunThatWasTimedFitted) {
     EXPECT_EQ(v.overall.fits.known, 3);
     EXPECT_NEAR(v.overall.fits.accuracy_of_known, 2.0 / 3, 1e-12);
     const std::string text = to_markdown(v);
-    for (const char* line : {"Of 3 rows for which it is known, 66.7 % are planned rightly", "| 95 to 100 % | 1 | 0 |", "| 100 to 105 % | 1 | 0 |", "| more than 120 % | 0 | 1 |"})
+    for (const char* line : {"Of 3 rows for which it is known, 66.7 % are planned rightly", "| 95 to 100 % | 1 | 0 |",
+                             "| 100 to 105 % | 1 | 0 |", "| more than 120 % | 0 | 1 |"})
         EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
 }
 
@@ -189,7 +190,13 @@ TEST(Validate, TauIsGivenWithWhatTheNoiseLeavesOfIt) {
     EXPECT_NEAR(s.noisy->attainable_tau, (2 + std::erf(std::log(1.005) / 0.04)) / 3, 1e-9);
     const std::string text = to_markdown(summarise(rows));
     EXPECT_NE(text.find("| 0.33 | 0.33 | 0.71 | 1.00 | +500.0 d |"), std::string::npos) << text;
-    EXPECT_EQ(nlohmann::json::parse(to_json(summarise(rows))).at("datasets").at("d").at("step_time").at("without_doubtful").at("pairs_beyond_noise"), 2);
+    EXPECT_EQ(nlohmann::json::parse(to_json(summarise(rows)))
+                  .at("datasets")
+                  .at("d")
+                  .at("step_time")
+                  .at("without_doubtful")
+                  .at("pairs_beyond_noise"),
+              2);
     rows[0].step_time_noise.reset();
     EXPECT_FALSE(summarise(rows).by_dataset.at(0).step_time.noisy.has_value()) << "of one row nothing is known";
 }
@@ -252,9 +259,10 @@ TEST(Validate, RanksPairsOfOneJob) {
         r.predicted.step_time_s = predicted;
         return r;
     };
-    const Validation v = summarise({row("a", "j", 1.00, 0.9), row("b", "j", 1.01, 0.8), row("c", "j", 1.20, 0.85), row("d", "k", 3.00, 1.0)});
+    const Validation v =
+        summarise({row("a", "j", 1.00, 0.9), row("b", "j", 1.01, 0.8), row("c", "j", 1.20, 0.85), row("d", "k", 3.00, 1.0)});
     EXPECT_EQ(v.overall.pairs.n, 2);
-    EXPECT_EQ(v.overall.pairs.right, 1);   // b before c; a is predicted slower than c
+    EXPECT_EQ(v.overall.pairs.right, 1); // b before c; a is predicted slower than c
     EXPECT_EQ(v.overall.pairs.ties, 1);
     EXPECT_NE(to_markdown(v).find("| d | 2 | 50.0 | 1 |"), std::string::npos);
 }
@@ -274,8 +282,10 @@ TEST(Validate, SaysWhatOfARowItCannotCompare) {
         const DatasetResult set = load_dataset(file.path);
         return set.problems.size() == 1 ? set.problems[0] : std::string("none or many");
     };
-    EXPECT_NE(problem_of(R"({"name": "mine", "scenario": {}, "measured": {"tokens_per_s": 3}})").find("\"tokens_per_s\" is no figure"), std::string::npos);
-    EXPECT_NE(problem_of(R"({"name": "mine", "scenario": "m70.json"})").find("rows[1] (mine): its \"scenario\" must be the object itself"), std::string::npos);
+    EXPECT_NE(problem_of(R"({"name": "mine", "scenario": {}, "measured": {"tokens_per_s": 3}})").find("\"tokens_per_s\" is no figure"),
+              std::string::npos);
+    EXPECT_NE(problem_of(R"({"name": "mine", "scenario": "m70.json"})").find("rows[1] (mine): its \"scenario\" must be the object itself"),
+              std::string::npos);
 }
 
 TEST(Validate, ReadingsAloneGiveTheirMedian) {
@@ -287,7 +297,8 @@ TEST(Validate, ReadingsAloneGiveTheirMedian) {
 
 // What no constant was fitted to is summed up apart, and a run whose memory a scenario cannot say answers nothing about fitting.
 TEST(Validate, SumsUpWhatNothingWasFittedTo) {
-    const TemporaryFile file(R"({"name": "new", "held_out": true, "rows": [{"name": "r", "scenario": {}, "measured": {"step_time_s": 2}, "not_comparable": ["fits"]}]})");
+    const TemporaryFile file(
+        R"({"name": "new", "held_out": true, "rows": [{"name": "r", "scenario": {}, "measured": {"step_time_s": 2}, "not_comparable": ["fits"]}]})");
     std::vector<ValidationRow> rows = load_dataset(file.path).rows;
     ASSERT_EQ(rows.size(), 1u);
     EXPECT_FALSE(rows[0].fitted().has_value());

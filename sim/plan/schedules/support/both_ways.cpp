@@ -8,7 +8,7 @@ namespace orrery {
 namespace {
 
 class Order {
-public:
+  public:
     explicit Order(const BothWays& ways) : ways_(ways) {}
 
     void forward(int way) { steps.push_back(step(StepKind::forward, ways_.chunk[way], ways_.first[way] + forwards_[way]++)); }
@@ -30,7 +30,7 @@ public:
 
     std::vector<ScheduleStep> steps;
 
-private:
+  private:
     const BothWays& ways_;
     std::int64_t forwards_[2] = {0, 0}, backwards_[2] = {0, 0};
     std::deque<ScheduleStep> later_;

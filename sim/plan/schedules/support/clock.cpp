@@ -6,7 +6,7 @@ namespace orrery {
 namespace {
 
 class Clock {
-public:
+  public:
     Clock(const Schedule& schedule, int (*stage_of)(int, int), int chunks, const StepLengths& lengths, int directions)
         : schedule_(schedule), lengths_(lengths), chunks_(chunks), length_(chunks / directions), start_(schedule.ranks.size()) {
         for (int chunk = 0; chunk < chunks; ++chunk) stage_.push_back(stage_of(chunk, static_cast<int>(schedule.ranks.size())));
@@ -26,7 +26,7 @@ public:
         return std::move(start_);
     }
 
-private:
+  private:
     std::int64_t& end(bool gradient, int chunk, int microbatch) { return end_[gradient][std::size_t(microbatch) * chunks_ + chunk]; }
 
     // When what `from` makes is there for `to`; -1: not yet known.
@@ -77,10 +77,10 @@ private:
 
     const Schedule& schedule_;
     const StepLengths& lengths_;
-    int chunks_, length_;                           // in all, and of one direction
-    std::vector<int> stage_;                        // by chunk
+    int chunks_, length_;    // in all, and of one direction
+    std::vector<int> stage_; // by chunk
     std::vector<std::vector<std::int64_t>> start_;
-    std::vector<std::int64_t> end_[2];              // of forward and backward steps, by (microbatch, chunk)
+    std::vector<std::int64_t> end_[2]; // of forward and backward steps, by (microbatch, chunk)
     std::vector<int> runnable_;
 };
 
@@ -88,10 +88,14 @@ private:
 
 std::int64_t StepLengths::of(StepKind kind) const {
     switch (kind) {
-    case StepKind::forward: return forward;
-    case StepKind::backward: return backward;
-    case StepKind::input: return input;
-    case StepKind::weight: return weight;
+    case StepKind::forward:
+        return forward;
+    case StepKind::backward:
+        return backward;
+    case StepKind::input:
+        return input;
+    case StepKind::weight:
+        return weight;
     }
     return 0;
 }

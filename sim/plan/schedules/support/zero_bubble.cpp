@@ -11,7 +11,7 @@
 namespace orrery {
 namespace {
 
-constexpr double rounding = 1e-9;   // of sums of parts
+constexpr double rounding = 1e-9; // of sums of parts
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max() / 4;
 
 // Relative times in whole ticks, so that orders (and repetition) do not hang on rounding. A thousandth of the shortest part is enough.
@@ -22,10 +22,10 @@ StepLengths ticks_of(const ScheduleShape& shape) {
 }
 
 struct Rank {
-    std::vector<int> chunks;             // held here, in model order
-    std::vector<int> forwards, inputs;   // steps done, per chunk held
+    std::vector<int> chunks;           // held here, in model order
+    std::vector<int> forwards, inputs; // steps done, per chunk held
     std::vector<ScheduleStep> steps;
-    std::vector<ScheduleStep> owed;      // weight steps in the order their input steps were done
+    std::vector<ScheduleStep> owed; // weight steps in the order their input steps were done
     std::size_t paid = 0;
     int total_forwards = 0, total_inputs = 0;
     std::int64_t busy_until = 0, wake = never;
@@ -43,7 +43,7 @@ struct Choice {
 };
 
 class Run {
-public:
+  public:
     Run(const ScheduleShape& shape, int (*stage_of)(int, int), const ZeroBubblePolicy& policy)
         : policy_(policy), owed_(shape.owed), ticks_(ticks_of(shape)), microbatches_(static_cast<int>(shape.microbatches)),
           chunks_(shape.stages * shape.chunks_per_stage), ranks_(static_cast<std::size_t>(shape.stages)) {
@@ -77,12 +77,10 @@ public:
         return result;
     }
 
-private:
+  private:
     std::size_t at(int chunk, int microbatch) const { return static_cast<std::size_t>(microbatch) * chunks_ + chunk; }
 
-    bool forwards_left(const Rank& rank) const {
-        return rank.total_forwards < microbatches_ * static_cast<int>(rank.chunks.size());
-    }
+    bool forwards_left(const Rank& rank) const { return rank.total_forwards < microbatches_ * static_cast<int>(rank.chunks.size()); }
 
     // Later chunks first: they free memory sooner. The first chunk leaves a place for the last, or a V could fill up and stand still.
     Choice next_forward(const Rank& rank, bool blocked_by_memory) const {
@@ -142,8 +140,10 @@ private:
         const int chunk = rank.chunks[local], microbatch = rank.forwards[local]++;
         ++rank.total_forwards;
         record(rank, step(StepKind::forward, chunk, microbatch), ticks_.forward);
-        if (chunk + 1 < chunks_) announce(chunk, chunk + 1, forward_ready_[at(chunk + 1, microbatch)]);
-        else announce(chunk, chunk, input_ready_[at(chunk, microbatch)]);
+        if (chunk + 1 < chunks_)
+            announce(chunk, chunk + 1, forward_ready_[at(chunk + 1, microbatch)]);
+        else
+            announce(chunk, chunk, input_ready_[at(chunk, microbatch)]);
     }
 
     void do_input(std::size_t r, int local) {
@@ -163,8 +163,8 @@ private:
     int microbatches_, chunks_;
     std::int64_t now_ = 0;
     std::vector<Rank> ranks_;
-    std::vector<int> stage_;                                 // by chunk
-    std::vector<std::int64_t> forward_ready_, input_ready_;  // by (chunk, microbatch)
+    std::vector<int> stage_;                                // by chunk
+    std::vector<std::int64_t> forward_ready_, input_ready_; // by (chunk, microbatch)
 };
 
 // What a schedule costs: period and makespan, the one that counts first.
