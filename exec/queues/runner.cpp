@@ -500,7 +500,7 @@ LostPeer Runner::no_progress() {
     tell(true);
     const std::string what = waits();
     return LostPeer(fmt::format("rank {}: {}: no progress for {:.0f} s", rank_.rank,
-                                what.empty() ? "no communication waits, and the device does not end what it has" : what, job_.patience));
+                                what.empty() ? "no communication waits, and the device stopped making progress" : what, job_.patience));
 }
 
 void Runner::leave() {

@@ -49,9 +49,11 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
         if (i > 0) records.push_back(std::move(record));
         progress.show(i, steps, "measuring");
     }
-    return trace_of(*world, side_by_side(*world, median_of(std::move(records))),
-                    fmt::format("measured: {}, ops timed one by one (thread CPU time, median of {} steps) and laid side by side, on {}",
-                                gemm_library(), steps, processor_name()));
+    return trace_of(
+        *world, side_by_side(*world, median_of(std::move(records))),
+        fmt::format(
+            "measured: {}, ops timed serially (thread CPU time, median of {} steps), then arranged as if ranks ran in parallel, on {}",
+            gemm_library(), steps, processor_name()));
 }
 
 Trace on_gpu(const std::string& file, const Scenario& scenario, const Options& options, const CheckOptions& how) {

@@ -32,7 +32,7 @@ constexpr const char* examples =
 
 constexpr const char* exits =
     R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
-one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or is of another mind, 7 a checkpoint
+one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or has a different plan, 7 a checkpoint
 could not be written (a full disk), 70 a bug of simexec.)";
 
 struct Parsed {

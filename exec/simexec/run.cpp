@@ -120,7 +120,7 @@ struct Training {
     void run(std::int64_t first, Result& result);
 };
 
-// One process saves behind the step's back; several write a part each, and the first seals when all have.
+// One process writes checkpoints in the background; several write a part each, and the first seals when all have.
 void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const {
     executor.fetch();
     if (!others) {
@@ -269,7 +269,8 @@ void write_trace(const World& world, const Result& r, const RunOptions& how, con
     const std::vector<OpTime> times = serial ? side_by_side(world, r.record) : r.record;
     const Trace trace =
         trace_of(world, times,
-                 fmt::format("measured: {}, {}", r.on, serial ? "ops timed one by one and laid side by side" : how.executor + " executor"));
+                 fmt::format("measured: {}, {}", r.on,
+                             serial ? "ops timed serially, then arranged as if ranks ran in parallel" : how.executor + " executor"));
     if (how.trace.ends_with(".json"))
         export_perfetto(trace, file);
     else

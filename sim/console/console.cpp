@@ -1,5 +1,6 @@
 #include "sim/console/console.hpp"
 
+#include "sim/scenario/input_file.hpp"
 #include "sim/scenario/suggest.hpp"
 
 #include <fmt/format.h>
@@ -7,12 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 namespace orrery::console {
 
@@ -72,8 +74,9 @@ void complain(const char* program, const std::string& file, const std::vector<Pr
 
 bool deliver(const char* program, const std::string& text, const std::string& path) {
     if (path.empty()) {
-        std::fwrite(text.data(), 1, text.size(), stdout);
-        return std::fflush(stdout) == 0;
+        const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+        if (!written) complain(program, std::string("standard output cannot be written: ") + std::strerror(errno));
+        return written;
     }
     std::ofstream file(path, std::ios::binary);
     file << text;
@@ -83,21 +86,20 @@ bool deliver(const char* program, const std::string& text, const std::string& pa
 }
 
 std::optional<std::string> read_input(const char* program, const std::string& file) {
-    std::error_code ignored;
-    if (fs::is_directory(file, ignored)) {
-        complain(program, file + " is a folder; name a file in it");
-        return std::nullopt;
-    }
-    std::ifstream in(file, std::ios::binary);
-    if (!in) {
+    if (std::error_code ignored; !fs::exists(file, ignored)) {
         const std::string meant = meant_instead(file);
         complain(program, fmt::format("no file {}{}", file,
                                       meant.empty() ? fmt::format("; see `{} --help`", program) : ": did you mean " + meant + "?"));
         return std::nullopt;
     }
-    std::stringstream text;
-    text << in.rdbuf();
-    return text.str();
+    if (const std::string why = unreadable(file); !why.empty()) {
+        complain(program, file + " " + why);
+        return std::nullopt;
+    }
+    std::string text;
+    if (read_file(file, text)) return text;
+    complain(program, file + " cannot be read");
+    return std::nullopt;
 }
 
 StatusLine::StatusLine(bool wanted) : visible_(wanted && isatty(STDERR_FILENO) != 0), began_(now()), last_(began_) {}

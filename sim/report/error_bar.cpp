@@ -205,9 +205,8 @@ ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
     const std::string text =
-        fmt::format("step time within {:.0f} %, memory within {:.0f} %, four times in five: as validated rows are, the more they weigh the "
-                    "more they are like this "
-                    "({} for the time, {} on this device; nearest: {}, {:+.0f} % off)",
+        fmt::format("80 % interval, from the most similar validated runs: step time within {:.0f} %, memory within {:.0f} % "
+                    "({} runs for the time, {} on this device; nearest: {}, {:+.0f} % off)",
                     bar.step_time * 100, bar.memory * 100, bar.rows, bar.same_device, bar.nearest, bar.nearest_error * 100);
     if (bar.transferred == 0) return text;
     return text + fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it",

@@ -161,8 +161,8 @@ bool Report::narrow() const { return std::abs(headroom()) < error_bar.memory; }
 
 std::string how_narrow(const Report& r) {
     if (!r.narrow()) return {};
-    return fmt::format("{:.1f} % of the memory {}, where predictions of it are within {:.0f} %", std::abs(r.headroom()) * 100,
-                       r.memory.fits ? "to spare" : "too much", r.error_bar.memory * 100);
+    return fmt::format("{:.1f} % {}, less than the {:.0f} % memory error: {}", std::abs(r.headroom()) * 100,
+                       r.memory.fits ? "headroom" : "too large", r.error_bar.memory * 100, r.memory.fits ? "may not fit" : "may fit");
 }
 
 std::string why_not(const MemoryReport& memory) {

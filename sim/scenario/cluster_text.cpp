@@ -14,9 +14,9 @@ namespace {
 
 void unknown_name(Reading& reading, const std::string& name, const std::string& where, const std::string& kind,
                   const std::vector<std::string>& names) {
-    const auto near = nearest(name, names);
-    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known " + kind +
-                               (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list " + kind + "s` names them");
+    const std::string meant = did_you_mean(name, names);
+    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known " + kind + (meant.empty() ? "." : meant) + " `simrun list " +
+                               kind + "s` names them");
 }
 
 struct Latency {

@@ -15,7 +15,7 @@ const Fields& attention_fields() {
             .least(0)
             .in("tokens"),
         Field{"full_every", IntSlot{[](Scenario& s) { return &s.model.attention.full_every; }},
-              "every so-manieth layer attends to all tokens in spite of the window (2: every second, as GPT-OSS); 0: none does"}
+              "every n-th layer attends to all tokens in spite of the window (2: every second, as GPT-OSS); 0: none does"}
             .least(0),
         Field{"q_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.q_lora_rank; }},
               "mla: width of the compressed query; 0: not compressed"}

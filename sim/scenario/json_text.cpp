@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <set>
 #include <sstream>
 
@@ -31,6 +30,10 @@ std::string reason_of(const std::string& what) {
     return reason;
 }
 
+// Deeper than any file of ours; far below the depth at which recursive readers of the document would run out of stack.
+constexpr int deepest = 64;
+struct TooDeep {};
+
 // Keeps the path while parsing, so that a key given twice can be named. The parser itself would keep the last value in silence.
 struct DuplicateWatch {
     struct Level {
@@ -40,7 +43,8 @@ struct DuplicateWatch {
     std::vector<Level> open;
     std::vector<std::string> twice; // as pointers; lists on the way are left out
 
-    bool operator()(int, Json::parse_event_t event, Json& value) {
+    bool operator()(int depth, Json::parse_event_t event, Json& value) {
+        if (depth > deepest) throw TooDeep{};
         if (event == Json::parse_event_t::object_start) open.emplace_back();
         if (event == Json::parse_event_t::object_end) open.pop_back();
         if (event == Json::parse_event_t::key && !open.empty()) {
@@ -66,6 +70,10 @@ std::vector<std::string> override_path(const std::string& path) {
 
 Json read_json(std::string_view text, std::vector<Problem>& problems) {
     DuplicateWatch watch;
+    if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
+        problems.push_back({"", "not JSON at " + line_and_column(text, nul + 1) + ": a NUL byte; nothing behind it would be read"});
+        return nullptr;
+    }
     try {
         Json document = Json::parse(text, std::ref(watch), true, true);
         for (const std::string& pointer : watch.twice)
@@ -73,6 +81,13 @@ Json read_json(std::string_view text, std::vector<Problem>& problems) {
         return document;
     } catch (const Json::parse_error& error) {
         problems.push_back({"", "not JSON at " + line_and_column(text, error.byte) + ": " + reason_of(error.what())});
+    } catch (const Json::out_of_range& error) {
+        const std::string what = error.what(); // ".. parsing '1e400'"
+        const std::size_t quote = what.find('\'');
+        problems.push_back({"", "a number is too large for 64 bits: " + (quote == std::string::npos ? what : what.substr(quote))});
+    } catch (const TooDeep&) {
+        problems.push_back(
+            {"", "lists and objects are nested more than " + std::to_string(deepest) + " deep: a scenario needs no more than ten"});
     }
     return nullptr;
 }
@@ -151,15 +166,6 @@ std::string short_text(const Json& value) {
     std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
     if (text.size() > 40) text = text.substr(0, 37) + "...";
     return text;
-}
-
-bool read_file(const std::string& path, std::string& text) {
-    std::ifstream file(path, std::ios::binary);
-    if (!file) return false;
-    std::stringstream buffer;
-    buffer << file.rdbuf();
-    text = buffer.str();
-    return !file.bad();
 }
 
 } // namespace orrery

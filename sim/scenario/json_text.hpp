@@ -1,6 +1,7 @@
 // JSON in: syntax errors with line and column, keys given twice, and overrides from the command line. Private to this room.
 #pragma once
 
+#include "sim/scenario/input_file.hpp"
 #include "sim/scenario/parse.hpp"
 
 #include <nlohmann/json_fwd.hpp>
@@ -25,8 +26,5 @@ std::string plain_step(std::string_view step); // and back, without the slash
 
 std::string type_name(const Json& value);  // "a text", "a number", ...
 std::string short_text(const Json& value); // the value as JSON, cut after 40 characters
-
-// The text of a file, or nothing.
-bool read_file(const std::string& path, std::string& text);
 
 } // namespace orrery

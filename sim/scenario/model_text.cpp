@@ -121,9 +121,9 @@ void read_fields(Reading& reading, const Json& object, const std::string& where)
 
 void unknown_model(Reading& reading, const std::string& name, const std::string& where) {
     const std::vector<std::string> names = model_names();
-    const auto near = nearest(name, names);
-    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known model" +
-                               (near ? ": did you mean \"" + *near + "\"? " : ". ") + "`simrun list models` names them");
+    const std::string meant = did_you_mean(name, names);
+    reading.problem(where, dotted(where) + " = \"" + name + "\" is not a known model" + (meant.empty() ? "." : meant) +
+                               " `simrun list models` names them");
 }
 
 void read_preset(Reading& reading, const std::string& name, const Json& overrides, const std::string& where, const std::string& name_at) {

@@ -139,6 +139,13 @@ struct Put {
     }
 };
 
+std::string unknown_short_name(const std::string& at, std::string_view key, std::string_view meant) {
+    std::string text = spoken(at) + " is not a field: did you mean " + std::string(meant) + "?";
+    if (key == "gpus" || key == "num_gpus") text += " It counts nodes; cluster.devices_per_node says how many devices each has";
+    if (key == "tokens") text += " It counts sequences, of training.sequence_length tokens each";
+    return text;
+}
+
 void unknown_key(Reading& reading, const std::string& key, const std::string& where, const Fields& fields,
                  std::span<const char* const> skip) {
     std::vector<std::string> known;
@@ -146,8 +153,10 @@ void unknown_key(Reading& reading, const std::string& key, const std::string& wh
     for (const char* extra : skip) {
         if (std::find(known.begin(), known.end(), extra) == known.end()) known.emplace_back(extra);
     }
-    const auto near = nearest(key, known);
     const std::string at = where + pointer_step(key);
+    if (const std::string_view meant = field_of_short_name(key); !meant.empty())
+        return reading.problem(at, unknown_short_name(at, key, meant));
+    const auto near = nearest(key, known);
     reading.problem(at, spoken(at) + " is not a field" + (near ? ": did you mean \"" + *near + "\"?" : ". Known here: " + join(known)));
 }
 

@@ -23,7 +23,7 @@ struct AttentionSpec {
     enum class Kind { full, mla } kind = Kind::full;
     bool causal = true;
     int sliding_window = 0; // 0: none
-    int full_every = 0;     // every so-manieth layer attends to all keys in spite of the window; 0: none does
+    int full_every = 0;     // every n-th layer attends to all keys in spite of the window; 0: none does
     int q_lora_rank = 0, kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0; // mla
     bool qkv_bias = false; // a bias on Q, K and V alone (Qwen 2)
     bool qk_norm = false;  // a norm on each head's query and key (Qwen 3)

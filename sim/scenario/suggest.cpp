@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <numeric>
 
 namespace orrery {
@@ -12,6 +13,50 @@ char folded(char c) {
     if (c == '_' || c == ' ') return '-';
     return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
 }
+
+std::string folded(std::string_view word) {
+    std::string text;
+    for (const char c : word) text += folded(c);
+    return text;
+}
+
+// The names other tools and people use: Megatron-LM's arguments, torchtitan's and DeepSpeed's keys, the usual abbreviations.
+constexpr std::pair<std::string_view, std::string_view> short_name_table[] = {
+    {"tp", "strategy.tensor_parallel"},
+    {"tensor_model_parallel_size", "strategy.tensor_parallel"},
+    {"pp", "strategy.pipeline_parallel"},
+    {"pipeline_model_parallel_size", "strategy.pipeline_parallel"},
+    {"vp", "strategy.virtual_pipeline"},
+    {"vpp", "strategy.virtual_pipeline"},
+    {"dp", "strategy.data_parallel"},
+    {"cp", "strategy.context_parallel"},
+    {"ep", "strategy.expert_parallel"},
+    {"etp", "strategy.expert_tensor_parallel"},
+    {"sp", "strategy.sequence_parallel"},
+    {"zero", "strategy.zero_stage"},
+    {"hsdp", "strategy.shard_group_size"},
+    {"activation_checkpointing", "strategy.recompute"},
+    {"seq_len", "training.sequence_length"},
+    {"seq_length", "training.sequence_length"},
+    {"seqlen", "training.sequence_length"},
+    {"context_length", "training.sequence_length"},
+    {"max_seq_len", "training.sequence_length"},
+    {"batch_size", "training.global_batch_size"},
+    {"batch", "training.global_batch_size"},
+    {"gbs", "training.global_batch_size"},
+    {"mbs", "training.micro_batch_size"},
+    {"microbatch", "training.micro_batch_size"},
+    {"tokens", "training.global_batch_size"},
+    {"lr", "training.learning_rate"},
+    {"dtype", "training.precision"},
+    {"gpus", "cluster.nodes"},
+    {"num_gpus", "cluster.nodes"},
+    {"num_nodes", "cluster.nodes"},
+    {"nnodes", "cluster.nodes"},
+    {"gpus_per_node", "cluster.devices_per_node"},
+    {"nproc_per_node", "cluster.devices_per_node"},
+    {"gpu", "cluster.device"},
+};
 
 } // namespace
 
@@ -40,6 +85,29 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
         if (distance <= allowed && (!best || distance < least)) best = candidate, least = distance;
     }
     return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+    constexpr std::size_t most = 4;
+    std::vector<std::string> meant;
+    if (const auto near = nearest(word, known)) meant.push_back(*near);
+    if (meant.empty() && word.size() >= 2)
+        for (const std::string& candidate : known)
+            if (folded(candidate).find(folded(word)) != std::string::npos && meant.size() < most) meant.push_back(candidate);
+    std::string text;
+    for (std::size_t i = 0; i < meant.size(); ++i) text += (i == 0 ? "" : i + 1 == meant.size() ? " or " : ", ") + ('"' + meant[i] + '"');
+    return text.empty() ? "" : ": did you mean " + text + "?";
+}
+
+std::vector<std::pair<std::string_view, std::string_view>> short_names() {
+    return {std::begin(short_name_table), std::end(short_name_table)};
+}
+
+std::string_view field_of_short_name(std::string_view word) {
+    const std::string wanted = folded(word);
+    for (const auto& [name, field] : short_name_table)
+        if (folded(name) == wanted) return field;
+    return {};
 }
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace orrery {
@@ -15,6 +16,13 @@ int edit_distance(std::string_view a, std::string_view b);
 // The nearest of `known`, where it is near enough to be what was meant: at most a third of the word's length of edits, or one word begins
 // the other.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
+
+// ": did you mean \"a\"?" with the nearest of `known`, else with up to four that contain the word ("70b"); "" where nothing fits.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
+
+// The scenario's field, dotted, that a usual short name stands for ("tp": strategy.tensor_parallel); "" where it stands for none.
+std::string_view field_of_short_name(std::string_view word);
+std::vector<std::pair<std::string_view, std::string_view>> short_names(); // all of them, with their fields
 
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 

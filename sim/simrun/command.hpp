@@ -39,7 +39,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& sweep);
 int run_plan(const std::string& file, const std::string& after, const Options& options);
 int run_list(const std::string& what, const Options& options);
-int run_schema(const Options& options);
+int run_schema(const Options& options, bool markdown);
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
 int run_fit(const std::vector<std::string>& tables, const Options& options, bool only_check);
 int run_compare(const std::vector<std::string>& files, int worst, const Options& options); // two of scenario or trace

@@ -75,7 +75,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 17> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 21> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -83,6 +83,10 @@ Table strategies() {
         {"gradient buckets", "bucket_bytes", "bytes reduced together"},
         {"tensor parallelism", "tensor_parallel", "column- then row-parallel linears, heads, vocabulary"},
         {"sequence parallelism", "sequence_parallel", "norms and dropout along the sequence, with tensor parallelism"},
+        {"context parallelism", "context_parallel", "the sequence over ranks; context_parallel_kind: ring, allgather, ulysses"},
+        {"expert parallelism", "expert_parallel", "experts over ranks, with all-to-all to them and back"},
+        {"tensor-parallel experts", "expert_tensor_parallel", "each expert's linears over ranks"},
+        {"token dispatcher", "runtime.token_dispatcher", "how tokens reach their experts: alltoall, allgather, deepep, hybridep"},
         {"pipeline parallelism", "pipeline_parallel", "layers in stages; schedule says the order (`simrun list schedules`)"},
         {"virtual stages", "virtual_pipeline", "several chunks of layers a stage"},
         {"uneven stages", "layer_split", "layers of each stage, or of each chunk"},

@@ -35,6 +35,7 @@ constexpr const char* examples =
   simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs
   simrun fit gemm_h100-sxm-80gb.csv.gz --check        how far the constants in use are off on it
   simrun list models                                  or clusters, devices, schedules, strategies, frameworks, passes
+  simrun schema --markdown -o fields.md               every field with its type, unit and defaults, to read
   simrun schema -o scenario.schema.json               for an editor's completion: "$schema": "scenario.schema.json"
 )";
 
@@ -49,7 +50,7 @@ struct Parsed {
     ValidateOptions validate;
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
-    bool no_fold = false, no_replay = false, only_check = false;
+    bool no_fold = false, no_replay = false, only_check = false, markdown = false;
     int worst = -1;
 };
 
@@ -127,7 +128,8 @@ void add_commands(CLI::App& app, Parsed& p) {
     add_set(*plan, p.options);
     CLI::App* list = add_command(app, p, "list", "What can be named in a scenario");
     list->add_option("topic", p.topic, "models, clusters, devices, schedules, strategies, frameworks or passes")->type_name("TOPIC");
-    add_command(app, p, "schema", "The JSON Schema of scenarios, for editors");
+    CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
+    schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
     CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
     validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
     validate->add_flag("--csv", p.validate.csv, "CSV on standard output");
@@ -214,7 +216,7 @@ int run_files(Parsed& p, const CLI::App& app) {
 int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("plan")) return run_plan(p.one_file, p.after, p.options);
     if (app.got_subcommand("list")) return run_list(p.topic, p.options);
-    if (app.got_subcommand("schema")) return run_schema(p.options);
+    if (app.got_subcommand("schema")) return run_schema(p.options, p.markdown);
     if (app.got_subcommand("validate")) return run_validate(p.datasets, p.options, p.validate);
     if (app.got_subcommand("fit")) return run_fit(p.datasets, p.options, p.only_check);
     if (app.got_subcommand("compare")) return run_compare(p.datasets, p.worst, p.options);

@@ -109,10 +109,11 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
     if (!how.write.empty() && !write_best(*loaded.document, run, how, options)) return bad_input;
     const TextStyle style = output_style(to_stdout);
     if (options.json) {
-        deliver(to_json(*loaded.document, run, rank_by(how.by)), to_stdout);
+        if (!deliver(to_json(*loaded.document, run, rank_by(how.by)), to_stdout)) return bad_input;
     } else if (!options.quiet) {
         const std::string title = paint(loaded.document->name().empty() ? file : loaded.document->name(), Ink::bold, style);
-        deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout);
+        if (!deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout))
+            return bad_input;
     }
     const auto is = [&](PointStatus s) {
         return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; });

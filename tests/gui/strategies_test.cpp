@@ -68,7 +68,7 @@ class StrategiesTest : public QObject {
         QCOMPARE(said(1), QString::fromUtf8("\u2713 fits, narrowly"));
         QCOMPARE(said(2), QString::fromUtf8("\u2717 too big, narrowly"));
         const QString tip = model.index(2, StrategiesModel::FitsColumn).data(Qt::ToolTipRole).toString();
-        QVERIFY2(tip.contains("more than the device's") && tip.contains("1.0 % of the memory too much"), qPrintable(tip));
+        QVERIFY2(tip.contains("more than the device's") && tip.contains("1.0 % too large"), qPrintable(tip));
     }
 
     void theBaselineIsWhatOthersAreComparedWith() {

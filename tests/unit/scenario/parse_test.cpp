@@ -327,6 +327,19 @@ TEST(RankOrder, ShorterOrdersAreFilledUp) {
     EXPECT_EQ(problems_with({"strategy.rank_order=tp-pp", "strategy.tensor_parallel=2"}).size(), 1u);
 }
 
+TEST(Suggest, EveryShortNameStandsForAFieldThatExists) {
+    for (const auto& [name, field] : short_names()) EXPECT_NE(find_field(field), nullptr) << name << " -> " << field;
+    EXPECT_EQ(field_of_short_name("TP"), "strategy.tensor_parallel");
+    EXPECT_EQ(field_of_short_name("seq-len"), "training.sequence_length");
+    EXPECT_EQ(field_of_short_name("tensor_parallel"), "");
+}
+
+TEST(Suggest, APartOfANameBringsTheNamesThatHaveIt) {
+    EXPECT_EQ(did_you_mean("70b", {"llama2-70b", "gpt2", "llama3-70b"}), ": did you mean \"llama2-70b\" or \"llama3-70b\"?");
+    EXPECT_EQ(did_you_mean("H100", {"dgx-a100", "dgx-h100"}), ": did you mean \"dgx-h100\"?");
+    EXPECT_EQ(did_you_mean("wholly other", {"dgx-a100"}), "");
+}
+
 TEST(Suggest, NearestIsWhatWasMeantOrNothing) {
     const std::vector<std::string> known = {"tensor_parallel", "pipeline_parallel", "zero_stage", "recompute", "recompute_layers"};
     EXPECT_EQ(nearest("tensor-parallel", known), "tensor_parallel");

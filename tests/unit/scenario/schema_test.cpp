@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <sstream>
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -117,4 +119,20 @@ TEST(Schema, RefusesWhatTheParserRefusesForFormAlone) {
         EXPECT_FALSE(valid(schema, bad)) << section;
         EXPECT_FALSE(orrery::parse_scenario(bad.dump()).scenario) << section;
     }
+}
+
+TEST(Reference, IsTheCommittedPage) {
+    const fs::path page = ORRERY_SOURCE_DIR "/scenarios/REFERENCE.md";
+    if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(page, std::ios::binary) << orrery::field_reference();
+    std::stringstream committed;
+    committed << std::ifstream(page, std::ios::binary).rdbuf();
+    EXPECT_EQ(orrery::field_reference(), committed.str()) << "simrun schema --markdown -o scenarios/REFERENCE.md writes it anew";
+}
+
+TEST(Reference, NamesEveryFieldOfTheSchema) {
+    const std::string page = orrery::field_reference();
+    const json schema = json::parse(orrery::scenario_schema());
+    for (const char* section : {"training", "strategy", "runtime"})
+        for (const auto& [key, field] : schema["properties"][section]["properties"].items())
+            EXPECT_NE(page.find("| `" + key + "` |"), std::string::npos) << section << "." << key;
 }

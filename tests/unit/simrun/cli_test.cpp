@@ -9,6 +9,7 @@
 #include <iomanip>
 #include <regex>
 #include <sstream>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,23 @@ class Simrun : public testing::Test {
         return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(folder / "out.txt"), slurp(folder / "err.txt")};
     }
 };
+
+TEST_F(Simrun, OutputThatCannotBeWrittenIsAnError) {
+    const int status =
+        std::system(("'" + binary.string() + "' '" + scenario() + "' --json >/dev/full 2>'" + (folder / "err.txt").string() + "'").c_str());
+    EXPECT_EQ(WEXITSTATUS(status), 1);
+    EXPECT_NE(slurp(folder / "err.txt").find("standard output cannot be written"), std::string::npos) << slurp(folder / "err.txt");
+}
+
+TEST_F(Simrun, InputsAreRegularFiles) {
+    const Ran device = run("/dev/zero");
+    EXPECT_EQ(device.code, 1);
+    EXPECT_NE(device.err.find("/dev/zero is a device or a pipe"), std::string::npos) << device.err;
+    ASSERT_EQ(mkfifo((folder / "fifo.json").c_str(), 0600), 0);
+    const Ran fifo = run("fifo.json");
+    EXPECT_EQ(fifo.code, 1);
+    EXPECT_NE(fifo.err.find("fifo.json is a device or a pipe"), std::string::npos) << fifo.err;
+}
 
 TEST_F(Simrun, PrintsAReportAndReturnsZero) {
     const Ran r = run(scenario());

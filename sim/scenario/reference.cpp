@@ -1,0 +1,103 @@
+// The field reference (schema.hpp): one table a section, from the same table of fields the reader uses.
+#include "sim/scenario/fields.hpp"
+#include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/schema.hpp"
+#include "sim/scenario/suggest.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+// "|" would end a cell of the table.
+std::string cell(std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+    return text;
+}
+
+struct TypeName {
+    const Field& field;
+    std::string operator()(IntSlot) const { return "integer"; }
+    std::string operator()(LongSlot) const { return "integer"; }
+    std::string operator()(SeedSlot) const { return "integer"; }
+    std::string operator()(NumberSlot) const { return "number"; }
+    std::string operator()(ScaledSlot) const { return "number"; }
+    std::string operator()(BoolSlot) const { return "true or false"; }
+    std::string operator()(TextSlot) const { return field.choices.empty() ? "text" : join(field.choices); }
+    std::string operator()(ChoiceSlot) const { return join(field.choices); }
+    std::string operator()(const SectionSlot&) const { return "object"; }
+    std::string operator()(CustomSlot) const { return "several forms"; }
+};
+
+// Whole numbers in full: limits are counts and sizes.
+std::string plain(double limit) { return limit == std::floor(limit) ? fmt::format("{:.0f}", limit) : fmt::format("{:g}", limit); }
+
+std::string type_of(const Field& field) {
+    std::string text = std::visit(TypeName{field}, field.slot);
+    if (std::isfinite(field.minimum)) text += (field.above_minimum ? " > " : " >= ") + plain(field.minimum);
+    if (std::isfinite(field.maximum)) text += ", at most " + plain(field.maximum);
+    if (*field.unit != 0) text += fmt::format(", in {}", field.unit);
+    return text;
+}
+
+// "false; fsdp: true (from 2023)": what everyone does, then each framework's own rows of the table of defaults, in its order.
+std::string defaults_by_framework(const std::string& path) {
+    std::vector<std::string> parts;
+    for (const FrameworkDefault& row : framework_defaults()) {
+        if (path != row.field) continue;
+        std::string text = row.framework == std::string_view("*") ? "" : std::string(row.framework) + ": ";
+        text += row.value;
+        std::vector<std::string> when;
+        if (row.year > 0) when.push_back(fmt::format("from {}", row.year));
+        if (*row.architecture != 0) when.push_back(fmt::format("on {}", row.architecture));
+        if (!when.empty()) text += " (" + join(when) + ")";
+        parts.push_back(std::move(text));
+    }
+    return join(parts, "; ");
+}
+
+void write_section(std::string& text, const std::string& path, const Fields& fields, int depth) {
+    text += fmt::format("\n{} {}\n\n| field | type | default | meaning |\n|---|---|---|---|\n",
+                        std::string(static_cast<std::size_t>(depth), '#'), path);
+    for (const Field& field : fields)
+        text += fmt::format("| `{}` | {} | {} | {} |\n", field.key, cell(type_of(field)),
+                            field.required ? "required" : cell(defaults_by_framework(path + "." + field.key)), cell(field.help));
+    for (const Field& field : fields)
+        if (const auto* section = std::get_if<SectionSlot>(&field.slot))
+            write_section(text, path + "." + field.key, section->fields(), depth + 1);
+}
+
+} // namespace
+
+std::string field_reference() {
+    std::string text =
+        "# Every field of a scenario\n\n"
+        "`simrun schema --markdown` writes this page from the table that the parser reads; a test holds it current.\n\n"
+        "The column \"default\" lists what the software does where the scenario is silent: first every framework, then each framework with "
+        "a "
+        "habit of its\nown, with the year of the release and the device architecture where these matter. A later entry of the same "
+        "framework "
+        "replaces an earlier one.\nAn empty cell means that the default depends on other fields or is the usual one of the model; "
+        "`simrun SCENARIO.json -v` prints every default\nthat a scenario got, and its source. `--set strategy.tensor_parallel=8` sets any "
+        "field from the command line.\n\n"
+        "A complete scenario:\n\n"
+        "    {\"model\": \"llama3-8b\",\n"
+        "     \"cluster\": {\"preset\": \"dgx-h100\", \"nodes\": 2},\n"
+        "     \"training\": {\"global_batch_size\": 64, \"micro_batch_size\": 1, \"sequence_length\": 8192},\n"
+        "     \"strategy\": {\"framework\": \"megatron\", \"tensor_parallel\": 2, \"sequence_parallel\": true}}\n\n"
+        "`model` is a name (`simrun list models`), `{\"preset\": name, field: value ..}`, `{\"hf_config\": path}`, or the fields below. "
+        "`cluster` is a name\n(`simrun list clusters`), the path of a JSON file, `{\"preset\": name, field: value ..}`, or the fields "
+        "below; "
+        "`cluster.device` is a name\n(`simrun list devices`) or `{\"preset\": name, field: value ..}`.\n";
+    write_section(text, "model", model_fields(), 2);
+    write_section(text, "cluster", cluster_fields(), 2);
+    write_section(text, "cluster.device", device_fields(), 3);
+    write_section(text, "training", training_fields(), 2);
+    write_section(text, "strategy", strategy_fields(), 2);
+    write_section(text, "runtime", runtime_fields(), 2);
+    return text;
+}
+
+} // namespace orrery
