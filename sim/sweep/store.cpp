@@ -1,8 +1,11 @@
 #include "sim/sweep/store.hpp"
 
+#include <fmt/format.h>
 #include <sqlite3.h>
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 namespace orrery {
 
@@ -10,6 +13,9 @@ namespace {
 
 constexpr const char* columns = "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
                                 "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar";
+
+constexpr std::int64_t application_id = 0x4F525259;  // "ORRY", in the file's header
+constexpr std::chrono::milliseconds patience{10000}; // with other programs that write the same file
 
 std::string text_of(sqlite3_stmt* s, int column) {
     const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(s, column));
@@ -64,9 +70,12 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
     const int opened = sqlite3_open(path.c_str(), &db);
     db_.reset(db); // where it failed, too: it says why
     if (opened != SQLITE_OK) fail("open");
-    sqlite3_busy_timeout(db, 10000);
-    execute("PRAGMA journal_mode=WAL");
+    sqlite3_busy_timeout(db, static_cast<int>(patience.count()));
+    refuse_strangers();
+    write_ahead();
     execute("PRAGMA synchronous=FULL");
+    // One transaction: of several programs that start on one new file, the first makes the table and the others find it.
+    execute("BEGIN IMMEDIATE");
     execute("CREATE TABLE IF NOT EXISTS points (hash TEXT PRIMARY KEY, label TEXT, status TEXT, reason TEXT, world_size INTEGER, "
             "step_time_s REAL, "
             "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes "
@@ -74,7 +83,36 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
     // Results of before there were error bars stay good: theirs are not known.
     for (const char* column : {"step_time_error_bar", "memory_error_bar"})
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
+    execute(fmt::format("PRAGMA application_id={}", application_id).c_str());
+    execute("COMMIT");
     insert_ = statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
+}
+
+// Before anything is written: a database that is another program's stays as it is.
+void SweepStore::refuse_strangers() const {
+    const std::int64_t id = number("PRAGMA application_id");
+    if (id == application_id) return;
+    // Files of before there was an id have id 0 and the table; a new file has no table at all.
+    const bool ours = id == 0 && (number("SELECT count(*) FROM sqlite_master") == 0 || has_column("hash"));
+    if (!ours)
+        throw std::runtime_error(
+            fmt::format("{} is a database of another program: name a new file with -o, or one that a sweep has written", path_));
+}
+
+// SQLite does not wait by itself where two programs switch a new file to its write-ahead log at once.
+void SweepStore::write_ahead() {
+    for (const auto until = std::chrono::steady_clock::now() + patience;;) {
+        const int code = sqlite3_exec(db_.get(), "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
+        if (code == SQLITE_OK) return;
+        if (code != SQLITE_BUSY || std::chrono::steady_clock::now() > until) fail("write");
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+}
+
+std::int64_t SweepStore::number(const char* sql) const {
+    const auto query = statement(sql, "read");
+    if (sqlite3_step(query.get()) != SQLITE_ROW) fail("read");
+    return sqlite3_column_int64(query.get(), 0);
 }
 
 void SweepStore::Close::operator()(sqlite3* db) const { sqlite3_close(db); }

@@ -23,6 +23,9 @@ class SweepStore {
     void clear();
 
   private:
+    void refuse_strangers() const; // throws where the file is another program's
+    void write_ahead();
+    std::int64_t number(const char* sql) const; // of a query's first row and column
     void execute(const char* sql);
     bool has_column(const std::string& name) const;
     [[noreturn]] void fail(const std::string& doing) const;

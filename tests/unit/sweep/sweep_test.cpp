@@ -10,6 +10,8 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -191,6 +193,57 @@ TEST(SweepStore, TellsAFileThatIsNotItsOwn) {
     std::fclose(f);
     EXPECT_THROW(SweepStore{file}, std::runtime_error);
     EXPECT_THROW(SweepStore{folder.file("no/such/folder.sqlite")}, std::runtime_error);
+}
+
+// The file stays as it was, byte for byte.
+TEST(SweepStore, LeavesAnotherProgramsDatabaseAlone) {
+    const TemporaryFolder folder;
+    for (const char* content : {"CREATE TABLE notes (text TEXT)", "PRAGMA application_id=7", "CREATE TABLE points (x REAL, y REAL)"}) {
+        const std::string file = folder.file("other.sqlite");
+        std::filesystem::remove(file);
+        sqlite3* db = nullptr;
+        ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+        ASSERT_EQ(sqlite3_exec(db, content, nullptr, nullptr, nullptr), SQLITE_OK);
+        sqlite3_close(db);
+        const auto bytes = [&] {
+            std::stringstream text;
+            text << std::ifstream(file, std::ios::binary).rdbuf();
+            return text.str();
+        };
+        const std::string before = bytes();
+        ASSERT_FALSE(before.empty()) << content;
+        EXPECT_THROW(SweepStore{file}, std::runtime_error) << content;
+        EXPECT_EQ(bytes(), before) << content;
+    }
+}
+
+// Processes, as programs that are started together are: SQLite's locks of one process hide what happens between several.
+TEST(SweepStore, SeveralProgramsMayStartOnOneNewFile) {
+    const TemporaryFolder folder;
+    for (int round = 0; round < 20; ++round) {
+        const std::string file = folder.file("shared" + std::to_string(round) + ".sqlite");
+        std::vector<pid_t> children;
+        for (int i = 0; i < 4; ++i) {
+            const pid_t child = fork();
+            ASSERT_GE(child, 0);
+            if (child == 0) {
+                int code = 0;
+                try {
+                    SweepRow row;
+                    row.hash = std::to_string(i);
+                    SweepStore(file).commit(std::span(&row, 1));
+                } catch (const std::exception&) { code = 1; }
+                _exit(code);
+            }
+            children.push_back(child);
+        }
+        for (const pid_t child : children) {
+            int status = 0;
+            waitpid(child, &status, 0);
+            EXPECT_EQ(status, 0) << file;
+        }
+        EXPECT_EQ(SweepStore(file).rows().size(), 4u);
+    }
 }
 
 TEST(SweepStore, GivesBackWhatItWasGiven) {
