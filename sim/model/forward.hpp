@@ -1,7 +1,7 @@
 // The model as graphs: one forward graph per pipeline chunk, whole shapes (no parallelism but the batch's), before any pass.
 #pragma once
 
-#include "sim/plan/graph.hpp"
+#include "sim/graph/graph.hpp"
 #include "sim/scenario/scenario.hpp"
 
 #include <vector>

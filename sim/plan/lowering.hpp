@@ -1,7 +1,8 @@
 // What the passes hand on: the plan as it grows, and what it grows from. Internal to lowering; interpreters see only the Plan.
 #pragma once
 
-#include "sim/plan/graph.hpp"
+#include "sim/graph/graph.hpp"
+#include "sim/plan/plan.hpp"
 #include "sim/plan/schedules/schedule.hpp"
 #include "sim/scenario/scenario.hpp"
 

@@ -2,7 +2,8 @@
 // actions, each binding microbatches to a block. lower.hpp makes it from a scenario; verify.hpp proves it before anything runs.
 #pragma once
 
-#include "sim/plan/mesh.hpp"
+#include "sim/graph/mesh.hpp"
+#include "sim/graph/placement.hpp"
 #include "sim/plan/work.hpp"
 
 #include <array>
@@ -11,20 +12,6 @@
 #include <vector>
 
 namespace orrery {
-
-// Where a value stands along one mesh axis. invariant: the same on all, and so is its gradient. varying: the same on all, its
-// gradient is partial. sharded: each holds a part along `dim`. partial: each holds a summand.
-enum class PlacementKind : std::uint8_t { invariant, varying, sharded, partial };
-struct Placement {
-    std::array<PlacementKind, axis_count> kind{};
-    std::array<std::int8_t, axis_count> dim{}; // of a sharded axis: which dimension of the shape
-    PlacementKind on(Axis a) const { return kind[static_cast<std::size_t>(a)]; }
-    void set(Axis a, PlacementKind k, int d = 0) {
-        kind[static_cast<std::size_t>(a)] = k;
-        dim[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(d);
-    }
-    friend bool operator==(const Placement&, const Placement&) = default;
-};
 
 // run: parameters, optimizer states. step: gradients. microbatch: one instance per (chunk, microbatch), from its first write to its
 // last read, which may be in another block. action: inside one action. Gradients that are allocated in a step begin as zero.

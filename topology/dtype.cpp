@@ -1,5 +1,5 @@
 // Names and sizes of element types.
-#include "sim/scenario/scenario.hpp"
+#include "topology/dtype.hpp"
 
 namespace orrery {
 

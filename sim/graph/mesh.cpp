@@ -1,4 +1,4 @@
-#include "sim/plan/mesh.hpp"
+#include "sim/graph/mesh.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-#include "sim/plan/graph.hpp"
+#include "sim/graph/graph.hpp"
 
 #include <cmath>
 #include <fmt/format.h>

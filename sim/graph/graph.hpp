@@ -2,7 +2,9 @@
 // (unsharded) shapes; the passes shard values and insert the nodes that move between placements; emit.hpp turns it into ops.
 #pragma once
 
-#include "sim/plan/plan.hpp"
+#include "sim/graph/placement.hpp"
+#include "topology/dtype.hpp"
+#include "topology/units.hpp"
 
 #include <string>
 #include <vector>

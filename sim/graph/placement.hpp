@@ -1,0 +1,25 @@
+// How a tensor is spread over the axes of a mesh of ranks.
+#pragma once
+
+#include "sim/graph/mesh.hpp"
+
+#include <array>
+#include <cstdint>
+
+namespace orrery {
+
+// Where a value stands along one mesh axis. invariant: the same on all, and so is its gradient. varying: the same on all, its
+// gradient is partial. sharded: each holds a part along `dim`. partial: each holds a summand.
+enum class PlacementKind : std::uint8_t { invariant, varying, sharded, partial };
+struct Placement {
+    std::array<PlacementKind, axis_count> kind{};
+    std::array<std::int8_t, axis_count> dim{}; // of a sharded axis: which dimension of the shape
+    PlacementKind on(Axis a) const { return kind[static_cast<std::size_t>(a)]; }
+    void set(Axis a, PlacementKind k, int d = 0) {
+        kind[static_cast<std::size_t>(a)] = k;
+        dim[static_cast<std::size_t>(a)] = static_cast<std::int8_t>(d);
+    }
+    friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+} // namespace orrery
