@@ -45,8 +45,4 @@ struct Patience {
 std::unique_ptr<Executor> serial_executor(World& world);
 std::unique_ptr<Executor> threads_executor(World& world, Patience patience = {});
 
-// By name; all executors, in the order they were built. An unknown name aborts: the command line knows them.
-std::unique_ptr<Executor> make_executor(const std::string& name, World& world, Patience patience = {});
-std::vector<std::string> executor_names();
-
 } // namespace orrery

@@ -1,4 +1,5 @@
 // `simexec agree SCENARIO.json`: does its strategy train like one rank? In fp64 on the processor; on GPUs in what they store.
+#include "exec/executors/executors.hpp"
 #include "exec/local/agreement.hpp"
 #include "exec/simexec/gpu.hpp"
 #include "sim/memory/memory.hpp"

@@ -3,7 +3,7 @@
 
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/kernels/room.hpp"
-#include "exec/local/executor.hpp"
+#include "exec/executors/executors.hpp"
 #include "exec/mpi/processes.hpp"
 #include "sim/console/command_line.hpp"
 

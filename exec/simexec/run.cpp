@@ -1,5 +1,6 @@
 // `simexec run SCENARIO.json`: train it here, by the plan the simulator would time.
 #include "exec/cuda/plugin.hpp"
+#include "exec/executors/executors.hpp"
 #include "exec/kernels/room.hpp"
 #include "exec/local/timeline.hpp"
 #include "exec/mpi/processes.hpp"

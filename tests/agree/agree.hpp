@@ -1,7 +1,7 @@
 // What the agreement tests share: a tiny model trained under some strategy, and the same on one rank.
 #pragma once
 
-#include "exec/local/executor.hpp"
+#include "exec/executors/executors.hpp"
 #include "exec/runtime/reference.hpp"
 
 #include <functional>

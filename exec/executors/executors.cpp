@@ -1,4 +1,4 @@
-#include "exec/local/executor.hpp"
+#include "exec/executors/executors.hpp"
 
 #include "exec/queues/executor.hpp"
 
