@@ -111,6 +111,8 @@ void apply(KernelTables& t, const Json& j) {
             if (kernel == "waves")
                 t.waves = {a.at("soft_waves").get<double>(), a.at("rows").get<double>(), a.at("critical").get<double>(),
                            a.at("start_us").get<double>()};
+            else if (const std::size_t at = kernel.find('@'); at != std::string::npos && !release_named(kernel.substr(at + 1)))
+                throw std::runtime_error(fmt::format("attention.{}: \"{}\" is no release of a library", kernel, kernel.substr(at + 1)));
             else
                 t.attention[kernel] = {series_of(a.at("forward")), series_of(a.at("backward")), source_of(a)};
         }
@@ -188,7 +190,7 @@ std::string nearest_by_vendor(const std::string& vendor) {
     return "h100-sxm-80gb";
 }
 
-KernelTables of_any_year(const Device& device) {
+KernelTables of_any_release(const Device& device) {
     if (const std::optional<Json> own = file_of_device(device.name)) return resolve(*own);
     const std::vector<Json> files = files_of("kernels");
     auto transferred = [&](const Json& j, std::string text) {
@@ -270,19 +272,22 @@ std::vector<std::string> calibrations_not_asked_for() {
 
 const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
 
-KernelTables kernel_tables(const Device& device, int year) {
-    KernelTables t = of_any_year(device);
+KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases) {
+    KernelTables t = of_any_release(device);
     own().predicted = true;
     for (OwnFile& f : own().files)
         if (f.json["device"] == device.name) {
             f.asked_for = true;
             apply(t, f.json);
         }
-    std::map<std::string, AttentionTable> of_year; // by the kernel's name; names are in order, so the latest of the years is the last
+    std::map<std::string, AttentionTable> chosen;
     for (auto& [name, a] : t.attention)
-        if (const std::size_t at = name.find('@'); at == std::string::npos || std::stoi(name.substr(at + 1)) <= year)
-            of_year[name.substr(0, at)] = a;
-    t.attention = std::move(of_year);
+        if (name.find('@') == std::string::npos) chosen[name] = a;
+    for (const KernelRelease release : releases)
+        for (auto& [name, a] : t.attention)
+            if (const std::size_t at = name.find('@'); at != std::string::npos && name.substr(at + 1) == orrery::name(release))
+                chosen[name.substr(0, at)] = a;
+    t.attention = std::move(chosen);
     return t;
 }
 
@@ -305,7 +310,6 @@ void read_loss(PointwiseTable& t, const Json& j) {
             t.loss_bytes[mode][part] = j[modes[mode]]["bytes"][part].get<double>();
             t.loss_kernels[mode][part] = j[modes[mode]]["kernels"][part].get<int>();
         }
-    for (const Json& f : j["whole_frameworks"]) t.whole_loss_frameworks.push_back(f.get<std::string>());
     t.loss_source = source_of(j);
 }
 
@@ -316,23 +320,18 @@ void read_optimizer(PointwiseTable& t, const Json& j) {
     for (const char* kind : {"sgd", "momentum", "adam", "lamb", "lars", "gradient_norm"})
         t.optimizer[kind] = {j[kind][1].get<double>(), j[kind][0].get<double>()};
     t.optimizer_apart = j["apart"]["bytes"].get<double>();
-    t.apart_frameworks = j["apart"]["frameworks"].get<std::vector<std::string>>();
     t.optimizer_source = source_of(j);
 }
 
 void read_quantize(QuantizeTable& t, const Json& j) {
     t.phi = j["phi"].get<double>();
     auto names = [&](const char* key) { return j[key].get<std::vector<std::string>>(); };
-    t.first_year = j["first_year"].get<int>();
     t.earlier = j["earlier"].get<double>();
     t.earlier_recipes = names("earlier_recipes");
-    t.earlier_frameworks = names("earlier_frameworks");
     t.turning_architectures = names("turning_architectures");
     t.both_ways = names("both_ways");
     t.present_maximum = names("present_maximum");
     t.norm_casts = names("norm_casts");
-    t.compiling_frameworks = names("compiling_frameworks");
-    t.weight_casting_frameworks = names("weight_casting_frameworks");
     t.source = source_of(j);
 }
 
@@ -347,8 +346,6 @@ void read_host(PointwiseTable& t, const Json& j) {
 }
 
 void read_calls(CallTable& t, const Json& j) {
-    t.frameworks = j["frameworks"].get<std::vector<std::string>>();
-    t.year = j["year"].get<int>();
     for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
     t.low = j["low"].get<std::array<double, 2>>();
     t.expert = j["expert"].get<std::array<double, 2>>();
@@ -397,7 +394,6 @@ PointwiseTable pointwise_table() {
     t.throttle_source = source_of(j["throttle"]);
     t.spread = j["spread"]["sigma"].get<double>();
     t.spread_layerwise = j["spread"]["layerwise"].get<double>();
-    t.layerwise_frameworks = j["spread"]["layerwise_frameworks"].get<std::vector<std::string>>();
     t.spread_from = j["spread"]["devices"].get<double>();
     t.spread_source = source_of(j["spread"]);
     t.source = source_of(j);

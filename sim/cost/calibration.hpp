@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/plan/work.hpp"
+#include "sim/scenario/practice.hpp"
 #include "topology/catalog.hpp"
 
 #include <array>
@@ -114,8 +115,8 @@ const std::string& calibration_in_use(); // all of them, one behind the other; e
 std::vector<std::string> calibrations_not_asked_for(); // the devices of those that no prediction since was for; none: there was none
 
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
-// Attention's of that year's software: an entry "cudnn@2026" takes cudnn's place from that year on.
-KernelTables kernel_tables(const Device& device, int year = 0);
+// Attention's with these releases of libraries: an entry "cudnn@cudnn-9.19" takes cudnn's place where that release is among them.
+KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases = {});
 
 struct TrafficEntry {
     double bytes, phi;
@@ -125,16 +126,13 @@ struct TrafficEntry {
 // Which recipes of 8- and 4-bit training move what; the counts are in quantize.hpp.
 struct QuantizeTable {
     double phi = 0.6;
-    int first_year = 0; // software of before then has other kernels, these times slower, for these recipes in these frameworks
-    double earlier = 1;
-    std::vector<std::string> earlier_recipes, earlier_frameworks, turning_architectures, both_ways, present_maximum, norm_casts,
-        compiling_frameworks, weight_casting_frameworks;
+    double earlier = 1; // kernels of before (Practice::early_casts) are these times slower, for these recipes
+    std::vector<std::string> earlier_recipes, turning_architectures, both_ways, present_maximum, norm_casts;
     Source source;
+    bool has_earlier(const std::string& recipe) const;
 };
-// Host time of a framework's calls beside their launches (host.cpp), us: [forward, backward].
+// Host time of modules' calls beside their launches (host.cpp; Practice::module_calls), us: [forward, backward].
 struct CallTable {
-    std::vector<std::string> frameworks;
-    int year = 0; // of the software, from which on
     std::map<std::string, std::array<double, 2>> calls;
     std::array<double, 2> low{}, expert{},
         low_expert{}; // more of a linear in 8 bits or fewer; of each expert; more of each expert in 8 bits
@@ -145,14 +143,13 @@ struct PointwiseTable {
     CallTable calls;
     std::map<std::string, std::array<TrafficEntry, 2>> ops; // [forward, backward]
     double loss_phi = 0.7, loss_stream_phi = 0.85, loss_autocast_phi = 1;
-    std::array<std::array<double, 4>, 6> loss_bytes{}; // [eager, fused, whole, autocast, one kernel, 16-bit logits][part]
+    std::array<std::array<double, 4>, 6>
+        loss_bytes{}; // [eager, fused, whole (Practice::torch_loss), autocast, one kernel, 16-bit logits][part]
     std::array<std::array<int, 4>, 6> loss_kernels{};
-    std::vector<std::string> whole_loss_frameworks; // whole: PyTorch's own eager loss, for an undivided vocabulary
     double embedding_phi = 0.7;
     double optimizer_phi = 0.8, optimizer_kernel_elements = 2e7;
     int optimizer_eager_kernels = 12;
-    double optimizer_apart = 0; // bytes per parameter of what stands around a step of narrow gradients, in these frameworks
-    std::vector<std::string> apart_frameworks;
+    double optimizer_apart = 0; // bytes per parameter of what stands around a step of narrow gradients (Practice::copies_half_gradients)
     std::map<std::string, std::array<double, 2>> optimizer;                                        // bytes per parameter [eager, fused]
     double host_share = 0.6, host_memory = 0, pcie_share = 0.85, pcie = 0, nvme = 0, copy_us = 10; // rates in bytes/us
     struct {
@@ -167,7 +164,6 @@ struct PointwiseTable {
                0; // share of a burst's fall of clock with a product's length that training keeps, and the most that such a fall can be
     double spread = 0, spread_layerwise = 0,
            spread_from = 8; // of devices' speeds, relative, and of their layers'; of so many devices the sustained clocks are
-    std::vector<std::string> layerwise_frameworks; // that gather weights layer by layer at stage 2 as well
     double compute_slowdown = 0, communication_slowdown = 0;
     Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source, exchange_source,
         list_source, interference_source, spread_source, throttle_source;

@@ -126,12 +126,14 @@ CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double l
     return c;
 }
 
-// NCCL's tuner of 2020 and 2021 (2.7, 2.8: src/graph/tuning.cc) expects of a tree 0.9 of the channels' bandwidth and of that half, of a
-// ring n / (2 n - 2), between two nodes as inside one: large reductions are rings, though a tree sends half as much over the NICs. (Later
-// tuners know: published all-reduces of two nodes reach more than their NICs have.) Small ones are trees, by what hops cost.
+// NCCL's tuner of then (2.7, 2.8: src/graph/tuning.cc; Practice::rings_between_two_nodes) expects of a tree 0.9 of the channels' bandwidth
+// and of that half, of a ring n / (2 n - 2), between two nodes as inside one: large reductions are rings, though a tree sends half as much
+// over the NICs. (Later tuners know: published all-reduces of two nodes reach more than their NICs have.) Small ones are trees, by what
+// hops cost.
 //   bytes / (0.45 B) - bytes / (B n / (2 n - 2)) >= the ring's hops
 bool CostModel::Data::rings_of_old(const Collective& c, const Group& g) const {
-    if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || runtime.year >= 2022 || strategy.collective_algorithm != "auto" || g.n < 3)
+    if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || !practice.rings_between_two_nodes ||
+        strategy.collective_algorithm != "auto" || g.n < 3)
         return false;
     const double hops = 2 * ((g.n - 2) * links.choice_hop[2] + between.ring_hop[2]);
     return static_cast<double>(c.bytes.count) / g.nic_rate * (1 / 0.45 - 2.0 * (g.n - 1) / g.n) >= hops;

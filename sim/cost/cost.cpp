@@ -1,6 +1,5 @@
 // The cost model behind cost.hpp: what of the calibration serves this scenario, and what it rests on.
 #include "sim/cost/data.hpp"
-#include "sim/scenario/frameworks.hpp"
 
 #include <fmt/format.h>
 
@@ -19,36 +18,22 @@ double expected_maximum(double n) {
 
 // Devices differ, and a synchronous step waits for the slowest of all. What the sustained clock was fitted to are mostly single nodes.
 // Where weights are gathered layer by layer (with a pipeline, once a step), every layer waits for whoever is slow at that one.
-double slowest_of(double devices, const PointwiseTable& t, const Strategy& s) {
-    const auto& by_layers = t.layerwise_frameworks;
-    const bool layerwise =
-        s.pipeline_parallel == 1 &&
-        (s.zero_stage == 3 || (s.zero_stage == 2 && std::find(by_layers.begin(), by_layers.end(), s.framework) != by_layers.end()));
+double slowest_of(double devices, const PointwiseTable& t, const Strategy& s, const Practice& practice) {
+    const bool layerwise = s.pipeline_parallel == 1 && (s.zero_stage == 3 || (s.zero_stage == 2 && practice.waits_each_layer));
     const double spread = layerwise ? t.spread_layerwise : t.spread;
     return devices > t.spread_from ? 1 + spread * (expected_maximum(devices) - expected_maximum(t.spread_from)) : 1;
 }
 
-// Megatron-Core pads what an all-to-all brings to the experts; padded capacities, DeepEP's and HybridEP's permutations and kernels for all
-// experts at once need none.
-bool pads_experts(const Scenario& s, const std::vector<std::string>& frameworks) {
-    return s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts && s.runtime.token_dispatcher == "alltoall" &&
-           std::find(frameworks.begin(), frameworks.end(), s.strategy.framework) != frameworks.end();
+// Padded capacities, DeepEP's and HybridEP's permutations and kernels for all experts at once need no padded copies.
+bool pads_experts(const Scenario& s, const Practice& practice) {
+    return practice.pads_expert_rows && s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts &&
+           s.runtime.token_dispatcher == "alltoall";
 }
 
-// Casts under Megatron were slower kernels before a year; where a scenario does not state its own, those that are known best count.
-bool casts_as_before(const Scenario& s, const PointwiseTable& t) {
-    const QuantizeTable& q = t.quantize;
-    const auto among = [](const std::vector<std::string>& names, const std::string& name) {
-        return std::find(names.begin(), names.end(), name) != names.end();
-    };
-    return !s.defaults.contains("/runtime/year") && s.runtime.year < q.first_year && among(q.earlier_recipes, s.runtime.fp8_recipe) &&
-           among(q.earlier_frameworks, s.strategy.framework);
-}
-
-// Bytes of a rank's larger tensors, in the order of its layers, where a framework gives each to one rank. (Tensor-parallel gathers of
-// activations would look like those of parameters: InternLM of then had none.)
-std::vector<std::int64_t> owned_tensors(const Scenario& s) {
-    if (s.strategy.framework != "internlm" || s.strategy.zero_stage != 1 || s.strategy.sequence_parallel) return {};
+// Bytes of a rank's larger tensors, in the order of its layers, where each belongs to one rank. (Tensor-parallel gathers of activations
+// would look like those of parameters: the software that has owners had none.)
+std::vector<std::int64_t> owned_tensors(const Scenario& s, const Practice& practice) {
+    if (!practice.tensors_have_owners || s.strategy.zero_stage != 1 || s.strategy.sequence_parallel) return {};
     const Model& m = s.model;
     const std::int64_t h = m.hidden_size, f = m.ffn_size, d = m.head_dim, tp = s.strategy.tensor_parallel;
     std::vector<std::int64_t> out{m.vocab_size * h};
@@ -70,38 +55,35 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.strategy = scenario.strategy;
     d.runtime = scenario.runtime;
     d.training = scenario.training;
+    d.practice = practice_of(scenario);
     d.nodes = fabric.nodes();
     d.devices_per_node = std::max(1, c.devices_per_node);
     d.fabric = &fabric;
-    d.kernels = kernel_tables(c.device, d.runtime.year);
+    d.kernels = kernel_tables(c.device, d.practice.releases);
     d.pointwise = pointwise_table();
-    if (d.strategy.framework == "deepspeed" && d.strategy.zero_stage == 3 && d.runtime.year < 2022) d.list_copy_us = d.pointwise.list_copy;
-    d.owned = owned_tensors(scenario);
-    d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise, d.strategy);
-    d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.strategy.framework, d.strategy.fused);
-    if (casts_as_before(scenario, d.pointwise)) d.pointwise.quantize.phi /= d.pointwise.quantize.earlier;
-    d.modules_overlap = d.strategy.overlap.tensor_parallel && d.strategy.tensor_parallel > 1 &&
-                        (d.strategy.framework == "nemo" || !scenario.defaults.contains("/strategy/overlap/tensor_parallel"));
+    if (d.practice.collectives_on_lists && d.strategy.zero_stage == 3) d.list_copy_us = d.pointwise.list_copy;
+    d.owned = owned_tensors(scenario, d.practice);
+    d.slowest = slowest_of(static_cast<double>(fabric.devices()), d.pointwise, d.strategy, d.practice);
+    d.quantizer = quantizer(d.pointwise.quantize, d.runtime.fp8_recipe, c.device.architecture, d.practice, d.strategy.fused);
+    if (d.practice.early_casts && d.pointwise.quantize.has_earlier(d.runtime.fp8_recipe))
+        d.pointwise.quantize.phi /= d.pointwise.quantize.earlier;
+    d.modules_overlap = d.strategy.overlap.tensor_parallel && d.strategy.tensor_parallel > 1 && d.practice.issues_within_linears;
     d.hidden = scenario.model.hidden_size;
     d.ragged_heads = scenario.model.head_dim % 8 != 0;
-    d.quantizer.pads_experts = pads_experts(scenario, d.pointwise.calls.frameworks);
-    d.autocast = in_autocast(scenario);
+    d.quantizer.pads_experts = pads_experts(scenario, d.practice);
+    d.autocast = d.practice.autocast;
     d.experts = scenario.model.moe.has_value();
-    // A sequence's tokens against the slots that it has with all experts: einsums with one-hot masks (GShard, Lepikhin et al.,
-    // arXiv:2006.16668; MaxText's dense_matmul with a capacity factor).
-    if (d.experts && scenario.model.moe->capacity_factor > 0 && d.strategy.framework == "jax")
+    // A sequence's tokens against the slots that it has with all experts.
+    if (d.experts && scenario.model.moe->capacity_factor > 0 && d.practice.masked_dispatch)
         d.dispatch_depth = scenario.training.sequence_length / d.strategy.context_parallel;
     d.shared_tiles = d.experts && scenario.model.moe->capacity_factor <= 0 &&
                      d.kernels.systolic.group_rows > 0; // a capacity gives each expert rows of its own
-    d.engine_norms = megatron_core(d.strategy.framework) && d.runtime.year >= 2024;
-    const auto& whole = d.pointwise.whole_loss_frameworks;
-    d.whole_loss =
-        scenario.strategy.tensor_parallel == 1 && std::find(whole.begin(), whole.end(), scenario.strategy.framework) != whole.end();
-    d.narrow_loss = loss_in_sixteen_bits(scenario);
-    const auto& apart = d.pointwise.apart_frameworks;
+    d.engine_norms = d.practice.engine_norms;
+    d.whole_loss = scenario.strategy.tensor_parallel == 1 && d.practice.torch_loss;
+    d.narrow_loss = d.practice.narrow_loss;
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
-                        std::find(apart.begin(), apart.end(), d.strategy.framework) != apart.end();
-    d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && habits_of(d.strategy.framework).megatrons_layers;
+                        d.practice.copies_half_gradients;
+    d.gated_halves = scenario.model.gated() && !d.runtime.fused_activation && d.practice.megatrons_layers;
     d.head_norms = scenario.model.attention.qk_norm;
     if (d.gated_halves)
         for (const char* gated : {"swiglu", "geglu"}) d.pointwise.ops[gated] = d.pointwise.ops.at("gated-halves");
@@ -140,7 +122,7 @@ Time CostModel::exchange_sync() const { return Time::microseconds(data_->strateg
 
 Time CostModel::launch_eager() const {
     const Runtime& r = data_->runtime;
-    // What the framework launches in by default says nothing of graphs or of launches that wait.
+    // What the software launches in by default says nothing of graphs or of launches that wait.
     const double own = data_->device.launch_us >= 0 ? data_->device.launch_us : data_->pointwise.launch_eager;
     const double eager = r.launch_us > 0 ? r.launch_us : own;
     return Time::microseconds(r.launch_blocking ? std::max(eager, data_->pointwise.launch_blocking) : eager);

@@ -7,6 +7,7 @@
 #include "sim/cost/gemm.hpp"
 #include "sim/cost/pointwise.hpp"
 #include "sim/cost/quantize.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <unordered_map>
 
@@ -53,6 +54,7 @@ struct CostModel::Data {
     Strategy strategy;
     Runtime runtime;
     Training training;
+    Practice practice;
     int nodes = 1, devices_per_node = 1;
     const Fabric* fabric = nullptr;
     KernelTables kernels;
@@ -80,7 +82,7 @@ struct CostModel::Data {
     bool autocast = false;           // PyTorch's picks the dtypes, and its casts are ops of the plan
     bool engine_norms = false, head_norms = false; // norms are Transformer Engine's; there are some over heads
     bool gated_halves = false;                     // an activation's steps go over the halves of one product's columns (Megatron)
-    bool whole_loss = false;                       // the framework's own loss over an undivided vocabulary
+    bool whole_loss = false;                       // PyTorch's own loss over an undivided vocabulary
     bool narrow_loss = false;                      // PyTorch's own, on 16-bit logits
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
@@ -96,7 +98,7 @@ struct CostModel::Data {
     KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
-    bool makes_calls() const;                // whether its framework issues ops by calls that take the host longer than launches
+    bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;

@@ -1,4 +1,4 @@
-// What issuing an op costs the host: its launches and, in frameworks that run module by module in Python, the call around them. A captured
+// What issuing an op costs the host: its launches and, in software that runs module by module in Python, the call around them. A captured
 // graph replays without either, but for what no graph can hold (Op::eager).
 //
 //   host = launch kernels + call(kind, direction) + [8 bits] low + experts (expert + [8 bits] low_expert)
@@ -52,10 +52,8 @@ Call call_of(const Op& op, bool experts) {
 } // namespace
 
 bool CostModel::Data::makes_calls() const {
-    const CallTable& t = pointwise.calls;
     if (device.launch_us >= 0) return false; // measured, with all that stands around it
-    return !runtime.launch_blocking && runtime.year >= t.year &&
-           std::find(t.frameworks.begin(), t.frameworks.end(), strategy.framework) != t.frameworks.end();
+    return !runtime.launch_blocking && practice.module_calls;
 }
 
 // Transformer Engine's overlap: the module of a linear issues the gathers and reductions of its own operands.

@@ -5,16 +5,20 @@
 
 namespace orrery {
 
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework,
+bool QuantizeTable::has_earlier(const std::string& recipe) const {
+    return std::find(earlier_recipes.begin(), earlier_recipes.end(), recipe) != earlier_recipes.end();
+}
+
+Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const Practice& practice,
                     bool compiled) {
     auto among = [](const std::vector<std::string>& names, const std::string& name) {
         return std::find(names.begin(), names.end(), name) != names.end();
     };
     Quantizer q;
-    q.casts_weights = among(table.weight_casting_frameworks, framework);
+    q.casts_weights = practice.casts_weights_at_use;
     q.weight_maximum = among(table.present_maximum, recipe);
     q.both_ways = among(table.both_ways, recipe);
-    if (compiled && among(table.compiling_frameworks, framework)) {
+    if (compiled && practice.compiler_sees_casts) {
         q.reads_again = q.both_ways;
         q.both_ways = true;
         q.norm_casts = false;

@@ -8,7 +8,7 @@
 //   32 weight gradient         2 l m k                 the saved input turned round, where tensor cores take 8 bits only with the
 //   contraction
 //                                                   innermost and the input was saved by rows
-//   weight                  s + l                   at every use, where the framework keeps no low copy for the step: before the first, its
+//   weight                  s + l                   at every use, where no low copy is kept for the step: before the first, its
 //                           s                       maximum; before the input gradient, by columns
 // A compiler (torch.compile around torchao's linears) finds maxima inside the kernels that make a tensor, but casts behind them, both ways:
 // its matmuls take one layout only, on any device; scales of blocks along columns need a pass of their own (torchao's roofline_utils.py).
@@ -16,6 +16,7 @@
 #pragma once
 
 #include "sim/cost/calibration.hpp"
+#include "sim/scenario/practice.hpp"
 
 namespace orrery {
 
@@ -30,8 +31,8 @@ struct Quantizer {
     bool weight_maximum = false;
     bool pads_experts = false; // rows are copied to and from a layout where each expert's count suits the low type's GEMM
 };
-// compiled: by torch.compile or XLA, where the framework is one whose casts they see.
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const std::string& framework,
+// compiled: by torch.compile or XLA, where Practice::compiler_sees_casts.
+Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const Practice& practice,
                     bool compiled);
 
 // Bytes beyond an op's own buffers, and kernels beyond one.

@@ -1,5 +1,6 @@
 #include "sim/memory/reserve.hpp"
 
+#include "sim/scenario/practice.hpp"
 #include "topology/catalog.hpp"
 
 #include <nlohmann/json.hpp>
@@ -42,7 +43,7 @@ Group group_of(const Plan& plan, CommId comm, int rank, int devices_per_node) {
     return g;
 }
 
-// What the stage's program communicates over: frameworks make one NCCL communicator per set of ranks, whatever it is used for.
+// What the stage's program communicates over: trainers make one NCCL communicator per set of ranks, whatever it is used for.
 struct Uses {
     std::set<CommId> collectives, exchanges;
 };
@@ -117,33 +118,25 @@ Bytes parameters_of(const Plan& plan, int stage) {
     return sum;
 }
 
-// The buffer that a framework keeps for the scores of unfused attention: one, as large as a layer's.
-Bytes kept_scores(const Scenario& s) {
-    const Json& f = figures().at("kept_scores");
-    const bool keeps =
-        std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
-    if (!keeps || s.runtime.attention_kernel != AttentionKernel::unfused || s.runtime.year < f.at("since_year").get<int>()) return {};
+// The buffer that is kept for the scores of unfused attention: one, as large as a layer's.
+Bytes kept_scores(const Scenario& s, const Practice& practice) {
+    if (!practice.keeps_scores || s.runtime.attention_kernel != AttentionKernel::unfused) return {};
     const std::int64_t rows = s.training.micro_batch_size * s.training.sequence_length / s.strategy.context_parallel;
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
 }
 
 // Of the streams on which experts' products run side by side; an executor that plans its memory has no such streams.
-Bytes grouped_workspace(const Scenario& s) {
+Bytes grouped_workspace(const Scenario& s, const Practice& practice) {
     const Json& f = figures().at("grouped_workspace");
-    const bool grouped =
-        std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
-    return grouped && s.model.moe && !s.runtime.fused_experts && !s.runtime.plan_allocator
+    return practice.grouped_workspaces && s.model.moe && !s.runtime.fused_experts && !s.runtime.plan_allocator
                ? Bytes::mebibytes(of(f.at("mib"), s.cluster.device.architecture))
                : Bytes{};
 }
 
 // Where weight gradients are added to the main gradient inside their products, autograd is handed a placeholder instead, one for each shape
 // of weight, which is kept.
-Bytes placeholders(const Plan& plan, const Scenario& s, const Program& program) {
-    const Json& f = figures().at("placeholders");
-    const bool keeps =
-        std::any_of(f.at("frameworks").begin(), f.at("frameworks").end(), [&](const Json& name) { return name == s.strategy.framework; });
-    if (!keeps || !s.runtime.fused_weight_gradient_accumulation || s.runtime.year < f.at("since_year").get<int>()) return {};
+Bytes placeholders(const Plan& plan, const Scenario& s, const Practice& practice, const Program& program) {
+    if (!practice.gradient_placeholders || !s.runtime.fused_weight_gradient_accumulation) return {};
     std::set<std::int32_t> blocks;
     for (const Action& a : program.actions) blocks.insert(a.block);
     std::set<std::pair<std::int64_t, std::int64_t>> shapes;
@@ -166,33 +159,33 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     }
     const Json& f = figures();
     const Device& device = scenario.cluster.device;
-    const bool lazy = scenario.runtime.year >= f.at("context").at("lazy_since_year").get<int>();
-    const Bytes context = Bytes::mebibytes(of(f.at("context").at(lazy ? "mib_lazy" : "mib_eager"), device.vendor));
+    const Practice practice = practice_of(scenario);
+    const Bytes context = Bytes::mebibytes(of(f.at("context").at(practice.lazy_loading ? "mib_lazy" : "mib_eager"), device.vendor));
     std::vector<ReserveItem> items;
     items.push_back({"matmul workspace", Bytes::mebibytes(of(f.at("cublas_workspace").at("mib"), device.architecture)),
                      source("cublas_workspace"), MemoryMeasure::allocated});
-    items.push_back({"experts' matmul workspaces", grouped_workspace(scenario), source("grouped_workspace"), MemoryMeasure::allocated});
-    items.push_back({"kept scores", kept_scores(scenario), source("kept_scores"), MemoryMeasure::allocated});
-    items.push_back({"gradient placeholders", placeholders(plan, scenario, program), source("placeholders"), MemoryMeasure::allocated});
+    items.push_back(
+        {"experts' matmul workspaces", grouped_workspace(scenario, practice), source("grouped_workspace"), MemoryMeasure::allocated});
+    items.push_back({"kept scores", kept_scores(scenario, practice), source("kept_scores"), MemoryMeasure::allocated});
+    items.push_back(
+        {"gradient placeholders", placeholders(plan, scenario, practice, program), source("placeholders"), MemoryMeasure::allocated});
     if (!scenario.runtime.plan_allocator) {
         const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
         items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},
                          source("fragmentation"), MemoryMeasure::reserved});
     }
-    const Json& framework = f.at("framework");
-    items.push_back({"framework buffers", Bytes::mebibytes(of(framework.at("mib"), scenario.strategy.framework)), source("framework"),
-                     MemoryMeasure::reserved});
-    const auto listed = [&](const char* list) {
-        return std::any_of(framework.at(list).begin(), framework.at(list).end(),
-                           [&](const Json& name) { return name == scenario.strategy.framework; });
-    };
+    const bool flat = practice.flat_step_gradients;
+    if (flat)
+        items.push_back({"framework buffers", Bytes::mebibytes(f.at("flat_step_gradients").at("mib").get<double>()),
+                         source("flat_step_gradients"), MemoryMeasure::reserved});
     const Training& t = scenario.training;
-    if (t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && listed("gradients_twice")) {
-        items.push_back({"16-bit gradients", parameters_of(plan, program.stage), source("framework"), MemoryMeasure::allocated});
-        items.push_back({"flat copies", parameters_of(plan, program.stage), source("framework"), MemoryMeasure::reserved});
+    if (t.precision == DType::bf16 && t.gradient_dtype == DType::fp32 && flat) {
+        items.push_back({"16-bit gradients", parameters_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::allocated});
+        items.push_back({"flat copies", parameters_of(plan, program.stage), source("flat_step_gradients"), MemoryMeasure::reserved});
     }
-    if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && listed("step_gradients"))
-        items.push_back({"the step's gradients", Bytes{6 * stepped(plan, program)}, source("framework"), MemoryMeasure::reserved});
+    if (t.precision == DType::fp16 && t.gradient_dtype != DType::fp32 && flat)
+        items.push_back(
+            {"the step's gradients", Bytes{6 * stepped(plan, program)}, source("flat_step_gradients"), MemoryMeasure::reserved});
     items.push_back({"communicator buffers", communication(plan, scenario, program), source("communicator") + "; " + source("peer"),
                      MemoryMeasure::device});
     items.push_back({"device context", context, source("context"), MemoryMeasure::device});

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "sim/model/forward.hpp"
-#include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@ namespace orrery {
 
 struct Builder {
     const Scenario& s;
-    const FrameworkHabits habits = habits_of(s.strategy.framework);
+    const Practice practice = practice_of(s);
     Graph g;
     std::int64_t tokens, h, d;
     std::int16_t layer = -1, unit = -1;
@@ -32,7 +32,7 @@ struct Builder {
         default:
             act = DType::bf16;
         }
-        stream = in_autocast(s) ? DType::fp32 : act;
+        stream = practice.autocast ? DType::fp32 : act;
     }
 
     void begin_unit(std::string title, int layer_index) {
@@ -86,7 +86,7 @@ struct Builder {
     // width: of the columns it normalises, the first of x's.
     ValueId norm(const std::string& what, ValueId x, std::int64_t width) {
         const bool layernorm = s.model.norm == NormKind::layernorm;
-        if (widens_for_norms(s)) {
+        if (practice.wide_norms) {
             const ValueId wide = rows(what + ".input", width, DimKind::hidden, DType::fp32);
             node(NodeKind::cast, what + ".input", {x}, {wide});
             x = wide;
@@ -141,10 +141,6 @@ struct Builder {
         return y;
     }
 
-    // Megatron's own layers, in Megatron-LM and Megatron-DeepSpeed until Transformer Engine's took their place.
-    bool megatrons_own_layers() const {
-        return (s.strategy.framework == "megatron" || s.strategy.framework == "deepspeed") && s.runtime.year < 2024;
-    }
     AttentionShape attention_shape() const;
     ValueId fused_attention(ValueId qkv);
     ValueId unfused_attention(ValueId qkv);

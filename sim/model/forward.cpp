@@ -1,6 +1,5 @@
 #include "sim/model/builder.hpp"
 
-#include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/parameters.hpp"
 
 namespace orrery {
@@ -45,9 +44,7 @@ ValueId Builder::unfused_attention(ValueId qkv) {
         n.fused = k == NodeKind::softmax ? s.runtime.fused_softmax : s.strategy.fused;
     };
     std::vector<ValueId> keys{qkv}, values{qkv};
-    // Megatron-LM took up grouped queries in the summer of 2023, and until the year's end repeated the keys and values of every model
-    // so, where each head has its own as well: copies, and kept for the backward pass.
-    if (s.strategy.framework == "megatron" && s.runtime.year == 2023) {
+    if (practice.repeats_heads) {
         const ValueId copies = rows("heads", a.heads * (a.qk_dim + a.v_dim), DimKind::parallel, act);
         add(NodeKind::copy_heads, "heads", {qkv}, {copies});
         keys.push_back(copies);
@@ -74,7 +71,7 @@ ValueId Builder::attention_branch(ValueId n1) {
     const std::int64_t width = (m.attention_heads + 2 * static_cast<std::int64_t>(m.kv_heads)) * d;
     ValueId qkv = linear("qkv", n1, width, h, true, m.bias || m.attention.qkv_bias);
     // (fc1's is added with the activation, proj's and fc2's with the dropout.)
-    g.nodes.back().bias_apart = g.nodes.back().params.size() > 1 && megatrons_own_layers();
+    g.nodes.back().bias_apart = g.nodes.back().params.size() > 1 && practice.bias_apart;
     if (m.attention.qk_norm) {
         const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
         const ValueId stats =
@@ -90,12 +87,11 @@ ValueId Builder::attention_branch(ValueId n1) {
         const ValueId out = rows("rope", width, DimKind::parallel, act);
         Node& n = node(NodeKind::rope, "rope", {qkv}, {out});
         n.attention = attention_shape();
-        // Megatron-Core's fused rotations (Transformer Engine's) know no factor: with one it rotates in PyTorch's own operators.
-        n.fused = s.runtime.fused_rope && !(megatron_core(s.strategy.framework) && m.rope_scale != 1);
+        n.fused = s.runtime.fused_rope && (practice.fused_rope_scales || m.rope_scale == 1);
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
-    return linear("proj", habits.turns_attention && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h, m.attention_heads * d,
+    return linear("proj", practice.turns_attention && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h, m.attention_heads * d,
                   false, false);
 }
 
@@ -160,26 +156,22 @@ void Builder::loss(const std::string& what, ValueId x) {
     node(NodeKind::linear, what + "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
-    // Transformer Engine's kernel, Megatron-Core's fused loss since 2025, makes the gradient in the logits' own place. Megatron-Core's own,
-    // compiled, writes what its eager one does in place to a second copy: 1.7B of 152K words on H100 holds 4 bytes a logit more than one
-    // copy explains (qwen3_h100).
-    const bool megatron = megatron_core(s.strategy.framework),
-               over_logits = s.runtime.fused_loss && megatron && s.runtime.year >= 2025 && !s.runtime.compiled_loss;
-    const bool narrow = loss_in_sixteen_bits(s);
+    const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss, narrow = practice.narrow_loss;
     const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};
     // PyTorch's own cross-entropy keeps the log-softmax beside the fp32 copy of the logits; Megatron's vocabulary-parallel one makes its
     // softmax in place in that copy, and the gradient in the softmax.
     // Under autocast there is no such copy: log-softmax reads 16 bits and writes 32, its backward the other way round.
-    const bool second = s.runtime.fused_loss ? megatron && s.runtime.compiled_loss : !habits.megatrons_layers && stream == act && !narrow;
+    const bool second =
+        s.runtime.fused_loss ? practice.compiles_loss && s.runtime.compiled_loss : !practice.megatrons_layers && stream == act && !narrow;
     if (second) out.push_back(rows(what + "loss.log_softmax", vocab, DimKind::parallel, DType::fp32));
     // Two copies in fp32 and no 16-bit logits any more are 8 bytes a logit: these are the two beside the logits' and the softmax's.
-    if (habits.copies_logits_twice && !s.runtime.fused_loss) out.push_back(rows(what + "loss.copy", vocab, DimKind::parallel, act));
+    if (practice.copies_logits_twice && !s.runtime.fused_loss) out.push_back(rows(what + "loss.copy", vocab, DimKind::parallel, act));
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
     node_of_loss.fused = s.runtime.fused_loss;
     node_of_loss.in_place = over_logits;
-    node_of_loss.gradient_twice = !s.runtime.fused_loss && !habits.megatrons_layers;
+    node_of_loss.gradient_twice = !s.runtime.fused_loss && !practice.megatrons_layers;
 }
 
 void Builder::head(ValueId x) {
@@ -189,9 +181,7 @@ void Builder::head(ValueId x) {
 
 std::int64_t padded_vocabulary(const Scenario& s) {
     const std::int64_t t = s.strategy.tensor_parallel;
-    const std::string& f = s.strategy.framework;
-    // Megatron's --make-vocab-size-divisible-by 128, per tensor-parallel rank; the others only need it to divide.
-    const std::int64_t multiple = f == "megatron" || f == "deepspeed" || f == "nemo" ? 128 * t : t;
+    const std::int64_t multiple = practice_of(s).vocabulary_multiple * t;
     return (s.model.vocab_size + multiple - 1) / multiple * multiple;
 }
 

@@ -12,7 +12,7 @@ namespace orrery {
 // Stage of each chunk is left 0. Values of the residual stream are [tokens, hidden], tokens = micro batch x sequence.
 std::vector<Graph> forward_graphs(const Scenario& scenario);
 
-// Rows of the embedding table as laid out: the framework pads them so that tensor parallelism divides them.
+// Rows of the embedding table as laid out: padded so that tensor parallelism divides them (Practice::vocabulary_multiple).
 std::int64_t padded_vocabulary(const Scenario& scenario);
 
 } // namespace orrery

@@ -23,9 +23,7 @@ ValueId Builder::latent_attention_branch(ValueId n1) {
     const ValueId qkv = rows("qkv", heads * (2 * qk + a.v_head_dim), DimKind::parallel, act);
     Node& join = node(NodeKind::latent_join, "rope", {up, kv, rope_key}, {qkv});
     join.attention = attention_shape();
-    // Megatron-Core rotates a slice of each head and joins it with the rest in PyTorch's own operators; its fused kernels (2025, for YaRN
-    // alone) are what recipes set from 2026 on.
-    if (megatron_core(s.strategy.framework) && s.runtime.year < 2026) join.fused = false;
+    if (!practice.fused_latent_rope) join.fused = false;
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
     return linear("proj", o, h, heads * a.v_head_dim, false, false);
 }

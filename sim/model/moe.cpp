@@ -33,11 +33,11 @@ ValueId weighted_bias(Builder& b, const std::string& what, ValueId x, ValueId pr
     return y;
 }
 
-// Whether the clamp is a sequence of kernels before the activation's: Megatron-Core's weighted_bias_quick_geglu_impl clamps both halves and
-// joins them again ahead of its fused kernel; Transformer Engine's operators (fused_experts) and compiled code clamp inside.
-bool clamps_apart(const Scenario& s) {
+// Whether the clamp is a sequence of kernels before the activation's; one kernel for all experts (fused_experts) and compiled code clamp
+// inside.
+bool clamps_apart(const Scenario& s, const Practice& practice) {
     if (s.model.activation_clamp <= 0) return false;
-    return megatron_core(s.strategy.framework) ? !s.runtime.fused_experts : !s.strategy.fused;
+    return practice.clamps_ahead ? !s.runtime.fused_experts : !s.strategy.fused;
 }
 
 } // namespace
@@ -74,7 +74,7 @@ ValueId Builder::expert_branch(ValueId n2) {
     if (width > 0 && under) shared_first();
     ValueId f = expert_linear(*this, "expert_fc1", sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
     ValueId a = routed_rows(*this, "expert_act", e.expert_ffn_size, DimKind::expert_parallel, act);
-    if (m.gated() && clamps_apart(s)) {
+    if (m.gated() && clamps_apart(s, practice)) {
         const ValueId clamped = routed_rows(*this, "expert_clamp", 2 * e.expert_ffn_size, DimKind::expert_parallel, act);
         node(NodeKind::clamp, "expert_clamp", {f}, {clamped});
         f = clamped;

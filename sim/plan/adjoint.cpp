@@ -5,17 +5,15 @@
 #include "sim/plan/emit.hpp"
 #include "sim/plan/emitter.hpp"
 
-#include "sim/scenario/frameworks.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace orrery {
 
-// What a layer's branch adds to the residual stream, where a framework holds it until the norm ahead of the branch has had its backward
+// What a layer's branch adds to the residual stream, where the software holds it until the norm ahead of the branch has had its backward
 // pass.
 ValueId Emitter::held_branch(const Node& norm) const {
-    if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !habits_of(s().strategy.framework).holds_branches) return -1;
+    if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !l.practice.holds_branches) return -1;
     const auto residual =
         std::find_if(g.nodes.begin() + (&norm - g.nodes.data()), g.nodes.end(), [](const Node& n) { return n.kind == NodeKind::residual; });
     return residual == g.nodes.end() ? -1 : residual->in[0];
@@ -26,8 +24,7 @@ BufferId Emitter::need(ValueId v) {
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
     if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
     const Node& n = g.nodes[static_cast<std::size_t>(p)];
-    if (n.kind == NodeKind::enter && n.along_seq &&
-        !habits_of(s().strategy.framework).keeps_gathered) { // the shard is what is saved; it is gathered anew for each use
+    if (n.kind == NodeKind::enter && n.along_seq && !l.practice.keeps_gathered) { // the shard is saved, and gathered anew for each use
         const BufferId shard = need(n.in[0]);
         const BufferId whole = make(value(v).name + ".gathered", value(v), value(v).dtype);
         emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard,
@@ -349,7 +346,7 @@ void Emitter::backward(const Node& n) {
 
 DType Emitter::gradient_dtype(ValueId v) const {
     const DType act = activation_dtype(s());
-    return (in_autocast(s()) || widens_for_norms(s())) && value(v).dtype == DType::fp32 ? DType::fp32 : act;
+    return (l.practice.autocast || l.practice.wide_norms) && value(v).dtype == DType::fp32 ? DType::fp32 : act;
 }
 
 BufferId Emitter::fresh_gradient(ValueId v, const char* suffix) { return fresh_gradient(v, suffix, gradient_dtype(v)); }

@@ -352,8 +352,7 @@ void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputin
         emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], max, tokens_buffer(tokens_ahead(n) + 1)}, sums);
         const BufferId stats = out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2, false);
         emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
-        // Megatron-LM's loss_func asserts that each microbatch's loss is a number: the host reads it before it goes on.
-        if (s().strategy.framework == "megatron" && s().runtime.year >= 2024 && !s().runtime.cuda_graphs && !recomputing) {
+        if (l.practice.reads_loss && !s().runtime.cuda_graphs && !recomputing) {
             Op read = make_op(name + ".read", HostSync{}, {loss}, {});
             read.queue = host_queue;
             push(std::move(read));

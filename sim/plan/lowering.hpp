@@ -4,7 +4,7 @@
 #include "sim/graph/graph.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/plan/schedules/schedule.hpp"
-#include "sim/scenario/scenario.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <map>
 #include <string>
@@ -46,6 +46,7 @@ struct Lowering {
     std::vector<std::vector<Parameter>> parameters;      // by stage
     std::vector<std::vector<ExplicitDep>> explicit_deps; // by stage
     std::map<std::string, CommId> comm_ids;
+    const Practice practice = practice_of(scenario); // of the software that runs it
 
     int tp() const { return scenario.strategy.tensor_parallel; }
     CommId comm(const std::string& name) const { return comm_ids.at(name); }

@@ -1,6 +1,5 @@
 #include "sim/report/error_bar.hpp"
 
-#include "sim/scenario/frameworks.hpp"
 #include "topology/catalog.hpp"
 
 #include <fmt/format.h>
@@ -17,15 +16,6 @@ std::span<const EmbeddedFile> validated_files(); // generated from scenarios/cal
 namespace {
 
 using Json = nlohmann::json;
-
-// Frameworks that run the same kernels and communicate in the same pattern.
-int family(const std::string& framework) {
-    if (megatron_core(framework) || framework == "te") return 0;
-    if (framework == "deepspeed") return 1;
-    if (framework == "fsdp" || framework == "fsdp2" || framework == "composer" || framework == "torchtitan" || framework == "nanotron")
-        return 2;
-    return 3;
-}
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
@@ -85,7 +75,7 @@ Configuration configuration_of(const Scenario& s) {
     Configuration c;
     c.device = s.cluster.device.name;
     c.architecture = s.cluster.device.architecture;
-    c.framework = s.strategy.framework;
+    c.stack = practice_of(s).stack;
     const double bytes = bytes_per_element(s.training.precision);
     c.precision_bits = static_cast<int>(std::lround(bytes * 8));
     c.experts = s.model.moe.has_value();
@@ -104,7 +94,7 @@ Configuration configuration_of(const Scenario& s) {
 double distance(const Configuration& a, const Configuration& b) {
     double d = 0;
     if (a.device != b.device) d += a.architecture == b.architecture ? 1 : 3;
-    if (family(a.framework) != family(b.framework)) d += 1.5;
+    if (a.stack != b.stack) d += 1.5;
     if (a.precision_bits != b.precision_bits) d += 1.5;
     if (a.experts != b.experts) d += 2;
     if ((a.zero == 3) != (b.zero == 3)) d += 1;
@@ -129,7 +119,7 @@ std::vector<Experience> read_experience(const std::string& text) {
         Configuration& c = e.configuration;
         c.device = j.at("device").get<std::string>();
         c.architecture = j.at("architecture").get<std::string>();
-        c.framework = j.at("framework").get<std::string>();
+        c.stack = stack_named(j.at("stack").get<std::string>()).value();
         c.precision_bits = j.at("bits").get<int>();
         c.experts = j.at("experts").get<bool>();
         c.devices = j.at("devices").get<int>();
@@ -157,7 +147,7 @@ std::string write_experience(std::span<const Experience> rows) {
                                  {"name", e.name},
                                  {"device", c.device},
                                  {"architecture", c.architecture},
-                                 {"framework", c.framework},
+                                 {"stack", name(c.stack)},
                                  {"bits", c.precision_bits},
                                  {"experts", c.experts},
                                  {"devices", c.devices},

@@ -2,7 +2,7 @@
 // The rows are scenarios/calibration/validated/rows.json, which `simrun validate --rows` writes; compiled in.
 #pragma once
 
-#include "sim/scenario/scenario.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <optional>
 #include <span>
@@ -13,7 +13,8 @@ namespace orrery {
 
 // What makes two runs alike for a cost model.
 struct Configuration {
-    std::string device, architecture, framework;
+    std::string device, architecture;
+    Stack stack = Stack::other;
     int precision_bits = 16;
     bool experts = false;
     int devices = 1, tensor = 1, pipeline = 1, context = 1, expert = 1, zero = 0;

@@ -114,8 +114,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es",
                         s.training.micro_batch_size);
-    text += fmt::format("  {}, software of {}{}\n", s.strategy.framework, s.runtime.year,
-                        s.defaults.contains("/runtime/year") ? " (assumed: runtime.year sets it)" : "");
+    text += fmt::format("  {}\n", software_text(s));
     if (!s.perturb.empty())
         text += paint(wrapped("perturbed: " + perturbation_text(s.perturb), style.width, "  ", "    "), Ink::yellow, style);
     text += experts_line(r, s, style);

@@ -230,32 +230,4 @@ std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, 
 
 bool megatron_core(std::string_view framework) { return framework == "megatron" || framework == "nemo"; }
 
-namespace {
-
-bool in_sixteen_bits(const Scenario& s) { return s.training.precision == DType::bf16 || s.training.precision == DType::fp16; }
-
-} // namespace
-
-bool in_autocast(const Scenario& s) {
-    const std::string& f = s.strategy.framework;
-    return in_sixteen_bits(s) && (f == "ddp" || f == "horovod") && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
-}
-
-FrameworkHabits habits_of(std::string_view framework) {
-    FrameworkHabits h;
-    const bool nanotron = framework == "nanotron";
-    h.megatrons_layers = megatron_core(framework) || framework == "deepspeed" || nanotron;
-    h.keeps_gathered = h.holds_branches = h.turns_attention = h.copies_logits_twice = h.stages_by_cost = h.transfers_one_by_one = nanotron;
-    h.keeps_named_alone = framework == "jax";
-    return h;
-}
-
-bool loss_in_sixteen_bits(const Scenario& s) {
-    const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
-    return !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !in_autocast(s) && s.strategy.tensor_parallel == 1 &&
-           !habits_of(s.strategy.framework).megatrons_layers;
-}
-
-bool widens_for_norms(const Scenario& s) { return s.strategy.framework == "internlm" && in_sixteen_bits(s); }
-
 } // namespace orrery

@@ -2,7 +2,7 @@
 // layer, only the embedding and the output layer; all others hold one.
 #include "sim/scenario/layers.hpp"
 
-#include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/practice.hpp"
 #include "sim/scenario/resolve.hpp"
 
 #include <algorithm>
@@ -77,7 +77,7 @@ void resolve_split(Reading& reading) {
         return;
     }
     if (split.empty()) {
-        const bool by_cost = habits_of(s.framework).stages_by_cost && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
+        const bool by_cost = practice_of(sc).stages_by_cost && s.virtual_pipeline == 1 && s.pipeline_parallel > 1;
         s.layers_per_chunk = by_cost ? split_by_cost(sc.model, s.pipeline_parallel) : even_split(layers, static_cast<int>(chunks));
         check_chunks(reading, "/strategy/pipeline_parallel");
         if (layers % chunks != 0)

@@ -1,7 +1,7 @@
 // Fields the user gave that change nothing here: the report names them, so that nobody reads a result into them.
 #include "sim/scenario/resolve.hpp"
 
-#include "sim/scenario/frameworks.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <algorithm>
 
@@ -51,7 +51,7 @@ void note_without_effect(Reading& reading) {
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
     note("/model/activation_clamp", !sc.model.moe || !sc.model.gated(), "it is of experts with a gated activation");
     note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
-    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && !loss_in_sixteen_bits(sc),
+    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && !practice_of(sc).narrow_loss,
          "it is of PyTorch's own loss, unfused, of an undivided vocabulary and 16-bit logits");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");

@@ -160,7 +160,7 @@ struct Maker {
         const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
         const Bytes full = bytes({b.shard_elements * b.shards}, act);
         const std::string name = bucket_name(b);
-        const bool copies_out = l.scenario.strategy.framework == "fsdp2" && dp.gathers_in_step; // per-parameter sharding
+        const bool copies_out = l.practice.sharding == Sharding::per_parameter && dp.gathers_in_step;
         std::vector<BufferId> into = weights(b);
         if (copies_out) {
             into = {
@@ -230,19 +230,8 @@ bool stands_alone(const Lowering& l, const Parameter& p) {
            l.scenario.strategy.zero_stage > 0;
 }
 
-// A unit's parameters of more elements than this are gathered and reduced each by itself, the others together; 0: all together.
-// DeepSpeed's ZeRO-3 before 2022 took every parameter by itself; those of up to a million elements it left whole. From 0.5.10 on it joins
-// a module's parameters (its pull request 1453). XLA's combiners join collectives up to a threshold.
-std::int64_t alone_beyond(const Scenario& s) {
-    if (s.strategy.zero_stage < 3) return 0;
-    if (s.strategy.framework == "deepspeed" && s.runtime.year < 2022) return 1'000'000;
-    return s.strategy.framework == "jax" ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2) : 0;
-}
-
-// FSDP2 under a pipeline gathers a stage's parameters once a step and reduces its gradients once: torchtitan turns
-// reshard_after_forward off there ("to avoid per-microbatch all-gathers", parallelize_llama.py), and torch's pipelining holds back
-// resharding and reduction until a stage's last backward pass (_PipelineStageBase.backward_maybe_with_nosync).
-bool once_a_step(const Lowering& l) { return l.scenario.strategy.framework == "fsdp2" && l.plan.stages > 1; }
+// A shard per parameter under a pipeline: a stage gathers once a step and reduces once (Sharding::per_parameter).
+bool once_a_step(const Lowering& l) { return l.practice.sharding == Sharding::per_parameter && l.plan.stages > 1; }
 
 // A bucket of one unit as a bucket for each parameter that is large, and one of the rest.
 std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t large) {
@@ -273,7 +262,7 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
     std::vector<Bucket> buckets;
     Bucket open[2]; // of what all share, of the experts
     const auto close = [&](Bucket& b) {
-        if (const std::int64_t large = alone_beyond(l.scenario); !b.parameters.empty() && large > 0)
+        if (const std::int64_t large = l.practice.alone_beyond; !b.parameters.empty() && large > 0)
             for (Bucket& one : apart(l, b, large)) buckets.push_back(std::move(one));
         else if (!b.parameters.empty())
             buckets.push_back(b);
@@ -320,13 +309,6 @@ bool used_elsewhere(const Lowering& l, const Bucket& b) {
 
 } // namespace
 
-// zero_grad() sets gradients to None (PyTorch 2.0, March 2023): autograd makes them anew. Not where buckets hold them; in a
-// pipeline most microbatches come behind the first backward pass, where all gradients are there.
-bool sets_to_none(const Scenario& s) {
-    const std::string& f = s.strategy.framework;
-    return s.runtime.year >= 2023 && (f == "ddp" || f == "fsdp" || f == "fsdp2" || f == "torchtitan" || f == "composer");
-}
-
 DataParallel data_parallel(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
     DataParallel dp;
@@ -340,12 +322,13 @@ DataParallel data_parallel(Lowering& l) {
         dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);
     }
     dp.zero = st.zero_stage;
-    dp.fsdp = st.framework == "fsdp" || st.framework == "fsdp2";
+    dp.fsdp = l.practice.fully_sharded();
     if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0; // replicas only: there is nothing to shard over
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
-    dp.made_in_backward = !dp.active() && l.plan.stages == 1 && sets_to_none(l.scenario);
+    // (In a pipeline most microbatches come behind the first backward pass, where all gradients are there.)
+    dp.made_in_backward = !dp.active() && l.plan.stages == 1 && l.practice.gradients_none;
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
     if (directions > 1)
@@ -381,8 +364,8 @@ DataParallel data_parallel(Lowering& l) {
     const auto any_alone = [](const std::vector<Bucket>& of_chunk) {
         return std::any_of(of_chunk.begin(), of_chunk.end(), [](const Bucket& b) { return b.alone; });
     };
-    dp.weight_by_weight =
-        dp.gathers_in_step && st.framework == "jax" && !halves && std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
+    dp.weight_by_weight = dp.gathers_in_step && l.practice.sharding == Sharding::compiler && !halves &&
+                          std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
     return dp;
 }
 

@@ -1,7 +1,5 @@
 #include "sim/plan/passes/exchange_blocks.hpp"
 
-#include "sim/scenario/frameworks.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
@@ -18,12 +16,10 @@ Op memory_op(Work work, std::uint8_t port) {
     return op;
 }
 
-// Megatron's scatter-gather: without sequence parallelism all tensor-parallel ranks of a stage hold the same value, so each sends
-// 1/t of it and the receivers gather it over NVLink.
+// Each tensor-parallel rank sends 1/t of a value that all hold, and the receivers gather it over NVLink.
 bool scatters(const Lowering& l) {
     const Strategy& s = l.scenario.strategy;
-    return s.tensor_parallel > 1 && !s.sequence_parallel &&
-           (s.framework == "megatron" || s.framework == "deepspeed" || s.framework == "nemo");
+    return l.practice.scatters_transfers && s.tensor_parallel > 1 && !s.sequence_parallel;
 }
 
 struct End {
@@ -52,7 +48,7 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
     // A second transfer of one channel goes into a second exchange behind the first: transfers to one peer keep their order.
     std::vector<Op> rounds;
     std::vector<std::vector<CommId>> met;
-    const bool scatter = scatters(l), apart = blocking && habits_of(l.scenario.strategy.framework).transfers_one_by_one;
+    const bool scatter = scatters(l), apart = blocking && l.practice.transfers_one_by_one;
     for (std::size_t i : order_of(transfers, apart)) {
         const TransferStep& t = transfers[i];
         const std::uint8_t port = static_cast<std::uint8_t>(i);

@@ -1,7 +1,5 @@
 #include "sim/plan/passes/optimizer.hpp"
 
-#include "sim/scenario/frameworks.hpp"
-
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
@@ -295,9 +293,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
             out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand},
                                       {total}, queue_of(world), Phase::optimizer));
         }
-        // Megatron's and DeepSpeed's optimizers read the norm back: the host, else far ahead of the device, comes into step with it.
-        const std::string& f = l.scenario.strategy.framework;
-        if (!l.scenario.strategy.post_validation && (f == "megatron" || f == "nemo" || f == "deepspeed"))
+        if (!l.scenario.strategy.post_validation && l.practice.reads_gradient_norm)
             out.ops.push_back(step_op("gradient_norm.wait", HostSync{}, {total}, {}, host_queue, Phase::optimizer));
         // Post-validation checks the norm behind the step and rolls back (zero-bubble paper): nothing waits for it.
         if (!l.scenario.strategy.post_validation) {
@@ -334,10 +330,9 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     in.insert(in.end(), states.begin(), states.end());
     const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
     result.insert(result.end(), states.begin(), keeps_moments ? states.begin() + (mastered ? 1 : 0) : states.end());
-    // Transformer Engine's Adam steps on fp32 copies of 16-bit moments: of all that one of Megatron's optimizers holds, and experts have
-    // one of their own. Here the copies are room that is written; the step itself widens what it reads.
+    // The fp32 copies of 16-bit moments are room that is written; the step itself widens what it reads.
     BufferId wide = -1;
-    if (kind == OptimizerKind::adam && sixteen_bit(t.moment_dtype) && megatron_core(l.scenario.strategy.framework)) {
+    if (kind == OptimizerKind::adam && sixteen_bit(t.moment_dtype) && l.practice.widens_moments) {
         Buffer copies = state("wide_moments", stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32);
         copies.kind = MemoryKind::workspace;
         copies.scope = Scope::action;

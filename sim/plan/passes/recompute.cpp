@@ -1,11 +1,10 @@
 // Activation recomputation: marks the nodes whose outputs the backward pass makes again instead of reading them saved.
-// none; selective: the core of attention (Korthikanti et al.), or PyTorch's policy by op where fully_shard is; full: whole layers, their
+// none; selective: the core of attention (Korthikanti et al.), or a policy by op (Practice::selective_by_op); full: whole layers, their
 // inputs kept; or a list of op kinds ("latent": what latent attention unfolds; Megatron's mla_up_proj), with the casts of their results.
 // recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th layer.
 //
 // After it: Node::recompute is set, and the last value of a fully recomputed layer is marked saved (the next layer's checkpoint).
 #include "sim/plan/passes/passes.hpp"
-#include "sim/scenario/frameworks.hpp"
 
 #include <algorithm>
 
@@ -37,8 +36,6 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
         return true;
     }
 }
-
-bool policy_by_op(const Strategy& st) { return st.framework == "fsdp2" || st.framework == "torchtitan"; }
 
 // The words a recompute list may use, and the nodes each means.
 bool listed(const std::vector<std::string>& words, const Node& n) {
@@ -79,7 +76,7 @@ void mark_recompute(Lowering& l) {
             if (!apply) continue;
             switch (st.recompute) {
             case RecomputeKind::selective:
-                n.recompute = policy_by_op(st) ? made_again_by_op(st, n) : attention_core(n.kind);
+                n.recompute = l.practice.selective_by_op ? made_again_by_op(st, n) : attention_core(n.kind);
                 break;
             case RecomputeKind::full:
                 n.recompute = true;
@@ -95,7 +92,7 @@ void mark_recompute(Lowering& l) {
         }
     }
     // The core's result is the projection's input, which selective recomputation keeps: it is what a checkpointed function returned.
-    if (st.recompute == RecomputeKind::selective || (st.recompute == RecomputeKind::list && !habits_of(st.framework).keeps_named_alone))
+    if (st.recompute == RecomputeKind::selective || (st.recompute == RecomputeKind::list && !l.practice.keeps_named_alone))
         for (Graph& g : l.graphs)
             for (Node& n : g.nodes)
                 if (n.recompute && (n.kind == NodeKind::context || n.kind == NodeKind::attention || n.kind == NodeKind::ring_attention))

@@ -1,6 +1,6 @@
 // Sequence parallelism (Korthikanti et al., arXiv:2205.05198): outside the tensor-parallel regions values are split along the
 // sequence; an enter becomes an all-gather, an exit a reduce-scatter. The gathered value is not saved, each use gathers it anew,
-// but in frameworks that keep it (keeps_gathered).
+// but where software keeps it (Practice::keeps_gathered).
 //
 // After it: every value outside a region is sharded along its first dimension over tp.
 #include "sim/plan/passes/passes.hpp"

@@ -2,13 +2,11 @@
 // gather ahead of a linear travels round the ring a shard at a time while the shards that are there are multiplied, forward and for the
 // gradient behind a row-parallel linear. Gather and reduce-scatter of a column-parallel linear's gradients run whole, under its two
 // products, with or without it. The reduce-scatter behind a forward linear runs in four pieces as well, but lends itself 16 processors of
-// the linear's and leaves the last piece bare: by NVIDIA's published runs it hides about what it costs, and it is planned whole. So is all
-// of it before 2025: runs of NeMo 24.09 and 24.11 (dgxc_2024) take what bare gathers take, those of 25.02 and later, with Transformer
-// Engine 2, less. Source of which layer goes by which method: TransformerEngine, pytorch/module/base.py, initialize_ub.
+// the linear's and leaves the last piece bare: by NVIDIA's published runs it hides about what it costs, and it is planned whole. For
+// whom: Practice::pieced_gathers. Source of which layer goes by which method: TransformerEngine, pytorch/module/base.py, initialize_ub.
 //
 // After it: Node::pieces and Node::gradient_pieces of dense layers' regions, and of the linears at their ends.
 #include "sim/plan/passes/passes.hpp"
-#include "sim/scenario/frameworks.hpp"
 
 #include <vector>
 
@@ -43,9 +41,9 @@ bool is_dense_linear(const Graph& g, const Node* n) {
 
 void tensor_overlap(Lowering& l) {
     const Strategy& s = l.scenario.strategy;
-    const bool engine = megatron_core(s.framework) && l.scenario.runtime.year >= 2025;
     // Its buffers are mapped into the devices of a node.
-    if (!engine || !s.overlap.tensor_parallel || !s.sequence_parallel || l.tp() == 1 || l.tp() > l.scenario.cluster.devices_per_node)
+    if (!l.practice.pieced_gathers || !s.overlap.tensor_parallel || !s.sequence_parallel || l.tp() == 1 ||
+        l.tp() > l.scenario.cluster.devices_per_node)
         return;
     const auto ranks = static_cast<std::uint8_t>(l.tp());
     for (Graph& g : l.graphs) {

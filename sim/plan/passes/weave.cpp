@@ -60,9 +60,9 @@ struct LastUse {
     }
 };
 
-// FullyShardedDataParallel has two gathers in flight at most (limit_all_gathers): a layer whose experts are a unit of their own has both.
-bool both_in_one_layer(const Strategy& strategy, const std::vector<Weaver::Piece>& pieces) {
-    return strategy.framework == "fsdp" && std::any_of(pieces.begin(), pieces.end(), [](const Weaver::Piece& p) {
+// Flat units have two gathers in flight at most: a layer whose experts are a unit of their own has both.
+bool both_in_one_layer(const Practice& practice, const std::vector<Weaver::Piece>& pieces) {
+    return practice.sharding == Sharding::flat_units && std::any_of(pieces.begin(), pieces.end(), [](const Weaver::Piece& p) {
                return std::any_of(p.weights.begin(), p.weights.end(), [](const Bucket* b) { return b->expert && b->gather >= 0; });
            });
 }
@@ -82,9 +82,9 @@ struct Weaving {
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
     // How many units are gathered at once, the one in use among them. Of single weights one more, assumed: XLA's scheduler starts a gather
     // as early as hides it, and the work under a small weight hides no large one.
-    std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.scenario.strategy, pieces) ? 1
-                        : w.dp.weight_by_weight                                                                         ? 3
-                                                                                                                        : 2;
+    std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.practice, pieces) ? 1
+                        : w.dp.weight_by_weight                                                                ? 3
+                                                                                                               : 2;
     std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
     bool root(int unit) const {
@@ -229,11 +229,9 @@ std::vector<const Bucket*> Weaver::added_to(int chunk) {
     return met;
 }
 
-// DeepSpeed's ZeRO-3 before 2022 gathered a parameter wherever a submodule ran and let it go behind it: in a checkpointed layer for the
-// forward pass made again, and once more for the backward pass. (From 2022 on it recorded the order of uses and kept what comes next.)
 bool Weaver::gathers_behind_recomputation() const {
     const Strategy& st = l.scenario.strategy;
-    return st.framework == "deepspeed" && st.zero_stage == 3 && l.scenario.runtime.year < 2022 && !st.overlap.param_gather;
+    return l.practice.gathers_where_used && st.zero_stage == 3 && !st.overlap.param_gather;
 }
 
 // The first op of [begin, end) behind the recomputation it starts with; end where there is none of either.

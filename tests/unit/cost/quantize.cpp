@@ -1,4 +1,4 @@
-// What quantising costs: which recipe moves what, on which device, under which framework.
+// What quantising costs: which recipe moves what, on which device, with which software.
 #include "fixture.hpp"
 
 #include "sim/cost/quantize.hpp"
@@ -9,7 +9,9 @@ namespace {
 using namespace cost_test;
 
 Quantizer with(const char* recipe, const char* architecture, const char* framework = "megatron") {
-    return quantizer(pointwise_table().quantize, recipe, architecture, framework, true);
+    Scenario s;
+    s.strategy.framework = framework;
+    return quantizer(pointwise_table().quantize, recipe, architecture, practice_of(s), true);
 }
 
 TEST(Quantizing, OnlyTensorCoresThatWantTheContractionInnermostTurnTheInput) {

@@ -14,7 +14,7 @@ Configuration on(const std::string& device, int tensor) {
     Configuration c;
     c.device = device;
     c.architecture = device == "h100" || device == "h200" ? "hopper" : "ampere";
-    c.framework = "megatron";
+    c.stack = Stack::modules;
     c.tensor = tensor;
     return c;
 }

@@ -1,0 +1,144 @@
+// For whom each trait holds. What a trait means and its source: practice.hpp.
+#include "sim/scenario/practice.hpp"
+
+#include "sim/scenario/frameworks.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace orrery {
+namespace {
+
+constexpr const char* stack_names[] = {"modules", "zero", "eager", "other"};
+constexpr const char* release_names[] = {"long-blocks", "aiter", "cudnn-9.19"};
+
+template <class E, std::size_t n> std::optional<E> named(const char* const (&names)[n], std::string_view word) {
+    const auto found = std::find(std::begin(names), std::end(names), word);
+    if (found == std::end(names)) return std::nullopt;
+    return static_cast<E>(found - std::begin(names));
+}
+
+// Which software it is, and of when.
+struct Software {
+    const std::string& name;
+    int year;
+    bool is(std::initializer_list<const char*> names) const {
+        return std::any_of(names.begin(), names.end(), [this](const char* n) { return name == n; });
+    }
+};
+
+bool in_sixteen_bits(const Scenario& s) { return s.training.precision == DType::bf16 || s.training.precision == DType::fp16; }
+
+void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
+    const bool core = megatron_core(w.name), nanotron = w.is({"nanotron"});
+    p.autocast = in_sixteen_bits(s) && w.is({"ddp", "horovod"}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
+    p.wide_norms = w.is({"internlm"}) && in_sixteen_bits(s);
+    p.megatrons_layers = core || nanotron || w.is({"deepspeed"});
+    p.bias_apart = w.is({"megatron", "deepspeed"}) && w.year < 2024;
+    p.repeats_heads = w.is({"megatron"}) && w.year == 2023;
+    p.fused_rope_scales = !core;
+    p.fused_latent_rope = !core || w.year >= 2026;
+    p.clamps_ahead = core;
+    p.vocabulary_multiple = core || w.is({"deepspeed"}) ? 128 : 1;
+    p.keeps_gathered = p.holds_branches = p.turns_attention = nanotron;
+    p.selective_by_op = w.is({"fsdp2", "torchtitan"});
+    p.keeps_named_alone = w.is({"jax"});
+}
+
+void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
+    const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
+    p.narrow_loss =
+        !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !p.autocast && s.strategy.tensor_parallel == 1 && !p.megatrons_layers;
+    p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
+    p.compiles_loss = megatron_core(w.name);
+    p.copies_logits_twice = w.is({"nanotron"});
+    p.torch_loss = w.is({"fsdp", "fsdp2", "ddp", "horovod"});
+    p.reads_loss = w.is({"megatron"}) && w.year >= 2024;
+}
+
+void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
+    p.stages_by_cost = p.transfers_one_by_one = w.is({"nanotron"});
+    p.scatters_transfers = megatron_core(w.name) || w.is({"deepspeed"});
+    p.batch_at_ends_only = w.is({"deepspeed"});
+    p.pieced_gathers = megatron_core(w.name) && w.year >= 2025;
+    p.issues_within_linears = w.is({"nemo"}) || !s.defaults.contains("/strategy/overlap/tensor_parallel");
+}
+
+void resolve_step(Practice& p, const Scenario& s, const Software& w) {
+    const bool core = megatron_core(w.name), deepspeed = w.is({"deepspeed"});
+    p.sharding = w.is({"fsdp"})    ? Sharding::flat_units
+                 : w.is({"fsdp2"}) ? Sharding::per_parameter
+                 : w.is({"jax"})   ? Sharding::compiler
+                                   : Sharding::buckets;
+    p.gradients_none = w.year >= 2023 && w.is({"ddp", "fsdp", "fsdp2", "torchtitan", "composer"});
+    if (s.strategy.zero_stage >= 3)
+        p.alone_beyond = deepspeed && w.year < 2022         ? 1'000'000
+                         : p.sharding == Sharding::compiler ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2)
+                                                            : 0;
+    p.gathers_where_used = deepspeed && w.year < 2022;
+    p.collectives_on_lists = deepspeed && w.year < 2022;
+    p.tensors_have_owners = w.is({"internlm"});
+    p.reads_gradient_norm = core || deepspeed;
+    p.widens_moments = core;
+    p.copies_half_gradients = w.is({"megatron"});
+}
+
+void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
+    const bool core = megatron_core(w.name), modules = core || w.is({"te", "nanotron"});
+    p.module_calls = modules && w.year >= 2024;
+    p.engine_norms = core && w.year >= 2024;
+    p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
+    p.casts_weights_at_use = w.is({"fsdp", "fsdp2", "torchtitan", "composer", "ddp", "jax"});
+    p.compiler_sees_casts = w.is({"fsdp2", "torchtitan", "jax"});
+    p.pads_expert_rows = modules;
+    p.masked_dispatch = w.is({"jax"});
+    p.waits_each_layer = w.is({"fsdp", "fsdp2", "composer", "torchtitan"});
+    p.rings_between_two_nodes = w.year < 2022;
+    if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
+    if (w.year >= 2026) p.releases.push_back(KernelRelease::cudnn_9_19);
+}
+
+void resolve_memory(Practice& p, const Software& w) {
+    const bool core = megatron_core(w.name);
+    p.lazy_loading = w.year >= 2023;
+    p.keeps_scores = core && w.year >= 2022;
+    p.grouped_workspaces = core;
+    p.gradient_placeholders = core && w.year >= 2025;
+    p.flat_step_gradients = w.is({"deepspeed"});
+}
+
+Stack stack_of(const Software& w) {
+    if (megatron_core(w.name) || w.is({"te"})) return Stack::modules;
+    if (w.is({"deepspeed"})) return Stack::zero;
+    return w.is({"fsdp", "fsdp2", "composer", "torchtitan", "nanotron"}) ? Stack::eager : Stack::other;
+}
+
+} // namespace
+
+const char* name(Stack stack) { return stack_names[static_cast<std::size_t>(stack)]; }
+
+std::optional<Stack> stack_named(std::string_view word) { return named<Stack>(stack_names, word); }
+
+const char* name(KernelRelease release) { return release_names[static_cast<std::size_t>(release)]; }
+
+std::optional<KernelRelease> release_named(std::string_view word) { return named<KernelRelease>(release_names, word); }
+
+Practice practice_of(const Scenario& scenario) {
+    const Software software{scenario.strategy.framework, scenario.runtime.year};
+    Practice p;
+    p.stack = stack_of(software);
+    resolve_layers(p, scenario, software);
+    resolve_loss(p, scenario, software);
+    resolve_parallelism(p, scenario, software);
+    resolve_step(p, scenario, software);
+    resolve_kernels(p, scenario, software);
+    resolve_memory(p, software);
+    return p;
+}
+
+std::string software_text(const Scenario& s) {
+    return s.strategy.framework + ", software of " + std::to_string(s.runtime.year) +
+           (s.defaults.contains("/runtime/year") ? " (assumed: runtime.year sets it)" : "");
+}
+
+} // namespace orrery

@@ -1,0 +1,223 @@
+// What the software of a scenario does in its own way where no field says otherwise, as traits: the one place that turns a framework's name
+// and a year into behaviour. The model, the passes, the cost model and the memory model read these traits and see neither name nor year.
+//
+// A trait's comment says what it means and by which source it holds; practice.cpp says for whom.
+#pragma once
+
+#include "sim/scenario/scenario.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace orrery {
+
+// How parameters, gradients and optimizer states lie on data-parallel ranks; strategy.zero_stage says which of them are sharded.
+enum class Sharding : std::uint8_t {
+    // Parts of gradient buckets, in place; reductions and gathers have a communicator each (Megatron-Core's distributed optimizer,
+    // DeepSpeed's ZeRO optimizers, Colossal-AI, InternLM).
+    buckets,
+    // A unit's parameters are one flat parameter (PyTorch's FullyShardedDataParallel, arXiv:2304.11277): gathers write where the weights
+    // are views, gradients are copied into a flat buffer of the dtype they are reduced in, one communicator serves both. It has two gathers
+    // in flight at most (limit_all_gathers).
+    flat_units,
+    // A shard of each parameter (PyTorch's fully_shard): as flat units, but a gather is copied out into the parameters. Under a pipeline a
+    // stage gathers once a step and reduces once: torchtitan turns reshard_after_forward off there ("to avoid per-microbatch all-gathers",
+    // parallelize_llama.py), and torch's pipelining holds back resharding and reduction until a stage's last backward pass
+    // (_PipelineStageBase.backward_maybe_with_nosync).
+    per_parameter,
+    // The compiler places collectives (XLA): its scheduler gathers a large weight where it is used, not where its unit begins.
+    compiler,
+};
+
+// Stacks of software that run the same kernels and communicate in the same pattern: whose prediction errors are alike.
+enum class Stack : std::uint8_t {
+    modules, // Megatron-Core's and Transformer Engine's modules
+    zero,    // DeepSpeed's engine around Megatron's layers
+    eager,   // PyTorch's own kernels, units gathered or buckets reduced under them
+    other,
+};
+const char* name(Stack stack); // as scenarios/calibration/validated has it: "modules"
+std::optional<Stack> stack_named(std::string_view word);
+
+// Releases of libraries whose attention kernels have tables of their own in scenarios/calibration: "cudnn@cudnn-9.19" takes the place of
+// "cudnn". A later one wins.
+enum class KernelRelease : std::uint8_t {
+    long_blocks, // the blocks of keys that MaxText's recipes of 2025 set on TPUs (sa_block_*)
+    aiter,       // AMD's AITER of 2025: assembly kernels in the place of Composable Kernel's
+    cudnn_9_19,  // cuDNN of 2026
+};
+const char* name(KernelRelease release); // "cudnn-9.19"
+std::optional<KernelRelease> release_named(std::string_view word);
+
+struct Practice {
+    Sharding sharding = Sharding::buckets;
+    Stack stack = Stack::other;
+    // PyTorch's FullyShardedDataParallel or fully_shard.
+    bool fully_sharded() const { return sharding == Sharding::flat_units || sharding == Sharding::per_parameter; }
+
+    // -- Dtypes
+
+    // PyTorch's autocast picks the dtypes: fp32 parameters, linears and attention in 16 bits, and in fp32 what comes of the embedding,
+    // norms and the residual adds (its operator lists; DistributedDataParallel, as its gradients are those of fp32 parameters).
+    bool autocast = false;
+    // A norm reads a copy in fp32 of a residual stream in 16 bits (InternLM: norm(residual.float())).
+    bool wide_norms = false;
+    // The loss is PyTorch's own on 16-bit logits: its log-softmax, nll_loss's gradient and that of the logits have 16 bits too.
+    bool narrow_loss = false;
+
+    // -- Layers
+
+    // Layers after Megatron's: gate and up are the columns of one linear, the loss makes its softmax in the place of its fp32 copy of the
+    // logits, and the gradient in the softmax.
+    bool megatrons_layers = false;
+    // The bias of the queries, keys and values is added in a kernel of its own: Megatron's own layers, in Megatron-LM and
+    // Megatron-DeepSpeed until Transformer Engine's took their place (2024).
+    bool bias_apart = false;
+    // Unfused attention copies keys and values for every head and keeps the copies for the backward pass, where each head has its own as
+    // well: Megatron-LM of 2023, which took up grouped queries that summer.
+    bool repeats_heads = false;
+    // The fused rotations know a factor of the cosines and sines (YaRN). Transformer Engine's, which Megatron-Core calls, do not: with a
+    // factor it rotates in PyTorch's own operators.
+    bool fused_rope_scales = true;
+    // The rotation of a slice of each head of latent attention is one kernel with the join of the slices where elementwise kernels are
+    // fused. Megatron-Core joins them in PyTorch's own operators; its fused kernels (2025, for YaRN alone) are what recipes set from 2026.
+    bool fused_latent_rope = true;
+    // The clamp of a gated activation of experts is a sequence of kernels ahead of the fused activation (Megatron-Core's
+    // weighted_bias_quick_geglu_impl clamps both halves and joins them again), unless experts' linears and activation are one kernel.
+    // Elsewhere the clamp stands apart only in eager code.
+    bool clamps_ahead = false;
+    // Rows of the embedding table are padded to a multiple of so many for each tensor-parallel rank (Megatron's
+    // --make-vocab-size-divisible-by); 1: only so that tensor parallelism divides them.
+    int vocabulary_multiple = 1;
+    // Of a linear's gathered input: kept for its weight gradient (the gather is an op of autograd's like any other, nanotron), where
+    // Megatron keeps the shard and gathers it again.
+    bool keeps_gathered = false;
+    // What attention and MLP add to the residual stream lives until their backward pass. Of nanotron, by its logs: in 29 runs each layer
+    // has 2.0 such rows a token in flight more than its code explains.
+    bool holds_branches = false;
+    // Layers hold [sequence, batch, hidden] and attention [batch, sequence, heads]: a copy turns its result round (nanotron).
+    bool turns_attention = false;
+
+    // -- Loss
+
+    // A fused loss makes the gradient in the logits' own place: Transformer Engine's kernel, Megatron-Core's fused loss since 2025.
+    bool loss_in_place = false;
+    // runtime.compiled_loss is there to choose: Megatron-Core's own fused loss, which writes what its eager one does in place to a second
+    // copy (1.7B of 152K words on H100 holds 4 bytes a logit more than one copy explains: qwen3_h100).
+    bool compiles_loss = false;
+    // The loss makes its softmax in a second copy in fp32, when the 16-bit logits are gone (nanotron).
+    bool copies_logits_twice = false;
+    // The loss of an undivided vocabulary is PyTorch's cross_entropy, of fewer passes over the logits than Megatron's vocabulary-parallel
+    // one (calibration: cross_entropy.whole).
+    bool torch_loss = false;
+    // The host reads each microbatch's loss before it goes on, unless graphs are replayed: Megatron-LM's loss_func asserts that it is a
+    // number (2024).
+    bool reads_loss = false;
+
+    // -- Recomputation
+
+    // recompute = selective is a policy by op (torchtitan: attention and every second matmul of a layer are kept, all else made again);
+    // elsewhere it is the core of attention (Korthikanti et al., arXiv:2205.05198).
+    bool selective_by_op = false;
+    // Of a layer that a list recomputes it keeps what its policy names (jax.checkpoint_policies.save_only_these_names) and makes the rest
+    // again; others keep what a checkpointed function returned as well.
+    bool keeps_named_alone = false;
+
+    // -- Pipelines and tensor parallelism
+
+    // Pipeline stages are cut by their layers' cost, embedding and head among them (nanotron), where others give each as many layers.
+    bool stages_by_cost = false;
+    // Pipeline transfers are awaited one after another, activations first (nanotron's p2p.py), where others batch those of a moment.
+    bool transfers_one_by_one = false;
+    // Without sequence parallelism all tensor-parallel ranks of a stage hold the same value: each sends a part of it and the receivers
+    // gather it (Megatron's scatter-gather, Narayanan et al., arXiv:2104.04473, section 4.1).
+    bool scatters_transfers = false;
+    // A forward pass gets its microbatch from Megatron's get_batch (runtime.batch_us) on the first and the last stage alone: what
+    // DeepSpeed's pipeline engine loads. Elsewhere every stage calls it.
+    bool batch_at_ends_only = false;
+    // The gather ahead of a linear travels round a ring a shard at a time while the shards that are there are multiplied (Transformer
+    // Engine's user buffers; NeMo's runs of 24.09 and 24.11 take what bare gathers take, those of 25.02 and later less).
+    bool pieced_gathers = false;
+    // Gathers and reductions of a linear's operands are issued by the linear's own call (Transformer Engine's overlap of tensor
+    // parallelism, as NeMo's recipes and scenarios that state strategy.overlap.tensor_parallel have it).
+    bool issues_within_linears = false;
+
+    // -- Gradients, optimizer and sharding
+
+    // zero_grad() sets gradients to None (PyTorch 2.0, March 2023): autograd makes them anew. Not where buckets hold them.
+    bool gradients_none = false;
+    // A unit's parameters of more elements than this are gathered and reduced each by itself, the others together; 0: all together.
+    // DeepSpeed's ZeRO-3 before 2022 took every parameter by itself; those of up to a million elements it left whole. From 0.5.10 on it
+    // joins a module's parameters (its pull request 1453). XLA's combiners join collectives up to a threshold (strategy.bucket_bytes).
+    std::int64_t alone_beyond = 0;
+    // Without prefetch a parameter is gathered wherever a submodule runs and let go again: in a checkpointed layer for the forward pass
+    // made again, and once more for the backward pass (DeepSpeed's ZeRO-3 before 2022; from then on it recorded the order of uses and kept
+    // what comes next).
+    bool gathers_where_used = false;
+    // A collective on a list of tensors makes a view and a copy for each member (DeepSpeed's ZeRO-3 before 2022; calibration:
+    // list_copy_us).
+    bool collectives_on_lists = false;
+    // Each larger tensor's optimizer states belong to one rank, which broadcasts what it has stepped (InternLM's HybridZeroOptimizer).
+    bool tensors_have_owners = false;
+    // The optimizer reads the gradient norm back: the host, else far ahead of the device, comes into step with it (Megatron's,
+    // DeepSpeed's).
+    bool reads_gradient_norm = false;
+    // While it steps, Adam holds 16-bit moments in fp32 copies: of all that one of Megatron's optimizers holds, and experts have one of
+    // their own (Transformer Engine's FusedAdam under Megatron-Core).
+    bool widens_moments = false;
+    // fp16 gradients become fp32 ones, are unscaled and checked, and the weights fp16 again, in kernels around the step (Megatron-LM's
+    // Float16Optimizer; calibration: optimizer.apart).
+    bool copies_half_gradients = false;
+
+    // -- Kernels and the host
+
+    // Modules are issued one by one from Python, each call longer for the host than its launches: Transformer Engine's and Megatron-Core's
+    // since 2024 (calibration: calls).
+    bool module_calls = false;
+    // Norms are Transformer Engine's kernels (Megatron-Core since 2024; calibration: head_norms).
+    bool engine_norms = false;
+    // Casts to 8 bits are Transformer Engine's of before 2025 under Megatron, slower with the recipes that calibration lists
+    // (quantize.earlier). Only where the scenario states the year: unstated, the kernels that are known best count.
+    bool early_casts = false;
+    // No low copy of the weights is kept for the step: they are cast where they are used, each time (torchao, XLA).
+    bool casts_weights_at_use = false;
+    // A compiler (torch.compile around torchao's linears, XLA) sees the casts where strategy.fused is on: it finds maxima inside the
+    // kernels that make a tensor, but casts behind them, both ways.
+    bool compiler_sees_casts = false;
+    // Experts' rows are copied to and from a layout where each expert's count is a multiple that the low type's products take, where an
+    // all-to-all brings them (Transformer Engine's Fp8Padding).
+    bool pads_expert_rows = false;
+    // Tokens are sent to experts' slots and fetched back by products with one-hot masks, where experts have a capacity (GShard,
+    // arXiv:2006.16668; MaxText's dense_matmul with a capacity factor).
+    bool masked_dispatch = false;
+    // Every layer waits for whoever is slow at that layer, as weights are gathered layer by layer at ZeRO stage 2 as well (calibration:
+    // spread.layerwise).
+    bool waits_each_layer = false;
+    // NCCL's tuner of 2020 and 2021 (2.7, 2.8) expects of a tree between two nodes no more than inside one: large reductions are rings.
+    bool rings_between_two_nodes = false;
+    std::vector<KernelRelease> releases; // of libraries, in the order of the enum
+
+    // -- Memory beside the plan's buffers (calibration: memory/reserve.json)
+
+    // Kernels are loaded when they are first launched (CUDA 11.7; PyTorch's builds of 2023), not all with the context.
+    bool lazy_loading = false;
+    // The scores of unfused attention come out of a global buffer that is never freed (Megatron-LM's CoreAttention, 2022 on).
+    bool keeps_scores = false;
+    // Experts' products run on streams with a workspace each (Transformer Engine's get_multi_stream_cublas_workspace).
+    bool grouped_workspaces = false;
+    // Where the gradient was added to the main gradient, autograd is handed a tensor made once for each shape of weight and kept
+    // (Transformer Engine's get_dummy_wgrad, 2025).
+    bool gradient_placeholders = false;
+    // The step flattens the gradients it owns in 16 bits and again in 32; beside fp32 main gradients the 16-bit ones are kept (DeepSpeed's
+    // ZeRO optimizer and BF16_Optimizer, 2022).
+    bool flat_step_gradients = false;
+};
+Practice practice_of(const Scenario& scenario);
+
+// For the head of a report: "megatron, software of 2024 (assumed: runtime.year sets it)".
+std::string software_text(const Scenario& scenario);
+
+} // namespace orrery
