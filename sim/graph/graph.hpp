@@ -2,6 +2,7 @@
 // (unsharded) shapes; the passes shard values and insert the nodes that move between placements; emit.hpp turns it into ops.
 #pragma once
 
+#include "sim/graph/parameter.hpp"
 #include "sim/graph/placement.hpp"
 #include "topology/dtype.hpp"
 #include "topology/units.hpp"
@@ -24,9 +25,12 @@ struct Value {
     DType dtype = DType::bf16;
     Placement placement;
     bool parameter = false;
-    bool expert = false;  // its placement is over the experts' mesh
-    ValueId kept_as = -1; // the backward pass reads this other value in its place (a smaller copy)
-    bool saved = false;   // kept for the backward pass though its node is recomputed (a checkpoint)
+    bool expert = false;               // its placement is over the experts' mesh
+    ValueId kept_as = -1;              // the backward pass reads this other value in its place (a smaller copy)
+    bool saved = false;                // kept for the backward pass though its node is recomputed (a checkpoint)
+    bool counts = false;               // how many rows go to each expert
+    TensorUse use = TensorUse::weight; // of a parameter
+    Initial initial = Initial::normal;
 };
 
 enum class NodeKind : std::uint8_t {

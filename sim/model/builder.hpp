@@ -56,13 +56,16 @@ struct Builder {
     ValueId rows(const std::string& what, std::int64_t cols, DimKind kind, DType dtype) {
         return value(what, {tokens, cols}, {DimKind::seq, kind}, dtype);
     }
-    ValueId parameter(const std::string& tensor, std::vector<std::int64_t> shape, std::vector<DimKind> dims) {
+    ValueId parameter(const std::string& tensor, std::vector<std::int64_t> shape, std::vector<DimKind> dims, Initial initial,
+                      TensorUse use = TensorUse::weight) {
         Value v;
         v.name = tensor;
         v.shape = std::move(shape);
         v.dims = std::move(dims);
         v.dtype = act;
         v.parameter = true;
+        v.use = use;
+        v.initial = initial;
         return g.add(std::move(v));
     }
     Node& node(NodeKind kind, const std::string& what, std::vector<ValueId> in, std::vector<ValueId> out,
@@ -95,8 +98,8 @@ struct Builder {
         const bool cast_behind = stream != act && !s.strategy.fused;
         const ValueId out = rows(what, width, DimKind::hidden, cast_behind ? stream : act);
         const ValueId statistics = value(what + ".stats", {tokens, layernorm ? 2 : 1}, {DimKind::seq, DimKind::other}, DType::fp32);
-        std::vector<ValueId> params{parameter(prefix() + what + ".weight", {width}, {DimKind::hidden})};
-        if (layernorm) params.push_back(parameter(prefix() + what + ".bias", {width}, {DimKind::hidden}));
+        std::vector<ValueId> params{parameter(prefix() + what + ".weight", {width}, {DimKind::hidden}, Initial::one)};
+        if (layernorm) params.push_back(parameter(prefix() + what + ".bias", {width}, {DimKind::hidden}, Initial::zero));
         node(NodeKind::norm, what, {x}, {out, statistics}, params).fused = s.runtime.fused_norm;
         if (!cast_behind) return out;
         const ValueId low = rows(what + ".cast", width, DimKind::hidden, act);
@@ -104,12 +107,14 @@ struct Builder {
         return low;
     }
 
-    // y[tokens, n] = x[tokens, k] W[n, k]^T (+ b). Column: the output's columns are what tensor parallelism divides; row: the input's.
+    // y[tokens, n] = x[tokens, k] W[n, k]^T (+ b). Column: the output's columns are what tensor parallelism divides; row: the input's, and
+    // the output is a branch's.
     ValueId linear(const std::string& what, ValueId x, std::int64_t n, std::int64_t k, bool column, bool bias) {
         const DimKind out_kind = column ? DimKind::parallel : DimKind::hidden, in_kind = column ? DimKind::hidden : DimKind::parallel;
         const ValueId y = rows(what, n, out_kind, act);
-        std::vector<ValueId> params{parameter(prefix() + what + ".weight", {n, k}, {out_kind, in_kind})};
-        if (bias) params.push_back(parameter(prefix() + what + ".bias", {n}, {out_kind}));
+        std::vector<ValueId> params{
+            parameter(prefix() + what + ".weight", {n, k}, {out_kind, in_kind}, column ? Initial::normal : Initial::output)};
+        if (bias) params.push_back(parameter(prefix() + what + ".bias", {n}, {out_kind}, Initial::zero));
         node(NodeKind::linear, what, {x}, {y}, params);
         return y;
     }
@@ -117,7 +122,8 @@ struct Builder {
     // The same with a whole weight on every rank: what is too narrow to divide.
     ValueId whole_linear(const std::string& what, ValueId x, std::int64_t n, std::int64_t k, DType out) {
         const ValueId y = rows(what, n, DimKind::hidden, out);
-        node(NodeKind::linear, what, {x}, {y}, {parameter(prefix() + what + ".weight", {n, k}, {DimKind::hidden, DimKind::hidden})});
+        node(NodeKind::linear, what, {x}, {y},
+             {parameter(prefix() + what + ".weight", {n, k}, {DimKind::hidden, DimKind::hidden}, Initial::normal)});
         return y;
     }
 
@@ -135,7 +141,7 @@ struct Builder {
         const ValueId y = rows(what, h, DimKind::hidden, stream);
         std::vector<ValueId> out{y}, params;
         if (s.model.dropout > 0) out.push_back(rows(what + ".mask", h, DimKind::hidden, DType::boolean));
-        if (bias) params.push_back(parameter(prefix() + bias_of + ".bias", {h}, {DimKind::hidden}));
+        if (bias) params.push_back(parameter(prefix() + bias_of + ".bias", {h}, {DimKind::hidden}, Initial::zero));
         Node& n = node(NodeKind::residual, what, {branch, x}, out, params);
         n.dropout = s.model.dropout;
         return y;

@@ -76,9 +76,9 @@ ValueId Builder::attention_branch(ValueId n1) {
         const ValueId out = rows("qk_norm", width, DimKind::parallel, act);
         const ValueId stats =
             value("qk_norm.stats", {tokens, m.attention_heads + m.kv_heads}, {DimKind::seq, DimKind::parallel}, DType::fp32);
-        Node& n = node(
-            NodeKind::head_norm, "qk_norm", {qkv}, {out, stats},
-            {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}), parameter(prefix() + "k_norm.weight", {d}, {DimKind::other})});
+        Node& n = node(NodeKind::head_norm, "qk_norm", {qkv}, {out, stats},
+                       {parameter(prefix() + "q_norm.weight", {d}, {DimKind::other}, Initial::one),
+                        parameter(prefix() + "k_norm.weight", {d}, {DimKind::other}, Initial::one)});
         n.attention = attention_shape();
         n.fused = s.runtime.fused_norm;
         qkv = out;
@@ -130,12 +130,13 @@ ValueId Builder::embedding() {
     begin_unit("embedding", -1);
     const std::int64_t vocab = padded_vocabulary(s);
     ValueId x = rows("embedding", h, DimKind::hidden, stream);
-    node(NodeKind::embedding, "embedding", {}, {x}, {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden})});
+    node(NodeKind::embedding, "embedding", {}, {x},
+         {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal, TensorUse::embedding)});
     if (m.position == PositionKind::learned) {
         const ValueId y = rows("positions", h, DimKind::hidden, stream);
         const std::int64_t positions = m.max_positions > 0 ? m.max_positions : s.training.sequence_length;
         node(NodeKind::positions, "positions", {x}, {y},
-             {parameter("positions.weight", {positions, h}, {DimKind::other, DimKind::hidden})});
+             {parameter("positions.weight", {positions, h}, {DimKind::other, DimKind::hidden}, Initial::normal)});
         x = y;
     }
     if (m.embedding_norm) x = norm("embedding_norm", x);
@@ -152,8 +153,10 @@ ValueId Builder::embedding() {
 void Builder::loss(const std::string& what, ValueId x) {
     const std::int64_t vocab = padded_vocabulary(s);
     const ValueId logits = rows(what + "logits", vocab, DimKind::parallel, act);
-    const std::string tensor = s.model.tied_embeddings ? "embedding.weight" : "head.weight";
-    node(NodeKind::linear, what + "logits", {x}, {logits}, {parameter(tensor, {vocab, h}, {DimKind::parallel, DimKind::hidden})});
+    const bool tied = s.model.tied_embeddings;
+    node(NodeKind::linear, what + "logits", {x}, {logits},
+         {parameter(tied ? "embedding.weight" : "head.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal,
+                    tied ? TensorUse::embedding : TensorUse::head)});
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
     const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss, narrow = practice.narrow_loss;

@@ -35,7 +35,7 @@ void Builder::predict_further_tokens(ValueId x) {
         begin_unit(fmt::format("prediction {}", i), s.model.layers + i);
         const ValueId tokens_ahead = rows("mtp_embedding", h, DimKind::hidden, act);
         node(NodeKind::embedding, "mtp_embedding", {}, {tokens_ahead},
-             {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden})});
+             {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal, TensorUse::embedding)});
         const ValueId e = norm("mtp_embedding_norm", tokens_ahead), state = norm("mtp_hidden_norm", x);
         const ValueId both = rows("mtp_join", 2 * h, DimKind::hidden, act);
         node(NodeKind::concat, "mtp_join", {e, state}, {both});

@@ -18,8 +18,10 @@ ValueId expert_linear(Builder& b, const std::string& what, ValueId x, std::int64
     const DimKind out = column ? DimKind::expert_parallel : DimKind::hidden, in = column ? DimKind::hidden : DimKind::expert_parallel;
     const std::int64_t experts = b.s.model.moe->experts;
     const ValueId y = routed_rows(b, what, n, out, b.act);
-    std::vector<ValueId> params{b.parameter(b.prefix() + what + ".weight", {experts, n, k}, {DimKind::expert, out, in})};
-    if (b.s.model.bias && column) params.push_back(b.parameter(b.prefix() + what + ".bias", {experts, n}, {DimKind::expert, out}));
+    std::vector<ValueId> params{b.parameter(b.prefix() + what + ".weight", {experts, n, k}, {DimKind::expert, out, in},
+                                            column ? Initial::normal : Initial::output)};
+    if (b.s.model.bias && column)
+        params.push_back(b.parameter(b.prefix() + what + ".bias", {experts, n}, {DimKind::expert, out}, Initial::zero));
     b.node(NodeKind::linear, what, {x}, {y}, params);
     return y;
 }
@@ -29,7 +31,7 @@ ValueId weighted_bias(Builder& b, const std::string& what, ValueId x, ValueId pr
     const std::int64_t h = b.s.model.hidden_size;
     const ValueId y = routed_rows(b, what + "_biased", h, DimKind::hidden, b.act);
     b.node(NodeKind::weighted_bias, what + "_bias", {x, probabilities}, {y},
-           {b.parameter(b.prefix() + what + ".bias", {b.s.model.moe->experts, h}, {DimKind::expert, DimKind::hidden})});
+           {b.parameter(b.prefix() + what + ".bias", {b.s.model.moe->experts, h}, {DimKind::expert, DimKind::hidden}, Initial::zero)});
     return y;
 }
 
@@ -50,8 +52,9 @@ ValueId Builder::expert_branch(ValueId n2) {
     const ValueId probabilities = value("route", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::fp32);
     const ValueId map = value("route.map", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::boolean);
     const ValueId counts = value("route.counts", {e.experts}, {DimKind::other}, DType::int64);
+    g.value(counts).counts = true;
     std::vector<ValueId> bias;
-    if (e.router_bias) bias.push_back(parameter(prefix() + "router.bias", {e.experts}, {DimKind::other}));
+    if (e.router_bias) bias.push_back(parameter(prefix() + "router.bias", {e.experts}, {DimKind::other}, Initial::zero));
     node(NodeKind::route, "route", {logits}, {probabilities, map, counts}, bias);
 
     // Shared experts: before the routed ones, or under their dispatch and combine (Megatron's moe-shared-expert-overlap).
@@ -96,7 +99,7 @@ ValueId Builder::expert_branch(ValueId n2) {
     if (width == 0) return y;
     const ValueId sum = rows("experts", h, DimKind::hidden, act);
     std::vector<ValueId> bias_of_shared; // behind the reduction of a row-parallel linear
-    if (m.bias) bias_of_shared.push_back(parameter(prefix() + "shared_fc2.bias", {h}, {DimKind::hidden}));
+    if (m.bias) bias_of_shared.push_back(parameter(prefix() + "shared_fc2.bias", {h}, {DimKind::hidden}, Initial::zero));
     node(NodeKind::residual, "experts", {shared, y}, {sum}, bias_of_shared);
     return sum;
 }

@@ -146,6 +146,8 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     } else {
         const BufferId temporary = make(n.name + ".wgrad.temporary", w, act);
         l.buffer(temporary).placement = l.buffer(main).placement;
+        l.buffer(temporary).role = Role::gradient_summand;
+        l.buffer(temporary).tensor = l.buffer(main).tensor;
         ops.push_back(make_op(n.name + ".wgrad", work, with_counts(n, {dy, input}), {temporary}));
         ops.push_back(make_op(n.name + ".wgrad.accumulate", Pointwise{PointwiseKind::add, Direction::weight_gradient, elements(w), true},
                               {temporary, main}, {main}));

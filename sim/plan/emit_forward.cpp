@@ -27,6 +27,12 @@ CommId Lowering::add_communicator(std::string name, AxisMask axes, std::vector<s
     return id;
 }
 
+TensorId Lowering::tensor(const Value& parameter) {
+    const auto [it, fresh] = tensor_ids.try_emplace(parameter.name, static_cast<TensorId>(plan.tensors.size()));
+    if (fresh) plan.tensors.push_back({parameter.name, parameter.use, parameter.initial});
+    return it->second;
+}
+
 CommId Lowering::add_expert_communicator(std::string name, AxisMask axes) {
     const CommId id = add_communicator(std::move(name), axes);
     plan.communicators[static_cast<std::size_t>(id)].expert = true;
@@ -57,6 +63,7 @@ BufferId Emitter::make(const std::string& name, const Value& like, DType dtype) 
     b.chunk = static_cast<std::int16_t>(g.chunk);
     b.placement = like.placement;
     b.expert = like.expert;
+    if (like.counts) b.role = Role::counts;
     return l.add(std::move(b));
 }
 
@@ -102,9 +109,10 @@ std::int32_t Emitter::parameter_index(ValueId v) {
 std::int32_t Emitter::find_parameter(ValueId v) {
     auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
     const Value& value = g.value(v);
+    const TensorId tensor = l.tensor(value);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         Parameter& known = parameters[i];
-        if (known.tensor != value.name) continue;
+        if (known.tensor != tensor) continue;
         // Of chunks of several directions the first in model order has it, so that it is in the same bucket on all stages.
         const int length = static_cast<int>(l.graphs.size()) / l.plan.directions;
         if (g.chunk % length < known.chunk % length) {
@@ -114,7 +122,7 @@ std::int32_t Emitter::find_parameter(ValueId v) {
         return static_cast<std::int32_t>(i);
     }
     Parameter p;
-    p.tensor = value.name;
+    p.tensor = tensor;
     p.stage = g.stage;
     p.chunk = g.chunk;
     p.unit = unit;
@@ -132,12 +140,15 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     w.chunk = static_cast<std::int16_t>(g.chunk);
     w.placement = value.placement;
     w.expert = value.expert;
+    w.role = Role::parameter;
+    w.tensor = tensor;
     Buffer grad = w;
     grad.name = "g." + value.name;
     grad.dtype = l.scenario.training.gradient_dtype;
     grad.bytes = bytes(value.shape, grad.dtype);
     grad.kind = MemoryKind::gradients;
     grad.scope = Scope::step;
+    grad.role = Role::gradient;
     grad.placement.set(Axis::dp, PlacementKind::partial);
     grad.placement.set(Axis::dpr, PlacementKind::partial);
     grad.placement.set(Axis::cp, PlacementKind::partial); // each context rank has its own tokens
@@ -148,11 +159,13 @@ std::int32_t Emitter::find_parameter(ValueId v) {
 }
 
 BufferId Emitter::tokens_buffer(int ahead) {
-    const std::string what = ahead == 0 ? "tokens" : ahead == 1 ? "labels" : fmt::format("labels.{}", ahead - 1);
     for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
-        if (l.plan.buffers[i].stage == g.stage && l.plan.buffers[i].name == what) return static_cast<BufferId>(i);
+        if (const Buffer& b = l.plan.buffers[i]; b.stage == g.stage && b.role == Role::batch && b.ahead == ahead)
+            return static_cast<BufferId>(i);
     Buffer b;
-    b.name = what;
+    b.name = ahead == 0 ? "tokens" : ahead == 1 ? "labels" : fmt::format("labels.{}", ahead - 1);
+    b.role = Role::batch;
+    b.ahead = static_cast<std::int16_t>(ahead);
     b.shape = {s().training.micro_batch_size * s().training.sequence_length / s().strategy.context_parallel};
     b.dtype = DType::int64;
     b.bytes = bytes(b.shape, b.dtype) * l.plan.microbatches; // the rank's whole batch of a step

@@ -61,7 +61,7 @@ constexpr Pass recipe[] = {
 } // namespace
 
 Plan lower(const Scenario& scenario, StopFlag stop) {
-    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}};
+    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}};
     for (const Pass& pass : recipe) {
         stop_if(stop);
         pass.run(l);
@@ -76,7 +76,7 @@ std::vector<std::string> pass_names() {
 }
 
 std::string text_after(const Scenario& scenario, std::string_view wanted) {
-    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}};
+    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}};
     for (const Pass& pass : recipe) {
         pass.run(l);
         if (pass.name != wanted) continue;

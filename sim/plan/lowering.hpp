@@ -14,7 +14,7 @@ namespace orrery {
 
 // A parameter tensor on one stage. Tied embeddings are one Parameter where both ends share a stage.
 struct Parameter {
-    std::string tensor; // "l17.qkv.weight"
+    TensorId tensor = -1;
     BufferId weight = -1, gradient = -1;
     std::int64_t elements = 0; // local to a rank, data parallelism aside
     int stage = 0, chunk = 0, unit = 0;
@@ -46,10 +46,12 @@ struct Lowering {
     std::vector<std::vector<Parameter>> parameters;      // by stage
     std::vector<std::vector<ExplicitDep>> explicit_deps; // by stage
     std::map<std::string, CommId> comm_ids;
+    std::map<std::string, TensorId> tensor_ids;      // by name
     const Practice practice = practice_of(scenario); // of the software that runs it
 
     int tp() const { return scenario.strategy.tensor_parallel; }
     CommId comm(const std::string& name) const { return comm_ids.at(name); }
+    TensorId tensor(const Value& parameter); // makes it where it is new
     Buffer& buffer(BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
     BufferId add(Buffer b) {
         plan.buffers.push_back(std::move(b));

@@ -4,6 +4,7 @@
 
 #include "sim/graph/mesh.hpp"
 #include "sim/graph/placement.hpp"
+#include "sim/plan/tensors.hpp"
 #include "sim/plan/work.hpp"
 
 #include <array>
@@ -22,7 +23,7 @@ const char* name(MemoryKind k);
 enum class Space : std::uint8_t { device, host, nvme };
 
 struct Buffer {
-    std::string name;                // stable and unique in its stage: "c3.l17.qkv", "w.l17.qkv", "g.l17.qkv"
+    std::string name;                // for people; unique in its stage: "c3.l17.qkv", "w.l17.qkv", "g.l17.qkv"
     std::vector<std::int64_t> shape; // local to a rank
     DType dtype = DType::bf16;
     Bytes bytes;           // padding included
@@ -35,6 +36,11 @@ struct Buffer {
     std::int16_t stage = 0;
     std::int16_t chunk = -1;
     Placement placement;
+    Role role = Role::activation;
+    std::int16_t ahead = -1;  // of a batch: how many tokens ahead of a row's own its ids are
+    TensorId tensor = -1;     // of a parameter, a gradient and its summand
+    std::int32_t bucket = -1; // in Plan::buckets: it is a part of that, or lies in it
+    CommId part_of = -1;      // of a view that is one part of its storage: over the members of this, in order
 };
 
 // comm is a queue of its own per communicator; see queue_of().
@@ -116,7 +122,7 @@ struct Program {
 // Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that
 // order.
 struct Communicator {
-    std::string name; // "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "norm"
+    std::string name; // for people: "tp", "dp.reduce", "dp.gather", "pp.up.3", "pp.down.3", "embedding", "norm"
     AxisMask axes = 0;
     std::vector<std::int16_t> stages; // empty: each stage has its own instances
     bool expert = false;              // its axes are the experts' mesh's
@@ -130,6 +136,8 @@ struct Plan {
     int directions = 1;            // pipelines through the same ranks: equal shares of the chunks, in order, each of a copy of the model
     std::int64_t microbatches = 1; // of all directions, in equal shares, in order
     std::vector<Communicator> communicators;
+    std::vector<Tensor> tensors;
+    std::vector<TensorBucket> buckets;
     std::vector<Buffer> buffers;
     std::vector<Block> blocks;
     std::vector<Program> programs; // one per pipeline rank: all ranks of a stage run the same one

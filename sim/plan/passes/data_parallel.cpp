@@ -88,9 +88,29 @@ struct Maker {
         out.chunk = static_cast<std::int16_t>(b.chunk);
         return out;
     }
-    BufferId flat(const Bucket& b, const std::string& name, std::int64_t elements, DType dtype, MemoryKind kind, Scope scope,
+    TensorBucket& planned(const Bucket& b) const { return l.plan.buckets[static_cast<std::size_t>(b.id)]; }
+    // Its entry in the plan: how its tensors lie in it.
+    void lay_out(Bucket& b) {
+        b.id = static_cast<std::int32_t>(l.plan.buckets.size());
+        TensorBucket out;
+        out.name = bucket_name(b);
+        out.stage = static_cast<std::int16_t>(b.stage);
+        out.chunk = static_cast<std::int16_t>(b.chunk);
+        out.expert = b.expert;
+        std::int64_t at = 0;
+        for (std::int32_t i : b.parameters) {
+            const Parameter& p = parameter(b, i);
+            out.tensors.push_back({p.tensor, p.weight, p.gradient, at, at + p.elements});
+            at += p.elements;
+            l.buffer(p.weight).bucket = l.buffer(p.gradient).bucket = b.id;
+        }
+        l.plan.buckets.push_back(std::move(out));
+    }
+    BufferId flat(const Bucket& b, const std::string& name, Role role, std::int64_t elements, DType dtype, MemoryKind kind, Scope scope,
                   PlacementKind over_shards) {
         Buffer f;
+        f.role = role;
+        f.bucket = b.id;
         f.name = name + "." + bucket_name(b);
         f.shape = {elements};
         f.dtype = dtype;
@@ -114,6 +134,8 @@ struct Maker {
         const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
         std::vector<BufferId> whole = gradients(b);
         const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, grad_dtype);
+        planned(b).reduce = comm;
+        planned(b).reduced_in = grad_dtype;
         const std::string name = bucket_name(b);
         if (!dp.sharded(b)) {
             out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
@@ -122,8 +144,8 @@ struct Maker {
         }
         BufferId flat_copy = -1;
         if (dp.fsdp && dp.zero >= 2) { // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
-            flat_copy = flat(b, "g.flat", b.shard_elements * b.shards, grad_dtype, MemoryKind::communication, Scope::action,
-                             PlacementKind::partial);
+            flat_copy = flat(b, "g.flat", Role::flat_gradients, b.shard_elements * b.shards, grad_dtype, MemoryKind::communication,
+                             Scope::action, PlacementKind::partial);
             out.ops.push_back(memory_op(Alloc{flat_copy}, phase));
             out.ops.push_back(pointwise_op("flatten." + name, PointwiseKind::cast, b.elements, phase, whole, {flat_copy}));
             for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
@@ -131,7 +153,8 @@ struct Maker {
         }
         BufferId part = b.gradient_shard;
         if (b.accumulates) {
-            part = flat(b, "g.part", b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action, PlacementKind::sharded);
+            part = flat(b, "g.part", Role::gradient_part, b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action,
+                        PlacementKind::sharded);
             out.ops.push_back(memory_op(Alloc{part}, phase));
         }
         out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
@@ -140,7 +163,7 @@ struct Maker {
         else if (dp.zero >= 2)
             for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
         if (b.replicas > 1) {
-            const CommId replica = communicator(b, "dp.replica", mask(Axis::dpr));
+            const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
             out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
                                       grad_dtype, phase, {part}, {part}));
         }
@@ -159,12 +182,14 @@ struct Maker {
         const Phase phase = Phase::param_gather;
         const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
         const Bytes full = bytes({b.shard_elements * b.shards}, act);
+        planned(b).gather = comm;
+        planned(b).gathered_in = act;
         const std::string name = bucket_name(b);
         const bool copies_out = l.practice.sharding == Sharding::per_parameter && dp.gathers_in_step;
         std::vector<BufferId> into = weights(b);
         if (copies_out) {
-            into = {
-                flat(b, "w.flat", b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action, PlacementKind::invariant)};
+            into = {flat(b, "w.flat", Role::gathered_parameters, b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action,
+                         PlacementKind::invariant)};
             out.ops.push_back(memory_op(Alloc{into.front()}, phase));
         } else if (dp.gathers_in_step) {
             for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
@@ -198,7 +223,8 @@ struct Maker {
     void pad(const Bucket& b, BufferId first, const char* name) {
         const std::int64_t elements = b.shard_elements * b.shards - b.elements;
         if (elements == 0) return;
-        const BufferId id = flat(b, name, elements, l.buffer(first).dtype, MemoryKind::communication, Scope::run, PlacementKind::invariant);
+        const BufferId id =
+            flat(b, name, Role::padding, elements, l.buffer(first).dtype, MemoryKind::communication, Scope::run, PlacementKind::invariant);
         l.buffer(id).placement = {};
     }
 
@@ -206,13 +232,16 @@ struct Maker {
         // Megatron pads a bucket so that every rank's part is whole; 128 elements keep parts aligned.
         const std::int64_t granule = static_cast<std::int64_t>(b.shards) * (dp.fsdp ? 1 : 128);
         b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
+        planned(b).shard = b.shard_elements;
         const bool own_storage = dp.zero >= 2;
-        b.gradient_shard = flat(b, "g.shard", b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
+        b.gradient_shard = flat(b, "g.shard", Role::gradient_shard, b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step,
+                                PlacementKind::sharded);
         if (!own_storage) { // in place, in the bucket's own memory
             l.buffer(b.gradient_shard).storage = gradients(b)[0];
             pad(b, gradients(b)[0], "pad.gradients");
         }
-        b.weight_shard = flat(b, "w.shard", b.shard_elements, act, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
+        b.weight_shard =
+            flat(b, "w.shard", Role::parameter_shard, b.shard_elements, act, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
         if (!dp.gathers_in_step) {
             l.buffer(b.weight_shard).storage = weights(b)[0];
             pad(b, weights(b)[0], "pad.weights");
@@ -226,8 +255,8 @@ struct Maker {
 // same on both (Megatron-Core, does_param_require_new_bucket).
 bool stands_alone(const Lowering& l, const Parameter& p) {
     const bool shared = l.scenario.model.tied_embeddings || l.scenario.model.mtp_layers > 0;
-    return shared && p.tensor == "embedding.weight" && l.graphs.front().stage != l.graphs.back().stage &&
-           l.scenario.strategy.zero_stage > 0;
+    return shared && l.plan.tensors[static_cast<std::size_t>(p.tensor)].use == TensorUse::embedding &&
+           l.graphs.front().stage != l.graphs.back().stage && l.scenario.strategy.zero_stage > 0;
 }
 
 // A shard per parameter under a pipeline: a stage gathers once a step and reduces once (Sharding::per_parameter).
@@ -298,11 +327,12 @@ std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dt
 // Whether another chunk of the stage has runs of its own that add to the bucket's gradients (tied embeddings).
 bool used_elsewhere(const Lowering& l, const Bucket& b) {
     const auto& parameters = l.parameters[static_cast<std::size_t>(b.stage)];
+    const auto is = [&](const Value& v, std::int32_t i) {
+        return l.plan.tensors[static_cast<std::size_t>(parameters[static_cast<std::size_t>(i)].tensor)].name == v.name;
+    };
     return std::any_of(l.graphs.begin(), l.graphs.end(), [&](const Graph& g) {
         return g.stage == b.stage && g.chunk != b.chunk && std::any_of(g.values.begin(), g.values.end(), [&](const Value& v) {
-                   return v.parameter && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
-                              return parameters[static_cast<std::size_t>(i)].tensor == v.name;
-                          });
+                   return v.parameter && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) { return is(v, i); });
                });
     });
 }
@@ -345,6 +375,7 @@ DataParallel data_parallel(Lowering& l) {
             b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
             if (dp.made_in_backward) maker.make_acquire(b);
             if (!dp.active(b)) continue;
+            maker.lay_out(b);
             if (dp.sharded(b)) maker.make_shards(b);
             // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
             if (dp.fsdp && dp.reduces_each_run(b) && run == 1)

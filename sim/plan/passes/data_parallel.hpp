@@ -18,6 +18,7 @@ struct Bucket {
     std::int64_t elements = 0;            // local, tensor parallelism counted, data parallelism not
     std::int64_t shard_elements = 0;      // of each data-parallel rank, padding included; 0 where nothing is sharded
     bool accumulates = false;             // reduced several times a step, into a sum
+    std::int32_t id = -1;                 // in Plan::buckets; -1: nothing of it travels
     BufferId gradient_shard = -1;         // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
     std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none

@@ -68,6 +68,7 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
             p.bytes = size;
             p.shape[0] = p.shape[0] / l.tp() + (p.shape[0] % l.tp() != 0);
             p.storage = t.send ? whole : -1;
+            p.part_of = t.send ? l.comm("tp") : -1;
             p.kind = t.send ? p.kind : MemoryKind::communication;
             p.placement.set(Axis::tp, PlacementKind::sharded, 0);
             part = l.add(std::move(p));

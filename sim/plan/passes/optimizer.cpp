@@ -88,8 +88,9 @@ Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     return p;
 }
 
-Buffer state(const char* what, int stage, std::int64_t elements, DType dtype) {
+Buffer state(const char* what, Role role, int stage, std::int64_t elements, DType dtype) {
     Buffer b;
+    b.role = role;
     b.name = fmt::format("opt.{}", what);
     b.shape = {elements};
     b.dtype = dtype;
@@ -130,7 +131,7 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
                           int stage, bool mastered, Block& out) {
     AxisMask axes = summed_axes(l, dp);
     std::vector<std::int16_t> stages;
-    std::set<std::string> tensors;
+    std::set<TensorId> tensors;
     for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) tensors.insert(p.tensor);
     if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
         const int other = l.plan.stages - 1 - stage;
@@ -139,6 +140,7 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
     }
     Buffer table;
     table.name = "opt.tensor_norms";
+    table.role = Role::tensor_norms;
     table.shape = {static_cast<std::int64_t>(tensors.size()), 2};
     table.dtype = DType::fp32;
     table.bytes = bytes(table.shape, table.dtype);
@@ -197,7 +199,7 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
     if ((!l.scenario.model.tied_embeddings && l.scenario.model.mtp_layers == 0) || l.graphs.front().stage == l.graphs.back().stage) return;
     if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
     for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
-        if (p.tensor != "embedding.weight") continue;
+        if (l.plan.tensors[static_cast<std::size_t>(p.tensor)].use != TensorUse::embedding) continue;
         l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
         const CommId comm =
             l.add_communicator("embedding", mask(Axis::pp),
@@ -228,8 +230,7 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     out.stage = static_cast<std::int16_t>(stage);
     std::vector<BufferId> batch;
     for (std::size_t i = 0; i < l.plan.buffers.size(); ++i)
-        if (l.plan.buffers[i].stage == stage && (l.plan.buffers[i].name == "tokens" || l.plan.buffers[i].name.starts_with("labels")))
-            batch.push_back(static_cast<BufferId>(i));
+        if (l.plan.buffers[i].stage == stage && l.plan.buffers[i].role == Role::batch) batch.push_back(static_cast<BufferId>(i));
     if (l.scenario.runtime.dataloader_us > 0 && !batch.empty())
         out.ops.push_back(
             step_op("load_data", HostWork{Time::microseconds(l.scenario.runtime.dataloader_us)}, {}, batch, host_queue, Phase::forward));
@@ -274,7 +275,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     const bool fused = l.scenario.runtime.fused_optimizer;
     std::vector<BufferId> in = part.gradients;
     if (t.gradient_clipping > 0) {
-        Buffer norm = state("norm", stage, 1, DType::fp32);
+        Buffer norm = state("norm", Role::gradient_norm, stage, 1, DType::fp32);
         norm.kind = MemoryKind::workspace;
         norm.scope = Scope::step;
         norm.placement = {};
@@ -298,6 +299,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         // Post-validation checks the norm behind the step and rolls back (zero-bubble paper): nothing waits for it.
         if (!l.scenario.strategy.post_validation) {
             norm.name = "opt.clip";
+            norm.role = Role::clipping_factor;
             norm.storage = -1;
             norm.placement = {};
             const BufferId scale = l.add(norm);
@@ -313,10 +315,11 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     std::vector<BufferId> states;
     const DType act = activation_dtype(l.scenario);
     if (t.master_weights && sixteen_bit(act))
-        states.push_back(
-            l.add(state("master", stage, part.elements, t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
+        states.push_back(l.add(
+            state("master", Role::master, stage, part.elements, t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
     for (int i = 0; i < moments(kind); ++i)
-        states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", stage, part.elements, t.moment_dtype)));
+        states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", i == 0 ? Role::first_moment : Role::second_moment, stage,
+                                     part.elements, t.moment_dtype)));
     const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars,
                mastered = static_cast<int>(states.size()) > moments(kind);
     const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, states, kind, stage, mastered, out) : -1;
@@ -333,7 +336,8 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     // The fp32 copies of 16-bit moments are room that is written; the step itself widens what it reads.
     BufferId wide = -1;
     if (kind == OptimizerKind::adam && sixteen_bit(t.moment_dtype) && l.practice.widens_moments) {
-        Buffer copies = state("wide_moments", stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32);
+        Buffer copies =
+            state("wide_moments", Role::wide_moments, stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32);
         copies.kind = MemoryKind::workspace;
         copies.scope = Scope::action;
         wide = l.add(copies);
