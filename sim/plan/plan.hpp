@@ -136,7 +136,7 @@ struct Plan {
     int directions = 1;            // pipelines through the same ranks: equal shares of the chunks, in order, each of a copy of the model
     std::int64_t microbatches = 1; // of all directions, in equal shares, in order
     std::vector<Communicator> communicators;
-    std::vector<Tensor> tensors;
+    std::vector<LogicalTensor> tensors;
     std::vector<TensorBucket> buckets;
     std::vector<Buffer> buffers;
     std::vector<Block> blocks;

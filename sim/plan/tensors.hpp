@@ -15,12 +15,12 @@ using TensorId = std::int32_t; // index in Plan::tensors
 
 // A parameter of the model, one entry for all ranks and stages that hold it or a part of it. Its gradient, master copy and moments are
 // roles of the buffers that name it.
-struct Tensor {
+struct LogicalTensor {
     std::string name; // unique: "l17.qkv.weight"; checkpoints and first values know the tensor by it
     TensorUse use = TensorUse::weight;
     Initial initial = Initial::normal;
 };
-constexpr bool has_vocabulary_rows(const Tensor& t) { return t.use != TensorUse::weight; }
+constexpr bool has_vocabulary_rows(const LogicalTensor& t) { return t.use != TensorUse::weight; }
 
 enum class Role : std::uint8_t {
     activation,          // of a microbatch: a value, its gradient, or what stands between them
