@@ -2,8 +2,8 @@
 #include "exec/simexec/command.hpp"
 
 #include "exec/checkpoint/checkpoint.hpp"
-#include "exec/kernels/room.hpp"
 #include "exec/executors/executors.hpp"
+#include "exec/kernels/room.hpp"
 #include "exec/mpi/processes.hpp"
 #include "sim/console/command_line.hpp"
 
@@ -18,22 +18,22 @@ namespace {
 constexpr const char* examples =
     R"(  simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
   simexec run job.json --set cluster.devices_per_node=2 --set strategy.tensor_parallel=2      another strategy: the losses agree
-  simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM) and go on with --resume runs/a
+  simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM); continue with --resume runs/a
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
-  mpirun -n 4 simexec run job.json --executor mpi                      a process a rank, on one machine or many
-  simexec run job.json --device cuda --executor queues                 a GPU a rank; or torchrun --no-python --nproc-per-node 8 simexec run ..
+  mpirun -n 4 simexec run job.json --executor mpi                      one process per rank, on one machine or several
+  simexec run job.json --device cuda --executor queues                 one GPU per rank; or torchrun --no-python --nproc-per-node 8 simexec run ..
   simexec agree job.json                                               does this strategy train like one rank?
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
   simexec check job.json --calibration local.json                      predicted and measured, side by side
-  simexec check scenarios/tiny-*.json --calibration local.json         a table of them
-  simexec replay large.json --rank 5                                   one rank of many: kernels for real, the others as predicted
-  simexec doctor                                                       what this machine has
+  simexec check scenarios/tiny-*.json --calibration local.json         a table of several scenarios
+  simexec replay large.json --rank 5                                   one rank of a large job: its kernels run, other ranks are predicted
+  simexec doctor                                                       what this machine has and lacks
 )";
 
 constexpr const char* exits =
-    R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (no number, or a strategy that does not train like
-one rank), 5 stopped by a signal (checkpoint written where one was asked for), 6 a rank was lost, or has a different plan, 7 a checkpoint
-could not be written (a full disk), 70 a bug of simexec.)";
+    R"(Exit: 0 done, 1 bad input, 2 out of memory, 3 the plan cannot run, 4 training failed (NaN or infinity, or a strategy that does not
+train like one rank), 5 stopped by a signal (with --checkpoint a checkpoint was written), 6 a rank was lost or has a different plan,
+7 a checkpoint could not be written (a full disk), 70 a bug of simexec.)";
 
 struct Parsed {
     Options options;
@@ -73,36 +73,38 @@ std::vector<std::string> all_executors() {
 
 void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
-    run->add_option("--executor", p.run.executor, "Who moves the ranks on")->check(CLI::IsMember(all_executors()));
+    run->add_option("--executor", p.run.executor,
+                    "How the ranks run: in one thread, in threads of their own, as devices with queues, or as processes")
+        ->check(CLI::IsMember(all_executors()));
     run->add_option("--device", p.run.device,
-                    "Where kernels run; cuda: with --executor queues a GPU a rank, with serial all ranks on one GPU")
+                    "Where kernels run; cuda with --executor queues: one GPU per rank, with serial: all ranks on one GPU")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    run->add_option("--patience", p.run.patience, "threads, mpi: give up after so many seconds without progress")->type_name("S");
+    run->add_option("--patience", p.run.patience, "threads, mpi: give up after S seconds without progress")->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
     run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
-    run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder, at the end and where stopped")->type_name("DIR");
-    run->add_option("--every", p.run.every, "A checkpoint every so many steps")->type_name("N");
-    run->add_option("--resume", p.run.resume, "Go on from the newest checkpoint of this folder; any strategy may")->type_name("DIR");
-    run->add_option("--memory", p.run.memory_gb, "What a rank may hold, in GB; as much as there is if left out")
+    run->add_option("--checkpoint", p.run.checkpoint, "Write checkpoints into this folder: at the end, when stopped, and with --every")
+        ->type_name("DIR");
+    run->add_option("--every", p.run.every, "Write a checkpoint every N steps")->type_name("N");
+    run->add_option("--resume", p.run.resume, "Resume from the newest checkpoint of this folder; the strategy may differ")
+        ->type_name("DIR");
+    run->add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
         ->check(CLI::PositiveNumber)
         ->type_name("GB");
     run->add_option(
            "--routing", p.run.routing,
            "Write how many tokens chose each expert, a list a layer: a scenario takes it as model.moe.imbalance = {\"file\": FILE}")
         ->type_name("FILE");
-    run->add_flag("--find-nan", p.run.find_nan, "Look at every op's results: the first that is no number is named; slower");
-    run->add_flag("--fp32", p.run.fp32, "Buffers that the plan has in bf16 hold fp32; else they are rounded as bf16 would be");
+    run->add_flag("--find-nan", p.run.find_nan, "Check the results of every op and name the first that is NaN or infinite; slower");
+    run->add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
-    agree->add_option("--steps", p.agree.steps, "How many")->check(CLI::Range(1, 1000))->type_name("N");
-    agree
-        ->add_option("--device", p.agree.device,
-                     "Where both run: in double precision on the processor, in fp32 or as the plan stores it on GPUs")
+    agree->add_option("--steps", p.agree.steps, "Number of steps")->check(CLI::Range(1, 1000))->type_name("N");
+    agree->add_option("--device", p.agree.device, "Where both run: cpu in double precision, cuda in fp32 or in the plan's own types")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")
         ->check(CLI::IsMember(executor_names()));
-    CLI::App* check = app.add_subcommand("check", "Predict a step, run it, and set the two side by side; of several scenarios, a table");
+    CLI::App* check = app.add_subcommand("check", "Predict a step, run it, and print both; for several scenarios, a table");
     check->add_option("scenarios", p.files, "The scenarios")->required()->type_name("SCENARIO.json");
     check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")
         ->type_name("PATH=VALUE")
@@ -110,36 +112,37 @@ void add_commands(CLI::App& app, Parsed& p) {
         ->allow_extra_args(false)
         ->take_all();
     add_output(*check, p.options);
-    check
-        ->add_option("--calibration", p.check.calibration,
-                     "Predict with this machine as it was measured; the scenario's cluster if left out")
+    check->add_option("--calibration", p.check.calibration, "Predict with this measured machine (default: the scenario's cluster)")
         ->type_name("FILE");
-    check->add_option("--device", p.check.device, "Where it runs; cuda: a GPU a rank, the step as it is there")
+    check->add_option("--device", p.check.device, "Where it runs; cuda: one GPU per rank, steps are timed there")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    check->add_option("--row", p.check.row, "cuda: write what was measured as a dataset for simrun validate")->type_name("FILE");
-    check->add_option("--steps", p.check.steps, "How many to take the median of")->check(CLI::Range(1, 1000))->type_name("N");
-    check->add_option("--worst", p.check.worst, "How many ops to list (default: 10; in JSON all)")
+    check->add_option("--row", p.check.row, "cuda: write the measurements as a dataset for simrun validate")->type_name("FILE");
+    check->add_option("--steps", p.check.steps, "Number of steps; the median is shown")->check(CLI::Range(1, 1000))->type_name("N");
+    check->add_option("--worst", p.check.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
-    check->add_option("--trace", p.check.trace, "Write what was measured")->type_name("FILE");
+    check->add_option("--trace", p.check.trace, "Write the measured step as a trace")->type_name("FILE");
     CLI::App* replay =
         add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
-    replay->add_option("--rank", p.replay.rank, "Which")->type_name("R");
+    replay->add_option("--rank", p.replay.rank, "The rank to run")->type_name("R");
     replay->add_option("--device", p.replay.device, "Where its kernels run")->check(CLI::IsMember({"cpu", "cuda"}));
-    replay->add_option("--steps", p.replay.steps, "How many; the middle one is shown")->check(CLI::Range(1, 1000))->type_name("N");
-    replay->add_option("--worst", p.replay.worst, "How many ops to list (default: 10; in JSON all)")
+    replay->add_option("--steps", p.replay.steps, "Number of steps; the median one is shown")->check(CLI::Range(1, 1000))->type_name("N");
+    replay->add_option("--worst", p.replay.worst, "Number of ops to list (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
-    replay->add_option("--trace", p.replay.trace, "Write what was measured")->type_name("FILE");
+    replay->add_option("--trace", p.replay.trace, "Write the measured step as a trace")->type_name("FILE");
     CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
     add_output(*calibrate, p.options);
     calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    calibrate->add_option("--steps", p.calibrate.steps, "How many to take medians of")->check(CLI::Range(1, 1000))->type_name("N");
-    calibrate->add_option("--scale", p.calibrate.scale, "Of the sizes of the models that are trained: below 1 for a quick look")
+    calibrate->add_option("--steps", p.calibrate.steps, "Number of repetitions; medians are used")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
+    calibrate
+        ->add_option("--scale", p.calibrate.scale, "Factor on the sizes of the models that are trained; below 1 for a quick measurement")
         ->check(CLI::Range(0.1, 4.0))
         ->type_name("X");
-    add_output(*app.add_subcommand("doctor", "What this machine has, what is missing"), p.options);
+    add_output(*app.add_subcommand("doctor", "List what this machine has and what is missing"), p.options);
 }
 
 int dispatch(const CLI::App& app, Parsed& p) {
@@ -152,7 +155,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
 }
 
 int run(int argc, char** argv) {
-    CLI::App app{"simexec runs the plan of a scenario for real: the same plan that simrun times.", "simexec"};
+    CLI::App app{"simexec trains a scenario on this machine, by the same plan that simrun simulates.", "simexec"};
     app.set_version_flag("--version", "simexec " ORRERY_VERSION);
     Parsed parsed;
     add_commands(app, parsed);

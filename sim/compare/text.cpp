@@ -66,7 +66,7 @@ std::string parts_of(const Comparison& c, const TextStyle& style) {
         if (std::max(p.a.seconds, p.b.seconds) >= 0.0005 * c.a.step_s)
             table.rows.push_back({p.name, seconds_text(p.a.seconds), seconds_text(p.b.seconds), seconds_text(-p.difference()),
                                   fmt::format("{:+.1f} %", -p.difference() / c.a.step_s * 100)});
-    return text + heading("What a step goes to (means over all devices, which add up)", style) + to_text(table, style);
+    return text + heading("Time of a step (means over all devices; they add up)", style) + to_text(table, style);
 }
 
 std::string memory_of(const Comparison& c, const TextStyle& style) {
@@ -97,7 +97,7 @@ std::string to_text(const Comparison& c, int worst, const TextStyle& style) {
     }
     text += heading("By kind of op", style) + table_of("kind", c.kinds, c, style);
     text += heading("By queue", style) + table_of("queue", c.queues, c, style);
-    if (!c.waits.empty()) text += heading("What computation waits for", style) + table_of("cause", c.waits, c, style);
+    if (!c.waits.empty()) text += heading("Causes of waiting", style) + table_of("cause", c.waits, c, style);
     text += heading("Ops with the largest difference (l*: of all layers together)", style) + worst_ops(c, worst, style);
     if (!c.memory.empty()) text += heading("Memory at the peak of the fullest rank", style) + memory_of(c, style);
     for (const std::string& note : c.notes) text += fmt::format("\nnote: {}", note);

@@ -152,7 +152,7 @@ std::string figures(const Report& r, const TextStyle& style) {
 }
 
 std::string breakdown(const Report& r, const TextStyle& style) {
-    std::string text = heading("What a step goes to", "mean over all devices", style);
+    std::string text = heading("Time of a step", "mean over all devices", style);
     const int width = std::clamp(style.width - 52, 16, 48);
     for (std::size_t c = 0; c < categories.size(); ++c) {
         const double share = r.breakdown_s[c] / r.step_time_s;
@@ -266,7 +266,7 @@ std::string to_text(const Report& report, const Scenario& scenario, const TextSt
     if (report.step_time_s > 0) text += figures(report, style) + breakdown(report, style);
     text += memory_text(report, style);
     text += list("Notes", report.notes, style);
-    return text + list(style.detailed ? "What this rests on" : "What this rests on  (-v: with every source)",
+    return text + list(style.detailed ? "Basis of the prediction" : "Basis of the prediction  (-v: with every source)",
                        rests_on(report, style.detailed), style);
 }
 

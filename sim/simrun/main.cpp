@@ -22,14 +22,14 @@ constexpr const char* examples =
   simrun job.json --json -o report.json               the report as JSON
   simrun job.json --trace step.json                   the simulated step for ui.perfetto.dev
   simrun a.json b.json c.json                         several scenarios side by side
-  simrun sweep.json --top 10 --csv all.csv            a sweep: on all cores, goes on where it was stopped
+  simrun sweep.json --top 10 --csv all.csv            a sweep on all cores; a stopped sweep continues
   simrun sweep.json --top 3 --write best              the three best as scenarios best/1.json .., to run or compare
   simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
-  simrun compare a.json b.json --worst 30             what makes one slower: by kind of op, queue, wait and op
+  simrun compare a.json b.json --worst 30             why one is slower: by kind of op, queue, wait and op
   simrun validate scenarios/validation/narayanan_sc21.json          published measurements, predicted, and the errors
   simrun validate scenarios/validation/*.json --html errors.html    all of them, as a page
   simrun plan job.json                                the plan as text, and what its verification says
-  simrun plan job.json --after tensor-parallel        the same behind a pass (`list passes` names them)
+  simrun plan job.json --after tensor-parallel        the plan after one pass (`simrun list passes` names them)
   simrun export job.json --to perfetto -o step.json   the simulated step for ui.perfetto.dev
   simrun export job.json --to dot -o plan.dot         the plan's op graphs for Graphviz
   simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs
@@ -58,7 +58,7 @@ void add_output(CLI::App& app, Options& o) {
     app.add_flag("--json", o.json, "JSON on standard output");
     app.add_option("-o,--output", o.output, "Write to this file instead of standard output")->type_name("FILE");
     app.add_flag("-q,--quiet", o.quiet, "Nothing but errors (and what --json or -o ask for)");
-    app.add_flag("-v,--verbose", o.verbose, "More: defaults and where they come from, largest buffers, what was simulated");
+    app.add_flag("-v,--verbose", o.verbose, "More detail: defaults and their sources, largest buffers, size of the simulation");
 }
 
 void add_set(CLI::App& app, Options& o) {
@@ -71,7 +71,7 @@ void add_set(CLI::App& app, Options& o) {
 
 void add_calibration(CLI::App& app, Options& o) {
     app.add_option("--calibration", o.calibration,
-                   "What `simrun fit TABLE -o FILE` wrote: in place of the constants compiled in for its device (repeat for more)")
+                   "A file written by `simrun fit TABLE -o FILE`; it replaces the built-in constants of its device (repeat for more)")
         ->type_name("FILE")
         ->expected(1)
         ->allow_extra_args(false)
@@ -91,28 +91,27 @@ bool use_calibrations(const Options& o) {
 }
 
 void add_jobs(CLI::App& app, Options& o) {
-    app.add_option("-j,--jobs", o.jobs, "Threads; all cores if left out")->check(CLI::Range(1, 4096))->type_name("N");
+    app.add_option("-j,--jobs", o.jobs, "Number of threads (default: all cores)")->check(CLI::Range(1, 4096))->type_name("N");
 }
 
 void add_run(CLI::App& app, Parsed& p) {
     app.add_option("files", p.files, "A scenario, several to compare, or one sweep")->type_name("SCENARIO.json");
     add_output(app, p.options);
-    app.get_option("--output")->description("Write to this file instead of standard output; of a sweep: its results (SQLite)");
+    app.get_option("--output")->description("Write to this file instead of standard output; for a sweep: the file of results (SQLite)");
     add_set(app, p.options);
     add_calibration(app, p.options);
     app.add_option("--trace", p.scenario.trace, "Write the simulated step: .json for Perfetto, any other name compact")->type_name("FILE");
-    app.add_flag("--no-fold", p.no_fold, "Simulate every rank, not one of each kind");
-    app.add_flag("--no-replay", p.no_replay, "Execute every op of every microbatch");
+    app.add_flag("--no-fold", p.no_fold, "Simulate every rank, also ranks that behave alike");
+    app.add_flag("--no-replay", p.no_replay, "Simulate every microbatch, also when the schedule repeats");
     add_jobs(app, p.options);
     app.add_option("--csv", p.sweep.csv, "Sweep: every point as CSV into this file")->type_name("FILE");
-    app.add_option("--top", p.sweep.top, "Sweep: how many of the best to print")->check(CLI::Range(1, 1000000))->type_name("N");
-    app.add_option("--write", p.sweep.write,
-                   "Sweep: the best (as many as --top) as scenarios 1.json, 2.json .. into this folder, to run or compare")
+    app.add_option("--top", p.sweep.top, "Sweep: number of best points to print")->check(CLI::Range(1, 1000000))->type_name("N");
+    app.add_option("--write", p.sweep.write, "Sweep: write the best points (--top of them) as scenarios 1.json, 2.json .. into this folder")
         ->type_name("DIR");
-    app.add_option("--by", p.sweep.by, "Sweep: what to rank by (tokens_per_s if left out)")
+    app.add_option("--by", p.sweep.by, "Sweep: the figure to rank by (default: tokens_per_s)")
         ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes"}))
         ->type_name("FIGURE");
-    app.add_flag("--fresh", p.sweep.fresh, "Sweep: start over instead of going on");
+    app.add_flag("--fresh", p.sweep.fresh, "Sweep: start over instead of continuing");
 }
 
 CLI::App* add_command(CLI::App& app, Parsed& p, const char* name, const char* what) {
@@ -122,11 +121,11 @@ CLI::App* add_command(CLI::App& app, Parsed& p, const char* name, const char* wh
 }
 
 void add_commands(CLI::App& app, Parsed& p) {
-    CLI::App* plan = add_command(app, p, "plan", "Print the plan a scenario is lowered to, and verify it");
+    CLI::App* plan = add_command(app, p, "plan", "Print the plan of a scenario and verify it");
     plan->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
-    plan->add_option("--after", p.after, "Print the stage behind this pass (simrun list passes)")->type_name("PASS");
+    plan->add_option("--after", p.after, "Print the state after this pass (simrun list passes)")->type_name("PASS");
     add_set(*plan, p.options);
-    CLI::App* list = add_command(app, p, "list", "What can be named in a scenario");
+    CLI::App* list = add_command(app, p, "list", "List the names that a scenario can use");
     list->add_option("topic", p.topic, "models, clusters, devices, schedules, strategies, frameworks or passes")->type_name("TOPIC");
     CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
     schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
@@ -136,32 +135,32 @@ void add_commands(CLI::App& app, Parsed& p) {
     validate->add_option("--html", p.validate.html, "A page with every row and predicted against measured, into this file")
         ->type_name("FILE");
     validate->add_option("--markdown", p.validate.markdown, "The figures by dataset (VALIDATION.md) into this file")->type_name("FILE");
-    validate->add_option("--rows", p.validate.rows, "What error bars of reports are made of, into this file")->type_name("FILE");
+    validate->add_option("--rows", p.validate.rows, "Write the errors that the intervals of reports are computed from into this file")
+        ->type_name("FILE");
     add_calibration(*validate, p.options);
     validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")
         ->type_name("FILE");
     add_jobs(*validate, p.options);
     validate->footer(
-        "rank corr.: Kendall's tau of predicted and measured. attainable: the tau of a predictor that knew every true time, by the noise "
-        "of the\n"
-        "readings: what a row or its dataset states (step_time_noise, a relative standard deviation), else the scatter of the dataset's "
-        "repeated\n"
-        "readings. beyond noise: tau of the pairs measured further apart than two standard deviations. Both leave doubtful rows out.");
-    CLI::App* fitting = add_command(app, p, "fit", "Calibration from tables of measurements: constants of the cost model's laws");
+        "rank corr.: Kendall's tau of predicted and measured step times.\n"
+        "attainable: the expected tau of a predictor that knows every true time, given the noise of the readings. The noise is\n"
+        "step_time_noise of a row or its dataset (a relative standard deviation), or the scatter of the dataset's repeated readings.\n"
+        "beyond noise: tau of the pairs that differ by more than two standard deviations. Doubtful rows are left out of both.");
+    CLI::App* fitting = add_command(app, p, "fit", "Fit constants of the cost model to tables of measurements");
     fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, or JSON lists of rows")
         ->required()
         ->type_name("TABLE.csv[.gz]");
-    fitting->add_flag("--check", p.only_check, "Fit nothing: how far the committed calibration is off on these tables");
+    fitting->add_flag("--check", p.only_check, "Fit nothing: print the errors of the built-in calibration on these tables");
     add_calibration(*fitting, p.options);
     fitting->footer("A table of products is named for its device (gemm_h100-sxm-80gb.csv; simrun list devices) and has the columns dtype, "
                     "m, n, k, batch, us.\n"
-                    "What is fitted to it serves predictions and checks: simrun job.json --calibration FILE, simrun fit --check TABLE\n"
-                    "--calibration FILE. Tables of attention and collectives: their constants are printed or checked, not read back.");
+                    "Use the fitted file in predictions and checks: simrun job.json --calibration FILE, simrun fit --check TABLE\n"
+                    "--calibration FILE. Constants of attention and collectives are printed or checked; they cannot be read back.");
     CLI::App* comparing =
         add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
     add_calibration(*comparing, p.options);
-    comparing->add_option("--worst", p.worst, "How many ops to list, the largest difference first (default: 10; in JSON all)")
+    comparing->add_option("--worst", p.worst, "Number of ops to list, the largest difference first (default: 10; in JSON all)")
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
     add_set(*comparing, p.options);

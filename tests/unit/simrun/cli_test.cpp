@@ -314,7 +314,7 @@ TEST_F(Simrun, ComparesWhatTwoStepsGoTo) {
     const std::string a = scenario("a.json"), b = scenario("b.json") + " --set strategy.framework=nemo";
     const Ran r = run("compare " + a + " " + b);
     ASSERT_EQ(r.code, 0) << r.err;
-    EXPECT_NE(r.out.find("What a step goes to"), std::string::npos) << r.out;
+    EXPECT_NE(r.out.find("Time of a step"), std::string::npos) << r.out;
     EXPECT_NE(r.out.find("and each is predicted within"), std::string::npos) << r.out;
     EXPECT_EQ(r.out.find("geometric mean"), std::string::npos) << "ratios of ops say something of a prediction alone";
     const auto json = nlohmann::json::parse(run("compare " + a + " " + b + " --json").out);
