@@ -177,6 +177,27 @@ void forward(const Attention& w, const Launch& l) {
     }
 }
 
+// Gradients of keys and values, summed over the heads of a group that share them, in order.
+void put_shared(const Launch& l, const Problem& p, const Dense& d, const HeadsView& out, std::int64_t from, std::int64_t count,
+                std::int64_t group) {
+    const std::int64_t n = p.n, heads = p.w.heads, vd = p.w.v_dim, qk = p.w.qk_dim;
+    const TokenRow* ks = p.keys;
+    const auto summed = [=] __device__(const View& of, std::int64_t i, std::int64_t dim) { // over the heads of a group
+        float sum = 0;
+        const std::int64_t base = i / (n * dim) * group;
+        for (std::int64_t h = 0; h < group; ++h) sum += of.get((base + h) * n * dim + i % (n * dim));
+        return sum;
+    };
+    each(l.stream(), count / group * n * qk, [=] __device__(std::int64_t i) {
+        const std::int64_t pair = from + i / (n * qk) * group, row = ks[pair / heads * n + i / qk % n].row;
+        out.k.put(out.k_at(row, pair % heads / group) + i % qk, summed(d.dk, i, qk));
+    });
+    each(l.stream(), count / group * n * vd, [=] __device__(std::int64_t i) {
+        const std::int64_t pair = from + i / (n * vd) * group, row = ks[pair / heads * n + i / vd % n].row;
+        out.v.put(out.v_at(row, pair % heads / group) + i % vd, summed(d.dv, i, vd));
+    });
+}
+
 // in: dy, queries, keys and values in one to three parts, o, log-sum-exp. Gradients of keys and values are summed over the heads that
 // share them, in order, by the thread that writes them: pairs of a sequence must not be cut inside a group.
 void backward(const Attention& w, const Launch& l) {
@@ -229,20 +250,7 @@ void backward(const Attention& w, const Launch& l) {
             const std::int64_t pair = from + i / (m * qk), row = qs[pair / heads * m + i / qk % m].row;
             out.q.put(out.q_at(row, pair % heads) + i % qk, d.dq.get(i));
         });
-        const auto summed = [=] __device__(const View& of, std::int64_t i, std::int64_t dim) { // over the heads of a group
-            float sum = 0;
-            const std::int64_t base = i / (n * dim) * group;
-            for (std::int64_t h = 0; h < group; ++h) sum += of.get((base + h) * n * dim + i % (n * dim));
-            return sum;
-        };
-        each(l.stream(), count / group * n * qk, [=] __device__(std::int64_t i) {
-            const std::int64_t pair = from + i / (n * qk) * group, row = ks[pair / heads * n + i / qk % n].row;
-            out.k.put(out.k_at(row, pair % heads / group) + i % qk, summed(d.dk, i, qk));
-        });
-        each(l.stream(), count / group * n * vd, [=] __device__(std::int64_t i) {
-            const std::int64_t pair = from + i / (n * vd) * group, row = ks[pair / heads * n + i / vd % n].row;
-            out.v.put(out.v_at(row, pair % heads / group) + i % vd, summed(d.dv, i, vd));
-        });
+        put_shared(l, p, d, out, from, count, group);
     }
 }
 

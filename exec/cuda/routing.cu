@@ -107,36 +107,64 @@ void sort(const Permute& w, const Launch& l) {
     }
 }
 
+// Leaves the scores of `limit` groups of experts, the best ones by the sum of their two best scores; nothing is chosen from the others.
+__device__ void keep_groups(float* by, std::int64_t experts, std::int64_t groups, std::int64_t limit) {
+    const std::int64_t size = experts / groups;
+    std::uint64_t kept = 0;
+    for (std::int64_t n = 0; n < limit; ++n) {
+        std::int64_t best = -1;
+        float most = 0;
+        for (std::int64_t g = 0; g < groups; ++g) {
+            if (kept >> g & 1) continue;
+            float first = -INFINITY, second = -INFINITY;
+            for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
+                if (by[e] > first)
+                    second = first, first = by[e];
+                else if (by[e] > second)
+                    second = by[e];
+            }
+            const float worth = size > 1 ? first + second : first;
+            if (best < 0 || better(worth, g, most, best)) best = g, most = worth;
+        }
+        kept |= std::uint64_t{1} << best;
+    }
+    for (std::int64_t e = 0; e < experts; ++e)
+        if (!(kept >> (e / size) & 1)) by[e] = -INFINITY;
+}
+
+void route_backward(const Router& w, const Launch& l) {
+    const std::int64_t experts = w.experts, top_k = w.top_k;
+    const bool sigmoid = w.sigmoid;
+    const View ds = l.input(0), s = l.input(1), map = l.input(2), dx = l.output(0);
+    each_row(l.stream(), w.tokens, [=] __device__(std::int64_t t) {
+        float dot = 0;
+        for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) dot += ds.get(t * experts + e) * s.get(t * experts + e);
+        dot = block_sum(dot);
+        for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) {
+            const float x = s.get(t * experts + e), d = ds.get(t * experts + e);
+            dx.put(t * experts + e, sigmoid ? d * x * (1 - x) : x * (d - dot));
+        }
+    });
+    if (l.out.size() < 2) return;
+    const View g = l.output(1);
+    const float scale = 1 / static_cast<float>(l.context.facts.loss_tokens),
+                mean = static_cast<float>(w.tokens * top_k) / static_cast<float>(experts);
+    const std::int64_t tokens = w.tokens;
+    each(l.stream(), experts, [=] __device__(std::int64_t e) {
+        std::int64_t load = 0;
+        for (std::int64_t t = 0; t < tokens; ++t) load += map.flag(t * experts + e);
+        g.put(e, g.get(e) + (static_cast<float>(load) - mean) * scale);
+    });
+}
+
 } // namespace
 
 void run(const Router& w, const Launch& l) {
     const KernelFacts& f = l.context.facts;
-    const std::int64_t experts = w.experts, top_k = w.top_k, groups = w.groups, limit = f.moe.group_limit, size = experts / groups;
+    const std::int64_t experts = w.experts, top_k = w.top_k, groups = w.groups, limit = f.moe.group_limit;
     const bool sigmoid = w.sigmoid;
     if (experts > most_experts) throw std::runtime_error("the router's kernel has room for " + std::to_string(most_experts) + " experts");
-    if (w.direction != Direction::forward) {
-        const View ds = l.input(0), s = l.input(1), map = l.input(2), dx = l.output(0);
-        each_row(l.stream(), w.tokens, [=] __device__(std::int64_t t) {
-            float dot = 0;
-            for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) dot += ds.get(t * experts + e) * s.get(t * experts + e);
-            dot = block_sum(dot);
-            for (std::int64_t e = threadIdx.x; e < experts; e += blockDim.x) {
-                const float x = s.get(t * experts + e), d = ds.get(t * experts + e);
-                dx.put(t * experts + e, sigmoid ? d * x * (1 - x) : x * (d - dot));
-            }
-        });
-        if (l.out.size() < 2) return;
-        const View g = l.output(1);
-        const float scale = 1 / static_cast<float>(f.loss_tokens),
-                    mean = static_cast<float>(w.tokens * top_k) / static_cast<float>(experts);
-        const std::int64_t tokens = w.tokens;
-        each(l.stream(), experts, [=] __device__(std::int64_t e) {
-            std::int64_t load = 0;
-            for (std::int64_t t = 0; t < tokens; ++t) load += map.flag(t * experts + e);
-            g.put(e, g.get(e) + (static_cast<float>(load) - mean) * scale);
-        });
-        return;
-    }
+    if (w.direction != Direction::forward) return route_backward(w, l);
     const bool biased = l.in.size() > 1, forced = f.forced_routing;
     const View x = l.input(0), b = biased ? l.input(1) : View{}, s = l.output(0), map = l.output(1), counts = l.output(2);
     const Token* tokens = forced ? l.tokens(l.read(0), w.tokens) : nullptr;
@@ -164,28 +192,7 @@ void run(const Router& w, const Launch& l) {
             for (std::int64_t k = 0; k < top_k; ++k) take((tokens[t].position * top_k + k) % experts);
             return;
         }
-        if (groups > 1 && limit < groups) { // of the other groups nothing is chosen
-            std::uint64_t kept = 0;
-            for (std::int64_t n = 0; n < limit; ++n) {
-                std::int64_t best = -1;
-                float most = 0;
-                for (std::int64_t g = 0; g < groups; ++g) {
-                    if (kept >> g & 1) continue;
-                    float first = -INFINITY, second = -INFINITY;
-                    for (std::int64_t e = g * size; e < (g + 1) * size; ++e) {
-                        if (by[e] > first)
-                            second = first, first = by[e];
-                        else if (by[e] > second)
-                            second = by[e];
-                    }
-                    const float worth = size > 1 ? first + second : first;
-                    if (best < 0 || better(worth, g, most, best)) best = g, most = worth;
-                }
-                kept |= std::uint64_t{1} << best;
-            }
-            for (std::int64_t e = 0; e < experts; ++e)
-                if (!(kept >> (e / size) & 1)) by[e] = -INFINITY;
-        }
+        if (groups > 1 && limit < groups) keep_groups(by, experts, groups, limit);
         for (std::int64_t k = 0; k < top_k; ++k) {
             std::int64_t best = 0;
             for (std::int64_t e = 1; e < experts; ++e)

@@ -71,7 +71,7 @@ std::vector<std::string> all_executors() {
     return names;
 }
 
-void add_commands(CLI::App& app, Parsed& p) {
+void add_run(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor,
                     "How the ranks run: in one thread, in threads of their own, as devices with queues, or as processes")
@@ -98,12 +98,18 @@ void add_commands(CLI::App& app, Parsed& p) {
     run->add_flag("--find-nan", p.run.find_nan, "Check the results of every op and name the first that is NaN or infinite; slower");
     run->add_flag("--fp32", p.run.fp32, "Keep the plan's bf16 buffers in fp32 (default: they are rounded to bf16)");
     run->add_flag("--fp64", p.run.fp64, "Every floating buffer in double precision");
+}
+
+void add_agree(CLI::App& app, Parsed& p) {
     CLI::App* agree = add_scenario_command(app, p, "agree", "Train a few steps under the strategy and on one rank, and compare");
     agree->add_option("--steps", p.agree.steps, "Number of steps")->check(CLI::Range(1, 1000))->type_name("N");
     agree->add_option("--device", p.agree.device, "Where both run: cpu in double precision, cuda in fp32 or in the plan's own types")
         ->check(CLI::IsMember({"cpu", "cuda"}));
     agree->add_option("--executor", p.agree.executor, "serial (cuda: all ranks on one GPU), threads, queues (cuda: a GPU a rank)")
         ->check(CLI::IsMember(executor_names()));
+}
+
+void add_check(CLI::App& app, Parsed& p) {
     CLI::App* check = app.add_subcommand("check", "Predict a step, run it, and print both; for several scenarios, a table");
     check->add_option("scenarios", p.files, "The scenarios")->required()->type_name("SCENARIO.json");
     check->add_option("--set", p.options.overrides, "Override a field: strategy.tensor_parallel=2 (repeat for more)")
@@ -122,6 +128,9 @@ void add_commands(CLI::App& app, Parsed& p) {
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
     check->add_option("--trace", p.check.trace, "Write the measured step as a trace")->type_name("FILE");
+}
+
+void add_replay(CLI::App& app, Parsed& p) {
     CLI::App* replay =
         add_scenario_command(app, p, "replay", "Run one rank of any job: its kernels for real, communication as predicted delays");
     replay->add_option("--rank", p.replay.rank, "The rank to run")->type_name("R");
@@ -131,6 +140,9 @@ void add_commands(CLI::App& app, Parsed& p) {
         ->check(CLI::Range(0, 100000))
         ->type_name("N");
     replay->add_option("--trace", p.replay.trace, "Write the measured step as a trace")->type_name("FILE");
+}
+
+void add_calibrate(CLI::App& app, Parsed& p) {
     CLI::App* calibrate = app.add_subcommand("calibrate", "Measure this machine's kernels; write them as a cluster (-o local.json)");
     add_output(*calibrate, p.options);
     calibrate->add_option("--device", p.calibrate.device, "Whose kernels: the processor's, or the first GPU's")
@@ -142,6 +154,14 @@ void add_commands(CLI::App& app, Parsed& p) {
         ->add_option("--scale", p.calibrate.scale, "Factor on the sizes of the models that are trained; below 1 for a quick measurement")
         ->check(CLI::Range(0.1, 4.0))
         ->type_name("X");
+}
+
+void add_commands(CLI::App& app, Parsed& p) {
+    add_run(app, p);
+    add_agree(app, p);
+    add_check(app, p);
+    add_replay(app, p);
+    add_calibrate(app, p);
     add_output(*app.add_subcommand("doctor", "List what this machine has and what is missing"), p.options);
 }
 

@@ -47,6 +47,7 @@ int run_export(const std::string& file, const std::string& to, const Options& op
 
 std::vector<std::string> list_topics();    // what `list` knows
 std::vector<std::string> export_formats(); // what `export --to` knows
+std::string export_help();                 // each format and its contents, for --help
 
 // The style of standard output: colour and blocks on a terminal that wants them (NO_COLOR, TERM=dumb), plain text in a pipe or a file.
 TextStyle output_style(const Options& options);

@@ -166,7 +166,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     add_set(*comparing, p.options);
     CLI::App* exporting = add_command(app, p, "export", "Write the simulated step or the plan for other programs");
     exporting->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
-    exporting->add_option("--to", p.format, "perfetto (a trace) or dot (the plan's op graphs)")->required()->type_name("FORMAT");
+    exporting->add_option("--to", p.format, export_help())->required()->type_name("FORMAT");
     add_set(*exporting, p.options);
 }
 
