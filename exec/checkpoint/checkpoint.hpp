@@ -53,7 +53,7 @@ struct Unwritten : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Writes folder/step-00000200 and removes all but the newest `keep` others. Throws Unwritten, and leaves nothing half-written behind that
+// Writes folder/step-00000200 and removes all but the newest `keep` others. Throws Unwritten, and leaves nothing half-written that
 // load would take (a full disk: what was there before stays).
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointState& state, std::span<const CheckpointPiece> pieces,
                      int keep = 2);
@@ -76,8 +76,8 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
 // are not what was written, pieces leave a gap or disagree on the tensor's shape.
 Checkpoint load_checkpoint(const std::filesystem::path& path);
 
-// Saves behind the caller's back: begin() copies the pieces and returns; the next begin(), or finish(), waits for it and throws what went
-// wrong.
+// Writes checkpoints in the background: begin() copies the pieces and returns; the next begin(), or finish(), waits for it and throws what
+// went wrong.
 class CheckpointWriter {
   public:
     explicit CheckpointWriter(std::filesystem::path folder, int keep = 2) : folder_(std::move(folder)), keep_(keep) {}

@@ -1,4 +1,4 @@
-// What the writer and the reader of checkpoints share.
+// Shared by the writer and the reader of checkpoints.
 #pragma once
 
 #include "exec/checkpoint/checkpoint.hpp"

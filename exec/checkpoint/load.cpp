@@ -49,7 +49,7 @@ std::string read_all(const fs::path& file) {
     return bytes;
 }
 
-// Of a tensor while its pieces come: which elements are there.
+// The elements of a tensor that have arrived, while its pieces come.
 struct Filling {
     CheckpointTensor tensor;
     std::vector<bool> there;

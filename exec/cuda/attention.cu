@@ -1,6 +1,6 @@
 // Attention without a fused kernel: heads collected into dense matrices in the order of their positions, products by cuBLASLt, a softmax
 // kernel that scales, masks, biases and drops, forward and backward; as many (sequence, head) pairs at a time as scratch memory holds.
-// What is saved and what comes out is what the CPU's kernel gives (exec/kernels/attention.cpp has the formulas).
+// Saved values and results are those of the CPU's kernel (exec/kernels/attention.cpp has the formulas).
 #include "exec/cuda/heads.cuh"
 #include "exec/kernels/dropout.hpp"
 #include "exec/kernels/mask.hpp"
@@ -112,7 +112,7 @@ struct Problem {
         d.o = matrix(m * n, Kind::fp32); // backward: dy v^T
         return d;
     }
-    // Of pairs [from, from + count): queries, keys and values.
+    // Queries, keys and values of pairs [from, from + count).
     void collect(const Dense& d, std::int64_t from, std::int64_t count) const {
         const HeadsView h = in;
         const TokenRow *qs = queries, *ks = keys;

@@ -31,7 +31,7 @@ __global__ void column_parts(std::int64_t rows, std::int64_t cols, std::int64_t 
     }
 }
 
-// g += the parts' sums, column by column; a part's columns begin `stride` behind those of the one before. also: what takes the columns that
+// g += the parts' sums, column by column; a part's columns begin `stride` after those of the part before. also: takes the columns that
 // follow these in each part, or null.
 void add_parts(const Launch& l, const float* parts, std::int64_t count, std::int64_t stride, std::int64_t cols, const View& g,
                const View* also);

@@ -54,7 +54,7 @@ struct GemmPlan {
     cublasLtMatmulAlgo_t algorithm{};
 };
 
-// What kernels keep on a device between ops.
+// State of the kernels on a device between ops.
 struct Gpu {
     cublasLtHandle_t lt = nullptr;
     int multiprocessors = 1;

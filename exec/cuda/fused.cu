@@ -11,7 +11,7 @@
 
 namespace orrery::cuda {
 
-// Of a device: the library, and a plan for each shape met.
+// State of a device: the library, and a plan for each shape met.
 struct FusedPlans {
     FusedPlans() {
         try {
@@ -130,7 +130,7 @@ bool backward(const Attention& w, const Launch& l) {
     const std::int64_t d = w.qk_dim, rows = r.shape.rows, elements = r.in.q.rows() * w.heads * d;
     r.shape.dy = r.shape.o;
     r.shape.dq = r.dense_queries ? r.shape.q : Strided{rows * out.q.cols, out.packed ? out.group() : d, out.q.cols};
-    // Where each key has one query, its gradients go to their places; else a head's are by themselves, and added behind.
+    // Where each key has one query, its gradients go to their places; else each head's are separate and added afterwards.
     const std::int64_t head = out.packed ? out.group() : d, group = w.heads / w.kv_heads, by_head = group > 1 ? 2 : 0;
     const Strided alone{w.heads * rows * d, rows * d, d};
     r.shape.dk = group > 1 ? alone : Strided{rows * out.k.cols, head, out.k.cols};

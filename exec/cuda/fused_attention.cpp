@@ -12,7 +12,7 @@ Dims strides(const Strided& s) { return {s.batch, s.head, s.row, 1}; }
 Dims transposed(const Strided& s) { return {s.batch, s.head, 1, s.row}; }
 Dims column(const Strided& s) { return {s.batch, s.head, s.row, 1}; } // of one column
 
-// Scores times the scale; where causal, those of keys behind the query are replaced by `masked`.
+// Scores times the scale; where causal, those of keys after the query are replaced by `masked`.
 Tensor scores(CudnnGraph& g, const FusedShape& s, Tensor q, Tensor k_transposed, Tensor& scale, Tensor& masked) {
     const Dims square{s.batch, s.heads, s.rows, s.keys};
     Tensor x = g.matmul(q, k_transposed, g.between(square, fp32));

@@ -27,7 +27,7 @@ void set_bias(const GemmPlan& p, const Gemm& g) {
     check_lt(cublasLtMatmulDescSetAttribute(p.work, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &g.bias.data, sizeof g.bias.data), "bias");
 }
 
-// What all operands are aligned to, up to the 256 bytes that heuristics take for granted: heads and groups of rows begin anywhere.
+// The alignment of all operands, up to the 256 bytes that heuristics assume: heads and groups of rows begin anywhere.
 std::uint32_t alignment(const Gemm& g) {
     std::uintptr_t all = 256;
     for (const View* v : {&g.a, &g.b, &g.c}) all |= reinterpret_cast<std::uintptr_t>(v->data);

@@ -83,7 +83,7 @@ std::size_t count_kind(std::span<const Operand> list, MemoryKind kind) {
     return static_cast<std::size_t>(std::count_if(list.begin(), list.end(), [&](const Operand& o) { return o.buffer->kind == kind; }));
 }
 
-// Where each operand's elements begin in the states, which lie one tensor behind the other.
+// Where each operand's elements begin in the states, where tensors are concatenated.
 std::vector<std::int64_t> offsets(std::span<const Operand> tensors) {
     std::vector<std::int64_t> begin{0};
     for (const Operand& o : tensors) begin.push_back(begin.back() + elements(*o.buffer));

@@ -13,7 +13,7 @@
 
 namespace orrery::cuda {
 
-// What the communicators of a device share: all of NCCL's calls of a device come from one host thread, and a group may have calls of
+// Shared by the communicators of a device: all of NCCL's calls of a device come from one host thread, and a group may have calls of
 // several.
 struct Group {
     std::function<cudaStream_t(QueueId)> stream_of;

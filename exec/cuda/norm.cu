@@ -5,7 +5,7 @@
 namespace orrery::cuda {
 namespace {
 
-// Of a row's threads, a warp or a block: each gets the sums. Buffers alternate, so that one barrier a sum is enough.
+// Sums over a row's threads (a warp or a block); each thread gets them. Buffers alternate, so that one barrier a sum is enough.
 template <bool Warp> struct RowSums {
     float2 (*shared)[32];
     int turn = 0;

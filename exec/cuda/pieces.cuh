@@ -53,7 +53,7 @@ template <int P> struct PieceList {
 // f(Width<N>, views, i) by a thread for elements i to i + N of a piece.
 template <int P, class F> __device__ void over_chunk(const typename PieceList<P>::Batch& batch, std::int64_t chunk, F& f) {
     int at = 0;
-    for (int last = batch.pieces - 1; at < last;) { // the first piece that ends behind the chunk
+    for (int last = batch.pieces - 1; at < last;) { // the first piece that ends after the chunk
         const int middle = (at + last) / 2;
         if (batch.end[middle] > chunk)
             last = middle;

@@ -1,6 +1,6 @@
-// What the CUDA plugin (exec_cuda.so, loaded at run time) offers: GPUs as devices with streams, communicators over NCCL. No CUDA header is
-// needed here, and no exception leaves the plugin: every call returns a status. Built of the same sources by the same compiler as the
-// program that loads it, which the ABI number stands for.
+// The interface of the CUDA plugin (exec_cuda.so, loaded at run time): GPUs as devices with streams, communicators over NCCL. No CUDA
+// header is needed here, and no exception leaves the plugin: every call returns a status. Built of the same sources by the same compiler as
+// the program that loads it, which the ABI number stands for.
 #pragma once
 
 #include "exec/kernels/machine.hpp"

@@ -6,7 +6,7 @@
 namespace orrery::cuda {
 namespace {
 
-// Of fp32's accuracy, but for the last bits, at a third of the instructions of the libraries': these kernels are to wait for memory alone.
+// Accurate to fp32 except for the last bits, with a third of the library's instructions, so that these kernels are limited by memory only.
 __device__ float sigmoid(float x) { return __fdividef(1.0f, 1 + __expf(-x)); }
 __device__ float tangent(float x) { return 1 - __fdividef(2.0f, 1 + __expf(2 * x)); }
 
@@ -314,7 +314,7 @@ void weigh(const Pointwise& w, const Launch& l) {
     });
 }
 
-// A list of buffers into a list of others, one element behind the other; what is left over is 0.
+// Copies a list of buffers into a list of others, concatenated; elements left over are 0.
 void copy(const Launch& l) {
     std::size_t from = 0;
     std::int64_t done_from = 0;

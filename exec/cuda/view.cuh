@@ -24,7 +24,7 @@ template <int N> struct Pack {
 // How a kernel takes elements: N at once, and whether all of them are known to be bf16 when it is compiled: a branch on the type keeps
 // loads from being on their way together.
 template <int N, bool Short = false> struct Width { static constexpr int n = N; };
-// What the operands of a launch allow.
+// The widest access that the operands of a launch allow.
 enum class Packing { one, eight, eight_short };
 
 struct View {

@@ -13,7 +13,7 @@ constexpr double root = 0.7978845608028654, cubic = 0.044715; // sqrt(2 / pi)
 
 constexpr std::int64_t block = 256; // values whose exponentials are taken together
 
-// Of each activation what its value and its slope share, for a block of x: t.
+// For each activation: t, the part that its value and its slope share, for a block of x.
 template <class T> struct Gelu {
     // tanh u = 1 - 2 / (1 + e^2u); beyond 20 it is 1 in either type.
     static void prepare(const T* x, T* t, std::int64_t n) {
@@ -44,7 +44,7 @@ template <class T> struct Silu {
     static T slope(T x, T t) { return t * (1 + x * (1 - t)); }
 };
 
-// Of experts, a row's result is times its probability p: da = p dy, and dp = dy f(x).
+// For experts a row's result is multiplied by its probability p: da = p dy, and dp = dy f(x).
 template <class T> struct Weights {
     const T* p = nullptr;
     T* dp = nullptr;

@@ -29,7 +29,7 @@ template <class T> void spread(const T* from, std::span<const Row> rows, std::in
     for (std::size_t i = 0; i < rows.size(); ++i) std::copy_n(from + static_cast<std::int64_t>(i) * dim, dim, to + rows[i].row * stride);
 }
 
-// What one call works on. Heads are this rank's; head `h` is `first_head + h` of the model.
+// Operands of one call. Heads are this rank's; head `h` is `first_head + h` of the model.
 template <class T> struct Problem {
     const Attention& w;
     const KernelContext& c;

@@ -22,7 +22,7 @@ inline Dropout dropout_at(const KernelContext& c, std::string_view place, int la
             name_key(place) + static_cast<std::uint64_t>(layer + 1)};
 }
 
-// Of attention's pair (query, key) of a head of the whole model; sequence: of the step's batch.
+// For attention's pair (query, key) of a head of the whole model; sequence: index in the step's batch.
 inline std::int64_t pair_index(const KernelFacts& f, std::int64_t sequence, std::int64_t head, std::int64_t query, std::int64_t key) {
     return ((sequence * f.heads + head) * f.sequence + query) * f.sequence + key;
 }

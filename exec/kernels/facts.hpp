@@ -1,4 +1,4 @@
-// What kernels must know of a scenario beyond the shapes in the plan's ops: constants of the model and of training.
+// Facts of a scenario that kernels need beyond the shapes in the plan's ops: constants of the model and of training.
 #pragma once
 
 #include "sim/scenario/scenario.hpp"

@@ -39,7 +39,7 @@ const char* core_type() {
 
 Library open_library() {
     Library library;
-    // What the user has set stands. The runtime has threads of its own: a rank's GEMM is one thread's work.
+    // The user's setting is kept. The runtime has threads of its own: a rank's GEMM is one thread's work.
     if (const char* core = core_type()) setenv("OPENBLAS_CORETYPE", core, 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     void* const handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);

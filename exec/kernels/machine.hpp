@@ -11,7 +11,7 @@ namespace orrery {
 
 struct Backend {
     std::string name;
-    // Address space for so many bytes, which pages back as they are touched. Throws std::bad_alloc.
+    // Address space of that many bytes; pages are backed when they are touched. Throws std::bad_alloc.
     std::function<std::shared_ptr<std::byte>(std::int64_t bytes)> reserve;
     // Runs a computation; its results are there when it returns.
     std::function<void(const Op&, std::span<const Operand> in, std::span<const Operand> out, const KernelContext&)> kernel;

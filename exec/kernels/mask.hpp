@@ -15,7 +15,8 @@ struct Mask {
     }
 };
 
-// Of head h of H (ALiBi, Press et al., arXiv:2108.12409): 2^(-8 (h+1) / H), for other than powers of two as the paper's code interleaves.
+// Slope of head h of H (ALiBi, Press et al., arXiv:2108.12409): 2^(-8 (h+1) / H), for other than powers of two as the paper's code
+// interleaves.
 inline double alibi_slope(std::int64_t head, std::int64_t heads) {
     std::int64_t power = 1;
     while (power * 2 <= heads) power *= 2;

@@ -90,7 +90,7 @@ std::int64_t count_kind(std::span<const Operand> list, MemoryKind kind) {
     return std::count_if(list.begin(), list.end(), [&](const Operand& o) { return o.buffer->kind == kind; });
 }
 
-// Where each operand's elements begin in the states, which lie one tensor behind the other.
+// Where each operand's elements begin in the states, where tensors are concatenated.
 std::vector<std::int64_t> offsets(std::span<const Operand> tensors) {
     std::vector<std::int64_t> at{0};
     for (const Operand& o : tensors) at.push_back(at.back() + elements(*o.buffer));

@@ -1,4 +1,4 @@
-// What an optimizer step is made of, for every device: its constants at a step, and which elements of a gradient a rank counts in the norm.
+// The parts of an optimizer step, for every device: its constants at a step, and the elements of a gradient that a rank counts in the norm.
 #pragma once
 
 #include "exec/kernels/kernel.hpp"

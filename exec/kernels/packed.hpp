@@ -16,7 +16,7 @@ struct Packed {
     std::int64_t value(std::int64_t g) const { return key(g) + qk_dim; }
 };
 
-// Of rows of `width` columns with `heads_and_keys` queries and keys of `dim` columns; a value's width is what is left.
+// For rows of `width` columns with `heads_and_keys` queries and keys of `dim` columns each: the width of a value (the remaining columns).
 Packed packed_layout(const KernelFacts& facts, std::int64_t width, std::int64_t dim, std::int64_t heads_and_keys);
 
 } // namespace orrery

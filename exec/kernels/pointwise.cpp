@@ -148,7 +148,7 @@ template <class T> void weigh(const Pointwise& w, const Call& c) {
     }
 }
 
-// A bias behind weighted rows: x, p, b -> x + p b[e];  dy, b -> dp;  dy, p, g -> g += sum of p dy.
+// A bias added to weighted rows: x, p, b -> x + p b[e];  dy, b -> dp;  dy, p, g -> g += sum of p dy.
 template <class T> void weighted_bias(const Pointwise& w, const Call& c) {
     const std::int64_t cols = columns(c.read(0)), rows = elements(c.read(0)) / cols;
     const std::size_t table = w.direction == Direction::backward ? 1 : 2;
@@ -218,7 +218,7 @@ template <class T> void merge(const Call& c) {
     }
 }
 
-// dy, p, g: the gradient of an expert's bias behind weighted rows, not dy, g[, counts].
+// dy, p, g: the gradient of an expert's bias on weighted rows, not dy, g[, counts].
 bool weighted(const Call& c) {
     return c.in.size() > 2 && columns(c.read(1)) == 1 && is_floating(c.read(1).dtype) && c.read(1).kind == MemoryKind::activations;
 }

@@ -8,7 +8,7 @@ namespace orrery {
 
 void round_to_bf16(float* x, std::int64_t n); // to nearest, ties to even; what is no number stays so
 
-// What an op has written, as its buffers would store it: those that the plan has in bf16. Nothing where `context` does not round.
+// Rounds the results of an op as its buffers would store them, where the plan has them in bf16. Does nothing if `context` does not round.
 void round_stored(std::span<const Operand> written, const KernelContext& context);
 
 } // namespace orrery

@@ -11,8 +11,8 @@ struct RoutedRow {
     std::int64_t token, expert, row;
 };
 
-// map: [tokens, experts], of booleans; rows are those of experts [first, last). capacity > 0: each expert has so many rows, later tokens
-// find it full; 0: as many as it has tokens.
+// map: [tokens, experts], of booleans; rows are those of experts [first, last). capacity > 0: each expert has that number of rows, later
+// tokens find it full; 0: as many as it has tokens.
 struct ExpertRange {
     std::int64_t first, last;
 };

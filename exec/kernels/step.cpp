@@ -1,4 +1,4 @@
-// What an optimizer step is made of, whatever device makes it (optimizer.hpp).
+// The parts of an optimizer step, for every device (optimizer.hpp).
 #include "exec/kernels/buckets.hpp"
 #include "exec/kernels/optimizer.hpp"
 

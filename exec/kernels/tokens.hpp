@@ -12,7 +12,7 @@ struct Token {
     std::int64_t sequence, position;
 }; // sequence: in the microbatch
 
-// Of row `row` of context rank `rank`'s own tokens, before sequence parallelism.
+// The token of row `row` among context rank `rank`'s own tokens, before sequence parallelism.
 Token token_of(const KernelFacts& facts, int rank, std::int64_t row);
 std::int64_t tokens_of_rank(const KernelFacts& facts); // how many a context rank has of a microbatch
 
@@ -20,11 +20,11 @@ std::int64_t tokens_of_rank(const KernelFacts& facts); // how many a context ran
 // none.
 int tokens_ahead(const Buffer& buffer);
 
-// Of each row of a value of `rows` rows on this rank: its own tokens, its part of them (sequence parallelism, told by the placement),
-// or those of all context ranks, gathered.
+// The token of each row of a value with `rows` rows on this rank: its own tokens, its part of them (sequence parallelism, told by the
+// placement), or those of all context ranks, gathered.
 std::vector<Token> tokens_of(const KernelContext& context, const Buffer& value, std::int64_t rows);
 
-// The same of the keys that attention meets: those of the context rank `behind` ranks before this one.
+// The same for the keys that attention meets: those of the context rank `behind` ranks before this one.
 std::vector<Token> tokens_met(const KernelContext& context, const Buffer& value, std::int64_t rows, int behind);
 
 // Rows of each sequence in the order of their positions.

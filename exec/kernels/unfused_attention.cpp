@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-// What one GEMM of a head and a sequence reads and writes.
+// Operands of one GEMM of a head and a sequence.
 template <class T> struct Square {
     T* s;                     // of scores
     T *q, *k, *v;             // first rows

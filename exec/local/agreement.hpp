@@ -26,7 +26,7 @@ struct Learned {
 };
 Learned learn(const Scenario& scenario, const Learning& how);
 
-// What may differ: sums are made in other orders. Of fp32 and bf16 parameters are not held to anything: an optimizer that divides by a
+// Allowed differences: sums are made in other orders. In fp32 and bf16 parameters are not compared: an optimizer that divides by a
 // gradient's size makes whole steps of rounding where gradients are nothing else.
 struct Limits {
     double loss, gradients, parameters;

@@ -12,7 +12,7 @@ namespace orrery {
 enum class Element : std::uint8_t { fp32, fp64, int64, boolean, bf16 };
 std::int64_t bytes_of(Element e);
 
-// A run of elements in memory. A member's side of a collective is one or several runs, one behind the other.
+// A run of elements in memory. A member's side of a collective is one or several runs, concatenated.
 struct Piece {
     std::byte* data;
     std::int64_t elements;
@@ -23,15 +23,15 @@ std::int64_t elements(const Pieces& p);
 // in[i] and out[i] are member i's. maximum: of the elements, instead of their sum. They may be the same memory, or out[i] its own part of
 // in[i] (in place).
 void all_reduce(std::span<const Pieces> in, std::span<const Pieces> out, Element element, bool maximum);
-// The same of parts that have come together in one place. n: of their first so many elements; all of out's.
+// The same for parts that lie together in one place. n: number of their first elements to use; all of out's.
 void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum, std::int64_t n);
 inline void reduce_into(const Pieces& out, std::span<const Pieces> in, Element element, bool maximum) {
     reduce_into(out, in, element, maximum, elements(out));
 }
 // Member i gets the sum of every member's i-th part, of elements(out[i]); what lies beyond a member's input is zero, and padding.
-// parts: of uneven size, part i has so many elements, without gaps; what is left of out stays.
+// parts: uneven sizes; part i has parts[i] elements, without gaps; the rest of out stays as it is.
 void reduce_scatter(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::int64_t>& parts = {});
-// Every member gets all inputs, member by member; what lies beyond its output is padding, and dropped. parts: so many elements of each.
+// Every member gets all inputs, member by member; elements beyond its output are padding, and dropped. parts: number of elements of each.
 void all_gather(std::span<const Pieces> in, std::span<const Pieces> out, Element element, const std::vector<std::int64_t>& parts = {});
 // Member i's input is equal parts for every member; its output is what they sent to i, member by member.
 void all_to_all(std::span<const Pieces> in, std::span<const Pieces> out, Element element);

@@ -35,7 +35,7 @@ class Executor {
     virtual void fetch() {} // parameters, gradients and states of a device's own memory into the world's: before they are looked at
 };
 
-// What an executor does about a rank that does not come: after so many seconds without any progress it says who works or waits where. The
+// How long an executor waits for a rank: after `seconds` without any progress it reports who works or waits where. The
 // handler may end the process; where it returns, waiting goes on. 0 seconds: nobody looks.
 struct Patience {
     double seconds = 0;

@@ -59,7 +59,7 @@ Axis axis_of(const Communicator& c) {
     broken("a communicator without axes");
 }
 
-// Rows of experts go as the router's counts say, an operand behind the others: [sender][expert], how many rows each has for each. An
+// Rows of experts go as the router's counts say, operands concatenated: [sender][expert], how many rows each has for each. An
 // all-to-all takes them between expert ranks; expert-tensor ranks gather what each has got so, and sum it in parts as long. By member of
 // the communicator: the rows that go there from here, and come here from there.
 struct RowsByMember {

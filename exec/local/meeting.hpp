@@ -20,7 +20,7 @@ struct Attendance {
 Attendance attend(Rank& rank, const Issue& issue, const IssueOrder& order); // holds its blocks
 void finish(Attendance& side);                                              // lets them go
 
-// What it reduces, gathers or exchanges: each with its own call, one after the other.
+// The buffers it reduces, gathers or exchanges, each with its own call, one after the other.
 // sent, received: of rows of experts, elements to and from each member, without gaps between them; empty: equal parts.
 struct CollectiveSides {
     Pieces in, out;
@@ -41,7 +41,7 @@ void store(const Attendance& member);
 // Transfer k of the sender's exchange to transfer l of the receiver's.
 void transfer(const Attendance& sender, std::size_t k, const Attendance& receiver, std::size_t l);
 
-// The transfers of an exchange stand one behind the other in in (sends) and out (receives): where transfer k is.
+// The transfers of an exchange stand in order in `in` (sends) and `out` (receives): the index of transfer k.
 const Operand& end_of(const Attendance& side, std::size_t k);
 
 // A collective between processes, as what this member sends to each and what comes from each, by phases: all that a transport must do.
@@ -51,7 +51,7 @@ struct Parts {
 }; // by member; bytes that come
 // sum: between the phases of an all-reduce, this member's part of it.
 Parts parts_to_send(World& world, const Attendance& member, int index, int members, int phase, const std::vector<std::byte>& sum);
-// What came, by member. True: there is another phase.
+// The data that came, by member. True: there is another phase.
 bool take_parts(World& world, const Attendance& member, int index, int phase, const std::vector<std::vector<std::byte>>& received,
                 std::vector<std::byte>& sum);
 

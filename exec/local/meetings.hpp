@@ -1,5 +1,5 @@
-// Who has posted what, and what can move: the state that executors of one process share. Not guarded: an executor with threads calls all
-// but move() under its lock.
+// Posted communications, and those that can move: the state that executors of one process share. Not guarded: an executor with threads
+// calls all but move() under its lock.
 #pragma once
 
 #include "exec/local/executor.hpp"
@@ -41,7 +41,7 @@ struct Issuer {
     }
 };
 
-// What moves at once: the ends of a collective, one op of one rank, or transfers of exchanges.
+// Ends that move together: those of a collective, one op of one rank, or transfers of exchanges.
 struct Move {
     struct End {
         Issuer* host;

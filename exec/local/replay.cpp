@@ -38,7 +38,7 @@ void stand_in(World& world, const Attendance& side, int index, int members) {
     }
 }
 
-// What a neighbour would send: the same numbers every time, for zeros are computed faster than numbers are.
+// Stands for a neighbour's data: the same numbers every time; zeros would be computed faster than numbers.
 void receive(const Operand& to, DType real) {
     const std::int64_t n = elements(*to.buffer);
     if (!is_floating(to.buffer->dtype)) return;

@@ -15,7 +15,7 @@ const Lane& lane_of(const Trace& predicted, int rank, int stage);
 // That lane alone, its step beginning at zero: what a replayed rank is compared with.
 Trace alone(const Trace& predicted, const Lane& lane);
 
-// Of a communication, in ns: from when the rank has posted it until data moves, and from then until it has ended. 0 for all else.
+// For a communication, in ns: from its posting by the rank until data moves, and from then until it ends. 0 for all other ops.
 struct Delay {
     std::int64_t wait = 0, move = 0;
 };
@@ -23,7 +23,7 @@ struct Delay {
 // By issue of the rank. Throws std::runtime_error where the lane is of another plan.
 std::vector<Delay> predicted_delays(const World& world, const Rank& rank, const Lane& lane);
 
-// Of times taken on a device whose queues stand still for each delay as a whole: communications begin when data moves, as in a prediction.
+// For times taken on a device whose queues stand still for each delay as a whole: communications begin when data moves, as in a prediction.
 void begin_with_moves(std::vector<OpTime>& times, const std::vector<Delay>& delays);
 
 // Works the world's only rank. Data that would come from others is made of the rank's own: the right amount, of the right size. Times are

@@ -37,7 +37,7 @@ class Standstill {
         const At first = oldest(s);
         return first ? " (which stands at " + at(s, *first) + ")" : "";
     }
-    // What has arrived at the head of the communicator's queue.
+    // Communications that have arrived at the head of the communicator's queue.
     At head(const Stand& s, CommId c) const {
         for (std::size_t i = 0; i < s.done.size(); ++i)
             if (!s.done[i])

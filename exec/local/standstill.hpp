@@ -15,7 +15,7 @@ struct Stand {
     std::vector<char> done, arrived;
 };
 
-// Who waits for whom. stands: of every rank of the world.
+// Reports which rank waits for which. stands: one entry for every rank of the world.
 Deadlock blocked(const World& world, const std::vector<Stand>& stands);
 
 } // namespace orrery

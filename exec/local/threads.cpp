@@ -43,7 +43,7 @@ class Threads final : public Executor {
     }
     struct Cancelled {}; // another thread has failed
 
-    // What a thread works on outside the lock; issue < 0: nothing.
+    // The issue a thread works on outside the lock; < 0: none.
     struct Doing {
         int rank = 0;
         std::int32_t issue = -1;
@@ -118,7 +118,7 @@ void Threads::keep_watch() {
     }
 }
 
-// Who works at what, and who waits for whom.
+// Reports who works at which op, and who waits for whom.
 std::string Threads::standing() {
     std::string text = fmt::format("no progress for {:.3g} s\n", patience_.seconds);
     for (const Doing& d : doing_)

@@ -12,8 +12,8 @@ namespace orrery {
 // As it ran. source: "measured: .."
 Trace trace_of(const World& world, std::span<const OpTime> times, const std::string& source);
 
-// What the serial executor timed one by one, laid side by side: each rank on a processor of its own, every op as soon as its queue, what
-// it waits for and its partners allow, as long as its thread worked on it. No two ranks disturb each other.
+// Arranges the serial executor's times as if ranks ran in parallel: each rank on a processor of its own, every op as soon as its queue,
+// what it waits for and its partners allow, as long as its thread worked on it. No two ranks disturb each other.
 std::vector<OpTime> side_by_side(const World& world, std::span<const OpTime> serial);
 
 } // namespace orrery

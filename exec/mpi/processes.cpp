@@ -288,7 +288,7 @@ void Processes::begin(Task& task) {
     if (std::holds_alternative<Collective>(task.side.issue->op->work)) begin_parts(task);
 }
 
-// What every member needs of this one's input, as one message to each (itself included).
+// The part of this member's input that each member needs, as one message to each (itself included).
 void Processes::begin_parts(Task& task) {
     const auto& work = std::get<Collective>(task.side.issue->op->work);
     const auto& members = members_of(task);

@@ -10,7 +10,7 @@
 
 namespace orrery {
 
-// A peer has not come for longer than the patience, or ranks are not of one mind. Says which rank, op, communicator, and who is missing.
+// A peer has not come for longer than the patience, or ranks have different plans. Says which rank, op, communicator, and who is missing.
 struct LostPeer : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

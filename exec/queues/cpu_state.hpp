@@ -46,7 +46,7 @@ struct CpuGroup {
     Sleeper* stream = nullptr;
 };
 
-// Of a communicator: who has come to its collectives, in each one's order, and messages on their way.
+// State of a communicator: the arrivals at its collectives, in each member's order, and messages in flight.
 struct CpuComm {
     std::string name;
     int size = 1;

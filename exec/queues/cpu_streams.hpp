@@ -17,7 +17,7 @@ using CpuKernel = std::function<void(const Op&, std::span<const Operand>, std::s
 class CpuFabric {
   public:
     explicit CpuFabric(CpuKernel kernel);
-    ~CpuFabric(); // behind all of its devices and communicators
+    ~CpuFabric(); // after all of its devices and communicators
     CpuFabric(const CpuFabric&) = delete;
     CpuFabric& operator=(const CpuFabric&) = delete;
 

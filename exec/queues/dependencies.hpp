@@ -1,4 +1,4 @@
-// What orders the issues of a stage when queues run side by side: which wait for which across queues, and what has certainly ended when
+// The order of a stage's issues when queues run side by side: which wait for which across queues, and which have certainly ended when
 // an op begins. Follows from the plan alone: its dependencies, and that a queue is served in order.
 #pragma once
 
@@ -21,7 +21,7 @@ class QueueOrder {
 
     const QueuedIssue& operator[](std::size_t issue) const { return issues_[issue]; }
     int queues() const { return queues_; }
-    // Of each queue the last issue that has certainly ended when `issue` begins; -1: none.
+    // For each queue: the last issue that has certainly ended when `issue` begins; -1: none.
     std::span<const std::int32_t> ended_before(std::int32_t issue) const {
         return {clocks_.data() + static_cast<std::size_t>(issue) * static_cast<std::size_t>(queues_), static_cast<std::size_t>(queues_)};
     }

@@ -61,7 +61,7 @@ class StreamDevice {
     // it throws is the device's failure.
     virtual Status on_host(std::function<void()>, QueueId) { return {"this device's memory is its own"}; }
 
-    // An event behind what the queue has so far; timed where milliseconds() will be asked of it. wait: what the queue gets from now on
+    // An event after all work queued so far; timed if milliseconds() will be called. wait: work that is queued from now on
     // begins after it. recycle: nobody asks for it again.
     virtual Status record(QueueId queue, bool timed, EventId& event) = 0;
     virtual Status wait(QueueId queue, EventId event) = 0;

@@ -166,7 +166,7 @@ std::string Queues::blocked() {
 
 // A collective begins when its last member has come: of those in this process that is known.
 void Queues::meet(std::vector<OpTime>& record) const {
-    std::map<std::tuple<CommId, int, std::int64_t>, std::vector<OpTime*>> meetings; // communicator, its first member, its how-manieth call
+    std::map<std::tuple<CommId, int, std::int64_t>, std::vector<OpTime*>> meetings; // communicator, its first member, number of the call
     std::map<std::pair<int, CommId>, std::int64_t> calls;
     for (OpTime& t : record) {
         const Rank& rank = world_.rank(t.rank);

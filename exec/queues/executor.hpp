@@ -22,13 +22,13 @@ struct Fleet {
     std::vector<std::unique_ptr<StreamDevice>> devices; // of the world's ranks that are here, ascending
     // The id all ranks of the job connect with: one of them makes it, all get it.
     std::function<WorldId()> world_id;
-    std::function<std::exception_ptr()> failure{}; // what lies behind a device's bad status, where it can be told; may be null
+    std::function<std::exception_ptr()> failure{}; // the cause of a device's bad status, where it is known; may be null
     std::function<bool()> stands_still{};          // nothing can ever go on; may be null: only time tells
     std::string software{};                        // libraries and their versions: must be the same on all ranks
     bool separate_memory = false;                  // a device has memory of its own, and the world's is its mirror
     std::shared_ptr<Store> store{};                // words between the ranks; null: all are in this process
     std::shared_ptr<void> keeps{};                 // what must outlive the devices
-    // Of the only rank here, by issue, in ns: its communications are these delays, and nobody else is needed.
+    // For the only rank here, by issue, in ns: its communications take these delays, and no other rank is needed.
     std::vector<std::int64_t> delays{};
     double last_resort = 0; // seconds a host thread may be away inside a library before the process ends; 0: for ever
     double patience = 60;   // seconds that a communication may take without any end

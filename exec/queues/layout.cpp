@@ -15,7 +15,7 @@ constexpr std::int64_t alignment = 256; // what cudaMalloc gives, and vector loa
 
 std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
-// Of a lifetime, by queue: its last user, and what has ended before its first, whichever that is.
+// For a lifetime, by queue: its last user, and the last issue that has ended before its first user.
 struct Reach {
     std::vector<std::int32_t> last, ended;
 };
@@ -106,7 +106,7 @@ class Walk {
         for (BufferId b : issue.op->in) use(i, b, issue.microbatch);
         for (BufferId b : issue.op->out) use(i, b, issue.microbatch);
     }
-    // What a step leaves allocated lies where the next one expects it.
+    // Buffers that stay allocated after a step keep their place for the next step.
     void place_those_that_stay() {
         for (std::size_t slot = 0; slot < now_.size(); ++slot) {
             const std::int64_t start = standing_.start[slot];

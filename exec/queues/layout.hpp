@@ -27,7 +27,7 @@ struct Lifetime {
 struct MemoryLayout {
     std::vector<Lifetime> lifetimes;
     std::int64_t extent[2] = {0, 0}; // bytes of each space
-    // Of each issue the lifetime of each operand, in the order: in, out (of an exchange: its transfers' buffers).
+    // For each issue the lifetime of each operand, in the order: in, out (for an exchange: its transfers' buffers).
     std::vector<std::vector<std::int32_t>> operands;
 };
 

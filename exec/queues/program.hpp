@@ -24,7 +24,7 @@ struct Command {
     std::size_t result = 0;  // and which of its results that is
 };
 
-// What ranks of one stage have in common.
+// Shared by the ranks of one stage.
 struct StagePlan {
     QueueOrder queues;
     MemoryLayout layout;

@@ -399,7 +399,7 @@ bool Runner::retire() {
     return any;
 }
 
-// Of each communicator, to how many of its calls and transfers this rank has come, and the first communication that stands there.
+// For each communicator: the number of its calls and transfers this rank has reached, and the first communication that waits there.
 Runner::Reach Runner::reach() {
     Reach r{ended_, -1};
     std::vector<char> seen(ends_.size(), 0);

@@ -14,7 +14,7 @@
 
 namespace orrery {
 
-// What the ranks of a job share: where they tell each other how far they are, and that one has failed.
+// Shared by the ranks of a job: their progress, and the failure of a rank.
 struct Job {
     std::shared_ptr<Store> store;
     double patience = 60, last_resort = 0;

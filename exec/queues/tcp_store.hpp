@@ -23,7 +23,7 @@ class StoreServer {
     std::unique_ptr<State> state_;
 };
 
-// Tries for so many seconds. Keys of the store: "failed" says why the job has, where a rank's connection was lost.
+// Tries for `seconds`. Keys of the store: "failed" says why the job has, where a rank's connection was lost.
 class TcpStore final : public Store {
   public:
     TcpStore(const std::string& host, int port, int rank, double seconds);
@@ -31,7 +31,7 @@ class TcpStore final : public Store {
     void set(const std::string& key, const std::string& value) override;
     std::optional<std::string> get(const std::string& key) override;
     std::int64_t add(const std::string& key, std::int64_t by) override;
-    // What to add to this process's monotonic clock to have the server's, in ns: from the quickest of some round trips.
+    // Offset of the server's monotonic clock from this process's, in ns: from the quickest of several round trips.
     std::int64_t clock_offset() override;
     void vanish(); // ends the connection without goodbye, as a process that dies does
 

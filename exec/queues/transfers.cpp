@@ -109,7 +109,7 @@ class Builder {
         call(CommCall::Kind::all_reduce, at, at, n);
         spread_behind(at, s.out);
     }
-    // What lies beyond a member's input is zero; one run of members' shards.
+    // Elements beyond a member's input are zero; the members' shards form one run.
     void reduce_scatter(const CollectiveSides& s) {
         const std::int64_t shard = elements(s.out), whole = shard * members_, have = elements(s.in);
         require(have <= whole, "a reduce-scatter's parts do not hold its sum");
@@ -118,7 +118,7 @@ class Builder {
         call(CommCall::Kind::reduce_scatter, in, to, shard);
         if (s.out.size() != 1) spread_behind(to, s.out);
     }
-    // Parts of uneven size, for a call that has even ones: each behind the beginning of a part as long as the longest.
+    // Parts of uneven size, for a call that has even ones: each at the beginning of a slot as long as the longest.
     void reduce_scatter_rows(const CollectiveSides& s) {
         const std::int64_t shard = *std::ranges::max_element(s.sent);
         if (shard == 0) return;

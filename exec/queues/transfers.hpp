@@ -1,5 +1,5 @@
-// A collective or exchange of the plan as calls of a communicator, which want memory in one run: lists are merged where they lie one behind
-// the other, cut where both sides are, and copied together where a call needs one run and there are several.
+// A collective or exchange of the plan as calls of a communicator, which want memory in one run: lists are merged where they are adjacent,
+// cut where both sides are, and copied together where a call needs one run and there are several.
 #pragma once
 
 #include "exec/local/meeting.hpp"
@@ -26,7 +26,7 @@ struct MemoryCall {
     std::int64_t bytes;
 }; // from null: zeros
 
-// before; one group of calls; behind. All on the queue of the op, but for an exchange's transfers, each on its communicator's.
+// before; one group of calls; after. All on the queue of the op, but for an exchange's transfers, each on its communicator's.
 struct CommCalls {
     std::vector<MemoryCall> before, behind;
     std::vector<CommCall> calls;

@@ -1,4 +1,4 @@
-// What a model trains on: sequences of token ids by global index, the same whatever rank asks. Text as bytes, or a synthetic language.
+// Training data: sequences of token ids by global index, the same whatever rank asks. Text as bytes, or a synthetic language.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ struct IssueOrder {
     std::int16_t stage = 0;
     std::vector<Issue> issues;
     std::vector<std::int32_t> deps;         // indices of issues
-    std::vector<std::int32_t> ordinals;     // of each transfer: the how-manieth of this step on its communicator
+    std::vector<std::int32_t> ordinals;     // of each transfer: its number on its communicator in this step
     std::vector<std::int32_t> microbatches; // of each transfer
     std::span<const std::int32_t> deps_of(const Issue& i) const { return {deps.data() + i.deps_begin, deps.data() + i.deps_end}; }
 };

@@ -1,4 +1,4 @@
-// What this process runs on, for traces and reports.
+// The machine of this process, for traces and reports.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ struct Walk {
 
     std::int64_t stored(BufferId b) const { return map.places[static_cast<std::size_t>(b)].stored; }
 
-    // What is freed before it was ever allocated was there when the step began.
+    // A buffer that is freed before it is allocated existed when the step began.
     void find_resident(const IssueOrder& order) {
         for (const Issue& i : order.issues) {
             if (const auto* a = std::get_if<Alloc>(&i.op->work)) met[static_cast<std::size_t>(a->buffer)] = 1;
@@ -83,7 +83,7 @@ void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& 
         }
         map.buckets.push_back(std::move(g));
     }
-    // What is sent in parts, one by each tensor-parallel rank.
+    // Values that are sent in parts, one by each tensor-parallel rank.
     for (const Issue& i : order.issues) {
         const auto* x = std::get_if<Exchange>(&i.op->work);
         if (!x) continue;

@@ -1,5 +1,5 @@
-// Where the buffers of a stage lie in a rank's memory: which share storage, how many instances there are at a time, which lie one behind
-// the other (a bucket whose shards are views of it), which are a rank's part of another.
+// Where the buffers of a stage lie in a rank's memory: which share storage, how many instances there are at a time, which are adjacent
+// (a bucket whose shards are views of it), which are a rank's part of another.
 #pragma once
 
 #include "exec/kernels/buckets.hpp"
@@ -23,7 +23,7 @@ struct BufferPlace {
     std::int64_t stored = 0;     // bytes of an instance as the kernels hold it
     CommId part_of = -1;         // >= 0: a part of its storage, of as many bytes as `part`, the one of the rank's index there
     std::int64_t part = 0;
-    std::int32_t batch_rows = 0; // token ids of all microbatches one behind the other: rows of each
+    std::int32_t batch_rows = 0; // token ids of all microbatches, concatenated: rows of each
 };
 
 struct StorageMap {
@@ -67,7 +67,7 @@ class RankMemory {
 
     void allocate(BufferId b, std::int32_t microbatch);
     void release(BufferId b, std::int32_t microbatch);
-    // What is queued still works on these blocks: released meanwhile, they stay until it is done.
+    // Queued work still uses these blocks: released blocks stay until it is done.
     void hold(std::byte* block);
     void let_go(std::byte* block);
 
@@ -77,7 +77,7 @@ class RankMemory {
     std::int64_t part_index(CommId c) const { return part_index_[static_cast<std::size_t>(c)]; }
     const StorageMap& map() const { return *map_; }
     bool poisons() const { return poison_; }
-    // What the device may hold, as the plan counts it; 0: as much as there is. Throws OutOfMemory where it holds more already.
+    // Limit of the device's memory, as the plan counts it; 0: no limit. Throws OutOfMemory where it holds more already.
     void limit(std::int64_t bytes);
     void poison(bool on) { poison_ = on; } // new blocks are filled with NaN: whoever reads what nobody wrote shows
 

@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-// What the rank's optimizer works on, whether it takes its step at once or in parts: gradients, and states, each once.
+// The operands of the rank's optimizer, for whole and divided steps: gradients and states, each once.
 struct Worked {
     std::vector<BufferId> gradients, states;
 };
@@ -80,7 +80,7 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
     }
     for (BufferId b : states) {
         const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
-        std::byte* data = rank.memory.at(b, -1); // one tensor behind the other, in the order of the gradients
+        std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
         for (BufferId g : gradients) {
             add_parts(world, rank, g, x.name.substr(x.name.find('.') + 1) + "/", data, stored(b), parts);
             data += elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));

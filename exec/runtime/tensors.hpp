@@ -20,7 +20,7 @@ struct Tensor {
 // By the logical tensor's name: "l0.qkv.weight". Rows that only pad a vocabulary are left out.
 using Tensors = std::map<std::string, Tensor>;
 
-// What the optimizer works on: gradients (behind a step: what it used), parameters, and its states ("master", "moment1", "moment2").
+// The optimizer's tensors: gradients (after a step: those it used), parameters, and its states ("master", "moment1", "moment2").
 enum class Quantity : std::uint8_t { gradients, parameters, states };
 
 // disagreement: where several ranks hold the same elements, the largest difference between them. It must be zero.
@@ -29,7 +29,7 @@ struct Gathered {
     double disagreement = 0;
 };
 
-// Of states the tensors are named "moment1/l0.qkv.weight". All ranks must be in this process.
+// States are named "moment1/l0.qkv.weight". All ranks must be in this process.
 Gathered gather(const World& world, Quantity what);
 
 // Parts of gathered tensors into every shard and replica this process holds; tensors that are not there are left as they are.

@@ -5,7 +5,7 @@
 
 namespace orrery {
 
-// Of an op about to run, and of what it has left: as the world watches.
+// Checks of an op before it runs and of its results, as the world's settings ask.
 void watch_before(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> in);
 void watch_after(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> out);
 

@@ -52,7 +52,7 @@ struct World {
     const Rank& rank(int r) const { return *ranks[static_cast<std::size_t>(r)]; }
 };
 
-// What a correct scenario asks for that can be simulated but not run here.
+// A correct scenario asks for something that can be simulated but not run here.
 // forced_routing: experts take rows in numbers that are known, as tests of agreement have it.
 std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routing = false);
 
@@ -75,10 +75,10 @@ std::int64_t first_sequence(const World& world, const Coordinates& at, std::int3
 // watches.
 void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operand> in, std::span<const Operand> out);
 
-// Of an op that makes losses: each token's where it stands in the batch. rank.context is of the op's microbatch.
+// For an op that makes losses: each token's loss, at the token's place in the batch. rank.context belongs to the op's microbatch.
 void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand& loss);
 bool makes_loss(const Op& op);
-// Of a router's forward op, which is not run again: its counts, its third result.
+// For a router's forward op that is not recomputed: its counts (its third result).
 void note_routing(Rank& rank, const Issue& issue, const Operand& counts);
 bool makes_routing(const Op& op);
 

@@ -154,7 +154,7 @@ int check_many(const std::vector<std::string>& files, const Options& options, co
 } // namespace
 
 int run_check(const std::vector<std::string>& files, const Options& asked, const CheckOptions& how) {
-    // What this executor is: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a
+    // Facts about this executor: its memory is the plan's own, and the thread that issues an op runs it (what that takes is under a
     // microsecond).
     Options options = asked;
     options.overrides.insert(options.overrides.begin(), "runtime.allocator=plan");

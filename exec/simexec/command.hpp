@@ -1,4 +1,4 @@
-// What the subcommands of simexec share. One file a subcommand.
+// Shared by the subcommands of simexec. One file per subcommand.
 #pragma once
 
 #include "exec/kernels/machine.hpp"
@@ -13,7 +13,7 @@ namespace orrery::simexec {
 
 // 0: done. 1: bad input. 2: out of memory. 3: the plan cannot run (a deadlock). 4: training failed (a loss that is no number; a strategy
 // that does not train like one rank). 5: stopped by a signal, with a checkpoint where one was asked for. 6: a rank was lost, or is of
-// another mind. 7: a checkpoint could not be written. 70: our bug.
+// a different plan. 7: a checkpoint could not be written. 70: our bug.
 enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, failed = 4, stopped = 5, lost = 6, unwritten = 7, our_bug = 70 };
 int exit_code(const std::exception& e); // of what ended a run
 

@@ -1,4 +1,4 @@
-// What check, replay, calibrate and run share with --device cuda: ranks on GPUs under the asynchronous executor.
+// Shared by check, replay, calibrate and run with --device cuda: ranks on GPUs under the asynchronous executor.
 #pragma once
 
 #include "exec/cuda/plugin.hpp"
@@ -11,10 +11,10 @@
 
 namespace orrery::simexec {
 
-// What a GPU stores: what the plan says, where it trains in bf16; else fp32.
+// The type that a GPU stores: the plan's, where it trains in bf16; else fp32.
 DType stored_on_gpu(const Scenario& scenario);
 
-// What the executor's host takes to issue an op to a GPU, us: measured by `simexec calibrate --device cuda` beside an H200 (Xeon, 2026).
+// Host time to issue an op to a GPU, us: measured by `simexec calibrate --device cuda` beside an H200 (Xeon, 2026).
 inline constexpr double gpu_issue_us = 6.9;
 
 // Some steps on GPUs after others that warm up, a second at least: a GPU under its power limit has settled on a clock only then.

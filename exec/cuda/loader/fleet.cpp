@@ -29,7 +29,7 @@ WorldId id_of(StreamDevice& device, Store& store, int rank, double patience) {
     return id;
 }
 
-// What a process that is launched as one rank keeps: rank 0 the store itself.
+// Kept by a process that is launched as one rank; rank 0 keeps the store itself.
 struct Meeting {
     std::unique_ptr<StoreServer> server;
     std::shared_ptr<Store> store;

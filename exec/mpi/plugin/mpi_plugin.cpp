@@ -11,7 +11,7 @@
 
 namespace {
 
-// MPI counts with int: messages are cut, into so many bytes each. ORRERY_MPI_CHUNK makes it less, so that tests see it done.
+// MPI counts with int: messages are cut into pieces of that many bytes. ORRERY_MPI_CHUNK makes it less, so that tests see it done.
 std::size_t chunk() {
     static const std::size_t most = [] {
         const char* text = std::getenv("ORRERY_MPI_CHUNK");
