@@ -208,9 +208,9 @@ Checkpoint load_checkpoint(const fs::path& path) {
     }
     const Index index = from(folder / state_name, [&] { return read_index(folder / state_name); });
     Fillings fillings;
-    for (const auto& [name, size] : index.parts)
-        from(folder / name, [&] {
-            read_part(folder / name, size, fillings);
+    for (const auto& part : index.parts)
+        from(folder / part.first, [&] {
+            read_part(folder / part.first, part.second, fillings);
             return 0;
         });
     Checkpoint result{index.state, {}};

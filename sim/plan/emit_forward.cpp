@@ -154,7 +154,7 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     grad.placement.set(Axis::cp, PlacementKind::partial); // each context rank has its own tokens
     p.weight = l.add(std::move(w));
     p.gradient = l.add(std::move(grad));
-    parameters.push_back(std::move(p));
+    parameters.push_back(p);
     return static_cast<std::int32_t>(parameters.size()) - 1;
 }
 
