@@ -19,7 +19,7 @@ double expected_maximum(double n) {
 // Devices differ, and a synchronous step waits for the slowest of all. What the sustained clock was fitted to are mostly single nodes.
 // Where weights are gathered layer by layer (with a pipeline, once a step), every layer waits for whoever is slow at that one.
 double slowest_of(double devices, const PointwiseTable& t, const Strategy& s, const Practice& practice) {
-    const bool layerwise = s.pipeline_parallel == 1 && (s.zero_stage == 3 || (s.zero_stage == 2 && practice.waits_each_layer));
+    const bool layerwise = s.pipeline_parallel == 1 && (s.zero_stage == 3 || (s.zero_stage == 2 && practice.fully_sharded()));
     const double spread = layerwise ? t.spread_layerwise : t.spread;
     return devices > t.spread_from ? 1 + spread * (expected_maximum(devices) - expected_maximum(t.spread_from)) : 1;
 }

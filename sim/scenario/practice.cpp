@@ -41,7 +41,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.clamps_ahead = core;
     p.vocabulary_multiple = core || w.is({"deepspeed"}) ? 128 : 1;
     p.keeps_gathered = p.holds_branches = p.turns_attention = nanotron;
-    p.selective_by_op = w.is({"fsdp2", "torchtitan"});
+    p.selective_by_op = p.sharding == Sharding::per_parameter;
     p.keeps_named_alone = w.is({"jax"});
 }
 
@@ -52,7 +52,7 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
     p.compiles_loss = megatron_core(w.name);
     p.copies_logits_twice = w.is({"nanotron"});
-    p.torch_loss = w.is({"fsdp", "fsdp2", "ddp", "horovod"});
+    p.torch_loss = w.is({"ddp", "horovod"}) || (p.fully_sharded() && !w.is({"te"}));
     p.reads_loss = w.is({"megatron"}) && w.year >= 2024;
 }
 
@@ -66,11 +66,7 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
 
 void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name), deepspeed = w.is({"deepspeed"});
-    p.sharding = w.is({"fsdp"})    ? Sharding::flat_units
-                 : w.is({"fsdp2"}) ? Sharding::per_parameter
-                 : w.is({"jax"})   ? Sharding::compiler
-                                   : Sharding::buckets;
-    p.gradients_none = w.year >= 2023 && w.is({"ddp", "fsdp", "fsdp2", "torchtitan", "composer"});
+    p.gradients_none = w.year >= 2023 && (w.is({"ddp"}) || p.fully_sharded());
     if (s.strategy.zero_stage >= 3)
         p.alone_beyond = deepspeed && w.year < 2022         ? 1'000'000
                          : p.sharding == Sharding::compiler ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2)
@@ -88,11 +84,10 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.module_calls = modules && w.year >= 2024;
     p.engine_norms = core && w.year >= 2024;
     p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
-    p.casts_weights_at_use = w.is({"fsdp", "fsdp2", "torchtitan", "composer", "ddp", "jax"});
+    p.casts_weights_at_use = w.is({"ddp", "jax"}) || (p.fully_sharded() && !modules);
     p.compiler_sees_casts = w.is({"fsdp2", "torchtitan", "jax"});
     p.pads_expert_rows = modules;
     p.masked_dispatch = w.is({"jax"});
-    p.waits_each_layer = w.is({"fsdp", "fsdp2", "composer", "torchtitan"});
     p.rings_between_two_nodes = w.year < 2022;
     if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
     if (w.year >= 2026) p.releases.push_back(KernelRelease::cudnn_9_19);
@@ -107,10 +102,18 @@ void resolve_memory(Practice& p, const Software& w) {
     p.flat_step_gradients = w.is({"deepspeed"});
 }
 
-Stack stack_of(const Software& w) {
+// torchtitan calls fully_shard; Composer (LLM Foundry) FullyShardedDataParallel, and so do loops of one's own around Transformer Engine's
+// layers where they shard (its examples/pytorch/fsdp).
+Sharding sharding_of(const Scenario& s, const Software& w) {
+    if (w.is({"fsdp2", "torchtitan"})) return Sharding::per_parameter;
+    if (w.is({"fsdp", "composer"}) || (w.is({"te"}) && s.strategy.zero_stage >= 2)) return Sharding::flat_units;
+    return w.is({"jax"}) ? Sharding::compiler : Sharding::buckets;
+}
+
+Stack stack_of(const Practice& p, const Software& w) {
     if (megatron_core(w.name) || w.is({"te"})) return Stack::modules;
     if (w.is({"deepspeed"})) return Stack::zero;
-    return w.is({"fsdp", "fsdp2", "composer", "torchtitan", "nanotron"}) ? Stack::eager : Stack::other;
+    return p.fully_sharded() || w.is({"nanotron"}) ? Stack::eager : Stack::other;
 }
 
 } // namespace
@@ -126,7 +129,8 @@ std::optional<KernelRelease> release_named(std::string_view word) { return named
 Practice practice_of(const Scenario& scenario) {
     const Software software{scenario.strategy.framework, scenario.runtime.year};
     Practice p;
-    p.stack = stack_of(software);
+    p.sharding = sharding_of(scenario, software);
+    p.stack = stack_of(p, software);
     resolve_layers(p, scenario, software);
     resolve_loss(p, scenario, software);
     resolve_parallelism(p, scenario, software);

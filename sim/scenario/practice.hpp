@@ -55,7 +55,8 @@ std::optional<KernelRelease> release_named(std::string_view word);
 struct Practice {
     Sharding sharding = Sharding::buckets;
     Stack stack = Stack::other;
-    // PyTorch's FullyShardedDataParallel or fully_shard.
+    // PyTorch's FullyShardedDataParallel or fully_shard: the one answer to whether it is FSDP. Weights are gathered layer by layer at ZeRO
+    // stage 2 as well.
     bool fully_sharded() const { return sharding == Sharding::flat_units || sharding == Sharding::per_parameter; }
 
     // -- Dtypes
@@ -193,9 +194,6 @@ struct Practice {
     // Tokens are sent to experts' slots and fetched back by products with one-hot masks, where experts have a capacity (GShard,
     // arXiv:2006.16668; MaxText's dense_matmul with a capacity factor).
     bool masked_dispatch = false;
-    // Every layer waits for whoever is slow at that layer, as weights are gathered layer by layer at ZeRO stage 2 as well (calibration:
-    // spread.layerwise).
-    bool waits_each_layer = false;
     // NCCL's tuner of 2020 and 2021 (2.7, 2.8) expects of a tree between two nodes no more than inside one: large reductions are rings.
     bool rings_between_two_nodes = false;
     std::vector<KernelRelease> releases; // of libraries, in the order of the enum
