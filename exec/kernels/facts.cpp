@@ -8,12 +8,12 @@ namespace {
 // PyTorch's defaults (torch.optim), and those of the LAMB (arXiv:1904.00962) and LARS (arXiv:1708.03888) papers.
 OptimizerFacts optimizer_facts(const Training& t) {
     OptimizerFacts o;
-    const bool gradient_descent = t.optimizer == "sgd" || t.optimizer == "momentum" || t.optimizer == "lars";
+    const bool gradient_descent = t.optimizer == Optimizer::sgd || t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars;
     o.learning_rate = t.learning_rate > 0 ? t.learning_rate : gradient_descent ? 1e-2 : 1e-3;
-    o.decoupled = t.optimizer == "adamw";
-    if (t.optimizer == "adamw" || t.optimizer == "lamb") o.weight_decay = 1e-2;
-    if (t.optimizer == "lars") o.weight_decay = 1e-4;
-    if (t.optimizer == "lamb") o.epsilon = 1e-6;
+    o.decoupled = t.optimizer == Optimizer::adamw;
+    if (t.optimizer == Optimizer::adamw || t.optimizer == Optimizer::lamb) o.weight_decay = 1e-2;
+    if (t.optimizer == Optimizer::lars) o.weight_decay = 1e-4;
+    if (t.optimizer == Optimizer::lamb) o.epsilon = 1e-6;
     o.warmup_steps = t.warmup_steps;
     o.clip = t.gradient_clipping;
     return o;

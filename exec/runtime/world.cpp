@@ -69,10 +69,10 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (!forced_routing && s.model.moe && s.model.moe->capacity_factor <= 0 && s.runtime.fused_experts)
         problems.push_back({"/runtime/fused_experts", "runtime.fused_experts reads on the device how many rows each expert has, and "
                                                       "kernels here are told by the host: use false, or set model.moe.capacity_factor"});
-    if (s.model.moe && s.runtime.token_dispatcher != "alltoall" && s.runtime.token_dispatcher != "allgather" &&
-        s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
+    if (s.model.moe && s.runtime.token_dispatcher != TokenDispatcher::alltoall &&
+        s.runtime.token_dispatcher != TokenDispatcher::allgather && s.strategy.expert_parallel * s.strategy.expert_tensor_parallel > 1)
         problems.push_back(
-            {"/runtime/token_dispatcher", "runtime.token_dispatcher = " + s.runtime.token_dispatcher +
+            {"/runtime/token_dispatcher", std::string("runtime.token_dispatcher = ") + name(s.runtime.token_dispatcher) +
                                               " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
     return problems;
 }

@@ -111,7 +111,7 @@ void apply(KernelTables& t, const Json& j) {
             if (kernel == "waves")
                 t.waves = {a.at("soft_waves").get<double>(), a.at("rows").get<double>(), a.at("critical").get<double>(),
                            a.at("start_us").get<double>()};
-            else if (const std::size_t at = kernel.find('@'); at != std::string::npos && !release_named(kernel.substr(at + 1)))
+            else if (const std::size_t at = kernel.find('@'); at != std::string::npos && !named<KernelRelease>(kernel.substr(at + 1)))
                 throw std::runtime_error(fmt::format("attention.{}: \"{}\" is no release of a library", kernel, kernel.substr(at + 1)));
             else
                 t.attention[kernel] = {series_of(a.at("forward")), series_of(a.at("backward")), source_of(a)};
@@ -325,13 +325,17 @@ void read_optimizer(PointwiseTable& t, const Json& j) {
 
 void read_quantize(QuantizeTable& t, const Json& j) {
     t.phi = j["phi"].get<double>();
-    auto names = [&](const char* key) { return j[key].get<std::vector<std::string>>(); };
+    const auto recipes = [&](const char* key) {
+        std::vector<ScalingRecipe> out;
+        for (const Json& word : j[key]) out.push_back(named<ScalingRecipe>(word.get<std::string>()).value());
+        return out;
+    };
     t.earlier = j["earlier"].get<double>();
-    t.earlier_recipes = names("earlier_recipes");
-    t.turning_architectures = names("turning_architectures");
-    t.both_ways = names("both_ways");
-    t.present_maximum = names("present_maximum");
-    t.norm_casts = names("norm_casts");
+    t.earlier_recipes = recipes("earlier_recipes");
+    t.turning_architectures = j["turning_architectures"].get<std::vector<std::string>>();
+    t.both_ways = recipes("both_ways");
+    t.present_maximum = recipes("present_maximum");
+    t.norm_casts = recipes("norm_casts");
     t.source = source_of(j);
 }
 

@@ -127,9 +127,10 @@ struct TrafficEntry {
 struct QuantizeTable {
     double phi = 0.6;
     double earlier = 1; // kernels of before (Practice::early_casts) are these times slower, for these recipes
-    std::vector<std::string> earlier_recipes, turning_architectures, both_ways, present_maximum, norm_casts;
+    std::vector<ScalingRecipe> earlier_recipes, both_ways, present_maximum, norm_casts;
+    std::vector<std::string> turning_architectures;
     Source source;
-    bool has_earlier(const std::string& recipe) const;
+    bool has_earlier(ScalingRecipe recipe) const;
 };
 // Host time of modules' calls beside their launches (host.cpp; Practice::module_calls), us: [forward, backward].
 struct CallTable {

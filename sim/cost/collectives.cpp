@@ -151,13 +151,13 @@ CollectiveTime send_time(const LinkTable& t, double bytes) {
 }
 
 CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast,
-                           const std::string& wish) {
+                           CollectiveAlgorithm wish) {
     if (kind == CollectiveKind::all_to_all) return direct_time(t, n, bytes);
     if (kind == CollectiveKind::broadcast) return ring_time(t, kind, n, bytes, one_byte, Protocol::simple);
     const bool may_nvls = kind == CollectiveKind::all_reduce && multicast && t.has_nvls && n > 2;
-    if ((wish == "nvls" || wish == "sharp") && may_nvls) return nvls_time(t, n, bytes);
+    if ((wish == CollectiveAlgorithm::nvls || wish == CollectiveAlgorithm::sharp) && may_nvls) return nvls_time(t, n, bytes);
     // Hierarchical and tree have one level here: NCCL's ring, whose protocol it still chooses.
-    const Choice c = choose(t, kind, n, bytes, one_byte, multicast && wish == "auto");
+    const Choice c = choose(t, kind, n, bytes, one_byte, multicast && wish == CollectiveAlgorithm::automatic);
     return c.algorithm == Algorithm::nvls ? nvls_time(t, n, bytes) : ring_time(t, kind, n, bytes, one_byte, c.protocol);
 }
 
@@ -225,7 +225,9 @@ CollectiveTime sharp_across(const Level& l, bool multicast) {
 // Reduce-scatter inside, one ring a lane across with 1/g of the bytes, all-gather inside: three phases, one after another.
 CollectiveTime hierarchical(const Level& l) {
     const int g = l.g.lanes;
-    auto inside = [&](CollectiveKind k) { return g > 1 ? single_node(l.t, k, g, l.bytes, l.one_byte, false, "ring").us : 0.0; };
+    auto inside = [&](CollectiveKind k) {
+        return g > 1 ? single_node(l.t, k, g, l.bytes, l.one_byte, false, CollectiveAlgorithm::ring).us : 0.0;
+    };
     Group lane = l.g;
     lane.n = l.g.nodes;
     lane.lanes = 1;
@@ -254,16 +256,17 @@ CollectiveTime least(const CollectiveTime& a, const CollectiveTime& b) { return 
 } // namespace
 
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
-                          bool multicast, const std::string& wish) {
+                          bool multicast, CollectiveAlgorithm wish) {
     const Level l{t, f, g, kind, bytes, one_byte};
     if (kind == CollectiveKind::all_to_all) return all_to_all_across(l);
     if (kind == CollectiveKind::broadcast) return ring_across(l);
-    if (wish == "hierarchical") return hierarchical(l);
-    if (kind != CollectiveKind::all_reduce || wish == "ring") return ring_across(l); // trees and multicast across nodes reduce only
+    if (wish == CollectiveAlgorithm::hierarchical) return hierarchical(l);
+    if (kind != CollectiveKind::all_reduce || wish == CollectiveAlgorithm::ring)
+        return ring_across(l); // trees and multicast across nodes reduce only
     const bool nvls = multicast && t.has_nvls && g.lanes > 2 && !one_byte;
-    if (wish == "sharp") return sharp_across(l, multicast && t.has_nvls);
-    if (wish == "tree") return tree_across(l, false);
-    if (wish == "nvls") return tree_across(l, nvls);
+    if (wish == CollectiveAlgorithm::sharp) return sharp_across(l, multicast && t.has_nvls);
+    if (wish == CollectiveAlgorithm::tree) return tree_across(l, false);
+    if (wish == CollectiveAlgorithm::nvls) return tree_across(l, nvls);
     return least(tree_across(l, nvls), ring_across(l));
 }
 

@@ -52,9 +52,9 @@ struct Choice {
 };
 Choice choose(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast);
 
-// The algorithm asked for ("auto": NCCL's choice), timed. multicast: the switch can reduce (NVLS).
+// The algorithm asked for (automatic: NCCL's choice), timed. multicast: the switch can reduce (NVLS).
 CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, double bytes, bool one_byte, bool multicast,
-                           const std::string& wish);
+                           CollectiveAlgorithm wish);
 
 // Hops that follow one another before the first byte is through: over n ranks of a domain, or over n nodes.
 int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n);
@@ -82,7 +82,7 @@ struct Group {
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
-                          bool multicast, const std::string& wish);
+                          bool multicast, CollectiveAlgorithm wish);
 
 // Tokens sent once to each node they go to, and on inside it (DeepEP), each member holding S = tokens x copies x size. What a member
 // sends to other nodes and what passes its links inside, per byte of S. A token's copies fall on members at random: it meets

@@ -133,7 +133,7 @@ CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double l
 //   bytes / (0.45 B) - bytes / (B n / (2 n - 2)) >= the ring's hops
 bool CostModel::Data::rings_of_old(const Collective& c, const Group& g) const {
     if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || !practice.rings_between_two_nodes ||
-        strategy.collective_algorithm != "auto" || g.n < 3)
+        strategy.collective_algorithm != CollectiveAlgorithm::automatic || g.n < 3)
         return false;
     const double hops = 2 * ((g.n - 2) * links.choice_hop[2] + between.ring_hop[2]);
     return static_cast<double>(c.bytes.count) / g.nic_rate * (1 / 0.45 - 2.0 * (g.n - 1) / g.n) >= hops;
@@ -146,7 +146,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     const KnownGroup& g = d.known(ranks);
     const double bytes = static_cast<double>(c.bytes.count);
     const bool one_byte = bytes_per_element(c.dtype) < 1.5;
-    const std::string wish = d.rings_of_old(c, g.group) ? "ring" : d.strategy.collective_algorithm;
+    const CollectiveAlgorithm wish = d.rings_of_old(c, g.group) ? CollectiveAlgorithm::ring : d.strategy.collective_algorithm;
     LinkTable scaled;
     if (g.group.reach < 1) {
         scaled = d.links;

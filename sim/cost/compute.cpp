@@ -10,20 +10,7 @@
 
 namespace orrery {
 
-const char* kernel_name(AttentionKernel k) {
-    switch (k) {
-    case AttentionKernel::unfused:
-    case AttentionKernel::flash2:
-        return "flash-2";
-    case AttentionKernel::flash1:
-        return "flash-1";
-    case AttentionKernel::flash3:
-        return "flash-3";
-    case AttentionKernel::cudnn:
-        return "cudnn";
-    }
-    return "flash-2";
-}
+const char* kernel_name(AttentionKernel k) { return name(k == AttentionKernel::unfused ? AttentionKernel::flash2 : k); }
 
 namespace {
 
@@ -33,15 +20,15 @@ namespace {
 }
 
 // What stands in where a device has no units for a precision: the next wider one that it has.
-std::vector<std::string> precisions_for(DType t, const std::string& recipe) {
+std::vector<std::string> precisions_for(DType t, ScalingRecipe recipe) {
     switch (t) {
     case DType::nvfp4:
         return {"nvfp4", "mxfp8", "fp8", "bf16", "fp16", "fp32"};
     case DType::mxfp8:
         return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
     case DType::fp8:
-        if (recipe == "blockwise") return {"fp8_block", "fp8", "bf16", "fp16", "fp32"};
-        if (recipe == "mxfp8") return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
+        if (recipe == ScalingRecipe::blockwise) return {"fp8_block", "fp8", "bf16", "fp16", "fp32"};
+        if (recipe == ScalingRecipe::mxfp8) return {"mxfp8", "fp8", "bf16", "fp16", "fp32"};
         return {"fp8", "bf16", "fp16", "fp32"};
     case DType::bf16:
         return {"bf16", "fp32", "fp16"};
@@ -132,7 +119,7 @@ double CostModel::Data::gemm(DType dtype, DType out, GemmShape shape, std::int64
 // configs/system/b200_bf16_ceperm.json: 20 to 256 experts of 128 to 9832 rows), packed as one kernel 18 % too fast. Kernels made for all
 // experts (fused_experts, DeepGEMM's by blocks) do pack their tiles.
 double CostModel::Data::grouped(const Linear& w) const {
-    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts || runtime.fp8_recipe == "blockwise",
+    const bool packed = kernels.systolic.group_rows > 0 || runtime.fused_experts || runtime.fp8_recipe == ScalingRecipe::blockwise,
                whole = whole_vectors(w.dtype, w.n, w.k);
     Reworked again;
     if (w.groups > 1 && shared_tiles) { // each border between groups lies in a tile, which is worked on once more

@@ -27,7 +27,7 @@ double slowest_of(double devices, const PointwiseTable& t, const Strategy& s, co
 // Padded capacities, DeepEP's and HybridEP's permutations and kernels for all experts at once need no padded copies.
 bool pads_experts(const Scenario& s, const Practice& practice) {
     return practice.pads_expert_rows && s.model.moe && s.model.moe->capacity_factor <= 0 && !s.runtime.fused_experts &&
-           s.runtime.token_dispatcher == "alltoall";
+           s.runtime.token_dispatcher == TokenDispatcher::alltoall;
 }
 
 // Bytes of a rank's larger tensors, in the order of its layers, where each belongs to one rank. (Tensor-parallel gathers of activations

@@ -5,15 +5,13 @@
 
 namespace orrery {
 
-bool QuantizeTable::has_earlier(const std::string& recipe) const {
+bool QuantizeTable::has_earlier(ScalingRecipe recipe) const {
     return std::find(earlier_recipes.begin(), earlier_recipes.end(), recipe) != earlier_recipes.end();
 }
 
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const Practice& practice,
+Quantizer quantizer(const QuantizeTable& table, ScalingRecipe recipe, const std::string& architecture, const Practice& practice,
                     bool compiled) {
-    auto among = [](const std::vector<std::string>& names, const std::string& name) {
-        return std::find(names.begin(), names.end(), name) != names.end();
-    };
+    const auto among = [](const auto& all, const auto& one) { return std::find(all.begin(), all.end(), one) != all.end(); };
     Quantizer q;
     q.casts_weights = practice.casts_weights_at_use;
     q.weight_maximum = among(table.present_maximum, recipe);

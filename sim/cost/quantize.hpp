@@ -32,7 +32,7 @@ struct Quantizer {
     bool pads_experts = false; // rows are copied to and from a layout where each expert's count suits the low type's GEMM
 };
 // compiled: by torch.compile or XLA, where Practice::compiler_sees_casts.
-Quantizer quantizer(const QuantizeTable& table, const std::string& recipe, const std::string& architecture, const Practice& practice,
+Quantizer quantizer(const QuantizeTable& table, ScalingRecipe recipe, const std::string& architecture, const Practice& practice,
                     bool compiled);
 
 // Bytes beyond an op's own buffers, and kernels beyond one.

@@ -12,10 +12,8 @@ std::vector<double> wished(const MoeSpec& moe, int mixture) {
     // Layers beyond the last list (further tokens' layers) have the last one's.
     if (!moe.imbalance_loads.empty())
         w = moe.imbalance_loads[std::min(static_cast<std::size_t>(mixture), moe.imbalance_loads.size() - 1)];
-    else if (moe.imbalance.starts_with("zipf:")) {
-        const double exponent = std::stod(moe.imbalance.substr(5));
-        for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::pow(static_cast<double>(i + 1), -exponent);
-    }
+    else if (moe.imbalance == Imbalance::zipf)
+        for (std::size_t i = 0; i < w.size(); ++i) w[i] = std::pow(static_cast<double>(i + 1), -moe.imbalance_exponent);
     return w;
 }
 

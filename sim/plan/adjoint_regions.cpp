@@ -29,7 +29,7 @@ void Emitter::backward_enter(const Node& n, BufferId dy) {
 void Emitter::backward_exit(const Node& n, BufferId dy) {
     if (!n.along_seq) return add_gradient(n.in[0], dy, false);
     const std::int32_t p = producer[static_cast<std::size_t>(n.in[0])];
-    const bool one_scale = s().runtime.fp8_recipe == "delayed" || s().runtime.fp8_recipe == "current";
+    const bool one_scale = s().runtime.fp8_recipe == ScalingRecipe::delayed || s().runtime.fp8_recipe == ScalingRecipe::current;
     const bool low = p >= 0 && one_scale && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::linear &&
                      g.nodes[static_cast<std::size_t>(p)].gemm_dtype == DType::fp8 &&
                      g.nodes[static_cast<std::size_t>(p)].params.size() == 1;

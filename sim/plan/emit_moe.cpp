@@ -10,7 +10,7 @@
 namespace orrery {
 namespace {
 
-bool gathers(const Runtime& r) { return r.token_dispatcher == "allgather"; }
+bool gathers(const Runtime& r) { return r.token_dispatcher == TokenDispatcher::allgather; }
 
 } // namespace
 
@@ -173,8 +173,8 @@ bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, st
         const MoeSpec& e = *s().model.moe;
         std::vector<BufferId> read{in[0]};
         for (ValueId p : n.params) read.push_back(weight(p));
-        emit(name, Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == "sigmoid", e.groups, fused}, read,
-             {output(0), output(1), output(2)});
+        emit(name, Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, fused},
+             read, {output(0), output(1), output(2)});
         return true;
     }
     case NodeKind::permute:
@@ -228,7 +228,8 @@ bool Emitter::backward_experts(const Node& n, BufferId dy) {
             read.push_back(weight_gradient(p));
             written.push_back(weight_gradient(p));
         }
-        emit(n.name + ".bwd", Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == "sigmoid", e.groups, fused}, read,
+        emit(n.name + ".bwd",
+             Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, fused}, read,
              written);
         add_gradient(n.in[0], written[0], true);
         return true;

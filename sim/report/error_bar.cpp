@@ -119,7 +119,7 @@ std::vector<Experience> read_experience(const std::string& text) {
         Configuration& c = e.configuration;
         c.device = j.at("device").get<std::string>();
         c.architecture = j.at("architecture").get<std::string>();
-        c.stack = stack_named(j.at("stack").get<std::string>()).value();
+        c.stack = named<Stack>(j.at("stack").get<std::string>()).value();
         c.precision_bits = j.at("bits").get<int>();
         c.experts = j.at("experts").get<bool>();
         c.devices = j.at("devices").get<int>();

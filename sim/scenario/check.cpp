@@ -194,12 +194,12 @@ void check_sharding(Reading& reading) {
     const Strategy& s = reading.scenario.strategy;
     if (sound(reading, {"/strategy/zero_stage", "/strategy/framework", "/strategy/pipeline_parallel"})) {
         const std::string is = eq("strategy.zero_stage", s.zero_stage);
-        if (s.framework == "horovod" && s.zero_stage > 0)
+        if (s.framework == Framework::horovod && s.zero_stage > 0)
             reading.problem("/strategy/zero_stage", is + " is not what framework = horovod does: try 0, or framework = deepspeed");
-        if (s.framework == "ddp" && s.zero_stage > 1)
+        if (s.framework == Framework::ddp && s.zero_stage > 1)
             reading.problem("/strategy/zero_stage",
                             is + " is not what framework = ddp does: try 0, 1 (ZeroRedundancyOptimizer), or framework = fsdp");
-        if (s.framework == "deepspeed" && s.zero_stage > 1 && s.pipeline_parallel > 1)
+        if (s.framework == Framework::deepspeed && s.zero_stage > 1 && s.pipeline_parallel > 1)
             reading.problem("/strategy/zero_stage",
                             is + " with pipeline_parallel = " + std::to_string(s.pipeline_parallel) +
                                 " is refused by DeepSpeed's pipeline engine: try zero_stage = 1, or framework = fsdp");
@@ -295,7 +295,7 @@ void check_device(Reading& reading) {
                         "runtime.attention_kernel = flash-3 runs on Hopper alone, not on " + d.name + ": try flash-2 or cudnn");
     if (kernel != AttentionKernel::unfused && d.architecture == "volta")
         reading.problem("/strategy/flash_attention", "strategy.flash_attention has no kernels for " + d.name + ": set it to false");
-    if (sc.strategy.collective_algorithm == "nvls" &&
+    if (sc.strategy.collective_algorithm == CollectiveAlgorithm::nvls &&
         (sc.cluster.intra.kind != IntraKind::nvswitch || (d.architecture != "hopper" && d.architecture != "blackwell")))
         reading.problem("/strategy/collective_algorithm",
                         "strategy.collective_algorithm = nvls needs NVSwitch and Hopper or later, not " + d.name + ": try auto or ring");

@@ -45,7 +45,7 @@ void read_load_file(Reading& reading, const std::string& name, const std::string
         return reading.problem(where, file.string() +
                                           " must be a list of lists of loads, one a mixture layer in model order, each with a number "
                                           "of at least 0 an expert, not all 0");
-    moe.imbalance = "file";
+    moe.imbalance = Imbalance::file;
     moe.imbalance_loads = loads.get<std::vector<std::vector<double>>>();
 }
 
@@ -64,20 +64,16 @@ void read_layer_split(Reading& reading, const Json& value, const std::string& wh
 }
 
 void read_recompute(Reading& reading, const Json& value, const std::string& where) {
-    static const std::vector<std::string> words = {"none", "selective", "full"};
-    // What sim/plan/passes/recompute.cpp knows: a word it does not know would be ignored. linear is all of qkv, proj, fc1, fc2;
-    // latent what latent attention unfolds its latents to.
-    static const std::vector<std::string> kinds = {"attention", "norm", "activation", "rope", "residual", "cast",
-                                                   "linear",    "qkv",  "proj",       "fc1",  "fc2",      "latent"};
+    static const std::vector<std::string> wholes = {"none", "selective", "full"};
     Strategy& strategy = reading.scenario.strategy;
     if (value.is_string()) {
         const std::string word = value.get<std::string>();
-        const auto found = std::find(words.begin(), words.end(), word);
-        if (found != words.end()) {
-            strategy.recompute = static_cast<RecomputeKind>(found - words.begin());
+        const auto found = std::find(wholes.begin(), wholes.end(), word);
+        if (found != wholes.end()) {
+            strategy.recompute = static_cast<RecomputeKind>(found - wholes.begin());
             return;
         }
-        const auto near = nearest(word, words);
+        const auto near = nearest(word, wholes);
         reading.problem(where, dotted(where) + " = " + short_text(value) + " is not known" +
                                    (near ? ": did you mean \"" + *near + "\"?" : ".") +
                                    " It is none, selective, full, or a list of op kinds such as [\"norm\", \"activation\"]");
@@ -91,11 +87,11 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
     strategy.recompute = value.empty() ? RecomputeKind::none : RecomputeKind::list;
     for (std::size_t i = 0; i < value.size(); ++i) {
         const std::string at = where + "/" + std::to_string(i);
-        if (value[i].is_string() && std::find(kinds.begin(), kinds.end(), value[i].get<std::string>()) != kinds.end()) {
-            strategy.recompute_ops.push_back(value[i].get<std::string>());
+        if (const auto op = value[i].is_string() ? named<RecomputeOp>(value[i].get<std::string>()) : std::nullopt) {
+            strategy.recompute_ops.push_back(*op);
             continue;
         }
-        reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not an op kind: it is one of " + join(kinds));
+        reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not an op kind: it is one of " + join(words<RecomputeOp>()));
     }
 }
 
@@ -127,12 +123,13 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
         const bool digits = !exponent.empty() && exponent.size() < 8 && exponent.find_first_not_of("0123456789.") == std::string::npos &&
                             std::count(exponent.begin(), exponent.end(), '.') <= 1 && exponent != ".";
         if (word == "none" || digits) {
-            moe.imbalance = word;
+            moe.imbalance = digits ? Imbalance::zipf : Imbalance::none;
+            if (digits) moe.imbalance_exponent = std::stod(exponent);
             return;
         }
     } else if (value.is_array() && !value.empty() &&
                std::all_of(value.begin(), value.end(), [](const Json& x) { return x.is_number() && x.get<double>() >= 0; })) {
-        moe.imbalance = "list";
+        moe.imbalance = Imbalance::list;
         moe.imbalance_loads = {value.get<std::vector<double>>()};
         return;
     } else if (value.is_object() && value.size() == 1 && value.contains("file") && value.at("file").is_string()) {

@@ -3,7 +3,7 @@
 
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/layers.hpp"
-#include "sim/scenario/suggest.hpp"
+#include "sim/scenario/practice.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -20,14 +20,12 @@ std::string pointer_of(std::string_view path) {
 
 bool sixteen_bits_or_less(DType t) { return t != DType::fp32 && t != DType::tf32; }
 
-bool torch_sharding(const std::string& f) { return f == "fsdp" || f == "fsdp2" || f == "torchtitan" || f == "composer"; }
-
 void resolve_training(Reading& reading) {
     Training& t = reading.scenario.training;
-    const std::string& framework = reading.scenario.strategy.framework;
+    const Framework framework = reading.scenario.strategy.framework;
     const bool table = reading.scenario.defaults.contains("/training/gradient_dtype");
     if (!reading.has("/training/gradient_dtype") && !(table && sixteen_bits_or_less(t.precision))) {
-        const bool fp16 = t.precision == DType::fp16, deepspeed = framework == "deepspeed" && sixteen_bits_or_less(t.precision);
+        const bool fp16 = t.precision == DType::fp16, deepspeed = framework == Framework::deepspeed && sixteen_bits_or_less(t.precision);
         const bool parameters_own = (fp16 && megatron_core(framework)) || (deepspeed && (fp16 || reading.scenario.strategy.zero_stage > 0));
         t.gradient_dtype = !parameters_own ? DType::fp32 : fp16 ? DType::fp16 : DType::bf16;
         const char* source =
@@ -81,7 +79,7 @@ void resolve_data_parallel(Reading& reading) {
 void resolve_overlap(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
     const int year = reading.scenario.runtime.year;
-    if (s.zero_stage == 3 && s.framework == "deepspeed" && year < 2022) {
+    if (s.zero_stage == 3 && s.framework == Framework::deepspeed && year < 2022) {
         for (auto [pointer, field] : {std::pair{"/strategy/overlap/param_gather", &s.overlap.param_gather},
                                       std::pair{"/strategy/overlap/grad_reduce", &s.overlap.grad_reduce}}) {
             if (reading.has(pointer)) continue;
@@ -93,7 +91,7 @@ void resolve_overlap(Reading& reading) {
         s.overlap.param_gather = true;
         note_default(reading, "/strategy/overlap/param_gather", "true", "ZeRO-3 prefetches the next layer's parameters");
     }
-    if (s.zero_stage == 3 && s.framework == "deepspeed" && year >= 2022 && !reading.has("/strategy/overlap/grad_reduce")) {
+    if (s.zero_stage == 3 && s.framework == Framework::deepspeed && year >= 2022 && !reading.has("/strategy/overlap/grad_reduce")) {
         s.overlap.grad_reduce = true;
         note_default(reading, "/strategy/overlap/grad_reduce", "true", "DeepSpeed's overlap_comm is on by default in ZeRO stage 3");
     }
@@ -103,7 +101,7 @@ void resolve_overlap(Reading& reading) {
         source = "zero-bubble schedules send and receive asynchronously";
     else if (megatron_core(s.framework) && s.schedule == "interleaved-1f1b" && year >= 2023)
         source = "Megatron-LM 2023: overlap_p2p_comm is on with virtual stages";
-    else if (torch_sharding(s.framework))
+    else if (practice_of(reading.scenario).fully_sharded())
         source = "torch.distributed.pipelining posts sends and receives asynchronously";
     if (source == nullptr) return;
     s.overlap.pipeline = true;
@@ -119,13 +117,13 @@ void resolve_buckets(Reading& reading) {
     if (megatron_core(s.framework)) {
         elements = std::max<std::int64_t>(40'000'000, 1'000'000ll * s.data_parallel * s.context_parallel);
         source = "Megatron-Core: the larger of 40 M and 1 M x data-parallel size gradients";
-    } else if (s.framework == "deepspeed") {
+    } else if (s.framework == Framework::deepspeed) {
         elements = 500'000'000;
         source = "DeepSpeed: reduce_bucket_size = 5e8 gradients";
-    } else if (s.framework == "colossalai") {
+    } else if (s.framework == Framework::colossalai) {
         elements = 12 * 1024 * 1024;
         source = "Colossal-AI: zero_bucket_size_in_m = 12";
-    } else if (s.framework == "internlm") {
+    } else if (s.framework == Framework::internlm) {
         elements = 512 * 1024 * 1024;
         source = "InternLM: reduce_bucket_size = 512 * 1024 * 1024 gradients";
     } else {
@@ -159,7 +157,9 @@ void resolve_kernels(Reading& reading) {
     }
     // Seen in data-parallel scripts alone: what splits layers by hand is taken to have fused its norms too.
     const Strategy& s = sc.strategy;
-    const bool script = (s.framework == "ddp" || torch_sharding(s.framework)) && s.tensor_parallel == 1 && s.pipeline_parallel == 1;
+    const Practice practice = practice_of(sc);
+    const bool eager_units = practice.fully_sharded() && practice.stack == Stack::eager,
+               script = (s.framework == Framework::ddp || eager_units) && s.tensor_parallel == 1 && s.pipeline_parallel == 1;
     if (!reading.has("/runtime/fused_norm") && script && !s.fused && sc.model.norm == NormKind::rmsnorm && sc.runtime.year < 2025) {
         sc.runtime.fused_norm = false;
         note_default(reading, "/runtime/fused_norm", "false", "eager PyTorch spelt RMSNorm out in several kernels until 2025");
@@ -170,15 +170,16 @@ void resolve_kernels(Reading& reading) {
     }
     const DType precision = sc.training.precision;
     if (!reading.has("/runtime/fp8_recipe") && (precision == DType::mxfp8 || precision == DType::nvfp4)) {
-        sc.runtime.fp8_recipe = name(precision);
+        sc.runtime.fp8_recipe = precision == DType::mxfp8 ? ScalingRecipe::mxfp8 : ScalingRecipe::nvfp4;
         note_default(reading, "/runtime/fp8_recipe", name(precision), "training.precision names the recipe");
     }
     // Megatron-Core of 2026 on Blackwell: experts' kernels that hold activation and casts and need no counts on the host, graphs of the
     // whole step and the overlap of dispatch and combine are one recipe (hybridep, MXFP8).
     const Runtime& r = sc.runtime;
-    const bool low = precision == DType::mxfp8 || precision == DType::nvfp4 || (precision == DType::fp8 && r.fp8_recipe == "mxfp8");
+    const bool low =
+        precision == DType::mxfp8 || precision == DType::nvfp4 || (precision == DType::fp8 && r.fp8_recipe == ScalingRecipe::mxfp8);
     if (!reading.has("/runtime/fused_experts") && sc.model.moe && megatron_core(sc.strategy.framework) && r.year >= 2026 && low &&
-        sc.cluster.device.architecture == "blackwell" && r.cuda_graphs && r.token_dispatcher == "hybridep" &&
+        sc.cluster.device.architecture == "blackwell" && r.cuda_graphs && r.token_dispatcher == TokenDispatcher::hybridep &&
         sc.strategy.overlap.expert_parallel) {
         sc.runtime.fused_experts = true;
         note_default(reading, "/runtime/fused_experts", "true",
@@ -202,21 +203,13 @@ void apply_framework_defaults(Reading& reading, const Json& document) {
     const bool came_in_2025 = device.architecture == "blackwell" || device.architecture == "cdna4" || device.name == "tpu-v7x";
     sc.runtime.year = came_in_2025 ? 2025 : 2024;
     sc.defaults["/runtime/year"] = std::to_string(sc.runtime.year) + ": the software of that year, 2025 on devices that came then";
-    if (strategy.contains("framework") && strategy["framework"].is_string())
-        sc.strategy.framework = strategy["framework"].get<std::string>();
-    else
+    if (!strategy.contains("framework"))
         sc.defaults["/strategy/framework"] = "megatron: the usual one for tensor and pipeline parallelism";
+    else if (strategy["framework"].is_string()) // another word is a problem where the field is read
+        sc.strategy.framework = named<Framework>(strategy["framework"].get<std::string>()).value_or(Framework::megatron);
     if (runtime.contains("year") && runtime["year"].is_number_integer() && runtime["year"].get<double>() > 2000 &&
         runtime["year"].get<double>() < 3000)
         sc.runtime.year = runtime["year"].get<int>();
-    if (find_framework(sc.strategy.framework) == nullptr) {
-        std::vector<std::string> names;
-        for (const FrameworkInfo& f : frameworks()) names.emplace_back(f.name);
-        const auto near = nearest(sc.strategy.framework, names);
-        reading.problem("/strategy/framework", "strategy.framework = \"" + sc.strategy.framework + "\" is not known" +
-                                                   (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " + join(names));
-        sc.strategy.framework = "megatron";
-    }
     Reading scratch; // the table's own fields must not count as given
     scratch.scenario = sc;
     for (const FrameworkDefault& row : defaults_of(sc.strategy.framework, sc.runtime.year, sc.cluster.device.architecture)) {

@@ -89,6 +89,12 @@ struct Field {
     }
 };
 
+// A field that chooses a value of an enum by its word (words.hpp): choice<&Scenario::training, &Training::optimizer>("optimizer", help).
+template <auto section, auto member> Field choice(const char* key, const char* help) {
+    using E = std::remove_reference_t<decltype(std::declval<Scenario&>().*section.*member)>;
+    return Field{key, ChoiceSlot{[](Scenario& s, int i) { s.*section.*member = static_cast<E>(i); }}, help}.one_of(words<E>());
+}
+
 const Fields& scenario_fields();
 const Fields& model_fields();
 const Fields& attention_fields();

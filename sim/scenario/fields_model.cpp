@@ -9,7 +9,7 @@ const Fields& attention_fields() {
     static const Fields fields = {
         Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.model.attention.kind = static_cast<AttentionSpec::Kind>(i); }},
               "full: a query, key and value per head; mla: multi-head latent attention (DeepSeek)"}
-            .one_of({"full", "mla"}),
+            .one_of(words<AttentionSpec::Kind>()),
         Field{"causal", BoolSlot{[](Scenario& s) { return &s.model.attention.causal; }}, "a token sees only those before it"},
         Field{"sliding_window", IntSlot{[](Scenario& s) { return &s.model.attention.sliding_window; }}, "tokens each token sees; 0: all"}
             .least(0)
@@ -73,8 +73,9 @@ const Fields& moe_fields() {
               "mixture layer"}
             .like(
                 R"({"oneOf":[{"type":"string","pattern":"^(none|zipf:[0-9.]+)$"},{"type":"array","items":{"type":"number","minimum":0}},{"type":"object","properties":{"file":{"type":"string"}},"required":["file"],"additionalProperties":false}]})"),
-        Field{"scoring", TextSlot{[](Scenario& s) { return &s.model.moe->scoring; }}, "how the router turns logits to weights"}.one_of(
-            {"softmax", "sigmoid"}),
+        Field{"scoring", ChoiceSlot{[](Scenario& s, int i) { s.model.moe->scoring = static_cast<RouterScoring>(i); }},
+              "how the router turns logits to weights"}
+            .one_of(words<RouterScoring>()),
         Field{"groups", IntSlot{[](Scenario& s) { return &s.model.moe->groups; }}, "groups of experts, for routing limited to some of them"}
             .least(1),
         Field{"group_limit", IntSlot{[](Scenario& s) { return &s.model.moe->group_limit; }}, "groups a token may use"}.least(1),
@@ -102,24 +103,20 @@ const Fields& model_fields() {
         Field{"ffn_size", LongSlot{[](Scenario& s) { return &s.model.ffn_size; }}, "width of the MLP; default: 4 x hidden_size"}
             .least(1)
             .most(1e8),
-        Field{"activation", ChoiceSlot{[](Scenario& s, int i) { s.model.activation = static_cast<ActivationKind>(i); }},
-              "of the MLP; swiglu and geglu have a gate matrix"}
-            .one_of({"gelu", "relu", "swiglu", "geglu"}),
+        choice<&Scenario::model, &Model::activation>("activation", "of the MLP; swiglu and geglu have a gate matrix"),
         Field{"activation_clamp", NumberSlot{[](Scenario& s) { return &s.model.activation_clamp; }},
               "experts' swiglu or geglu cuts its gate off above this, and what it lets through beyond plus and minus this (HF's "
               "swiglu_limit); "
               "0: no clamp; default of experts with biases: 7, GPT-OSS's"}
             .least(0)
             .most(1e6),
-        Field{"norm", ChoiceSlot{[](Scenario& s, int i) { s.model.norm = static_cast<NormKind>(i); }}, "kind of the norms"}.one_of(
-            {"layernorm", "rmsnorm"}),
+        choice<&Scenario::model, &Model::norm>("norm", "kind of the norms"),
         Field{"vocab_size", LongSlot{[](Scenario& s) { return &s.model.vocab_size; }}, "rows of the embedding, before padding"}
             .least(1)
             .most(1e9)
             .needed(),
         Field{"tied_embeddings", BoolSlot{[](Scenario& s) { return &s.model.tied_embeddings; }}, "the output layer is the embedding"},
-        Field{"position", ChoiceSlot{[](Scenario& s, int i) { s.model.position = static_cast<PositionKind>(i); }}, "how positions enter"}
-            .one_of({"learned", "rope", "alibi", "none"}),
+        choice<&Scenario::model, &Model::position>("position", "how positions enter"),
         Field{"rope_scale", NumberSlot{[](Scenario& s) { return &s.model.rope_scale; }},
               "what cosines and sines of the rotations are multiplied by (YaRN: 0.1 ln(factor) + 1)"}
             .least(0.01)

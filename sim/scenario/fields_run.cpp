@@ -8,7 +8,7 @@ namespace {
 
 constexpr int max_degree = 1'000'000; // products of three stay inside 64 bits
 
-Field tier(const char* key, ChoiceSlot slot, const char* help) { return Field{key, slot, help}.one_of({"none", "cpu", "nvme"}); }
+Field tier(const char* key, ChoiceSlot slot, const char* help) { return Field{key, slot, help}.one_of(words<Tier>()); }
 
 Field degree(const char* key, IntSlot slot, const char* help) { return Field{key, slot, help}.least(1).most(max_degree); }
 
@@ -35,8 +35,7 @@ const Fields& training_fields() {
         Field{"precision", ChoiceSlot{[](Scenario& s, int i) { s.training.precision = precisions[static_cast<std::size_t>(i)]; }},
               "what linear layers compute in"}
             .one_of({"fp32", "tf32", "fp16", "bf16", "fp8", "mxfp8", "nvfp4"}),
-        Field{"optimizer", TextSlot{[](Scenario& s) { return &s.training.optimizer; }}, "the update rule"}.one_of(
-            {"sgd", "momentum", "adam", "adamw", "lamb", "lars"}),
+        choice<&Scenario::training, &Training::optimizer>("optimizer", "the update rule"),
         Field{"gradient_dtype", ChoiceSlot{[](Scenario& s, int i) {
                   s.training.gradient_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : DType::bf16;
               }},
@@ -93,8 +92,7 @@ const Fields& offload_fields() {
 
 const Fields& strategy_fields() {
     static const Fields fields = {
-        Field{"framework", TextSlot{[](Scenario& s) { return &s.strategy.framework; }},
-              "whose defaults fill what is left out (simrun list frameworks)"},
+        choice<&Scenario::strategy, &Strategy::framework>("framework", "whose defaults fill what is left out (simrun list frameworks)"),
         degree(
             "data_parallel", [](Scenario& s) { return &s.strategy.data_parallel; }, "replicas; derived where left out"),
         degree(
@@ -112,10 +110,7 @@ const Fields& strategy_fields() {
             R"({"type":"array","items":{"type":"integer","minimum":0}})"),
         degree(
             "context_parallel", [](Scenario& s) { return &s.strategy.context_parallel; }, "ranks that share each sequence"),
-        Field{"context_parallel_kind",
-              ChoiceSlot{[](Scenario& s, int i) { s.strategy.context_parallel_kind = static_cast<ContextKind>(i); }},
-              "how attention meets keys of other ranks"}
-            .one_of({"ring", "allgather", "ulysses"}),
+        choice<&Scenario::strategy, &Strategy::context_parallel_kind>("context_parallel_kind", "how attention meets keys of other ranks"),
         degree(
             "expert_parallel", [](Scenario& s) { return &s.strategy.expert_parallel; }, "ranks that share the experts"),
         degree(
@@ -143,17 +138,13 @@ const Fields& strategy_fields() {
             .like(R"({"oneOf":[{"type":"number","exclusiveMinimum":0},{"type":"string"}]})"),
         Field{"overlap", SectionSlot{overlap_fields, [](Scenario&) {}}, "what communication runs beside computation"},
         Field{"offload", SectionSlot{offload_fields, [](Scenario&) {}}, "what lives outside the device"},
-        Field{"gradient_compression", TextSlot{[](Scenario& s) { return &s.strategy.gradient_compression; }},
-              "of the data-parallel reduction"}
-            .one_of({"none", "fp16", "bf16", "int8", "top-k", "powersgd"}),
+        choice<&Scenario::strategy, &Strategy::gradient_compression>("gradient_compression", "of the data-parallel reduction"),
         Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
               "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}
             .one_of({"global", "post-validation"}),
         Field{"rank_order", TextSlot{[](Scenario& s) { return &s.strategy.rank_order; }},
               "axes of the rank grid, fastest-varying first: tp, cp, ep, dp, pp"},
-        Field{"collective_algorithm", TextSlot{[](Scenario& s) { return &s.strategy.collective_algorithm; }},
-              "of collectives; auto: as NCCL chooses"}
-            .one_of({"auto", "ring", "tree", "hierarchical", "nvls", "sharp"}),
+        choice<&Scenario::strategy, &Strategy::collective_algorithm>("collective_algorithm", "of collectives; auto: as NCCL chooses"),
     };
     return fields;
 }
@@ -163,9 +154,7 @@ const Fields& runtime_fields() {
         Field{"year", IntSlot{[](Scenario& s) { return &s.runtime.year; }}, "of the software; chooses the framework's defaults"}
             .least(2017)
             .most(2035),
-        Field{"attention_kernel", ChoiceSlot{[](Scenario& s, int i) { s.runtime.attention_kernel = static_cast<AttentionKernel>(i); }},
-              "what computes attention"}
-            .one_of({"unfused", "flash-1", "flash-2", "flash-3", "cudnn"}),
+        choice<&Scenario::runtime, &Runtime::attention_kernel>("attention_kernel", "what computes attention"),
         Field{"fused_softmax", BoolSlot{[](Scenario& s) { return &s.runtime.fused_softmax; }},
               "unfused attention: scale, mask and softmax in one kernel"},
         Field{"fused_activation", BoolSlot{[](Scenario& s) { return &s.runtime.fused_activation; }},
@@ -188,14 +177,12 @@ const Fields& runtime_fields() {
               "the host waits for every kernel (CUDA_LAUNCH_BLOCKING)"},
         Field{"recompute_early_stop", BoolSlot{[](Scenario& s) { return &s.runtime.recompute_early_stop; }},
               "the last op of a checkpointed layer is not recomputed"},
-        Field{"fp8_recipe", TextSlot{[](Scenario& s) { return &s.runtime.fp8_recipe; }}, "how 8-bit and 4-bit scales are found"}.one_of(
-            {"delayed", "current", "blockwise", "mxfp8", "nvfp4"}),
+        choice<&Scenario::runtime, &Runtime::fp8_recipe>("fp8_recipe", "how 8-bit and 4-bit scales are found"),
         Field{"fp8_activation_input", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_activation_input; }},
               "an MLP's activation keeps its input in 8 bits for the backward pass (Megatron's activation-func-fp8-input-store)"},
         Field{"fp8_dispatch", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_dispatch; }},
               "tokens go to their experts in the linears' 8 bits, and so do the gradients of what they bring back (DeepSeek-V3)"},
-        Field{"token_dispatcher", TextSlot{[](Scenario& s) { return &s.runtime.token_dispatcher; }}, "how tokens reach experts"}.one_of(
-            {"alltoall", "allgather", "deepep", "hybridep"}),
+        choice<&Scenario::runtime, &Runtime::token_dispatcher>("token_dispatcher", "how tokens reach experts"),
         Field{"permute_fusion", BoolSlot{[](Scenario& s) { return &s.runtime.permute_fusion; }}, "tokens are permuted in one kernel"},
         Field{"fused_experts", BoolSlot{[](Scenario& s) { return &s.runtime.fused_experts; }},
               "experts run in one kernel a linear, their activation and casts inside it, and the host need not know their loads"},

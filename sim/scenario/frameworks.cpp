@@ -27,6 +27,10 @@ constexpr FrameworkInfo infos[] = {
     {"torchtitan", "torchtitan", "fully_shard, torch.compile, selective activation checkpointing by op"},
 };
 
+static_assert(std::ranges::equal(
+    infos, Spelling<Framework>::all, {}, [](const FrameworkInfo& f) { return std::string_view(f.name); },
+    [](const char* word) { return std::string_view(word); }));
+
 // Later rows win over earlier ones of the same framework; a framework's rows win over "*".
 constexpr FrameworkDefault rows[] = {
     // Everyone.
@@ -205,16 +209,11 @@ constexpr FrameworkDefault rows[] = {
 
 std::span<const FrameworkInfo> frameworks() { return infos; }
 
-const FrameworkInfo* find_framework(std::string_view name) {
-    const auto* found = std::find_if(std::begin(infos), std::end(infos), [&](const FrameworkInfo& f) { return name == f.name; });
-    return found == std::end(infos) ? nullptr : found;
-}
-
 std::span<const FrameworkDefault> framework_defaults() { return rows; }
 
-std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, std::string_view architecture) {
+std::vector<FrameworkDefault> defaults_of(Framework framework, int year, std::string_view architecture) {
     std::vector<FrameworkDefault> chosen;
-    for (const std::string_view owner : {std::string_view("*"), framework}) {
+    for (const std::string_view owner : {std::string_view("*"), std::string_view(name(framework))}) {
         for (const FrameworkDefault& row : rows) {
             if (owner != row.framework || row.year > year || (*row.architecture != 0 && architecture != row.architecture)) continue;
             const auto same = std::find_if(chosen.begin(), chosen.end(),
@@ -228,6 +227,6 @@ std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, 
     return chosen;
 }
 
-bool megatron_core(std::string_view framework) { return framework == "megatron" || framework == "nemo"; }
+bool megatron_core(Framework f) { return f == Framework::megatron || f == Framework::nemo; }
 
 } // namespace orrery

@@ -15,8 +15,7 @@ struct FrameworkInfo {
     const char* title;
     const char* summary;
 };
-std::span<const FrameworkInfo> frameworks(); // sorted by name
-const FrameworkInfo* find_framework(std::string_view name);
+std::span<const FrameworkInfo> frameworks(); // in the order of the enum
 
 // A row of the table: from `year` on, `field` ("strategy.overlap.pipeline") is `value` (JSON) because of `source`. A later row of the same
 // field wins. architecture: only on devices of that one ("" any).
@@ -31,9 +30,9 @@ struct FrameworkDefault {
 std::span<const FrameworkDefault> framework_defaults();
 
 // The rows that hold for this framework, year and device, one a field, the framework's own before the general ones ("*").
-std::vector<FrameworkDefault> defaults_of(std::string_view framework, int year, std::string_view architecture);
+std::vector<FrameworkDefault> defaults_of(Framework framework, int year, std::string_view architecture);
 
 // Whether its layers, losses and optimizers are Megatron-Core's: framework megatron, and nemo, whose recipes run on it.
-bool megatron_core(std::string_view framework);
+bool megatron_core(Framework framework);
 
 } // namespace orrery

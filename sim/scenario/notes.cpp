@@ -34,9 +34,9 @@ void note_without_effect(Reading& reading) {
     note("/strategy/shard_group_size", s.shard_group_size > 0 && s.zero_stage == 0, "zero_stage is 0, nothing is sharded");
     note("/strategy/recompute_layers", s.recompute == RecomputeKind::none, "recompute is none");
     if (s.recompute == RecomputeKind::list && sc.model.position != PositionKind::rope &&
-        std::count(s.recompute_ops.begin(), s.recompute_ops.end(), "rope") > 0)
+        std::count(s.recompute_ops.begin(), s.recompute_ops.end(), RecomputeOp::rope) > 0)
         sc.notes.push_back("strategy.recompute: \"rope\" has no effect: the model has no rotary positions");
-    if (s.framework == "deepspeed" && s.zero_stage == 0 && s.data_parallel > 1 && sc.training.precision == DType::bf16)
+    if (s.framework == Framework::deepspeed && s.zero_stage == 0 && s.data_parallel > 1 && sc.training.precision == DType::bf16)
         sc.notes.push_back("strategy.zero_stage = 0: DeepSpeed's BF16_Optimizer divides its states among the data-parallel ranks without "
                            "ZeRO too; 1 says so");
     note("/strategy/bucket_bytes", s.data_parallel * s.context_parallel == 1, "there is one data-parallel rank");

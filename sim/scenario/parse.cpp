@@ -30,7 +30,6 @@ void read_sections(Reading& reading, const Json& document) {
     read_object(reading, document, "", scenario_fields(), done);
 }
 
-// The framework is checked where its defaults are applied: the field itself is free text.
 void drop_repeated(std::vector<Problem>& problems) {
     std::vector<Problem> once;
     for (Problem& p : problems)

@@ -4,45 +4,36 @@
 #include "sim/scenario/frameworks.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <initializer_list>
 
 namespace orrery {
 namespace {
 
-constexpr const char* stack_names[] = {"modules", "zero", "eager", "other"};
-constexpr const char* release_names[] = {"long-blocks", "aiter", "cudnn-9.19"};
-
-template <class E, std::size_t n> std::optional<E> named(const char* const (&names)[n], std::string_view word) {
-    const auto found = std::find(std::begin(names), std::end(names), word);
-    if (found == std::end(names)) return std::nullopt;
-    return static_cast<E>(found - std::begin(names));
-}
+using F = Framework;
 
 // Which software it is, and of when.
 struct Software {
-    const std::string& name;
+    Framework name;
     int year;
-    bool is(std::initializer_list<const char*> names) const {
-        return std::any_of(names.begin(), names.end(), [this](const char* n) { return name == n; });
-    }
+    bool is(std::initializer_list<Framework> any) const { return std::find(any.begin(), any.end(), name) != any.end(); }
 };
 
 bool in_sixteen_bits(const Scenario& s) { return s.training.precision == DType::bf16 || s.training.precision == DType::fp16; }
 
 void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
-    const bool core = megatron_core(w.name), nanotron = w.is({"nanotron"});
-    p.autocast = in_sixteen_bits(s) && w.is({"ddp", "horovod"}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
-    p.wide_norms = w.is({"internlm"}) && in_sixteen_bits(s);
-    p.megatrons_layers = core || nanotron || w.is({"deepspeed"});
-    p.bias_apart = w.is({"megatron", "deepspeed"}) && w.year < 2024;
-    p.repeats_heads = w.is({"megatron"}) && w.year == 2023;
+    const bool core = megatron_core(w.name), nanotron = w.is({F::nanotron});
+    p.autocast = in_sixteen_bits(s) && w.is({F::ddp, F::horovod}) && s.strategy.tensor_parallel == 1 && s.model.mtp_layers == 0;
+    p.wide_norms = w.is({F::internlm}) && in_sixteen_bits(s);
+    p.megatrons_layers = core || nanotron || w.is({F::deepspeed});
+    p.bias_apart = w.is({F::megatron, F::deepspeed}) && w.year < 2024;
+    p.repeats_heads = w.is({F::megatron}) && w.year == 2023;
     p.fused_rope_scales = !core;
     p.fused_latent_rope = !core || w.year >= 2026;
     p.clamps_ahead = core;
-    p.vocabulary_multiple = core || w.is({"deepspeed"}) ? 128 : 1;
+    p.vocabulary_multiple = core || w.is({F::deepspeed}) ? 128 : 1;
     p.keeps_gathered = p.holds_branches = p.turns_attention = nanotron;
-    p.selective_by_op = p.sharding == Sharding::per_parameter;
-    p.keeps_named_alone = w.is({"jax"});
+    p.selective_by_op = w.is({F::fsdp2, F::torchtitan});
+    p.keeps_named_alone = w.is({F::jax});
 }
 
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
@@ -51,43 +42,43 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
         !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !p.autocast && s.strategy.tensor_parallel == 1 && !p.megatrons_layers;
     p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
     p.compiles_loss = megatron_core(w.name);
-    p.copies_logits_twice = w.is({"nanotron"});
-    p.torch_loss = w.is({"ddp", "horovod"}) || (p.fully_sharded() && !w.is({"te"}));
-    p.reads_loss = w.is({"megatron"}) && w.year >= 2024;
+    p.copies_logits_twice = w.is({F::nanotron});
+    p.torch_loss = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !w.is({F::te}));
+    p.reads_loss = w.is({F::megatron}) && w.year >= 2024;
 }
 
 void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
-    p.stages_by_cost = p.transfers_one_by_one = w.is({"nanotron"});
-    p.scatters_transfers = megatron_core(w.name) || w.is({"deepspeed"});
-    p.batch_at_ends_only = w.is({"deepspeed"});
+    p.stages_by_cost = p.transfers_one_by_one = w.is({F::nanotron});
+    p.scatters_transfers = megatron_core(w.name) || w.is({F::deepspeed});
+    p.batch_at_ends_only = w.is({F::deepspeed});
     p.pieced_gathers = megatron_core(w.name) && w.year >= 2025;
-    p.issues_within_linears = w.is({"nemo"}) || !s.defaults.contains("/strategy/overlap/tensor_parallel");
+    p.issues_within_linears = w.is({F::nemo}) || !s.defaults.contains("/strategy/overlap/tensor_parallel");
 }
 
 void resolve_step(Practice& p, const Scenario& s, const Software& w) {
-    const bool core = megatron_core(w.name), deepspeed = w.is({"deepspeed"});
-    p.gradients_none = w.year >= 2023 && (w.is({"ddp"}) || p.fully_sharded());
+    const bool core = megatron_core(w.name), deepspeed = w.is({F::deepspeed});
+    p.gradients_none = w.year >= 2023 && (w.is({F::ddp}) || p.fully_sharded());
     if (s.strategy.zero_stage >= 3)
         p.alone_beyond = deepspeed && w.year < 2022         ? 1'000'000
                          : p.sharding == Sharding::compiler ? std::max<std::int64_t>(1, s.strategy.bucket_bytes.count / 2)
                                                             : 0;
     p.gathers_where_used = deepspeed && w.year < 2022;
     p.collectives_on_lists = deepspeed && w.year < 2022;
-    p.tensors_have_owners = w.is({"internlm"});
+    p.tensors_have_owners = w.is({F::internlm});
     p.reads_gradient_norm = core || deepspeed;
     p.widens_moments = core;
-    p.copies_half_gradients = w.is({"megatron"});
+    p.copies_half_gradients = w.is({F::megatron});
 }
 
 void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
-    const bool core = megatron_core(w.name), modules = core || w.is({"te", "nanotron"});
+    const bool core = megatron_core(w.name), modules = core || w.is({F::te, F::nanotron});
     p.module_calls = modules && w.year >= 2024;
     p.engine_norms = core && w.year >= 2024;
     p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
-    p.casts_weights_at_use = w.is({"ddp", "jax"}) || (p.fully_sharded() && !modules);
-    p.compiler_sees_casts = w.is({"fsdp2", "torchtitan", "jax"});
+    p.casts_weights_at_use = w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules);
+    p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
     p.pads_expert_rows = modules;
-    p.masked_dispatch = w.is({"jax"});
+    p.masked_dispatch = w.is({F::jax});
     p.rings_between_two_nodes = w.year < 2022;
     if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
     if (w.year >= 2026) p.releases.push_back(KernelRelease::cudnn_9_19);
@@ -99,32 +90,24 @@ void resolve_memory(Practice& p, const Software& w) {
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;
-    p.flat_step_gradients = w.is({"deepspeed"});
+    p.flat_step_gradients = w.is({F::deepspeed});
 }
 
 // torchtitan calls fully_shard; Composer (LLM Foundry) FullyShardedDataParallel, and so do loops of one's own around Transformer Engine's
 // layers where they shard (its examples/pytorch/fsdp).
 Sharding sharding_of(const Scenario& s, const Software& w) {
-    if (w.is({"fsdp2", "torchtitan"})) return Sharding::per_parameter;
-    if (w.is({"fsdp", "composer"}) || (w.is({"te"}) && s.strategy.zero_stage >= 2)) return Sharding::flat_units;
-    return w.is({"jax"}) ? Sharding::compiler : Sharding::buckets;
+    if (w.is({F::fsdp2, F::torchtitan})) return Sharding::per_parameter;
+    if (w.is({F::fsdp, F::composer}) || (w.is({F::te}) && s.strategy.zero_stage >= 2)) return Sharding::flat_units;
+    return w.is({F::jax}) ? Sharding::compiler : Sharding::buckets;
 }
 
 Stack stack_of(const Practice& p, const Software& w) {
-    if (megatron_core(w.name) || w.is({"te"})) return Stack::modules;
-    if (w.is({"deepspeed"})) return Stack::zero;
-    return p.fully_sharded() || w.is({"nanotron"}) ? Stack::eager : Stack::other;
+    if (megatron_core(w.name) || w.is({F::te})) return Stack::modules;
+    if (w.is({F::deepspeed})) return Stack::zero;
+    return p.fully_sharded() || w.is({F::nanotron}) ? Stack::eager : Stack::other;
 }
 
 } // namespace
-
-const char* name(Stack stack) { return stack_names[static_cast<std::size_t>(stack)]; }
-
-std::optional<Stack> stack_named(std::string_view word) { return named<Stack>(stack_names, word); }
-
-const char* name(KernelRelease release) { return release_names[static_cast<std::size_t>(release)]; }
-
-std::optional<KernelRelease> release_named(std::string_view word) { return named<KernelRelease>(release_names, word); }
 
 Practice practice_of(const Scenario& scenario) {
     const Software software{scenario.strategy.framework, scenario.runtime.year};
@@ -141,7 +124,7 @@ Practice practice_of(const Scenario& scenario) {
 }
 
 std::string software_text(const Scenario& s) {
-    return s.strategy.framework + ", software of " + std::to_string(s.runtime.year) +
+    return std::string(name(s.strategy.framework)) + ", software of " + std::to_string(s.runtime.year) +
            (s.defaults.contains("/runtime/year") ? " (assumed: runtime.year sets it)" : "");
 }
 

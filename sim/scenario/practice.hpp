@@ -7,9 +7,7 @@
 #include "sim/scenario/scenario.hpp"
 
 #include <cstdint>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace orrery {
@@ -39,8 +37,9 @@ enum class Stack : std::uint8_t {
     eager,   // PyTorch's own kernels, units gathered or buckets reduced under them
     other,
 };
-const char* name(Stack stack); // as scenarios/calibration/validated has it: "modules"
-std::optional<Stack> stack_named(std::string_view word);
+template <> struct Spelling<Stack> { // as scenarios/calibration/validated has them
+    static constexpr const char* all[] = {"modules", "zero", "eager", "other"};
+};
 
 // Releases of libraries whose attention kernels have tables of their own in scenarios/calibration: "cudnn@cudnn-9.19" takes the place of
 // "cudnn". A later one wins.
@@ -49,8 +48,7 @@ enum class KernelRelease : std::uint8_t {
     aiter,       // AMD's AITER of 2025: assembly kernels in the place of Composable Kernel's
     cudnn_9_19,  // cuDNN of 2026
 };
-const char* name(KernelRelease release); // "cudnn-9.19"
-std::optional<KernelRelease> release_named(std::string_view word);
+template <> struct Spelling<KernelRelease> { static constexpr const char* all[] = {"long-blocks", "aiter", "cudnn-9.19"}; };
 
 struct Practice {
     Sharding sharding = Sharding::buckets;

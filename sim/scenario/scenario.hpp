@@ -1,6 +1,7 @@
 // A scenario after parsing: every field resolved, defaults filled in. The parser is parse.hpp; the text format is described by schema.hpp.
 #pragma once
 
+#include "sim/scenario/words.hpp"
 #include "topology/cluster.hpp"
 #include "topology/dtype.hpp"
 
@@ -13,8 +14,11 @@
 namespace orrery {
 
 enum class ActivationKind { gelu, relu, swiglu, geglu };
+template <> struct Spelling<ActivationKind> { static constexpr const char* all[] = {"gelu", "relu", "swiglu", "geglu"}; };
 enum class NormKind { layernorm, rmsnorm };
+template <> struct Spelling<NormKind> { static constexpr const char* all[] = {"layernorm", "rmsnorm"}; };
 enum class PositionKind { learned, rope, alibi, none };
+template <> struct Spelling<PositionKind> { static constexpr const char* all[] = {"learned", "rope", "alibi", "none"}; };
 
 struct AttentionSpec {
     enum class Kind { full, mla } kind = Kind::full;
@@ -24,24 +28,34 @@ struct AttentionSpec {
     int q_lora_rank = 0, kv_lora_rank = 0, qk_nope_head_dim = 0, qk_rope_head_dim = 0, v_head_dim = 0; // mla
     bool qkv_bias = false; // a bias on Q, K and V alone (Qwen 2)
     bool qk_norm = false;  // a norm on each head's query and key (Qwen 3)
+    bool operator==(const AttentionSpec&) const = default;
 };
+template <> struct Spelling<AttentionSpec::Kind> { static constexpr const char* all[] = {"full", "mla"}; };
 
 // Tokens each token of that layer sees; 0: all. Layers that predict further tokens count on.
 inline int window_of(const AttentionSpec& a, int layer) {
     return a.full_every > 0 && (layer + 1) % a.full_every == 0 ? 0 : a.sliding_window;
 }
 
+// Where experts' shares of the rows come from: even, by rank (1/i^exponent), one list, a list a mixture layer.
+enum class Imbalance : std::uint8_t { none, zipf, list, file };
+template <> struct Spelling<Imbalance> { static constexpr const char* all[] = {"none", "zipf", "list", "file"}; };
+enum class RouterScoring : std::uint8_t { softmax, sigmoid };
+template <> struct Spelling<RouterScoring> { static constexpr const char* all[] = {"softmax", "sigmoid"}; };
+
 struct MoeSpec {
     int experts = 0, top_k = 0, shared_experts = 0, first_dense_layers = 0, layer_frequency = 1;
     std::int64_t expert_ffn_size = 0;
-    std::int64_t shared_expert_ffn_size = 0;          // 0: expert_ffn_size for each shared expert
-    double capacity_factor = 0;                       // 0: dropless
-    std::string imbalance = "none";                   // none, zipf:<s>, list, file
+    std::int64_t shared_expert_ffn_size = 0; // 0: expert_ffn_size for each shared expert
+    double capacity_factor = 0;              // 0: dropless
+    Imbalance imbalance = Imbalance::none;
+    double imbalance_exponent = 0;                    // of zipf
     std::vector<std::vector<double>> imbalance_loads; // list: one of every layer; file: one a mixture layer in model order, or one of all
-    std::string scoring = "softmax";                  // softmax, sigmoid
+    RouterScoring scoring = RouterScoring::softmax;
     int groups = 1, group_limit = 1;
     bool auxiliary_loss = true;
     bool router_bias = false; // a correction bias per expert (DeepSeek-V3)
+    bool operator==(const MoeSpec&) const = default;
 };
 
 struct Model {
@@ -70,14 +84,18 @@ struct Model {
     int mtp_layers = 0;
 
     bool gated() const { return activation == ActivationKind::swiglu || activation == ActivationKind::geglu; }
+    bool operator==(const Model&) const = default;
 };
+
+enum class Optimizer : std::uint8_t { sgd, momentum, adam, adamw, lamb, lars };
+template <> struct Spelling<Optimizer> { static constexpr const char* all[] = {"sgd", "momentum", "adam", "adamw", "lamb", "lars"}; };
 
 struct Training {
     std::int64_t global_batch_size = 0; // sequences
     std::int64_t micro_batch_size = 1;
     std::int64_t sequence_length = 0;
-    DType precision = DType::bf16;      // fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4
-    std::string optimizer = "adamw";    // sgd momentum adam adamw lamb lars
+    DType precision = DType::bf16; // fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4
+    Optimizer optimizer = Optimizer::adamw;
     DType gradient_dtype = DType::fp32; // what gradients are accumulated and reduced in
     bool master_weights = true;         // fp32 copy of 16-bit parameters
     bool master_remainders = false;     // of that copy only the 16 bits that the bf16 parameters lack
@@ -86,21 +104,62 @@ struct Training {
     double learning_rate = 0;
     std::int64_t warmup_steps = 0;
     std::uint64_t seed = 0;
+    bool operator==(const Training&) const = default;
 };
 
+// Whose defaults and practice hold (frameworks.hpp, practice.hpp); nobody outside this room looks at it.
+enum class Framework : std::uint8_t {
+    colossalai,
+    composer,
+    ddp,
+    deepspeed,
+    fsdp,
+    fsdp2,
+    horovod,
+    internlm,
+    jax,
+    megatron,
+    nanotron,
+    nemo,
+    te,
+    torchtitan
+};
+template <> struct Spelling<Framework> {
+    static constexpr const char* all[] = {"colossalai", "composer", "ddp",      "deepspeed", "fsdp", "fsdp2", "horovod",
+                                          "internlm",   "jax",      "megatron", "nanotron",  "nemo", "te",    "torchtitan"};
+};
 enum class RecomputeKind { none, selective, full, list };
+// What a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to.
+enum class RecomputeOp : std::uint8_t { attention, norm, activation, rope, residual, cast, linear, qkv, proj, fc1, fc2, latent };
+template <> struct Spelling<RecomputeOp> {
+    static constexpr const char* all[] = {"attention", "norm", "activation", "rope", "residual", "cast",
+                                          "linear",    "qkv",  "proj",       "fc1",  "fc2",      "latent"};
+};
 enum class ContextKind { ring, allgather, ulysses };
+template <> struct Spelling<ContextKind> { static constexpr const char* all[] = {"ring", "allgather", "ulysses"}; };
 enum class Tier { none, cpu, nvme };
+template <> struct Spelling<Tier> { static constexpr const char* all[] = {"none", "cpu", "nvme"}; };
+enum class GradientCompression : std::uint8_t { none, fp16, bf16, int8, top_k, powersgd };
+template <> struct Spelling<GradientCompression> {
+    static constexpr const char* all[] = {"none", "fp16", "bf16", "int8", "top-k", "powersgd"};
+};
+// automatic: as NCCL chooses.
+enum class CollectiveAlgorithm : std::uint8_t { automatic, ring, tree, hierarchical, nvls, sharp };
+template <> struct Spelling<CollectiveAlgorithm> {
+    static constexpr const char* all[] = {"auto", "ring", "tree", "hierarchical", "nvls", "sharp"};
+};
 
 struct Overlap {
     bool grad_reduce = false, param_gather = false, tensor_parallel = false, pipeline = false, expert_parallel = false, offload = false;
+    bool operator==(const Overlap&) const = default;
 };
 struct Offload {
     Tier optimizer = Tier::none, parameters = Tier::none, gradients = Tier::none, activations = Tier::none;
+    bool operator==(const Offload&) const = default;
 };
 
 struct Strategy {
-    std::string framework = "megatron";
+    Framework framework = Framework::megatron;
     int data_parallel = 1, tensor_parallel = 1, pipeline_parallel = 1, virtual_pipeline = 1, context_parallel = 1, expert_parallel = 1,
         expert_tensor_parallel = 1;
     bool sequence_parallel = false;
@@ -110,7 +169,7 @@ struct Strategy {
     int zero_stage = 0;
     int shard_group_size = 0; // HSDP; 0: the whole data-parallel group
     RecomputeKind recompute = RecomputeKind::none;
-    std::vector<std::string> recompute_ops; // with RecomputeKind::list
+    std::vector<RecomputeOp> recompute_ops; // with RecomputeKind::list
     std::vector<int> recompute_layers;      // layers recomputed per pipeline stage; empty: all of them
     int recompute_every = 0;                // {"every": n}: every n-th layer; 0: not used
     bool flash_attention = true;
@@ -118,13 +177,23 @@ struct Strategy {
     Bytes bucket_bytes; // of a gradient bucket
     Overlap overlap;
     Offload offload;
-    std::string gradient_compression = "none";
+    GradientCompression gradient_compression = GradientCompression::none;
     bool post_validation = false;              // optimizer_sync: post-validation
     std::string rank_order = "tp-cp-ep-dp-pp"; // fastest-varying first
-    std::string collective_algorithm = "auto";
+    CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
+    bool operator==(const Strategy&) const = default;
 };
 
 enum class AttentionKernel { unfused, flash1, flash2, flash3, cudnn };
+template <> struct Spelling<AttentionKernel> {
+    static constexpr const char* all[] = {"unfused", "flash-1", "flash-2", "flash-3", "cudnn"};
+};
+// How the scales of 8- and 4-bit operands are found.
+enum class ScalingRecipe : std::uint8_t { delayed, current, blockwise, mxfp8, nvfp4 };
+template <> struct Spelling<ScalingRecipe> { static constexpr const char* all[] = {"delayed", "current", "blockwise", "mxfp8", "nvfp4"}; };
+// How tokens reach their experts.
+enum class TokenDispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep };
+template <> struct Spelling<TokenDispatcher> { static constexpr const char* all[] = {"alltoall", "allgather", "deepep", "hybridep"}; };
 
 struct Runtime {
     int year = 2024;
@@ -132,10 +201,10 @@ struct Runtime {
     bool fused_softmax = true, fused_activation = true, fused_rope = true, fused_loss = true, compiled_loss = false, loss_upcast = true,
          fused_norm = true, fused_optimizer = true, fused_weight_gradient_accumulation = true;
     bool launch_blocking = false, recompute_early_stop = false;
-    std::string fp8_recipe = "delayed"; // delayed current blockwise mxfp8 nvfp4
-    bool fp8_activation_input = false;  // an MLP's activation keeps its input in 8 bits for the backward pass
-    bool fp8_dispatch = false;          // tokens go to their experts in 8 bits, and so do gradients of what they bring back
-    std::string token_dispatcher = "alltoall";
+    ScalingRecipe fp8_recipe = ScalingRecipe::delayed;
+    bool fp8_activation_input = false; // an MLP's activation keeps its input in 8 bits for the backward pass
+    bool fp8_dispatch = false;         // tokens go to their experts in 8 bits, and so do gradients of what they bring back
+    TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
     bool permute_fusion = false;
     bool fused_experts = false; // experts: one kernel a linear for all, with activation and casts inside; counts stay on the device
     bool cuda_graphs = false;
@@ -144,6 +213,7 @@ struct Runtime {
     double reserved_gb = -1;     // < 0: the framework's own estimate
     double dataloader_us = 0;
     double batch_us = 0; // a forward pass waits so long for the host to hand it its microbatch; 0: it does not
+    bool operator==(const Runtime&) const = default;
 };
 
 struct Perturbation {

@@ -2,7 +2,6 @@
 #include "sim/scenario/schema.hpp"
 
 #include "sim/scenario/fields.hpp"
-#include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/model_text.hpp"
 #include "topology/catalog.hpp"
 
@@ -114,9 +113,6 @@ std::string scenario_schema() {
     properties["model"] = model_schema();
     properties["cluster"] = cluster_schema();
     properties["perturb"] = perturb_schema();
-    std::vector<std::string> names;
-    for (const FrameworkInfo& f : frameworks()) names.emplace_back(f.name);
-    properties["strategy"]["properties"]["framework"]["enum"] = names;
     properties["sweep"] = {{"type", "object"},
                            {"description", "JSON pointer -> list of values: every combination is one scenario"},
                            {"propertyNames", {{"pattern", "^/"}}},

@@ -33,7 +33,8 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
                key == std::string("activations") ? "recompute = full keeps the fewest of them on the device"
                                                  : "zero_stage = 1, 2, 3 divide them among the devices; none keeps all on each");
     }
-    refuse(s.gradient_compression != "none", "/strategy/gradient_compression", "strategy.gradient_compression = " + s.gradient_compression,
+    refuse(s.gradient_compression != GradientCompression::none, "/strategy/gradient_compression",
+           std::string("strategy.gradient_compression = ") + name(s.gradient_compression),
            "training.gradient_dtype = bf16 halves what is reduced");
     return problems;
 }

@@ -372,7 +372,7 @@ TEST(Experts, TheFullestRankSetsThePaceAndItsMemoryCounts) {
 TEST(Experts, SharesAreProportionalUntilAnExpertHasEveryToken) {
     MoeSpec moe;
     moe.experts = 4, moe.top_k = 2;
-    moe.imbalance = "list";
+    moe.imbalance = Imbalance::list;
     moe.imbalance_loads = {{8, 1, 1, 2}};
     const std::vector<double> shares = expert_shares(moe); // the first cannot have more than every token once: half of all rows
     EXPECT_DOUBLE_EQ(shares[0], 0.5);

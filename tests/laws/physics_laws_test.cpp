@@ -57,7 +57,7 @@ TEST(PhysicsLaws, MoreDataParallelRanksNeverSlowTheSameGlobalBatch) {
 TEST(PhysicsLaws, TheHostWaitsForLossesAndTheNormWhereTheirCodeReadsThem) {
     const auto waits = [](const char* framework, int year, bool graphs, const std::string& suffix) {
         Scenario s = mixed().make();
-        s.strategy.framework = framework;
+        s.strategy.framework = named<Framework>(framework).value();
         s.runtime.year = year;
         s.runtime.cuda_graphs = graphs;
         const Plan plan = lower(s);

@@ -65,7 +65,7 @@ TEST(ZeroLaws, MomentsOfSixteenBitsTakeFourBytesLess) {
 TEST(ZeroLaws, MegatronsStepWidensMomentsOfSixteenBits) {
     for (const char* framework : {"megatron", "deepspeed"}) {
         Scenario s = model_of_7_5b(64, 1).make();
-        s.strategy.framework = framework;
+        s.strategy.framework = named<Framework>(framework).value();
         s.training.moment_dtype = DType::bf16;
         const Plan plan = lower(s);
         double held = 0, states = 0;

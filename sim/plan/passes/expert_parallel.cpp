@@ -194,12 +194,12 @@ void expert_parallel(Lowering& l) {
     const Scenario& sc = l.scenario;
     if (!sc.model.moe) return;
     const Strategy& s = sc.strategy;
-    const std::string& dispatcher = sc.runtime.token_dispatcher;
+    const TokenDispatcher dispatcher = sc.runtime.token_dispatcher;
     const int stage_ranks = l.plan.mesh.ranks() / l.plan.stages, etp = s.expert_tensor_parallel, ep = s.expert_parallel;
     const int data = stage_ranks / (etp * ep), replicas = data % l.plan.mesh.extent(Axis::dpr) == 0 ? l.plan.mesh.extent(Axis::dpr) : 1;
     l.plan.expert_mesh.size = {etp, 1, ep, data / replicas, replicas, l.plan.stages};
     l.plan.expert_mesh.order = l.plan.mesh.order;
-    const Folding f{l, *sc.model.moe, ep, etp, dispatcher == "allgather", dispatcher != "alltoall"};
+    const Folding f{l, *sc.model.moe, ep, etp, dispatcher == TokenDispatcher::allgather, dispatcher != TokenDispatcher::alltoall};
     if (ep > 1) l.add_expert_communicator("ep", mask(Axis::ep));
     if (etp > 1 && !f.tokens_travel) l.add_expert_communicator("etp", mask(Axis::tp));
     const bool tells_counts = ep > 1 && etp > 1 && host_waits_for_counts(sc); // of all ranks that rows may come from

@@ -19,11 +19,20 @@ Op step_op(std::string name, Work work, std::vector<BufferId> in, std::vector<Bu
     return op;
 }
 
-OptimizerKind optimizer_kind(const std::string& word) {
-    if (word == "sgd") return OptimizerKind::sgd;
-    if (word == "momentum") return OptimizerKind::momentum;
-    if (word == "lamb") return OptimizerKind::lamb;
-    if (word == "lars") return OptimizerKind::lars;
+OptimizerKind optimizer_kind(Optimizer optimizer) {
+    switch (optimizer) {
+    case Optimizer::sgd:
+        return OptimizerKind::sgd;
+    case Optimizer::momentum:
+        return OptimizerKind::momentum;
+    case Optimizer::adam:
+    case Optimizer::adamw:
+        return OptimizerKind::adam;
+    case Optimizer::lamb:
+        return OptimizerKind::lamb;
+    case Optimizer::lars:
+        return OptimizerKind::lars;
+    }
     return OptimizerKind::adam;
 }
 

@@ -37,19 +37,23 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     }
 }
 
-// The words a recompute list may use, and the nodes each means.
-bool listed(const std::vector<std::string>& words, const Node& n) {
-    const auto has = [&](const char* word) { return std::find(words.begin(), words.end(), word) != words.end(); };
-    if (has("attention") && attention_core(n.kind)) return true;
-    if (has("norm") && (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm)) return true;
-    if (has("activation") && (n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::clamp)) return true;
-    if (has("rope") && n.kind == NodeKind::rope) return true;
-    if (has("latent") && (n.kind == NodeKind::latent_join || n.name.ends_with(".q_up") || n.name.ends_with(".kv_up"))) return true;
-    if (has("residual") && n.kind == NodeKind::residual) return true;
-    if (has("cast") && n.kind == NodeKind::cast) return true;
+// Whether a recompute list names the node.
+bool listed(const std::vector<RecomputeOp>& ops, const Node& n) {
+    const auto has = [&](RecomputeOp op) { return std::find(ops.begin(), ops.end(), op) != ops.end(); };
+    if (has(RecomputeOp::attention) && attention_core(n.kind)) return true;
+    if (has(RecomputeOp::norm) && (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm)) return true;
+    if (has(RecomputeOp::activation) && (n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::clamp))
+        return true;
+    if (has(RecomputeOp::rope) && n.kind == NodeKind::rope) return true;
+    if (has(RecomputeOp::latent) && (n.kind == NodeKind::latent_join || n.name.ends_with(".q_up") || n.name.ends_with(".kv_up")))
+        return true;
+    if (has(RecomputeOp::residual) && n.kind == NodeKind::residual) return true;
+    if (has(RecomputeOp::cast) && n.kind == NodeKind::cast) return true;
     if (n.kind == NodeKind::linear) {
+        if (has(RecomputeOp::linear)) return true;
         const auto dot = n.name.find('.');
-        return has("linear") || (dot != std::string::npos && has(n.name.substr(dot + 1).c_str()));
+        const auto op = dot == std::string::npos ? std::nullopt : named<RecomputeOp>(n.name.substr(dot + 1));
+        return op && has(*op);
     }
     return false;
 }

@@ -53,14 +53,14 @@ TEST(Collectives, ChooseAsNcclDoes) {
 TEST(Collectives, TheScenarioCanForceAnAlgorithm) {
     Scenario s = on_cluster("dgx-h100", 4);
     for (const char* wish : {"ring", "tree", "hierarchical", "nvls", "sharp"}) {
-        s.strategy.collective_algorithm = wish;
+        s.strategy.collective_algorithm = named<CollectiveAlgorithm>(wish).value();
         const std::string got = Costs(s).collective(CollectiveKind::all_reduce, 256 * mib, ranks(32)).algorithm;
         EXPECT_EQ(got.substr(0, std::string_view(wish).size()), wish);
     }
     s.cluster.nodes = 1;
-    s.strategy.collective_algorithm = "ring";
+    s.strategy.collective_algorithm = CollectiveAlgorithm::ring;
     EXPECT_EQ(Costs(s).collective(CollectiveKind::all_reduce, 256 * mib, ranks(8)).algorithm, "ring/Simple");
-    s.strategy.collective_algorithm = "nvls";
+    s.strategy.collective_algorithm = CollectiveAlgorithm::nvls;
     EXPECT_EQ(Costs(s).collective(CollectiveKind::all_reduce, 4 * kib, ranks(8)).algorithm, "nvls");
 }
 
@@ -96,7 +96,7 @@ TEST(Collectives, VolumesBetweenNodes) {
         std::map<std::string, double> most;
         for (const char* wish : {"ring", "tree", "sharp", "hierarchical"}) {
             Scenario s = on_cluster("dgx-a100-80gb", nodes);
-            s.strategy.collective_algorithm = wish;
+            s.strategy.collective_algorithm = named<CollectiveAlgorithm>(wish).value();
             const Costs c(s);
             const auto loads = c.loads(CollectiveKind::all_reduce, 1e9, c.collective(CollectiveKind::all_reduce, 1e9, group), group);
             for (int k = 0; k < nodes; ++k) most[wish] = std::max(most[wish], nic_bytes(c, loads, k));
@@ -198,7 +198,7 @@ TEST(Collectives, OwnersOfWholeTensorsTakeTurns) {
     s.strategy.tensor_parallel = 1;
     const double whole = 2 * (32000 * 4096.0 + 2 * 12 * 4096 * 4096.0); // tied embeddings; 9 tensors
     const auto us = [&](const char* framework, int members, double bytes) {
-        s.strategy.framework = framework;
+        s.strategy.framework = named<Framework>(framework).value();
         return alone_us(Costs(s).collective(CollectiveKind::all_gather, bytes, ranks(members)));
     };
     const auto turns = [&](int members, double bytes) { return us("internlm", members, bytes) - us("megatron", members, bytes); };
@@ -233,7 +233,8 @@ TEST(Collectives, FasterLinksAreNeverSlower) {
         for (auto kind :
              {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter, CollectiveKind::all_to_all}) {
             Scenario slow = on_cluster("dgx-a100-80gb", 4), fast = slow, wide = slow;
-            slow.strategy.collective_algorithm = fast.strategy.collective_algorithm = wide.strategy.collective_algorithm = "ring";
+            slow.strategy.collective_algorithm = fast.strategy.collective_algorithm = wide.strategy.collective_algorithm =
+                CollectiveAlgorithm::ring;
             fast.cluster.inter.nic_bandwidth = slow.cluster.inter.nic_bandwidth * 1.4;
             wide.cluster.intra.bandwidth = slow.cluster.intra.bandwidth * 1.4;
             const double base = alone_us(Costs(slow).collective(kind, bytes, ranks(32)));

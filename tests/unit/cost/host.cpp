@@ -19,7 +19,7 @@ Linear linear(std::int64_t groups, DType dtype, Direction d = Direction::forward
 
 Scenario megatron(bool graphs, int year = 2025) {
     Scenario s = on_device("h100-sxm-80gb");
-    s.strategy.framework = "megatron";
+    s.strategy.framework = Framework::megatron;
     s.runtime.year = year;
     s.runtime.cuda_graphs = graphs;
     return s;

@@ -32,10 +32,10 @@ TEST(AttentionCost, FollowsThePublishedRates) {
 // 79 and 80 with 16,384 and 65,536. PyTorch's norms have no such kernel.
 TEST(NormCost, WeightGradientsOfHeadNormsAreAddedUpByFewBlocks) {
     Scenario s = on_device("h100-sxm-80gb");
-    s.strategy.framework = "fsdp2";
+    s.strategy.framework = Framework::fsdp2;
     s.runtime.year = 2025;
     const Costs torch(s);
-    s.strategy.framework = "megatron";
+    s.strategy.framework = Framework::megatron;
     const Costs engine(s);
     const auto extra = [&](std::int64_t rows, std::int64_t cols) {
         const Norm w{Direction::backward, NormKind::rmsnorm, rows, cols, true};
@@ -53,14 +53,14 @@ TEST(ActivationCost, StepsOverTheHalvesOfAProductTakeWhatWasMeasured) {
     Scenario s = on_device("h100-sxm-80gb");
     s.model.activation = ActivationKind::swiglu;
     s.runtime.fused_activation = false;
-    s.strategy.framework = "megatron";
+    s.strategy.framework = Framework::megatron;
     const Costs c(s);
     const double measured[][3] = {{50.3e6, 161, 310}, {12.6e6, 41.5, 77}};
     for (const auto& [bytes, forward, backward] : measured) {
         EXPECT_NEAR(c.compute_us(Pointwise{PointwiseKind::swiglu, Direction::forward, 1, false}, 3 * bytes), forward, 0.1 * forward);
         EXPECT_NEAR(c.compute_us(Pointwise{PointwiseKind::swiglu, Direction::backward, 1, false}, 5 * bytes), backward, 0.1 * backward);
     }
-    s.strategy.framework = "fsdp2"; // two products, nothing to join
+    s.strategy.framework = Framework::fsdp2; // two products, nothing to join
     EXPECT_LT(Costs(s).compute_us(Pointwise{PointwiseKind::swiglu, Direction::backward, 1, false}, 5 * 50.3e6), 0.75 * 310);
 }
 
@@ -224,7 +224,7 @@ TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
                c.compute_us(CrossEntropy{CrossEntropy::Part::gradient, 16384, 65536, false});
     };
     const double megatron = total(s);
-    s.strategy.framework = "fsdp";
+    s.strategy.framework = Framework::fsdp;
     // PyTorch's moves 36 bytes a logit, at the rate of eager kernels; Megatron's 52, as plain streams.
     EXPECT_NEAR(total(s) / megatron, 36.0 / 52 * (0.80 * 0.92) / (0.75 * 0.76), 0.02);
     // On 16-bit logits a third of those bytes, as autocast's plain streams.
@@ -232,9 +232,9 @@ TEST(PointwiseCost, TheFrameworkSaysWhichEagerLoss) {
     s.runtime.loss_upcast = s.runtime.fused_loss = false;
     EXPECT_NEAR(total(s) / upcast, 12.0 / 36 * 0.75 * 0.76 / 0.92, 0.05);
     const double narrow = total(s);
-    s.strategy.framework = "torchtitan";
+    s.strategy.framework = Framework::torchtitan;
     EXPECT_EQ(total(s), narrow) << "whoever's trainer it is";
-    s.strategy.framework = "fsdp";
+    s.strategy.framework = Framework::fsdp;
     s.strategy.tensor_parallel = 2;
     EXPECT_EQ(total(s), megatron) << "a divided vocabulary has Megatron's loss";
 }
@@ -255,7 +255,7 @@ TEST(Gemm, ProductsOfUnfusedAttentionAreTimedByTheirOwnShapes) {
 TEST(PointwiseCost, LossScalingCostsPassesAroundTheStep) {
     Scenario s = on_device("a100-sxm-80gb");
     s.training.precision = s.training.gradient_dtype = DType::fp16;
-    s.strategy.framework = "megatron";
+    s.strategy.framework = Framework::megatron;
     const OptimizerStep step{OptimizerKind::adam, 100000000, true, false};
     const double scaled = Costs(s).compute_us(step);
     s.training.precision = DType::bf16;

@@ -10,8 +10,8 @@ using namespace cost_test;
 
 Quantizer with(const char* recipe, const char* architecture, const char* framework = "megatron") {
     Scenario s;
-    s.strategy.framework = framework;
-    return quantizer(pointwise_table().quantize, recipe, architecture, practice_of(s), true);
+    s.strategy.framework = named<Framework>(framework).value();
+    return quantizer(pointwise_table().quantize, named<ScalingRecipe>(recipe).value(), architecture, practice_of(s), true);
 }
 
 TEST(Quantizing, OnlyTensorCoresThatWantTheContractionInnermostTurnTheInput) {
@@ -66,15 +66,15 @@ TEST(Quantizing, ExpertsAreFedFromPaddedCopiesOnlyWhereTheirCountsAreAnyNumber) 
         s.model.moe = MoeSpec{};
         s.model.moe->experts = 128;
         s.training.precision = DType::mxfp8;
-        s.runtime.fp8_recipe = "mxfp8";
-        s.strategy.framework = "megatron";
+        s.runtime.fp8_recipe = ScalingRecipe::mxfp8;
+        s.strategy.framework = Framework::megatron;
         change(s);
         return Costs(s).compute_us(Linear{Direction::forward, 1024, 5760, 2880, 16, s.training.precision, DType::bf16, false});
     };
     const double padded = us([](Scenario&) {});
     const double copy = 2 * 2.0 * 16 * 1024 * 2880 / (0.6 * 8e6) + 2;
     EXPECT_NEAR(padded - us([](Scenario& s) { s.model.moe->capacity_factor = 1; }), copy, 0.5);
-    EXPECT_NEAR(padded - us([](Scenario& s) { s.runtime.token_dispatcher = "hybridep"; }), copy, 0.5);
+    EXPECT_NEAR(padded - us([](Scenario& s) { s.runtime.token_dispatcher = TokenDispatcher::hybridep; }), copy, 0.5);
     EXPECT_GT(padded - us([](Scenario& s) { s.runtime.fused_experts = true; }), copy); // and their tiles are packed
     EXPECT_EQ(us([](Scenario& s) { s.training.precision = DType::bf16; }),
               us([](Scenario& s) { s.training.precision = DType::bf16, s.model.moe->capacity_factor = 1; }));
@@ -86,8 +86,8 @@ TEST(Quantizing, ALinearsWeightGradientPaysForTheTurnedInputOnHopperAlone) {
         Scenario eight = on_device(device), compiled = eight;
         eight.runtime.year = compiled.runtime.year = year;
         eight.training.precision = compiled.training.precision = DType::fp8;
-        eight.strategy.framework = framework, compiled.strategy.framework = "torchtitan";
-        eight.runtime.fp8_recipe = compiled.runtime.fp8_recipe = "delayed";
+        eight.strategy.framework = named<Framework>(framework).value(), compiled.strategy.framework = Framework::torchtitan;
+        eight.runtime.fp8_recipe = compiled.runtime.fp8_recipe = ScalingRecipe::delayed;
         return Costs(eight).compute_us(wide) - Costs(compiled).compute_us(wide);
     };
     // 2 x 8192 x 4096 bytes at 0.6 of 3.35 TB/s, and a kernel.

@@ -6,7 +6,7 @@ namespace {
 
 Scenario with_experts(std::string_view device, double capacity_factor) {
     Scenario s = on_device(device, 4);
-    s.strategy.framework = "jax";
+    s.strategy.framework = Framework::jax;
     s.training.sequence_length = 4096;
     s.training.precision = DType::bf16;
     s.model.hidden_size = 4096;

@@ -118,7 +118,7 @@ TEST(Reserve, FusedWeightGradientsKeepAPlaceholderForEachShape) {
     gradient("l0.fc1", 4000, 1000, true), gradient("l1.fc1", 4000, 1000, true), gradient("l1.fc2", 1000, 4000, true),
         gradient("l1.router", 8, 1000, false);
     Scenario s = h100();
-    s.strategy.framework = "megatron";
+    s.strategy.framework = Framework::megatron;
     s.runtime.year = 2025;
     s.runtime.fused_weight_gradient_accumulation = true;
     const auto kept = [&] { return find(memory(p, s).stages[0], "gradient placeholders"); };
@@ -134,7 +134,7 @@ TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     Plan p = with_collective(1);
     p.blocks[1].ops.push_back(op(OptimizerStep{OptimizerKind::adam, 5'000'000, true, false, OptimizerStep::Part::whole}, "optimizer"));
     Scenario s = h100();
-    s.strategy.framework = "deepspeed";
+    s.strategy.framework = Framework::deepspeed;
     s.training.precision = s.training.gradient_dtype = DType::fp16;
     const auto item = [&](const char* name) { return find(memory(p, s).stages[0], name); };
     ASSERT_TRUE(item("the step's gradients"));
@@ -143,13 +143,13 @@ TEST(Reserve, DeepSpeedsStepHasGradientsOfItsOwn) {
     s.training.precision = DType::bf16;
     s.training.gradient_dtype = DType::fp32;
     EXPECT_FALSE(item("the step's gradients"));
-    s.strategy.framework = "megatron";
+    s.strategy.framework = Framework::megatron;
     EXPECT_FALSE(item("16-bit gradients"));
 }
 
 TEST(Reserve, ExpertsProductsHaveWorkspacesOfTheirOwn) {
     Scenario s = h100();
-    s.strategy.framework = "megatron";
+    s.strategy.framework = Framework::megatron;
     const Plan p = with_collective(1);
     EXPECT_FALSE(find(memory(p, s).stages[0], "experts' matmul workspaces"));
     s.model.moe.emplace();
