@@ -62,7 +62,7 @@ bool request(const Attention& w, const Launch& l, std::size_t first, std::size_t
     if (r.in.q.kind != Kind::bf16 || statistics.kind != Kind::fp32 || f.context_ranks > 1 || w.behind != 0 || f.alibi || f.window > 0)
         return false;
     if (w.v_dim != d || d % 8 != 0 || d > 128 || r.in.v.rows() != r.in.q.rows() || rows != f.sequence) return false;
-    if (dropout_at(l.context, "attention", l.op.layer).rate > 0) return false;
+    if (dropout_at(l.context, DropoutSite::attention, l.op.layer).rate > 0) return false;
     const std::int64_t head = r.in.packed ? r.in.group() : d;
     r.dense_queries = r.in.packed && r.in.per_group() > 1;
     FusedShape& s = r.shape;

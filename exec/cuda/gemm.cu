@@ -140,7 +140,7 @@ void gemm(const Launch& l, const Gemm& g) {
 std::vector<std::int64_t> Launch::counts() const {
     std::vector<std::int64_t> sent;
     for (const Operand& o : in) {
-        if (o.buffer->dtype != DType::int64) continue;
+        if (o.buffer->role != Role::counts) continue;
         sent.resize(static_cast<std::size_t>(elements(*o.buffer)));
         check(cudaMemcpyAsync(sent.data(), o.data, sent.size() * 8, cudaMemcpyDeviceToHost, stream()), "counts of experts");
         check(cudaStreamSynchronize(stream()), "counts of experts");
@@ -167,7 +167,7 @@ RowGroups Launch::row_groups(std::int64_t rows, std::int64_t local) const {
 void run(const Linear& w, const Launch& l) {
     const View first = l.input(0), second = l.input(1), result = l.output(0);
     const std::int64_t n = w.n, k = w.k, rows = first.rows();
-    const bool grouped = w.groups > 1 || l.in.back().buffer->dtype == DType::int64;
+    const bool grouped = w.groups > 1 || l.in.back().buffer->role == Role::counts;
     const RowGroups groups = grouped ? l.row_groups(rows, w.groups) : RowGroups{{0}, {rows}};
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {
         const std::int64_t begin = groups.begin[g], m = groups.count[g], matrix = static_cast<std::int64_t>(g) * n * k;

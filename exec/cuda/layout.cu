@@ -195,6 +195,7 @@ void rearrange(const Pointwise& w, const Launch& l) {
     case PointwiseKind::pack:
         return pack(l, false);
     case PointwiseKind::unpack:
+    case PointwiseKind::sum_copies:
         return pack(l, true);
     default:
         throw std::runtime_error("not a copy with an order of its own");

@@ -124,20 +124,13 @@ struct Drops {
     }
 };
 
-std::string_view place_of(const Op& op) {
-    std::string_view name = op.name;
-    if (op.layer >= 0) name.remove_prefix(std::min(name.size(), name.find('.') + 1));
-    if (name.ends_with(".again")) name.remove_suffix(6);
-    return name;
-}
-
-Drops drops(const Launch& l) {
+Drops drops(const Pointwise& w, const Launch& l) {
     const KernelFacts& f = l.context.facts;
     const Buffer& value = l.written(0);
     const std::int64_t square = f.micro_batch * f.sequence * f.sequence;
-    const bool pairs = value.shape[0] == square && f.sequence > 1;
+    const bool pairs = w.site == DropoutSite::attention;
     const std::int64_t n = elements(value);
-    return {dropout_at(l.context, pairs ? "attention" : place_of(l.op), l.op.layer),
+    return {dropout_at(l.context, w.site, l.op.layer),
             pairs ? nullptr : l.tokens(value, n / value.shape.back()),
             value.shape.back(),
             f.sequence,
@@ -161,8 +154,8 @@ void drop_gradient(const Launch& l) {
     });
 }
 
-void drop(const Launch& l) {
-    const Drops d = drops(l);
+void drop(const Pointwise& w, const Launch& l) {
+    const Drops d = drops(w, l);
     const View x = l.input(0), y = l.output(0), mask = l.output(1);
     each_pack(l.stream(), y.count, packing(x, y, mask), [=] __device__(auto width, std::int64_t i) {
         constexpr int N = decltype(width)::n;
@@ -179,10 +172,10 @@ void drop(const Launch& l) {
     });
 }
 
-void bias_dropout_add(const Launch& l) {
+void bias_dropout_add(const Pointwise& w, const Launch& l) {
     const bool dropping = l.out.size() > 1, biased = l.in.size() > 2;
     const View branch = l.input(0), x = l.input(1), y = l.output(0), b = biased ? l.input(2) : y, mask = dropping ? l.output(1) : y;
-    const Drops d = dropping ? drops(l) : Drops{};
+    const Drops d = dropping ? drops(w, l) : Drops{};
     each_pack(l.stream(), y.count, packing(branch, x, y, b, mask), [=] __device__(auto width, std::int64_t i) {
         constexpr int N = decltype(width)::n;
         Pack<N> v = branch.load(width, i), sum = x.load(width, i);
@@ -207,25 +200,32 @@ template <int N> __device__ Pack<N> sum(Pack<N> a, const Pack<N>& b) {
     return a;
 }
 
-void add(const Pointwise& w, const Launch& l) {
-    if (l.in.size() == 1) return rearrange({PointwiseKind::unpack, w.direction, w.elements, w.fused}, l);
+// dscores, scores, counts -> dscores plus the balancing loss's gradient.
+void balance(const Launch& l) {
+    const View a = l.input(0), y = l.output(0), counts = l.input(2);
+    const KernelFacts& f = l.context.facts;
+    const float scale = static_cast<float>(f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) /
+                                           static_cast<double>(a.rows() * f.moe.top_k));
+    each(l.stream(), y.count,
+         [=] __device__(std::int64_t i) { y.put(i, a.get(i) + scale * static_cast<float>(counts.integer(i % y.cols))); });
+}
+
+// x, table -> x + table[position];  dy, g -> g[position] += dy.
+void positions(bool forward, const Launch& l) {
     const View a = l.input(0), b = l.input(1), y = l.output(0);
-    if (l.in.size() == 3) { // dscores, scores, counts: plus the balancing loss's gradient
-        const KernelFacts& f = l.context.facts;
-        const View counts = l.input(2);
-        const float scale = static_cast<float>(f.auxiliary_weight * static_cast<double>(a.cols) / static_cast<double>(f.loss_tokens) /
-                                               static_cast<double>(a.rows() * f.moe.top_k));
-        each(l.stream(), y.count,
-             [=] __device__(std::int64_t i) { y.put(i, a.get(i) + scale * static_cast<float>(counts.integer(i % y.cols))); });
+    const Token* tokens = l.tokens(l.read(0), a.rows());
+    if (!forward) {
+        const std::int64_t cols = a.cols;
+        each(l.stream(), a.count, [=] __device__(std::int64_t i) { y.add(tokens[i / cols].position * cols + i % cols, a.get(i)); });
         return;
     }
-    if (l.read(1).kind == MemoryKind::parameters && l.read(1).shape.size() == 2) {
-        const Token* tokens = l.tokens(l.read(0), a.rows());
-        each_pack(l.stream(), y.count, packing(a, b, y), [=] __device__(auto width, std::int64_t i) {
-            y.store(width, i, sum(a.load(width, i), b.load(width, tokens[i / y.cols].position * y.cols + i % y.cols)));
-        });
-        return;
-    }
+    each_pack(l.stream(), y.count, packing(a, b, y), [=] __device__(auto width, std::int64_t i) {
+        y.store(width, i, sum(a.load(width, i), b.load(width, tokens[i / y.cols].position * y.cols + i % y.cols)));
+    });
+}
+
+void add(const Launch& l) {
+    const View a = l.input(0), b = l.input(1), y = l.output(0);
     each_pack(l.stream(), y.count, packing(a, b, y),
               [=] __device__(auto width, std::int64_t i) { y.store(width, i, sum(a.load(width, i), b.load(width, i))); });
 }
@@ -241,7 +241,7 @@ void add_columns(const Launch& l, const View& dy, const View& p, const View& g, 
     });
 }
 
-// dy, g[, counts] -> g: sums of columns; by position into a table; by expert.
+// dy, g[, counts] -> g: sums of columns, of experts' rows expert by expert.
 void bias_gradient(const Launch& l) {
     const View dy = l.input(0), g = l.output(0);
     const std::int64_t cols = dy.cols, rows = dy.rows();
@@ -249,11 +249,6 @@ void bias_gradient(const Launch& l) {
         const RowGroups groups = l.row_groups(rows, l.written(0).shape[0]);
         for (std::size_t e = 0; e < groups.begin.size(); ++e)
             add_columns(l, at(dy, groups.begin[e] * cols), View{}, at(g, static_cast<std::int64_t>(e) * cols), groups.count[e], cols);
-        return;
-    }
-    if (l.written(0).shape.size() == 2) {
-        const Token* tokens = l.tokens(l.read(0), rows);
-        each(l.stream(), dy.count, [=] __device__(std::int64_t i) { g.add(tokens[i / cols].position * cols + i % cols, dy.get(i)); });
         return;
     }
     add_columns(l, dy, View{}, g, rows, cols);
@@ -380,22 +375,27 @@ void run(const Pointwise& w, const Launch& l) {
         return activation(w, l);
     case PointwiseKind::clamp:
         return clamp(w.direction == Direction::forward, l);
-    case PointwiseKind::bias: {
-        const bool weighted =
-            l.in.size() > 2 && l.read(1).shape.back() == 1 && is_floating(l.read(1).dtype) && l.read(1).kind == MemoryKind::activations;
-        return w.direction == Direction::weight_gradient && !weighted ? bias_gradient(l) : weighted_bias(w, l);
-    }
+    case PointwiseKind::bias:
+        return bias_gradient(l);
+    case PointwiseKind::weighted_bias:
+        return weighted_bias(w, l);
+    case PointwiseKind::positions:
+        return positions(w.direction == Direction::forward, l);
     case PointwiseKind::dropout:
-        return w.direction == Direction::forward ? drop(l) : drop_gradient(l);
+        return w.direction == Direction::forward ? drop(w, l) : drop_gradient(l);
     case PointwiseKind::add:
-        return add(w, l);
+        return add(l);
+    case PointwiseKind::balance:
+        return balance(l);
     case PointwiseKind::bias_dropout_add:
-        return w.direction == Direction::forward ? bias_dropout_add(l) : drop_gradient(l);
+        return w.direction == Direction::forward ? bias_dropout_add(w, l) : drop_gradient(l);
     case PointwiseKind::rope:
     case PointwiseKind::latent_rope:
         return rope(w, l);
-    case PointwiseKind::scale:
-        return l.op.phase == Phase::optimizer ? clip(l) : weigh(w, l);
+    case PointwiseKind::weigh:
+        return weigh(w, l);
+    case PointwiseKind::clip:
+        return clip(l);
     case PointwiseKind::cast:
     case PointwiseKind::copy:
     case PointwiseKind::index: // of every place in order
@@ -409,6 +409,7 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::concat:
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
+    case PointwiseKind::sum_copies:
         return rearrange(w, l);
     }
 }

@@ -93,7 +93,7 @@ void loss(const CrossEntropy& w, const Launch& l) {
     each(l.stream(), w.tokens, [=] __device__(std::int64_t r) { loss.put(r, logf(pair.get(2 * r)) - pair.get(2 * r + 1)); });
 }
 
-void gradient(const Launch& l) {
+void gradient(const CrossEntropy& w, const Launch& l) {
     const KernelFacts& f = l.context.facts;
 
     const View e = l.input(0), pair = l.input(1), labels = l.input(2), dx = l.output(0);
@@ -101,8 +101,7 @@ void gradient(const Launch& l) {
     const View second = twice ? l.output(1) : View{};
     const Words words = words_of(l, l.written(0));
     const std::int64_t used = words.used, offset = words.first;
-    const float weight =
-        static_cast<float>((l.op.layer >= f.layers ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
+    const float weight = static_cast<float>((w.ahead > 1 ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
     each_pack(l.stream(), e.count, twice ? packing(e, dx, second) : packing(e, dx), [=] __device__(auto width, std::int64_t i) {
         constexpr int N = decltype(width)::n;
         const std::int64_t r = i / e.cols, label = labels.integer(r), target = label - offset,
@@ -126,7 +125,7 @@ void run(const CrossEntropy& w, const Launch& l) {
     case CrossEntropy::Part::loss:
         return loss(w, l);
     case CrossEntropy::Part::gradient:
-        return gradient(l);
+        return gradient(w, l);
     }
 }
 

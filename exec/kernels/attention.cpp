@@ -41,7 +41,7 @@ template <class T> struct Problem {
 
     Problem(const Attention& work, const Call& call, std::span<const Operand> parts)
         : w(work), c(call.context), mask{c.facts.causal, c.facts.window_of(call.op.layer)},
-          dropout(dropout_at(c, "attention", call.op.layer)), in(heads_in<T>(parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim})) {
+          dropout(dropout_at(c, DropoutSite::attention, call.op.layer)), in(heads_in<T>(parts, {w.heads, w.kv_heads, w.qk_dim, w.v_dim})) {
         queries = rows_by_sequence(tokens_of(c, *parts.front().buffer, in.rows), c.facts.micro_batch);
         keys = rows_by_sequence(tokens_met(c, *parts.back().buffer, in.kv_rows, w.behind), c.facts.micro_batch);
         const std::int64_t of_rank = heads_of_rank(c).heads;

@@ -1,5 +1,4 @@
-// How parameters lie in the flat buckets that data parallelism shards: ZeRO's gradient and parameter shards name elements of a bucket,
-// which is its parameters one after the other, padded to equal shards. Rank i of the bucket's communicator holds the i-th part.
+// The plan's buckets by buffer: what lies where in ZeRO's gradient and parameter shards and in flat copies of a bucket.
 #pragma once
 
 #include "exec/kernels/kernel.hpp"
@@ -21,14 +20,13 @@ struct BucketLayout {
 };
 
 struct BucketLayouts {
-    std::unordered_map<BufferId, BucketLayout> of; // by shard buffer (w.shard, g.shard, g.part) and by flat copy (shard 0: the whole)
+    std::unordered_map<BufferId, BucketLayout> of; // by shard, and by flat copy (shard 0: the whole)
     const BucketLayout* find(BufferId b) const {
         const auto it = of.find(b);
         return it == of.end() ? nullptr : &it->second;
     }
 };
 
-// From the plan's reduce-scatters, gathers and copies.
 BucketLayouts bucket_layouts(const Plan& plan);
 
 } // namespace orrery

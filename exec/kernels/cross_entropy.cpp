@@ -39,13 +39,13 @@ template <class T> void sums(const Call& c, std::int64_t tokens) {
     }
 }
 
-template <class T> void gradient(const Call& c, std::int64_t tokens) {
+template <class T> void gradient(const CrossEntropy& w, const Call& c) {
     const Columns v = columns_of(c, c.written(0));
     const KernelFacts& f = c.context.facts;
     const std::int64_t* labels = c.input<std::int64_t>(2);
-    const bool further = c.op.layer >= f.layers;
+    const bool further = w.ahead > 1;
     const T weight = static_cast<T>((further ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
-    for (std::int64_t i = 0; i < tokens; ++i) {
+    for (std::int64_t i = 0; i < w.tokens; ++i) {
         const T *e = c.input<T>(0) + i * v.count, scale = labels[i] < 0 ? T(0) : weight / c.input<T>(1)[2 * i];
         T* dx = c.output<T>(0) + i * v.count;
         for (std::int64_t j = 0; j < v.count; ++j) dx[j] = e[j] * scale;
@@ -74,7 +74,7 @@ template <class T> void run(const CrossEntropy& w, const Call& c) {
         for (std::int64_t i = 0; i < w.tokens; ++i) c.output<T>(0)[i] = std::log(c.input<T>(0)[2 * i]) - c.input<T>(0)[2 * i + 1];
         break;
     case CrossEntropy::Part::gradient:
-        gradient<T>(c, w.tokens);
+        gradient<T>(w, c);
         break;
     }
 }

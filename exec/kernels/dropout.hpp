@@ -4,6 +4,7 @@
 
 #include "exec/kernels/kernel.hpp"
 #include "exec/kernels/random.hpp"
+#include "topology/check.hpp"
 
 namespace orrery {
 
@@ -16,10 +17,26 @@ struct Dropout {
     double scale() const { return 1 / (1 - rate); }
 };
 
-// place: "attention", "residual1", ..
-inline Dropout dropout_at(const KernelContext& c, std::string_view place, int layer) {
+// The stream of random numbers of each place, by a word.
+constexpr std::string_view stream_of(DropoutSite site) {
+    switch (site) {
+    case DropoutSite::embedding:
+        return "embedding_dropout";
+    case DropoutSite::attention:
+        return "attention";
+    case DropoutSite::after_attention:
+        return "residual1";
+    case DropoutSite::after_mlp:
+        return "residual2";
+    case DropoutSite::none:
+        break;
+    }
+    broken("dropout at no place");
+}
+
+inline Dropout dropout_at(const KernelContext& c, DropoutSite site, int layer) {
     return {c.facts.dropout, c.facts.seed + 0x9E3779B97F4A7C15ull * static_cast<std::uint64_t>(c.step + 1),
-            name_key(place) + static_cast<std::uint64_t>(layer + 1)};
+            name_key(stream_of(site)) + static_cast<std::uint64_t>(layer + 1)};
 }
 
 // For attention's pair (query, key) of a head of the whole model; sequence: index in the step's batch.

@@ -28,30 +28,32 @@ template <class T> void dispatch(const Call& call) {
         call.op.work);
 }
 
-bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
-    for (std::string_view e : endings)
-        if (name.ends_with(e)) return true;
-    return false;
-}
-
-// Of a tensor's name ("w.l3.norm1.weight"): 1 for a norm's weight, 0 for a bias, else the deviation of its normal distribution.
+// A constant, or where there is a deviation a normal distribution of it around zero.
 struct Start {
     double constant, deviation;
 };
 
-Start start_of(std::string_view name, int layers) {
-    if (name.ends_with(".bias")) return {0, 0};
-    if (name.find("norm") != std::string_view::npos) return {1, 0};
-    const bool output = ends_with_any(name, {".proj.weight", ".fc2.weight", "_fc2.weight"});
-    return {0, output ? 0.02 / std::sqrt(2.0 * layers) : 0.02};
+Start start_of(Initial initial, int layers) {
+    switch (initial) {
+    case Initial::zero:
+        return {0, 0};
+    case Initial::one:
+        return {1, 0};
+    case Initial::output:
+        return {0, 0.02 / std::sqrt(2.0 * layers)};
+    case Initial::normal:
+        return {0, 0.02};
+    }
+    broken("a tensor without first values");
 }
 
 template <class T> void fill(const Operand& p, const KernelContext& c) {
-    const Start start = start_of(p.buffer->name, c.facts.layers);
+    require(p.buffer->tensor >= 0, "a buffer without a tensor has no first values");
+    const LogicalTensor& tensor = c.plan.tensors[static_cast<std::size_t>(p.buffer->tensor)];
+    const Start start = start_of(tensor.initial, c.facts.layers);
     const ShardView view = shard_view(c.plan, *p.buffer, c.at, c.expert_at);
-    const std::uint64_t stream = name_key(p.buffer->name);
-    const bool vocabulary = p.buffer->name == "w.embedding.weight" || p.buffer->name == "w.head.weight";
-    const std::int64_t used = vocabulary ? c.facts.vocabulary * p.buffer->shape.back() : std::int64_t{1} << 62;
+    const std::uint64_t stream = name_key("w." + tensor.name);
+    const std::int64_t used = has_vocabulary_rows(tensor) ? c.facts.vocabulary * p.buffer->shape.back() : std::int64_t{1} << 62;
     T* const data = reinterpret_cast<T*>(p.data);
     in_parallel(elements(*p.buffer), [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {

@@ -20,13 +20,14 @@
 //   Softmax          fwd s -> p     bwd dp, p -> ds
 //   Norm             fwd x, w[, b] -> y, statistics   bwd dy, x, statistics, w, gw[, gb] -> dx, gw[, gb]   (g +=)
 //                    of heads: x, q weight, k weight -> y, statistics   bwd dy, x, statistics, qw, kw, gq, gk -> dx, gq, gk
-//   Pointwise        activation f -> a, dy, f -> df;  bias dy, g -> g (+= column sums; a table of positions: by position)
+//   Pointwise        activation f -> a, dy, f -> df;  bias dy, g[, counts] -> g (+= column sums)
+//                    positions x, table -> x + table[position]; dy, g -> g (+= by position)
 //                    dropout x -> y, mask; dy, mask -> dx;  bias_dropout_add branch, x[, bias] -> y[, mask]; dy, mask -> dbranch
-//                    add a, b -> sum (b a table of positions: by position);  merge o, lse, o, lse -> o, lse
+//                    add a, b -> sum;  merge o, lse, o, lse -> o, lse
 //                    rope: packed -> packed or parts; latent: q, kv, key -> packed or parts; backward the other way
-//                    of experts: activation f, p -> a; dy, f, p -> df, dp;  scale x, p -> y; dy, x, p -> dx, dp;  bias x, p, b -> y;
-//                    dy, b -> dp; dy, p, g -> g;  add of three: dscores, scores, counts -> dscores plus the balancing loss's
-//                    scale (clipping): norm^2, g.. -> factor, g..;  cast, copy (list or one -> list or one);  zero -> list
+//                    of experts: activation f, p -> a; dy, f, p -> df, dp;  weigh x, p -> y; dy, x, p -> dx, dp;
+//                    weighted_bias x, p, b -> y; dy, b -> dp; dy, p, g -> g;  balance dscores, scores, counts -> dscores
+//                    clip norm^2, g.. -> factor, g..;  cast, copy (list or one -> list or one);  zero -> list
 //   Embedding        fwd tokens, table -> x      dw: tokens, dy, g -> g
 //   CrossEntropy     maximum: logits -> max   sums: logits, max, labels -> e, (sum, target)[, log-softmax]   loss: (sum, target) -> loss
 //                    gradient: e, (sum, target), labels[, ..] -> dlogits[, fp32]

@@ -11,40 +11,31 @@
 namespace orrery {
 namespace {
 
-// "l3.residual1.again" -> "residual1": the same in the recomputation as in the forward pass.
-std::string_view place_of(const Op& op) {
-    std::string_view name = op.name;
-    if (op.layer >= 0) name.remove_prefix(std::min(name.size(), name.find('.') + 1));
-    if (name.ends_with(".again")) name.remove_suffix(6);
-    return name;
-}
-
 // y = scale keep(x); the mask is kept. Of attention's probabilities by pair, of rows by token and column.
-template <class T> void drop(const Call& c, const T* x, T* y, unsigned char* mask) {
+template <class T> void drop(const Pointwise& w, const Call& c, const T* x, T* y, unsigned char* mask) {
     const KernelFacts& f = c.context.facts;
     const Buffer& value = c.written(0);
     const std::int64_t n = elements(value), pairs = f.micro_batch * f.sequence * f.sequence;
     const T scale = static_cast<T>(1 / (1 - f.dropout));
-    const auto put = [&](std::int64_t i, const Dropout& dropout, std::int64_t index) {
+    const Dropout dropout = dropout_at(c.context, w.site, c.op.layer);
+    const auto put = [&](std::int64_t i, std::int64_t index) {
         mask[i] = dropout.keeps(index) ? 1 : 0;
         y[i] = mask[i] ? x[i] * scale : T(0);
     };
-    if (value.shape[0] == pairs && f.sequence > 1) {
-        const Dropout dropout = dropout_at(c.context, "attention", c.op.layer);
+    if (w.site == DropoutSite::attention) {
         const std::int64_t first_head = c.coordinate(Axis::tp) * (n / pairs);
         for (std::int64_t i = 0; i < n; ++i) {
             const std::int64_t key = i % f.sequence, query = i / f.sequence % f.sequence,
                                sequence = i / (f.sequence * f.sequence) % f.micro_batch;
-            put(i, dropout, pair_index(f, c.context.first_sequence + sequence, first_head + i / pairs, query, key));
+            put(i, pair_index(f, c.context.first_sequence + sequence, first_head + i / pairs, query, key));
         }
         return;
     }
-    const Dropout dropout = dropout_at(c.context, place_of(c.op), c.op.layer);
     const std::int64_t cols = columns(value);
     const std::vector<Token> tokens = tokens_of(c.context, value, n / cols);
     for (std::int64_t i = 0; i < n; ++i) {
         const Token& t = tokens[static_cast<std::size_t>(i / cols)];
-        put(i, dropout, ((c.context.first_sequence + t.sequence) * f.sequence + t.position) * cols + i % cols);
+        put(i, ((c.context.first_sequence + t.sequence) * f.sequence + t.position) * cols + i % cols);
     }
 }
 
@@ -68,7 +59,7 @@ template <class T> void bias_dropout_add(const Pointwise& w, const Call& c) {
         dropped.assign(branch, branch + n);
         if (bias)
             for (std::int64_t i = 0; i < n; ++i) dropped[static_cast<std::size_t>(i)] += bias[i % cols];
-        drop(c, dropped.data(), dropped.data(), c.output<unsigned char>(1));
+        drop(w, c, dropped.data(), dropped.data(), c.output<unsigned char>(1));
         for (std::int64_t i = 0; i < n; ++i) y[i] = x[i] + dropped[static_cast<std::size_t>(i)];
         return;
     }
@@ -95,23 +86,24 @@ template <class T> void balance(const Call& c) {
 }
 
 template <class T> void add(const Call& c) {
-    if (c.in.size() == 1) return unpack<T>(c);
     const T *a = c.input<T>(0), *b = c.input<T>(1);
     T* const y = c.output<T>(0);
-    if (c.in.size() == 3) return balance<T>(c);
-    const Buffer& second = c.read(1);
-    if (second.kind == MemoryKind::parameters && second.shape.size() == 2) {
-        const std::int64_t cols = columns(second);
-        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) {
-            for (std::int64_t j = 0; j < cols; ++j) y[row + j] = a[row + j] + b[position + j];
-        });
-        return;
-    }
     const std::int64_t n = elements(c.written(0));
     for (std::int64_t i = 0; i < n; ++i) y[i] = a[i] + b[i];
 }
 
-// dy, g -> g: sums of columns, or by position into a table.
+// x, table -> x + table[position];  dy, g -> g[position] += dy.
+template <class T> void positions(const Pointwise& w, const Call& c) {
+    const bool forward = w.direction == Direction::forward;
+    const std::int64_t cols = columns(c.read(1));
+    const T *x = c.input<T>(0), *table = c.input<T>(1);
+    T* const out = c.output<T>(0);
+    each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) {
+        for (std::int64_t j = 0; j < cols; ++j) forward ? out[row + j] = x[row + j] + table[position + j] : out[position + j] += x[row + j];
+    });
+}
+
+// dy, g[, counts] -> g: sums of columns, of experts' rows expert by expert.
 template <class T> void bias_gradient(const Call& c) {
     const std::int64_t cols = columns(c.read(0));
     const T* dy = c.input<T>(0);
@@ -121,12 +113,6 @@ template <class T> void bias_gradient(const Call& c) {
         for (std::size_t e = 0; e < groups.begin.size(); ++e)
             for (std::int64_t r = groups.begin[e]; r < groups.begin[e] + groups.count[e]; ++r)
                 for (std::int64_t j = 0; j < cols; ++j) g[static_cast<std::int64_t>(e) * cols + j] += dy[r * cols + j];
-        return;
-    }
-    if (c.written(0).shape.size() == 2) {
-        each_position<T>(c, c.read(0), cols, [&](std::int64_t row, std::int64_t position) {
-            for (std::int64_t j = 0; j < cols; ++j) g[position + j] += dy[row + j];
-        });
         return;
     }
     for (std::int64_t r = 0; r < elements(c.read(0)); r += cols)
@@ -218,11 +204,6 @@ template <class T> void merge(const Call& c) {
     }
 }
 
-// dy, p, g: the gradient of an expert's bias on weighted rows, not dy, g[, counts].
-bool weighted(const Call& c) {
-    return c.in.size() > 2 && columns(c.read(1)) == 1 && is_floating(c.read(1).dtype) && c.read(1).kind == MemoryKind::activations;
-}
-
 } // namespace
 
 template <class T> void run(const Pointwise& w, const Call& c) {
@@ -234,18 +215,27 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::clamp:
         return activation<T>(w, c);
     case PointwiseKind::bias:
-        return w.direction == Direction::weight_gradient && !weighted(c) ? bias_gradient<T>(c) : weighted_bias<T>(w, c);
+        return bias_gradient<T>(c);
+    case PointwiseKind::weighted_bias:
+        return weighted_bias<T>(w, c);
+    case PointwiseKind::positions:
+        return positions<T>(w, c);
     case PointwiseKind::dropout:
-        return w.direction == Direction::forward ? drop(c, c.input<T>(0), c.output<T>(0), c.output<unsigned char>(1)) : drop_gradient<T>(c);
+        return w.direction == Direction::forward ? drop(w, c, c.input<T>(0), c.output<T>(0), c.output<unsigned char>(1))
+                                                 : drop_gradient<T>(c);
     case PointwiseKind::add:
         return add<T>(c);
+    case PointwiseKind::balance:
+        return balance<T>(c);
     case PointwiseKind::bias_dropout_add:
         return bias_dropout_add<T>(w, c);
     case PointwiseKind::rope:
     case PointwiseKind::latent_rope:
         return rope<T>(w, c);
-    case PointwiseKind::scale:
-        return c.op.phase == Phase::optimizer ? clip<T>(c) : weigh<T>(w, c);
+    case PointwiseKind::weigh:
+        return weigh<T>(w, c);
+    case PointwiseKind::clip:
+        return clip<T>(c);
     case PointwiseKind::cast:
     case PointwiseKind::copy:
     case PointwiseKind::index: // of every place in order
@@ -264,6 +254,7 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::pack:
         return pack<T>(c);
     case PointwiseKind::unpack:
+    case PointwiseKind::sum_copies:
         return unpack<T>(c);
     }
 }

@@ -21,7 +21,7 @@ void check_room(std::int64_t rows, std::int64_t room) {
 RowGroups row_groups(const Call& call, std::int64_t rows, std::int64_t groups) {
     RowGroups out;
     for (const Operand& o : call.in)
-        if (o.buffer->dtype == DType::int64) {
+        if (o.buffer->role == Role::counts) {
             std::int64_t at = 0;
             for (const std::int64_t n : local_counts(o, call.context, groups)) {
                 out.begin.push_back(at);

@@ -26,10 +26,10 @@ bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, bo
         for (const Op& op : block.ops) {
             if (!std::holds_alternative<GradientNorm>(op.work)) continue;
             for (BufferId b : op.in) {
-                if (k.plan.buffers[static_cast<std::size_t>(b)].name == tensor.name) return false;
+                if (k.plan.buffers[static_cast<std::size_t>(b)].tensor == tensor.tensor) return false;
                 if (const BucketLayout* layout = k.buckets.find(b); layout && k.plan.directions == 1)
                     for (const BucketSegment& s : layout->segments)
-                        if (k.plan.buffers[static_cast<std::size_t>(s.tensor)].name == tensor.name) return false;
+                        if (k.plan.buffers[static_cast<std::size_t>(s.tensor)].tensor == tensor.tensor) return false;
             }
         }
     }
@@ -63,18 +63,15 @@ std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradien
 }
 
 std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const Operand> operands, const Buffer& norms) {
-    const auto name = [&](BufferId b) { // without "w." or "g."
-        const std::string& n = c.plan.buffers[static_cast<std::size_t>(b)].name;
-        return std::string_view(n).substr(n.find('.') + 1);
-    };
+    const auto tensor = [&](BufferId b) { return c.plan.buffers[static_cast<std::size_t>(b)].tensor; };
     std::vector<TensorSlice> slices;
-    std::vector<std::string_view> names, all;
+    std::vector<TensorId> own, all; // a slice's; those of the stage
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const BucketLayout* layout = c.buckets.find(operands[i].id);
         if (!layout) {
-            all.push_back(name(operands[i].id));
+            all.push_back(tensor(operands[i].id));
             slices.push_back({i, 0, elements(*operands[i].buffer), 0, counts(c, norms, *operands[i].buffer, false)});
-            names.push_back(all.back());
+            own.push_back(all.back());
             continue;
         }
         const int self = c.plan.mesh.rank_of(c.at);
@@ -82,16 +79,16 @@ std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const O
         const std::int64_t begin = (std::find(ranks.begin(), ranks.end(), self) - ranks.begin()) * layout->shard,
                            end = begin + layout->shard;
         for (const BucketSegment& s : layout->segments) {
-            all.push_back(name(s.tensor));
+            all.push_back(tensor(s.tensor));
             const std::int64_t from = std::max(s.begin, begin), to = std::min(s.end, end);
             if (from >= to) continue;
             slices.push_back({i, from - begin, to - begin, 0, counts(c, norms, c.plan.buffers[static_cast<std::size_t>(s.tensor)], true)});
-            names.push_back(all.back());
+            own.push_back(all.back());
         }
     }
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
-    for (std::size_t i = 0; i < slices.size(); ++i) slices[i].slot = std::lower_bound(all.begin(), all.end(), names[i]) - all.begin();
+    for (std::size_t i = 0; i < slices.size(); ++i) slices[i].slot = std::lower_bound(all.begin(), all.end(), own[i]) - all.begin();
     return slices;
 }
 

@@ -3,7 +3,6 @@
 #include "topology/check.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 namespace orrery {
 
@@ -19,13 +18,6 @@ Token token_of(const KernelFacts& f, int rank, std::int64_t row) {
     const std::int64_t half = local / 2, chunk = i < half ? rank : 2 * f.context_ranks - 1 - rank;
     t.position = chunk * half + i % half;
     return t;
-}
-
-int tokens_ahead(const Buffer& b) {
-    constexpr std::string_view further = "labels.";
-    if (b.name == "tokens") return 0;
-    if (b.name == "labels") return 1;
-    return b.name.starts_with(further) ? std::stoi(b.name.substr(further.size())) + 1 : -1;
 }
 
 std::vector<Token> tokens_of(const KernelContext& c, const Buffer& value, std::int64_t rows) {

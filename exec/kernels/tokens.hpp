@@ -16,10 +16,6 @@ struct Token {
 Token token_of(const KernelFacts& facts, int rank, std::int64_t row);
 std::int64_t tokens_of_rank(const KernelFacts& facts); // how many a context rank has of a microbatch
 
-// How many tokens ahead of a row's own the ids are that a buffer of the batch holds ("tokens", "labels", "labels.1", ..); -1: it holds
-// none.
-int tokens_ahead(const Buffer& buffer);
-
 // The token of each row of a value with `rows` rows on this rank: its own tokens, its part of them (sequence parallelism, told by the
 // placement), or those of all context ranks, gathered.
 std::vector<Token> tokens_of(const KernelContext& context, const Buffer& value, std::int64_t rows);

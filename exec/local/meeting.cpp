@@ -112,22 +112,21 @@ void count_rows(const World& world, const Attendance& member, std::vector<Collec
 } // namespace
 
 bool is_counted(std::span<const Operand> in, std::span<const Operand> out) {
-    return in.size() == out.size() + 1 && in.back().buffer->dtype == DType::int64;
+    return in.size() == out.size() + 1 && in.back().buffer->role == Role::counts;
 }
 
-// Lists of one length on both sides are tensors that travel together, each on its own; a list on one side alone is a bucket.
 std::vector<CollectiveSides> sides_of(const World& world, const Attendance& member) {
     const Op& op = *member.issue->op;
     const auto& work = std::get<Collective>(op.work);
     const auto element = [&](std::size_t i) { return element_of(member.in[i].buffer->dtype, world.real); };
-    if (work.kind == CollectiveKind::all_reduce && op.phase == Phase::gradient_reduce && op.in == op.out) { // finalize: in place
+    if (work.operands == Collective::Operands::summands) { // in place
         const BucketLayout* layout = world.buckets.find(member.in[0].id);
         const std::int64_t index = layout && layout->shard > 0 ? member.rank->memory.part_index(layout->comm) : 0;
         const Pieces p = summands_of(world, member.in, index, axis_of(world.plan.communicators[static_cast<std::size_t>(work.comm)]));
         return {{p, p, element(0)}};
     }
     const bool counted = is_counted(member.in, member.out);
-    if (!counted && member.in.size() != member.out.size()) return {{pieces_of(member.in), pieces_of(member.out), element(0)}};
+    if (work.operands == Collective::Operands::joined) return {{pieces_of(member.in), pieces_of(member.out), element(0)}};
     std::vector<CollectiveSides> sides;
     for (std::size_t i = 0; i < member.out.size(); ++i)
         sides.push_back({pieces_of({&member.in[i], 1}), pieces_of({&member.out[i], 1}), element(i)});

@@ -57,8 +57,9 @@ void restore(World& world, const Checkpoint& checkpoint) {
                 // Rows that pad a vocabulary differ between strategies; nothing else may.
                 const auto& shape = found->second.shape;
                 const bool alike = shape.size() == view.whole.size() && std::equal(shape.begin() + 1, shape.end(), view.whole.begin() + 1);
-                const bool rows =
-                    alike && (shape[0] == view.whole[0] || part.name.ends_with("embedding.weight") || part.name.ends_with("head.weight"));
+                const Buffer& buffer = world.plan.buffers[static_cast<std::size_t>(part.tensor)];
+                const LogicalTensor& tensor = world.plan.tensors[static_cast<std::size_t>(buffer.tensor)];
+                const bool rows = alike && (shape[0] == view.whole[0] || has_vocabulary_rows(tensor));
                 if (!rows) throw std::runtime_error("the checkpoint's " + prefix(q) + part.name + " is of another shape");
             }
         }

@@ -1,7 +1,5 @@
 #include "exec/runtime/storage.hpp"
 
-#include "exec/kernels/tokens.hpp"
-
 #include "topology/check.hpp"
 
 #include <fmt/format.h>
@@ -20,8 +18,6 @@ bool per_microbatch(const Buffer& b) {
     return (b.scope == Scope::microbatch || b.scope == Scope::action) && b.kind != MemoryKind::parameters &&
            b.kind != MemoryKind::gradients;
 }
-
-bool is_batch(const Buffer& b) { return tokens_ahead(b) >= 0; }
 
 // Alignment costs up to 64 bytes a block, and what is freed while still in use takes room beside what comes next.
 std::int64_t reserve_for(std::int64_t planned, double room) {
@@ -90,9 +86,8 @@ void find_parts(const Plan& plan, const IssueOrder& order, const BucketLayouts& 
         for (const Transfer& t : x->transfers) {
             const Buffer& part = buffer(plan, t.buffer);
             BufferPlace& place = map.places[static_cast<std::size_t>(t.buffer)];
-            if (!t.send || part.storage < 0 || part.bytes >= buffer(plan, part.storage).bytes) continue;
-            for (std::size_t c = 0; c < plan.communicators.size(); ++c)
-                if (plan.communicators[c].name == "tp") place.part_of = static_cast<CommId>(c);
+            if (!t.send || part.part_of < 0) continue;
+            place.part_of = part.part_of;
             place.part = place.stored;
         }
     }
@@ -110,7 +105,7 @@ StorageMap storage_map(const Plan& plan, const IssueOrder& order, const BucketLa
         const Buffer& root = buffer(plan, p.root);
         p.per_microbatch = per_microbatch(root);
         p.stored = elements(x) * static_cast<std::int64_t>(stored_bytes(x.dtype, real));
-        if (is_batch(x)) {
+        if (x.role == Role::batch) {
             p.batch_rows = static_cast<std::int32_t>(elements(x));
             p.stored *= plan.microbatches;
         }

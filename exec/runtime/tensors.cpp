@@ -31,7 +31,25 @@ Worked worked_on(const World& world, const Rank& rank) {
     return w;
 }
 
-std::string tensor_name(const Buffer& b) { return b.name.substr(b.name.find('.') + 1); } // without "w." or "g."
+const LogicalTensor& tensor_of(const World& world, BufferId b) {
+    const TensorId t = world.plan.buffers[static_cast<std::size_t>(b)].tensor;
+    require(t >= 0, "a tensor's part lies in a buffer that has none");
+    return world.plan.tensors[static_cast<std::size_t>(t)];
+}
+
+// The words of checkpoints.
+std::string state_name(Role role) {
+    switch (role) {
+    case Role::master:
+        return "master";
+    case Role::first_moment:
+        return "moment1";
+    case Role::second_moment:
+        return "moment2";
+    default:
+        broken("a buffer of optimizer states is none of them");
+    }
+}
 
 // The tensors of which buffer b, at `data`, is made: a whole one, or a shard's segments.
 void add_parts(const World& world, const Rank& rank, BufferId b, const std::string& prefix, std::byte* data, DType stored,
@@ -41,22 +59,21 @@ void add_parts(const World& world, const Rank& rank, BufferId b, const std::stri
     const Buffer& x = plan.buffers[static_cast<std::size_t>(b)];
     const BucketLayout* layout = world.buckets.find(b);
     if (!layout || layout->shard == 0) {
-        parts.push_back({prefix + tensor_name(x), b, 0, elements(x), data, stored});
+        parts.push_back({prefix + tensor_of(world, b).name, b, 0, elements(x), data, stored});
         return;
     }
     const std::int64_t begin = rank.memory.part_index(layout->comm) * layout->shard, end = begin + layout->shard;
     for (const BucketSegment& s : layout->segments) {
         const std::int64_t from = std::max(begin, s.begin), to = std::min(end, s.end);
         if (from < to)
-            parts.push_back({prefix + tensor_name(plan.buffers[static_cast<std::size_t>(s.tensor)]), s.tensor, from - s.begin, to - from,
-                             data + (from - begin) * size, stored});
+            parts.push_back(
+                {prefix + tensor_of(world, s.tensor).name, s.tensor, from - s.begin, to - from, data + (from - begin) * size, stored});
     }
 }
 
 // Rows of a padded vocabulary: how many the model has.
 std::int64_t true_rows(const World& world, const TensorPart& part, const ShardView& view) {
-    const bool vocabulary = part.name.ends_with("embedding.weight") || part.name.ends_with("head.weight");
-    return vocabulary ? std::min(view.whole[0], world.facts.vocabulary) : view.whole[0];
+    return has_vocabulary_rows(tensor_of(world, part.tensor)) ? std::min(view.whole[0], world.facts.vocabulary) : view.whole[0];
 }
 
 } // namespace
@@ -82,7 +99,7 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
         std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
         for (BufferId g : gradients) {
-            add_parts(world, rank, g, x.name.substr(x.name.find('.') + 1) + "/", data, stored(b), parts);
+            add_parts(world, rank, g, state_name(x.role) + "/", data, stored(b), parts);
             data += elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
         }
     }

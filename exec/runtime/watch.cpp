@@ -34,10 +34,10 @@ std::int64_t first_bad(const Operand& o, DType stored) {
 
 // "the gradient of l0.qkv.weight, whose element 5 of 80": of this rank's part of the tensor, where `at` lies in a shard of several too.
 std::string element_text(const World& world, const Rank& rank, const Operand& o, std::int64_t at) {
-    const auto text = [](const Buffer& b, std::int64_t i) {
-        const bool gradient = b.kind == MemoryKind::gradients;
+    const auto text = [&](const Buffer& b, std::int64_t i) {
+        const bool gradient = b.role == Role::gradient;
         return fmt::format("{}{}, whose element {} of {}", gradient ? "the gradient of " : "",
-                           gradient ? b.name.substr(b.name.find('.') + 1) : b.name, i, elements(b));
+                           gradient ? world.plan.tensors[static_cast<std::size_t>(b.tensor)].name : b.name, i, elements(b));
     };
     if (const BucketLayout* layout = world.buckets.find(o.id)) {
         const std::int64_t in_bucket = at + (layout->shard > 0 ? rank.memory.part_index(layout->comm) * layout->shard : 0);

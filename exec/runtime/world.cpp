@@ -38,7 +38,7 @@ void initialise_master(Rank& rank, const Op& op, DType real) {
     const std::size_t states = op.out.size();
     for (std::size_t k = 0; k < states; ++k) {
         const Operand master = rank.memory.operand(op.out[k], -1);
-        if (master.buffer->name != "opt.master") continue; // the optimizer pass's name for it
+        if (master.buffer->role != Role::master) continue;
         std::int64_t at = 0;
         const DType stored = stored_type(master.buffer->dtype, real);
         for (BufferId w : op.out) {
@@ -172,9 +172,9 @@ void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
         const int context_rank = rank->context.at[static_cast<std::size_t>(Axis::cp)];
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
-            if (x.stage != rank->stage || tokens_ahead(x) < 0) continue;
+            if (x.stage != rank->stage || x.role != Role::batch) continue;
             auto* data = reinterpret_cast<std::int64_t*>(rank->memory.block(static_cast<BufferId>(b), -1));
-            const std::int64_t rows = elements(x), ahead = tokens_ahead(x);
+            const std::int64_t rows = elements(x), ahead = x.ahead;
             for (std::int32_t m = 0; m < world.plan.microbatches; ++m)
                 for (std::int64_t i = 0; i < rows; ++i) {
                     const Token t = token_of(world.facts, context_rank, i);
@@ -191,7 +191,7 @@ void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand
     if (rank.context.at[static_cast<std::size_t>(Axis::tp)] != 0) return;
     const std::int64_t rows = elements(*loss.buffer), length = world.facts.sequence;
     const std::vector<Token> tokens = tokens_of(rank.context, *loss.buffer, rows);
-    const bool further = issue.op->name != "loss";
+    const bool further = std::get<CrossEntropy>(issue.op->work).ahead > 1;
     for (std::int64_t i = 0; i < rows; ++i) {
         const Token& t = tokens[static_cast<std::size_t>(i)];
         const auto index = static_cast<std::size_t>((rank.context.first_sequence + t.sequence) * length + t.position);

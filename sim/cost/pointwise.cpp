@@ -7,8 +7,8 @@
 namespace orrery {
 namespace {
 
-const char* entry_name(PointwiseKind k) {
-    switch (k) {
+const char* entry_name(const Pointwise& p) {
+    switch (p.kind) {
     case PointwiseKind::gelu:
         return "gelu";
     case PointwiseKind::relu:
@@ -18,10 +18,15 @@ const char* entry_name(PointwiseKind k) {
     case PointwiseKind::geglu:
         return "geglu";
     case PointwiseKind::bias:
+    case PointwiseKind::weighted_bias:
         return "bias";
+    case PointwiseKind::positions:
+        return p.direction == Direction::forward ? "add" : "bias";
     case PointwiseKind::dropout:
         return "dropout";
     case PointwiseKind::add:
+    case PointwiseKind::sum_copies:
+    case PointwiseKind::balance:
     case PointwiseKind::merge:
         return "add";
     case PointwiseKind::bias_dropout_add:
@@ -30,7 +35,8 @@ const char* entry_name(PointwiseKind k) {
         return "rope";
     case PointwiseKind::latent_rope:
         return "latent-rope";
-    case PointwiseKind::scale:
+    case PointwiseKind::weigh:
+    case PointwiseKind::clip:
         return "scale";
     case PointwiseKind::cast:
         return "cast";
@@ -71,7 +77,7 @@ KernelTime by_entry(const PointwiseTable& t, const KernelTables& k, MemoryDevice
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Pointwise& op, double buffer_bytes) {
     if (op.by_expert) return by_entry(t, k, d, "weighted-bias", op.direction, static_cast<double>(op.elements), buffer_bytes, false);
-    return by_entry(t, k, d, entry_name(op.kind), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
+    return by_entry(t, k, d, entry_name(op), op.direction, static_cast<double>(op.elements), buffer_bytes, op.fused);
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Norm& op, double buffer_bytes) {

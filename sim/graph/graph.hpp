@@ -2,6 +2,7 @@
 // (unsharded) shapes; the passes shard values and insert the nodes that move between placements; emit.hpp turns it into ops.
 #pragma once
 
+#include "sim/graph/dropout_site.hpp"
 #include "sim/graph/parameter.hpp"
 #include "sim/graph/placement.hpp"
 #include "topology/dtype.hpp"
@@ -104,9 +105,10 @@ struct Node {
     bool in_place = false;                        // cross_entropy: what it keeps and its gradient take the logits' place
     bool gradient_twice = false;                  // cross_entropy: a gradient of what it keeps, in its dtype, comes before the logits'
     double dropout = 0;
-    bool bias_apart = false;        // linear: its bias is added by a kernel behind the GEMM
-    bool keeps_precision = false;   // linear: stays in 16 bits where the others go lower (a router)
-    bool dispatches_tokens = false; // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive
+    DropoutSite site = DropoutSite::none; // dropout, attention_dropout, residual
+    bool bias_apart = false;              // linear: its bias is added by a kernel behind the GEMM
+    bool keeps_precision = false;         // linear: stays in 16 bits where the others go lower (a router)
+    bool dispatches_tokens = false;       // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive
 };
 
 struct Graph {

@@ -137,13 +137,14 @@ struct Builder {
     bool keeps_gates() const { return s.model.gated() && !s.runtime.fused_activation; }
 
     // The bias of a row-parallel linear is added behind its reduction, with the dropout.
-    ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias) {
+    ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias, DropoutSite site) {
         const ValueId y = rows(what, h, DimKind::hidden, stream);
         std::vector<ValueId> out{y}, params;
         if (s.model.dropout > 0) out.push_back(rows(what + ".mask", h, DimKind::hidden, DType::boolean));
         if (bias) params.push_back(parameter(prefix() + bias_of + ".bias", {h}, {DimKind::hidden}, Initial::zero));
         Node& n = node(NodeKind::residual, what, {branch, x}, out, params);
         n.dropout = s.model.dropout;
+        n.site = site;
         return y;
     }
 

@@ -57,6 +57,7 @@ ValueId Builder::unfused_attention(ValueId qkv) {
     if (s.model.dropout > 0) {
         const ValueId dropped = square("attention_dropout", act), mask = square("attention_dropout.mask", DType::boolean);
         add(NodeKind::attention_dropout, "attention_dropout", {p}, {dropped, mask});
+        g.nodes.back().site = DropoutSite::attention;
         p = dropped;
     }
     const ValueId o = rows("attention", a.heads * a.v_dim, DimKind::parallel, act);
@@ -115,14 +116,14 @@ ValueId Builder::transformer_layer(ValueId x) {
     const ValueId n1 = norm("norm1", x);
     const ValueId attended = attention_branch(n1);
     if (m.parallel_block) { // attention and MLP both read norm1; two residual adds
-        const ValueId y = residual("residual1", attended, x, "proj", m.bias);
-        if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n1), y, "", false);
-        return residual("residual2", mlp_branch(n1), y, "fc2", m.bias);
+        const ValueId y = residual("residual1", attended, x, "proj", m.bias, DropoutSite::after_attention);
+        if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n1), y, "", false, DropoutSite::after_mlp);
+        return residual("residual2", mlp_branch(n1), y, "fc2", m.bias, DropoutSite::after_mlp);
     }
-    const ValueId y = residual("residual1", attended, x, "proj", m.bias);
+    const ValueId y = residual("residual1", attended, x, "proj", m.bias, DropoutSite::after_attention);
     const ValueId n2 = norm("norm2", y);
-    if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n2), y, "", false);
-    return residual("residual2", mlp_branch(n2), y, "fc2", m.bias);
+    if (is_moe_layer(m, layer)) return residual("residual2", expert_branch(n2), y, "", false, DropoutSite::after_mlp);
+    return residual("residual2", mlp_branch(n2), y, "fc2", m.bias, DropoutSite::after_mlp);
 }
 
 ValueId Builder::embedding() {
@@ -143,7 +144,9 @@ ValueId Builder::embedding() {
     if (m.dropout > 0) {
         const ValueId y = rows("embedding_dropout", h, DimKind::hidden, stream),
                       mask = rows("embedding_dropout.mask", h, DimKind::hidden, DType::boolean);
-        node(NodeKind::dropout, "embedding_dropout", {x}, {y, mask}).dropout = m.dropout;
+        Node& n = node(NodeKind::dropout, "embedding_dropout", {x}, {y, mask});
+        n.dropout = m.dropout;
+        n.site = DropoutSite::embedding;
         x = y;
     }
     return x;

@@ -173,7 +173,7 @@ BufferId Emitter::cast_gradient(const Node& n, ValueId v, BufferId dy, DType low
     return quantised;
 }
 
-void Emitter::backward_linear(const Node& n, BufferId dy) {
+void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
     if (n.gemm_dtype == DType::fp8 || n.gemm_dtype == DType::mxfp8 || n.gemm_dtype == DType::nvfp4)
         dy = cast_gradient(n, n.out[0], dy, n.gemm_dtype);
@@ -191,7 +191,7 @@ void Emitter::backward_linear(const Node& n, BufferId dy) {
     add_gradient(x, dx, true);
 }
 
-void Emitter::backward_attention(const Node& n, BufferId dy) {
+void Emitter::adjoint_attention(const Node& n, BufferId dy) {
     std::vector<BufferId> in{dy}, out; // packed, or in parts
     for (ValueId v : n.in) in.push_back(need(v));
     for (ValueId v : n.out) in.push_back(need(v));
@@ -211,139 +211,118 @@ void Emitter::backward(const Node& n) {
     for (ValueId p : n.params)
         if (value(p).placement.on(Axis::tp) == PlacementKind::invariant && value(n.out[0]).placement.on(Axis::tp) == PlacementKind::sharded)
             l.buffer(weight_gradient(p)).placement.set(Axis::tp, PlacementKind::partial);
-    const auto fresh = [&](ValueId v, const char* suffix = ".grad") { return fresh_gradient(v, suffix); };
-    const auto gradients_of_parameters = [&](std::vector<BufferId> list) {
-        for (ValueId p : n.params) list.push_back(weight_gradient(p));
-        return list;
-    };
-    if (backward_experts(n, dy) || backward_latent(n, dy) || backward_unfused(n, dy)) return;
-    switch (n.kind) {
-    case NodeKind::embedding: {
-        const BufferId grad = weight_gradient(n.params[0]);
-        emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
-             {tokens_buffer(tokens_ahead(n)), dy, grad}, {grad});
-        break;
+    (this->*rule_of(n.kind).adjoint)(n, dy);
+}
+
+std::vector<BufferId> Emitter::with_weight_gradients(const Node& n, std::vector<BufferId> list) {
+    for (ValueId p : n.params) list.push_back(weight_gradient(p));
+    return list;
+}
+
+void Emitter::adjoint_embedding(const Node& n, BufferId dy) {
+    const BufferId grad = weight_gradient(n.params[0]);
+    emit(n.name + ".grad", Embedding{Direction::weight_gradient, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
+         {tokens_buffer(tokens_ahead(n)), dy, grad}, {grad});
+}
+
+void Emitter::adjoint_positions(const Node& n, BufferId dy) {
+    const BufferId grad = weight_gradient(n.params[0]);
+    emit(n.name + ".grad", Pointwise{PointwiseKind::positions, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, grad},
+         {grad});
+    add_gradient(n.in[0], dy, false);
+}
+
+void Emitter::adjoint_dropout(const Node& n, BufferId dy) {
+    const BufferId dx = fresh_gradient(n.in[0]);
+    emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.out[1])},
+         {dx});
+    add_gradient(n.in[0], dx, true);
+}
+
+void Emitter::adjoint_norm(const Node& n, BufferId dy) {
+    const AttentionShape& a = n.attention;
+    const bool heads = n.kind == NodeKind::head_norm;
+    const BufferId dx = fresh_gradient(n.in[0]);
+    const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm,
+                    heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
+    std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
+    if (heads) read.push_back(weight(n.params[1])); // the keys' beside the queries'; a bias is not read
+    read = with_weight_gradients(n, std::move(read));
+    if (const ValueId branch = held_branch(n); branch >= 0) read.push_back(need(branch)); // nothing is done with it
+    emit(n.name + ".bwd", work, std::move(read), with_weight_gradients(n, {dx}));
+    add_gradient(n.in[0], dx, true);
+}
+
+void Emitter::adjoint_rope(const Node& n, BufferId) {
+    const BufferId dx = fresh_gradient(n.in[0]);
+    std::vector<BufferId> parts;
+    for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
+    emit(n.name + ".bwd",
+         Pointwise{PointwiseKind::rope, Direction::backward,
+                   rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused},
+         parts, {dx});
+    add_gradient(n.in[0], dx, true);
+}
+
+// None where it was cut off.
+void Emitter::adjoint_clamp(const Node& n, BufferId dy) {
+    const BufferId dx = fresh_gradient(n.in[0]);
+    emit(n.name + ".bwd", Pointwise{PointwiseKind::clamp, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])},
+         {dx});
+    add_gradient(n.in[0], dx, true);
+}
+
+// Of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x.
+void Emitter::adjoint_activation(const Node& n, BufferId dy) {
+    std::vector<BufferId> in{dy}, out{fresh_gradient(n.in[0])};
+    for (ValueId v : n.in) in.push_back(need(v));
+    if (n.out.size() > 1) in.push_back(need(n.out[1]));
+    if (n.in.size() > 1) out.push_back(fresh_gradient(n.in[1], ".grad", DType::fp32));
+    emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, out);
+    for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
+}
+
+// The branch's gradient is dy itself but for the dropout, and the dtype where autocast adds 16 bits to fp32.
+void Emitter::adjoint_residual(const Node& n, BufferId dy) {
+    BufferId branch = dy;
+    if (n.out.size() > 1) {
+        branch = fresh_gradient(n.in[0]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::bias_dropout_add, Direction::backward, elements(value(n.out[0])), n.fused},
+             {dy, need(n.out[1])}, {branch});
+    } else if (gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) {
+        branch = fresh_gradient(n.in[0]);
+        emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {branch});
     }
-    case NodeKind::positions: {
-        const BufferId grad = weight_gradient(n.params[0]);
-        emit(n.name + ".grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused}, {dy, grad},
-             {grad});
-        add_gradient(n.in[0], dy, false);
-        break;
+    if (!n.params.empty()) {
+        const BufferId bias = weight_gradient(n.params[0]);
+        emit(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
+             {branch, bias}, {bias});
     }
-    case NodeKind::dropout:
-    case NodeKind::attention_dropout: {
-        const BufferId dx = fresh(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::dropout, Direction::backward, elements(value(n.out[0])), n.fused},
-             {dy, need(n.out[1])}, {dx});
-        add_gradient(n.in[0], dx, true);
-        break;
-    }
-    case NodeKind::norm:
-    case NodeKind::head_norm: {
-        const AttentionShape& a = n.attention;
-        const bool heads = n.kind == NodeKind::head_norm;
-        const BufferId dx = fresh(n.in[0]);
-        const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm,
-                        heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
-        std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
-        if (heads) read.push_back(weight(n.params[1])); // the keys' beside the queries'; a bias is not read
-        read = gradients_of_parameters(std::move(read));
-        if (const ValueId branch = held_branch(n); branch >= 0) read.push_back(need(branch)); // nothing is done with it
-        emit(n.name + ".bwd", work, std::move(read), gradients_of_parameters({dx}));
-        add_gradient(n.in[0], dx, true);
-        break;
-    }
-    case NodeKind::linear:
-        backward_linear(n, dy);
-        break;
-    case NodeKind::rope: {
-        const BufferId dx = fresh(n.in[0]);
-        std::vector<BufferId> parts;
-        for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
-        emit(n.name + ".bwd",
-             Pointwise{PointwiseKind::rope, Direction::backward,
-                       rows(n.out[0]) * (n.attention.heads + n.attention.kv_heads) * n.attention.qk_dim, n.fused},
-             parts, {dx});
-        add_gradient(n.in[0], dx, true);
-        break;
-    }
-    case NodeKind::split:
-    case NodeKind::gather_context:
-    case NodeKind::to_heads:
-    case NodeKind::from_heads:
-    case NodeKind::ring_attention:
-        backward_context(n, dy);
-        break;
-    case NodeKind::attention:
-        backward_attention(n, dy);
-        break;
-    case NodeKind::clamp: { // none where it was cut off
-        const BufferId dx = fresh(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::clamp, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, need(n.in[0])},
-             {dx});
-        add_gradient(n.in[0], dx, true);
-        break;
-    }
-    case NodeKind::activation: { // of experts: a = p f(x), so that dp = dy f(x), which is made again of the saved x
-        std::vector<BufferId> in{dy}, out{fresh(n.in[0])};
-        for (ValueId v : n.in) in.push_back(need(v));
-        if (n.out.size() > 1) in.push_back(need(n.out[1]));
-        if (n.in.size() > 1) out.push_back(fresh_gradient(n.in[1], ".grad", DType::fp32));
-        emit(n.name + ".bwd", Pointwise{activation_work(), Direction::backward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in,
-             out);
-        for (std::size_t i = 0; i < n.in.size(); ++i) add_gradient(n.in[i], out[i], true);
-        break;
-    }
-    case NodeKind::residual: { // the branch's gradient is dy itself but for the dropout, and the dtype where autocast adds 16 bits to fp32
-        BufferId branch = dy;
-        if (n.out.size() > 1) {
-            branch = fresh(n.in[0]);
-            emit(n.name + ".bwd", Pointwise{PointwiseKind::bias_dropout_add, Direction::backward, elements(value(n.out[0])), n.fused},
-                 {dy, need(n.out[1])}, {branch});
-        } else if (gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) {
-            branch = fresh(n.in[0]);
-            emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {branch});
-        }
-        if (!n.params.empty()) {
-            const BufferId bias = weight_gradient(n.params[0]);
-            emit(n.name + ".bias.grad", Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused},
-                 {branch, bias}, {bias});
-        }
-        add_gradient(n.in[0], branch, false);
-        add_gradient(n.in[1], dy, false);
-        break;
-    }
-    case NodeKind::cross_entropy: {
-        const BufferId kept = need(n.out[1]);
-        const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept,
-                                              l.buffer(kept).placement)
-                                       : fresh(n.in[0]);
-        std::vector<BufferId> in{kept, need(n.out[2]), tokens_buffer(tokens_ahead(n) + 1)}, out{dx};
-        if (n.out.size() > 3) in.push_back(need(n.out[3]));
-        if (n.gradient_twice)
-            out.push_back(make(fmt::format("{}.{}.grad", n.name, name(value(n.out[1]).dtype)), value(n.in[0]), value(n.out[1]).dtype));
-        emit(n.name + ".grad", CrossEntropy{CrossEntropy::Part::gradient, rows(n.in[0]), cols(n.in[0]), n.fused}, in, out);
-        add_gradient(n.in[0], dx, true);
-        break;
-    }
-    case NodeKind::cast: // straight through; a copy for the backward pass alone has none
-        if (dy >= 0 && gradient_dtype(n.in[0]) != gradient_dtype(n.out[0])) { // autocast's, whose input is in fp32
-            const BufferId wide = fresh(n.in[0]);
-            emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {wide});
-            add_gradient(n.in[0], wide, true);
-        } else if (dy >= 0)
-            add_gradient(n.in[0], dy, false);
-        break;
-    case NodeKind::enter:
-        backward_enter(n, dy);
-        break;
-    case NodeKind::exit:
-        backward_exit(n, dy);
-        break;
-    default:
-        break; // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
-    }
+    add_gradient(n.in[0], branch, false);
+    add_gradient(n.in[1], dy, false);
+}
+
+void Emitter::adjoint_loss(const Node& n, BufferId) {
+    const BufferId kept = need(n.out[1]);
+    const auto ahead = static_cast<std::int16_t>(tokens_ahead(n) + 1);
+    const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept,
+                                          l.buffer(kept).placement)
+                                   : fresh_gradient(n.in[0]);
+    std::vector<BufferId> in{kept, need(n.out[2]), tokens_buffer(ahead)}, out{dx};
+    if (n.out.size() > 3) in.push_back(need(n.out[3]));
+    if (n.gradient_twice)
+        out.push_back(make(fmt::format("{}.{}.grad", n.name, name(value(n.out[1]).dtype)), value(n.in[0]), value(n.out[1]).dtype));
+    emit(n.name + ".grad", CrossEntropy{CrossEntropy::Part::gradient, rows(n.in[0]), cols(n.in[0]), n.fused, ahead}, in, out);
+    add_gradient(n.in[0], dx, true);
+}
+
+// Straight through; a copy for the backward pass alone has no gradient.
+void Emitter::adjoint_cast(const Node& n, BufferId dy) {
+    if (dy < 0) return;
+    if (gradient_dtype(n.in[0]) == gradient_dtype(n.out[0])) return add_gradient(n.in[0], dy, false);
+    const BufferId wide = fresh_gradient(n.in[0]); // autocast's, whose input is in fp32
+    emit(n.name + ".bwd", Pointwise{PointwiseKind::cast, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {wide});
+    add_gradient(n.in[0], wide, true);
 }
 
 DType Emitter::gradient_dtype(ValueId v) const {

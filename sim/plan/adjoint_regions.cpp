@@ -4,7 +4,7 @@
 
 namespace orrery {
 
-void Emitter::backward_enter(const Node& n, BufferId dy) {
+void Emitter::adjoint_enter(const Node& n, BufferId dy) {
     const ValueId x = n.in[0];
     const bool overlap = s().strategy.overlap.tensor_parallel;
     if (!overlap) flush_weight_ops();
@@ -26,7 +26,7 @@ void Emitter::backward_enter(const Node& n, BufferId dy) {
 
 // The gradient of what a reduce-scatter summed: gathered, in 8 bits where its linear reads no other (Transformer Engine casts a gradient
 // before it gathers it). Scales of blocks run along rows and columns: both would have to travel, as many bytes as 16 bits.
-void Emitter::backward_exit(const Node& n, BufferId dy) {
+void Emitter::adjoint_exit(const Node& n, BufferId dy) {
     if (!n.along_seq) return add_gradient(n.in[0], dy, false);
     const std::int32_t p = producer[static_cast<std::size_t>(n.in[0])];
     const bool one_scale = s().runtime.fp8_recipe == ScalingRecipe::delayed || s().runtime.fp8_recipe == ScalingRecipe::current;

@@ -51,8 +51,10 @@ BufferId Emitter::gather_context(const Node& n, BufferId shard, BufferId whole, 
     return whole;
 }
 
-void Emitter::forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<BufferId>& out, bool recomputing) {
-    const std::string again = recomputing ? ".again" : "";
+void Emitter::forward_ring(const Node& n, const Making& m) {
+    const std::string again = m.again ? ".again" : "";
+    const BufferId q = m.in[0];
+    BufferId kv = m.in[1];
     const Value &value_o = value(n.out[0]), &value_lse = value(n.out[1]), &value_kv = value(n.out[2]);
     const std::size_t steps = n.ring.size();
     const DType dtype = value_o.dtype;
@@ -63,8 +65,7 @@ void Emitter::forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<B
         const std::string step = fmt::format(".{}", i) + again;
         BufferId next = -1;
         if (i + 1 < steps) {
-            next = i + 2 == steps ? output_for(n.out[2], out, recomputing)
-                                  : make(fmt::format("{}.kv.{}", n.name, i + 1) + again, value_kv, value_kv.dtype);
+            next = i + 2 == steps ? output(n, 2, m) : make(fmt::format("{}.kv.{}", n.name, i + 1) + again, value_kv, value_kv.dtype);
             on_context(*this, fmt::format("{}.shift.{}", n.name, i + 1) + again, CollectiveKind::shift,
                        bytes(value_kv.shape, value_kv.dtype), value_kv.dtype, {kv}, {next});
         }
@@ -76,15 +77,14 @@ void Emitter::forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<B
             continue;
         }
         const std::vector<BufferId> in{so_far[0], so_far[1], part[0], part[1]};
-        so_far = i + 1 < steps ? std::vector{sum_o, sum_lse}
-                               : std::vector{output_for(n.out[0], out, recomputing), output_for(n.out[1], out, recomputing)};
+        so_far = i + 1 < steps ? std::vector{sum_o, sum_lse} : std::vector{output(n, 0, m), output(n, 1, m)};
         emit(n.name + ".merge" + step, Pointwise{PointwiseKind::merge, Direction::forward, elements(value_o), true}, in, so_far);
     }
 }
 
 // Block after block as they pass on their way home; under a step's attention the next K/V come, and what the ranks behind added to
 // the gradient of this step's.
-void Emitter::backward_ring(const Node& n, BufferId dy) {
+void Emitter::adjoint_ring(const Node& n, BufferId dy) {
     const DType act = activation_dtype(s());
     const Value &value_q = value(n.in[0]), &value_kv = value(n.in[1]);
     const std::size_t steps = n.ring.size();
@@ -137,90 +137,73 @@ Attention Emitter::ring_work(const Node& n, std::size_t behind, Direction direct
     return work;
 }
 
-void Emitter::forward_context(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
-    const std::string again = recomputing ? ".again" : "";
-    switch (n.kind) {
-    case NodeKind::split: {
-        std::vector<BufferId> parts;
-        for (ValueId v : n.out) parts.push_back(output_for(v, out, recomputing));
-        emit(n.name + again, Pointwise{PointwiseKind::split, Direction::forward, elements(value(n.in[0])), true}, in, parts);
-        break;
-    }
-    case NodeKind::gather_context:
-        gather_context(n, in[0], output_for(n.out[0], out, recomputing), again.c_str());
-        break;
-    case NodeKind::to_heads:
-        for (std::size_t i = 0; i < n.in.size(); ++i) {
-            const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
-            const Turn t = turn(tokens, heads);
-            const std::string name = n.name + part_names[i] + again;
-            const BufferId packed = beside(*this, name + ".pack", tokens, t.cols);
-            copy(*this, PointwiseKind::pack, name + ".pack", Direction::forward, in[i], packed, tokens.shape[0] * t.cols);
-            on_context(*this, name, CollectiveKind::all_to_all, t.bytes, heads.dtype, {packed}, {output_for(n.out[i], out, recomputing)});
-        }
-        break;
-    case NodeKind::from_heads: {
-        const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
+void Emitter::forward_split(const Node& n, const Making& m) {
+    const std::vector<BufferId> parts = outputs(n, m);
+    emit(name_of(n, m), Pointwise{PointwiseKind::split, Direction::forward, elements(value(n.in[0])), true}, m.in, parts);
+}
+
+void Emitter::forward_gather_context(const Node& n, const Making& m) {
+    gather_context(n, m.in[0], output(n, 0, m), m.again ? ".again" : "");
+}
+
+void Emitter::forward_to_heads(const Node& n, const Making& m) {
+    const std::string again = m.again ? ".again" : "";
+    for (std::size_t i = 0; i < n.in.size(); ++i) {
+        const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
         const Turn t = turn(tokens, heads);
-        const BufferId packed = beside(*this, n.name + again + ".pack", tokens, t.cols);
-        on_context(*this, n.name + again, CollectiveKind::all_to_all, t.bytes, heads.dtype, {in[0]}, {packed});
-        copy(*this, PointwiseKind::unpack, n.name + again + ".unpack", Direction::forward, packed, output_for(n.out[0], out, recomputing),
-             elements(tokens));
-        break;
-    }
-    case NodeKind::ring_attention:
-        forward_ring(n, in[0], in[1], out, recomputing);
-        break;
-    default:
-        break;
+        const std::string name = n.name + part_names[i] + again;
+        const BufferId packed = beside(*this, name + ".pack", tokens, t.cols);
+        copy(*this, PointwiseKind::pack, name + ".pack", Direction::forward, m.in[i], packed, tokens.shape[0] * t.cols);
+        on_context(*this, name, CollectiveKind::all_to_all, t.bytes, heads.dtype, {packed}, {output(n, i, m)});
     }
 }
 
-void Emitter::backward_context(const Node& n, BufferId dy) {
+void Emitter::forward_from_heads(const Node& n, const Making& m) {
+    const std::string again = m.again ? ".again" : "";
+    const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
+    const Turn t = turn(tokens, heads);
+    const BufferId packed = beside(*this, n.name + again + ".pack", tokens, t.cols);
+    on_context(*this, n.name + again, CollectiveKind::all_to_all, t.bytes, heads.dtype, {m.in[0]}, {packed});
+    copy(*this, PointwiseKind::unpack, n.name + again + ".unpack", Direction::forward, packed, output(n, 0, m), elements(tokens));
+}
+
+void Emitter::adjoint_split(const Node& n, BufferId) {
+    std::vector<BufferId> parts;
+    for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
+    const BufferId packed = fresh_gradient(n.in[0]);
+    emit(n.name + ".bwd", Pointwise{PointwiseKind::split, Direction::backward, elements(value(n.in[0])), true}, parts, {packed});
+    add_gradient(n.in[0], packed, true);
+}
+
+void Emitter::adjoint_gather_context(const Node& n, BufferId dy) {
     const DType act = activation_dtype(s());
-    switch (n.kind) {
-    case NodeKind::split: {
-        std::vector<BufferId> parts;
-        for (ValueId v : n.out) parts.push_back(gradient[static_cast<std::size_t>(v)]);
-        const BufferId packed = fresh_gradient(n.in[0]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::split, Direction::backward, elements(value(n.in[0])), true}, parts, {packed});
-        add_gradient(n.in[0], packed, true);
-        break;
-    }
-    case NodeKind::gather_context: {
-        const BufferId shard = fresh_gradient(n.in[0]);
-        on_context(*this, n.name + ".adjoint", CollectiveKind::reduce_scatter, bytes(value(n.out[0]).shape, act), act, {dy}, {shard});
-        add_gradient(n.in[0], shard, true);
-        break;
-    }
-    case NodeKind::to_heads:
-        for (std::size_t i = 0; i < n.in.size(); ++i) {
-            const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
-            const Turn t = turn(tokens, heads);
-            const std::string name = n.name + part_names[i] + ".adjoint";
-            const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh_gradient(n.in[i]);
-            on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[static_cast<std::size_t>(n.out[i])]}, {packed});
-            const PointwiseKind kind =
-                t.cols > tokens.shape[1] ? PointwiseKind::add : PointwiseKind::unpack; // copies of one head: their sum
-            copy(*this, kind, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols);
-            add_gradient(n.in[i], local, true);
-        }
-        break;
-    case NodeKind::from_heads: {
-        const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
+    const BufferId shard = fresh_gradient(n.in[0]);
+    on_context(*this, n.name + ".adjoint", CollectiveKind::reduce_scatter, bytes(value(n.out[0]).shape, act), act, {dy}, {shard});
+    add_gradient(n.in[0], shard, true);
+}
+
+void Emitter::adjoint_to_heads(const Node& n, BufferId) {
+    const DType act = activation_dtype(s());
+    for (std::size_t i = 0; i < n.in.size(); ++i) {
+        const Value &tokens = value(n.in[i]), &heads = value(n.out[i]);
         const Turn t = turn(tokens, heads);
-        const BufferId packed = beside(*this, n.name + ".adjoint.pack", tokens, t.cols), whole = fresh_gradient(n.in[0]);
-        copy(*this, PointwiseKind::pack, n.name + ".adjoint.pack", Direction::backward, dy, packed, elements(tokens));
-        on_context(*this, n.name + ".adjoint", CollectiveKind::all_to_all, t.bytes, act, {packed}, {whole});
-        add_gradient(n.in[0], whole, true);
-        break;
+        const std::string name = n.name + part_names[i] + ".adjoint";
+        const BufferId packed = beside(*this, name + ".pack", tokens, t.cols), local = fresh_gradient(n.in[i]);
+        on_context(*this, name, CollectiveKind::all_to_all, t.bytes, act, {gradient[static_cast<std::size_t>(n.out[i])]}, {packed});
+        const PointwiseKind kind = t.cols > tokens.shape[1] ? PointwiseKind::sum_copies : PointwiseKind::unpack;
+        copy(*this, kind, name + ".unpack", Direction::backward, packed, local, tokens.shape[0] * t.cols);
+        add_gradient(n.in[i], local, true);
     }
-    case NodeKind::ring_attention:
-        backward_ring(n, dy);
-        break;
-    default:
-        break;
-    }
+}
+
+void Emitter::adjoint_from_heads(const Node& n, BufferId dy) {
+    const DType act = activation_dtype(s());
+    const Value &heads = value(n.in[0]), &tokens = value(n.out[0]);
+    const Turn t = turn(tokens, heads);
+    const BufferId packed = beside(*this, n.name + ".adjoint.pack", tokens, t.cols), whole = fresh_gradient(n.in[0]);
+    copy(*this, PointwiseKind::pack, n.name + ".adjoint.pack", Direction::backward, dy, packed, elements(tokens));
+    on_context(*this, n.name + ".adjoint", CollectiveKind::all_to_all, t.bytes, act, {packed}, {whole});
+    add_gradient(n.in[0], whole, true);
 }
 
 } // namespace orrery

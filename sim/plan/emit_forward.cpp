@@ -191,10 +191,22 @@ BufferId Emitter::input_of(ValueId v, bool recomputing) {
     return need(v);
 }
 
-BufferId Emitter::output_for(ValueId v, std::vector<BufferId>& out, bool recomputing) {
-    BufferId& b = out[static_cast<std::size_t>(v)];
-    if (b < 0) b = make(recomputing ? value(v).name + ".again" : value(v).name, value(v), value(v).dtype);
+BufferId Emitter::output(const Node& n, std::size_t i, const Making& m) {
+    const Value& v = value(n.out[i]);
+    BufferId& b = m.out[static_cast<std::size_t>(n.out[i])];
+    if (b < 0) b = make(m.again ? v.name + ".again" : v.name, v, v.dtype);
     return b;
+}
+
+std::vector<BufferId> Emitter::outputs(const Node& n, const Making& m) {
+    std::vector<BufferId> list;
+    for (std::size_t i = 0; i < n.out.size(); ++i) list.push_back(output(n, i, m));
+    return list;
+}
+
+std::vector<BufferId> Emitter::with_weights(const Node& n, std::vector<BufferId> list) {
+    for (ValueId p : n.params) list.push_back(weight(p));
+    return list;
 }
 
 namespace {
@@ -241,139 +253,132 @@ Linear Emitter::linear_work(const Node& n, Direction direction, DType out) const
 
 PointwiseKind Emitter::activation_work() const { return pointwise_of(s().model.activation); }
 
-void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool recomputing) {
+void Emitter::forward(const Node& n, std::vector<BufferId>& out, bool again) {
     set_place(n);
     std::vector<BufferId> in;
-    for (ValueId v : n.in) in.push_back(input_of(v, recomputing));
-    const auto output = [&](std::size_t i) { return output_for(n.out[i], out, recomputing); };
-    const std::string name = n.name + (recomputing ? ".again" : "");
-    const auto with_weights = [&](std::vector<BufferId> list) {
-        for (ValueId p : n.params) list.push_back(weight(p));
-        return list;
-    };
-    const DType dtype = n.out.empty() ? DType::bf16 : value(n.out[0]).dtype;
+    for (ValueId v : n.in) in.push_back(input_of(v, again));
+    (this->*rule_of(n.kind).forward)(n, {in, out, again});
+}
+
+void Emitter::forward_embedding(const Node& n, const Making& m) {
+    emit(name_of(n, m), Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
+         with_weights(n, {tokens_buffer(tokens_ahead(n))}), {output(n, 0, m)});
+}
+
+void Emitter::forward_positions(const Node& n, const Making& m) {
+    emit(name_of(n, m), Pointwise{PointwiseKind::positions, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(n, m.in),
+         {output(n, 0, m)});
+}
+
+void Emitter::forward_dropout(const Node& n, const Making& m) {
+    emit(name_of(n, m), Pointwise{PointwiseKind::dropout, Direction::forward, elements(value(n.out[0])), n.fused, false, false, n.site},
+         m.in, outputs(n, m));
+}
+
+// Of whole rows, or of every head's query and key.
+void Emitter::forward_norm(const Node& n, const Making& m) {
     const AttentionShape& a = n.attention;
-    if (forward_experts(n, in, out, recomputing) || forward_latent(n, in, out, recomputing) || forward_unfused(n, in, out, recomputing))
+    const Norm work = n.kind == NodeKind::head_norm
+                          ? Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused}
+                          : Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused};
+    emit(name_of(n, m), work, with_weights(n, m.in), outputs(n, m));
+}
+
+void Emitter::forward_linear(const Node& n, const Making& m) {
+    const BufferId y = output(n, 0, m);
+    emit(name_of(n, m), linear_work(n, Direction::forward, dtype_of(n)), with_counts(n, with_weights(n, m.in)), {y}).pieces = n.pieces;
+    if (n.bias_apart) m.out[static_cast<std::size_t>(n.out[0])] = passed(name_of(n, m) + ".bias", Direction::forward, y, n.fused);
+}
+
+// One packed result, or queries, keys and values apart.
+void Emitter::forward_rope(const Node& n, const Making& m) {
+    const AttentionShape& a = n.attention;
+    emit(name_of(n, m), Pointwise{PointwiseKind::rope, Direction::forward, rows(n.out[0]) * (a.heads + a.kv_heads) * a.qk_dim, n.fused},
+         m.in, outputs(n, m));
+}
+
+void Emitter::forward_attention(const Node& n, const Making& m) {
+    emit(name_of(n, m), attention_work(n, Direction::forward, dtype_of(n)), m.in, outputs(n, m));
+}
+
+void Emitter::forward_clamp(const Node& n, const Making& m) {
+    emit(name_of(n, m), Pointwise{PointwiseKind::clamp, Direction::forward, elements(value(n.out[0])), n.fused}, m.in, {output(n, 0, m)});
+}
+
+// Step by step, what the gate became is kept as well.
+void Emitter::forward_activation(const Node& n, const Making& m) {
+    emit(name_of(n, m), Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, m.in,
+         outputs(n, m));
+}
+
+void Emitter::forward_residual(const Node& n, const Making& m) {
+    const bool plain = n.out.size() == 1 && n.params.empty();
+    emit(name_of(n, m),
+         Pointwise{plain ? PointwiseKind::add : PointwiseKind::bias_dropout_add, Direction::forward, elements(value(n.out[0])), n.fused,
+                   false, false, n.site},
+         with_weights(n, m.in), outputs(n, m));
+}
+
+void Emitter::forward_cast(const Node& n, const Making& m) {
+    emit(name_of(n, m),
+         Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused,
+                   fused_expert(n) && made_by_activation(n.in[0])},
+         m.in, {output(n, 0, m)});
+}
+
+void Emitter::forward_enter(const Node& n, const Making& m) {
+    if (!n.along_seq) {
+        m.out[static_cast<std::size_t>(n.out[0])] = m.in[0];
         return;
-    switch (n.kind) {
-    case NodeKind::embedding:
-        emit(name, Embedding{Direction::forward, rows(n.out[0]), cols(n.out[0]), value(n.params[0]).shape[0]},
-             with_weights({tokens_buffer(tokens_ahead(n))}), {output(0)});
-        break;
-    case NodeKind::positions:
-        emit(name, Pointwise{PointwiseKind::add, Direction::forward, elements(value(n.out[0])), n.fused}, with_weights(in), {output(0)});
-        break;
-    case NodeKind::dropout:
-    case NodeKind::attention_dropout:
-        emit(name, Pointwise{PointwiseKind::dropout, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0), output(1)});
-        break;
-    case NodeKind::norm:
-        emit(name, Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused}, with_weights(in),
-             {output(0), output(1)});
-        break;
-    case NodeKind::head_norm:
-        emit(name, Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused},
-             with_weights(in), {output(0), output(1)});
-        break;
-    case NodeKind::linear:
-        emit(name, linear_work(n, Direction::forward, dtype), with_counts(n, with_weights(in)), {output(0)}).pieces = n.pieces;
-        if (n.bias_apart) out[static_cast<std::size_t>(n.out[0])] = passed(name + ".bias", Direction::forward, output(0), n.fused);
-        break;
-    case NodeKind::rope: { // one packed result, or queries, keys and values apart
-        std::vector<BufferId> outs;
-        for (std::size_t i = 0; i < n.out.size(); ++i) outs.push_back(output(i));
-        emit(name, Pointwise{PointwiseKind::rope, Direction::forward, rows(n.out[0]) * (a.heads + a.kv_heads) * a.qk_dim, n.fused}, in,
-             outs);
-        break;
     }
-    case NodeKind::attention:
-        emit(name, attention_work(n, Direction::forward, dtype), in, {output(0), output(1)});
-        break;
-    case NodeKind::clamp:
-        emit(name, Pointwise{PointwiseKind::clamp, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
-        break;
-    case NodeKind::activation: { // step by step, what the gate became is kept as well
-        std::vector<BufferId> outs{output(0)};
-        if (n.out.size() > 1) outs.push_back(output(1));
-        emit(name, Pointwise{activation_work(), Direction::forward, elements(value(n.out[0])), n.fused, fused_expert(n)}, in, outs);
-        break;
-    }
-    case NodeKind::residual: {
-        std::vector<BufferId> outs{output(0)};
-        if (n.out.size() > 1) outs.push_back(output(1));
-        const bool plain = n.out.size() == 1 && n.params.empty();
-        emit(
-            name,
-            Pointwise{plain ? PointwiseKind::add : PointwiseKind::bias_dropout_add, Direction::forward, elements(value(n.out[0])), n.fused},
-            with_weights(in), outs);
-        break;
-    }
-    case NodeKind::cast:
-        emit(name,
-             Pointwise{PointwiseKind::cast, Direction::forward, elements(value(n.out[0])), n.fused,
-                       fused_expert(n) && made_by_activation(n.in[0])},
-             in, {output(0)});
-        break;
-    case NodeKind::enter:
-        if (!n.along_seq) {
-            out[static_cast<std::size_t>(n.out[0])] = in[0];
-            break;
-        }
-        emit_collective(name, CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype), dtype, in[0], output(0)).pieces = n.pieces;
-        break;
-    case NodeKind::exit: {
-        const CollectiveKind kind = n.along_seq ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
-        BufferId& result = out[static_cast<std::size_t>(n.out[0])];
-        if (result < 0)
-            result = n.along_seq ? make(value(n.out[0]).name + (recomputing ? ".again" : ""), value(n.out[0]), dtype)
-                                 : view(value(n.out[0]).name + (recomputing ? ".again" : ""), in[0], value(n.out[0]).placement);
-        emit_collective(name, kind, bytes(value(n.in[0]).shape, dtype), dtype, in[0], result).pieces = n.pieces;
-        break;
-    }
-    case NodeKind::split:
-    case NodeKind::gather_context:
-    case NodeKind::to_heads:
-    case NodeKind::from_heads:
-    case NodeKind::ring_attention:
-        forward_context(n, in, out, recomputing);
-        break;
-    case NodeKind::cross_entropy: {
-        const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
-        const BufferId loss = output(0), whose = l.buffer(in[0]).storage >= 0 ? l.buffer(in[0]).storage : in[0];
-        const BufferId softmax =
-            n.in_place ? view(value(n.out[1]).name + (recomputing ? ".again" : ""), whose, value(n.out[1]).placement) : output(1);
-        if (n.in_place) out[static_cast<std::size_t>(n.out[1])] = softmax;
-        const auto part = [&](CrossEntropy::Part p) { return CrossEntropy{p, tokens, vocab, n.fused}; };
-        const Bytes row{tokens * 4};
-        // Each tensor-parallel rank has the statistics of its part of the vocabulary; they are reduced in place.
-        Placement partial = value(n.out[2]).placement;
-        partial.set(Axis::tp, PlacementKind::partial);
-        const auto reduced = [&](const char* what, BufferId local, Bytes size, bool maximum) {
-            if (l.tp() == 1) return local;
-            l.buffer(local).placement = partial;
-            const BufferId whole = view(n.name + what + (recomputing ? ".again" : ""), local, value(n.out[2]).placement);
-            Op& op = emit_collective(name + what + ".reduce", CollectiveKind::all_reduce, size, DType::fp32, local, whole);
-            std::get<Collective>(op.work).maximum = maximum;
-            return whole;
-        };
-        const BufferId local_max = make(name + ".local_max", value(n.out[0]), DType::fp32);
-        emit(name + ".max", part(CrossEntropy::Part::maximum), in, {local_max});
-        const BufferId max = reduced(".max", local_max, row, true);
-        const BufferId local_sums = make(name + ".local_sums", value(n.out[2]), DType::fp32);
-        std::vector<BufferId> sums{softmax, local_sums};
-        if (n.out.size() > 3) sums.push_back(output(3));
-        emit(name + ".sums", part(CrossEntropy::Part::sums), {in[0], max, tokens_buffer(tokens_ahead(n) + 1)}, sums);
-        const BufferId stats = out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2, false);
-        emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
-        if (l.practice.reads_loss && !s().runtime.cuda_graphs && !recomputing) {
-            Op read = make_op(name + ".read", HostSync{}, {loss}, {});
-            read.queue = host_queue;
-            push(std::move(read));
-        }
-        break;
-    }
-    default:
-        break; // the rules of emit_moe.cpp, emit_latent.cpp and emit_unfused.cpp
+    const BufferId whole = output(n, 0, m);
+    emit_collective(name_of(n, m), CollectiveKind::all_gather, bytes(value(n.out[0]).shape, dtype_of(n)), dtype_of(n), m.in[0], whole)
+        .pieces = n.pieces;
+}
+
+void Emitter::forward_exit(const Node& n, const Making& m) {
+    const DType dtype = dtype_of(n);
+    const CollectiveKind kind = n.along_seq ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce;
+    BufferId& result = m.out[static_cast<std::size_t>(n.out[0])];
+    const std::string name = value(n.out[0]).name + (m.again ? ".again" : "");
+    if (result < 0) result = n.along_seq ? make(name, value(n.out[0]), dtype) : view(name, m.in[0], value(n.out[0]).placement);
+    emit_collective(name_of(n, m), kind, bytes(value(n.in[0]).shape, dtype), dtype, m.in[0], result).pieces = n.pieces;
+}
+
+void Emitter::forward_loss(const Node& n, const Making& m) {
+    const std::string name = name_of(n, m);
+    const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
+    const auto ahead = static_cast<std::int16_t>(tokens_ahead(n) + 1);
+    const BufferId loss = output(n, 0, m), whose = l.buffer(m.in[0]).storage >= 0 ? l.buffer(m.in[0]).storage : m.in[0];
+    const BufferId softmax =
+        n.in_place ? view(value(n.out[1]).name + (m.again ? ".again" : ""), whose, value(n.out[1]).placement) : output(n, 1, m);
+    if (n.in_place) m.out[static_cast<std::size_t>(n.out[1])] = softmax;
+    const auto part = [&](CrossEntropy::Part p) { return CrossEntropy{p, tokens, vocab, n.fused, ahead}; };
+    const Bytes row{tokens * 4};
+    // Each tensor-parallel rank has the statistics of its part of the vocabulary; they are reduced in place.
+    Placement partial = value(n.out[2]).placement;
+    partial.set(Axis::tp, PlacementKind::partial);
+    const auto reduced = [&](const char* what, BufferId local, Bytes size, bool maximum) {
+        if (l.tp() == 1) return local;
+        l.buffer(local).placement = partial;
+        const BufferId whole = view(n.name + what + (m.again ? ".again" : ""), local, value(n.out[2]).placement);
+        Op& op = emit_collective(name + what + ".reduce", CollectiveKind::all_reduce, size, DType::fp32, local, whole);
+        std::get<Collective>(op.work).maximum = maximum;
+        return whole;
+    };
+    const BufferId local_max = make(name + ".local_max", value(n.out[0]), DType::fp32);
+    emit(name + ".max", part(CrossEntropy::Part::maximum), m.in, {local_max});
+    const BufferId max = reduced(".max", local_max, row, true);
+    const BufferId local_sums = make(name + ".local_sums", value(n.out[2]), DType::fp32);
+    std::vector<BufferId> sums{softmax, local_sums};
+    if (n.out.size() > 3) sums.push_back(output(n, 3, m));
+    emit(name + ".sums", part(CrossEntropy::Part::sums), {m.in[0], max, tokens_buffer(ahead)}, sums);
+    const BufferId stats = m.out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2, false);
+    emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
+    if (l.practice.reads_loss && !s().runtime.cuda_graphs && !m.again) {
+        Op read = make_op(name + ".read", HostSync{}, {loss}, {});
+        read.queue = host_queue;
+        push(std::move(read));
     }
 }
 

@@ -164,133 +164,122 @@ std::vector<BufferId> Emitter::with_counts(const Node& n, std::vector<BufferId> 
     return read;
 }
 
-bool Emitter::forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
-    const auto output = [&](std::size_t i) { return output_for(n.out[i], out, recomputing); };
-    const std::string suffix = recomputing ? ".again" : "", name = n.name + suffix;
-    const bool fused = s().runtime.permute_fusion;
-    switch (n.kind) {
-    case NodeKind::route: {
-        const MoeSpec& e = *s().model.moe;
-        std::vector<BufferId> read{in[0]};
-        for (ValueId p : n.params) read.push_back(weight(p));
-        emit(name, Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, fused},
-             read, {output(0), output(1), output(2)});
-        return true;
-    }
-    case NodeKind::permute:
-        if (!n.dispatches_tokens) know_counts(n, in[2], suffix);
-        emit(name, Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused},
-             {in[0], in[1], in[3]}, {output(0), output(1)});
-        return true;
-    case NodeKind::dispatch: {
-        if (n.dispatches_tokens) know_counts(n, in[1], suffix);
-        std::vector<BufferId> from{in[0]}, to;
-        from.insert(from.end(), in.begin() + 2, in.end());
-        for (std::size_t i = 0; i < n.out.size(); ++i) to.push_back(output(i));
-        move_rows(n, from, to, true, name);
-        return true;
-    }
-    case NodeKind::combine:
-        move_rows(n, {in[0]}, {output(0)}, false, name);
-        return true;
-    case NodeKind::weigh:
-        emit(name, Pointwise{PointwiseKind::scale, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output(0)});
-        return true;
-    case NodeKind::weighted_bias:
-        emit(name,
-             Pointwise{PointwiseKind::bias, Direction::forward, elements(value(n.out[0])), n.fused, s().runtime.fused_experts,
-                       !s().runtime.fused_experts},
-             with_counts(n, {in[0], in[1], weight(n.params[0])}), {output(0)});
-        return true;
-    case NodeKind::unpermute:
-        emit(name, Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused}, in,
-             {output(0)});
-        return true;
-    default:
-        return false;
-    }
+void Emitter::forward_route(const Node& n, const Making& m) {
+    const MoeSpec& e = *s().model.moe;
+    const std::vector<BufferId> read = with_weights(n, {m.in[0]});
+    emit(name_of(n, m),
+         Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, s().runtime.permute_fusion}, read,
+         {output(n, 0, m), output(n, 1, m), output(n, 2, m)});
 }
 
-bool Emitter::backward_experts(const Node& n, BufferId dy) {
+void Emitter::forward_permute(const Node& n, const Making& m) {
+    if (!n.dispatches_tokens) know_counts(n, m.in[2], m.again ? ".again" : "");
+    emit(name_of(n, m),
+         Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), s().runtime.permute_fusion},
+         {m.in[0], m.in[1], m.in[3]}, {output(n, 0, m), output(n, 1, m)});
+}
+
+void Emitter::forward_dispatch(const Node& n, const Making& m) {
+    if (n.dispatches_tokens) know_counts(n, m.in[1], m.again ? ".again" : "");
+    std::vector<BufferId> from{m.in[0]};
+    from.insert(from.end(), m.in.begin() + 2, m.in.end());
+    move_rows(n, from, outputs(n, m), true, name_of(n, m));
+}
+
+void Emitter::forward_combine(const Node& n, const Making& m) { move_rows(n, {m.in[0]}, {output(n, 0, m)}, false, name_of(n, m)); }
+
+void Emitter::forward_weigh(const Node& n, const Making& m) {
+    emit(name_of(n, m), Pointwise{PointwiseKind::weigh, Direction::forward, elements(value(n.out[0])), n.fused}, m.in, {output(n, 0, m)});
+}
+
+void Emitter::forward_weighted_bias(const Node& n, const Making& m) {
+    const bool fused = s().runtime.fused_experts;
+    emit(name_of(n, m), Pointwise{PointwiseKind::weighted_bias, Direction::forward, elements(value(n.out[0])), n.fused, fused, !fused},
+         with_counts(n, {m.in[0], m.in[1], weight(n.params[0])}), {output(n, 0, m)});
+}
+
+void Emitter::forward_unpermute(const Node& n, const Making& m) {
+    emit(name_of(n, m),
+         Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), s().runtime.permute_fusion},
+         m.in, {output(n, 0, m)});
+}
+
+void Emitter::adjoint_route(const Node& n, BufferId dy) {
     const bool fused = s().runtime.permute_fusion;
-    switch (n.kind) {
-    case NodeKind::route: {
-        const MoeSpec& e = *s().model.moe;
-        std::vector<BufferId> read{dy, need(n.out[0]), need(n.out[1])}, written;
-        if (e.auxiliary_loss) { // its gradient is that of shares of tokens times mean probabilities: a constant per expert
-            const BufferId sum = view(value(n.out[0]).name + ".grad.aux", dy, l.buffer(dy).placement);
-            emit(n.name + ".auxiliary", Pointwise{PointwiseKind::add, Direction::backward, elements(value(n.out[0])), true},
-                 {dy, read[1], need(n.out[2])}, {sum});
-            read[0] = sum;
-        }
-        written.push_back(fresh_gradient(n.in[0]));
-        for (ValueId p : n.params) { // a bias against unequal loads: what it is corrected by are the loads, summed like a gradient
-            read.push_back(weight_gradient(p));
-            written.push_back(weight_gradient(p));
-        }
-        emit(n.name + ".bwd",
-             Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, fused}, read,
-             written);
-        add_gradient(n.in[0], written[0], true);
-        return true;
+    const MoeSpec& e = *s().model.moe;
+    std::vector<BufferId> read{dy, need(n.out[0]), need(n.out[1])}, written;
+    if (e.auxiliary_loss) { // its gradient is that of shares of tokens times mean probabilities: a constant per expert
+        const BufferId sum = view(value(n.out[0]).name + ".grad.aux", dy, l.buffer(dy).placement);
+        emit(n.name + ".auxiliary", Pointwise{PointwiseKind::balance, Direction::backward, elements(value(n.out[0])), true},
+             {dy, read[1], need(n.out[2])}, {sum});
+        read[0] = sum;
     }
-    case NodeKind::permute: {
-        const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
-        emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused},
-             {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
-        add_gradient(n.in[0], dx, true);
-        add_gradient(n.in[3], dp, true);
-        return true;
+    written.push_back(fresh_gradient(n.in[0]));
+    for (ValueId p : n.params) { // a bias against unequal loads: what it is corrected by are the loads, summed like a gradient
+        read.push_back(weight_gradient(p));
+        written.push_back(weight_gradient(p));
     }
-    case NodeKind::dispatch: { // what has a gradient comes back: rows or tokens, and their probabilities
-        std::vector<BufferId> from{dy, gradient_of(n.out[1])}, to{fresh_gradient(n.in[0]), fresh_gradient(n.in[2], ".grad", DType::fp32)};
-        move_rows(n, from, to, false, n.name + ".adjoint");
-        flush_weight_ops();
-        add_gradient(n.in[2], to[1], true);
-        add_gradient(n.in[0], to[0], true);
-        return true;
-    }
-    case NodeKind::combine: {
-        dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
-        const BufferId dx = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
-        move_rows(n, {dy}, {dx}, true, n.name + ".adjoint");
-        flush_weight_ops();
-        add_gradient(n.in[0], dx, true);
-        return true;
-    }
-    case NodeKind::weigh: {
-        const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[1], ".grad", DType::fp32);
-        const BufferId x = need(n.in[0]), p = need(n.in[1]);
-        emit(n.name + ".bwd", Pointwise{PointwiseKind::scale, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, x, p},
-             {dx, dp});
-        add_gradient(n.in[0], dx, true);
-        add_gradient(n.in[1], dp, true);
-        return true;
-    }
-    case NodeKind::weighted_bias: { // the rows' gradient is dy itself; d probability = dy b, db = the sum of p dy
-        const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32), db = weight_gradient(n.params[0]);
-        emit(n.name + ".bwd",
-             Pointwise{PointwiseKind::bias, Direction::backward, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts},
-             with_counts(n, {dy, weight(n.params[0])}), {dp});
-        emit(n.name + ".grad",
-             Pointwise{PointwiseKind::bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false,
-                       !s().runtime.fused_experts},
-             with_counts(n, {dy, need(n.in[1]), db}), {db});
-        add_gradient(n.in[1], dp, true);
-        add_gradient(n.in[0], dy, false);
-        return true;
-    }
-    case NodeKind::unpermute: {
-        dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
-        const BufferId drows = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
-        emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused},
-             {dy, need(n.in[1])}, {drows});
-        add_gradient(n.in[0], drows, true);
-        return true;
-    }
-    default:
-        return false;
-    }
+    emit(n.name + ".bwd", Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, fused}, read,
+         written);
+    add_gradient(n.in[0], written[0], true);
+}
+
+void Emitter::adjoint_permute(const Node& n, BufferId dy) {
+    const bool fused = s().runtime.permute_fusion;
+    const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
+    emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused},
+         {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
+    add_gradient(n.in[0], dx, true);
+    add_gradient(n.in[3], dp, true);
+}
+
+// What has a gradient comes back: rows or tokens, and their probabilities.
+void Emitter::adjoint_dispatch(const Node& n, BufferId dy) {
+    std::vector<BufferId> from{dy, gradient_of(n.out[1])}, to{fresh_gradient(n.in[0]), fresh_gradient(n.in[2], ".grad", DType::fp32)};
+    move_rows(n, from, to, false, n.name + ".adjoint");
+    flush_weight_ops();
+    add_gradient(n.in[2], to[1], true);
+    add_gradient(n.in[0], to[0], true);
+}
+
+void Emitter::adjoint_combine(const Node& n, BufferId dy) {
+    dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
+    const BufferId dx = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
+    move_rows(n, {dy}, {dx}, true, n.name + ".adjoint");
+    flush_weight_ops();
+    add_gradient(n.in[0], dx, true);
+}
+
+void Emitter::adjoint_weigh(const Node& n, BufferId dy) {
+    const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[1], ".grad", DType::fp32);
+    const BufferId x = need(n.in[0]), p = need(n.in[1]);
+    emit(n.name + ".bwd", Pointwise{PointwiseKind::weigh, Direction::backward, elements(value(n.out[0])), n.fused}, {dy, x, p}, {dx, dp});
+    add_gradient(n.in[0], dx, true);
+    add_gradient(n.in[1], dp, true);
+}
+
+// The rows' gradient is dy itself; d probability = dy b, db = the sum of p dy.
+void Emitter::adjoint_weighted_bias(const Node& n, BufferId dy) {
+    const BufferId dp = fresh_gradient(n.in[1], ".bias.grad", DType::fp32), db = weight_gradient(n.params[0]);
+    emit(
+        n.name + ".bwd",
+        Pointwise{PointwiseKind::weighted_bias, Direction::backward, elements(value(n.out[0])), n.fused, false, !s().runtime.fused_experts},
+        with_counts(n, {dy, weight(n.params[0])}), {dp});
+    emit(n.name + ".grad",
+         Pointwise{PointwiseKind::weighted_bias, Direction::weight_gradient, elements(value(n.out[0])), n.fused, false,
+                   !s().runtime.fused_experts},
+         with_counts(n, {dy, need(n.in[1]), db}), {db});
+    add_gradient(n.in[1], dp, true);
+    add_gradient(n.in[0], dy, false);
+}
+
+void Emitter::adjoint_unpermute(const Node& n, BufferId dy) {
+    const bool fused = s().runtime.permute_fusion;
+    dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
+    const BufferId drows = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
+    emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused},
+         {dy, need(n.in[1])}, {drows});
+    add_gradient(n.in[0], drows, true);
 }
 
 } // namespace orrery

@@ -19,81 +19,85 @@ BufferId Emitter::passed(const std::string& name, Direction direction, BufferId 
     return there;
 }
 
-bool Emitter::forward_unfused(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing) {
-    const AttentionShape& a = n.attention;
-    const std::string name = n.name + (recomputing ? ".again" : "");
-    const auto output = [&] { return output_for(n.out[0], out, recomputing); };
-    const DType dtype = n.out.empty() ? DType::bf16 : value(n.out[0]).dtype;
-    const std::int64_t batch = a.batch * a.heads;
-    switch (n.kind) {
-    case NodeKind::copy_heads:
-        emit(name, Pointwise{PointwiseKind::index, Direction::forward, elements(value(n.out[0])), n.fused}, in, {output()});
-        return true;
-    case NodeKind::scores:
-        emit(name, Matmul{Direction::forward, batch, a.seq_q, a.seq_kv, a.qk_dim, dtype, a.causal}, in, {output()});
-        if (s().model.position == PositionKind::alibi)
-            out[static_cast<std::size_t>(n.out[0])] = passed(name + ".alibi", Direction::forward, output(), n.fused);
-        return true;
-    case NodeKind::softmax:
-        emit(name, Softmax{Direction::forward, batch * a.seq_q, a.seq_kv, a.causal, n.fused}, in, {output()});
-        return true;
-    case NodeKind::context:
-        emit(name, Matmul{Direction::forward, batch, a.seq_q, a.v_dim, a.seq_kv, dtype, a.causal, Matmul::Part::context}, in, {output()});
-        if (recomputing && value(n.out[0]).saved) return true; // nobody reads it again
-        out[static_cast<std::size_t>(n.out[0])] = passed(name + ".heads", Direction::forward, output(), n.fused);
-        return true;
-    default:
-        return false;
-    }
+void Emitter::forward_copy_heads(const Node& n, const Making& m) {
+    emit(name_of(n, m), Pointwise{PointwiseKind::index, Direction::forward, elements(value(n.out[0])), n.fused}, m.in, {output(n, 0, m)});
 }
 
-bool Emitter::backward_unfused(const Node& n, BufferId dy) {
+void Emitter::forward_scores(const Node& n, const Making& m) {
+    const AttentionShape& a = n.attention;
+    const BufferId scores = output(n, 0, m);
+    emit(name_of(n, m), Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.seq_kv, a.qk_dim, dtype_of(n), a.causal}, m.in, {scores});
+    if (s().model.position == PositionKind::alibi)
+        m.out[static_cast<std::size_t>(n.out[0])] = passed(name_of(n, m) + ".alibi", Direction::forward, scores, n.fused);
+}
+
+void Emitter::forward_softmax(const Node& n, const Making& m) {
+    const AttentionShape& a = n.attention;
+    emit(name_of(n, m), Softmax{Direction::forward, a.batch * a.heads * a.seq_q, a.seq_kv, a.causal, n.fused}, m.in, {output(n, 0, m)});
+}
+
+void Emitter::forward_context(const Node& n, const Making& m) {
+    const AttentionShape& a = n.attention;
+    const BufferId o = output(n, 0, m);
+    emit(name_of(n, m),
+         Matmul{Direction::forward, a.batch * a.heads, a.seq_q, a.v_dim, a.seq_kv, dtype_of(n), a.causal, Matmul::Part::context}, m.in,
+         {o});
+    if (m.again && value(n.out[0]).saved) return; // nobody reads it again
+    m.out[static_cast<std::size_t>(n.out[0])] = passed(name_of(n, m) + ".heads", Direction::forward, o, n.fused);
+}
+
+namespace {
+
+std::vector<BufferId> with_copies(Emitter& e, const Node& n, std::vector<BufferId> list, std::size_t from) {
+    for (std::size_t i = from; i < n.in.size(); ++i) list.push_back(e.need(n.in[i]));
+    return list;
+}
+
+} // namespace
+
+// What the copies' gradients are added up in.
+void Emitter::adjoint_copy_heads(const Node& n, BufferId) {
+    BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
+    whole = passed(n.name + ".grad", Direction::backward, whole, n.fused, PointwiseKind::index);
+}
+
+// dP = dO V^T;  dV = P^T dO, the V part of dqkv.
+void Emitter::adjoint_context(const Node& n, BufferId dy) {
     const AttentionShape& a = n.attention;
     const DType act = activation_dtype(s());
     const std::int64_t batch = a.batch * a.heads;
-    const auto with_copies = [&](std::vector<BufferId> list, std::size_t from) {
-        for (std::size_t i = from; i < n.in.size(); ++i) list.push_back(need(n.in[i]));
-        return list;
-    };
-    switch (n.kind) {
-    case NodeKind::copy_heads: { // what the copies' gradients are added up in
-        BufferId& whole = gradient[static_cast<std::size_t>(n.in[0])];
-        whole = passed(n.name + ".grad", Direction::backward, whole, n.fused, PointwiseKind::index);
-        return true;
-    }
-    case NodeKind::context: { // dP = dO V^T;  dV = P^T dO, the V part of dqkv
-        const BufferId dp = fresh_gradient(n.in[0]), dqkv = fresh_gradient(n.in[1]);
-        const BufferId p = need(n.in[0]), qkv = need(n.in[1]);
-        emit(n.name + ".dP",
-             Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal, Matmul::Part::d_probabilities},
-             with_copies({dy, qkv}, 2), {dp});
-        emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal, Matmul::Part::d_values},
-             {p, dy}, {dqkv});
-        add_gradient(n.in[0], dp, true);
-        gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
-        return true;
-    }
-    case NodeKind::scores: { // dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv: whole when all three are there
-        const BufferId qkv = need(n.in[0]), v_alone = gradient[static_cast<std::size_t>(n.in[0])];
-        const std::string name = value(n.in[0]).name + ".grad";
-        const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement),
-                       whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
-        emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal, Matmul::Part::d_queries},
-             with_copies({dy, qkv, v_alone}, 1), {q_too});
-        emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal, Matmul::Part::d_keys},
-             {dy, qkv, q_too}, {whole});
-        gradient[static_cast<std::size_t>(n.in[0])] = passed(name + ".joined", Direction::backward, whole, n.fused);
-        return true;
-    }
-    case NodeKind::softmax: {
-        const BufferId ds = view(value(n.in[0]).name + ".grad", dy, l.buffer(dy).placement); // in place
-        emit(n.name + ".bwd", Softmax{Direction::backward, batch * a.seq_q, a.seq_kv, a.causal, n.fused}, {dy, need(n.out[0])}, {ds});
-        add_gradient(n.in[0], ds, true);
-        return true;
-    }
-    default:
-        return false;
-    }
+    const BufferId dp = fresh_gradient(n.in[0]), dqkv = fresh_gradient(n.in[1]);
+    const BufferId p = need(n.in[0]), qkv = need(n.in[1]);
+    emit(n.name + ".dP", Matmul{Direction::input_gradient, batch, a.seq_q, a.seq_kv, a.v_dim, act, a.causal, Matmul::Part::d_probabilities},
+         with_copies(*this, n, {dy, qkv}, 2), {dp});
+    emit(n.name + ".dV", Matmul{Direction::input_gradient, batch, a.seq_kv, a.v_dim, a.seq_q, act, a.causal, Matmul::Part::d_values},
+         {p, dy}, {dqkv});
+    add_gradient(n.in[0], dp, true);
+    gradient[static_cast<std::size_t>(n.in[1])] = dqkv;
+}
+
+// dQ = dS K;  dK = dS^T Q, the other parts of the same dqkv: whole when all three are there.
+void Emitter::adjoint_scores(const Node& n, BufferId dy) {
+    const AttentionShape& a = n.attention;
+    const DType act = activation_dtype(s());
+    const std::int64_t batch = a.batch * a.heads;
+    const BufferId qkv = need(n.in[0]), v_alone = gradient[static_cast<std::size_t>(n.in[0])];
+    const std::string name = value(n.in[0]).name + ".grad";
+    const BufferId q_too = view(name + ".qv", v_alone, l.buffer(v_alone).placement),
+                   whole = view(name + ".qkv", v_alone, l.buffer(v_alone).placement);
+    emit(n.name + ".dQ", Matmul{Direction::input_gradient, batch, a.seq_q, a.qk_dim, a.seq_kv, act, a.causal, Matmul::Part::d_queries},
+         with_copies(*this, n, {dy, qkv, v_alone}, 1), {q_too});
+    emit(n.name + ".dK", Matmul{Direction::input_gradient, batch, a.seq_kv, a.qk_dim, a.seq_q, act, a.causal, Matmul::Part::d_keys},
+         {dy, qkv, q_too}, {whole});
+    gradient[static_cast<std::size_t>(n.in[0])] = passed(name + ".joined", Direction::backward, whole, n.fused);
+}
+
+void Emitter::adjoint_softmax(const Node& n, BufferId dy) {
+    const AttentionShape& a = n.attention;
+    const std::int64_t batch = a.batch * a.heads;
+    const BufferId ds = view(value(n.in[0]).name + ".grad", dy, l.buffer(dy).placement); // in place
+    emit(n.name + ".bwd", Softmax{Direction::backward, batch * a.seq_q, a.seq_kv, a.causal, n.fused}, {dy, need(n.out[0])}, {ds});
+    add_gradient(n.in[0], ds, true);
 }
 
 } // namespace orrery

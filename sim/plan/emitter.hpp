@@ -9,6 +9,23 @@ namespace orrery {
 
 bool experts_fit_tiles(const Scenario& s); // emit_moe.cpp
 
+struct Emitter;
+
+// A node's inputs as its forward rule reads them, where the buffers of its outputs go, and whether the backward pass makes it again.
+struct Making {
+    const std::vector<BufferId>& in;
+    std::vector<BufferId>& out; // by value: Emitter::forward_buffer or Emitter::recomputed
+    bool again = false;
+};
+
+// What a kind of node becomes, and its adjoint: dy is the gradient of its first output, -1 where it has none. node_rules.cpp has a row for
+// each kind; a kind without one does not compile.
+struct NodeRule {
+    void (Emitter::*forward)(const Node&, const Making&);
+    void (Emitter::*adjoint)(const Node&, BufferId dy);
+};
+const NodeRule& rule_of(NodeKind kind);
+
 struct Emitter {
     Lowering& l;
     const Graph& g;
@@ -55,8 +72,8 @@ struct Emitter {
     BufferId weight(ValueId parameter);
     BufferId weight_gradient(ValueId parameter);
 
-    // Forward ops of a node; outputs go to `out` (forward_buffer or recomputed), inputs come from `in(v)`.
-    void forward(const Node& n, std::vector<BufferId>& out, bool recomputing);
+    // Forward ops of a node, by its rule; its outputs go to `out` (forward_buffer or recomputed).
+    void forward(const Node& n, std::vector<BufferId>& out, bool again);
     void backward(const Node& n);
 
     ValueId held_branch(const Node& norm) const;
@@ -71,15 +88,26 @@ struct Emitter {
     BufferId fetch_batch();
     // A kernel that writes to another place what it reads; here it stays in its own.
     BufferId passed(const std::string& name, Direction direction, BufferId b, bool fused, PointwiseKind kind = PointwiseKind::copy);
-    bool forward_unfused(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
-    bool backward_unfused(const Node& n, BufferId dy);
 
-    // Context parallelism's composites (emit_context.cpp).
+    // Rules, by the file that has them.
+    using ForwardRule = void(const Node& n, const Making& m);
+    using AdjointRule = void(const Node& n, BufferId dy);
+    ForwardRule forward_embedding, forward_positions, forward_dropout, forward_norm, forward_linear, forward_rope, forward_attention,
+        forward_clamp, forward_activation, forward_residual, forward_cast, forward_enter, forward_exit, forward_loss; // emit_forward.cpp
+    AdjointRule adjoint_embedding, adjoint_positions, adjoint_dropout, adjoint_norm, adjoint_linear, adjoint_rope, adjoint_attention,
+        adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_loss, adjoint_cast; // adjoint.cpp
+    AdjointRule adjoint_enter, adjoint_exit;                                             // adjoint_regions.cpp
+    ForwardRule forward_copy_heads, forward_scores, forward_softmax, forward_context;    // emit_unfused.cpp
+    AdjointRule adjoint_copy_heads, adjoint_scores, adjoint_softmax, adjoint_context;
+    ForwardRule forward_joined; // emit_latent.cpp
+    AdjointRule adjoint_narrow, adjoint_joined;
+    ForwardRule forward_route, forward_permute, forward_dispatch, forward_combine, forward_weigh, forward_weighted_bias,
+        forward_unpermute; // emit_moe.cpp
+    AdjointRule adjoint_route, adjoint_permute, adjoint_dispatch, adjoint_combine, adjoint_weigh, adjoint_weighted_bias, adjoint_unpermute;
+    ForwardRule forward_split, forward_gather_context, forward_to_heads, forward_from_heads, forward_ring; // emit_context.cpp
+    AdjointRule adjoint_split, adjoint_gather_context, adjoint_to_heads, adjoint_from_heads, adjoint_ring;
+
     BufferId gather_context(const Node& n, BufferId shard, BufferId whole, const char* suffix);
-    void forward_context(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
-    void backward_context(const Node& n, BufferId dy);
-    void forward_ring(const Node& n, BufferId q, BufferId kv, std::vector<BufferId>& out, bool recomputing);
-    void backward_ring(const Node& n, BufferId dy);
     Attention ring_work(const Node& n, std::size_t behind, Direction direction, DType dtype) const;
 
   private:
@@ -87,20 +115,20 @@ struct Emitter {
     PointwiseKind activation_work() const;
     Linear linear_work(const Node& n, Direction direction, DType out) const;
     // Mixtures of experts (emit_moe.cpp) and latent attention (emit_latent.cpp).
-    bool forward_experts(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
-    bool backward_experts(const Node& n, BufferId dy);
     std::vector<BufferId> with_counts(const Node& n, std::vector<BufferId> read);
     void know_counts(const Node& n, BufferId counts, const std::string& suffix);
     void move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts,
                    const std::string& name);
-    bool forward_latent(const Node& n, const std::vector<BufferId>& in, std::vector<BufferId>& out, bool recomputing);
-    bool backward_latent(const Node& n, BufferId dy);
     BufferId gradient_of(ValueId v) const { return gradient[static_cast<std::size_t>(v)]; }
     BufferId fresh_gradient(ValueId v, const char* suffix = ".grad");
     BufferId fresh_gradient(ValueId v, const char* suffix, DType dtype);
     BufferId input_of(ValueId v, bool recomputing);
-    BufferId output_for(ValueId v, std::vector<BufferId>& out, bool recomputing);
-    void backward_linear(const Node& n, BufferId dy);
+    static std::string name_of(const Node& n, const Making& m) { return n.name + (m.again ? ".again" : ""); }
+    DType dtype_of(const Node& n) const { return value(n.out[0]).dtype; }
+    BufferId output(const Node& n, std::size_t i, const Making& m); // made where it is not there
+    std::vector<BufferId> outputs(const Node& n, const Making& m);
+    std::vector<BufferId> with_weights(const Node& n, std::vector<BufferId> list);
+    std::vector<BufferId> with_weight_gradients(const Node& n, std::vector<BufferId> list);
     // Experts' kernels that hold the activation and the casts next to it (runtime.fused_experts), where sizes let them.
     bool fused_expert(const Node& n) const {
         return s().runtime.fused_experts && experts_fit_tiles(s()) && !n.in.empty() && value(n.in[0]).expert;
@@ -108,9 +136,6 @@ struct Emitter {
     bool made_by_activation(ValueId v) const;
     bool read_by_activation(ValueId v) const;
     BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);
-    void backward_attention(const Node& n, BufferId dy);
-    void backward_enter(const Node& n, BufferId dy);
-    void backward_exit(const Node& n, BufferId dy);
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);
     std::int32_t parameter_index(ValueId parameter);
     std::int32_t find_parameter(ValueId parameter);

@@ -24,14 +24,6 @@ std::string axes_text(AxisMask m) {
     return text.empty() ? "nothing" : text;
 }
 
-// "w.l17.qkv.weight" and "g.l17.qkv.weight" are a parameter and its gradient.
-std::string_view tensor_of(const Buffer& b) { return std::string_view(b.name).substr(std::min<std::size_t>(2, b.name.size())); }
-bool is_parameter(const Buffer& b) {
-    return b.kind == MemoryKind::parameters && b.name.starts_with("w.") && !b.name.starts_with("w.shard.") &&
-           !b.name.starts_with("w.flat.");
-}
-bool is_gradient(const Buffer& b) { return b.kind == MemoryKind::gradients && b.name.starts_with("g."); }
-
 struct Gradient {
     AxisMask partial = 0;               // over which axes each rank has a summand only
     bool clean = false, summed = false; // zeroed; something was added since
@@ -50,10 +42,7 @@ class StageGradients {
     void fault(const char* rule, BufferId b, const std::string& what) {
         findings_.add(rule, place(plan_, *stage_.program, action_, op_), plan_.buffers[at(b)].name + " " + what);
     }
-    bool tracked(BufferId b) const {
-        const Buffer& x = plan_.buffers[at(b)];
-        return x.kind == MemoryKind::gradients || (x.kind == MemoryKind::communication && x.name.starts_with("g."));
-    }
+    bool tracked(BufferId b) const { return is_gradient(plan_.buffers[at(b)].role); }
     void accumulate(BufferId b);
     void visit(const Op& op);
     void reduce(const Op& op, const Collective& c);
@@ -187,7 +176,7 @@ void StageGradients::visit(const Op& op) {
     } else if (std::holds_alternative<GradientNorm>(op.work)) {
         consume(op);
     } else if (const auto* p = std::get_if<Pointwise>(&op.work)) {
-        if (p->kind == PointwiseKind::scale)
+        if (p->kind == PointwiseKind::clip)
             consume(op);
         else if (p->kind == PointwiseKind::copy)
             gather(op);
@@ -236,12 +225,12 @@ void StageGradients::finish() {
 
 // Every forward op that reads a weight has its counterpart that adds to the weight's gradient, chunk by chunk.
 void check_counts(const Plan& plan, Findings& findings) {
-    std::vector<std::unordered_map<std::string_view, BufferId>> gradient_of(plan.programs.size());
-    std::unordered_map<std::string_view, int> stages_of;
+    std::vector<std::unordered_map<TensorId, BufferId>> gradient_of(plan.programs.size()); // by stage and tensor
+    std::unordered_map<TensorId, int> stages_of;
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
         const Buffer& b = plan.buffers[i];
-        if (is_gradient(b) && b.storage < 0) gradient_of[at(b.stage)].emplace(tensor_of(b), static_cast<BufferId>(i));
-        if (is_parameter(b)) ++stages_of[tensor_of(b)];
+        if (b.role == Role::gradient) gradient_of[at(b.stage)].emplace(b.tensor, static_cast<BufferId>(i));
+        if (b.role == Role::parameter) ++stages_of[b.tensor];
     }
     struct Count {
         std::int32_t chunk = -1;
@@ -265,8 +254,8 @@ void check_counts(const Plan& plan, Findings& findings) {
     }
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
         const Buffer& w = plan.buffers[i];
-        if (!is_parameter(w)) continue;
-        const auto it = gradient_of[at(w.stage)].find(tensor_of(w));
+        if (w.role != Role::parameter) continue;
+        const auto it = gradient_of[at(w.stage)].find(w.tensor);
         const std::string where = fmt::format("stage {}, {}", w.stage, w.name);
         if (it == gradient_of[at(w.stage)].end()) {
             findings.add("gradient-missing", where, "has no gradient");
@@ -277,7 +266,7 @@ void check_counts(const Plan& plan, Findings& findings) {
                 findings.add(
                     "gradient-missing", where,
                     fmt::format("is read by {} forward ops of chunk {}, and gets {} summands of its gradient", c.reads, c.chunk, sums));
-        const bool tied = stages_of[tensor_of(w)] > 1;
+        const bool tied = stages_of[w.tensor] > 1;
         if (tied && plan.buffers[at(it->second)].placement.on(Axis::pp) != PlacementKind::partial)
             findings.add("gradient-partial", where, "lives on several stages, and its gradient is not a sum over them");
     }

@@ -68,8 +68,7 @@ template <class F> void each_access(const Plan& plan, const Op& op, F&& f) {
     for (const Transfer& t : exchange->transfers) {
         if (!t.send) continue;
         const Buffer& b = plan.buffers[at(t.buffer)];
-        const bool slice = b.storage >= 0 && b.bytes < plan.buffers[at(b.storage)].bytes;
-        f(slice ? b.storage : t.buffer, t.port, false);
+        f(b.part_of >= 0 ? b.storage : t.buffer, t.port, false);
     }
     for (const Transfer& t : exchange->transfers)
         if (!t.send) f(t.buffer, t.port, true);

@@ -33,9 +33,7 @@ class PlacementCheck {
     }
     bool wide(Axis a, bool expert) const { return facts_.wide[expert] & mask(a); }
     // Followed along the step, or of parameters' shards, whose dimension is the bucket's.
-    bool accumulated(BufferId b) const {
-        return buffer(b).kind == MemoryKind::gradients || (buffer(b).kind == MemoryKind::communication && buffer(b).name.starts_with("g."));
-    }
+    bool accumulated(BufferId b) const { return is_gradient(buffer(b).role); }
     int last_dimension(BufferId b) const { return static_cast<int>(buffer(b).shape.size()) - 1; }
     void fault(const char* rule, BufferId b, Axis a, const std::string& what) {
         findings_.add(rule, place(plan_, *block_, op_), fmt::format("{} {} (along {})", buffer(b).name, what, name(a)));
@@ -205,7 +203,7 @@ void PlacementCheck::check(std::int32_t index) {
     partial_reads(op);
     if (op.in.empty() || op.out.empty()) return;
     const auto same_mesh = [&](BufferId b) {
-        return buffer(b).expert == buffer(op.in[0]).expert || buffer(b).dtype == DType::int64;
+        return buffer(b).expert == buffer(op.in[0]).expert || buffer(b).role == Role::counts;
     }; // counts lie nowhere
     if (!std::all_of(op.in.begin(), op.in.end(), same_mesh) || !std::all_of(op.out.begin(), op.out.end(), same_mesh)) return;
     const bool compute = block.kind == BlockKind::forward || block.kind == BlockKind::backward || block.kind == BlockKind::weight;
@@ -225,7 +223,7 @@ void PlacementCheck::check(std::int32_t index) {
             same_as_input(op, a);
         const auto* e = std::get_if<Embedding>(&op.work);
         const BufferId dy = e ? op.in[std::min<std::size_t>(1, op.in.size() - 1)] : op.in[0];
-        if (of_weight && accumulated(op.out[0]) && op.in[0] != op.out[0] && buffer(op.in[0]).name.find(".temporary") == std::string::npos)
+        if (of_weight && accumulated(op.out[0]) && op.in[0] != op.out[0] && buffer(op.in[0]).role != Role::gradient_summand)
             weight_gradient(op, dy, op.out[0], a);
         if (e && e->direction == Direction::weight_gradient && along(op.out[0], a) < 0) weight_gradient(op, dy, op.out[0], a);
         if (const auto* n = std::get_if<Norm>(&op.work); n && n->direction == Direction::backward)

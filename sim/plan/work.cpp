@@ -12,8 +12,8 @@ double product(std::initializer_list<std::int64_t> dims) {
     return p;
 }
 
-const char* pointwise_name(PointwiseKind k) {
-    switch (k) {
+const char* pointwise_name(const Pointwise& p) {
+    switch (p.kind) {
     case PointwiseKind::gelu:
         return "gelu";
     case PointwiseKind::relu:
@@ -23,10 +23,15 @@ const char* pointwise_name(PointwiseKind k) {
     case PointwiseKind::geglu:
         return "geglu";
     case PointwiseKind::bias:
+    case PointwiseKind::weighted_bias:
         return "bias";
+    case PointwiseKind::positions:
+        return p.direction == Direction::forward ? "add" : "bias";
     case PointwiseKind::dropout:
         return "dropout";
     case PointwiseKind::add:
+    case PointwiseKind::sum_copies:
+    case PointwiseKind::balance:
         return "add";
     case PointwiseKind::bias_dropout_add:
         return "bias-dropout-add";
@@ -34,7 +39,8 @@ const char* pointwise_name(PointwiseKind k) {
         return "rope";
     case PointwiseKind::latent_rope:
         return "latent-rope";
-    case PointwiseKind::scale:
+    case PointwiseKind::weigh:
+    case PointwiseKind::clip:
         return "scale";
     case PointwiseKind::cast:
         return "cast";
@@ -118,7 +124,7 @@ const char* kind_name(const Work& work) {
             [](const Attention&) { return "attention"; },
             [](const Softmax&) { return "softmax"; },
             [](const Norm&) { return "norm"; },
-            [](const Pointwise& p) { return pointwise_name(p.kind); },
+            [](const Pointwise& p) { return pointwise_name(p); },
             [](const Embedding&) { return "embedding"; },
             [](const CrossEntropy&) { return "cross-entropy"; },
             [](const Router&) { return "router"; },

@@ -2,6 +2,7 @@
 // FLOPs follow from the shapes here (a multiply-add is two); bytes follow from an op's buffers (plan.hpp).
 #pragma once
 
+#include "sim/graph/dropout_site.hpp"
 #include "sim/scenario/scenario.hpp"
 #include "topology/units.hpp"
 
@@ -76,12 +77,17 @@ enum class PointwiseKind : std::uint8_t {
     swiglu,
     geglu,
     bias,
+    weighted_bias,
+    positions,
     dropout,
     add,
+    sum_copies,
+    balance,
     bias_dropout_add,
     rope,
     latent_rope,
-    scale,
+    weigh,
+    clip,
     cast,
     copy,
     zero,
@@ -97,10 +103,12 @@ enum class PointwiseKind : std::uint8_t {
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
 // keys and values apart), narrow (the last columns), concat (side by side), pack (each row's columns apart, rank by rank of those that
-// get them), unpack (the reverse), index (by a list of places, looked up element by element). An add of one operand unpacks and sums the
-// copies of a head. An activation, scale or bias of experts reads a probability for each row too, its factor. clamp: gates (columns 2i) to
+// get them), unpack (the reverse), index (by a list of places, looked up element by element). sum_copies: unpack, and the sum of a head's
+// copies. bias: column sums, the adjoint of a bias that another kernel adds. positions: rows of a table, added by position; its adjoint
+// sums into the table. balance: adds the gradient of the loss that balances experts' loads. clip: gradients scaled to the norm allowed. An
+// activation, weigh and weighted_bias read a probability for each row of experts, its factor. clamp: gates (columns 2i) to
 // at most model.activation_clamp, the others to within +- it. latent_rope: latent attention's rotations, joined with what is not rotated to
-// queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a bias of experts' rows,
+// queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a weighted_bias
 // added by a sequence of kernels an expert.
 struct Pointwise {
     PointwiseKind kind;
@@ -108,6 +116,7 @@ struct Pointwise {
     std::int64_t elements;
     bool fused;
     bool epilogue = false, by_expert = false;
+    DropoutSite site = DropoutSite::none; // of dropout and bias_dropout_add forward
 };
 
 struct Embedding {
@@ -121,6 +130,7 @@ struct CrossEntropy {
     enum class Part : std::uint8_t { maximum, sums, loss, gradient } part;
     std::int64_t tokens, vocab;
     bool fused;
+    std::int16_t ahead = 1; // of how many tokens ahead it predicts: 1, and more of further tokens
 };
 
 // Of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their counts.
@@ -144,7 +154,8 @@ struct Permute {
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
 // Layer-wise optimizers (LAMB, LARS) scale each tensor's update by norms of all of it. Where ranks hold parts of tensors these are made
 // apart: norms (LAMB: behind the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has
-// a pair a tensor of the stage, in the order of their names: squares of the weights, and of the direction (LAMB) or the gradient (LARS).
+// a pair a tensor of the stage, in the order of the plan's list: squares of the weights, and of the direction (LAMB) or the gradient
+// (LARS).
 struct OptimizerStep {
     enum class Part : std::uint8_t { whole, norms, apply };
     OptimizerKind kind;
@@ -163,14 +174,18 @@ const char* name(CollectiveKind k);
 // all_to_all a rank's whole send buffer, broadcast the message, shift what each member sends to the next one (shift_back: the one before),
 // the last to the first. A reduction sums, or takes the `maximum`. copies > 0: an all_to_all of tokens each of which goes to that many
 // members, once to each and by one crossing to each node it goes to (DeepEP); the members it may go to are in `groups` parts of which a
-// token chooses group_limit.
+// token chooses group_limit. operands: `each` travels on its own, as many out as in (behind them the counts of experts' rows where these
+// are known); `joined` they are one message on each side (a bucket); `summands` likewise, and of shards of buckets only the elements of
+// tensors whose gradients are summands over the communicator's axis.
 struct Collective {
+    enum class Operands : std::uint8_t { each, joined, summands };
     CollectiveKind kind;
     CommId comm;
     Bytes bytes;
     DType dtype;
     std::int16_t copies = 0, groups = 1, group_limit = 1;
     bool maximum = false;
+    Operands operands = Operands::each;
 };
 
 // One point-to-point transfer of an exchange. The k-th send on a communicator meets the k-th receive on it.

@@ -11,10 +11,12 @@ namespace orrery {
 namespace {
 
 Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in,
-           std::vector<BufferId> out) {
+           std::vector<BufferId> out, Collective::Operands operands = Collective::Operands::joined) {
     Op op;
     op.name = std::move(name);
-    op.work = Collective{kind, comm, bytes, dtype};
+    Collective work{kind, comm, bytes, dtype};
+    work.operands = operands;
+    op.work = work;
     op.queue = queue_of(comm);
     op.phase = phase;
     op.in = std::move(in);
@@ -165,7 +167,7 @@ struct Maker {
         if (b.replicas > 1) {
             const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
             out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
-                                      grad_dtype, phase, {part}, {part}));
+                                      grad_dtype, phase, {part}, {part}, Collective::Operands::summands));
         }
         if (b.accumulates) {
             // On the collective's own stream, as FSDP does: computation need not wait for the reduction.

@@ -175,6 +175,12 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
     return total;
 }
 
+Collective summands(CommId comm, Bytes bytes, DType dtype) {
+    Collective c{CollectiveKind::all_reduce, comm, bytes, dtype};
+    c.operands = Collective::Operands::summands;
+    return c;
+}
+
 // Under sequence parallelism each tensor-parallel rank has a summand of the gradients of what all of them hold.
 void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage, Block& out) {
     if (l.tp() == 1) return;
@@ -198,8 +204,8 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
         elements = (elements + dp.shards - 1) / dp.shards;
     }
     const DType dtype = l.scenario.training.gradient_dtype;
-    out.ops.push_back(step_op("finalize.tp", Collective{CollectiveKind::all_reduce, l.comm("tp"), bytes({elements}, dtype), dtype}, partial,
-                              partial, queue_of(l.comm("tp")), Phase::gradient_reduce));
+    out.ops.push_back(step_op("finalize.tp", summands(l.comm("tp"), bytes({elements}, dtype), dtype), partial, partial,
+                              queue_of(l.comm("tp")), Phase::gradient_reduce));
 }
 
 // An embedding that both ends use (tied to the head, or read again to predict further tokens), on different stages: both hold the tensor,
@@ -225,8 +231,8 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
                             g = b.gradient_shard;
         }
         const DType dtype = l.scenario.training.gradient_dtype;
-        out.ops.push_back(step_op("finalize.embedding", Collective{CollectiveKind::all_reduce, comm, bytes({elements}, dtype), dtype}, {g},
-                                  {g}, queue_of(comm), Phase::gradient_reduce));
+        out.ops.push_back(step_op("finalize.embedding", summands(comm, bytes({elements}, dtype), dtype), {g}, {g}, queue_of(comm),
+                                  Phase::gradient_reduce));
     }
 }
 
@@ -315,8 +321,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
             std::vector<BufferId> clip_in{total}, clip_out{scale};
             clip_in.insert(clip_in.end(), part.gradients.begin(), part.gradients.end());
             clip_out.insert(clip_out.end(), part.gradients.begin(), part.gradients.end());
-            out.ops.push_back(
-                step_op("clip", Pointwise{PointwiseKind::scale, Direction::forward, part.elements, fused}, clip_in, clip_out));
+            out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::clip, Direction::forward, part.elements, fused}, clip_in, clip_out));
             in.push_back(scale);
         }
     }

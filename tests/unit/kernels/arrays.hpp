@@ -36,11 +36,12 @@ inline Array random_array(std::vector<std::int64_t> shape, std::uint64_t stream,
     return a;
 }
 
-// int64 and booleans in the same storage: 8 bytes hold either.
+// int64 and booleans in the same storage: 8 bytes hold either. Token ids, or how many rows go to each expert.
 struct Integers {
     Buffer buffer;
     std::vector<std::int64_t> data;
-    explicit Integers(std::vector<std::int64_t> values) : data(std::move(values)) {
+    explicit Integers(std::vector<std::int64_t> values, Role role = Role::counts) : data(std::move(values)) {
+        buffer.role = role;
         buffer.shape = {static_cast<std::int64_t>(data.size())};
         buffer.dtype = DType::int64;
     }

@@ -58,7 +58,7 @@ TEST(Clipping, ScalesToTheNormAndNeverUp) {
         b.data = {size * 2 / 3};
         rank.run(GradientNorm{3, true}, {a, b}, {total}, "gradient_norm", Phase::optimizer);
         EXPECT_NEAR(total[0], size * size, 1e-14);
-        rank.run(Pointwise{PointwiseKind::scale, Direction::forward, 3, true}, {total, a, b}, {factor, a, b}, "clip", Phase::optimizer);
+        rank.run(Pointwise{PointwiseKind::clip, Direction::forward, 3, true}, {total, a, b}, {factor, a, b}, "clip", Phase::optimizer);
         EXPECT_NEAR(std::sqrt(a[0] * a[0] + a[1] * a[1] + b[0] * b[0]), std::min(size, 1.0), 2e-6);
     }
 }
@@ -90,12 +90,17 @@ TEST(Dropout, IsTheSameHoweverTokensAreSpread) {
         rank.facts.dropout = 0.25;
         return rank;
     };
-    const Pointwise work{PointwiseKind::dropout, Direction::forward, rows * cols, true};
+    const auto at = [&](DropoutSite site) {
+        Pointwise work{PointwiseKind::dropout, Direction::forward, rows * cols, true};
+        work.site = site;
+        return work;
+    };
+    const Pointwise work = at(DropoutSite::after_attention);
     Array x = zeros({rows, cols}), y = x;
     x.data.assign(x.data.size(), 1.0);
     Flags mask({rows, cols}), second = mask;
     Rank whole = rank_with(1, 0);
-    whole.run(work, {x}, {y, mask}, "l0.residual1");
+    whole.run(work, {x}, {y, mask});
     double kept = 0;
     for (double v : y.data) {
         ASSERT_TRUE(v == 0 || v == 1 / 0.75);
@@ -107,14 +112,14 @@ TEST(Dropout, IsTheSameHoweverTokensAreSpread) {
         part.data.assign(part.data.size(), 1.0);
         out.buffer.placement.set(Axis::tp, PlacementKind::sharded, 0);
         Flags flags({rows / 2, cols});
-        rank_with(2, r).run(work, {part}, {out, flags}, "l0.residual1.again");
+        rank_with(2, r).run(work, {part}, {out, flags}, "again");
         for (std::int64_t i = 0; i < rows / 2 * cols; ++i) ASSERT_EQ(out[i], y[r * rows / 2 * cols + i]);
     }
     Array other = y;
-    whole.run(work, {x}, {other, second}, "l0.residual2");
+    whole.run(at(DropoutSite::after_mlp), {x}, {other, second});
     EXPECT_NE(other.data, y.data);
     whole.step = 1;
-    whole.run(work, {x}, {other, second}, "l0.residual1");
+    whole.run(work, {x}, {other, second});
     EXPECT_NE(other.data, y.data);
 }
 

@@ -40,11 +40,11 @@ class SingleRank {
         for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
             const Buffer& b = plan_.buffers[i];
             if (b.storage >= 0) continue;
-            const bool batch = tokens_ahead(b) >= 0;
+            const bool batch = b.role == Role::batch;
             memory_[i] = machine_.reserve(std::max<std::int64_t>(1, elements(b)) * static_cast<std::int64_t>(stored_bytes(b.dtype, real_)) *
                                           (batch ? plan_.microbatches : 1));
             if (b.kind == MemoryKind::parameters) first_values(static_cast<BufferId>(i));
-            if (batch) fill_tokens(static_cast<BufferId>(i), tokens_ahead(b));
+            if (batch) fill_tokens(static_cast<BufferId>(i), b.ahead);
         }
     }
 
@@ -114,7 +114,7 @@ class SingleRank {
     Operand operand(BufferId b, std::int64_t microbatch) {
         const Buffer& buffer = plan_.buffers[static_cast<std::size_t>(b)];
         std::byte* at = data<std::byte>(b);
-        if (tokens_ahead(buffer) >= 0) at += microbatch * elements(buffer) * 8;
+        if (buffer.role == Role::batch) at += microbatch * elements(buffer) * 8;
         return {at, &buffer, b};
     }
     KernelContext context(std::int64_t microbatch) const {

@@ -128,31 +128,39 @@ TEST(Embedding, OfATableInPartsSumsToThatOfTheWhole) {
 
 // Every strategy starts from the same values: a shard is its part of the tensor, padding is nothing.
 TEST(Initialise, GivesShardsOfOneTensor) {
-    const auto named = [](Array a, const char* name) {
-        a.buffer.name = name;
+    enum Id : TensorId { embedding, proj, norm1, bias1 };
+    const std::vector<LogicalTensor> tensors{{"embedding.weight", TensorUse::embedding, Initial::normal},
+                                             {"l0.proj.weight", TensorUse::weight, Initial::output},
+                                             {"l0.norm1.weight", TensorUse::weight, Initial::one},
+                                             {"l0.norm1.bias", TensorUse::weight, Initial::zero}};
+    const auto rank = [&](int r, int of) {
+        Rank made = rank_of(r, of);
+        made.plan.tensors = tensors;
+        return made;
+    };
+    const auto of = [](Array a, TensorId tensor) {
+        a.buffer.tensor = tensor;
         return a;
     };
-    Array whole = named(zeros({padded, hidden}, MemoryKind::parameters), "w.embedding.weight");
-    initialise(Arg(whole).operand, rank_of(0, 1).context());
+    Array whole = of(zeros({padded, hidden}, MemoryKind::parameters), embedding);
+    const Rank one = rank(0, 1), second = rank(1, 2);
+    initialise(Arg(whole).operand, one.context());
     for (std::int64_t i = vocabulary * hidden; i < padded * hidden; ++i) EXPECT_EQ(whole[i], 0);
     constexpr std::int64_t rows = padded / ranks;
     for (int r = 0; r < ranks; ++r) {
-        Array part = named(zeros({rows, hidden}, MemoryKind::parameters), "w.embedding.weight");
+        Array part = of(zeros({rows, hidden}, MemoryKind::parameters), embedding);
         part.buffer.placement.set(Axis::tp, PlacementKind::sharded, 0);
-        const Rank rank = rank_of(r, ranks);
-        initialise(Arg(part).operand, rank.context());
+        const Rank holder = rank(r, ranks);
+        initialise(Arg(part).operand, holder.context());
         for (std::int64_t i = 0; i < rows * hidden; ++i) EXPECT_EQ(part[i], whole[r * rows * hidden + i]);
     }
-    Array columns = named(zeros({8, 4}, MemoryKind::parameters), "w.l0.proj.weight"),
-          all = named(zeros({8, 8}, MemoryKind::parameters), "w.l0.proj.weight");
+    Array columns = of(zeros({8, 4}, MemoryKind::parameters), proj), all = of(zeros({8, 8}, MemoryKind::parameters), proj);
     columns.buffer.placement.set(Axis::tp, PlacementKind::sharded, 1);
-    const Rank one = rank_of(0, 1), second = rank_of(1, 2);
     initialise(Arg(all).operand, one.context());
     initialise(Arg(columns).operand, second.context());
     for (std::int64_t i = 0; i < 8; ++i)
         for (std::int64_t j = 0; j < 4; ++j) EXPECT_EQ(columns[i * 4 + j], all[i * 8 + 4 + j]);
-    Array norm = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.weight"),
-          bias = named(zeros({8}, MemoryKind::parameters), "w.l0.norm1.bias");
+    Array norm = of(zeros({8}, MemoryKind::parameters), norm1), bias = of(zeros({8}, MemoryKind::parameters), bias1);
     initialise(Arg(norm).operand, one.context());
     initialise(Arg(bias).operand, one.context());
     EXPECT_EQ(norm.data, std::vector<double>(8, 1.0));
