@@ -5,6 +5,46 @@
 
 namespace orrery {
 
+const char* name(LinearPart p) {
+    switch (p) {
+    case LinearPart::none:
+        return "";
+    case LinearPart::qkv:
+        return "qkv";
+    case LinearPart::q_down:
+        return "q_down";
+    case LinearPart::q_up:
+        return "q_up";
+    case LinearPart::kv_down:
+        return "kv_down";
+    case LinearPart::kv_up:
+        return "kv_up";
+    case LinearPart::proj:
+        return "proj";
+    case LinearPart::fc1:
+        return "fc1";
+    case LinearPart::fc2:
+        return "fc2";
+    case LinearPart::router:
+        return "router";
+    case LinearPart::shared_fc1:
+        return "shared_fc1";
+    case LinearPart::shared_fc2:
+        return "shared_fc2";
+    case LinearPart::expert_fc1:
+        return "expert_fc1";
+    case LinearPart::expert_fc2:
+        return "expert_fc2";
+    case LinearPart::mtp_proj:
+        return "mtp_proj";
+    case LinearPart::mtp_logits:
+        return "mtp_logits";
+    case LinearPart::logits:
+        return "logits";
+    }
+    return "?";
+}
+
 const char* name(NodeKind k) {
     switch (k) {
     case NodeKind::embedding:

@@ -73,6 +73,28 @@ enum class NodeKind : std::uint8_t {
 };
 const char* name(NodeKind k);
 
+// Which of a layer's products a linear is. Lists of what is recomputed may use its name.
+enum class LinearPart : std::uint8_t {
+    none,
+    qkv,
+    q_down,
+    q_up,
+    kv_down,
+    kv_up,
+    proj,
+    fc1,
+    fc2,
+    router,
+    shared_fc1,
+    shared_fc2,
+    expert_fc1,
+    expert_fc2,
+    mtp_proj,
+    mtp_logits,
+    logits,
+};
+const char* name(LinearPart p); // "fc1", "q_up"; of none ""
+
 // share: the part of seq_q x seq_kv that is computed; 0: as causal and window say, of a square.
 struct AttentionShape {
     std::int64_t batch = 1, seq_q = 1, seq_kv = 1, heads = 1, kv_heads = 1, qk_dim = 1, v_dim = 1;
@@ -94,6 +116,7 @@ struct Node {
     std::int16_t layer = -1;
     std::int16_t unit = 0;
     std::vector<ValueId> in, out, params;
+    LinearPart part = LinearPart::none;           // linear
     AttentionShape attention;                     // attention, scores, softmax, attention_dropout, context, rope
     std::vector<RingStep> ring;                   // ring_attention: step i meets the block from i ranks before
     DType gemm_dtype = DType::bf16;               // linear

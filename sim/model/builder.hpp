@@ -109,21 +109,24 @@ struct Builder {
 
     // y[tokens, n] = x[tokens, k] W[n, k]^T (+ b). Column: the output's columns are what tensor parallelism divides; row: the input's, and
     // the output is a branch's.
-    ValueId linear(const std::string& what, ValueId x, std::int64_t n, std::int64_t k, bool column, bool bias) {
+    ValueId linear(LinearPart part, ValueId x, std::int64_t n, std::int64_t k, bool column, bool bias) {
+        const std::string what = name(part);
         const DimKind out_kind = column ? DimKind::parallel : DimKind::hidden, in_kind = column ? DimKind::hidden : DimKind::parallel;
         const ValueId y = rows(what, n, out_kind, act);
         std::vector<ValueId> params{
             parameter(prefix() + what + ".weight", {n, k}, {out_kind, in_kind}, column ? Initial::normal : Initial::output)};
         if (bias) params.push_back(parameter(prefix() + what + ".bias", {n}, {out_kind}, Initial::zero));
-        node(NodeKind::linear, what, {x}, {y}, params);
+        node(NodeKind::linear, what, {x}, {y}, params).part = part;
         return y;
     }
 
     // The same with a whole weight on every rank: what is too narrow to divide.
-    ValueId whole_linear(const std::string& what, ValueId x, std::int64_t n, std::int64_t k, DType out) {
+    ValueId whole_linear(LinearPart part, ValueId x, std::int64_t n, std::int64_t k, DType out) {
+        const std::string what = name(part);
         const ValueId y = rows(what, n, DimKind::hidden, out);
         node(NodeKind::linear, what, {x}, {y},
-             {parameter(prefix() + what + ".weight", {n, k}, {DimKind::hidden, DimKind::hidden}, Initial::normal)});
+             {parameter(prefix() + what + ".weight", {n, k}, {DimKind::hidden, DimKind::hidden}, Initial::normal)})
+            .part = part;
         return y;
     }
 

@@ -70,7 +70,7 @@ ValueId Builder::attention_branch(ValueId n1) {
     const Model& m = s.model;
     if (m.attention.kind == AttentionSpec::Kind::mla) return latent_attention_branch(n1);
     const std::int64_t width = (m.attention_heads + 2 * static_cast<std::int64_t>(m.kv_heads)) * d;
-    ValueId qkv = linear("qkv", n1, width, h, true, m.bias || m.attention.qkv_bias);
+    ValueId qkv = linear(LinearPart::qkv, n1, width, h, true, m.bias || m.attention.qkv_bias);
     // (fc1's is added with the activation, proj's and fc2's with the dropout.)
     g.nodes.back().bias_apart = g.nodes.back().params.size() > 1 && practice.bias_apart;
     if (m.attention.qk_norm) {
@@ -92,8 +92,8 @@ ValueId Builder::attention_branch(ValueId n1) {
         qkv = out;
     }
     const ValueId o = s.runtime.attention_kernel == AttentionKernel::unfused ? unfused_attention(qkv) : fused_attention(qkv);
-    return linear("proj", practice.turns_attention && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h, m.attention_heads * d,
-                  false, false);
+    return linear(LinearPart::proj, practice.turns_attention && s.training.micro_batch_size > 1 ? sequence_first(o) : o, h,
+                  m.attention_heads * d, false, false);
 }
 
 // (Of one sequence there is nothing to turn.)
@@ -105,10 +105,10 @@ ValueId Builder::sequence_first(ValueId o) {
 
 ValueId Builder::mlp_branch(ValueId n2) {
     const Model& m = s.model;
-    const ValueId f = linear("fc1", n2, m.ffn_size * (m.gated() ? 2 : 1), h, true, m.bias);
+    const ValueId f = linear(LinearPart::fc1, n2, m.ffn_size * (m.gated() ? 2 : 1), h, true, m.bias);
     const ValueId a = rows("act", m.ffn_size, DimKind::parallel, act),
                   gate = keeps_gates() ? rows("act.gate", m.ffn_size, DimKind::parallel, act) : -1;
-    return linear("fc2", activation("act", {f}, a, gate), h, m.ffn_size, false, false);
+    return linear(LinearPart::fc2, activation("act", {f}, a, gate), h, m.ffn_size, false, false);
 }
 
 ValueId Builder::transformer_layer(ValueId x) {
@@ -160,6 +160,7 @@ void Builder::loss(const std::string& what, ValueId x) {
     node(NodeKind::linear, what + "logits", {x}, {logits},
          {parameter(tied ? "embedding.weight" : "head.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal,
                     tied ? TensorUse::embedding : TensorUse::head)});
+    g.nodes.back().part = layer < 0 ? LinearPart::logits : LinearPart::mtp_logits;
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
     const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss, narrow = practice.narrow_loss;

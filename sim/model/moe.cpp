@@ -14,7 +14,8 @@ ValueId routed_rows(Builder& b, const std::string& what, std::int64_t cols, DimK
 }
 
 // rows[.., n] = rows[.., k] W[e, n, k]^T for each row's expert e.
-ValueId expert_linear(Builder& b, const std::string& what, ValueId x, std::int64_t n, std::int64_t k, bool column) {
+ValueId expert_linear(Builder& b, LinearPart part, ValueId x, std::int64_t n, std::int64_t k, bool column) {
+    const std::string what = name(part);
     const DimKind out = column ? DimKind::expert_parallel : DimKind::hidden, in = column ? DimKind::hidden : DimKind::expert_parallel;
     const std::int64_t experts = b.s.model.moe->experts;
     const ValueId y = routed_rows(b, what, n, out, b.act);
@@ -22,7 +23,7 @@ ValueId expert_linear(Builder& b, const std::string& what, ValueId x, std::int64
                                             column ? Initial::normal : Initial::output)};
     if (b.s.model.bias && column)
         params.push_back(b.parameter(b.prefix() + what + ".bias", {experts, n}, {DimKind::expert, out}, Initial::zero));
-    b.node(NodeKind::linear, what, {x}, {y}, params);
+    b.node(NodeKind::linear, what, {x}, {y}, params).part = part;
     return y;
 }
 
@@ -47,7 +48,7 @@ bool clamps_apart(const Scenario& s, const Practice& practice) {
 ValueId Builder::expert_branch(ValueId n2) {
     const Model& m = s.model;
     const MoeSpec& e = *m.moe;
-    const ValueId logits = whole_linear("router", n2, e.experts, h, act);
+    const ValueId logits = whole_linear(LinearPart::router, n2, e.experts, h, act);
     g.nodes.back().keeps_precision = true;
     const ValueId probabilities = value("route", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::fp32);
     const ValueId map = value("route.map", {tokens, e.experts}, {DimKind::seq, DimKind::other}, DType::boolean);
@@ -62,11 +63,11 @@ ValueId Builder::expert_branch(ValueId n2) {
     const std::int64_t width = e.shared_experts * (e.shared_expert_ffn_size > 0 ? e.shared_expert_ffn_size : e.expert_ffn_size);
     ValueId shared = n2;
     const auto shared_first = [&] {
-        const ValueId f = linear("shared_fc1", n2, width * (m.gated() ? 2 : 1), h, true, m.bias);
+        const ValueId f = linear(LinearPart::shared_fc1, n2, width * (m.gated() ? 2 : 1), h, true, m.bias);
         shared = activation("shared_act", {f}, rows("shared_act", width, DimKind::parallel, act),
                             keeps_gates() ? rows("shared_act.gate", width, DimKind::parallel, act) : -1);
     };
-    const auto shared_second = [&] { shared = linear("shared_fc2", shared, h, width, false, false); };
+    const auto shared_second = [&] { shared = linear(LinearPart::shared_fc2, shared, h, width, false, false); };
     if (width > 0 && !under) {
         shared_first();
         shared_second();
@@ -75,7 +76,7 @@ ValueId Builder::expert_branch(ValueId n2) {
     const ValueId weights = routed_rows(*this, "row_probabilities", 1, DimKind::other, DType::fp32);
     node(NodeKind::permute, "permute", {n2, map, counts, probabilities}, {sent, weights});
     if (width > 0 && under) shared_first();
-    ValueId f = expert_linear(*this, "expert_fc1", sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
+    ValueId f = expert_linear(*this, LinearPart::expert_fc1, sent, e.expert_ffn_size * (m.gated() ? 2 : 1), h, true);
     ValueId a = routed_rows(*this, "expert_act", e.expert_ffn_size, DimKind::expert_parallel, act);
     if (m.gated() && clamps_apart(s, practice)) {
         const ValueId clamped = routed_rows(*this, "expert_clamp", 2 * e.expert_ffn_size, DimKind::expert_parallel, act);
@@ -91,7 +92,7 @@ ValueId Builder::expert_branch(ValueId n2) {
         node(NodeKind::weigh, "expert_weighted", {a, weights}, {weighted});
         a = weighted;
     }
-    ValueId back = expert_linear(*this, "expert_fc2", a, h, e.expert_ffn_size, false);
+    ValueId back = expert_linear(*this, LinearPart::expert_fc2, a, h, e.expert_ffn_size, false);
     if (m.bias) back = weighted_bias(*this, "expert_fc2", back, weights);
     if (width > 0 && under) shared_second();
     ValueId y = rows("unpermuted", h, DimKind::hidden, act);

@@ -28,10 +28,8 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     case NodeKind::dispatch:
     case NodeKind::combine:
         return false;
-    case NodeKind::linear: {
-        const auto is = [&](const char* name) { return n.name.ends_with(name); };
-        return (is(".proj") && st.tensor_parallel == 1) || (is(".fc1") && n.layer % 2 == 1);
-    }
+    case NodeKind::linear:
+        return (n.part == LinearPart::proj && st.tensor_parallel == 1) || (n.part == LinearPart::fc1 && n.layer % 2 == 1);
     default:
         return true;
     }
@@ -45,17 +43,13 @@ bool listed(const std::vector<RecomputeOp>& ops, const Node& n) {
     if (has(RecomputeOp::activation) && (n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::clamp))
         return true;
     if (has(RecomputeOp::rope) && n.kind == NodeKind::rope) return true;
-    if (has(RecomputeOp::latent) && (n.kind == NodeKind::latent_join || n.name.ends_with(".q_up") || n.name.ends_with(".kv_up")))
+    if (has(RecomputeOp::latent) && (n.kind == NodeKind::latent_join || n.part == LinearPart::q_up || n.part == LinearPart::kv_up))
         return true;
     if (has(RecomputeOp::residual) && n.kind == NodeKind::residual) return true;
     if (has(RecomputeOp::cast) && n.kind == NodeKind::cast) return true;
-    if (n.kind == NodeKind::linear) {
-        if (has(RecomputeOp::linear)) return true;
-        const auto dot = n.name.find('.');
-        const auto op = dot == std::string::npos ? std::nullopt : named<RecomputeOp>(n.name.substr(dot + 1));
-        return op && has(*op);
-    }
-    return false;
+    if (n.kind != NodeKind::linear) return false;
+    const auto op = named<RecomputeOp>(name(n.part));
+    return has(RecomputeOp::linear) || (op && has(*op));
 }
 
 } // namespace

@@ -1,0 +1,15 @@
+// Scenarios drawn at random from models, degrees, schedules and what goes with them.
+#pragma once
+
+#include "agree.hpp"
+
+#include <optional>
+
+namespace orrery::agree {
+
+using Fields = std::vector<std::string>;
+
+// The same for the same seed, its fields in `fields`; none where what was drawn is refused or cannot be executed.
+std::optional<Scenario> draw(std::uint64_t seed, Fields& fields);
+
+} // namespace orrery::agree
