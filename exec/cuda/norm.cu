@@ -227,7 +227,7 @@ void head_norms(const Norm& w, const Launch& l, std::int64_t both) {
 } // namespace
 
 void run(const Norm& w, const Launch& l) {
-    if (const std::int64_t rows = l.input(0).rows(); w.rows != rows) return head_norms(w, l, w.rows / rows);
+    if (w.heads > 0) return head_norms(w, l, w.heads);
     const bool layer = w.kind == NormKind::layernorm;
     w.direction == Direction::forward ? norm_forward(l, w, layer) : norm_backward(l, w, layer);
 }

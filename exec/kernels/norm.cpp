@@ -81,8 +81,8 @@ template <class T> void heads_backward(const Call& c, std::int64_t heads_and_key
 template <class T> void run(const Norm& w, const Call& c) {
     const bool layer = w.kind == NormKind::layernorm, forward = w.direction == Direction::forward;
     const std::int64_t rows = elements(c.read(0)) / columns(c.read(0));
-    if (w.rows != rows) {
-        forward ? heads_forward<T>(c, w.rows / rows, w.cols) : heads_backward<T>(c, w.rows / rows, w.cols);
+    if (w.heads > 0) {
+        forward ? heads_forward<T>(c, w.heads, w.cols) : heads_backward<T>(c, w.heads, w.cols);
         return;
     }
     const std::int64_t statistics = layer ? 2 : 1;

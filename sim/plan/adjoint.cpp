@@ -243,8 +243,9 @@ void Emitter::adjoint_norm(const Node& n, BufferId dy) {
     const AttentionShape& a = n.attention;
     const bool heads = n.kind == NodeKind::head_norm;
     const BufferId dx = fresh_gradient(n.in[0]);
-    const Norm work{Direction::backward, heads ? NormKind::rmsnorm : s().model.norm,
-                    heads ? rows(n.out[0]) * (a.heads + a.kv_heads) : rows(n.out[0]), heads ? a.qk_dim : cols(n.out[0]), n.fused};
+    const Norm work = heads ? Norm{Direction::backward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused,
+                                   a.heads + a.kv_heads}
+                            : Norm{Direction::backward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused};
     std::vector<BufferId> read{dy, need(n.in[0]), need(n.out[1]), weight(n.params[0])};
     if (heads) read.push_back(weight(n.params[1])); // the keys' beside the queries'; a bias is not read
     read = with_weight_gradients(n, std::move(read));

@@ -278,9 +278,9 @@ void Emitter::forward_dropout(const Node& n, const Making& m) {
 // Of whole rows, or of every head's query and key.
 void Emitter::forward_norm(const Node& n, const Making& m) {
     const AttentionShape& a = n.attention;
-    const Norm work = n.kind == NodeKind::head_norm
-                          ? Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads), a.qk_dim, n.fused}
-                          : Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused};
+    const Norm work = n.kind == NodeKind::head_norm ? Norm{Direction::forward, NormKind::rmsnorm, rows(n.out[0]) * (a.heads + a.kv_heads),
+                                                           a.qk_dim,           n.fused,           a.heads + a.kv_heads}
+                                                    : Norm{Direction::forward, s().model.norm, rows(n.out[0]), cols(n.out[0]), n.fused};
     emit(name_of(n, m), work, with_weights(n, m.in), outputs(n, m));
 }
 

@@ -1,6 +1,7 @@
 // The order of the rules, and their common ground. Rules by file:
 //
 // structure      (here)                  ids, queues, ranges and dependencies that exist and point backwards
+// buckets        verify_buckets.cpp      bucket: tensors and buckets are what buffers and ops make of them
 // placements     verify_placements.cpp   partial-read, reduced-not-partial, placement
 // ranges         verify_ranges.cpp       read-before-write, freed-twice, allocated-twice, not-alive, never-written, never-read, unordered
 // lifetimes      verify_lifetimes.cpp    the same over a whole step, for every microbatch; leak, block-coverage
@@ -183,6 +184,25 @@ struct StructureCheck {
 
 } // namespace
 
+namespace {
+
+// Tensors and buckets that exist; what is said of them is verify_buckets.cpp's.
+void check_contents(const Plan& plan, StructureCheck& check, Findings& findings) {
+    const auto tensors = static_cast<std::int64_t>(plan.tensors.size()), buckets = static_cast<std::int64_t>(plan.buckets.size());
+    for (const Buffer& b : plan.buffers)
+        if (b.tensor < -1 || b.tensor >= tensors || b.bucket < -1 || b.bucket >= buckets || (b.part_of != -1 && !check.comm(b.part_of)))
+            findings.add("structure", b.name, "names a tensor, bucket or communicator that does not exist");
+    for (const TensorBucket& bucket : plan.buckets) {
+        for (const BucketTensor& t : bucket.tensors)
+            if (t.tensor < 0 || t.tensor >= tensors || !check.buffer(t.parameter) || !check.buffer(t.gradient))
+                findings.add("structure", bucket.name, "names a tensor or buffer that does not exist");
+        for (CommId c : {bucket.reduce, bucket.replicate, bucket.gather})
+            if (c != -1 && !check.comm(c)) findings.add("structure", bucket.name, "names a communicator that does not exist");
+    }
+}
+
+} // namespace
+
 void check_structure(const Plan& plan, Findings& findings) {
     if (!views_end(plan, findings)) return;
     if (plan.microbatches < 1 || static_cast<int>(plan.programs.size()) != plan.stages)
@@ -191,6 +211,7 @@ void check_structure(const Plan& plan, Findings& findings) {
         for (std::int16_t s : c.stages)
             if (s < 0 || s >= plan.stages) findings.add("structure", c.name, "has a stage that does not exist");
     StructureCheck check{plan, findings};
+    check_contents(plan, check, findings);
     for (const Block& block : plan.blocks) {
         for (std::size_t i = 0; i < block.ops.size(); ++i) check.op(block, i);
         for (const BlockPart& part : block.parts)
@@ -213,6 +234,7 @@ std::vector<Violation> verify(const Plan& plan) {
     Findings findings(plan);
     check_structure(plan, findings);
     if (!findings.empty()) return findings.take();
+    check_buckets(plan, findings);
     const Facts facts = facts_of(plan);
     check_placements(plan, facts, findings);
     const std::vector<Stage> stages = check_ranges(plan, facts, findings);

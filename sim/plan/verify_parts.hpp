@@ -53,6 +53,9 @@ Facts facts_of(const Plan& plan);
 // Buffers, communicators, queues, dependencies and ranges exist; every other rule relies on it.
 void check_structure(const Plan& plan, Findings& findings);
 
+// Tensors and buckets (verify_buckets.cpp).
+void check_buckets(const Plan& plan, Findings& findings);
+
 // Each op's placements (verify_placements.cpp).
 void check_placements(const Plan& plan, const Facts& facts, Findings& findings);
 

@@ -64,11 +64,13 @@ struct Softmax {
     bool causal;
     bool fused;
 };
+// Of rows' first columns; or, with heads > 0, of each of so many query and key heads of packed rows on its own: rows counts them all.
 struct Norm {
     Direction direction;
     NormKind kind;
     std::int64_t rows, cols;
     bool fused;
+    std::int64_t heads = 0;
 };
 
 enum class PointwiseKind : std::uint8_t {

@@ -225,6 +225,32 @@ TEST(Verify, NamesPlacementsThatDoNotFit) {
     EXPECT_TRUE(reports(with(tp2, "c0.l0.fc1", PlacementKind::invariant), "placement"));
 }
 
+// A bucket that is not what its buffers and ops make of it.
+TEST(Verify, NamesBucketsThatAreNotWhatTravels) {
+    const std::vector<std::string> sharded{"strategy.zero_stage=1", "strategy.bucket_bytes=1000000"};
+    const auto with = [&](const auto& change) {
+        Plan plan = plan_of(sharded);
+        EXPECT_TRUE(verify(plan).empty());
+        change(plan, *std::find_if(plan.buckets.begin(), plan.buckets.end(), [](const TensorBucket& b) { return b.tensors.size() > 1; }));
+        return verify(plan);
+    };
+    EXPECT_TRUE(reports(with([](Plan&, TensorBucket& b) { std::swap(b.tensors[0], b.tensors[1]); }), "bucket")) << "not side by side";
+    EXPECT_TRUE(reports(with([](Plan&, TensorBucket& b) { b.shard /= 2; }), "bucket"));
+    EXPECT_TRUE(reports(with([](Plan&, TensorBucket& b) { b.reduced_in = DType::fp64; }), "bucket"));
+    const auto misordered = [](Plan& plan, TensorBucket&) {
+        for (Block& block : plan.blocks)
+            for (Op& op : block.ops)
+                if (std::holds_alternative<Collective>(op.work) && block.kind == BlockKind::reduce && op.in.size() > 1)
+                    std::swap(op.in[0], op.in[1]);
+    };
+    EXPECT_TRUE(reports(with(misordered), "bucket"));
+    EXPECT_TRUE(reports(with([](Plan& plan, TensorBucket&) {
+                            for (Buffer& b : plan.buffers) b.tensor = -1;
+                        }),
+                        "bucket"));
+    EXPECT_TRUE(reports(with([](Plan&, TensorBucket& b) { b.tensors[0].tensor = 1 << 20; }), "structure"));
+}
+
 TEST(Verify, NamesWhatIsNotThere) {
     Plan plan = plan_of({});
     plan.blocks[0].ops[0].in.push_back(static_cast<BufferId>(plan.buffers.size()));
