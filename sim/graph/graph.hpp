@@ -134,6 +134,9 @@ struct Node {
     bool dispatches_tokens = false;       // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive
 };
 
+// Units of a chunk: a layer, what predicts a further token, or what stands before or behind the layers. empty: of a chunk without any.
+enum class UnitKind : std::uint8_t { embedding, layer, prediction, head, empty };
+
 struct Graph {
     int chunk = 0;
     int stage = 0;
@@ -142,7 +145,7 @@ struct Graph {
     ValueId input = -1;      // received from the chunk before; -1: the chunk starts with the embedding
     ValueId output = -1;     // sent to the chunk behind; -1: the chunk ends with the loss
     int units = 0;
-    std::vector<std::string> unit_names; // "embedding", "layer 17", "head"
+    std::vector<UnitKind> unit_kinds;
 
     ValueId add(Value v) {
         values.push_back(std::move(v));

@@ -35,10 +35,10 @@ struct Builder {
         stream = practice.autocast ? DType::fp32 : act;
     }
 
-    void begin_unit(std::string title, int layer_index) {
+    void begin_unit(UnitKind kind, int layer_index = -1) {
         unit = static_cast<std::int16_t>(g.units++);
         layer = static_cast<std::int16_t>(layer_index);
-        g.unit_names.push_back(std::move(title));
+        g.unit_kinds.push_back(kind);
     }
     std::string prefix() const { return layer >= 0 ? fmt::format("l{}.", layer) : std::string{}; }
 

@@ -128,7 +128,7 @@ ValueId Builder::transformer_layer(ValueId x) {
 
 ValueId Builder::embedding() {
     const Model& m = s.model;
-    begin_unit("embedding", -1);
+    begin_unit(UnitKind::embedding);
     const std::int64_t vocab = padded_vocabulary(s);
     ValueId x = rows("embedding", h, DimKind::hidden, stream);
     node(NodeKind::embedding, "embedding", {}, {x},
@@ -182,7 +182,7 @@ void Builder::loss(const std::string& what, ValueId x) {
 }
 
 void Builder::head(ValueId x) {
-    begin_unit("head", -1);
+    begin_unit(UnitKind::head);
     loss("", s.model.final_norm ? norm("final_norm", x) : x);
 }
 
@@ -204,7 +204,7 @@ std::vector<Graph> forward_graphs(const Scenario& s) {
         else
             x = b.g.input = b.rows("input", b.h, DimKind::hidden, b.stream);
         for (int i = 0; i < split[c]; ++i, ++layer) {
-            b.begin_unit(fmt::format("layer {}", layer), layer);
+            b.begin_unit(UnitKind::layer, layer);
             x = b.transformer_layer(x);
         }
         b.layer = -1;
@@ -215,7 +215,7 @@ std::vector<Graph> forward_graphs(const Scenario& s) {
         } else {
             b.g.output = x;
         }
-        if (b.g.units == 0) b.begin_unit("empty", -1);
+        if (b.g.units == 0) b.begin_unit(UnitKind::empty);
         graphs.push_back(std::move(b.g));
     }
     return graphs;

@@ -32,7 +32,7 @@ ValueId Builder::latent_attention_branch(ValueId n1) {
 void Builder::predict_further_tokens(ValueId x) {
     const std::int64_t vocab = padded_vocabulary(s);
     for (int i = 0; i < s.model.mtp_layers; ++i) {
-        begin_unit(fmt::format("prediction {}", i), s.model.layers + i);
+        begin_unit(UnitKind::prediction, s.model.layers + i);
         const ValueId tokens_ahead = rows("mtp_embedding", h, DimKind::hidden, act);
         node(NodeKind::embedding, "mtp_embedding", {}, {tokens_ahead},
              {parameter("embedding.weight", {vocab, h}, {DimKind::parallel, DimKind::hidden}, Initial::normal, TensorUse::embedding)});

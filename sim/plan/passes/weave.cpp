@@ -88,8 +88,8 @@ struct Weaving {
     std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
     bool root(int unit) const {
-        const std::string& name = w.l.graphs[static_cast<std::size_t>(step.chunk)].unit_names[static_cast<std::size_t>(unit)];
-        return whole_root && (name == "embedding" || name == "head");
+        const UnitKind kind = w.l.graphs[static_cast<std::size_t>(step.chunk)].unit_kinds[static_cast<std::size_t>(unit)];
+        return whole_root && (kind == UnitKind::embedding || kind == UnitKind::head);
     }
     // Gathered in the forward pass and kept until the backward pass is through.
     bool kept(const Bucket& b) const {
