@@ -215,7 +215,7 @@ Totals totals(const Plan& plan) {
         double copies = 1;
         for (Axis a : {Axis::tp, Axis::cp, Axis::dp, Axis::dpr})
             if (b.placement.on(a) != PlacementKind::sharded) copies *= plan.mesh.extent(a);
-        if (b.name.starts_with("w.") && !b.name.starts_with("w.shard")) t.parameters += ranks / copies * double(b.bytes.count) / 2;
+        if (b.role == Role::parameter) t.parameters += ranks / copies * double(b.bytes.count) / 2;
         if (b.kind == MemoryKind::optimizer_states) t.states += ranks * double(b.bytes.count);
     }
     return t;

@@ -39,11 +39,9 @@ struct Work {
 // Elements of every parameter, each tensor once, its shards together. Copies of the model that DualPipe holds are the same tensors.
 double logical_parameters(const Plan& plan) {
     double sum = 0;
-    std::set<std::string> met;
+    std::set<TensorId> met;
     for (const Buffer& b : plan.buffers) {
-        if (b.kind != MemoryKind::parameters || !b.name.starts_with("w.") || b.name.starts_with("w.shard") ||
-            b.name.starts_with("w.flat") || !met.insert(b.name).second)
-            continue;
+        if (b.role != Role::parameter || !met.insert(b.tensor).second) continue;
         double n =
             std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
         for (Axis a : {Axis::tp, Axis::ep})

@@ -83,9 +83,9 @@ TEST(Experts, ARankHoldsItsShareOfExpertsAndOfTheirStates) {
             const double n =
                 std::accumulate(b.shape.begin(), b.shape.end(), 1.0, [](double x, std::int64_t d) { return x * static_cast<double>(d); });
             if (expert_parameter(b)) held += n;
-            if (b.expert && b.name.starts_with("g.l")) gradients += n;
-            if (!b.expert && b.name.starts_with("w.") && !b.name.starts_with("w.shard") && b.storage < 0) others += n;
-            if (b.name == "opt.moment1") states += n;
+            if (b.expert && b.role == Role::gradient) gradients += n;
+            if (!b.expert && b.role == Role::parameter) others += n;
+            if (b.role == Role::first_moment) states += n;
         }
         EXPECT_EQ(held, mine);
         EXPECT_EQ(gradients, mine);

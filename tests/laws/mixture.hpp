@@ -55,8 +55,6 @@ template <class F> void each_op(const Plan& plan, int stage, F&& f) {
               plan.blocks[static_cast<std::size_t>(a.block)].ops[static_cast<std::size_t>(i)]);
 }
 
-inline bool expert_parameter(const Buffer& b) {
-    return b.expert && b.name.starts_with("w.") && !b.name.starts_with("w.shard") && !b.name.starts_with("w.flat");
-}
+inline bool expert_parameter(const Buffer& b) { return b.expert && b.role == Role::parameter; }
 
 } // namespace orrery::laws
