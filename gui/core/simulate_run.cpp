@@ -25,7 +25,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
     data->scenario_json = scenario_json;
     data->base_dir = base_dir;
     if (!go_on(tr("reading"))) return nullptr;
-    ParseResult parsed = parse_scenario(scenario_json, {.base_dir = base_dir, .overrides = {}, .schedules = {}});
+    ParseResult parsed = parse_scenario(scenario_json, {.base_dir = base_dir, .overrides = {}});
     data->problems = std::move(parsed.problems);
     if (!parsed.scenario) return data;
     data->scenario = std::move(parsed.scenario);

@@ -2,7 +2,7 @@
 // same is alike.
 #include "sim/plan/inputs.hpp"
 
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 
 namespace orrery {
 bool lowers_alike(const Scenario& a, const Scenario& b) {

@@ -3,8 +3,8 @@
 
 #include "sim/graph/graph.hpp"
 #include "sim/plan/plan.hpp"
-#include "sim/plan/schedules/schedule.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <map>
 #include <string>

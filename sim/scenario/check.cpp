@@ -4,6 +4,7 @@
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/perturb.hpp"
 #include "sim/scenario/suggest.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -118,76 +119,44 @@ void check_batch(Reading& reading) {
                         (below > 0 ? std::to_string(below) + " or " : std::string()) + std::to_string(above));
 }
 
-// What a schedule of the format wants of stages, virtual stages and microbatches.
-struct ScheduleRule {
-    const char* name;
-    int least_chunks, most_chunks;
-    bool whole_rounds;
-    int microbatches_per_stage;
-    bool even_stages;
-};
-constexpr int any_number = 1'000'000;
-constexpr ScheduleRule schedule_rules[] = {
-    {"none", 1, 1, false, 0, false},       {"gpipe", 1, 1, false, 0, false},
-    {"1f1b", 1, 1, false, 0, false},       {"interleaved-1f1b", 2, any_number, true, 0, false},
-    {"zb-h1", 1, 1, false, 0, false},      {"zb-h2", 1, 1, false, 0, false},
-    {"zb-v", 2, 2, false, 0, false},       {"dualpipe", 1, 1, false, 2, true},
-    {"dualpipe-v", 2, 2, false, 2, false}, {"pipedream-async", 1, 1, false, 0, false},
-};
+void report_unknown_schedule(Reading& reading) {
+    const std::string is = "strategy.schedule = " + reading.scenario.strategy.schedule;
+    if (reading.scenario.strategy.schedule == "pipedream-async")
+        return reading.problem("/strategy/schedule",
+                               is + " is not modelled yet: 1f1b has its order of steps, with a barrier at the optimizer");
+    const auto near = nearest(reading.scenario.strategy.schedule, schedule_names());
+    reading.problem("/strategy/schedule",
+                    is + " is not known" + (near ? ": did you mean " + *near + "?" : ".") + " It is one of " + join(schedule_names()));
+}
+
+// A count of a shape and the field that says it. Microbatches follow from the batch: the way out is a batch.
+void report_shape(Reading& reading, const ShapeProblem& problem) {
+    const Scenario& sc = reading.scenario;
+    const std::string what = "strategy.schedule = " + problem.what;
+    if (problem.count == ShapeCount::stages) return reading.problem("/strategy/pipeline_parallel", what);
+    if (problem.count == ShapeCount::chunks_per_stage) return reading.problem("/strategy/virtual_pipeline", what);
+    if (!sound(reading, {"/strategy", "/training", "/cluster"}) || sc.strategy.data_parallel == 0) return;
+    const std::int64_t batch = problem.instead * sc.strategy.data_parallel * sc.training.micro_batch_size;
+    reading.problem("/training/global_batch_size", what + "; microbatches = global_batch_size / (data_parallel x micro_batch_size)" +
+                                                       (batch > 0 ? ": try global_batch_size = " + std::to_string(batch) : std::string()));
+}
 
 void check_schedule(Reading& reading) {
     if (!sound(reading, {"/strategy/schedule", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline"})) return;
     const Strategy& s = reading.scenario.strategy;
-    const auto* rule =
-        std::find_if(std::begin(schedule_rules), std::end(schedule_rules), [&](const ScheduleRule& r) { return s.schedule == r.name; });
-    if (rule == std::end(schedule_rules)) {
-        std::vector<std::string> names = reading.options.schedules;
-        if (std::find(names.begin(), names.end(), s.schedule) != names.end()) return; // the catalog's own check answers for it
-        for (const ScheduleRule& r : schedule_rules) names.emplace_back(r.name);
-        const auto near = nearest(s.schedule, names);
-        return reading.problem("/strategy/schedule", "strategy.schedule = \"" + s.schedule + "\" is not known" +
-                                                         (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " +
-                                                         join(names));
-    }
-    const std::string is = "strategy.schedule = " + s.schedule;
-    if (s.virtual_pipeline < rule->least_chunks)
-        reading.problem("/strategy/virtual_pipeline", eq("strategy.virtual_pipeline", s.virtual_pipeline) +
-                                                          " is too few chunks for schedule = " + s.schedule + ": it needs " +
-                                                          std::to_string(rule->least_chunks) +
-                                                          (rule->most_chunks > rule->least_chunks ? " or more" : ""));
-    if (s.virtual_pipeline > rule->most_chunks)
-        reading.problem(
-            "/strategy/virtual_pipeline",
-            eq("strategy.virtual_pipeline", s.virtual_pipeline) + " needs a schedule with that many chunks, " + is + " has " +
-                std::to_string(rule->most_chunks) +
-                (s.pipeline_parallel > 1 ? ": try schedule = interleaved-1f1b" : ": one stage has nothing to interleave, set it to 1"));
-    if (s.pipeline_parallel == 1 && rule->least_chunks > 1 && s.schedule == "interleaved-1f1b")
-        reading.problem("/strategy/pipeline_parallel",
-                        "strategy.pipeline_parallel = 1 has nothing to interleave: schedule = interleaved-1f1b needs 2 or more stages");
-    if (rule->even_stages && s.pipeline_parallel % 2 != 0)
-        reading.problem("/strategy/pipeline_parallel", eq("strategy.pipeline_parallel", s.pipeline_parallel) + " must be even: " + is +
-                                                           " runs both directions in pairs of stages");
-    if (!sound(reading, {"/strategy", "/training", "/cluster"}) || s.data_parallel == 0) return;
-    const std::int64_t m = reading.scenario.microbatches();
-    const std::int64_t per = static_cast<std::int64_t>(s.data_parallel) * reading.scenario.training.micro_batch_size;
-    if (rule->whole_rounds && m % s.pipeline_parallel != 0)
-        reading.problem("/training/global_batch_size",
-                        "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) +
-                            " must be a multiple of pipeline_parallel = " + std::to_string(s.pipeline_parallel) + " for " + is +
-                            ": try global_batch_size = " + std::to_string((m / s.pipeline_parallel + 1) * s.pipeline_parallel * per));
-    if (rule->even_stages && m % 2 != 0)
-        reading.problem("/training/global_batch_size",
-                        "microbatches = global_batch_size / (data_parallel x micro_batch_size) = " + std::to_string(m) +
-                            " must be even for " + is +
-                            ", half of them for each direction: try global_batch_size = " + std::to_string((m + 1) * per));
-    if (rule->even_stages && s.zero_stage >= 2 && sound(reading, {"/strategy/zero_stage"}))
-        reading.problem("/strategy/zero_stage", eq("strategy.zero_stage", s.zero_stage) + " is not modelled with " + is +
-                                                    ", which sums the gradients of its two copies of the model once a step: try 1");
-    if (rule->microbatches_per_stage > 0 && m < static_cast<std::int64_t>(rule->microbatches_per_stage) * s.pipeline_parallel)
-        reading.problem("/training/global_batch_size",
-                        "microbatches = " + std::to_string(m) + " are too few for " + is +
-                            ": it needs at least 2 x pipeline_parallel = " + std::to_string(2 * s.pipeline_parallel) +
-                            ", global_batch_size = " + std::to_string(2 * s.pipeline_parallel * per));
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    if (!schedule) return report_unknown_schedule(reading);
+    ScheduleShape shape;
+    shape.stages = s.pipeline_parallel;
+    shape.chunks_per_stage = s.virtual_pipeline;
+    const bool counted = sound(reading, {"/strategy", "/training", "/cluster"}) && s.data_parallel > 0;
+    if (counted) shape.microbatches = reading.scenario.microbatches();
+    for (const ShapeProblem& problem : schedule->check(shape))
+        if (counted || problem.count != ShapeCount::microbatches) report_shape(reading, problem);
+    if (schedule->directions > 1 && s.zero_stage >= 2 && sound(reading, {"/strategy/zero_stage"}))
+        reading.problem("/strategy/zero_stage", eq("strategy.zero_stage", s.zero_stage) +
+                                                    " is not modelled with strategy.schedule = " + s.schedule +
+                                                    ", which sums the gradients of its copies of the model once a step: try 1");
 }
 
 void check_sharding(Reading& reading) {

@@ -4,6 +4,8 @@
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/practice.hpp"
+#include "sim/scenario/suggest.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -60,9 +62,10 @@ void resolve_schedule(Reading& reading) {
         note_default(reading, "/strategy/schedule", s.schedule,
                      s.pipeline_parallel == 1 ? "there is one stage" : "Megatron-LM's, by virtual_pipeline");
     }
-    if (folds_back(s.schedule) && !reading.has("/strategy/virtual_pipeline")) {
-        s.virtual_pipeline = 2;
-        note_default(reading, "/strategy/virtual_pipeline", "2", "a schedule that goes there and back has two chunks a rank");
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    if (schedule && schedule->usual_chunks != 1 && !reading.has("/strategy/virtual_pipeline")) {
+        s.virtual_pipeline = schedule->usual_chunks;
+        note_default(reading, "/strategy/virtual_pipeline", std::to_string(s.virtual_pipeline), "the schedule's chunks a rank");
     }
 }
 
@@ -97,9 +100,11 @@ void resolve_overlap(Reading& reading) {
     }
     if (reading.has("/strategy/overlap/pipeline") || s.pipeline_parallel == 1) return;
     const char* source = nullptr;
-    if (s.schedule.starts_with("zb-") || s.schedule.starts_with("dualpipe"))
-        source = "zero-bubble schedules send and receive asynchronously";
-    else if (megatron_core(s.framework) && s.schedule == "interleaved-1f1b" && year >= 2023)
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    const ScheduleTransfers transfers = schedule ? schedule->transfers : ScheduleTransfers::blocking;
+    if (transfers == ScheduleTransfers::asynchronous)
+        source = "this schedule sends and receives asynchronously";
+    else if (megatron_core(s.framework) && transfers == ScheduleTransfers::overlappable && year >= 2023)
         source = "Megatron-LM 2023: overlap_p2p_comm is on with virtual stages";
     else if (practice_of(reading.scenario).fully_sharded())
         source = "torch.distributed.pipelining posts sends and receives asynchronously";

@@ -4,6 +4,7 @@
 
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/resolve.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -20,13 +21,21 @@ std::string list_text(const std::vector<int>& numbers) {
     return text + "]";
 }
 
+// The pipeline rank that holds a chunk. A schedule that is not known, or has no place for so many chunks, is reported by the checker; until
+// then its chunks go round.
+int stage_of_chunk(const Strategy& s, int chunk) {
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    const int stage = schedule ? schedule->stage_of(chunk, s.pipeline_parallel) : -1;
+    return stage >= 0 && stage < s.pipeline_parallel ? stage : chunk % s.pipeline_parallel;
+}
+
 std::vector<int> spread_stages(const std::vector<int>& split, const Strategy& s) {
     std::vector<int> chunks(static_cast<std::size_t>(s.pipeline_parallel) * static_cast<std::size_t>(s.virtual_pipeline));
     for (int stage = 0; stage < s.pipeline_parallel; ++stage) {
         const std::vector<int> own = split_stage(split[static_cast<std::size_t>(stage)], s.virtual_pipeline, stage == 0);
         std::size_t next = 0;
         for (int chunk = 0; chunk < static_cast<int>(chunks.size()); ++chunk)
-            if (stage_of_chunk(s.schedule, chunk, s.pipeline_parallel) == stage) chunks[static_cast<std::size_t>(chunk)] = own[next++];
+            if (stage_of_chunk(s, chunk) == stage) chunks[static_cast<std::size_t>(chunk)] = own[next++];
     }
     return chunks;
 }
@@ -110,8 +119,7 @@ void resolve_recompute_layers(Reading& reading) {
     const std::string where = "/strategy/recompute_layers";
     std::vector<int> held(static_cast<std::size_t>(s.pipeline_parallel));
     for (int chunk = 0; chunk < static_cast<int>(s.layers_per_chunk.size()); ++chunk)
-        held[static_cast<std::size_t>(stage_of_chunk(s.schedule, chunk, s.pipeline_parallel))] +=
-            s.layers_per_chunk[static_cast<std::size_t>(chunk)];
+        held[static_cast<std::size_t>(stage_of_chunk(s, chunk))] += s.layers_per_chunk[static_cast<std::size_t>(chunk)];
     if (s.recompute_layers.size() == 1) {
         const int count = s.recompute_layers[0];
         const int most = *std::max_element(held.begin(), held.end());
@@ -150,13 +158,6 @@ std::vector<int> split_stage(int layers, int chunks, bool first_stage) {
     const int missing = chunks * whole - layers;
     for (int i = 0; i < missing; ++i) --split[static_cast<std::size_t>(first_stage ? i : chunks - 1 - i)];
     return split;
-}
-
-bool folds_back(std::string_view schedule) { return schedule == "zb-v" || schedule == "dualpipe-v"; }
-
-int stage_of_chunk(std::string_view schedule, int chunk, int stages) {
-    const int round = chunk / stages, place = chunk % stages;
-    return folds_back(schedule) && round % 2 == 1 ? stages - 1 - place : place;
 }
 
 void resolve_layers(Reading& reading) {

@@ -13,10 +13,6 @@ std::vector<int> even_split(int layers, int parts);
 // A stage's layers over its chunks: what is short is the first chunks where `first_stage`, else the last ones.
 std::vector<int> split_stage(int layers, int chunks, bool first_stage);
 
-// The pipeline rank that holds a chunk under a schedule's placement: round and round, or there and back (zb-v, dualpipe-v).
-bool folds_back(std::string_view schedule);
-int stage_of_chunk(std::string_view schedule, int chunk, int stages);
-
 // Fills strategy.layers_per_chunk from layer_split (or evenly) and makes recompute_layers one count a stage. Needs p, v, layers and
 // schedule.
 void resolve_layers(Reading& reading);

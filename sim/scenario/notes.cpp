@@ -2,6 +2,7 @@
 #include "sim/scenario/resolve.hpp"
 
 #include "sim/scenario/practice.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
 
@@ -22,8 +23,9 @@ void note_without_effect(Reading& reading) {
          "there is one data-parallel rank");
     note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1),
          "no parameters are gathered");
-    note("/strategy/overlap/expert_parallel", s.overlap.expert_parallel && s.expert_parallel == 1 && s.schedule != "interleaved-1f1b",
-         "expert_parallel is 1");
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    note("/strategy/overlap/expert_parallel",
+         s.overlap.expert_parallel && s.expert_parallel == 1 && !(schedule && schedule->joins_without_experts), "expert_parallel is 1");
     note("/strategy/overlap/offload",
          s.overlap.offload && s.offload.optimizer == Tier::none && s.offload.parameters == Tier::none &&
              s.offload.gradients == Tier::none && s.offload.activations == Tier::none,

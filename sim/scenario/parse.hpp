@@ -22,7 +22,6 @@ struct Problem {
 struct ParseOptions {
     std::string base_dir;               // what relative paths in the scenario start from; empty: the current directory
     std::vector<std::string> overrides; // "strategy.tensor_parallel=8" or "/strategy/tensor_parallel=8"; values are JSON or plain words
-    std::vector<std::string> schedules; // names accepted beyond those of the format (a catalog's additions)
 };
 
 // scenario is there exactly when problems is empty.

@@ -3,6 +3,7 @@
 
 #include "sim/scenario/fields.hpp"
 #include "sim/scenario/model_text.hpp"
+#include "sim/schedules/schedule.hpp"
 #include "topology/catalog.hpp"
 
 #include <nlohmann/json.hpp>
@@ -113,6 +114,7 @@ std::string scenario_schema() {
     properties["model"] = model_schema();
     properties["cluster"] = cluster_schema();
     properties["perturb"] = perturb_schema();
+    properties["strategy"]["properties"]["schedule"]["enum"] = schedule_names();
     properties["sweep"] = {{"type", "object"},
                            {"description", "JSON pointer -> list of values: every combination is one scenario"},
                            {"propertyNames", {{"pattern", "^/"}}},

@@ -21,8 +21,6 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "/model/attention/full_every",
            "model.attention.full_every under ring attention (a ring places tokens for windows or for whole rows; allgather and ulysses do "
            "not mind)");
-    refuse(s.schedule == "pipedream-async", "/strategy/schedule", "strategy.schedule = " + s.schedule,
-           "1f1b has its order of steps, with a barrier at the optimizer");
     for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer},
                                     {"parameters", s.offload.parameters},
                                     {"gradients", s.offload.gradients},

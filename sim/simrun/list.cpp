@@ -1,9 +1,9 @@
 // `simrun list TOPIC`: what can be named in a scenario.
 #include "sim/plan/lower.hpp"
-#include "sim/plan/schedules/schedule.hpp"
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/suggest.hpp"
+#include "sim/schedules/schedule.hpp"
 #include "sim/simrun/command.hpp"
 #include "topology/catalog.hpp"
 
@@ -87,7 +87,7 @@ Table strategies() {
         {"expert parallelism", "expert_parallel", "experts over ranks, with all-to-all to them and back"},
         {"tensor-parallel experts", "expert_tensor_parallel", "each expert's linears over ranks"},
         {"token dispatcher", "runtime.token_dispatcher", "how tokens reach their experts: alltoall, allgather, deepep, hybridep"},
-        {"pipeline parallelism", "pipeline_parallel", "layers in stages; schedule says the order (`simrun list schedules`)"},
+        {"pipeline parallelism", "pipeline_parallel", "layers in stages"},
         {"virtual stages", "virtual_pipeline", "several chunks of layers a stage"},
         {"uneven stages", "layer_split", "layers of each stage, or of each chunk"},
         {"recompute", "recompute", "none, selective, full, or a list of op kinds"},
@@ -99,7 +99,10 @@ Table strategies() {
         {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
     }};
     Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};
-    for (const auto& r : rows) t.rows.push_back({r[0], r[1], r[2]});
+    for (const auto& r : rows) {
+        t.rows.push_back({r[0], r[1], r[2]});
+        if (r[1] == std::string_view("pipeline_parallel")) t.rows.push_back({"pipeline schedule", "schedule", join(schedule_names())});
+    }
     return t;
 }
 

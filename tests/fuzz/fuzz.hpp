@@ -4,9 +4,9 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/plan/lower.hpp"
-#include "sim/plan/schedules/schedule.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/scenario/parse.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <cmath>
 #include <cstdlib>

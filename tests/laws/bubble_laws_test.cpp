@@ -2,7 +2,7 @@
 // weight-gradient part lasts one unit, links and everything else cost nothing; what is read are spans of the trace and the plan's actions.
 // Sources: arXiv:1811.06965 (GPipe), 2104.04473 (1F1B, interleaved), 2401.10241 (zero bubble), 2405.15362 (V).
 #include "sim/engine/compile.hpp"
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 #include "tests/laws/scenarios.hpp"
 
 #include <unordered_map>

@@ -176,9 +176,8 @@ void arrange(Lowering& l) {
     shape.chunks_per_stage = l.scenario.strategy.virtual_pipeline;
     shape.microbatches = l.plan.microbatches;
     shape.post_validation = l.scenario.strategy.post_validation;
-    // Interleaved stages join without experts' exchanges too: other collectives hide as well.
     const Strategy& st = l.scenario.strategy;
-    shape.join = st.overlap.expert_parallel && (st.expert_parallel > 1 || st.schedule == "interleaved-1f1b");
+    shape.join = st.overlap.expert_parallel && (st.expert_parallel > 1 || info.joins_without_experts);
     set_relative_times(l, shape);
     const Schedule schedule = info.make(shape);
     const auto steps = insert_exchanges(schedule, info.stage_of, l.plan.stages, static_cast<int>(l.chunks.size()),

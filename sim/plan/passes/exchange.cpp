@@ -2,7 +2,7 @@
 
 #include "sim/plan/passes/exchange_lockstep.hpp"
 #include "sim/plan/rendezvous.hpp"
-#include "sim/plan/schedules/support/clock.hpp"
+#include "sim/schedules/support/clock.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -2,7 +2,7 @@
 // After it every step finds its input on its rank: received before it, or made there by the chunk next to it.
 #pragma once
 
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <cstdint>
 #include <string>

@@ -63,10 +63,6 @@ TEST(Layers, AListPerStageIsSpreadOverItsChunksInModelOrder) {
 
 // zb-v: stage 0 holds chunks 0 and 3, the first and the last of the model.
 TEST(Layers, ASchedulesThatFoldsBackPutsTheLastChunkOnTheFirstStage) {
-    EXPECT_EQ(stage_of_chunk("zb-v", 0, 2), 0);
-    EXPECT_EQ(stage_of_chunk("zb-v", 1, 2), 1);
-    EXPECT_EQ(stage_of_chunk("zb-v", 2, 2), 1);
-    EXPECT_EQ(stage_of_chunk("zb-v", 3, 2), 0);
     EXPECT_EQ(chunks_of(pipeline(7, 2, 2, "zb-v", "[3, 4]")), (List{1, 2, 2, 2}));
 }
 

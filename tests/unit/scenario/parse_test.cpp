@@ -311,9 +311,6 @@ TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
               "the devices; none keeps all on each\n");
     EXPECT_EQ(first({"strategy.gradient_compression=int8"}), "/strategy/gradient_compression: strategy.gradient_compression = int8 is not "
                                                              "modelled yet: training.gradient_dtype = bf16 halves what is reduced\n");
-    EXPECT_EQ(first({"strategy.schedule=pipedream-async", "strategy.pipeline_parallel=4"}),
-              "/strategy/schedule: strategy.schedule = pipedream-async is not modelled yet: 1f1b has its order of steps, with a barrier at "
-              "the optimizer\n");
     EXPECT_EQ(first({"model.attention.sliding_window=256"}), "0 problems");
     EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.expert_parallel=8"}), "0 problems");
     EXPECT_EQ(first({"model=mixtral-8x7b", "strategy.tensor_parallel=2", "strategy.sequence_parallel=false"})

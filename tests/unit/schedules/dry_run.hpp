@@ -3,7 +3,7 @@
 // Joined steps begin together, when both can, and last as long as both: overlap saves waiting for links, which are free here.
 #pragma once
 
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
 #include <stdexcept>

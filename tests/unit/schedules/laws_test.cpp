@@ -26,7 +26,7 @@ struct Made {
 Made make(const char* name, int p, int v, std::int64_t m, const StepTimes& times = {}, bool post_validation = false) {
     const ScheduleInfo& info = schedule_named(name);
     const ScheduleShape shape{p, v, m, times.forward, times.input, times.weight, times.communication, post_validation};
-    EXPECT_EQ(info.check(shape), "");
+    EXPECT_TRUE(info.check(shape).empty());
     return {info, shape, info.make(shape)};
 }
 

@@ -1,7 +1,7 @@
-#include "sim/plan/schedules/support/zero_bubble.hpp"
+#include "sim/schedules/support/zero_bubble.hpp"
 
-#include "sim/plan/schedules/support/clock.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/support/clock.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // When each step of a schedule runs if ranks keep its order, start as early as they can, and links are never shared.
 #pragma once
 
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <cstdint>
 #include <vector>

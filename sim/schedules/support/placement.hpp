@@ -1,7 +1,7 @@
 // What several schedules share: where chunks live, and the checks of shapes that all of them need.
 #pragma once
 
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <cstddef>
 
@@ -17,11 +17,11 @@ inline ScheduleStep step(StepKind kind, int chunk, std::int64_t microbatch) {
     return {kind, static_cast<std::int16_t>(chunk), static_cast<std::int32_t>(microbatch)};
 }
 
-// "" or what is wrong with the counts themselves (nothing to run, or more chunks or microbatches than a step can name).
-std::string check_counts(const std::string& name, const ScheduleShape& shape);
+// What is wrong with the counts themselves (nothing to run, or more chunks or microbatches than a step can name); empty: nothing.
+std::vector<ShapeProblem> check_counts(const std::string& name, const ScheduleShape& shape);
 
-// "" or why `name`, which has `chunks` chunks a stage, cannot have this shape.
-std::string check_chunks(const std::string& name, int chunks, const ScheduleShape& shape);
+// Why `name`, which has `chunks` chunks a stage, cannot have this shape; empty: it can.
+std::vector<ShapeProblem> check_chunks(const std::string& name, int chunks, const ScheduleShape& shape);
 
 // A schedule's name as a template argument: lets a plain function pointer know which schedule it speaks for.
 template <std::size_t N> struct ScheduleName {
@@ -31,6 +31,8 @@ template <std::size_t N> struct ScheduleName {
     }
 };
 
-template <ScheduleName name> std::string check_one_chunk(const ScheduleShape& shape) { return check_chunks(name.text, 1, shape); }
+template <ScheduleName name> std::vector<ShapeProblem> check_one_chunk(const ScheduleShape& shape) {
+    return check_chunks(name.text, 1, shape);
+}
 
 } // namespace orrery

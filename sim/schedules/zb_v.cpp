@@ -1,13 +1,13 @@
 // ZB-V: two chunks a stage, placed down the stages and back up, so that the first stage also ends the forward pass and starts the
 // backward pass at once. Every rank holds at most 2p half-size activations (1F1B's p); once these are in flight it runs a forward, an
 // input-gradient and a weight step in turn. No bubble with F = I = W and post-validation.
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
-#include "sim/plan/schedules/support/zero_bubble.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/placement.hpp"
+#include "sim/schedules/support/zero_bubble.hpp"
 
 namespace orrery {
 
-static std::string check_zb_v(const ScheduleShape& shape) { return check_chunks("zb-v", 2, shape); }
+static std::vector<ShapeProblem> check_zb_v(const ScheduleShape& shape) { return check_chunks("zb-v", 2, shape); }
 
 static Schedule make_zb_v(const ScheduleShape& shape) {
     const int p = shape.stages;
@@ -28,6 +28,8 @@ extern constinit const ScheduleInfo schedule_zb_v = {
     .stage_of = stage_in_v,
     .check = check_zb_v,
     .make = make_zb_v,
+    .usual_chunks = 2,
+    .transfers = ScheduleTransfers::asynchronous,
 };
 
 } // namespace orrery

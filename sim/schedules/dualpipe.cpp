@@ -1,24 +1,27 @@
 // DualPipe: microbatches enter at both ends of the pipeline. Half of them go up through one copy of the model, half down through another;
 // every rank holds a chunk of each, and overlaps a forward of one with a backward of the other.
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/both_ways.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/both_ways.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 #include <algorithm>
 
 namespace orrery {
 
 // Up: chunk c on stage c. Down: c of the second copy on stage p - 1 - c, which is where a V has it.
-static std::string check_dualpipe(const ScheduleShape& shape) {
-    if (auto why = check_chunks("dualpipe", 1, shape); !why.empty()) return why;
+static std::vector<ShapeProblem> check_dualpipe(const ScheduleShape& shape) {
+    std::vector<ShapeProblem> problems = check_chunks("dualpipe", 1, shape);
     if (shape.stages % 2 != 0)
-        return "dualpipe needs an even pipeline_parallel, not " + std::to_string(shape.stages) + ": try " +
-               std::to_string(shape.stages + 1) + ", or schedule dualpipe-v";
+        problems.push_back({ShapeCount::stages, "dualpipe needs an even pipeline_parallel, not " + std::to_string(shape.stages) + ": try " +
+                                                    std::to_string(shape.stages + 1) + ", or schedule dualpipe-v"});
     const std::int64_t least = 2 * std::int64_t(shape.stages);
-    if (shape.microbatches % 2 == 0 && shape.microbatches >= least) return "";
-    return "dualpipe needs an even number of microbatches, at least 2 x pipeline_parallel = " + std::to_string(least) + ", not " +
-           std::to_string(shape.microbatches) + ": try " + std::to_string(std::max(least, shape.microbatches + 1)) +
-           " by another global_batch_size, micro_batch_size or data_parallel";
+    if (shape.microbatches % 2 != 0 || shape.microbatches < least)
+        problems.push_back({ShapeCount::microbatches,
+                            "dualpipe needs an even number of microbatches (half of them for each direction), at least 2 x "
+                            "pipeline_parallel = " +
+                                std::to_string(least) + ", not " + std::to_string(shape.microbatches),
+                            std::max(least, shape.microbatches + shape.microbatches % 2)});
+    return problems;
 }
 
 static Schedule make_dualpipe(const ScheduleShape& shape) {
@@ -44,6 +47,7 @@ extern constinit const ScheduleInfo schedule_dualpipe = {
     .check = check_dualpipe,
     .make = make_dualpipe,
     .directions = 2,
+    .transfers = ScheduleTransfers::asynchronous,
 };
 
 } // namespace orrery

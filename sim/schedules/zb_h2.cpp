@@ -1,8 +1,8 @@
 // ZB-H2: forwards enough before the first input-gradient step to leave no gap, up to 2p - 1 microbatches in flight on every rank. With
 // F = I = W and no barrier at the optimizer (post-validation) a step follows the other without a bubble.
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
-#include "sim/plan/schedules/support/zero_bubble.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/placement.hpp"
+#include "sim/schedules/support/zero_bubble.hpp"
 
 namespace orrery {
 
@@ -20,6 +20,7 @@ extern constinit const ScheduleInfo schedule_zb_h2 = {
     .stage_of = stage_in_rounds,
     .check = check_one_chunk<"zb-h2">,
     .make = make_zb_h2,
+    .transfers = ScheduleTransfers::asynchronous,
 };
 
 } // namespace orrery

@@ -1,9 +1,10 @@
 // A pipeline schedule: per pipeline rank the order of its compute actions. One file a schedule; the catalog is built by CMake from
-// the files of this folder (see README.md here). Communication is not a schedule's business: the exchange pass inserts it.
+// the files of this folder (see README.md here). Communication is not a schedule's business: the exchange pass inserts it. Whoever reads a
+// scenario or makes a plan asks the schedule, never its name.
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,18 +41,35 @@ struct Schedule {
     std::vector<std::vector<ScheduleStep>> ranks;
 };
 
+// Why a shape cannot be: the count to change, and a sentence that begins with the schedule's name ("zb-v needs virtual_pipeline = 2, not
+// 1").
+enum class ShapeCount : std::uint8_t { stages, chunks_per_stage, microbatches };
+struct ShapeProblem {
+    ShapeCount count;
+    std::string what;
+    std::int64_t instead = 0; // the nearest larger count that fits; 0: the sentence says the way out itself
+};
+
+// How sends and receives between stages wait where a scenario is silent. blocking: each where it stands. overlappable: they pass under
+// computation where the framework has an option for it. asynchronous: always under computation.
+enum class ScheduleTransfers : std::uint8_t { blocking, overlappable, asynchronous };
+
 struct ScheduleInfo {
-    const char* name;                           // "interleaved-1f1b"
-    const char* title;                          // "Interleaved 1F1B (Megatron)"
-    const char* source;                         // paper
-    const char* summary;                        // one line for `simrun list schedules`
-    bool splits_backward;                       // uses input and weight steps
-    int (*stage_of)(int chunk, int stages);     // which pipeline rank holds a global chunk
-    std::string (*check)(const ScheduleShape&); // "" or why this shape cannot be: "needs virtual_pipeline = 2", ..
+    const char* name;                                         // "interleaved-1f1b"
+    const char* title;                                        // "Interleaved 1F1B (Megatron)"
+    const char* source;                                       // paper
+    const char* summary;                                      // one line for `simrun list schedules`
+    bool splits_backward;                                     // uses input and weight steps
+    int (*stage_of)(int chunk, int stages);                   // which pipeline rank holds a global chunk
+    std::vector<ShapeProblem> (*check)(const ScheduleShape&); // all that is wrong with a shape; empty: make() accepts it
     Schedule (*make)(const ScheduleShape&);
     // Pipelines that run through the same ranks, each with chunks (a copy of the model) and a share of the microbatches of its own:
     // of n chunks and m microbatches in all, direction d has n / directions and m / directions from the d-th such part on.
     int directions = 1;
+    int usual_chunks = 1; // chunks a stage (virtual_pipeline) where a scenario leaves them out
+    ScheduleTransfers transfers = ScheduleTransfers::blocking;
+    // Joined steps hide other collectives than those of experts too, so that a model without experts may ask for them.
+    bool joins_without_experts = false;
 };
 
 // The chunk that needs what a forward step (gradient: an input step) of `chunk` makes; -1 at the end of its direction of `length` chunks.
@@ -62,8 +80,13 @@ constexpr int receiver_of(int chunk, bool gradient, int length) {
 // The chunk whose result a step of `chunk` needs; -1: none.
 constexpr int sender_of(int chunk, bool gradient, int length) { return receiver_of(chunk, !gradient, length); }
 
-std::span<const ScheduleInfo> schedules();                // sorted by name
+const std::deque<ScheduleInfo>& schedules();              // those of the folder sorted by name, then those registered
 const ScheduleInfo* find_schedule(std::string_view name); // nullptr: no such schedule
+std::vector<std::string> schedule_names();
+
+// Adds a schedule of another room or a test to the catalog, for the rest of the program; before anything reads the catalog in another
+// thread. Throws std::invalid_argument where the name is taken.
+void register_schedule(const ScheduleInfo& info);
 
 // "0: F0.0 F0.1 (F0.2;B1.0) ..": kind, chunk, microbatch; a line a rank. Chunk left out where each rank has one.
 std::string to_text(const Schedule& schedule);

@@ -1,28 +1,29 @@
 // Interleaved 1F1B in Megatron's order: v chunks a rank, chunk c on stage c mod p, microbatches in groups of p. A rank runs
 // 2 (p - rank - 1) + (v - 1) p forwards first, then alternates; with joined steps one more, so that a forward and the backward step that
 // follows it do not need each other (Megatron's --overlap-moe-expert-parallel-comm).
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 #include <algorithm>
 
 namespace orrery {
 
-static std::string check_interleaved(const ScheduleShape& shape) {
+static std::vector<ShapeProblem> check_interleaved(const ScheduleShape& shape) {
+    std::vector<ShapeProblem> problems = check_counts("interleaved-1f1b", shape);
     if (shape.stages < 2)
-        return "interleaved-1f1b needs pipeline_parallel of at least 2, not " + std::to_string(shape.stages) +
-               ": with one stage there is nothing to interleave; leave out the schedule";
+        problems.push_back({ShapeCount::stages, "interleaved-1f1b needs pipeline_parallel of at least 2, not " +
+                                                    std::to_string(shape.stages) +
+                                                    ": with one stage there is nothing to interleave; leave out the schedule"});
     if (shape.chunks_per_stage < 2)
-        return "interleaved-1f1b needs virtual_pipeline of at least 2, not " + std::to_string(shape.chunks_per_stage) +
-               ": with one chunk a stage the schedule is 1f1b";
-    if (shape.microbatches % shape.stages != 0) {
-        const std::int64_t below = shape.microbatches / shape.stages * shape.stages;
-        return "interleaved-1f1b needs microbatches (" + std::to_string(shape.microbatches) + ") to be a multiple of pipeline_parallel (" +
-               std::to_string(shape.stages) + "): " + (below > 0 ? "try " + std::to_string(below) + " or " : std::string("try ")) +
-               std::to_string(below + shape.stages) +
-               " microbatches by another global_batch_size, micro_batch_size or data_parallel, or schedule 1f1b";
-    }
-    return check_counts("interleaved-1f1b", shape);
+        problems.push_back({ShapeCount::chunks_per_stage, "interleaved-1f1b needs virtual_pipeline of at least 2, not " +
+                                                              std::to_string(shape.chunks_per_stage) +
+                                                              ": with one chunk a stage the schedule is 1f1b"});
+    if (shape.stages > 1 && shape.microbatches % shape.stages != 0)
+        problems.push_back({ShapeCount::microbatches,
+                            "interleaved-1f1b needs microbatches to be a multiple of pipeline_parallel = " + std::to_string(shape.stages) +
+                                ", not " + std::to_string(shape.microbatches),
+                            (shape.microbatches / shape.stages + 1) * shape.stages});
+    return problems;
 }
 
 // The k-th forward (backward) of a rank: groups of p microbatches go through the rank's chunks in order (in reverse).
@@ -59,6 +60,8 @@ extern constinit const ScheduleInfo schedule_interleaved_1f1b = {
     .stage_of = stage_in_rounds,
     .check = check_interleaved,
     .make = make_interleaved,
+    .transfers = ScheduleTransfers::overlappable, // Megatron's overlap_p2p_comm
+    .joins_without_experts = true,
 };
 
 } // namespace orrery

@@ -1,7 +1,7 @@
 // 1F1B (PipeDream-flush): after p - rank - 1 forwards a rank alternates one forward and one backward, so that at most p - rank
 // activations are in flight.
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 #include <algorithm>
 

@@ -1,16 +1,19 @@
 // DualPipe-V: DualPipe cut in half, so that one copy of the model is enough. Two chunks a stage in a V: a rank's first chunk is what
 // DualPipe's one direction is to it, its second chunk the other.
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/both_ways.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/both_ways.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 namespace orrery {
 
-static std::string check_dualpipe_v(const ScheduleShape& shape) {
-    if (auto why = check_chunks("dualpipe-v", 2, shape); !why.empty()) return why;
-    if (shape.microbatches >= 2 * std::int64_t(shape.stages)) return "";
-    return "dualpipe-v needs at least 2 x pipeline_parallel = " + std::to_string(2 * shape.stages) + " microbatches, not " +
-           std::to_string(shape.microbatches) + ": raise global_batch_size, or use schedule zb-v";
+static std::vector<ShapeProblem> check_dualpipe_v(const ScheduleShape& shape) {
+    std::vector<ShapeProblem> problems = check_chunks("dualpipe-v", 2, shape);
+    if (shape.microbatches < 2 * std::int64_t(shape.stages))
+        problems.push_back({ShapeCount::microbatches,
+                            "dualpipe-v needs at least 2 x pipeline_parallel = " + std::to_string(2 * shape.stages) +
+                                " microbatches, not " + std::to_string(shape.microbatches) + " (schedule zb-v has no such limit)",
+                            2 * std::int64_t(shape.stages)});
+    return problems;
 }
 
 static Schedule make_dualpipe_v(const ScheduleShape& shape) {
@@ -29,6 +32,8 @@ extern constinit const ScheduleInfo schedule_dualpipe_v = {
     .stage_of = stage_in_v,
     .check = check_dualpipe_v,
     .make = make_dualpipe_v,
+    .usual_chunks = 2,
+    .transfers = ScheduleTransfers::asynchronous,
 };
 
 } // namespace orrery

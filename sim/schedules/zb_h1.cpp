@@ -1,8 +1,8 @@
 // ZB-H1: 1F1B's order of forwards and input-gradient steps; weight steps wait for gaps, as long as no rank holds more than p
 // microbatches. The last stages' late weight steps fill the drain: a bubble of (p-1)(F+I-W) instead of (p-1)(F+I+W).
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
-#include "sim/plan/schedules/support/zero_bubble.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/placement.hpp"
+#include "sim/schedules/support/zero_bubble.hpp"
 
 namespace orrery {
 
@@ -20,6 +20,7 @@ extern constinit const ScheduleInfo schedule_zb_h1 = {
     .stage_of = stage_in_rounds,
     .check = check_one_chunk<"zb-h1">,
     .make = make_zb_h1,
+    .transfers = ScheduleTransfers::asynchronous,
 };
 
 } // namespace orrery

@@ -2,7 +2,7 @@
 // rules of a policy, and keeps the order that came out. Cost is linear in the steps run; long schedules repeat their steady state.
 #pragma once
 
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <cstdint>
 #include <initializer_list>

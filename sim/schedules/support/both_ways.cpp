@@ -1,6 +1,6 @@
-#include "sim/plan/schedules/support/both_ways.hpp"
+#include "sim/schedules/support/both_ways.hpp"
 
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 #include <deque>
 

@@ -1,6 +1,6 @@
 // GPipe: all forwards, then all backwards; the backwards begin with the first microbatch, as every later schedule does.
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 namespace orrery {
 

@@ -2,7 +2,7 @@
 // of the other: what DualPipe and DualPipe-V share.
 #pragma once
 
-#include "sim/plan/schedules/schedule.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <vector>
 

@@ -1,7 +1,31 @@
-// Looking a schedule up by name, and its text form. The table itself, schedules(), is generated from the folder.
-#include "sim/plan/schedules/schedule.hpp"
+// Looking a schedule up by name, and its text form. The table of the folder's files is generated.
+#include "sim/schedules/schedule.hpp"
+
+#include <span>
+#include <stdexcept>
 
 namespace orrery {
+
+std::span<const ScheduleInfo> schedules_of_folder(); // generated
+
+// A deque: what is registered later moves none of those that others point at.
+static std::deque<ScheduleInfo>& catalog() {
+    static std::deque<ScheduleInfo> all(schedules_of_folder().begin(), schedules_of_folder().end());
+    return all;
+}
+
+const std::deque<ScheduleInfo>& schedules() { return catalog(); }
+
+void register_schedule(const ScheduleInfo& info) {
+    if (find_schedule(info.name)) throw std::invalid_argument(std::string("a schedule called ") + info.name + " is there already");
+    catalog().push_back(info);
+}
+
+std::vector<std::string> schedule_names() {
+    std::vector<std::string> names;
+    for (const ScheduleInfo& info : schedules()) names.emplace_back(info.name);
+    return names;
+}
 
 const ScheduleInfo* find_schedule(std::string_view name) {
     for (const ScheduleInfo& info : schedules())

@@ -1,8 +1,8 @@
 // Naive model parallelism: layers in p groups, one microbatch at a time through all of them and back. One device is busy at a time.
 // With one stage, joined steps: each microbatch's forward pass runs with the backward pass of the one before (Megatron's
 // --overlap-moe-expert-parallel-comm without a pipeline).
-#include "sim/plan/schedules/schedule.hpp"
-#include "sim/plan/schedules/support/placement.hpp"
+#include "sim/schedules/schedule.hpp"
+#include "sim/schedules/support/placement.hpp"
 
 namespace orrery {
 

@@ -1,4 +1,4 @@
-#include "sim/plan/schedules/support/clock.hpp"
+#include "sim/schedules/support/clock.hpp"
 
 #include <algorithm>
 

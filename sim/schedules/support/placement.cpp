@@ -1,0 +1,35 @@
+#include "sim/schedules/support/placement.hpp"
+
+#include <limits>
+
+namespace orrery {
+
+int stage_in_rounds(int chunk, int stages) { return chunk % stages; }
+
+int stage_in_v(int chunk, int stages) { return chunk < stages ? chunk : 2 * stages - 1 - chunk; }
+
+std::vector<ShapeProblem> check_counts(const std::string& name, const ScheduleShape& shape) {
+    std::vector<ShapeProblem> problems;
+    const auto limit = [&](ShapeCount count, const char* field, std::int64_t value, std::int64_t most) {
+        if (value >= 1 && value <= most) return;
+        problems.push_back({count, name + " needs " + field + " from 1 to " + std::to_string(most) + ", not " + std::to_string(value)});
+    };
+    const std::int64_t most_chunks = std::numeric_limits<std::int16_t>::max();
+    limit(ShapeCount::stages, "pipeline_parallel", shape.stages, most_chunks);
+    if (!problems.empty()) return problems;
+    limit(ShapeCount::chunks_per_stage, "virtual_pipeline", shape.chunks_per_stage, most_chunks / shape.stages);
+    limit(ShapeCount::microbatches, "microbatches", shape.microbatches, std::numeric_limits<std::int32_t>::max());
+    return problems;
+}
+
+std::vector<ShapeProblem> check_chunks(const std::string& name, int chunks, const ScheduleShape& shape) {
+    std::vector<ShapeProblem> problems = check_counts(name, shape);
+    if (shape.chunks_per_stage == chunks) return problems;
+    std::string why = name + " needs virtual_pipeline = " + std::to_string(chunks) + ", not " + std::to_string(shape.chunks_per_stage);
+    if (chunks == 1 && shape.stages > 1) why += ": leave it out, or use schedule interleaved-1f1b";
+    if (chunks == 1 && shape.stages == 1) why += ": leave it out, one stage has nothing to interleave";
+    problems.push_back({ShapeCount::chunks_per_stage, std::move(why)});
+    return problems;
+}
+
+} // namespace orrery
