@@ -171,8 +171,11 @@ double GraphRoutes::cut(const std::vector<char>& in_half) const {
     };
     const std::size_t source = graph_.vertices.size(), sink = source + 1;
     std::vector<std::int64_t> out_of(graph_.vertices.size(), 0), into(graph_.vertices.size(), 0);
+    double all = 0;
+    for (const auto& e : graph_.edges) all += e.bandwidth.value;
+    const double unit = std::max(1.0, all / 4e18); // bytes/s; the sum of all links stays below 2^63
     for (const auto& e : graph_.edges) {
-        const auto amount = static_cast<std::int64_t>(std::llround(e.bandwidth.value));
+        const auto amount = static_cast<std::int64_t>(std::llround(e.bandwidth.value / unit));
         add(at(e.from), at(e.to), amount);
         out_of[at(e.from)] += amount;
         into[at(e.to)] += amount;
@@ -184,7 +187,7 @@ double GraphRoutes::cut(const std::vector<char>& in_half) const {
         else
             add(at(devices_[d]), sink, into[at(devices_[d])]);
     }
-    return static_cast<double>(boost::push_relabel_max_flow(g, source, sink));
+    return static_cast<double>(boost::push_relabel_max_flow(g, source, sink)) * unit;
 }
 
 BytesPerSecond GraphRoutes::bisection() const {

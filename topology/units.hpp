@@ -10,30 +10,38 @@
 
 namespace orrery {
 
-// An instant or a duration; 2^63 ps is 106 days.
+// An instant or a duration; 2^63 ps is 106 days. Sums and multiples that pass either end stay at that end: a time never wraps round to a
+// short or negative one. Simulations end with an error long before (sim/engine/clock.hpp).
 struct Time {
     std::int64_t ps = 0;
 
-    // What is too long to be said (9.2e6 s) is as long as can be.
+    // 9.2e6 s or more, infinity and what is no number are never(); -9.2e6 s or less is its opposite.
     static constexpr Time seconds(double s) {
-        return s >= 9.2e6 ? never() : Time{static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))};
+        if (!(s < 9.2e6)) return never();
+        return s <= -9.2e6 ? Time{-INT64_MAX} : Time{static_cast<std::int64_t>(s * 1e12 + (s < 0 ? -0.5 : 0.5))};
     }
     static constexpr Time microseconds(double us) { return seconds(us * 1e-6); }
     static constexpr Time never() { return {INT64_MAX}; }
     constexpr double seconds() const { return static_cast<double>(ps) * 1e-12; }
 
     friend constexpr auto operator<=>(Time, Time) = default;
-    friend constexpr Time operator+(Time a, Time b) { return {a.ps + b.ps}; }
-    friend constexpr Time operator-(Time a, Time b) { return {a.ps - b.ps}; }
-    friend constexpr Time operator*(Time a, std::int64_t n) { return {a.ps * n}; }
-    constexpr Time& operator+=(Time o) {
-        ps += o.ps;
-        return *this;
+    friend constexpr Time operator+(Time a, Time b) {
+        std::int64_t sum = 0;
+        return __builtin_add_overflow(a.ps, b.ps, &sum) ? end(b.ps < 0) : Time{sum};
     }
-    constexpr Time& operator-=(Time o) {
-        ps -= o.ps;
-        return *this;
+    friend constexpr Time operator-(Time a, Time b) {
+        std::int64_t rest = 0;
+        return __builtin_sub_overflow(a.ps, b.ps, &rest) ? end(b.ps > 0) : Time{rest};
     }
+    friend constexpr Time operator*(Time a, std::int64_t n) {
+        std::int64_t product = 0;
+        return __builtin_mul_overflow(a.ps, n, &product) ? end((a.ps < 0) != (n < 0)) : Time{product};
+    }
+    constexpr Time& operator+=(Time o) { return *this = *this + o; }
+    constexpr Time& operator-=(Time o) { return *this = *this - o; }
+
+  private:
+    static constexpr Time end(bool negative) { return {negative ? -INT64_MAX : INT64_MAX}; }
 };
 
 // A size in bytes, never a rate.

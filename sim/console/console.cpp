@@ -2,6 +2,7 @@
 
 #include "sim/scenario/input_file.hpp"
 #include "sim/scenario/suggest.hpp"
+#include "topology/text.hpp"
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -64,7 +65,8 @@ TextStyle style_of(int descriptor) {
 
 void complain(const char* program, const std::string& text) {
     const TextStyle style = style_of(STDERR_FILENO);
-    const std::string line = paint(std::string(program) + ": error: ", Ink::red, style) + text + (text.ends_with('\n') ? "" : "\n");
+    const std::string line =
+        paint(std::string(program) + ": error: ", Ink::red, style) + printable(text) + (text.ends_with('\n') ? "" : "\n");
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -74,7 +76,8 @@ void complain(const char* program, const std::string& file, const std::vector<Pr
 
 bool deliver(const char* program, const std::string& text, const std::string& path) {
     if (path.empty()) {
-        const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+        const std::string shown = printable(text, style_of(STDOUT_FILENO).colour);
+        const bool written = std::fwrite(shown.data(), 1, shown.size(), stdout) == shown.size() && std::fflush(stdout) == 0;
         if (!written) complain(program, std::string("standard output cannot be written: ") + std::strerror(errno));
         return written;
     }

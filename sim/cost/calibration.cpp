@@ -1,5 +1,6 @@
 // What the calibration files say of devices and of memory-bound kernels. Which file serves a device is decided here.
 #include "sim/cost/calibration_files.hpp"
+#include "sim/cost/calibration_ranges.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -231,23 +232,24 @@ Own& own() {
     return all;
 }
 
+// nlohmann's words without its "[json.exception.out_of_range.403] ".
+std::string plain(const Json::exception& e) {
+    const std::string what = e.what();
+    const std::size_t end = what.find("] ");
+    return end == std::string::npos ? what : what.substr(end + 2);
+}
+
 // A file of a user's: unlike ours it may lack anything, which is found here and not in a prediction.
 void use(const Json& j) {
     if (!j.is_object()) throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file)");
     if (!j.contains("device") || !j["device"].is_string()) throw std::runtime_error("it does not say for which \"device\" it is");
     if (!j.contains("gemm") && !j.contains("attention") && !j.contains("sustained") && !j.contains("memory"))
         throw std::runtime_error("it holds none of the groups of constants of a device: gemm, attention, sustained, memory");
+    check_constants(j);
     try {
         KernelTables scratch;
         apply(scratch, j);
-        if (scratch.systolic.array <= 0 || scratch.systolic.group_rows < 0 || scratch.systolic.lanes < 0 || scratch.systolic.gather <= 0)
-            throw std::runtime_error("\"systolic\" needs an array and a gather above 0");
-        for (const auto& [dtype, g] : scratch.gemm)
-            if (g.efficiency <= 0 || g.stream <= 0)
-                throw std::runtime_error("the efficiency and the stream of gemm " + dtype + " must be above 0");
-    } catch (const std::exception& e) {
-        throw std::runtime_error(std::string("a constant is missing or is not what it must be: ") + e.what());
-    }
+    } catch (const Json::exception& e) { throw std::runtime_error("a constant is missing or is not what it must be: " + plain(e)); }
     own().files.emplace_back(j);
     own().text += j.dump();
 }
@@ -255,7 +257,12 @@ void use(const Json& j) {
 } // namespace
 
 void use_calibration(const std::string& text) {
-    const Json j = Json::parse(text, nullptr, false); // what is no JSON is no object either
+    Json j;
+    try {
+        j = Json::parse(text);
+    } catch (const Json::exception& e) {
+        throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file): " + plain(e));
+    }
     if (!j.is_array()) return use(j);
     for (const Json& one : j) use(one);
 }

@@ -177,11 +177,17 @@ template <class Share> void all_to_all(Loads& l, const Group& g, Share share) { 
     }
 }
 
-// Bytes/us that the members of one node can put through the NICs they reach.
+// Bytes/us that the members of one node can put through the NICs they reach; in a graph whose nodes are joined without NICs, through the
+// links of each to a device of another node.
 double nic_rate(const Fabric& fabric, std::span<const int> node) {
     std::vector<int> nics;
     double rate = 0;
     for (int d : node) {
+        if (fabric.nic_bandwidth(d).value <= 0) {
+            const int last = fabric.devices() - 1, other = fabric.node_of(d) == fabric.node_of(0) ? last : 0;
+            if (other != d) rate += fabric.narrowest(d, other).value * 1e-6;
+            continue;
+        }
         const int nic = fabric.nic_of(d);
         if (std::find(nics.rbegin(), nics.rend(), nic) != nics.rend()) continue;
         nics.push_back(nic);

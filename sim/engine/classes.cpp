@@ -1,5 +1,9 @@
 // From instances to the machine's lanes, bundle classes and link classes: folded, each class shown by its first member.
+#include "sim/engine/clock.hpp"
 #include "sim/engine/instances.hpp"
+#include "topology/input_error.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
@@ -145,7 +149,7 @@ struct ClassMaker {
             for (std::size_t p = 0; p < patterns.size(); ++p) {
                 const CommCost& cost = all.costs[at(b.costs) + p];
                 BundleCost out;
-                out.latency = cost.latency.ps;
+                out.latency = at_most_clock(cost.latency.ps);
                 out.payload = cost.payload;
                 out.cap = cost.cap.value;
                 out.kind = patterns[p].transfer ? transfer_kind : static_cast<std::uint8_t>(patterns[p].collective.kind);
@@ -156,7 +160,10 @@ struct ClassMaker {
                 for (std::int32_t u = out.uses_begin; u < out.uses_end; ++u)
                     out.limit = std::min(out.limit, m.links[at(m.uses[at(u)].link)].capacity / m.uses[at(u)].weight);
                 if (out.payload > 0 && !(out.limit > 0))
-                    engine_bug("a communication has no bandwidth", b.comm, static_cast<std::int64_t>(p));
+                    throw InputError(
+                        fmt::format("the links of communicator {} have no bandwidth: check the rates of the cluster's links and "
+                                    "the perturbations of links",
+                                    c.plan.communicators[at(b.comm)].name));
                 m.bundle_costs.push_back(out);
             }
         }

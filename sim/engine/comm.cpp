@@ -1,6 +1,7 @@
 // Collectives and transfers: who has arrived, when a bundle starts, how fast its data moves.
 #include "sim/engine/run.hpp"
 
+#include "sim/engine/clock.hpp"
 #include "sim/engine/record.hpp"
 
 #include <algorithm>
@@ -10,7 +11,10 @@ namespace orrery {
 
 namespace {
 
-std::int64_t time_for(double bytes, double rate) { return static_cast<std::int64_t>(std::ceil(bytes / rate * 1e12 - 1e-6)); }
+std::int64_t time_for(double bytes, double rate) {
+    const double ps = std::ceil(bytes / rate * 1e12 - 1e-6);
+    return ps < static_cast<double>(clock_end) ? static_cast<std::int64_t>(ps) : clock_end;
+}
 
 // Members may disagree about a size (uneven shards): the larger counts. About what they do they must agree.
 void propose(const EventLoop& run, BundleState& b, std::int32_t cost) {
@@ -81,7 +85,7 @@ void EventLoop::start_bundle(std::int32_t id) {
         b.phase = BundlePhase::fluid;
         if (cost.payload > 0) after += time_for(cost.payload, cost.limit);
     }
-    heap.set(bundle_entity(id), now + after);
+    heap.set(bundle_entity(id), now + at_most_clock(after));
 }
 
 void EventLoop::bundle_event(std::int32_t id) {

@@ -1,6 +1,7 @@
 // compile(): a plan and its costs as the flat arrays of machine.hpp.
 #include "sim/engine/compile.hpp"
 
+#include "sim/engine/clock.hpp"
 #include "sim/engine/fold.hpp"
 
 #include <fmt/format.h>
@@ -108,7 +109,9 @@ struct ProgramCompiler {
         return static_cast<std::uint8_t>(local[at(q)] - 1);
     }
 
-    std::int64_t host(const Op& op, int kernels) const { return c.costs.host ? c.costs.host(op, kernels).ps : c.costs.launch.ps * kernels; }
+    std::int64_t host(const Op& op, int kernels) const {
+        return at_most_clock((c.costs.host ? c.costs.host(op, kernels) : c.costs.launch * kernels).ps);
+    }
 
     std::int32_t pattern(CommId comm, const CommPattern& p) {
         auto& list = c.comms[at(comm)].patterns;
@@ -221,7 +224,7 @@ struct ProgramCompiler {
                         if (gathers_in_pieces(block.ops[at(d)])) wait_for(d);
                 computed = i;
             }
-            o.deps_count = static_cast<std::int16_t>(static_cast<std::int32_t>(m.deps.size()) - o.deps_begin);
+            o.deps_count = static_cast<std::int32_t>(m.deps.size()) - o.deps_begin;
             if (const auto* work = std::get_if<Collective>(&op.work))
                 add_collective(op, *work, o);
             else if (const auto* exchange = std::get_if<Exchange>(&op.work))
@@ -338,25 +341,6 @@ std::int64_t window_of(const Plan& plan) {
     return std::clamp<std::int64_t>(slots, 1024, 65536) - 16;
 }
 
-// Times are whole picoseconds in 63 bits: a longer step would wrap round.
-void refuse_endless(const Machine& m) {
-    constexpr double longest_ps = 4e18; // 46 days
-    std::vector<double> of_segment;
-    for (const auto& s : m.segments) {
-        double sum = 0;
-        for (auto i = s.begin; i < s.end; ++i) sum += static_cast<double>(m.ops[at(i)].duration);
-        of_segment.push_back(sum);
-    }
-    for (const CompiledProgram& p : m.programs) {
-        double sum = 0;
-        for (const CompiledAction& a : p.actions) sum += of_segment[at(a.segment)];
-        if (sum > longest_ps)
-            throw std::runtime_error(fmt::format("stage {} would compute for {:.0f} days a step: the simulator's clock holds 46; make the "
-                                                 "batch, the sequence or the model smaller",
-                                                 p.stage, sum * 1e-12 / 86400));
-    }
-}
-
 } // namespace
 
 void compile_programs(Compilation& c, bool launch_blocking) {
@@ -364,7 +348,7 @@ void compile_programs(Compilation& c, bool launch_blocking) {
     c.comms.resize(c.plan.communicators.size());
     for (CommUse& use : c.comms) use.collects = use.sends = use.receives = std::vector<char>(at(c.plan.stages), 0);
     for (const Program& p : c.plan.programs) c.machine.programs.push_back(ProgramCompiler{c, p}.compile());
-    refuse_endless(c.machine);
+    check_computation(c.machine);
 }
 
 Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options) {

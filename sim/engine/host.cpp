@@ -1,4 +1,5 @@
 // The host of each lane: issues ops in program order, ahead of the device by at most the window, a launch at a time.
+#include "sim/engine/clock.hpp"
 #include "sim/engine/run.hpp"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ void EventLoop::issue(std::int32_t lane) {
             if (l.oldest == index) l.oldest = l.issued;
             continue;
         }
-        l.host += op.host;
+        l.host = at_most_clock(l.host + op.host);
         s.issue = l.host;
         ++l.position, ++l.issued, l.dep_cursor = cursor;
         if (op.kind != OpClass::shadow)
@@ -82,7 +83,7 @@ void EventLoop::issue(std::int32_t lane) {
         for (std::int64_t i = index; i < l.issued; ++i) {
             int q = m.ops[at(slot(lane, i).op)].queue;
             QueueState& Q = queue(lane, q);
-            if (Q.tail >= 0 && Q.head >= 0) slot(lane, Q.tail).next = static_cast<std::int16_t>(i - Q.tail);
+            if (Q.tail >= 0 && Q.head >= 0) slot(lane, Q.tail).next = static_cast<std::int32_t>(i - Q.tail);
             Q.tail = i;
             if (Q.head < 0) {
                 Q.head = i;

@@ -43,7 +43,7 @@ struct CompiledOp {
     std::int64_t duration = 0;   // timed: ps, alone on an unperturbed device
     std::int64_t host = 0;       // ps of the host to launch it
     std::int32_t deps_begin = 0; // in Machine::deps
-    std::int16_t deps_count = 0;
+    std::int32_t deps_count = 0;
     OpClass kind = OpClass::timed;
     std::uint8_t queue = 0;     // local queue of the program; 0 is compute
     std::uint8_t category = 0;  // of the time it takes, where it is waited for or runs

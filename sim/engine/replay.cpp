@@ -1,5 +1,7 @@
 #include "sim/engine/replay.hpp"
 
+#include "sim/engine/clock.hpp"
+
 #include <algorithm>
 
 namespace orrery {
@@ -59,6 +61,9 @@ bool skip(Replay& r, EventLoop& run) {
         if (shift[l] > 0) periods = std::min(periods, periods_left(run, l, shift[l]));
     }
     if (periods <= 0 || periods == INT64_MAX) return false;
+    const double passed = static_cast<double>(run.skipped) + static_cast<double>(run.now);
+    if (passed + static_cast<double>(periods) * static_cast<double>(run.now - r.time) >= static_cast<double>(clock_end))
+        refuse_endless(run.m);
     for (std::size_t l = 0; l < run.lanes.size(); ++l) {
         run.charge(static_cast<std::int32_t>(l));
         move_lane(run, l, shift[l] * periods, r.accounts[l], periods);

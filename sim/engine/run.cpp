@@ -1,6 +1,7 @@
 // The event loop: queues in order, timed ops, and the settling of each instant.
 #include "sim/engine/run.hpp"
 
+#include "sim/engine/clock.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/engine/replay.hpp"
@@ -19,7 +20,7 @@ double normal(std::uint64_t key) {
     return std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * v);
 }
 
-std::int64_t stretched(std::int64_t ps, double factor) { return std::llround(static_cast<double>(ps) * factor); }
+std::int64_t stretched(std::int64_t ps, double factor) { return whole_ps(static_cast<double>(ps) * factor); }
 
 // Noise has mean 1 and is the same in every step: it depends on the seed, the rank and the place in the program.
 std::int64_t duration_of(const EventLoop& run, std::int32_t lane, const Slot& s) {
@@ -253,6 +254,7 @@ bool EventLoop::run_steps(std::int32_t steps, Replay* replay, bool all) {
         }
         if (heap.empty()) return false;
         now = heap.top().time;
+        if (now >= clock_end - skipped) refuse_endless(m);
         do {
             std::int32_t entity = heap.top().entity;
             heap.pop();

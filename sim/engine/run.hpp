@@ -24,7 +24,7 @@ struct Slot {
     std::int32_t action = 0;      // in its program
     std::int32_t action_deps = 0; // first of its own in Machine::action_deps
     std::uint32_t waiters = 0;    // local queues, and the host, to wake at its end
-    std::int16_t next = 0;        // how far the next op of its queue is; 0: none issued yet
+    std::int32_t next = 0;        // how far the next op of its queue is; 0: none issued yet
     std::int16_t action_deps_count = 0;
     std::uint8_t heads = 0; // exchange: queues at whose head it stands
     bool ended = false;

@@ -15,7 +15,8 @@ struct MeasuredTable {
     std::vector<std::vector<std::string>> rows;
 
     bool has(std::string_view name) const { return column.contains(std::string(name)); }
-    const std::string& text(std::size_t row, const char* name) const { return rows[row][column.at(name)]; }
+    // Both throw std::runtime_error where there is no such column; number() also where the cell is no finite number. An empty cell is 0.
+    const std::string& text(std::size_t row, const char* name) const;
     double number(std::size_t row, const char* name) const;
 };
 

@@ -315,6 +315,7 @@ void check_combinations(Reading& reading) {
     check_experts(reading);
     check_device(reading);
     check_perturbations(reading);
+    check_bounds(reading);
     resolve_rank_order(reading);
 }
 

@@ -165,9 +165,9 @@ void read_cluster_object(Reading& reading, const Json& value, const std::string&
     read_object(reading, value, where, cluster_fields(), done);
     if (reading.problems.size() != before) return;
     const Cluster& cluster = reading.scenario.cluster;
-    if (const std::int64_t devices = static_cast<std::int64_t>(cluster.nodes) * cluster.devices_per_node; devices > 10'000'000)
+    if (const std::int64_t devices = static_cast<std::int64_t>(cluster.nodes) * cluster.devices_per_node; devices > 524'288)
         return reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(devices) +
-                                                     " is too large: at most 10000000 devices");
+                                                     " is too large: at most 524288 devices");
     if (!cluster.graph) return fill_links(reading, where);
     const auto& vertices = cluster.graph->vertices;
     const auto devices =

@@ -24,9 +24,10 @@ bool whole_numbers(Reading& reading, const Json& value, const std::string& where
     return true;
 }
 
+bool is_load(const Json& x) { return x.is_number() && x.get<double>() >= 0 && x.get<double>() <= 1e15; } // sums stay finite
+
 bool is_load_list(const Json& list) {
-    return list.is_array() && !list.empty() &&
-           std::all_of(list.begin(), list.end(), [](const Json& x) { return x.is_number() && x.get<double>() >= 0; }) &&
+    return list.is_array() && !list.empty() && std::all_of(list.begin(), list.end(), is_load) &&
            std::any_of(list.begin(), list.end(), [](const Json& x) { return x.get<double>() > 0; });
 }
 
@@ -127,8 +128,7 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
             if (digits) moe.imbalance_exponent = std::stod(exponent);
             return;
         }
-    } else if (value.is_array() && !value.empty() &&
-               std::all_of(value.begin(), value.end(), [](const Json& x) { return x.is_number() && x.get<double>() >= 0; })) {
+    } else if (value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), is_load)) {
         moe.imbalance = Imbalance::list;
         moe.imbalance_loads = {value.get<std::vector<double>>()};
         return;
@@ -156,8 +156,10 @@ void read_bucket_bytes(Reading& reading, const Json& value, const std::string& w
 
 void read_kernels(Reading& reading, const Json& value, const std::string& where) {
     const auto wrong = [&](const std::string& at, const Json& v) {
-        reading.problem(at, dotted(at) + " = " + short_text(v) +
-                                " must be a law {\"start_us\", \"gflops_per_s\", \"gb_per_s\"} of numbers of 0 or more");
+        reading.problem(
+            at, dotted(at) + " = " + short_text(v) +
+                    " must be a law {\"start_us\", \"gflops_per_s\", \"gb_per_s\"}: start_us from 0 to 1e9, rates 0 (no part in it) or "
+                    "from 0.001 to 1e15");
     };
     if (!value.is_object()) return wrong(where, value);
     for (const auto& [key, law] : value.items()) {
@@ -173,10 +175,12 @@ void read_kernels(Reading& reading, const Json& value, const std::string& where)
                            : name == "gb_per_s"     ? &read.gb_per_s
                                                     : nullptr;
             const bool told = name == "points" || name == "error"; // what the fit rests on
-            if ((!slot && !told) || !number.is_number() || !(number.get<double>() >= 0))
+            const double value = number.is_number() ? number.get<double>() : -1;
+            const bool sane = slot == &read.start_us ? value <= 1e9 : value == 0 || (value >= 1e-3 && value <= 1e15);
+            if ((!slot && !told) || !(value >= 0) || (slot && !sane))
                 wrong(at + pointer_step(name), number);
             else if (slot)
-                *slot = number.get<double>();
+                *slot = value;
         }
         reading.scenario.cluster.device.kernels[key] = read;
     }
@@ -195,8 +199,8 @@ void read_peak(Reading& reading, const Json& value, const std::string& where) {
             const auto near = nearest(precision, precisions);
             reading.problem(at, dotted(at) + " is not a precision" +
                                     (near ? ": did you mean \"" + *near + "\"?" : ": one of " + join(precisions)));
-        } else if (!rate.is_number() || !(rate.get<double>() > 0) || rate.get<double>() > 1e9) {
-            reading.problem(at, dotted(at) + " = " + short_text(rate) + " must be a number above 0 TFLOP/s");
+        } else if (!rate.is_number() || !(rate.get<double>() >= 1e-6) || rate.get<double>() > 1e6) {
+            reading.problem(at, dotted(at) + " = " + short_text(rate) + " must be a number from 0.000001 to 1000000 TFLOP/s");
         } else {
             reading.scenario.cluster.device.peak[precision] = FlopsPerSecond::tera(rate.get<double>());
         }
@@ -205,13 +209,15 @@ void read_peak(Reading& reading, const Json& value, const std::string& where) {
 
 namespace {
 
-bool positive(Reading& reading, const Json& item, const char* key, const std::string& where, double least, double& out) {
+// The limits are those of perturb_schema().
+void read_factor(Reading& reading, const Json& item, const char* key, const std::string& where, double least, double most, double& out) {
     const Json& value = item.at(key);
     const std::string at = where + pointer_step(key);
-    if (value.is_number() && value.get<double>() > least && value.get<double>() < 1e9) return out = value.get<double>(), true;
-    std::string bound = std::to_string(static_cast<int>(least));
-    reading.problem(at, dotted(at) + " = " + short_text(value) + " must be a number above " + bound);
-    return false;
+    if (value.is_number() && value.get<double>() >= least && value.get<double>() <= most)
+        out = value.get<double>();
+    else
+        reading.problem(at, dotted(at) + " = " + short_text(value) + " must be a number from " + plain_number(least) + " to " +
+                                plain_number(most));
 }
 
 void read_index(Reading& reading, const Json& item, const char* key, const std::string& where, Perturbation& p) {
@@ -224,7 +230,7 @@ void read_index(Reading& reading, const Json& item, const char* key, const std::
 }
 
 void read_slow(Reading& reading, const Json& item, const std::string& where, Perturbation& p) {
-    positive(reading, item, "slow", where, 0, p.factor);
+    read_factor(reading, item, "slow", where, 1e-3, 1e6, p.factor);
     int targets = 0;
     for (const char* key : {"rank", "node"}) {
         if (!item.contains(key)) continue;
@@ -249,9 +255,7 @@ void read_slow(Reading& reading, const Json& item, const std::string& where, Per
 
 void read_background(Reading& reading, const Json& item, const std::string& where, Perturbation& p) {
     p.kind = Perturbation::Kind::background;
-    if (positive(reading, item, "background", where, 0, p.factor) && p.factor >= 1)
-        reading.problem(where + "/background", dotted(where) + ".background = " + short_text(item.at("background")) +
-                                                   " is a share of the links' capacity: below 1");
+    read_factor(reading, item, "background", where, 1e-6, 0.999, p.factor); // a share of the links' capacity
     if (item.contains("link") && item.at("link").is_string())
         p.link = item.at("link").get<std::string>();
     else
@@ -294,7 +298,7 @@ void read_perturbations(Reading& reading, const Json& value, const std::string& 
             read_background(reading, item, at, p);
         else {
             p.kind = Perturbation::Kind::jitter;
-            positive(reading, item, "jitter", at, 0, p.factor);
+            read_factor(reading, item, "jitter", at, 1e-6, 2, p.factor);
         }
         reading.scenario.perturb.push_back(p);
     }

@@ -121,6 +121,8 @@ bool read_value(Reading& reading, const Json& value, const std::string& where, c
 // The field "strategy.overlap.pipeline" of the scenario's tables, or nullptr.
 const Field* find_field(std::string_view dotted);
 std::string dotted(std::string_view pointer); // "/strategy/overlap/pipeline" -> "strategy.overlap.pipeline"
+bool is_name(std::string_view text);          // without control characters: it may be printed
+std::string plain_number(double value);       // without an exponent or trailing zeros: "0.001", "1000000"
 
 // Fields with a form of their own (custom.cpp).
 void read_layer_split(Reading&, const Json&, const std::string& where);

@@ -6,9 +6,12 @@
 namespace orrery {
 namespace {
 
-Field device_number(const char* key, ScaledSlot slot, const char* help, const char* unit) {
-    return Field{key, slot, help}.over(0).in(unit);
+// What one device, link or node has: beyond these limits a figure is a slip of the unit, not a machine.
+Field figure(const char* key, ScaledSlot slot, const char* help, double least, double most, const char* unit) {
+    return Field{key, slot, help}.least(least).most(most).in(unit);
 }
+Field gb_per_s(const char* key, ScaledSlot slot, const char* help) { return figure(key, slot, help, 1e-3, 1e6, "GB/s"); }
+Field gb(const char* key, ScaledSlot slot, const char* help) { return figure(key, slot, help, 1e-3, 1e6, "GB"); }
 
 constexpr const char* sources_schema = R"({"type":"object","additionalProperties":{"type":"string"}})";
 
@@ -21,33 +24,35 @@ const Fields& device_fields() {
         Field{"vendor", TextSlot{[](Scenario& s) { return &s.cluster.device.vendor; }}, "who makes it"}.one_of(
             {"nvidia", "amd", "google", "cpu"}),
         Field{"architecture", TextSlot{[](Scenario& s) { return &s.cluster.device.architecture; }}, "chooses kernels' calibration"},
-        Field{"processors", IntSlot{[](Scenario& s) { return &s.cluster.device.processors; }}, "SMs, CUs or cores"}.least(1),
-        device_number(
-            "memory_gb", [](Scenario& s, double v) { s.cluster.device.memory = Bytes::gigabytes(v); }, "memory as the driver shows it",
-            "GB"),
-        device_number(
+        Field{"processors", IntSlot{[](Scenario& s) { return &s.cluster.device.processors; }}, "SMs, CUs or cores"}.least(1).most(1e6),
+        gb(
+            "memory_gb", [](Scenario& s, double v) { s.cluster.device.memory = Bytes::gigabytes(v); }, "memory as the driver shows it"),
+        figure(
             "memory_mib", [](Scenario& s, double v) { s.cluster.device.memory = Bytes::mebibytes(v); }, "memory as the driver shows it",
-            "MiB"),
-        device_number(
+            1e-3, 1e9, "MiB"),
+        gb_per_s(
             "memory_gb_per_s", [](Scenario& s, double v) { s.cluster.device.memory_bandwidth = BytesPerSecond::gigabytes(v); },
-            "memory bandwidth, datasheet peak", "GB/s"),
-        device_number(
-            "l2_mib", [](Scenario& s, double v) { s.cluster.device.l2_cache = Bytes::mebibytes(v); }, "last-level cache", "MiB"),
+            "memory bandwidth, datasheet peak"),
+        figure(
+            "l2_mib", [](Scenario& s, double v) { s.cluster.device.l2_cache = Bytes::mebibytes(v); }, "last-level cache", 1e-3, 1e6, "MiB"),
         Field{"peak_tflops", CustomSlot{read_peak}, "dense peak by precision"}.in("TFLOP/s").like(
-            R"({"type":"object","additionalProperties":{"type":"number","exclusiveMinimum":0}})"),
-        device_number(
+            R"({"type":"object","additionalProperties":{"type":"number","minimum":1e-6,"maximum":1e6}})"),
+        gb_per_s(
             "scale_up_gb_per_s", [](Scenario& s, double v) { s.cluster.device.scale_up = BytesPerSecond::gigabytes(v); },
-            "NVLink or its like, one direction", "GB/s"),
-        device_number(
+            "NVLink or its like, one direction"),
+        figure(
             "power_w", [](Scenario& s, double v) { s.cluster.device.power_limit_w = v; },
-            "power limit it runs at; below the board's own, clocks fall", "W"),
+            "power limit it runs at; below the board's own, clocks fall", 0.1, 1e6, "W"),
         Field{"price_usd_per_hour", NumberSlot{[](Scenario& s) { return &s.cluster.device.price_usd_per_hour; }}, "price of one device"}
             .least(0)
+            .most(1e6)
             .in("USD/h"),
         Field{"kernels", CustomSlot{read_kernels}, "measured laws by kind of op, as simexec calibrate writes them"}.like(
-            R"({"type":"object","additionalProperties":{"type":"object","additionalProperties":{"type":"number","minimum":0}}})"),
-        Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.cluster.device.launch_us; }}, "host time to launch a kernel"}.least(0).in(
-            "us"),
+            R"({"type":"object","additionalProperties":{"type":"object","properties":{"start_us":{"type":"number","minimum":0,"maximum":1e9},"gflops_per_s":{"anyOf":[{"const":0},{"type":"number","minimum":1e-3,"maximum":1e15}]},"gb_per_s":{"anyOf":[{"const":0},{"type":"number","minimum":1e-3,"maximum":1e15}]}},"additionalProperties":{"type":"number","minimum":0}}})"),
+        Field{"launch_us", NumberSlot{[](Scenario& s) { return &s.cluster.device.launch_us; }}, "host time to launch a kernel"}
+            .least(0)
+            .most(1e6)
+            .in("us"),
         Field{"sources", CustomSlot{ignore}, "where each figure is from"}.like(sources_schema),
     };
     return fields;
@@ -58,12 +63,12 @@ const Fields& intra_fields() {
         Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.intra.kind = static_cast<IntraKind>(i); }},
               "what joins the devices of a node"}
             .one_of({"nvswitch", "nvlink-mesh", "pcie", "infinity-fabric", "torus", "shared-memory", "none"}),
-        device_number(
+        gb_per_s(
             "gb_per_s", [](Scenario& s, double v) { s.cluster.intra.bandwidth = BytesPerSecond::gigabytes(v); },
-            "per device, each direction", "GB/s"),
-        device_number(
+            "per device, each direction"),
+        figure(
             "latency_us", [](Scenario& s, double v) { s.cluster.intra.latency = Time::microseconds(v); },
-            "device to device; default: by kind", "us"),
+            "device to device; default: by kind", 1e-6, 1e6, "us"),
     };
     return fields;
 }
@@ -75,12 +80,12 @@ const Fields& inter_fields() {
         Field{"nics_per_node", IntSlot{[](Scenario& s) { return &s.cluster.inter.nics_per_node; }}, "network ports of a node"}
             .least(1)
             .most(10000),
-        device_number(
+        figure(
             "gbit_per_s", [](Scenario& s, double v) { s.cluster.inter.nic_bandwidth = BytesPerSecond::gigabits(v); },
-            "per NIC, each direction", "Gb/s"),
-        device_number(
+            "per NIC, each direction", 1e-3, 1e7, "Gb/s"),
+        figure(
             "latency_us", [](Scenario& s, double v) { s.cluster.inter.latency = Time::microseconds(v); },
-            "NIC to NIC through one switch; default: by kind", "us"),
+            "NIC to NIC through one switch; default: by kind", 1e-6, 1e6, "us"),
         Field{"topology", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.topology = static_cast<InterTopology>(i); }},
               "how switches are joined"}
             .one_of({"fat-tree", "rail-optimized", "single-switch", "torus"}),
@@ -89,7 +94,8 @@ const Fields& inter_fields() {
             .most(1000),
         Field{"nodes_per_leaf", IntSlot{[](Scenario& s) { return &s.cluster.inter.nodes_per_leaf; }},
               "nodes under one leaf switch; 0: the topology's default"}
-            .least(0),
+            .least(0)
+            .most(1e6),
         Field{"hashed_routes", BoolSlot{[](Scenario& s) { return &s.cluster.inter.hashed_routes; }},
               "a flow takes one of the equal-cost paths instead of all"},
     };
@@ -98,19 +104,17 @@ const Fields& inter_fields() {
 
 const Fields& host_fields() {
     static const Fields fields = {
-        device_number(
-            "memory_gb", [](Scenario& s, double v) { s.cluster.host.memory = Bytes::gigabytes(v); }, "of a node", "GB"),
-        device_number(
-            "memory_gb_per_s", [](Scenario& s, double v) { s.cluster.host.memory_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node",
-            "GB/s"),
-        device_number(
+        gb(
+            "memory_gb", [](Scenario& s, double v) { s.cluster.host.memory = Bytes::gigabytes(v); }, "of a node"),
+        gb_per_s(
+            "memory_gb_per_s", [](Scenario& s, double v) { s.cluster.host.memory_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node"),
+        gb_per_s(
             "pcie_gb_per_s", [](Scenario& s, double v) { s.cluster.host.pcie_bandwidth = BytesPerSecond::gigabytes(v); },
-            "per device, each direction", "GB/s"),
-        device_number(
-            "nvme_gb", [](Scenario& s, double v) { s.cluster.host.nvme = Bytes::gigabytes(v); }, "of a node", "GB"),
-        device_number(
-            "nvme_gb_per_s", [](Scenario& s, double v) { s.cluster.host.nvme_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node",
-            "GB/s"),
+            "per device, each direction"),
+        gb(
+            "nvme_gb", [](Scenario& s, double v) { s.cluster.host.nvme = Bytes::gigabytes(v); }, "of a node"),
+        gb_per_s(
+            "nvme_gb_per_s", [](Scenario& s, double v) { s.cluster.host.nvme_bandwidth = BytesPerSecond::gigabytes(v); }, "of a node"),
     };
     return fields;
 }
@@ -130,10 +134,12 @@ const Fields& cluster_fields() {
         Field{"graph", CustomSlot{read_graph}, "an explicit graph in place of intra_node and inter_node: vertices and links"},
         Field{"power_w_per_node", NumberSlot{[](Scenario& s) { return &s.cluster.power_w_per_node; }}, "host, fans and NICs of a node"}
             .least(0)
+            .most(1e8)
             .in("W"),
         Field{"price_usd_per_device_hour", NumberSlot{[](Scenario& s) { return &s.cluster.price_usd_per_device_hour; }},
               "price of a device here"}
             .least(0)
+            .most(1e6)
             .in("USD/h"),
         Field{"sources", CustomSlot{ignore}, "where each figure is from"}.like(sources_schema),
     };

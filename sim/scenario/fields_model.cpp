@@ -13,28 +13,30 @@ const Fields& attention_fields() {
         Field{"causal", BoolSlot{[](Scenario& s) { return &s.model.attention.causal; }}, "a token sees only those before it"},
         Field{"sliding_window", IntSlot{[](Scenario& s) { return &s.model.attention.sliding_window; }}, "tokens each token sees; 0: all"}
             .least(0)
+            .most(2e9)
             .in("tokens"),
         Field{"full_every", IntSlot{[](Scenario& s) { return &s.model.attention.full_every; }},
               "every n-th layer attends to all tokens in spite of the window (2: every second, as GPT-OSS); 0: none does"}
-            .least(0),
+            .least(0)
+            .most(1e6),
         Field{"q_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.q_lora_rank; }},
               "mla: width of the compressed query; 0: not compressed"}
             .least(0)
-            .most(1e6),
+            .most(100000),
         Field{"kv_lora_rank", IntSlot{[](Scenario& s) { return &s.model.attention.kv_lora_rank; }},
               "mla: width of the compressed key and value"}
             .least(0)
-            .most(1e6),
+            .most(100000),
         Field{"qk_nope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_nope_head_dim; }},
               "mla: part of a head without position"}
             .least(0)
-            .most(1e6),
+            .most(10000),
         Field{"qk_rope_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.qk_rope_head_dim; }},
               "mla: part of a head with rotary position"}
             .least(0)
-            .most(1e6),
+            .most(10000),
         Field{"v_head_dim", IntSlot{[](Scenario& s) { return &s.model.attention.v_head_dim; }}, "mla: width of a value head"}.least(0).most(
-            1e6),
+            10000),
         Field{"qkv_bias", BoolSlot{[](Scenario& s) { return &s.model.attention.qkv_bias; }},
               "a bias on queries, keys and values alone (Qwen 2)"},
         Field{"qk_norm", BoolSlot{[](Scenario& s) { return &s.model.attention.qk_norm; }}, "a norm on each head's query and key (Qwen 3)"},
@@ -46,9 +48,12 @@ const Fields& moe_fields() {
     static const Fields fields = {
         Field{"experts", IntSlot{[](Scenario& s) { return &s.model.moe->experts; }}, "routed experts of a layer"}
             .least(1)
-            .most(1e6)
+            .most(100000)
             .needed(),
-        Field{"top_k", IntSlot{[](Scenario& s) { return &s.model.moe->top_k; }}, "experts a token is sent to"}.least(1).most(1e6).needed(),
+        Field{"top_k", IntSlot{[](Scenario& s) { return &s.model.moe->top_k; }}, "experts a token is sent to"}
+            .least(1)
+            .most(100000)
+            .needed(),
         Field{"expert_ffn_size", LongSlot{[](Scenario& s) { return &s.model.moe->expert_ffn_size; }},
               "width of an expert; default: ffn_size"}
             .least(1)
@@ -62,12 +67,15 @@ const Fields& moe_fields() {
             .most(1e8),
         Field{"first_dense_layers", IntSlot{[](Scenario& s) { return &s.model.moe->first_dense_layers; }},
               "layers at the start that keep a dense MLP"}
-            .least(0),
-        Field{"layer_frequency", IntSlot{[](Scenario& s) { return &s.model.moe->layer_frequency; }}, "every n-th layer has experts"}.least(
-            1),
+            .least(0)
+            .most(1e6),
+        Field{"layer_frequency", IntSlot{[](Scenario& s) { return &s.model.moe->layer_frequency; }}, "every n-th layer has experts"}
+            .least(1)
+            .most(1e6),
         Field{"capacity_factor", NumberSlot{[](Scenario& s) { return &s.model.moe->capacity_factor; }},
               "tokens an expert takes, as a multiple of the even share; 0: dropless"}
-            .least(0),
+            .least(0)
+            .most(10000),
         Field{"imbalance", CustomSlot{read_imbalance},
               "load of the experts: none, zipf:<exponent>, a list of shares, one an expert, or {\"file\": path} of such lists, one a "
               "mixture layer"}
@@ -77,8 +85,9 @@ const Fields& moe_fields() {
               "how the router turns logits to weights"}
             .one_of(words<RouterScoring>()),
         Field{"groups", IntSlot{[](Scenario& s) { return &s.model.moe->groups; }}, "groups of experts, for routing limited to some of them"}
-            .least(1),
-        Field{"group_limit", IntSlot{[](Scenario& s) { return &s.model.moe->group_limit; }}, "groups a token may use"}.least(1),
+            .least(1)
+            .most(1e6),
+        Field{"group_limit", IntSlot{[](Scenario& s) { return &s.model.moe->group_limit; }}, "groups a token may use"}.least(1).most(1e6),
         Field{"auxiliary_loss", BoolSlot{[](Scenario& s) { return &s.model.moe->auxiliary_loss; }}, "a load-balancing loss"},
         Field{"router_bias", BoolSlot{[](Scenario& s) { return &s.model.moe->router_bias; }}, "a correction bias per expert (DeepSeek-V3)"},
     };
@@ -88,18 +97,21 @@ const Fields& moe_fields() {
 const Fields& model_fields() {
     static const Fields fields = {
         Field{"name", TextSlot{[](Scenario& s) { return &s.model.name; }}, "a name for reports"},
-        Field{"layers", IntSlot{[](Scenario& s) { return &s.model.layers; }}, "transformer layers"}.least(1).most(100000).needed(),
+        Field{"layers", IntSlot{[](Scenario& s) { return &s.model.layers; }}, "transformer layers"}.least(1).most(2000).needed(),
         Field{"hidden_size", LongSlot{[](Scenario& s) { return &s.model.hidden_size; }}, "width of the residual stream"}
             .least(1)
             .most(1e7)
             .needed(),
-        Field{"attention_heads", IntSlot{[](Scenario& s) { return &s.model.attention_heads; }}, "query heads"}.least(1).most(1e6).needed(),
+        Field{"attention_heads", IntSlot{[](Scenario& s) { return &s.model.attention_heads; }}, "query heads"}
+            .least(1)
+            .most(100000)
+            .needed(),
         Field{"kv_heads", IntSlot{[](Scenario& s) { return &s.model.kv_heads; }}, "key and value heads; default: attention_heads"}
             .least(1)
-            .most(1e6),
+            .most(100000),
         Field{"head_dim", IntSlot{[](Scenario& s) { return &s.model.head_dim; }}, "width of a head; default: hidden_size / attention_heads"}
             .least(1)
-            .most(1e6),
+            .most(10000),
         Field{"ffn_size", LongSlot{[](Scenario& s) { return &s.model.ffn_size; }}, "width of the MLP; default: 4 x hidden_size"}
             .least(1)
             .most(1e8),

@@ -50,9 +50,12 @@ const Fields& training_fields() {
               "what the optimizer keeps its moments in (Megatron-Core's exp_avg_dtype and exp_avg_sq_dtype)"}
             .one_of({"fp32", "fp16", "bf16"}),
         Field{"gradient_clipping", NumberSlot{[](Scenario& s) { return &s.training.gradient_clipping; }}, "largest gradient norm; 0: none"}
-            .least(0),
-        Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0),
-        Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0),
+            .least(0)
+            .most(1e12),
+        Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0).most(
+            1e6),
+        Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(
+            1e12),
         Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }}, "of jitter, hashed routes and initial weights"}.least(0),
     };
     return fields;
@@ -122,7 +125,8 @@ const Fields& strategy_fields() {
             .most(3),
         Field{"shard_group_size", IntSlot{[](Scenario& s) { return &s.strategy.shard_group_size; }},
               "ranks that shard among themselves, replicated outside (HSDP); 0: all"}
-            .least(0),
+            .least(0)
+            .most(max_degree),
         Field{"recompute", CustomSlot{read_recompute},
               "activations made again in the backward pass: none, selective (attention), full, or a list of op kinds"}
             .like(R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}}]})"),

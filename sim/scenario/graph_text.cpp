@@ -16,6 +16,8 @@ namespace {
 
 using Kind = ExplicitGraph::VertexKind;
 
+constexpr double most_distances = 5e7; // routes keep one of 16 bytes from every vertex to every device
+
 bool only(Reading& reading, const Json& item, const std::string& where, const std::vector<std::string>& keys) {
     bool clean = true;
     for (const auto& [key, unused] : item.items()) {
@@ -36,6 +38,9 @@ void read_vertex(Reading& reading, const Json& item, const std::string& where, s
     if (!only(reading, item, where, {"name", "kind", "node"})) return;
     ExplicitGraph::Vertex vertex;
     vertex.name = item["name"].get<std::string>();
+    if (!is_name(vertex.name))
+        return reading.problem(where + "/name", dotted(where) + ".name = " + short_text(item["name"]) +
+                                                    " holds a line break or another control character: leave it out");
     const std::string kind = item["kind"].get<std::string>();
     const auto found = std::find(kinds.begin(), kinds.end(), kind);
     if (found == kinds.end()) {
@@ -77,20 +82,19 @@ void read_link(Reading& reading, const Json& item, const std::string& where, con
     ExplicitGraph::Edge edge;
     edge.from = end_of(reading, item, "from", where, index);
     edge.to = end_of(reading, item, "to", where, index);
-    const auto number = [&](const char* key, double least, bool open) {
+    const auto number = [&](const char* key, double least, double most) {
         const Json& value = item[key];
-        if (value.is_number() && (open ? value.get<double>() > least : value.get<double>() >= least) && value.get<double>() < 1e9)
-            return value.get<double>();
-        reading.problem(where + "/" + key, dotted(where) + "." + key + " = " + short_text(value) + " must be a number " +
-                                               (open ? "above 0" : "of at least 0"));
+        if (value.is_number() && value.get<double>() >= least && value.get<double>() <= most) return value.get<double>();
+        reading.problem(where + "/" + key, dotted(where) + "." + key + " = " + short_text(value) + " must be a number from " +
+                                               plain_number(least) + " to " + plain_number(most));
         return 1.0;
     };
     if (item.contains("gb_per_s") == item.contains("gbit_per_s"))
         reading.problem(where, dotted(where) + " needs one rate: gb_per_s (bytes) or gbit_per_s (bits)");
     else
-        edge.bandwidth = item.contains("gb_per_s") ? BytesPerSecond::gigabytes(number("gb_per_s", 0, true))
-                                                   : BytesPerSecond::gigabits(number("gbit_per_s", 0, true));
-    edge.latency = Time::microseconds(item.contains("latency_us") ? number("latency_us", 0, false) : 1.0);
+        edge.bandwidth = item.contains("gb_per_s") ? BytesPerSecond::gigabytes(number("gb_per_s", 1e-3, 1e6))
+                                                   : BytesPerSecond::gigabits(number("gbit_per_s", 1e-3, 1e7));
+    edge.latency = Time::microseconds(item.contains("latency_us") ? number("latency_us", 0, 1e6) : 1.0);
     if (item.contains("duplex") && !item["duplex"].is_boolean())
         reading.problem(where + "/duplex", dotted(where) + ".duplex = " + short_text(item["duplex"]) + " must be true or false");
     const bool duplex = !item.contains("duplex") || !item["duplex"].is_boolean() || item["duplex"].get<bool>();
@@ -153,6 +157,12 @@ void read_graph(Reading& reading, const Json& value, const std::string& where) {
     }
     if (devices == 0)
         return reading.problem(where + "/vertices", dotted(where) + ".vertices hold no device: at least one vertex has kind = device");
+    if (static_cast<double>(devices) * static_cast<double>(graph.vertices.size()) > most_distances)
+        return reading.problem(where + "/vertices",
+                               dotted(where) + ".vertices hold " + std::to_string(devices) + " devices among " +
+                                   std::to_string(graph.vertices.size()) +
+                                   " vertices: a graph has at most 50 million pairs of a device and a vertex; describe "
+                                   "larger clusters by intra_node and inter_node");
     check_reach(reading, where, graph);
     // Nodes that hold unlike numbers of devices count as one: the graph's own vertices still say which node each is on.
     Cluster& cluster = reading.scenario.cluster;

@@ -1,5 +1,6 @@
 // See json_text.hpp.
 #include "sim/scenario/json_text.hpp"
+#include "topology/text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -97,6 +98,10 @@ void apply_override(Json& document, const std::string& text, std::vector<Problem
     const std::vector<std::string> steps = override_path(text.substr(0, equals));
     if (equals == std::string::npos || steps.empty() || std::any_of(steps.begin(), steps.end(), [](const auto& s) { return s.empty(); })) {
         problems.push_back({"", "--set " + text + ": write FIELD=VALUE, as in strategy.tensor_parallel=8"});
+        return;
+    }
+    if (!is_printable(text)) {
+        problems.push_back({"", "--set " + printable(text) + ": holds a control character or a byte that is not UTF-8: leave it out"});
         return;
     }
     const std::string value_text = text.substr(equals + 1);

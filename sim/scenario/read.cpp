@@ -1,6 +1,7 @@
 // Reads JSON into a scenario by the field tables.
 #include "sim/scenario/fields.hpp"
 #include "sim/scenario/suggest.hpp"
+#include "topology/text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -13,13 +14,6 @@ namespace {
 
 // "strategy.tensor_parallel" for messages: what the user writes behind --set.
 std::string spoken(const std::string& where) { return where.empty() ? "the file" : dotted(where); }
-
-std::string plain_number(double value) {
-    if (value == std::floor(value) && std::abs(value) < 1e15) return std::to_string(static_cast<std::int64_t>(value));
-    std::string text = std::to_string(value);
-    while (text.ends_with('0')) text.pop_back();
-    return text;
-}
 
 std::string limits(const Field& field) {
     const bool low = std::isfinite(field.minimum), high = field.maximum < 1e5; // a limit of plausibility is not worth a word
@@ -60,6 +54,11 @@ bool text(Reading& reading, const Json& value, const std::string& where, const F
         return false;
     }
     out = value.get<std::string>();
+    if (field.choices.empty() && !is_name(out)) {
+        reading.problem(where,
+                        spoken(where) + " = " + short_text(value) + " holds a line break or another control character: leave it out");
+        return false;
+    }
     if (field.choices.empty() || std::find(field.choices.begin(), field.choices.end(), out) != field.choices.end()) return true;
     const auto near = nearest(out, field.choices);
     reading.problem(where, spoken(where) + " = " + short_text(value) + " is not known" +
@@ -104,7 +103,6 @@ struct Put {
     bool operator()(ScaledSlot slot) const {
         double x = 0;
         if (!number(reading, value, where, field, false, x)) return false;
-        if (x > 1e9) return reading.problem(where, spoken(where) + " = " + short_text(value) + " is too large"), false;
         slot(reading.scenario, x);
         return true;
     }
@@ -161,6 +159,15 @@ void unknown_key(Reading& reading, const std::string& key, const std::string& wh
 }
 
 } // namespace
+
+std::string plain_number(double value) {
+    if (value == std::floor(value) && std::abs(value) < 1e15) return std::to_string(static_cast<std::int64_t>(value));
+    std::string text = std::to_string(value);
+    while (text.ends_with('0')) text.pop_back();
+    return text;
+}
+
+bool is_name(std::string_view text) { return is_printable(text) && text.find_first_of("\n\t") == std::string_view::npos; }
 
 std::string dotted(std::string_view pointer) {
     std::string out;

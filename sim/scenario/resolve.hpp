@@ -18,6 +18,9 @@ void resolve_derived(Reading& reading);
 // Combinations that cannot be (check.cpp), each skipped where a field it needs is already a problem.
 void check_combinations(Reading& reading);
 
+// What would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
+void check_bounds(Reading& reading);
+
 // Fields given that do nothing here, into scenario.notes (notes.cpp).
 void note_without_effect(Reading& reading);
 

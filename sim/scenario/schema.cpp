@@ -39,6 +39,9 @@ Ordered field_schema(const Field& field, bool needs_required) {
             field.minimum == std::floor(field.minimum) ? Ordered(static_cast<std::int64_t>(field.minimum)) : Ordered(field.minimum);
         schema[field.above_minimum ? "exclusiveMinimum" : "minimum"] = std::move(bound);
     }
+    if (std::isfinite(field.maximum) && schema.contains("type"))
+        schema["maximum"] =
+            field.maximum == std::floor(field.maximum) ? Ordered(static_cast<std::int64_t>(field.maximum)) : Ordered(field.maximum);
     std::string help = field.help;
     if (*field.unit != 0) help += std::string(" [") + field.unit + "]";
     schema["description"] = help;
@@ -81,8 +84,8 @@ Ordered graph_schema() {
     return Ordered::parse(R"({"type":"object","properties":{
       "vertices":{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"kind":{"enum":["device","nic","switch","host"]},"node":{"type":"integer","minimum":0}},
         "required":["name","kind"],"additionalProperties":false}},
-      "links":{"type":"array","items":{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"gb_per_s":{"type":"number","exclusiveMinimum":0},
-        "gbit_per_s":{"type":"number","exclusiveMinimum":0},"latency_us":{"type":"number","minimum":0},"duplex":{"type":"boolean"}},"required":["from","to"],"additionalProperties":false}}},
+      "links":{"type":"array","items":{"type":"object","properties":{"from":{"type":"string"},"to":{"type":"string"},"gb_per_s":{"type":"number","minimum":0.001,"maximum":1000000},
+        "gbit_per_s":{"type":"number","minimum":0.001,"maximum":10000000},"latency_us":{"type":"number","minimum":0,"maximum":1000000},"duplex":{"type":"boolean"}},"required":["from","to"],"additionalProperties":false}}},
       "required":["vertices","links"],"additionalProperties":false})");
 }
 
@@ -96,10 +99,10 @@ Ordered cluster_schema() {
 
 Ordered perturb_schema() {
     return Ordered::parse(R"({"type":"array","items":{"type":"object","properties":{
-      "slow":{"type":"number","exclusiveMinimum":0,"description":"how many times slower"},"rank":{"type":"integer","minimum":0},"node":{"type":"integer","minimum":0},
+      "slow":{"type":"number","minimum":0.001,"maximum":1000000,"description":"how many times slower"},"rank":{"type":"integer","minimum":0},"node":{"type":"integer","minimum":0},
       "link":{"type":"string","description":"a link's name, or a class: nic, scale_up, trunk"},
-      "jitter":{"type":"number","exclusiveMinimum":0,"description":"standard deviation of kernel times, as a share"},
-      "background":{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1,"description":"share of a link class that other jobs take"}},
+      "jitter":{"type":"number","minimum":0.000001,"maximum":2,"description":"standard deviation of kernel times, as a share"},
+      "background":{"type":"number","minimum":0.000001,"maximum":0.999,"description":"share of a link class that other jobs take"}},
       "additionalProperties":false}})");
 }
 

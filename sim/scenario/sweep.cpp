@@ -16,6 +16,8 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
+constexpr std::int64_t most_points = 1'000'000; // a row of each is kept until the end
+
 std::vector<std::string> steps_of(std::string_view pointer) {
     std::vector<std::string> steps;
     for (std::size_t at = 1; at <= pointer.size();) {
@@ -137,8 +139,10 @@ struct SweepReader {
             axis.values.push_back(item.dump());
             values.push_back(Json::parse(item.dump()));
         }
-        if (data.size > 1'000'000'000'000 / static_cast<std::int64_t>(values.size())) {
-            problems.push_back({where, "the sweep has more than a million million combinations: shorten its lists"});
+        if (data.size > most_points / static_cast<std::int64_t>(values.size())) {
+            problems.push_back({where, "with this list the sweep has " + std::to_string(data.size) + " x " + std::to_string(values.size()) +
+                                           " combinations: at most " + std::to_string(most_points) +
+                                           "; shorten its lists, or sweep in several files"});
             return;
         }
         data.size *= static_cast<std::int64_t>(values.size());

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <stdexcept>
 
 namespace orrery::simrun {
 
@@ -35,7 +36,14 @@ struct Run {
 
 std::optional<Run> run_of(const std::string& file, const Options& options) {
     const std::string head = head_of(file);
-    if (head.starts_with(trace_file::magic)) return Run{load_trace(file), std::nullopt};
+    if (head.starts_with(trace_file::magic)) {
+        try {
+            return Run{load_trace(file), std::nullopt};
+        } catch (const std::runtime_error& e) {
+            complain(std::string(e.what()) + "; write it once more (simrun job.json --trace, simexec run --trace)");
+            return std::nullopt;
+        }
+    }
     if (const std::string what = other_than_scenario(head); !what.empty()) {
         complain(file + ": " + what);
         return std::nullopt;

@@ -1,4 +1,5 @@
 // `simrun list TOPIC`: what can be named in a scenario.
+#include "sim/cost/calibration_ranges.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/parameters.hpp"
@@ -118,13 +119,20 @@ Table passes() {
     return t;
 }
 
+Table constants() {
+    Table t{{"group of a calibration file", "constant", "from", "to"}, {false, false, true, true}, {}};
+    for (const ConstantRange& r : constant_ranges())
+        t.rows.push_back({r.group, r.key, fmt::format("{:g}", r.least), fmt::format("{:g}", r.most)});
+    return t;
+}
+
 struct Topic {
     const char* name;
     Table (*table)();
 };
 constexpr std::array topics{
     Topic{"models", models},         Topic{"clusters", clusters},          Topic{"devices", devices}, Topic{"schedules", schedule_table},
-    Topic{"strategies", strategies}, Topic{"frameworks", framework_table}, Topic{"passes", passes}};
+    Topic{"strategies", strategies}, Topic{"frameworks", framework_table}, Topic{"passes", passes},   Topic{"constants", constants}};
 
 std::string as_json(const Table& t) {
     nlohmann::ordered_json j = nlohmann::ordered_json::array();

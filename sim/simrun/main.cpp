@@ -5,12 +5,15 @@
 #include "sim/console/command_line.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/scenario/sweep.hpp"
+#include "topology/input_error.hpp"
+#include "topology/text.hpp"
 
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <new>
 
 namespace orrery::simrun {
 
@@ -34,7 +37,7 @@ constexpr const char* examples =
   simrun export job.json --to dot -o plan.dot         the plan's op graphs for Graphviz
   simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs
   simrun fit gemm_h100-sxm-80gb.csv.gz --check        how far the constants in use are off on it
-  simrun list models                                  or clusters, devices, schedules, strategies, frameworks, passes
+  simrun list models                                  or clusters, devices, schedules, strategies, frameworks, passes, constants
   simrun schema --markdown -o fields.md               every field with its type, unit and defaults, to read
   simrun schema -o scenario.schema.json               for an editor's completion: "$schema": "scenario.schema.json"
 )";
@@ -104,7 +107,9 @@ void add_run(CLI::App& app, Parsed& p) {
     app.add_flag("--no-fold", p.no_fold, "Simulate every rank, also ranks that behave alike");
     app.add_flag("--no-replay", p.no_replay, "Simulate every microbatch, also when the schedule repeats");
     add_jobs(app, p.options);
-    app.add_option("--csv", p.sweep.csv, "Sweep: every point as CSV into this file")->type_name("FILE");
+    app.add_option("--csv", p.sweep.csv,
+                   "Sweep: every point as CSV into this file; a text that begins like a formula (= + - @) gets an apostrophe in front")
+        ->type_name("FILE");
     app.add_option("--top", p.sweep.top, "Sweep: number of best points to print")->check(CLI::Range(1, 1000000))->type_name("N");
     app.add_option("--write", p.sweep.write, "Sweep: write the best points (--top of them) as scenarios 1.json, 2.json .. into this folder")
         ->type_name("DIR");
@@ -126,12 +131,16 @@ void add_commands(CLI::App& app, Parsed& p) {
     plan->add_option("--after", p.after, "Print the state after this pass (simrun list passes)")->type_name("PASS");
     add_set(*plan, p.options);
     CLI::App* list = add_command(app, p, "list", "List the names that a scenario can use");
-    list->add_option("topic", p.topic, "models, clusters, devices, schedules, strategies, frameworks or passes")->type_name("TOPIC");
+    list->add_option(
+            "topic", p.topic,
+            "models, clusters, devices, schedules, strategies, frameworks, passes or constants (of calibration files, with their limits)")
+        ->type_name("TOPIC");
     CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
     schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
     CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
     validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
-    validate->add_flag("--csv", p.validate.csv, "CSV on standard output");
+    validate->add_flag("--csv", p.validate.csv,
+                       "CSV on standard output; a text that begins like a formula (= + - @) gets an apostrophe in front");
     validate->add_option("--html", p.validate.html, "A page with every row and predicted against measured, into this file")
         ->type_name("FILE");
     validate->add_option("--markdown", p.validate.markdown, "The figures by dataset (VALIDATION.md) into this file")->type_name("FILE");
@@ -239,11 +248,17 @@ int run(int argc, char** argv) {
         const int code = dispatch(app, parsed);
         if ((code == 0 || code == too_big) && !parsed.options.quiet)
             for (const std::string& device : calibrations_not_asked_for())
-                std::fputs(("simrun: note: the calibration of " + device +
+                std::fputs(("simrun: note: the calibration of " + printable(device) +
                             " was not used: nothing was predicted for that device (`simrun list devices` names them)\n")
                                .c_str(),
                            stderr);
         return code;
+    } catch (const InputError& e) {
+        complain(e.what());
+        return bad_input;
+    } catch (const std::bad_alloc&) {
+        complain("there is not enough memory for this: lower the microbatches, layers, stages or devices");
+        return bad_input;
     } catch (const std::logic_error& e) {
         complain(std::string(e.what()) + "\nThis is a bug in simrun.");
         return our_bug;

@@ -2,6 +2,7 @@
 #include "sim/validate/validate.hpp"
 
 #include "sim/simrun/command.hpp"
+#include "topology/text.hpp"
 
 #include <cstdio>
 
@@ -15,7 +16,8 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
         for (const std::string& problem : set.problems) complain(problem);
         if (!set.problems.empty()) return bad_input;
         if (set.other_table && !options.quiet)
-            std::fprintf(stderr, "simrun: %s is no dataset of scenarios and left out (simrun fit --check may take it)\n", file.c_str());
+            std::fprintf(stderr, "simrun: %s is no dataset of scenarios and left out (simrun fit --check may take it)\n",
+                         printable(file).c_str());
         rows.insert(rows.end(), std::make_move_iterator(set.rows.begin()), std::make_move_iterator(set.rows.end()));
     }
     if (rows.empty()) {

@@ -1,5 +1,6 @@
 // A finished sweep: ranked, as CSV and as JSON.
 #include "sim/sweep/sweep.hpp"
+#include "topology/text.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -27,13 +28,6 @@ double merit(const SweepRow& r, RankBy by) {
     return 0;
 }
 
-std::string cell(const std::string& text) {
-    if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    std::string out = "\"";
-    for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return out + "\"";
-}
-
 // A JSON text as a person writes it: strings without their quotes.
 std::string bare(const std::string& json) {
     return json.size() > 1 && json.front() == '"' ? nlohmann::json::parse(json).get<std::string>() : json;
@@ -53,12 +47,12 @@ std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
 
 std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     std::string text;
-    for (const SweepAxis& a : document.axes()) text += cell(a.pointer) + ",";
+    for (const SweepAxis& a : document.axes()) text += csv_cell(a.pointer) + ",";
     text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
             "time_error_bar,memory_error_bar,hash\n";
     for (const SweepRow& r : run.rows) {
-        for (const std::string& v : document.point(r.index).values) text += cell(bare(v)) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), cell(r.reason), r.world_size, r.step_time_s,
+        for (const std::string& v : document.point(r.index).values) text += csv_cell(bare(v)) + ",";
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), csv_cell(r.reason), r.world_size, r.step_time_s,
                             r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.peak_bytes, r.capacity_bytes,
                             r.step_time_error_bar, r.memory_error_bar, r.hash);
     }

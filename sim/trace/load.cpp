@@ -3,6 +3,7 @@
 #include "sim/trace/bytes.hpp"
 #include "sim/trace/format.hpp"
 #include "sim/trace/trace.hpp"
+#include "topology/text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -68,15 +69,15 @@ std::vector<std::string> texts(ByteReader& in, const char* what, std::size_t mos
     const std::size_t n = in.count(what);
     if (n > most) throw std::runtime_error("claims " + std::to_string(n) + " " + what);
     std::vector<std::string> result(n);
-    for (std::string& t : result) t = in.text();
+    for (std::string& t : result) t = printable(in.text());
     return result;
 }
 
 TraceOp trace_op(ByteReader& in) {
     TraceOp op;
-    op.name = in.text();
-    op.kind = in.text();
-    op.phase = in.text();
+    op.name = printable(in.text());
+    op.kind = printable(in.text());
+    op.phase = printable(in.text());
     op.layer = static_cast<std::int16_t>(in.integer_in(-i16_max - 1, i16_max, "layer"));
     op.flops = in.real();
     op.bytes = in.integer();
@@ -179,7 +180,7 @@ std::vector<LinkSeries> links(ByteReader& in) {
     for (LinkSeries& l : result) {
         l.link = static_cast<std::int32_t>(in.integer_in(-1, i32_max, "link"));
         l.twins = static_cast<std::int32_t>(in.integer_in(1, i32_max, "number of links"));
-        l.name = in.text();
+        l.name = printable(in.text());
         l.capacity = in.real();
         l.bytes.resize(in.count("bins"));
         std::int64_t before = 0;
@@ -190,8 +191,8 @@ std::vector<LinkSeries> links(ByteReader& in) {
 
 Trace parse(ByteReader in) {
     Trace trace;
-    trace.name = in.text();
-    trace.source = in.text();
+    trace.name = printable(in.text());
+    trace.source = printable(in.text());
     trace.plan_hash = in.fixed(8);
     trace.begin.ps = in.integer();
     trace.end.ps = in.integer();

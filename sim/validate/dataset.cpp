@@ -3,6 +3,7 @@
 
 #include "sim/scenario/suggest.hpp"
 #include "sim/validate/statistics.hpp"
+#include "topology/text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -22,16 +23,20 @@ std::optional<double> number(const Json& measured, const char* key) {
     return measured.contains(key) && measured.at(key).is_number() ? std::optional<double>(measured.at(key).get<double>()) : std::nullopt;
 }
 
+std::string text_of(const Json& object, const char* key, const std::string& otherwise = "") {
+    return object.contains(key) && object.at(key).is_string() ? printable(object.at(key).get<std::string>()) : otherwise;
+}
+
 // What the figure counts: said outright ("memory_measure"), else in the source's words. Most publish torch's allocated peak.
 MemoryMeasure measure_of(const Json& row, const Json& dataset) {
     for (const Json* from : {&row, &dataset}) {
-        const std::string said = from->value("memory_measure", "");
+        const std::string said = text_of(*from, "memory_measure");
         if (said == "allocated") return MemoryMeasure::allocated;
         if (said == "reserved") return MemoryMeasure::reserved;
         if (said == "device") return MemoryMeasure::device;
     }
     for (const Json* from : {&row, &dataset}) {
-        const std::string note = from->value("note", "");
+        const std::string note = text_of(*from, "note");
         if (note.find("nvidia-smi") != std::string::npos) return MemoryMeasure::device;
         if (note.find("max_reserved") != std::string::npos || note.find("reserved peak") != std::string::npos)
             return MemoryMeasure::reserved;
@@ -42,7 +47,7 @@ MemoryMeasure measure_of(const Json& row, const Json& dataset) {
 
 // What rows have in common that are the same job, done in other ways.
 std::string job_of(const Json& scenario) {
-    const Json training = scenario.value("training", Json::object());
+    const Json training = scenario.contains("training") && scenario.at("training").is_object() ? scenario.at("training") : Json::object();
     return Json::array({scenario.value("model", Json()), scenario.value("cluster", Json()), training.value("global_batch_size", Json()),
                         training.value("sequence_length", Json()), training.value("precision", Json())})
         .dump();
@@ -62,12 +67,80 @@ std::string unknown_figures(const Json& row) {
     return text;
 }
 
+enum class Wants { text, flag, number, above_zero, numbers, list, object };
+
+std::string missed(const Json& value, Wants wants) {
+    const auto sane = [](const Json& v, double least) { return v.is_number() && v.get<double>() >= least && v.get<double>() <= 1e15; };
+    switch (wants) {
+    case Wants::text:
+        return value.is_string() ? "" : "a text";
+    case Wants::flag:
+        return value.is_boolean() ? "" : "true or false";
+    case Wants::number:
+        return sane(value, 0) ? "" : "a number of at least 0";
+    case Wants::above_zero:
+        return sane(value, 1e-12) ? "" : "a number above 0";
+    case Wants::numbers:
+        return value.is_array() && std::all_of(value.begin(), value.end(), [&](const Json& v) { return sane(v, 1e-12); })
+                   ? ""
+                   : "a list of numbers above 0";
+    case Wants::list:
+        return value.is_array() ? "" : "a list";
+    case Wants::object:
+        return value.is_object() ? "" : "an object";
+    }
+    return {};
+}
+
+// The first of these keys whose value is not what it must be: "\"name\" = 5 must be a text"; "" where all are. null stands for none.
+std::string wrong_type(const Json& object, std::initializer_list<std::pair<const char*, Wants>> keys) {
+    for (const auto& [key, wants] : keys) {
+        if (!object.contains(key) || (object.at(key).is_null() && wants != Wants::object)) continue;
+        const Json& value = object.at(key);
+        if (const std::string expected = missed(value, wants); !expected.empty())
+            return std::string("\"") + key + "\" = " + value.dump().substr(0, 40) + " must be " + expected;
+    }
+    return {};
+}
+
+std::string wrong_types_of_dataset(const Json& j) {
+    return wrong_type(j, {{"name", Wants::text},
+                          {"source", Wants::text},
+                          {"note", Wants::text},
+                          {"memory_measure", Wants::text},
+                          {"held_out", Wants::flag},
+                          {"step_time_noise", Wants::number}});
+}
+
+std::string wrong_types_of_row(const Json& row) {
+    const std::string wrong = wrong_type(row, {{"name", Wants::text},
+                                               {"source", Wants::text},
+                                               {"note", Wants::text},
+                                               {"memory_measure", Wants::text},
+                                               {"measured", Wants::object},
+                                               {"assumed", Wants::list},
+                                               {"not_comparable", Wants::list}});
+    if (!wrong.empty() || !row.contains("measured")) return wrong;
+    const std::string figure = wrong_type(row.at("measured"), {{"step_time_s", Wants::above_zero},
+                                                               {"step_time_readings_s", Wants::numbers},
+                                                               {"step_time_noise", Wants::number},
+                                                               {"memory_gb", Wants::above_zero},
+                                                               {"bubble_fraction", Wants::number},
+                                                               {"fits", Wants::flag}});
+    return figure.empty() ? figure : "measured: " + figure;
+}
+
+// A list where there is one; null and nothing are an empty one.
+Json list_of(const Json& object, const char* key) {
+    return object.contains(key) && object.at(key).is_array() ? object.at(key) : Json::array();
+}
+
 ValidationRow read_row(const Json& j, const Json& dataset, const std::string& base_dir) {
     ValidationRow row;
-    row.dataset = dataset.value("name", "");
-    row.name = j.value("name", "");
-    row.source = j.value("source", dataset.value("source", ""));
-    row.note = j.value("note", "");
+    row.dataset = text_of(dataset, "name");
+    row.name = text_of(j, "name");
+    row.source = text_of(j, "source", text_of(dataset, "source"));
+    row.note = text_of(j, "note");
     row.scenario_json = j.at("scenario").dump();
     row.base_dir = base_dir;
     row.job = job_of(j.at("scenario"));
@@ -78,15 +151,15 @@ ValidationRow read_row(const Json& j, const Json& dataset, const std::string& ba
     if (measured.contains("fits") && measured.at("fits").is_boolean()) row.measured.fits = measured.at("fits").get<bool>();
     row.step_time_noise = number(measured, "step_time_noise");
     if (!row.step_time_noise) row.step_time_noise = number(dataset, "step_time_noise");
-    for (const Json& reading : measured.value("step_time_readings_s", Json::array())) {
+    for (const Json& reading : list_of(measured, "step_time_readings_s")) {
         if (reading.is_number()) row.step_time_readings_s.push_back(reading.get<double>());
     }
     if (!row.measured.step_time_s && !row.step_time_readings_s.empty()) row.measured.step_time_s = median(row.step_time_readings_s);
-    row.held_out = dataset.value("held_out", false);
-    for (const Json& what : j.value("not_comparable", Json::array())) row.fits_not_comparable = row.fits_not_comparable || what == "fits";
+    row.held_out = dataset.contains("held_out") && dataset.at("held_out") == true;
+    for (const Json& what : list_of(j, "not_comparable")) row.fits_not_comparable = row.fits_not_comparable || what == "fits";
     row.memory_measure = measure_of(j, dataset);
     row.doubtful = row.note.find("Doubtful:") != std::string::npos;
-    for (const Json& a : j.value("assumed", Json::array())) {
+    for (const Json& a : list_of(j, "assumed")) {
         if (a.is_string()) row.assumed.push_back(a.get<std::string>());
     }
     return row;
@@ -103,13 +176,21 @@ DatasetResult load_dataset(const std::string& path) {
     }
     std::stringstream text;
     text << file.rdbuf();
-    Json j = Json::parse(text.str(), nullptr, false);
-    if (j.is_discarded()) {
-        result.problems.push_back(path + ": is not JSON");
+    Json j;
+    try {
+        j = Json::parse(text.str());
+    } catch (const Json::exception& e) {
+        const std::string what = e.what(); // "[json.exception.parse_error.101] parse error at line 1, column 5: .."
+        const std::size_t end = what.find("] ");
+        result.problems.push_back(path + ": is not JSON: " + (end == std::string::npos ? what : what.substr(end + 2)));
         return result;
     }
     if (!j.is_object() || !j.contains("rows") || !j.at("rows").is_array()) {
         result.problems.push_back(path + ": is not a validation dataset: it has no list of \"rows\"");
+        return result;
+    }
+    if (const std::string wrong = wrong_types_of_dataset(j); !wrong.empty()) {
+        result.problems.push_back(path + ": " + wrong);
         return result;
     }
     if (!j.contains("name")) j["name"] = std::filesystem::path(path).stem().string();
@@ -120,11 +201,14 @@ DatasetResult load_dataset(const std::string& path) {
     std::size_t at = 0;
     for (const Json& row : j.at("rows")) {
         const std::string where = path + ": rows[" + std::to_string(at++) + "]" +
-                                  (row.is_object() && row.contains("name") ? " (" + row.value("name", "") + ")" : "");
+                                  (row.is_object() && row.contains("name") ? " (" + text_of(row, "name") + ")" : "");
         if (!has_scenario(row))
             result.problems.push_back(where + " has no \"scenario\"");
         else if (!row.at("scenario").is_object())
-            result.problems.push_back(where + ": its \"scenario\" must be the object itself, not " + row.at("scenario").dump());
+            result.problems.push_back(where + ": its \"scenario\" must be the object itself, not " +
+                                      row.at("scenario").dump().substr(0, 40));
+        else if (const std::string wrong = wrong_types_of_row(row); !wrong.empty())
+            result.problems.push_back(where + ": " + wrong);
         else if (const std::string unknown = unknown_figures(row); !unknown.empty())
             result.problems.push_back(where + ": measured: " + unknown);
         else

@@ -1,6 +1,7 @@
 // A validation as JSON, as CSV and for a person.
 #include "sim/report/terminal.hpp"
 #include "sim/validate/validate.hpp"
+#include "topology/text.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -75,14 +76,6 @@ Json row_json(const ValidationRow& r) {
     if (r.measured.memory_gb) j["memory_measure"] = measures[static_cast<std::size_t>(r.memory_measure)];
     if (!r.assumed.empty()) j["assumed"] = r.assumed;
     return j;
-}
-
-// A cell of CSV: quoted where it must be.
-std::string cell(const std::string& text) {
-    if (text.find_first_of(",\"\n") == std::string::npos) return text;
-    std::string out = "\"";
-    for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-    return out + "\"";
 }
 
 std::string cell(const std::optional<double>& v) { return v ? fmt::format("{}", *v) : ""; }
@@ -179,9 +172,9 @@ std::string to_csv(const Validation& v) {
     text += "\n";
     for (const ValidationRow& r : v.rows) {
         text +=
-            fmt::format("{},{},{},{},{},{},{},{},{},{},{}", cell(r.dataset), cell(r.name), cell(r.predicted.step_time_s),
+            fmt::format("{},{},{},{},{},{},{},{},{},{},{}", csv_cell(r.dataset), csv_cell(r.name), cell(r.predicted.step_time_s),
                         cell(r.measured.step_time_s), cell(r.step_time_error()), cell(r.predicted.memory_gb), cell(r.measured.memory_gb),
-                        cell(r.memory_error()), cell(r.predicted.fits), cell(r.measured.fits), cell(r.failure));
+                        cell(r.memory_error()), cell(r.predicted.fits), cell(r.measured.fits), csv_cell(r.failure));
         for (double part : r.breakdown_s) text += r.failure.empty() ? fmt::format(",{}", part) : ",";
         text += "\n";
     }
