@@ -175,12 +175,12 @@ void read_kernels(Reading& reading, const Json& value, const std::string& where)
                            : name == "gb_per_s"     ? &read.gb_per_s
                                                     : nullptr;
             const bool told = name == "points" || name == "error"; // what the fit rests on
-            const double value = number.is_number() ? number.get<double>() : -1;
-            const bool sane = slot == &read.start_us ? value <= 1e9 : value == 0 || (value >= 1e-3 && value <= 1e15);
-            if ((!slot && !told) || !(value >= 0) || (slot && !sane))
+            const double stated = number.is_number() ? number.get<double>() : -1;
+            const bool sane = slot == &read.start_us ? stated <= 1e9 : stated == 0 || (stated >= 1e-3 && stated <= 1e15);
+            if ((!slot && !told) || !(stated >= 0) || (slot && !sane))
                 wrong(at + pointer_step(name), number);
             else if (slot)
-                *slot = value;
+                *slot = stated;
         }
         reading.scenario.cluster.device.kernels[key] = read;
     }

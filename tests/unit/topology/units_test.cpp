@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace orrery {
 namespace {
 
@@ -69,6 +71,24 @@ TEST(Units, WhatIsPrintedParsesBack) {
         ASSERT_TRUE(back);
         EXPECT_NEAR(back->gigabytes(), gb, gb * 0.005);
     }
+}
+
+// A time that wrapped round would be a short or negative one: what takes for ever would cost nothing.
+TEST(Units, TimesSaturate) {
+    constexpr Time end = Time::never();
+    EXPECT_EQ(end + Time{1}, end);
+    EXPECT_EQ(end + end, end);
+    EXPECT_EQ(Time{-5} - end - end, Time{-INT64_MAX});
+    EXPECT_EQ(Time::seconds(1e6) * 1'000'000, end);
+    EXPECT_EQ(Time::seconds(-1e6) * 1'000'000, Time{-INT64_MAX});
+    EXPECT_EQ(Time::seconds(1e300), end);
+    EXPECT_EQ(Time::seconds(std::numeric_limits<double>::quiet_NaN()), end);
+    EXPECT_EQ(Time::seconds(-1e300), Time{-INT64_MAX});
+    EXPECT_EQ(Bytes{1} / BytesPerSecond{1e-300}, end);
+    Time sum;
+    for (int i = 0; i < 10; ++i) sum += Time::seconds(5e6);
+    EXPECT_EQ(sum, end);
+    EXPECT_EQ(Time{3} + Time{4} - Time{2}, Time{5});
 }
 
 } // namespace

@@ -1,0 +1,186 @@
+// Does hostile or absurd input end in exit 1 with a message, and does what is accepted stay below 4 GB? Runs the built binary, as the
+// child of a shell that limits its memory. ORRERY_NIGHTLY=1 runs the slow extremes too.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace orrery {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+struct Ended {
+    int code;
+    std::string out, err;
+};
+
+class Hostile : public testing::Test {
+  protected:
+    fs::path binary = fs::path(ORRERY_BINARY_DIR) / "bin" / "simrun";
+    fs::path folder = fs::temp_directory_path() / ("orrery-hostile-" + std::to_string(getpid()));
+
+    void SetUp() override {
+        if (!fs::exists(binary)) GTEST_SKIP() << binary << " is not built";
+        fs::create_directories(folder);
+    }
+    void TearDown() override { fs::remove_all(folder); }
+
+    void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name, std::ios::binary) << text; }
+    std::string read(const std::string& name) const {
+        std::ifstream in(folder / name, std::ios::binary);
+        std::stringstream text;
+        text << in.rdbuf();
+        return text.str();
+    }
+    // With 4 GB of address space (a sanitizer's shadow needs more: then without).
+    Ended run(const std::string& arguments) const {
+#if defined(__SANITIZE_ADDRESS__)
+        const std::string limit;
+#else
+        const std::string limit = "ulimit -v 4000000 && ";
+#endif
+        const std::string command =
+            limit + "cd '" + folder.string() + "' && '" + binary.string() + "' " + arguments + " >out.txt 2>err.txt </dev/null";
+        const int status = std::system(command.c_str());
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read("out.txt"), read("err.txt")};
+    }
+    // Exit 1, one clean message, nothing raw.
+    void refused(const std::string& arguments, const std::string& says) const {
+        const Ended e = run(arguments);
+        EXPECT_EQ(e.code, 1) << arguments << "\n" << e.err;
+        EXPECT_NE(e.err.find(says), std::string::npos) << arguments << "\n" << e.err;
+        EXPECT_EQ(e.err.find("json.exception"), std::string::npos) << e.err;
+        EXPECT_EQ((e.out + e.err).find('\x1b'), std::string::npos) << arguments << "\n" << e.err;
+    }
+};
+
+constexpr const char* dense =
+    R"({"name": "t", "model": {"layers": 4, "hidden_size": 256, "attention_heads": 4, "vocab_size": 1000},
+     "cluster": {"preset": "dgx-h100", "nodes": 1, "devices_per_node": 4},
+     "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 128},
+     "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2}})";
+
+// Near the bounds from below: accepted, and inside 4 GB.
+TEST_F(Hostile, ExtremeScenariosThatAreAcceptedStayBelowFourGigabytes) {
+    write("dense.json", dense);
+    std::vector<std::string> extremes = {
+        "--set training.global_batch_size=400000", "--set model.layers=2000",
+        "--set cluster.nodes=16384 --set cluster.devices_per_node=8 --set training.global_batch_size=131072"};
+    if (std::getenv("ORRERY_NIGHTLY") != nullptr)
+        extremes.insert(extremes.end(),
+                        {"--set training.global_batch_size=1000000", "--set cluster.nodes=131072 --set training.global_batch_size=262144",
+                         "--set model.layers=2000 --set model.mtp_layers=1000 --set strategy.pipeline_parallel=1",
+                         "--set model.layers=1000 --set strategy.virtual_pipeline=500 --set training.global_batch_size=2000",
+                         "--set model.layers=16 --set strategy.framework=fsdp --set strategy.pipeline_parallel=1 --set "
+                         "strategy.tensor_parallel=1 --set training.global_batch_size=400000",
+                         "--set model.layers=16 --set strategy.virtual_pipeline=4 --set training.global_batch_size=240000",
+                         "--set model.layers=512 --set strategy.pipeline_parallel=512 --set cluster.nodes=256 --set "
+                         "training.global_batch_size=3500",
+                         "--set model.layers=100 --set strategy.pipeline_parallel=1 --set strategy.tensor_parallel=1 --set "
+                         "strategy.context_parallel=2048 --set cluster.nodes=512 --set training.sequence_length=40960",
+                         "--set model.layers=16 --set strategy.schedule=dualpipe --set training.global_batch_size=600000"});
+    for (const std::string& sets : extremes) {
+        const Ended e = run("dense.json " + sets);
+        EXPECT_TRUE(e.code == 0 || e.code == 2) << sets << ": exit " << e.code << "\n" << e.err;
+        EXPECT_NE(e.out.find("step time"), std::string::npos) << sets;
+    }
+}
+
+TEST_F(Hostile, WhatWouldTakeMoreIsRefusedWithTheField) {
+    write("dense.json", dense);
+    refused("dense.json --set training.global_batch_size=2147483648", "training.global_batch_size");
+    refused("dense.json --set training.global_batch_size=4000000", "lower it to");
+    refused("dense.json --set model.layers=8000", "model.layers");
+    refused("dense.json --set cluster.nodes=1000000", "at most 524288 devices");
+    Json sweep = Json::parse(dense);
+    std::vector<int> many(10000);
+    for (int i = 0; i < 10000; ++i) many[static_cast<std::size_t>(i)] = i + 1;
+    sweep["sweep"] = {{"/training/global_batch_size", many}, {"/model/layers", many}};
+    write("sweep.json", sweep.dump());
+    refused("sweep.json", "10000 x 10000 combinations: at most 1000000");
+}
+
+TEST_F(Hostile, BadBytesAndCorruptFilesAreBadInput) {
+    write("dense.json", dense);
+    refused("dense.json --set name=$(printf '\\377\\376')", "not UTF-8");
+    write("latin.json", std::string(R"({"name": "caf)") + "\xe9" + "\"}");
+    refused("latin.json", "line 1, column");
+    ASSERT_EQ(run("dense.json --trace whole.trace -q").code, 0);
+    std::string bytes = read("whole.trace");
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 0x55);
+    write("corrupt.trace", bytes);
+    refused("compare whole.trace corrupt.trace", "corrupt.trace is corrupt");
+    refused("compare whole.trace corrupt.trace", "write it once more");
+}
+
+TEST_F(Hostile, DatasetsOfWrongTypesAreBadInput) {
+    const Json row = {{"name", "a"}, {"scenario", Json::parse(dense)}, {"measured", {{"step_time_s", 1.0}}}};
+    const std::vector<std::tuple<std::string, Json, std::string>> cases = {
+        {"/name", 5, "\"name\" = 5 must be a text"},
+        {"/source", Json::array(), "must be a text"},
+        {"/measured", "fast", "\"measured\" = \"fast\" must be an object"},
+        {"/measured/step_time_s", "1 s", "measured: \"step_time_s\" = \"1 s\" must be a number above 0"},
+        {"/measured/step_time_s", -1, "must be a number above 0"},
+        {"/assumed", 3, "must be a list"},
+        {"/scenario", 3, "must be the object itself"}};
+    for (const auto& [pointer, value, says] : cases) {
+        Json mine = row;
+        mine[Json::json_pointer(pointer)] = value;
+        write("set.json", Json{{"rows", {row, mine}}}.dump());
+        refused("validate set.json", says);
+        refused("validate set.json", "rows[1]");
+    }
+    write("set.json", Json{{"held_out", "yes"}, {"rows", {row}}}.dump());
+    refused("validate set.json", "\"held_out\" = \"yes\" must be true or false");
+    write("set.json", "{\"rows\": [}");
+    refused("validate set.json", "line 1, column");
+    write("gemm_h100-sxm-80gb.csv", "dtype,m,n,k,batch,us\nbf16,x,1,1,1,2\n");
+    refused("fit --check gemm_h100-sxm-80gb.csv", "is no number");
+    write("gemm_h100-sxm-80gb.json", "[1, 2]");
+    refused("fit --check gemm_h100-sxm-80gb.json", "is no object of columns");
+}
+
+TEST_F(Hostile, CalibrationsThatSpeedJobsUpAreRefused) {
+    write("dense.json", dense);
+    const std::string series = R"({"causal": {"128": [300, 1000]}, "full": {"128": [300, 1000]}})";
+    const std::string attention = R"({"forward": )" + series + R"(, "backward": )" + series + "}";
+    write("zz.json", R"({"device": "h100-sxm-80gb", "attention": {"flash-2@zz": )" + attention + "}}");
+    refused("dense.json --calibration zz.json", "attention.flash-2@zz is no attention kernel");
+    write("zero.json", R"({"device": "h100-sxm-80gb", "memory": {"fused": 0.9, "eager": 0, "kernel_us": 2}})");
+    refused("dense.json --calibration zero.json", "memory.eager = 0 must be a number from 0.001 to 1.5");
+    write("negative.json", R"({"device": "h100-sxm-80gb", "sustained": {"bf16": -1, "fp8": 1, "other": 1}})");
+    refused("dense.json --calibration negative.json", "sustained.bf16 = -1");
+    write("text.json", R"({"device": "h100-sxm-80gb", "gemm": {"bf16": {"menu": "wide", "t0_us": "x"}}})");
+    refused("dense.json --calibration text.json", "gemm.bf16.t0_us = \"x\"");
+    write("cut.json", "{\"device\": ");
+    refused("dense.json --calibration cut.json", "line 1, column");
+}
+
+TEST_F(Hostile, NamesCannotSteerTheTerminalNorBeFormulas) {
+    Json job = Json::parse(dense);
+    job["name"] = "quick\x1b]0;owned\x07";
+    write("named.json", job.dump());
+    refused("named.json", "/name: name = ");
+    job["name"] = "sweep";
+    job["description"] = "\x1b[2J";
+    job["sweep"] = {{"/name", {"=1+1", "\x1b[31mred"}}};
+    write("sweep.json", job.dump());
+    const Ended swept = run("sweep.json --csv all.csv");
+    EXPECT_EQ(swept.code, 0) << swept.err;
+    EXPECT_EQ((swept.out + swept.err).find('\x1b'), std::string::npos) << swept.out;
+    const std::string csv = read("all.csv");
+    EXPECT_NE(csv.find("\n'=1+1,"), std::string::npos) << csv;
+    EXPECT_EQ(csv.find('\x1b'), std::string::npos) << csv;
+    refused("$(printf 'no\\033[31mfile.json')", "no file no\\x1b[31mfile.json");
+}
+
+} // namespace
+} // namespace orrery
