@@ -48,6 +48,9 @@ Device read_device(const Json& json) {
     d.l2_cache = Bytes::mebibytes(json.at("l2_mib").get<double>());
     for (const auto& [precision, tera] : json.at("peak_tflops").items()) d.peak[precision] = FlopsPerSecond::tera(tera.get<double>());
     d.scale_up = BytesPerSecond::gigabytes(json.at("scale_up_gb_per_s").get<double>());
+    const auto joined = parse_intra_kind(json.at("scale_up_kind").get<std::string>());
+    require(joined.has_value(), "the scale_up_kind of a device file is unknown");
+    d.scale_up_kind = *joined;
     d.power_w = number(json, "power_w");
     d.price_usd_per_hour = number(json, "price_usd_per_hour");
     d.sources = sources(json);
@@ -73,6 +76,7 @@ InterNode read_inter(const Json& json) {
     n.oversubscription = json.value("oversubscription", 1.0);
     n.nodes_per_leaf = json.value("nodes_per_leaf", 0);
     n.hashed_routes = json.value("hashed_routes", false);
+    n.fabric = json.value("fabric", std::string());
     return n;
 }
 
@@ -99,6 +103,12 @@ Cluster read_cluster(const Json& json) {
     return c;
 }
 
+SiteFabric read_site_fabric(const Json& json) {
+    const auto kind = parse_inter_kind(json.at("kind").get<std::string>());
+    require(kind.has_value(), "the kind of a fabric file is unknown");
+    return {json.at("name").get<std::string>(), json.at("title").get<std::string>(), *kind};
+}
+
 // Runs `read` on the file of this name. A JSON exception here is a fault of the file.
 template <class Read>
 auto load(std::span<const EmbeddedFile> files, std::string_view name, Read read) -> std::optional<decltype(read(Json{}))> {
@@ -114,6 +124,8 @@ auto load(std::span<const EmbeddedFile> files, std::string_view name, Read read)
 std::vector<std::string> device_names() { return names(device_files()); }
 std::vector<std::string> cluster_names() { return names(cluster_files()); }
 std::optional<Device> find_device(std::string_view name) { return load(device_files(), name, read_device); }
+std::vector<std::string> fabric_names() { return names(fabric_files()); }
+std::optional<SiteFabric> find_fabric(std::string_view name) { return load(fabric_files(), name, read_site_fabric); }
 std::optional<Cluster> find_cluster(std::string_view name) { return load(cluster_files(), name, read_cluster); }
 
 } // namespace orrery

@@ -10,7 +10,6 @@
 
 namespace orrery {
 
-enum class IntraKind { nvswitch, nvlink_mesh, pcie, infinity_fabric, torus, shared_memory, none };
 enum class InterKind { infiniband, roce, ethernet, omni_path, efa, torus, none };
 enum class InterTopology { fat_tree, rail_optimized, single_switch, torus };
 
@@ -36,6 +35,7 @@ struct InterNode {
     InterTopology topology = InterTopology::fat_tree;
     double oversubscription = 1.0; // leaf down capacity / leaf up capacity
     int nodes_per_leaf = 0;        // 0: the topology's default (32 ports down); rail-optimized: nodes per rail group
+    std::string fabric;            // the site whose network this is (catalog.hpp); empty: what is usual of the kind
     bool hashed_routes = false;    // false: traffic splits equally over equal-cost paths
 };
 

@@ -35,6 +35,12 @@ Source source_of(const Json& j) {
     return {j["source"].at("kind").get<std::string>(), j["source"].at("text").get<std::string>()};
 }
 
+bool lists(const Json& j, const std::string& text) {
+    for (const Json& e : j)
+        if (e == text) return true;
+    return false;
+}
+
 double rate(const Json& j, const char* key) { return j[key].get<double>() * 1e3; } // GB/s to bytes/us
 
 } // namespace orrery::calibration

@@ -1,4 +1,4 @@
-// Reading calibration files: shared by calibration.cpp and calibration_links.cpp, included by nobody else.
+// Reading calibration files: shared by calibration.cpp, calibration_links.cpp and calibration_fabric.cpp, included by nobody else.
 #pragma once
 
 #include "sim/cost/calibration.hpp"
@@ -13,6 +13,7 @@ using Json = nlohmann::json;
 Json parse(const EmbeddedFile& file);
 std::vector<Json> files_of(std::string_view what); // those whose name begins so, in order of names
 Source source_of(const Json& j);
+bool lists(const Json& j, const std::string& text); // whether an array has this text
 double rate(const Json& j, const char* key); // GB/s to bytes/us
 
 } // namespace orrery::calibration

@@ -1,4 +1,4 @@
-// Which link class and which fabric class serve a cluster, and what their files say.
+// Which link class serves a cluster, and what its file says.
 #include "sim/cost/calibration_files.hpp"
 
 #include <nlohmann/json.hpp>
@@ -13,14 +13,9 @@ namespace {
 using calibration::broken;
 using calibration::files_of;
 using calibration::Json;
+using calibration::lists;
 using calibration::rate;
 using calibration::source_of;
-
-bool lists(const Json& j, const std::string& text) {
-    for (const Json& e : j)
-        if (e == text) return true;
-    return false;
-}
 
 LinkTable link_of(const Json& j) {
     LinkTable t;
@@ -78,46 +73,6 @@ LinkTable link_of(const Json& j) {
     return t;
 }
 
-const char* kind_text(IntraKind k) {
-    switch (k) {
-    case IntraKind::nvswitch:
-        return "nvswitch";
-    case IntraKind::nvlink_mesh:
-        return "nvlink-mesh";
-    case IntraKind::pcie:
-        return "pcie";
-    case IntraKind::infinity_fabric:
-        return "infinity-fabric";
-    case IntraKind::torus:
-        return "torus";
-    case IntraKind::shared_memory:
-        return "shared-memory";
-    case IntraKind::none:
-        return "none";
-    }
-    return "none";
-}
-
-const char* kind_text(InterKind k) {
-    switch (k) {
-    case InterKind::infiniband:
-        return "infiniband";
-    case InterKind::roce:
-        return "roce";
-    case InterKind::ethernet:
-        return "ethernet";
-    case InterKind::omni_path:
-        return "omni-path";
-    case InterKind::efa:
-        return "efa";
-    case InterKind::torus:
-        return "torus";
-    case InterKind::none:
-        return "none";
-    }
-    return "none";
-}
-
 } // namespace
 
 void scale_rates(LinkTable& t, double f) {
@@ -129,7 +84,7 @@ void scale_rates(LinkTable& t, double f) {
 
 LinkTable link_table(const Cluster& cluster) {
     const std::vector<Json> files = files_of("links");
-    const std::string kind = kind_text(cluster.intra.kind);
+    const std::string kind = name(cluster.intra.kind);
     const Json* best = nullptr;
     bool exact = false;
     for (const Json& j : files) {
@@ -157,44 +112,6 @@ LinkTable link_table(const Cluster& cluster) {
                                                here * 1e-3, t.source.kind)};
         scale_rates(t, here / t.link_rate);
     }
-    return t;
-}
-
-FabricTable fabric_table(const Cluster& cluster) {
-    const std::vector<Json> files = files_of("fabric");
-    const std::string kind = kind_text(cluster.inter.kind);
-    const double gbit = cluster.inter.nic_bandwidth.value * 8e-9;
-    const Json* best = nullptr;
-    for (const Json& j : files) {
-        if (!lists(j["kinds"], kind)) continue;
-        if (best == nullptr || (gbit >= j["nic_gbit_from"].get<double>() && gbit < j["nic_gbit_below"].get<double>())) best = &j;
-    }
-    if (best == nullptr) broken(kind, "no fabric of this kind");
-    const Json& j = *best;
-    FabricTable t;
-    t.name = j["class"].get<std::string>();
-    t.base = j["base_us"].get<double>();
-    t.doubling = j["doubling_us"].get<double>();
-    t.small = j["small_us"].get<double>();
-    t.large = j["large_us"].get<double>();
-    t.ring_hop = j["ring_hop_us"].get<std::array<double, 3>>();
-    t.hop = j["hop_us"].get<double>();
-    const Json& e = j["eta"];
-    t.eta_ring_all_reduce = e["ring_all_reduce"].get<double>();
-    t.eta_ring = e["ring"].get<double>();
-    t.eta_tree = e["tree"].get<double>();
-    t.eta_all_to_all_2 = e["all_to_all_2"].get<double>();
-    t.eta_fan_out = e["fan_out"].get<double>();
-    t.eta_all_to_all = e["all_to_all"].get<double>();
-    t.ring_fall = e["ring_fall"].get<double>();
-    t.eta_tree_more = e.contains("tree_more") ? e["tree_more"].get<double>() : t.eta_tree;
-    t.all_reduce_fall = e.contains("all_reduce_fall") ? e["all_reduce_fall"].get<double>() : 0;
-    const Json& p = j["point_to_point"];
-    t.p2p_base = p["base_us"].get<double>();
-    t.p2p_rendezvous = p["rendezvous_us"].get<double>();
-    t.p2p_eta = p["eta"].get<double>();
-    t.usable = j.value("usable", 1.0);
-    t.source = source_of(j);
     return t;
 }
 

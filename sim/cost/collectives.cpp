@@ -181,8 +181,9 @@ double fabric_latency(const FabricTable& f, int nodes, double bytes) {
 // Rings lose bandwidth as they grow (published series of 4 to 128 nodes, and of 2 to 64).
 double ring_eta(const FabricTable& f, CollectiveKind kind, const Group& g) {
     if (kind == CollectiveKind::all_reduce)
-        return f.eta_ring_all_reduce * (g.lanes == 1 ? 1 : std::max(0.5, 1 - f.all_reduce_fall * std::log2(std::max(2, g.nodes) / 2.0)));
-    const double eta = g.lanes == 1 ? f.eta_ring_all_reduce : f.eta_ring; // one member a node: rails are disjoint
+        return g.lanes == 1 ? f.eta_rail
+                            : f.eta_ring_all_reduce * std::max(0.5, 1 - f.all_reduce_fall * std::log2(std::max(2, g.nodes) / 2.0));
+    const double eta = g.lanes == 1 ? f.eta_rail : f.eta_ring; // one member a node: rails are disjoint
     return eta * std::max(0.5, 1 - f.ring_fall * std::max(0.0, std::log2(g.nodes / 4.0)));
 }
 

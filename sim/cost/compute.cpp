@@ -185,7 +185,9 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
             },
             [&](const Attention& w) -> KernelTime {
                 const AttentionTable& table = kernels.attention.at(kernel_name(w.kernel));
-                const AttentionDevice d{static_cast<double>(std::max(1, device.processors)), peak_16 * 1e-6, bandwidth,
+                const double own = peak_of(name(w.dtype)); // of fp32 and tf32: their units are fewer than those of 16 bits
+                const AttentionDevice d{static_cast<double>(std::max(1, device.processors)),
+                                        (own > 0 ? std::min(own, peak_16) : peak_16) * 1e-6, bandwidth,
                                         power * kernels.sustained_attention};
                 return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
             },

@@ -3,6 +3,7 @@
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"
+#include "sim/scenario/perturb.hpp"
 
 #include <stdexcept>
 
@@ -16,6 +17,35 @@ Plan verified_plan(const Scenario& scenario) {
     if (n > 0) throw std::logic_error("the lowered plan breaks " + std::to_string(n) + " rules:\n" + to_text(violations));
     return plan;
 }
+
+namespace {
+
+// Fields about links that carried nothing: an oversubscribed leaf under which all nodes stand, a slow link that no traffic takes.
+void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const Simulation& simulation) {
+    const auto links = fabric.links();
+    const auto used = [&](auto&& meant) {
+        for (std::size_t i = 0; i < links.size() && i < simulation.link_class.size(); ++i)
+            if (simulation.link_class[i] >= 0 && simulation.links[static_cast<std::size_t>(simulation.link_class[i])].bytes > 0 &&
+                meant(links[i]))
+                return true;
+        return false;
+    };
+    const InterNode& n = s.cluster.inter;
+    if (s.cluster.nodes > 1 && !s.cluster.graph && (n.oversubscription != 1 || n.hashed_routes) &&
+        !used([](const Link& l) { return l.kind == LinkKind::trunk; }))
+        for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"hashed_routes", n.hashed_routes}})
+            if (given)
+                r.notes.push_back(std::string("cluster.inter_node.") + field +
+                                  " has no effect: no traffic leaves a leaf switch for another (nodes_per_leaf says how many nodes stand "
+                                  "under one)");
+    for (std::size_t i = 0; i < s.perturb.size(); ++i) {
+        const Perturbation& p = s.perturb[i];
+        if (!p.link.empty() && !p.in_cluster && !used([&](const Link& l) { return means(p, l); }))
+            r.notes.push_back("perturb[" + std::to_string(i) + "] has no effect: no traffic takes " + p.link);
+    }
+}
+
+} // namespace
 
 Prediction predict(const Scenario& scenario, const PredictOptions& options) {
     return predict(scenario, options.verify ? verified_plan(scenario) : lower(scenario), options);
@@ -37,6 +67,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     }
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
+    if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);
     return p;
 }
 

@@ -1,6 +1,7 @@
 // Combinations that cannot be. Each rule names the fields it needs; where one of them is already a problem the rule is silent.
 #include "sim/scenario/resolve.hpp"
 
+#include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/perturb.hpp"
 #include "sim/scenario/suggest.hpp"
@@ -268,6 +269,38 @@ void check_device(Reading& reading) {
         (sc.cluster.intra.kind != IntraKind::nvswitch || (d.architecture != "hopper" && d.architecture != "blackwell")))
         reading.problem("/strategy/collective_algorithm",
                         "strategy.collective_algorithm = nvls needs NVSwitch and Hopper or later, not " + d.name + ": try auto or ring");
+    const bool torus = sc.cluster.intra.kind == IntraKind::torus;
+    const CollectiveAlgorithm wish = sc.strategy.collective_algorithm;
+    if (wish == CollectiveAlgorithm::sharp && !sc.cluster.graph && (sc.cluster.inter.kind != InterKind::infiniband || torus) &&
+        (sc.cluster.nodes > 1 || torus))
+        reading.problem("/strategy/collective_algorithm",
+                        std::string("strategy.collective_algorithm = sharp is done by InfiniBand's switches, not by ") +
+                            (torus ? "a torus" : std::string("cluster.inter_node.kind = ") + name(sc.cluster.inter.kind)) +
+                            ": try auto or ring");
+    else if (torus && (wish == CollectiveAlgorithm::tree || wish == CollectiveAlgorithm::hierarchical))
+        reading.problem("/strategy/collective_algorithm",
+                        std::string("strategy.collective_algorithm = ") + name(wish) + " is one of NCCL's, and a torus has rings alone: try auto or ring");
+}
+
+// Frameworks of CUDA's and ROCm's world, which have no build for TPUs.
+void check_framework(Reading& reading) {
+    if (!sound(reading, {"/cluster", "/strategy/framework", "/strategy/tensor_parallel", "/strategy/pipeline_parallel",
+                         "/strategy/context_parallel", "/strategy/expert_parallel"}))
+        return;
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    if (sc.cluster.device.vendor == "google" && !runs_on_tpus(s.framework))
+        reading.problem("/strategy/framework", std::string("strategy.framework = ") + name(s.framework) + " does not run on " + sc.cluster.device.name +
+                                                   ": try jax, or fsdp, fsdp2 or ddp (PyTorch/XLA)");
+    if (s.framework != Framework::horovod) return;
+    for (const auto& [field, degree] : {std::pair{"tensor_parallel", s.tensor_parallel},
+                                        {"pipeline_parallel", s.pipeline_parallel},
+                                        {"context_parallel", s.context_parallel},
+                                        {"expert_parallel", s.expert_parallel}})
+        if (degree > 1)
+            reading.problem(std::string("/strategy/") + field, eq((std::string("strategy.") + field).c_str(), degree) +
+                                                                   " is not what framework = horovod does, which is data-parallel "
+                                                                   "alone: try 1, or framework = megatron");
 }
 
 // Links are known once the cluster is: names are its own.
@@ -314,6 +347,7 @@ void check_combinations(Reading& reading) {
     check_sharding(reading);
     check_experts(reading);
     check_device(reading);
+    check_framework(reading);
     check_perturbations(reading);
     check_bounds(reading);
     resolve_rank_order(reading);

@@ -63,18 +63,53 @@ Latency inter_latency(InterKind kind) {
     return {0, "no link"};
 }
 
+// One direction of the sixteen lanes that a device of this generation has, GB/s.
+double pcie_gigabytes(const Device& device) {
+    const std::string& a = device.architecture;
+    if (a == "hopper" || a == "blackwell" || a == "cdna3" || a == "cdna4") return 64;
+    return a == "volta" ? 16 : 32;
+}
+
+// What joins a node's devices where the scenario does not say how fast: their own links, or the slots they are in.
+void fill_intra_bandwidth(Scenario& s, const std::string& where) {
+    Cluster& c = s.cluster;
+    std::string& why = s.defaults[where + "/intra_node/gb_per_s"];
+    if (c.intra.kind != IntraKind::pcie || c.device.scale_up_kind == IntraKind::pcie || c.device.scale_up.value == 0) {
+        c.intra.bandwidth = c.device.scale_up;
+        why = "the device's scale-up bandwidth";
+    } else if (c.host.pcie_bandwidth.value > 0) {
+        c.intra.bandwidth = c.host.pcie_bandwidth;
+        why = "host.pcie_gb_per_s: devices that PCIe joins have what its slots have";
+    } else {
+        c.intra.bandwidth = BytesPerSecond::gigabytes(pcie_gigabytes(c.device));
+        why = "sixteen lanes of the PCIe generation the device came with";
+    }
+}
+
+void check_fabric(Reading& reading, const std::string& where) {
+    Cluster& c = reading.scenario.cluster;
+    if (c.inter.fabric.empty()) return;
+    const std::string at = where + "/inter_node/fabric";
+    const auto fabric = find_fabric(c.inter.fabric);
+    if (!fabric) return unknown_name(reading, c.inter.fabric, at, "fabric", fabric_names());
+    if (!reading.has(where + "/inter_node/kind") && c.name.empty()) c.inter.kind = fabric->kind;
+    if (c.inter.kind != fabric->kind)
+        reading.problem(at, dotted(at) + " = \"" + c.inter.fabric + "\" is a network of kind " + name(fabric->kind) + ", not " +
+                                name(c.inter.kind) + ": leave one of the two out");
+}
+
 void fill_links(Reading& reading, const std::string& where) {
     Scenario& s = reading.scenario;
     Cluster& c = s.cluster;
+    check_fabric(reading, where);
     if (c.intra.bandwidth.value == 0) {
-        c.intra.bandwidth = c.device.scale_up;
+        fill_intra_bandwidth(s, where);
         if (c.devices_per_node == 1)
             c.intra.kind = IntraKind::none;
         else if (c.device.scale_up.value == 0)
             reading.problem(where + "/intra_node",
                             dotted(where) +
                                 ".intra_node is missing: the device has no scale-up links of its own, so say its kind and gb_per_s");
-        s.defaults[where + "/intra_node/gb_per_s"] = "the device's scale-up bandwidth";
     }
     if (c.intra.latency.ps == 0 && c.intra.kind != IntraKind::none) {
         const Latency latency = intra_latency(c.intra.kind);
@@ -137,6 +172,33 @@ bool open_preset(Reading& reading, const std::string& name, const std::string& w
     return true;
 }
 
+// Another device than the preset's comes with links of its own, and a device without a preset with its usual ones, unless the scenario says
+// what joins them.
+void take_devices_own_links(Reading& reading, const Json& value, const Cluster& preset, const std::string& where) {
+    Cluster& c = reading.scenario.cluster;
+    if (value.contains("intra_node") && value["intra_node"].is_object() && value["intra_node"].contains("kind")) return;
+    const bool from_preset = !preset.name.empty();
+    if (from_preset && (c.device.name == preset.device.name || c.device.scale_up.value == 0 || value.contains("intra_node"))) return;
+    c.intra.kind = c.device.scale_up_kind;
+    if (from_preset) c.intra.bandwidth = {}, c.intra.latency = {};
+    if (c.device.scale_up.value > 0)
+        reading.scenario.defaults[where + "/intra_node/kind"] = std::string(name(c.intra.kind)) + ": the device's own links";
+}
+
+// Another kind of link than the preset's has another latency, PCIe another rate, and another network is not the site's.
+void forget_other_kinds(Reading& reading, const IntraNode& intra, const InterNode& inter, const std::string& where) {
+    Cluster& c = reading.scenario.cluster;
+    const auto free = [&](const char* field) { return !reading.has(where + field); };
+    if (c.intra.kind != intra.kind) {
+        if (free("/intra_node/latency_us")) c.intra.latency = {};
+        if ((c.intra.kind == IntraKind::pcie || intra.kind == IntraKind::pcie) && free("/intra_node/gb_per_s")) c.intra.bandwidth = {};
+    }
+    if (c.inter.kind != inter.kind) {
+        if (free("/inter_node/latency_us")) c.inter.latency = {};
+        if (free("/inter_node/fabric")) c.inter.fabric.clear();
+    }
+}
+
 void read_cluster_object(Reading& reading, const Json& value, const std::string& where) {
     if (const auto preset = value.find("preset"); preset != value.end()) {
         const std::string at = where + "/preset";
@@ -146,24 +208,19 @@ void read_cluster_object(Reading& reading, const Json& value, const std::string&
         reading.problem(where + "/device",
                         dotted(where) + ".device is missing: a device's name, {\"preset\": name, field: override} or its fields");
     }
-    // Another kind of link has another latency, unless one is given.
-    for (const char* links : {"intra_node", "inter_node"}) {
-        const auto part = value.find(links);
-        if (part == value.end() || !part->is_object() || !part->contains("kind")) continue;
-        if (links == std::string_view("intra_node"))
-            reading.scenario.cluster.intra.latency = {};
-        else
-            reading.scenario.cluster.inter.latency = {};
-    }
+    const Cluster preset_as_it_was = reading.scenario.cluster;
     const std::size_t before = reading.problems.size();
     // The device first: a file lists fields in any order, and the graph and links fall back on it.
     if (const auto device = value.find("device"); device != value.end()) {
         reading.given.insert(where + "/device");
         read_device(reading, *device, where + "/device");
     }
+    take_devices_own_links(reading, value, preset_as_it_was, where);
+    const IntraNode intra = reading.scenario.cluster.intra;
     static constexpr const char* done[] = {"device", "preset"};
     read_object(reading, value, where, cluster_fields(), done);
     if (reading.problems.size() != before) return;
+    forget_other_kinds(reading, intra, preset_as_it_was.inter, where);
     const Cluster& cluster = reading.scenario.cluster;
     if (const std::int64_t devices = static_cast<std::int64_t>(cluster.nodes) * cluster.devices_per_node; devices > 524'288)
         return reading.problem(where + "/nodes", dotted(where) + ".nodes x devices_per_node = " + std::to_string(devices) +

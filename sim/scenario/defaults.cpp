@@ -208,7 +208,10 @@ void apply_framework_defaults(Reading& reading, const Json& document) {
     const bool came_in_2025 = device.architecture == "blackwell" || device.architecture == "cdna4" || device.name == "tpu-v7x";
     sc.runtime.year = came_in_2025 ? 2025 : 2024;
     sc.defaults["/runtime/year"] = std::to_string(sc.runtime.year) + ": the software of that year, 2025 on devices that came then";
-    if (!strategy.contains("framework"))
+    if (!strategy.contains("framework") && device.vendor == "google") {
+        sc.strategy.framework = Framework::jax;
+        sc.defaults["/strategy/framework"] = "jax: the usual one on TPUs";
+    } else if (!strategy.contains("framework"))
         sc.defaults["/strategy/framework"] = "megatron: the usual one for tensor and pipeline parallelism";
     else if (strategy["framework"].is_string()) // another word is a problem where the field is read
         sc.strategy.framework = named<Framework>(strategy["framework"].get<std::string>()).value_or(Framework::megatron);

@@ -40,6 +40,9 @@ const Fields& device_fields() {
         gb_per_s(
             "scale_up_gb_per_s", [](Scenario& s, double v) { s.cluster.device.scale_up = BytesPerSecond::gigabytes(v); },
             "NVLink or its like, one direction"),
+        Field{"scale_up_kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.device.scale_up_kind = static_cast<IntraKind>(i); }},
+              "what those links are, where intra_node does not say"}
+            .one_of({"nvswitch", "nvlink-mesh", "pcie", "infinity-fabric", "torus", "shared-memory", "none"}),
         figure(
             "power_w", [](Scenario& s, double v) { s.cluster.device.power_limit_w = v; },
             "power limit it runs at; below the board's own, clocks fall", 0.1, 1e6, "W"),
@@ -77,6 +80,8 @@ const Fields& inter_fields() {
     static const Fields fields = {
         Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.kind = static_cast<InterKind>(i); }}, "the network between nodes"}
             .one_of({"infiniband", "roce", "ethernet", "omni-path", "efa", "torus", "none"}),
+        Field{"fabric", TextSlot{[](Scenario& s) { return &s.cluster.inter.fabric; }},
+              "the site whose network it is (simrun list fabrics); default: what is usual of the kind"},
         Field{"nics_per_node", IntSlot{[](Scenario& s) { return &s.cluster.inter.nics_per_node; }}, "network ports of a node"}
             .least(1)
             .most(10000),

@@ -227,6 +227,10 @@ std::vector<FrameworkDefault> defaults_of(Framework framework, int year, std::st
     return chosen;
 }
 
+bool runs_on_tpus(Framework f) {
+    return f == Framework::jax || f == Framework::fsdp || f == Framework::fsdp2 || f == Framework::ddp;
+}
+
 bool megatron_core(Framework f) { return f == Framework::megatron || f == Framework::nemo; }
 
 } // namespace orrery

@@ -32,6 +32,9 @@ std::span<const FrameworkDefault> framework_defaults();
 // The rows that hold for this framework, year and device, one a field, the framework's own before the general ones ("*").
 std::vector<FrameworkDefault> defaults_of(Framework framework, int year, std::string_view architecture);
 
+// Whether it has a build for TPUs: XLA's own, and what PyTorch/XLA carries.
+bool runs_on_tpus(Framework framework);
+
 // Whether its layers, losses and optimizers are Megatron-Core's: framework megatron, and nemo, whose recipes run on it.
 bool megatron_core(Framework framework);
 

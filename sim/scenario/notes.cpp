@@ -8,6 +8,40 @@
 
 namespace orrery {
 
+namespace {
+
+// Links that no byte takes. (Those of leaf switches and perturbed ones are known behind the simulation alone: sim/report.)
+void note_network(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Cluster& c = sc.cluster;
+    const auto note = [&](const std::string& pointer, bool idle, const std::string& why) {
+        if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
+    };
+    const bool spans = c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
+    for (const char* field : {"kind", "fabric", "nics_per_node", "gbit_per_s", "latency_us", "topology", "oversubscription",
+                              "nodes_per_leaf", "hashed_routes"}) {
+        const std::string pointer = std::string("/cluster/inter_node/") + field;
+        const bool shape = field == std::string_view("kind") || field == std::string_view("topology");
+        if (c.graph)
+            note(pointer, !shape && field != std::string_view("fabric") && field != std::string_view("hashed_routes"),
+                 "cluster.graph has links of its own");
+        else if (c.nodes == 1 && c.intra.kind != IntraKind::none)
+            note(pointer, true, "there is one node");
+        else if (spans)
+            note(pointer, !shape, "the torus inside the nodes goes on between them");
+    }
+    for (const char* field : {"kind", "gb_per_s", "latency_us"})
+        note(std::string("/cluster/intra_node/") + field, !c.graph && c.devices_per_node == 1 && c.intra.kind != IntraKind::torus,
+             "a node has one device");
+    note("/strategy/collective_algorithm", c.nodes == 1 && !c.graph && sc.strategy.collective_algorithm == CollectiveAlgorithm::hierarchical,
+         "there is one node: NCCL's rings serve it");
+    note("/strategy/collective_algorithm", c.nodes == 1 && !c.graph && sc.strategy.collective_algorithm == CollectiveAlgorithm::tree,
+         "inside a node NCCL's trees are its rings");
+    note("/strategy/collective_algorithm", sc.world_size() == 1 && sc.strategy.collective_algorithm != CollectiveAlgorithm::automatic, "there is one rank");
+}
+
+} // namespace
+
 void note_without_effect(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
@@ -50,6 +84,12 @@ void note_without_effect(Reading& reading) {
          low ? "the model has no experts" : "precision has 16 bits or more");
     note("/runtime/fp8_activation_input", sc.runtime.fp8_activation_input && s.recompute == RecomputeKind::full, "the input is recomputed");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
+    if (sc.runtime.token_dispatcher == TokenDispatcher::hybridep && sc.model.moe)
+        sc.notes.push_back("runtime.token_dispatcher = hybridep is timed as deepep: it has no published figures of its own");
+    note("/model/moe/group_limit",
+         sc.model.moe && sc.model.moe->group_limit < sc.model.moe->groups &&
+             (sc.runtime.token_dispatcher == TokenDispatcher::alltoall || sc.runtime.token_dispatcher == TokenDispatcher::allgather),
+         "alltoall and allgather send every copy of a token on its own; deepep sends one to a node");
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
     note("/model/activation_clamp", !sc.model.moe || !sc.model.gated(), "it is of experts with a gated activation");
     note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
@@ -62,6 +102,14 @@ void note_without_effect(Reading& reading) {
     note("/training/master_remainders",
          sc.training.master_remainders && (!sc.training.master_weights || sc.training.precision == DType::fp16),
          sc.training.master_weights ? "fp16 parameters are no part of an fp32 number" : "there is no fp32 copy");
+    if (s.schedule == "zb-h2" && !s.post_validation)
+        sc.notes.push_back("strategy.schedule = zb-h2 keeps zb-h1's bubble: with optimizer_sync = global the gradient norm is a barrier at "
+                           "every step's end; post-validation has none");
+    else if (s.schedule == "zb-h2" && sc.model.tied_embeddings && s.pipeline_parallel > 1)
+        sc.notes.push_back(
+            "strategy.schedule = zb-h2 keeps zb-h1's bubble: tied embeddings are summed over the first and the last stage at "
+            "every step's end, a barrier; model.tied_embeddings = false has none");
+    note_network(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)
         sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked behind the step, as in the zero-bubble "

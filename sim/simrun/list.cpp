@@ -67,6 +67,13 @@ Table clusters() {
     return t;
 }
 
+Table fabrics() {
+    Table t{{"fabric", "kind", "title"}, {false, false, false}, {}};
+    for (const std::string& n : fabric_names())
+        if (const auto f = find_fabric(n)) t.rows.push_back({n, name(f->kind), f->title});
+    return t;
+}
+
 Table schedule_table() {
     Table t{{"schedule", "what", "source"}, {false, false, false}, {}};
     for (const ScheduleInfo& s : schedules()) t.rows.push_back({s.name, s.summary, s.source});
@@ -130,9 +137,15 @@ struct Topic {
     const char* name;
     Table (*table)();
 };
-constexpr std::array topics{
-    Topic{"models", models},         Topic{"clusters", clusters},          Topic{"devices", devices}, Topic{"schedules", schedule_table},
-    Topic{"strategies", strategies}, Topic{"frameworks", framework_table}, Topic{"passes", passes},   Topic{"constants", constants}};
+constexpr std::array topics{Topic{"models", models},
+                            Topic{"clusters", clusters},
+                            Topic{"devices", devices},
+                            Topic{"fabrics", fabrics},
+                            Topic{"schedules", schedule_table},
+                            Topic{"strategies", strategies},
+                            Topic{"frameworks", framework_table},
+                            Topic{"passes", passes},
+                            Topic{"constants", constants}};
 
 std::string as_json(const Table& t) {
     nlohmann::ordered_json j = nlohmann::ordered_json::array();

@@ -1,0 +1,126 @@
+// Which network serves a cluster: its kind's, or a site's own (scenarios/fabrics), and what the files say.
+//
+// A link's physics come first: InfiniBand's constants by the rate of a NIC (between two rates by the logarithm of the rate). Another kind
+// is like it at a share of its rates and a multiple of its latencies, so that of one line rate a better kind is never slower. A site's own
+// constants replace its kind's, and nothing else is drawn from them.
+#include "sim/cost/calibration_files.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+using calibration::broken;
+using calibration::files_of;
+using calibration::Json;
+using calibration::lists;
+using calibration::source_of;
+
+constexpr const char* latencies[] = {"base_us", "doubling_us", "small_us", "large_us"};
+constexpr const char* shares[] = {"rail", "ring_all_reduce", "ring", "tree", "tree_more", "all_to_all_2", "all_to_all", "fan_out"};
+
+// Every number of a and b, x of the way from the one to the other.
+Json between(const Json& a, const Json& b, double x) {
+    if (a.is_number()) return a.get<double>() + x * (b.get<double>() - a.get<double>());
+    Json out = a;
+    if (a.is_array())
+        for (std::size_t i = 0; i < a.size(); ++i) out[i] = between(a[i], b[i], x);
+    if (a.is_object())
+        for (const auto& [key, value] : a.items()) out[key] = between(value, b.at(key), x);
+    return out;
+}
+
+// The constants at this rate; below the lowest rate measured and above the highest, theirs.
+Json at_rate(const Json& points, double gbit) {
+    std::size_t above = 0;
+    while (above < points.size() && points[above]["gbit"].get<double>() < gbit) ++above;
+    if (above == 0) return points.front();
+    if (above == points.size()) return points.back();
+    const Json &a = points[above - 1], &b = points[above];
+    const double low = a["gbit"].get<double>(), high = b["gbit"].get<double>();
+    return between(a, b, std::log(gbit / low) / std::log(high / low));
+}
+
+const Json* named(const std::vector<Json>& files, const std::string& name) {
+    const auto at = std::find_if(files.begin(), files.end(), [&](const Json& j) { return j["class"] == name; });
+    return at == files.end() ? nullptr : &*at;
+}
+
+// What stands in a site's file in place of its kind's constants.
+void replace(Json& constants, const Json& own) {
+    for (const char* group : {"eta", "point_to_point"})
+        if (own.contains(group))
+            for (const auto& [key, value] : own[group].items()) constants[group][key] = value;
+    for (const char* key : latencies)
+        if (own.contains(key)) constants[key] = own[key];
+}
+
+Json constants_of(const Json& file, const std::vector<Json>& kinds, double gbit) {
+    if (file.contains("by_nic_gbit")) return at_rate(file["by_nic_gbit"], gbit);
+    const Json* like = named(kinds, file.at("like").get<std::string>());
+    if (like == nullptr) broken(file["like"].get<std::string>(), "no fabric of this name");
+    Json c = constants_of(*like, kinds, gbit);
+    const double share = file.at("share").get<double>(), longer = file.at("latency").get<double>();
+    const auto times = [](Json& value, double factor) { value = value.get<double>() * factor; };
+    for (const char* key : latencies) times(c[key], longer);
+    for (Json& hop : c["ring_hop_us"]) times(hop, longer);
+    for (const char* key : shares) times(c["eta"][key], share);
+    times(c["point_to_point"]["base_us"], longer);
+    times(c["point_to_point"]["rendezvous_us"], longer);
+    times(c["point_to_point"]["eta"], share);
+    replace(c, file);
+    return c;
+}
+
+FabricTable table_of(const Json& j) {
+    FabricTable t;
+    t.base = j["base_us"].get<double>();
+    t.doubling = j["doubling_us"].get<double>();
+    t.small = j["small_us"].get<double>();
+    t.large = j["large_us"].get<double>();
+    t.ring_hop = j["ring_hop_us"].get<std::array<double, 3>>();
+    const Json& e = j["eta"];
+    t.eta_rail = e["rail"].get<double>();
+    t.eta_ring_all_reduce = e["ring_all_reduce"].get<double>();
+    t.all_reduce_fall = e["all_reduce_fall"].get<double>();
+    t.eta_ring = e["ring"].get<double>();
+    t.ring_fall = e["ring_fall"].get<double>();
+    t.eta_tree = e["tree"].get<double>();
+    t.eta_tree_more = e["tree_more"].get<double>();
+    t.eta_all_to_all_2 = e["all_to_all_2"].get<double>();
+    t.eta_all_to_all = e["all_to_all"].get<double>();
+    t.eta_fan_out = e["fan_out"].get<double>();
+    const Json& p = j["point_to_point"];
+    t.p2p_base = p["base_us"].get<double>();
+    t.p2p_rendezvous = p["rendezvous_us"].get<double>();
+    t.p2p_eta = p["eta"].get<double>();
+    return t;
+}
+
+} // namespace
+
+FabricTable fabric_table(const Cluster& cluster) {
+    const std::vector<Json> kinds = files_of("fabric");
+    const std::string& site = cluster.inter.fabric;
+    const Json* file = nullptr;
+    Json own;
+    for (const Json& j : kinds)
+        if (lists(j["kinds"], name(cluster.inter.kind))) file = &j;
+    for (const EmbeddedFile& f : fabric_files()) {
+        if (site.empty() || f.name != site) continue;
+        own = Json::parse(f.text);
+        file = &own;
+    }
+    if (file == nullptr) broken(name(cluster.inter.kind), "no fabric of this kind");
+    FabricTable t = table_of(constants_of(*file, kinds, cluster.inter.nic_bandwidth.value * 8e-9));
+    t.name = file->at(site.empty() ? "class" : "name").get<std::string>();
+    t.hop = file->at("hop_us").get<double>();
+    t.usable = file->value("usable", 1.0);
+    t.source = source_of(*file);
+    return t;
+}
+
+} // namespace orrery

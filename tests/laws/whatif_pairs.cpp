@@ -1,0 +1,273 @@
+// The pairs of whatif.hpp.
+#include "tests/laws/whatif.hpp"
+
+#include <fmt/format.h>
+
+#include <functional>
+
+namespace orrery::laws {
+namespace {
+
+using Pointer = Json::json_pointer;
+
+struct Machine {
+    const char* preset;
+    bool nvidia, mixed, flash3; // mixed: has bf16; flash3: Hopper
+};
+
+Json cluster(Random& random, int nodes, int per_node) {
+    static const std::vector<std::string> presets{"dgx-v100", "dgx-a100-80gb", "dgx-h100", "dgx-b200", "aws-p4d",
+                                                  "aws-p5",   "azure-ndv4",    "gcp-a3",   "dgx-h200", "azure-nd-mi300x-v5",
+                                                  "dgx-h100", "h800-deepseek"};
+    Json c{{"preset", any(random, presets)}, {"nodes", nodes}, {"devices_per_node", per_node}};
+    Json inter;
+    if (one_of(random, 2) == 0) inter["topology"] = any<std::string>(random, {"fat-tree", "rail-optimized", "single-switch"});
+    if (one_of(random, 2) == 0) inter["nodes_per_leaf"] = any<int>(random, {1, 2, 4});
+    if (one_of(random, 4) == 0) inter["oversubscription"] = any<double>(random, {2.0, 4.0});
+    if (one_of(random, 5) == 0) inter["kind"] = any<std::string>(random, {"infiniband", "roce", "efa", "ethernet"});
+    if (one_of(random, 4) == 0) inter["nics_per_node"] = any<int>(random, {1, 2, 4, 8});
+    if (one_of(random, 6) == 0) inter["gbit_per_s"] = any<int>(random, {25, 50, 100, 200, 400, 800});
+    if (!inter.empty()) c["inter_node"] = inter;
+    return c;
+}
+
+// Degrees that fill the devices: tensor, then pipeline parallelism, then data.
+Json scenario(Random& random) {
+    const int nodes = any<int>(random, {1, 2, 2, 3, 4, 4, 8}), per_node = any<int>(random, {2, 4, 8, 8, 8});
+    const int world = nodes * per_node;
+    int tp = any<int>(random, {1, 1, 2, 4, 8}), pp = any<int>(random, {1, 1, 1, 2, 4});
+    while (per_node % tp != 0) tp /= 2;
+    while ((world / tp) % pp != 0) pp /= 2;
+    const int dp = world / tp / pp, micro = any<int>(random, {1, 2, 4}), batches = pp * any<int>(random, {1, 2, 3});
+    const bool experts = one_of(random, 5) == 0 && dp > 1;
+    const std::string framework = tp * pp > 1 || experts ? any<std::string>(random, {"megatron", "megatron", "torchtitan", "deepspeed"})
+                                                         : any<std::string>(random, {"ddp", "fsdp", "fsdp2", "deepspeed", "megatron"});
+    const int zero = framework == "ddp"                   ? 0
+                     : framework == "deepspeed" && pp > 1 ? 1
+                     : framework == "megatron"            ? any<int>(random, {0, 1})
+                                                          : any<int>(random, {1, 3, 3});
+    const int hidden = any<int>(random, {512, 1024, 2048, 4096}), heads = hidden / 64;
+    Json model{{"layers", pp * any<int>(random, {1, 2, 3})},
+               {"hidden_size", hidden},
+               {"attention_heads", heads},
+               {"vocab_size", any<int>(random, {8192, 32000, 51200})},
+               {"tied_embeddings", one_of(random, 2) == 0}};
+    if (one_of(random, 2) == 0)
+        model["activation"] = "swiglu", model["norm"] = "rmsnorm", model["position"] = "rope", model["bias"] = false;
+    if (experts) model["bias"] = false, model["moe"] = {{"experts", 8}, {"top_k", 2}};
+    Json strategy{{"framework", framework},
+                  {"tensor_parallel", tp},
+                  {"pipeline_parallel", pp},
+                  {"zero_stage", zero},
+                  {"sequence_parallel", tp > 1 && (experts || one_of(random, 2) == 0)}};
+    if (experts) strategy["expert_parallel"] = dp % 8 == 0 ? any<int>(random, {2, 4, 8}) : dp % 4 == 0 ? 4 : dp % 2 == 0 ? 2 : 1;
+    if (one_of(random, 4) == 0) strategy["recompute"] = any<std::string>(random, {"selective", "full"});
+    const std::string precision = any<std::string>(random, {"fp16", "fp16", "bf16", "bf16", "fp32"});
+    Json out{{"model", model},
+             {"cluster", cluster(random, nodes, per_node)},
+             {"training",
+              {{"global_batch_size", dp * micro * batches},
+               {"micro_batch_size", micro},
+               {"sequence_length", any<int>(random, {256, 512, 1024, 2048})},
+               {"precision", precision}}},
+             {"strategy", strategy},
+             {"runtime", {{"year", any<int>(random, {2021, 2023, 2024, 2025})}}}};
+    if (precision == "fp32" || out["cluster"]["preset"] == "dgx-v100") out["strategy"]["flash_attention"] = false;
+    if (out["cluster"]["preset"] == "dgx-v100") out["training"]["precision"] = "fp16";
+    if (experts) out["runtime"]["token_dispatcher"] = any<std::string>(random, {"alltoall", "allgather", "deepep"});
+    return out;
+}
+
+Pair of(const std::string& name, const Json& base) { return {name, base, base}; }
+
+Pair number(Random&, const Json& base, const char* pointer, double worse, double better) {
+    Pair p = of(fmt::format("{}: {:.6g} -> {:.6g}", pointer, worse, better), base);
+    p.worse[Pointer(pointer)] = worse;
+    p.better[Pointer(pointer)] = better;
+    return p;
+}
+
+Pair whole(const Json& base, const char* pointer, int worse, int better) {
+    Pair p = of(fmt::format("{}: {} -> {}", pointer, worse, better), base);
+    p.worse[Pointer(pointer)] = worse;
+    p.better[Pointer(pointer)] = better;
+    return p;
+}
+
+Pair text(const Json& base, const char* pointer, const std::string& worse, const std::string& better) {
+    Pair p = of(fmt::format("{}: {} -> {}", pointer, worse, better), base);
+    p.worse[Pointer(pointer)] = worse;
+    p.better[Pointer(pointer)] = better;
+    return p;
+}
+
+Pair flag(const Json& base, const char* pointer, bool better) {
+    Pair p = of(fmt::format("{}: {} -> {}", pointer, !better, better), base);
+    p.worse[Pointer(pointer)] = !better;
+    p.better[Pointer(pointer)] = better;
+    return p;
+}
+
+// Two neighbours of a list that goes from the worst to the best, not always next to each other.
+template <class T> std::pair<T, T> steps(Random& random, const std::vector<T>& order) {
+    const std::size_t low = one_of(random, order.size() - 1);
+    return {order[low], order[low + 1 + one_of(random, order.size() - low - 1)]};
+}
+
+double factor(Random& random) { return any<double>(random, {1.01, 1.1, 1.25, 1.5, 2, 4}); }
+
+Pair rate(Random& random, const Json& base, const char* pointer, double from) {
+    const double worse = from * any<double>(random, {0.5, 0.8, 1, 1, 1.3, 2});
+    return number(random, base, pointer, worse, worse * factor(random));
+}
+
+Pair less(Random& random, const Json& base, const char* pointer, double from) {
+    const double worse = from * any<double>(random, {1, 2, 5, 20});
+    return number(random, base, pointer, worse, worse / factor(random));
+}
+
+Pair device(Random& random, const Json& base) {
+    static const std::vector<std::vector<std::string>> lines{{"v100-sxm2-16gb", "v100-sxm2-32gb"},
+                                                             {"a100-sxm-40gb", "a100-sxm-80gb"},
+                                                             {"a100-pcie-80gb", "a100-sxm-80gb"},
+                                                             {"a800-sxm-80gb", "a100-sxm-80gb"},
+                                                             {"h100-pcie-80gb", "h100-sxm-80gb", "h200-sxm-141gb"},
+                                                             {"h20-sxm-96gb", "h100-sxm-80gb"},
+                                                             {"h800-sxm-80gb", "h100-sxm-80gb", "h200-sxm-141gb"},
+                                                             {"mi300x", "mi325x", "mi355x"},
+                                                             {"rtx-3090", "rtx-4090"},
+                                                             {"gb200", "gb300"},
+                                                             {"b200-192gb", "b300-288gb"}};
+    const auto [worse, better] = steps(random, lines[one_of(random, lines.size())]);
+    Pair p = of("device: " + worse + " -> " + better, base);
+    for (auto [which, name] : {std::pair{&p.worse, worse}, {&p.better, better}}) {
+        Json& c = (*which)["cluster"];
+        c.erase("preset");
+        c["device"] = name;
+        if (c["nodes"] > 1) {
+            Json inter{{"kind", "infiniband"}, {"nics_per_node", 8}, {"gbit_per_s", 200}};
+            if (c.contains("inter_node")) inter.update(c["inter_node"]);
+            c["inter_node"] = inter;
+        } else
+            c.erase("inter_node");
+        if (name.starts_with("v100")) (*which)["training"]["precision"] = "fp16", (*which)["strategy"]["flash_attention"] = false;
+    }
+    return p;
+}
+
+Pair network(Random& random, const Json& base) {
+    switch (one_of(random, 10)) {
+    case 0:
+    case 1: {
+        const auto [worse, better] = steps<std::string>(random, {"ethernet", "efa", "roce", "infiniband"});
+        return text(base, "/cluster/inter_node/kind", worse, better);
+    }
+    case 2:
+        return text(base, "/cluster/inter_node/kind", "omni-path", "infiniband");
+    case 3:
+    case 4:
+        return rate(random, base, "/cluster/inter_node/gbit_per_s", any<double>(random, {50, 100, 200, 290, 400}));
+    case 5:
+        return less(random, base, "/cluster/inter_node/latency_us", 2);
+    case 6:
+    case 7: {
+        // Where leaves have so many ports, more NICs leave fewer nodes under one: as many nodes under a leaf, or it is two changes.
+        const auto [worse, better] = steps<int>(random, {1, 2, 3, 4, 6, 8, 16});
+        Pair p = whole(base, "/cluster/inter_node/nics_per_node", worse, better);
+        for (Json* s : {&p.worse, &p.better})
+            if (!(*s)["cluster"]["inter_node"].contains("nodes_per_leaf")) (*s)["cluster"]["inter_node"]["nodes_per_leaf"] = 2;
+        return p;
+    }
+    case 8: {
+        const auto [worse, better] = steps<double>(random, {8, 4, 2, 1});
+        return number(random, base, "/cluster/inter_node/oversubscription", worse, better);
+    }
+    default:
+        return text(base, "/cluster/inter_node/topology", "fat-tree", "single-switch");
+    }
+}
+
+Pair perturbed(Random& random, const Json& base) {
+    Pair p = of("perturb: removed", base);
+    Json slow{{"slow", any<double>(random, {1.1, 2, 4})}};
+    switch (one_of(random, 4)) {
+    case 0:
+        slow["rank"] = 0;
+        break;
+    case 1:
+        slow["node"] = 0;
+        break;
+    case 2:
+        slow["link"] = "scale_up";
+        break;
+    default:
+        slow["link"] = base["cluster"]["nodes"] > 1 ? "nic" : "scale_up";
+    }
+    p.worse["perturb"] = Json::array({slow});
+    p.improvement += ": " + slow.dump();
+    return p;
+}
+
+Pair software(Random& random, const Json& base) {
+    switch (one_of(random, 7)) {
+    case 0:
+        return less(random, base, "/runtime/launch_us", 3);
+    case 1:
+        return flag(base, "/runtime/cuda_graphs", true);
+    case 2: {
+        const auto [worse, better] = steps<std::string>(random, {"unfused", "flash-1", "flash-2"});
+        Pair p = text(base, "/runtime/attention_kernel", worse, better);
+        for (Json* s : {&p.worse, &p.better}) (*s)["strategy"].erase("flash_attention");
+        return p;
+    }
+    case 3: {
+        const auto [worse, better] = steps<std::string>(random, {"full", "selective", "none"});
+        return text(base, "/strategy/recompute", worse, better);
+    }
+    case 4:
+        return flag(base,
+                    any<const char*>(random, {"/runtime/fused_norm", "/runtime/fused_optimizer", "/runtime/fused_loss",
+                                              "/runtime/fused_softmax", "/runtime/fused_rope", "/runtime/fused_activation",
+                                              "/runtime/permute_fusion", "/runtime/fused_weight_gradient_accumulation"}),
+                    true);
+    case 5:
+        return flag(base, "/runtime/launch_blocking", false);
+    default:
+        return flag(base, "/strategy/fused", true);
+    }
+}
+
+} // namespace
+
+Pair random_pair(Random& random) {
+    const Json base = scenario(random);
+    const bool nodes = base["cluster"]["nodes"] > 1;
+    switch (one_of(random, 12)) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+        if (nodes) return network(random, base);
+        [[fallthrough]];
+    case 4:
+        return rate(random, base, "/cluster/intra_node/gb_per_s", any<double>(random, {100, 300, 450}));
+    case 5:
+        return less(random, base, "/cluster/intra_node/latency_us", 0.6);
+    case 6:
+    case 7:
+        return software(random, base);
+    case 8:
+        return device(random, base);
+    case 9:
+        return perturbed(random, base);
+    case 10: {
+        Pair p = rate(random, base, "/cluster/device/memory_gb_per_s", any<double>(random, {1500, 3000}));
+        return p;
+    }
+    default:
+        return whole(base, "/cluster/device/power_w", static_cast<int>(200 + one_of(random, 100)),
+                     static_cast<int>(300 + one_of(random, 100)));
+    }
+}
+
+} // namespace orrery::laws
