@@ -89,13 +89,13 @@ double across_leaves(const Layout& l) {
 // cut then steps down one layer in each further dimension.
 double torus_cut(const Layout& l) {
     double best = unreachable;
-    for (const int n : l.dims)
-        if (n % 2 == 0) best = std::min(best, 2.0 * l.units / n);
+    for (std::size_t i = 0; i < 3; ++i)
+        if (l.dims[i] % 2 == 0) best = std::min(best, (l.wrapped[i] ? 2.0 : 1.0) * l.units / l.dims[i]);
     if (best == unreachable) {
         best = 0;
         double face = 1;
         for (int i = 0; i < 3; ++i) {
-            if (l.dims[static_cast<std::size_t>(i)] > 1) best += 2.0 * face;
+            if (l.dims[static_cast<std::size_t>(i)] > 1) best += (l.wrapped[static_cast<std::size_t>(i)] ? 2.0 : 1.0) * face;
             face *= l.dims[static_cast<std::size_t>(i)];
         }
     }
@@ -124,6 +124,8 @@ double inside_cut(const Layout& l) {
 BytesPerSecond bisection(const Layout& l) {
     if (l.devices < 2) return {};
     if (l.torus_spans && (!l.torus_of_nodes || l.nodes > 1)) return {torus_cut(l)};
+    if (const int groups = (l.leaves + l.switches_per_group - 1) / l.switches_per_group; l.groups_of_switches > 0 && groups > 1)
+        return l.global_rate() * (static_cast<double>(groups / 2) * (groups - groups / 2)); // of the job's groups, each with all others
     return {l.nodes == 1 ? inside_cut(l) : across_leaves(l)};
 }
 

@@ -75,7 +75,15 @@ InterNode read_inter(const Json& json) {
     n.latency = Time::microseconds(json.at("latency_us").get<double>());
     n.oversubscription = json.value("oversubscription", 1.0);
     n.nodes_per_leaf = json.value("nodes_per_leaf", 0);
-    n.hashed_routes = json.value("hashed_routes", false);
+    if (json.contains("dragonfly")) {
+        const Json& d = json["dragonfly"];
+        n.dragonfly = {d.at("groups").get<int>(), d.at("switches_per_group").get<int>(), d.at("nodes_per_switch").get<int>(),
+                       d.at("global_links").get<int>()};
+    }
+    const auto routing = parse_routing(json.value("routing", std::string("even")));
+    require(routing.has_value(), "inter_node.routing of a cluster file is unknown");
+    n.routing = *routing;
+    n.queue_pairs = json.value("queue_pairs", 1);
     n.fabric = json.value("fabric", std::string());
     return n;
 }

@@ -24,10 +24,15 @@ constexpr Word<InterKind> inter_words[] = {{InterKind::infiniband, "infiniband"}
                                            {InterKind::efa, "efa"},
                                            {InterKind::torus, "torus"},
                                            {InterKind::none, "none"}};
-constexpr Word<InterTopology> topology_words[] = {{InterTopology::fat_tree, "fat-tree"},
-                                                  {InterTopology::rail_optimized, "rail-optimized"},
-                                                  {InterTopology::single_switch, "single-switch"},
-                                                  {InterTopology::torus, "torus"}};
+constexpr Word<InterTopology> topology_words[] = {
+    {InterTopology::fat_tree, "fat-tree"},   {InterTopology::rail_optimized, "rail-optimized"},
+    {InterTopology::rail_only, "rail-only"}, {InterTopology::single_switch, "single-switch"},
+    {InterTopology::torus, "torus"},         {InterTopology::dragonfly, "dragonfly"}};
+constexpr Word<Routing> routing_words[] = {{Routing::even, "even"},
+                                           {Routing::ecmp, "ecmp"},
+                                           {Routing::planned, "planned"},
+                                           {Routing::adaptive, "adaptive"},
+                                           {Routing::spray, "spray"}};
 
 template <class Kind> const char* word(std::span<const Word<Kind>> words, Kind kind) {
     for (const auto& w : words)
@@ -45,6 +50,8 @@ template <class Kind> std::optional<Kind> kind_of(std::span<const Word<Kind>> wo
 
 const char* name(IntraKind kind) { return word<IntraKind>(intra_words, kind); }
 const char* name(InterKind kind) { return word<InterKind>(inter_words, kind); }
+const char* name(Routing routing) { return word<Routing>(routing_words, routing); }
+std::optional<Routing> parse_routing(std::string_view text) { return kind_of<Routing>(routing_words, text); }
 const char* name(InterTopology topology) { return word<InterTopology>(topology_words, topology); }
 std::optional<IntraKind> parse_intra_kind(std::string_view text) { return kind_of<IntraKind>(intra_words, text); }
 std::optional<InterKind> parse_inter_kind(std::string_view text) { return kind_of<InterKind>(inter_words, text); }

@@ -11,20 +11,35 @@
 namespace orrery {
 
 enum class InterKind { infiniband, roce, ethernet, omni_path, efa, torus, none };
-enum class InterTopology { fat_tree, rail_optimized, single_switch, torus };
+// rail_only: as rail_optimized without links between rails; who sends to another rail passes it to the device beside it that has one there.
+enum class InterTopology { fat_tree, rail_optimized, rail_only, single_switch, torus, dragonfly };
+
+// How traffic between switches takes its equal-cost paths. even: equally over all; planned, adaptive and spray come to that where paths
+// have one rate (in a dragonfly adaptive sends half by way of a third group). ecmp: each flow, or each of its queue pairs, where a hash
+// says.
+enum class Routing { even, ecmp, planned, adaptive, spray };
 
 // Their names in scenarios and cluster files: "nvlink-mesh", "omni-path", "rail-optimized". Parsing gives nothing for any other text.
 const char* name(IntraKind kind);
 const char* name(InterKind kind);
 const char* name(InterTopology topology);
+const char* name(Routing routing);
 std::optional<IntraKind> parse_intra_kind(std::string_view text);
 std::optional<InterKind> parse_inter_kind(std::string_view text);
 std::optional<InterTopology> parse_inter_topology(std::string_view text);
+std::optional<Routing> parse_routing(std::string_view text);
 
 struct IntraNode {
     IntraKind kind = IntraKind::nvswitch;
     BytesPerSecond bandwidth; // per device, each direction
     Time latency;             // one hop, device to device
+};
+
+// Groups of switches, every two of a group joined, and every two groups (Slingshot: Frontier has 74 groups of 32 switches with 4 nodes each
+// and 4 links between two groups). Ports have a NIC's rate.
+struct Dragonfly {
+    int groups = 0; // of the machine; a job that needs more has more
+    int switches_per_group = 32, nodes_per_switch = 4, global_links = 4;
 };
 
 struct InterNode {
@@ -33,10 +48,14 @@ struct InterNode {
     BytesPerSecond nic_bandwidth; // per NIC, each direction
     Time latency;                 // NIC to NIC through one switch
     InterTopology topology = InterTopology::fat_tree;
-    double oversubscription = 1.0; // leaf down capacity / leaf up capacity
+    double oversubscription = 1.0; // leaf down capacity / leaf up capacity; below 1: more up than down
     int nodes_per_leaf = 0;        // 0: the topology's default (32 ports down); rail-optimized: nodes per rail group
     std::string fabric;            // the site whose network this is (catalog.hpp); empty: what is usual of the kind
-    bool hashed_routes = false;    // false: traffic splits equally over equal-cost paths
+    Routing routing = Routing::even;
+    int queue_pairs = 1; // of a flow, each hashed on its own
+    Dragonfly dragonfly;
+    std::vector<int> shape; // of a torus, two or three dimensions; empty: as near a cube as there is
+    std::vector<bool> wrap; // whether its rows close to rings; empty: where TPUs' do (rows of 4, 8, 12.. in three dimensions, of 16 in two)
 };
 
 struct Host {

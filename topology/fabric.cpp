@@ -43,6 +43,14 @@ void check_built(const Cluster& c, std::vector<std::string>& out) {
         out.emplace_back("intra_node: kind \"none\" leaves the devices of a node without any link: give the node NICs or another kind");
     if (network && !torus_spans && (c.nodes > 1 || !joined_inside) && !(c.inter.nic_bandwidth.value > 0))
         out.emplace_back("inter_node: gbit_per_s must be more than 0");
+    if (const auto& shape = c.inter.shape; !shape.empty()) {
+        std::int64_t units = 1;
+        for (const int n : shape) units = std::min<std::int64_t>(units * n, 1 << 30);
+        const int have = c.intra.kind == IntraKind::torus ? torus_spans ? c.devices() : c.devices_per_node : c.nodes;
+        if (units != have) out.push_back(fmt::format("inter_node: shape holds {} units, but the torus has {}", units, have));
+        if (!c.inter.wrap.empty() && c.inter.wrap.size() != shape.size())
+            out.emplace_back("inter_node: wrap must say true or false for each dimension of shape");
+    }
     if (!(c.inter.oversubscription > 0)) out.emplace_back("inter_node: oversubscription must be more than 0");
 }
 
@@ -91,7 +99,7 @@ Fabric::Fabric(const Cluster& cluster) : data_(std::make_unique<Data>()) {
         throw std::invalid_argument("cluster " + cluster.name + ": " + joined(problems));
     Data& d = *data_;
     d.intra_bandwidth = cluster.intra.bandwidth;
-    d.hashed = cluster.inter.hashed_routes;
+    d.hashed = cluster.inter.routing == Routing::ecmp;
     if (!cluster.graph) {
         d.layout = layout_of(cluster);
         d.nodes = d.layout.nodes;

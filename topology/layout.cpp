@@ -46,6 +46,21 @@ std::array<int, 3> torus_dims(int n) {
     return best;
 }
 
+// Google's slices: rows close where they are made of whole cubes of four, or span a pod of two dimensions.
+bool closes(const InterNode& n, std::size_t dimension) {
+    if (!n.wrap.empty()) return n.wrap[dimension];
+    return n.shape.size() == 2 ? n.shape[dimension] == 16 : n.shape[dimension] % 4 == 0;
+}
+
+// The shape given, its dimensions in ascending order.
+void shape_torus(Layout& l, const InterNode& n) {
+    std::vector<std::pair<int, bool>> rows;
+    for (std::size_t i = 0; i < n.shape.size(); ++i) rows.emplace_back(n.shape[i], closes(n, i));
+    while (rows.size() < 3) rows.emplace_back(1, true);
+    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (std::size_t i = 0; i < 3; ++i) l.dims[i] = rows[i].first, l.wrapped[i] = rows[i].second;
+}
+
 void lay_torus(Layout& l, const Cluster& c) {
     const bool of_devices = l.inside == Inside::torus;
     const bool network = c.inter.topology == InterTopology::torus || c.inter.kind == InterKind::torus;
@@ -55,10 +70,22 @@ void lay_torus(Layout& l, const Cluster& c) {
     l.units = l.torus_of_nodes ? l.nodes : l.torus_spans ? l.devices : l.per_node;
     l.tori = of_devices && !network ? l.nodes : 1;
     l.dims = torus_dims(l.units);
+    const std::size_t dimensions = c.inter.shape.empty() ? 3 : c.inter.shape.size();
+    if (!c.inter.shape.empty()) shape_torus(l, c.inter);
     l.used_dims = static_cast<int>(std::count_if(l.dims.begin(), l.dims.end(), [](int d) { return d > 1; }));
-    // A unit's links are six, whether a small torus uses all of its dimensions or not.
-    l.torus_link = (l.torus_of_nodes ? c.inter.nic_bandwidth * c.inter.nics_per_node : c.intra.bandwidth) * (1.0 / 6);
+    // A unit has two links a dimension, whether a small torus uses all of its dimensions or not.
+    l.torus_link =
+        (l.torus_of_nodes ? c.inter.nic_bandwidth * c.inter.nics_per_node : c.intra.bandwidth) * (0.5 / static_cast<double>(dimensions));
     l.torus_latency = of_devices ? c.intra.latency : trunk_hop;
+}
+
+void lay_dragonfly(Layout& l, const InterNode& n) {
+    l.nodes_per_leaf = std::max(1, n.dragonfly.nodes_per_switch);
+    l.switches_per_group = std::max(1, n.dragonfly.switches_per_group);
+    l.global_links = std::max(1, n.dragonfly.global_links);
+    l.leaves = (l.nodes + l.nodes_per_leaf - 1) / l.nodes_per_leaf;
+    l.groups_of_switches = std::max(n.dragonfly.groups, (l.leaves + l.switches_per_group - 1) / l.switches_per_group);
+    l.by_third_groups = n.routing == Routing::adaptive && l.groups_of_switches > 2;
 }
 
 void lay_network(Layout& l, const Cluster& c) {
@@ -69,8 +96,10 @@ void lay_network(Layout& l, const Cluster& c) {
     l.nic = c.inter.nic_bandwidth;
     l.nic_latency = {c.inter.latency.ps / 2};
     l.oversubscription = c.inter.oversubscription;
-    l.rails = c.inter.topology == InterTopology::rail_optimized;
+    l.rail_only = c.inter.topology == InterTopology::rail_only;
+    l.rails = l.rail_only || c.inter.topology == InterTopology::rail_optimized;
     if (l.torus_of_nodes) return;
+    if (c.inter.topology == InterTopology::dragonfly) return lay_dragonfly(l, c.inter);
 
     const int usual = l.rails ? ports_down : std::max(1, ports_down / l.endpoints);
     l.nodes_per_leaf = c.inter.topology == InterTopology::single_switch ? l.nodes
@@ -84,7 +113,8 @@ void lay_network(Layout& l, const Cluster& c) {
         l.pods = (l.leaves + l.leaves_per_pod - 1) / l.leaves_per_pod;
         if (l.pods == 1) l.pods = 0;
     }
-    l.hashed = c.inter.hashed_routes && l.leaves > 1;
+    l.hashed = c.inter.routing == Routing::ecmp && l.leaves > 1;
+    l.queue_pairs = std::max(1, c.inter.queue_pairs);
     if (l.hashed) {
         const double down = l.nodes_per_leaf * (l.rails ? static_cast<double>(l.nics) / l.endpoints : l.nics);
         l.uplinks = std::max(1, static_cast<int>(std::lround(down / l.oversubscription)));
@@ -107,6 +137,7 @@ void number_links(Layout& l) {
     l.first_copy = block(l.has_copy ? 2 * n * l.groups : 0);
     l.first_leaf = block(l.leaves > 1 ? 2LL * l.leaves * l.uplinks : 0);
     l.first_pod = block(2LL * l.pods * l.uplinks * l.core_links);
+    l.first_global = block(static_cast<std::int64_t>(l.groups_of_switches) * std::max(0, l.groups_of_switches - 1));
     l.link_count = at;
 }
 
@@ -118,6 +149,8 @@ int Layout::nics_of(int endpoint) const {
 }
 
 BytesPerSecond Layout::leaf_up(int leaf) const {
+    if (groups_of_switches > 0)
+        return nic * (switches_per_group > 1 ? switches_per_group - 1.0 : static_cast<double>(global_links) * (groups_of_switches - 1));
     const int down = nodes_per_leaf * (rails ? nics_of(leaf % endpoints) : nics);
     return nic * (down / oversubscription);
 }

@@ -22,26 +22,34 @@ enum class Inside { through_switch, mesh, pcie, torus, nothing };
 //   copy       a pair per PCIe switch, to the host's memory
 //   leaf       leaf to spine: one trunk pair per leaf, or with hashed routes a pair per leaf and spine
 //   pod        spines of a pod to the core, in a network of three levels; the same
+//   global     of a dragonfly: one link per ordered pair of groups
 struct Layout {
     int nodes = 1, per_node = 1, devices = 1;
     Inside inside = Inside::through_switch;
     bool has_pcie = false, has_copy = false;
 
-    int nics = 0;       // NICs of a node
-    int endpoints = 0;  // of a node: min(nics, per_node); 0: no network
-    int groups = 1;     // PCIe switches of a node: max(endpoints, 1)
+    int nics = 0;      // NICs of a node
+    int endpoints = 0; // of a node: min(nics, per_node); 0: no network
+    int groups = 1;    // PCIe switches of a node: max(endpoints, 1)
+    bool rail_only = false;
     bool rails = false; // endpoint e of a node goes to leaf e of its rail group; else all to one leaf
 
     // A torus of devices (inside == torus) or of nodes (torus_of_nodes), `tori` of them with `units` each.
     bool torus_of_nodes = false, torus_spans = false;
     int tori = 0, units = 0;
     std::array<int, 3> dims{1, 1, 1}; // ascending; their product is units
-    int used_dims = 0;                // dimensions longer than 1, the last ones
+    std::array<bool, 3> wrapped{true, true, true};
+    int used_dims = 0; // dimensions longer than 1, the last ones
 
     int nodes_per_leaf = 1, leaves = 0; // leaves 0: no switches (torus, or no network)
     int leaves_per_pod = 0, pods = 0;   // pods 0: two levels or one
     int uplinks = 1, core_links = 1;    // parallel links kept apart (hashed routes); 1: merged into trunks
     bool hashed = false;
+    int queue_pairs = 1;
+
+    // A dragonfly: leaves are its switches, and the links among those of a group one switch in their middle.
+    int groups_of_switches = 0, switches_per_group = 1, global_links = 0; // 0: none
+    bool by_third_groups = false;                                         // half of the traffic between two groups
 
     BytesPerSecond scale_up, pcie, nic, torus_link; // of one link; nic: of one NIC
     double oversubscription = 1;
@@ -49,9 +57,12 @@ struct Layout {
     Time scale_up_latency, torus_latency, pcie_latency, nic_latency, trunk_latency; // of one link
 
     LinkId first_scale_up = 0, first_torus = 0, first_pcie = 0, first_nic = 0, first_copy = 0, first_leaf = 0, first_pod = 0,
-           link_count = 0;
+           first_global = 0, link_count = 0;
 
     bool three_levels() const { return pods > 0; }
+    int group_of_leaf(int leaf) const { return groups_of_switches > 0 ? leaf / switches_per_group : 0; }
+    LinkId global_link(int from, int to) const { return first_global + from * (groups_of_switches - 1) + (to < from ? to : to - 1); }
+    BytesPerSecond global_rate() const { return nic * global_links; }
     int endpoint_of(int local) const {
         return endpoints == 0 ? 0 : static_cast<int>(static_cast<std::int64_t>(local) * endpoints / per_node);
     }

@@ -33,6 +33,7 @@ class Builder {
         add_copies();
         add_leaves();
         add_pods();
+        add_globals();
         require(links.size() == static_cast<std::size_t>(l.link_count), "the links built are not those the layout counts");
         return std::move(links);
     }
@@ -56,7 +57,7 @@ class Builder {
     }
 
     void add_vertices() {
-        const int spines = l.leaves > 1 ? l.uplinks * (l.three_levels() ? l.pods : 1) : 0;
+        const int spines = l.groups_of_switches > 0 ? l.groups_of_switches : l.leaves > 1 ? l.uplinks * (l.three_levels() ? l.pods : 1) : 0;
         g.vertices.reserve(static_cast<std::size_t>(l.nodes) * static_cast<std::size_t>(l.per_node + l.groups + l.endpoints + 3) +
                            static_cast<std::size_t>(l.leaves + spines));
         per_node(l.per_node, ".gpu", Kind::device, true);
@@ -80,6 +81,7 @@ class Builder {
     }
 
     std::string spine_name(int i) const {
+        if (l.groups_of_switches > 0) return numbered("group", i);
         if (!l.hashed) return l.three_levels() ? numbered("pod", i, ".spines") : "spines";
         return l.three_levels() ? numbered("pod", i / l.uplinks, ".spine", i % l.uplinks) : numbered("spine", i);
     }
@@ -163,9 +165,15 @@ class Builder {
         if (l.leaves < 2) return;
         for (int leaf = 0; leaf < l.leaves; ++leaf)
             for (int s = 0; s < l.uplinks; ++s) {
-                const int pod = l.three_levels() ? leaf / l.leaves_per_pod : 0;
+                const int pod = l.three_levels() ? leaf / l.leaves_per_pod : l.group_of_leaf(leaf);
                 pair(leaf0 + leaf, spine0 + pod * l.uplinks + s, LinkKind::trunk, l.leaf_up(leaf) * (1.0 / l.uplinks), l.trunk_latency, -1);
             }
+    }
+
+    void add_globals() {
+        for (int from = 0; from < l.groups_of_switches; ++from)
+            for (int to = 0; to < l.groups_of_switches; ++to)
+                if (to != from) link(spine0 + from, spine0 + to, LinkKind::trunk, l.global_rate(), l.trunk_latency, -1);
     }
 
     void add_pods() {

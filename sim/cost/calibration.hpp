@@ -205,7 +205,8 @@ struct FabricTable {
     double base = 0, doubling = 0, small = 0, large = 0;
     std::array<double, 3> ring_hop{}; // from node to node: LL, LL128, Simple
     double hop = 0;                   // NIC to NIC, in the machines fitted
-    double eta_rail = 1, eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, eta_fan_out = 1, ring_fall = 0;
+    double eta_rail = 1, eta_ring_all_reduce = 1, eta_ring = 1, eta_tree = 1, eta_all_to_all_2 = 1, eta_all_to_all = 1, eta_fan_out = 1,
+           ring_fall = 0;
     double eta_tree_more = 1,
            all_reduce_fall = 0; // trees of more than two nodes; what an all-reduce's ring loses with every doubling of two nodes
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;

@@ -14,6 +14,6 @@ Json parse(const EmbeddedFile& file);
 std::vector<Json> files_of(std::string_view what); // those whose name begins so, in order of names
 Source source_of(const Json& j);
 bool lists(const Json& j, const std::string& text); // whether an array has this text
-double rate(const Json& j, const char* key); // GB/s to bytes/us
+double rate(const Json& j, const char* key);        // GB/s to bytes/us
 
 } // namespace orrery::calibration

@@ -252,12 +252,10 @@ CollectiveTime all_to_all_across(const Level& l) {
     return {us, rate, Algorithm::direct, Protocol::simple};
 }
 
-CollectiveTime least(const CollectiveTime& a, const CollectiveTime& b) { return b.us < a.us ? b : a; }
-
 } // namespace
 
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
-                          bool multicast, CollectiveAlgorithm wish) {
+                          bool multicast, CollectiveAlgorithm wish, const Narrower& links) {
     const Level l{t, f, g, kind, bytes, one_byte};
     if (kind == CollectiveKind::all_to_all) return all_to_all_across(l);
     if (kind == CollectiveKind::broadcast) return ring_across(l);
@@ -268,7 +266,11 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
     if (wish == CollectiveAlgorithm::sharp) return sharp_across(l, multicast && t.has_nvls);
     if (wish == CollectiveAlgorithm::tree) return tree_across(l, false);
     if (wish == CollectiveAlgorithm::nvls) return tree_across(l, nvls);
-    return least(tree_across(l, nvls), ring_across(l));
+    const CollectiveTime tree = tree_across(l, nvls), ring = ring_across(l);
+    const auto whole = [&](const CollectiveTime& c, double rate) {
+        return c.us + bytes / std::min(rate, c.rate) - bytes / c.rate + links.hop_us * sequential_hops(kind, c.algorithm, g.nodes);
+    };
+    return whole(ring, links.ring) < whole(tree, links.tree) ? ring : tree;
 }
 
 FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {

@@ -81,8 +81,13 @@ struct Group {
 };
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
+// What this cluster adds to a choice between algorithms, and not to their times: a hop between nodes that takes longer than in the machines
+// fitted, and the rates (bytes/us) that its links between switches let a tree and a ring have.
+struct Narrower {
+    double hop_us = 0, tree = 1e30, ring = 1e30;
+};
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
-                          bool multicast, CollectiveAlgorithm wish);
+                          bool multicast, CollectiveAlgorithm wish, const Narrower& links = {});
 
 // Tokens sent once to each node they go to, and on inside it (DeepEP), each member holding S = tokens x copies x size. What a member
 // sends to other nodes and what passes its links inside, per byte of S. A token's copies fall on members at random: it meets

@@ -161,8 +161,14 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
         return d.bundle(fan_out_time(links, d.between, g.group, share, bytes), bytes, limit, g.hop,
                         name(Algorithm::fan_out, Protocol::simple));
     }
-    const CollectiveTime t = g.group.nodes == 1 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
-                                                : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish);
+    Narrower narrower{g.hop};
+    if (d.may_block && g.group.nodes > 1 && c.kind == CollectiveKind::all_reduce) {
+        narrower.tree = d.link_rate(g, c.kind, Algorithm::tree);
+        narrower.ring = d.link_rate(g, c.kind, Algorithm::ring);
+    }
+    const CollectiveTime t = g.group.nodes == 1
+                                 ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)
+                                 : multi_node(links, d.between, g.group, c.kind, bytes, one_byte, d.multicast, wish, narrower);
     const double copies = d.list_copy_us > 0 && (c.kind == CollectiveKind::all_gather || c.kind == CollectiveKind::reduce_scatter)
                               ? d.list_copy_us * g.group.n
                               : 0;

@@ -139,6 +139,20 @@ double CostModel::Data::in_pieces(const Linear& w, int pieces) const {
     return pieces * grouped(part);
 }
 
+// Attention as products and a softmax: what a fused kernel never takes longer than. (Its tables end at short rows and few heads, and are of
+// 16 bits.)
+double CostModel::Data::steps_apart(const Attention& w) const {
+    const std::int64_t heads = w.batch * w.heads;
+    const auto product = [&](std::int64_t n, std::int64_t k) {
+        return gemm(w.dtype, w.dtype, {w.seq_q, n, k}, heads, false, whole_vectors(w.dtype, n, k));
+    };
+    const double products = product(w.seq_kv, w.qk_dim) + product(w.v_dim, w.seq_kv),
+                 scores = static_cast<double>(heads * w.seq_q * w.seq_kv) * bytes_per_element(w.dtype);
+    const bool forward = w.direction == Direction::forward;
+    const Softmax softmax{w.direction, heads * w.seq_q, w.seq_kv, w.causal, true};
+    return (forward ? 1 : 2) * products + memory_time(pointwise, kernels, {bandwidth}, softmax, (forward ? 2 : 3) * scores).us;
+}
+
 double CostModel::Data::buffer_bytes(const Plan& plan, const Op& op) const {
     double sum = 0;
     for (const auto* list : {&op.in, &op.out})
@@ -189,7 +203,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)),
                                         (own > 0 ? std::min(own, peak_16) : peak_16) * 1e-6, bandwidth,
                                         power * kernels.sustained_attention};
-                return {attention_us(kernels, table, d, w), w.direction == Direction::forward ? 1 : 3};
+                return {std::min(attention_us(kernels, table, d, w), steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Norm& w) {

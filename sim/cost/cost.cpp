@@ -88,6 +88,8 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     if (d.gated_halves)
         for (const char* gated : {"swiglu", "geglu"}) d.pointwise.ops[gated] = d.pointwise.ops.at("gated-halves");
     d.custom_graph = c.graph.has_value();
+    d.may_block =
+        d.custom_graph || c.inter.oversubscription > 1 || c.inter.routing == Routing::ecmp || c.inter.topology == InterTopology::dragonfly;
     d.intra_latency = c.intra.latency;
     d.inter_latency = c.inter.latency;
     Cluster inside; // a custom graph says with its edges what a device can send

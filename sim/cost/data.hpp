@@ -64,6 +64,7 @@ struct CostModel::Data {
     FabricTable between;
     Domain domain;
     bool custom_graph = false;
+    bool may_block = false;            // links between switches may let less pass than NICs
     Time intra_latency, inter_latency; // of the cluster, zero: not said
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
@@ -93,6 +94,7 @@ struct CostModel::Data {
     double gemm(DType dtype, DType out, GemmShape shape, std::int64_t batch, bool accumulate, bool aligned, Reworked again = {}) const;
     double grouped(const Linear& w) const;               // us
     double in_pieces(const Linear& w, int pieces) const; // us
+    double steps_apart(const Attention& w) const;        // us
     double buffer_bytes(const Plan& plan, const Op& op) const;
     double low_bytes(const Plan& plan, const Op& op) const;
     KernelTime with(KernelTime t, Extra extra) const;

@@ -32,6 +32,7 @@ Call call_of(const Op& op, bool experts) {
                                           w.groups > 1 ? w.groups : 0};
                           },
                           [&](const Attention& w) { return of(w.behind > 0 ? "linear" : "attention", w.direction); },
+                          [&](const Softmax& w) { return of("attention", w.direction); }, // the same module, unfused
                           [&](const Norm& w) { return of("norm", w.direction); },
                           [&](const Pointwise& w) {
                               return w.epilogue || w.kind == PointwiseKind::cast || w.kind == PointwiseKind::merge

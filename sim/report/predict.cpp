@@ -31,9 +31,9 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
         return false;
     };
     const InterNode& n = s.cluster.inter;
-    if (s.cluster.nodes > 1 && !s.cluster.graph && (n.oversubscription != 1 || n.hashed_routes) &&
-        !used([](const Link& l) { return l.kind == LinkKind::trunk; }))
-        for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"hashed_routes", n.hashed_routes}})
+    const bool hashed = n.routing == Routing::ecmp, several = s.cluster.nodes > 1 && !s.cluster.graph;
+    if (several && (n.oversubscription != 1 || hashed) && !used([](const Link& l) { return l.kind == LinkKind::trunk; }))
+        for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"routing", hashed}})
             if (given)
                 r.notes.push_back(std::string("cluster.inter_node.") + field +
                                   " has no effect: no traffic leaves a leaf switch for another (nodes_per_leaf says how many nodes stand "

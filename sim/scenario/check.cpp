@@ -282,6 +282,12 @@ void check_device(Reading& reading) {
                         std::string("strategy.collective_algorithm = ") + name(wish) + " is one of NCCL's, and a torus has rings alone: try auto or ring");
 }
 
+void check_torus(Reading& reading) {
+    if (!sound(reading, {"/cluster"}) || reading.scenario.cluster.graph || reading.scenario.cluster.inter.shape.empty()) return;
+    for (const std::string& problem : cluster_problems(reading.scenario.cluster))
+        if (problem.find("shape") != std::string::npos) reading.problem("/cluster/inter_node/shape", "cluster." + problem);
+}
+
 // Frameworks of CUDA's and ROCm's world, which have no build for TPUs.
 void check_framework(Reading& reading) {
     if (!sound(reading, {"/cluster", "/strategy/framework", "/strategy/tensor_parallel", "/strategy/pipeline_parallel",
@@ -348,6 +354,7 @@ void check_combinations(Reading& reading) {
     check_experts(reading);
     check_device(reading);
     check_framework(reading);
+    check_torus(reading);
     check_perturbations(reading);
     check_bounds(reading);
     resolve_rank_order(reading);

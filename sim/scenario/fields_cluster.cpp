@@ -76,6 +76,60 @@ const Fields& intra_fields() {
     return fields;
 }
 
+namespace {
+
+void read_hashed_routes(Reading& reading, const Json& value, const std::string& where) {
+    if (!value.is_boolean()) return reading.problem(where, dotted(where) + " = " + short_text(value) + " must be true or false");
+    reading.scenario.cluster.inter.routing = value.get<bool>() ? Routing::ecmp : Routing::even;
+}
+
+void read_shape(Reading& reading, const Json& value, const std::string& where) {
+    std::vector<int>& shape = reading.scenario.cluster.inter.shape;
+    shape.clear();
+    bool fine = value.is_array() && (value.size() == 2 || value.size() == 3);
+    for (std::size_t i = 0; fine && i < value.size(); ++i) {
+        fine = value[i].is_number_integer() && value[i].get<double>() >= 1 && value[i].get<double>() < 1e6;
+        if (fine) shape.push_back(value[i].get<int>());
+    }
+    if (!fine)
+        reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a torus's two or three dimensions, as in [4, 4, 8]");
+}
+
+void read_wrap(Reading& reading, const Json& value, const std::string& where) {
+    std::vector<bool>& wrap = reading.scenario.cluster.inter.wrap;
+    wrap.clear();
+    bool fine = value.is_array();
+    for (std::size_t i = 0; fine && i < value.size(); ++i) {
+        fine = value[i].is_boolean();
+        if (fine) wrap.push_back(value[i].get<bool>());
+    }
+    if (!fine)
+        reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a list of true and false, one a dimension of shape");
+}
+
+const Fields& dragonfly_fields() {
+    static const Fields fields = {
+        Field{"groups", IntSlot{[](Scenario& s) { return &s.cluster.inter.dragonfly.groups; }},
+              "of the machine; default: as many as the nodes take"}
+            .least(0)
+            .most(2000),
+        Field{"switches_per_group", IntSlot{[](Scenario& s) { return &s.cluster.inter.dragonfly.switches_per_group; }},
+              "each joined to all others of its group"}
+            .least(1)
+            .most(1000),
+        Field{"nodes_per_switch", IntSlot{[](Scenario& s) { return &s.cluster.inter.dragonfly.nodes_per_switch; }}, "with all their NICs"}
+            .least(1)
+            .most(1000),
+        Field{"global_links", IntSlot{[](Scenario& s) { return &s.cluster.inter.dragonfly.global_links; }},
+              "between two groups, each of a NIC's rate"}
+            .least(1)
+            .most(10000),
+    };
+    return fields;
+}
+
+} // namespace
+
 const Fields& inter_fields() {
     static const Fields fields = {
         Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.kind = static_cast<InterKind>(i); }}, "the network between nodes"}
@@ -93,16 +147,28 @@ const Fields& inter_fields() {
             "NIC to NIC through one switch; default: by kind", 1e-6, 1e6, "us"),
         Field{"topology", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.topology = static_cast<InterTopology>(i); }},
               "how switches are joined"}
-            .one_of({"fat-tree", "rail-optimized", "single-switch", "torus"}),
-        Field{"oversubscription", NumberSlot{[](Scenario& s) { return &s.cluster.inter.oversubscription; }}, "a leaf's capacity down / up"}
-            .least(1)
+            .one_of({"fat-tree", "rail-optimized", "rail-only", "single-switch", "torus", "dragonfly"}),
+        Field{"oversubscription", NumberSlot{[](Scenario& s) { return &s.cluster.inter.oversubscription; }},
+              "a leaf's capacity down / up; below 1: more up than down"}
+            .over(0)
             .most(1000),
         Field{"nodes_per_leaf", IntSlot{[](Scenario& s) { return &s.cluster.inter.nodes_per_leaf; }},
               "nodes under one leaf switch; 0: the topology's default"}
             .least(0)
             .most(1e6),
-        Field{"hashed_routes", BoolSlot{[](Scenario& s) { return &s.cluster.inter.hashed_routes; }},
-              "a flow takes one of the equal-cost paths instead of all"},
+        Field{"routing", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.routing = static_cast<Routing>(i); }},
+              "how traffic takes equal-cost paths: over all; ecmp: as hashes of flows fall; adaptive: in a dragonfly half by third groups"}
+            .one_of({"even", "ecmp", "planned", "adaptive", "spray"}),
+        Field{"queue_pairs", IntSlot{[](Scenario& s) { return &s.cluster.inter.queue_pairs; }}, "of a flow, each with a hash of its own"}
+            .least(1)
+            .most(1024),
+        Field{"hashed_routes", CustomSlot{read_hashed_routes}, "true: routing = ecmp"}.like(R"({"type":"boolean"})"),
+        Field{"shape", CustomSlot{read_shape}, "of a torus: two or three dimensions; default: as near a cube as there is"}.like(
+            R"({"type":"array","items":{"type":"integer","minimum":1},"minItems":2,"maxItems":3})"),
+        Field{"wrap", CustomSlot{read_wrap},
+              "whether a dimension's rows close to rings; default, with shape: rows of 4, 8, 12.. in three dimensions, of 16 in two"}
+            .like(R"({"type":"array","items":{"type":"boolean"}})"),
+        Field{"dragonfly", SectionSlot{dragonfly_fields, [](Scenario&) {}}, "of topology dragonfly: its groups of switches"},
     };
     return fields;
 }

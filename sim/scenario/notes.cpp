@@ -19,17 +19,30 @@ void note_network(Reading& reading) {
     };
     const bool spans = c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
     for (const char* field : {"kind", "fabric", "nics_per_node", "gbit_per_s", "latency_us", "topology", "oversubscription",
-                              "nodes_per_leaf", "hashed_routes"}) {
+                              "nodes_per_leaf", "hashed_routes", "routing", "queue_pairs", "dragonfly", "shape", "wrap"}) {
         const std::string pointer = std::string("/cluster/inter_node/") + field;
-        const bool shape = field == std::string_view("kind") || field == std::string_view("topology");
+        const std::string_view key(field);
+        const bool shape = key == "kind" || key == "topology" || key == "shape" || key == "wrap";
         if (c.graph)
-            note(pointer, !shape && field != std::string_view("fabric") && field != std::string_view("hashed_routes"),
-                 "cluster.graph has links of its own");
+            note(pointer, !shape && key != "fabric" && key != "hashed_routes" && key != "routing", "cluster.graph has links of its own");
         else if (c.nodes == 1 && c.intra.kind != IntraKind::none)
-            note(pointer, true, "there is one node");
+            note(pointer, !spans || !shape, "there is one node");
         else if (spans)
             note(pointer, !shape, "the torus inside the nodes goes on between them");
     }
+    const InterNode& n = c.inter;
+    const bool joined = c.nodes > 1 && !spans, dragonfly = n.topology == InterTopology::dragonfly;
+    const bool torus = c.intra.kind == IntraKind::torus || n.topology == InterTopology::torus;
+    note("/cluster/inter_node/shape", !torus, "there is no torus");
+    note("/cluster/inter_node/wrap", !torus || n.shape.empty(), torus ? "it goes with shape" : "there is no torus");
+    note("/cluster/inter_node/queue_pairs", joined && n.queue_pairs > 1 && (n.routing != Routing::ecmp || dragonfly),
+         "flows are hashed with routing = ecmp alone");
+    note("/cluster/inter_node/dragonfly", joined && !dragonfly, std::string("topology is ") + name(n.topology));
+    note("/cluster/inter_node/oversubscription", joined && dragonfly && n.oversubscription != 1, "a dragonfly's own counts say it");
+    note("/cluster/inter_node/routing", joined && dragonfly && n.routing == Routing::ecmp, "a dragonfly's shortest path is one");
+    note("/cluster/inter_node/routing",
+         joined && (n.routing == Routing::planned || n.routing == Routing::spray || (n.routing == Routing::adaptive && !dragonfly)),
+         "over paths of one rate it is even");
     for (const char* field : {"kind", "gb_per_s", "latency_us"})
         note(std::string("/cluster/intra_node/") + field, !c.graph && c.devices_per_node == 1 && c.intra.kind != IntraKind::torus,
              "a node has one device");

@@ -2,9 +2,11 @@
 #include "sim/report/report.hpp"
 #include "sim/scenario/parse.hpp"
 #include "tests/laws/whatif.hpp"
+#include "topology/catalog.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -66,6 +68,87 @@ TEST(WhatIfLaws, NoImprovementMakesAStepSlower) {
     RecordProperty("faster", faster);
     for (const auto& [improvement, n] : seen) RecordProperty(improvement, n);
     if (pairs >= 1000) { EXPECT_GE(seen.size(), 20u); }
+}
+
+Prediction predicted(const Json& scenario) {
+    const ParseResult parsed = parse_scenario(scenario.dump(), {});
+    EXPECT_TRUE(parsed.scenario) << to_text(parsed.problems);
+    return predict(parsed.scenario.value_or(Scenario{}));
+}
+
+Json small_job(const char* preset, int nodes) {
+    return {{"model", {{"layers", 4}, {"hidden_size", 1024}, {"attention_heads", 16}, {"vocab_size", 32000}}},
+            {"cluster", {{"preset", preset}, {"nodes", nodes}}},
+            {"training", {{"global_batch_size", 9216}, {"micro_batch_size", 2}, {"sequence_length", 512}, {"precision", "fp16"}}},
+            {"strategy", {{"framework", "ddp"}, {"flash_attention", false}}}};
+}
+
+// Saying what a preset has says nothing new: not its kinds of links, rates and latencies, nor its device.
+TEST(WhatIfLaws, WhatAPresetHasAnywayChangesNothing) {
+    for (const std::string& preset : cluster_names()) {
+        const Cluster c = *find_cluster(preset);
+        if (c.device.vendor == "cpu") continue;
+        Json job = small_job(preset.c_str(), 2);
+        if (!c.device.peak.contains("fp16")) job["training"]["precision"] = "bf16";
+        const double step = predicted(job).report.step_time_s;
+        Json said = job;
+        said["cluster"]["device"] = c.device.name;
+        said["cluster"]["intra_node"] = {{"kind", name(c.intra.kind)}};
+        said["cluster"]["inter_node"] = {{"kind", name(c.inter.kind)}, {"topology", name(c.inter.topology)}};
+        EXPECT_EQ(predicted(said).report.step_time_s, step) << preset;
+        said["cluster"]["intra_node"]["gb_per_s"] = c.intra.bandwidth.gigabytes();
+        said["cluster"]["intra_node"]["latency_us"] = c.intra.latency.seconds() * 1e6;
+        said["cluster"]["inter_node"]["nics_per_node"] = c.inter.nics_per_node;
+        EXPECT_NEAR(predicted(said).report.step_time_s, step, 1e-9 * step) << preset;
+    }
+}
+
+// A field that changes nothing is named: nobody is left to read a result into it.
+TEST(WhatIfLaws, WhatHasNoEffectIsNamed) {
+    const struct {
+        const char* preset;
+        int nodes;
+        const char *pointer, *value, *named;
+    } idle[] = {
+        {"dgx-h100", 16, "/cluster/inter_node/oversubscription", "4", "cluster.inter_node.oversubscription"},
+        {"dgx-h100", 16, "/cluster/inter_node/hashed_routes", "true", "cluster.inter_node.routing"},
+        {"dgx-h100", 16, "/cluster/inter_node/queue_pairs", "16", "cluster.inter_node.queue_pairs"},
+        {"dgx-h100", 16, "/cluster/inter_node/routing", R"("spray")", "cluster.inter_node.routing"},
+        {"dgx-h100", 16, "/perturb", R"([{"slow": 4, "link": "trunk"}])", "perturb[0]"},
+        {"dgx-h100", 16, "/perturb", R"([{"slow": 4, "link": "copy"}])", "perturb[0]"},
+        {"dgx-h100", 1, "/cluster/inter_node/gbit_per_s", "100", "cluster.inter_node.gbit_per_s"},
+        {"dgx-h100", 1, "/strategy/collective_algorithm", R"("tree")", "strategy.collective_algorithm"},
+        {"tpu-v4-pod", 4, "/cluster/inter_node/gbit_per_s", "100", "cluster.inter_node.gbit_per_s"},
+        {"frontier", 16, "/cluster/inter_node/routing", R"("ecmp")", "cluster.inter_node.routing"},
+    };
+    for (const auto& i : idle) {
+        const Json job = small_job(i.preset, i.nodes);
+        Json told = job;
+        if (std::string_view(i.preset) == "tpu-v4-pod") told["training"]["precision"] = "bf16";
+        const double step = predicted(told).report.step_time_s;
+        told[Json::json_pointer(i.pointer)] = Json::parse(i.value);
+        const Report report = predicted(told).report;
+        EXPECT_EQ(report.step_time_s, step) << i.pointer;
+        EXPECT_TRUE(std::any_of(
+            report.notes.begin(), report.notes.end(),
+            [&](const std::string& note) { return note.starts_with(i.named) && note.find("has no effect") != std::string::npos; }))
+            << i.pointer << " = " << i.value << " on " << i.preset;
+    }
+}
+
+// Of one line rate a better protocol is never slower, and costs what it says: the fault that this file began with.
+TEST(WhatIfLaws, KindsOfNetworksRankByProtocol) {
+    double last = 0;
+    for (const char* kind : {"infiniband", "roce", "efa", "ethernet"}) {
+        Json job = small_job("dgx-h100", 16);
+        job["model"] = "gpt3-13b";
+        job["training"]["global_batch_size"] = 128;
+        job["training"]["micro_batch_size"] = 1;
+        job["cluster"]["inter_node"]["kind"] = kind;
+        const double exposed = predicted(job).report.breakdown_s[static_cast<std::size_t>(Category::exposed_dp)];
+        EXPECT_GT(exposed, last) << kind;
+        last = exposed;
+    }
 }
 
 } // namespace

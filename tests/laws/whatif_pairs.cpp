@@ -132,7 +132,6 @@ Pair device(Random& random, const Json& base) {
                                                              {"a100-pcie-80gb", "a100-sxm-80gb"},
                                                              {"a800-sxm-80gb", "a100-sxm-80gb"},
                                                              {"h100-pcie-80gb", "h100-sxm-80gb", "h200-sxm-141gb"},
-                                                             {"h20-sxm-96gb", "h100-sxm-80gb"},
                                                              {"h800-sxm-80gb", "h100-sxm-80gb", "h200-sxm-141gb"},
                                                              {"mi300x", "mi325x", "mi355x"},
                                                              {"rtx-3090", "rtx-4090"},
@@ -230,8 +229,11 @@ Pair software(Random& random, const Json& base) {
                                               "/runtime/fused_softmax", "/runtime/fused_rope", "/runtime/fused_activation",
                                               "/runtime/permute_fusion", "/runtime/fused_weight_gradient_accumulation"}),
                     true);
-    case 5:
-        return flag(base, "/runtime/launch_blocking", false);
+    case 5: {
+        Pair p = flag(base, "/runtime/launch_blocking", false); // a host that waits posts transfers one by one
+        for (Json* s : {&p.worse, &p.better}) (*s)["strategy"]["overlap"] = {{"pipeline", false}};
+        return p;
+    }
     default:
         return flag(base, "/strategy/fused", true);
     }

@@ -165,7 +165,7 @@ TEST(Fabric, WithoutLinksInsideNodesUseTheNetwork) {
 
 TEST(Fabric, HashedRoutesPickOnePathAndSpread) {
     Cluster c = dgx(8, InterTopology::fat_tree);
-    c.inter.hashed_routes = true;
+    c.inter.routing = Routing::ecmp;
     const Fabric f(c);
     std::map<LinkId, int> uses;
     for (int a = 0; a < 32; ++a)
@@ -224,23 +224,117 @@ TEST(Fabric, RoutesArePathsOfTheGraph) {
             expect_routes_are_paths(c);
         }
     for (const bool hashed : {false, true})
-        for (const auto topology :
-             {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::single_switch, InterTopology::torus}) {
+        for (const auto topology : {InterTopology::fat_tree, InterTopology::rail_optimized, InterTopology::rail_only,
+                                    InterTopology::single_switch, InterTopology::torus}) {
             Cluster c = dgx(24, topology, 2);
             c.devices_per_node = 2;
             c.inter.nics_per_node = 3;
             c.inter.nodes_per_leaf = 5;
-            c.inter.hashed_routes = hashed;
+            c.inter.routing = hashed ? Routing::ecmp : Routing::even;
+            c.inter.queue_pairs = 3;
             expect_routes_are_paths(c);
         }
+    for (const Routing routing : {Routing::even, Routing::adaptive}) {
+        Cluster c = dgx(40, InterTopology::dragonfly);
+        c.devices_per_node = 2;
+        c.inter.routing = routing;
+        c.inter.dragonfly = {0, 3, 2, 2};
+        expect_routes_are_paths(c);
+        c.inter.dragonfly = {9, 1, 5, 2};
+        expect_routes_are_paths(c);
+    }
     Cluster deep = dgx(70, InterTopology::fat_tree);
     deep.devices_per_node = 1;
     deep.inter.nics_per_node = 1;
     deep.inter.nodes_per_leaf = 1;
     expect_routes_are_paths(deep);
-    deep.inter.hashed_routes = true;
+    deep.inter.routing = Routing::ecmp;
+    deep.inter.queue_pairs = 4;
     deep.inter.oversubscription = 0.5;
     expect_routes_are_paths(deep);
+}
+
+// So many flows of one leaf thrown on its uplinks: the load of the fullest, in flow rates, as hashing at random has it (Monte Carlo's
+// figures of balls in bins).
+TEST(Fabric, HashedFlowsCollideAsBallsInBins) {
+    const struct {
+        int flows, uplinks, queue_pairs;
+        double worst;
+    } expected[] = {{8, 8, 1, 2.587},   {8, 8, 4, 1.759},    {16, 16, 1, 3.087},  {32, 32, 2, 2.700},  {32, 32, 16, 1.545},
+                    {32, 64, 1, 2.706}, {32, 64, 16, 0.956}, {64, 128, 4, 1.627}, {128, 64, 1, 5.976}, {8, 16, 1, 2.058}};
+    for (const auto& e : expected) {
+        Cluster c = dgx(2 * e.flows, InterTopology::fat_tree, static_cast<double>(e.flows) / e.uplinks);
+        c.devices_per_node = c.inter.nics_per_node = 1;
+        c.inter.nodes_per_leaf = e.flows;
+        c.inter.routing = Routing::ecmp;
+        c.inter.queue_pairs = e.queue_pairs;
+        const Fabric f(c);
+        std::vector<int> to(static_cast<std::size_t>(e.flows));
+        double sum = 0;
+        constexpr int trials = 600;
+        unsigned state = 1;
+        for (int trial = 0; trial < trials; ++trial) {
+            for (std::size_t i = 0; i < to.size(); ++i) to[i] = e.flows + static_cast<int>(i);
+            for (std::size_t i = to.size(); i-- > 1;) std::swap(to[i], to[(state = state * 1664525u + 1013904223u) / 65536u % (i + 1)]);
+            std::map<LinkId, double> load;
+            for (int from = 0; from < e.flows; ++from)
+                for (const auto& [link, share] : f.route(from, to[static_cast<std::size_t>(from)]))
+                    if (f.links()[static_cast<std::size_t>(link)].kind == LinkKind::trunk &&
+                        f.links()[static_cast<std::size_t>(link)].name.starts_with("leaf0 >"))
+                        load[link] += share;
+            double worst = 0;
+            for (const auto& [link, l] : load) worst = std::max(worst, l);
+            sum += worst;
+        }
+        EXPECT_NEAR(sum / trials, e.worst, 0.04 * e.worst) << e.flows << " on " << e.uplinks << ", " << e.queue_pairs << " queue pairs";
+    }
+}
+
+// Frontier's own counts: 74 groups of 128 nodes put 102.4 Tb/s into a group, and 58.4 lead out of it.
+TEST(Dragonfly, HasFrontiersBlockingFactor) {
+    Cluster c = *find_cluster("frontier");
+    ASSERT_EQ(c.inter.topology, InterTopology::dragonfly);
+    c.nodes = 74 * 128;
+    const Fabric f(c);
+    double injection = 0, global = 0, ports = 0;
+    for (const Link& link : f.links()) {
+        const double tbit = link.capacity.value * 8e-12;
+        if (link.kind == LinkKind::nic && link.node < 128 && link.name.find("> leaf") != std::string::npos) injection += tbit;
+        if (link.name.starts_with("group0 > group")) global += tbit;
+        if (link.name == "leaf5 > group0") ports = link.capacity.value * 8e-9 / 200;
+    }
+    EXPECT_NEAR(injection, 102.4, 1e-9);
+    EXPECT_NEAR(global, 58.4, 1e-9);
+    EXPECT_NEAR(injection / global, 1.753, 1e-3);
+    EXPECT_NEAR(ports, 31, 1e-9) << "to each other switch of the group";
+    EXPECT_EQ(f.route(0, 8 * 3).size(), 4u) << "one switch";
+    EXPECT_EQ(f.route(0, 8 * 100).size(), 6u) << "one group";
+    EXPECT_EQ(f.route(0, 8 * 5000).size(), 7u) << "up, across, down";
+    EXPECT_DOUBLE_EQ(gb(f.bisection_bandwidth()), 37 * 37 * 4 * 25.0);
+}
+
+// Between two groups alone the links between the two bind; by way of third groups half of the traffic spreads, at twice the links for it.
+TEST(Dragonfly, ThirdGroupsSpreadWhatTwoGroupsSend) {
+    Cluster c = *find_cluster("frontier");
+    c.nodes = 74 * 128;
+    const Fabric minimal(c);
+    c.inter.routing = Routing::adaptive;
+    const Fabric adaptive(c);
+    const auto busiest = [](const Fabric& f) {
+        std::map<LinkId, double> load;
+        for (int i = 0; i < 512; ++i)
+            for (const auto& [link, share] : f.route(2 * i, 1024 + 2 * i))
+                if (f.links()[static_cast<std::size_t>(link)].name.find("> group") != std::string::npos &&
+                    f.links()[static_cast<std::size_t>(link)].name.starts_with("group"))
+                    load[link] += share;
+        double most = 0, all = 0;
+        for (const auto& [link, l] : load) most = std::max(most, l), all += l;
+        return std::pair{most, all};
+    };
+    EXPECT_DOUBLE_EQ(busiest(minimal).first, 512);
+    EXPECT_DOUBLE_EQ(busiest(adaptive).first, 256);
+    EXPECT_DOUBLE_EQ(busiest(minimal).second, 512);
+    EXPECT_NEAR(busiest(adaptive).second, 1.5 * 512, 1e-6);
 }
 
 TEST(Fabric, ArithmeticAgreesWithSearchingTheGraph) {
@@ -314,6 +408,37 @@ TEST(Torus, GoesTheShorterWayRound) {
     // Two faces of 16 links.
     EXPECT_DOUBLE_EQ(gb(f.bisection_bandwidth()), 2 * 16 * 50);
     EXPECT_DOUBLE_EQ(gb(f.scale_up_bandwidth(0)), 300);
+}
+
+// A slice's shape: rows of whole cubes close, others end, and who would go round the end goes back.
+TEST(Torus, HasTheShapeGiven) {
+    Cluster c = *find_cluster("tpu-v4-pod");
+    c.nodes = 8; // 32 chips
+    c.inter.shape = {2, 4, 4};
+    const Fabric f(c);
+    EXPECT_EQ(f.route(0, 3 * 2).size(), 1u) << "a row of four closes";
+    EXPECT_DOUBLE_EQ(gb(f.narrowest(0, 1)), 50) << "a row of two has one link";
+    c.inter.wrap = {false, false, false};
+    const Fabric open(c);
+    EXPECT_EQ(open.route(0, 3 * 2).size(), 3u);
+    EXPECT_DOUBLE_EQ(gb(open.bisection_bandwidth()), 8 * 50);
+    EXPECT_DOUBLE_EQ(gb(f.bisection_bandwidth()), 16 * 50);
+    c.inter.shape = {4, 8};
+    c.inter.wrap.clear();
+    EXPECT_DOUBLE_EQ(gb(Fabric(c).narrowest(0, 1)), 75) << "four links a chip in two dimensions";
+    c.inter.shape = {4, 4, 4};
+    EXPECT_EQ(cluster_problems(c).size(), 1u);
+}
+
+// No links between rails: the way to another rail leads by the device beside the sender that has a NIC there.
+TEST(Fabric, RailOnlyGoesByTheDeviceBeside) {
+    const Fabric f(dgx(64, InterTopology::rail_only)), spine(dgx(64, InterTopology::rail_optimized));
+    EXPECT_EQ(names(f, 3, 31 * 8 + 3), names(spine, 3, 31 * 8 + 3));
+    EXPECT_EQ(names(f, 3, 31 * 8 + 4), (Names{"node0.gpu3 > nvswitch", "node0.nvswitch > gpu4", "node0.gpu4 > pcie4", "node0.nic4 > leaf4",
+                                              "leaf4 > node31.nic4", "node31.pcie4 > gpu4"}));
+    for (int a = 0; a < 8; ++a)
+        for (int b = 8; b < 16; ++b)
+            for (const auto& [link, share] : f.route(a, b)) EXPECT_NE(f.links()[static_cast<std::size_t>(link)].kind, LinkKind::trunk);
 }
 
 TEST(Torus, CutsAcrossItsLongestDimension) {

@@ -57,7 +57,7 @@ TEST(Graph, EqualPathsShareAndLongerOnesAreLeft) {
     EXPECT_EQ(f.latency(0, 1), Time::microseconds(2));
 
     Cluster hashed = custom(g, 1, 2);
-    hashed.inter.hashed_routes = true;
+    hashed.inter.routing = Routing::ecmp;
     const auto one = Fabric(hashed).route(0, 1);
     ASSERT_EQ(one.size(), 2u);
     EXPECT_DOUBLE_EQ(one[0].share, 1);
