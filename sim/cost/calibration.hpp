@@ -185,6 +185,7 @@ struct LinkTable {
     double direct_base = 0, direct_small_rate = 1, direct_small = 0, direct_rate = 0, direct_copy = 0, direct_fill = 0;
     bool has_nvls = false;
     double nvls_base = 0, nvls_fill = 0, nvls_efficiency = 0;
+    double nvls_rack_fill = 0, nvls_rack_efficiency = 0; // of more than eight devices: their switches are a level apart
     double choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
     std::array<double, 3> choice_hop{}; // LL, LL128, Simple

@@ -54,6 +54,8 @@ LinkTable link_of(const Json& j) {
         t.nvls_base = n["base_us"].get<double>();
         t.nvls_fill = n["fill_us"].get<double>();
         t.nvls_efficiency = n["efficiency"].get<double>();
+        t.nvls_rack_efficiency = n.contains("rack") ? n["rack"]["efficiency"].get<double>() : t.nvls_efficiency;
+        t.nvls_rack_fill = n.contains("rack") ? n["rack"]["fill_us"].get<double>() : t.nvls_fill;
     }
     const Json& c = j["choice"];
     t.choice_ll_max = rate(c, "ll_max_gb_per_s");

@@ -131,9 +131,10 @@ CollectiveTime ring_time(const LinkTable& t, CollectiveKind kind, int n, double 
 }
 
 CollectiveTime nvls_time(const LinkTable& t, int n, double bytes) {
-    const double rate = t.nvls_efficiency * t.nominal / (1 + 1.0 / n);
-    return {t.nvls_base + t.nvls_fill * std::max(1.0, n / 8.0) * ramp(bytes, 20 * mebi) + bytes / rate, rate, Algorithm::nvls,
-            Protocol::simple};
+    const bool rack = n > 8;
+    const double rate = (rack ? t.nvls_rack_efficiency : t.nvls_efficiency) * t.nominal / (1 + 1.0 / n);
+    return {t.nvls_base + (rack ? t.nvls_rack_fill : t.nvls_fill) * std::max(1.0, n / 8.0) * ramp(bytes, 20 * mebi) + bytes / rate, rate,
+            Algorithm::nvls, Protocol::simple};
 }
 
 CollectiveTime direct_time(const LinkTable& t, int n, double bytes) {
@@ -210,7 +211,7 @@ CollectiveTime ring_across(const Level& l) {
 CollectiveTime tree_across(const Level& l, bool nvls) {
     const double outer = l.g.nodes == 2 ? l.f.eta_tree * l.g.nic_rate : l.f.eta_tree_more * l.g.nic_rate / 2;
     double inner = 0.92 * l.t.nominal / 2;
-    if (nvls) inner = 0.92 * l.t.nvls_efficiency * l.t.nominal / (1 + 1.0 / l.g.lanes);
+    if (nvls) inner = 0.92 * nvls_time(l.t, l.g.lanes, l.bytes).rate;
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
     return {fabric_latency(l.f, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree,
             Protocol::simple};

@@ -6,7 +6,7 @@
 //   ring LL      pn((base + k step)(1 + rise r(S)), S (V + 1.2/n) / B, 1.35),  r = clamp(log2(S/4096)/3, 0, 1)
 //   ring LL128   base + k step + S (V + 1.2/n) / (B e)
 //   ring Simple  base + pn(k step, S (V/(B e) + 1/(n C)), 2) + fill S/(S + 96M)
-//   NVLS         base + fill max(1, n/8) S/(S + 20M) + S (1 + 1/n) / (eff nominal)
+//   NVLS         base + fill max(1, n/8) S/(S + 20M) + S (1 + 1/n) / (eff nominal), fill and eff of a rack's own beyond 8
 //   direct       pn(base + 0.3 (n-1), S' (V/B + 1/(n C)), 1.35) + min(S/n/B0, t0) + fill S/(S + 48M),  S' = max(S, 2 min(S, 32K n)): by LL
 //   up to 32 KiB a peer
 // 1/(n C): a rank copies its own share through the same processors. Between nodes: multi_node() in collectives.cpp; a ring of n ranks on
