@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <set>
 
 namespace orrery {
@@ -263,22 +264,28 @@ TEST(Fabric, HashedFlowsCollideAsBallsInBins) {
     } expected[] = {{8, 8, 1, 2.587},   {8, 8, 4, 1.759},    {16, 16, 1, 3.087},  {32, 32, 2, 2.700},  {32, 32, 16, 1.545},
                     {32, 64, 1, 2.706}, {32, 64, 16, 0.956}, {64, 128, 4, 1.627}, {128, 64, 1, 5.976}, {8, 16, 1, 2.058}};
     for (const auto& e : expected) {
-        Cluster c = dgx(2 * e.flows, InterTopology::fat_tree, static_cast<double>(e.flows) / e.uplinks);
+        constexpr int leaf = 128; // nodes: flows are between any of them, so that hashes differ
+        Cluster c = dgx(2 * leaf, InterTopology::fat_tree, static_cast<double>(leaf) / e.uplinks);
         c.devices_per_node = c.inter.nics_per_node = 1;
-        c.inter.nodes_per_leaf = e.flows;
+        c.inter.nodes_per_leaf = leaf;
         c.inter.routing = Routing::ecmp;
         c.inter.queue_pairs = e.queue_pairs;
         const Fabric f(c);
-        std::vector<int> to(static_cast<std::size_t>(e.flows));
         double sum = 0;
         constexpr int trials = 600;
-        unsigned state = 1;
+        std::uint64_t state = 1;
+        const auto shuffled = [&] {
+            std::vector<int> all(leaf);
+            std::iota(all.begin(), all.end(), 0);
+            for (std::size_t i = all.size(); i-- > 1;)
+                std::swap(all[i], all[((state = state * 6364136223846793005u + 1442695040888963407u) >> 33) % (i + 1)]);
+            return all;
+        };
         for (int trial = 0; trial < trials; ++trial) {
-            for (std::size_t i = 0; i < to.size(); ++i) to[i] = e.flows + static_cast<int>(i);
-            for (std::size_t i = to.size(); i-- > 1;) std::swap(to[i], to[(state = state * 1664525u + 1013904223u) / 65536u % (i + 1)]);
+            const std::vector<int> from = shuffled(), to = shuffled();
             std::map<LinkId, double> load;
-            for (int from = 0; from < e.flows; ++from)
-                for (const auto& [link, share] : f.route(from, to[static_cast<std::size_t>(from)]))
+            for (std::size_t i = 0; i < static_cast<std::size_t>(e.flows); ++i)
+                for (const auto& [link, share] : f.route(from[i], leaf + to[i]))
                     if (f.links()[static_cast<std::size_t>(link)].kind == LinkKind::trunk &&
                         f.links()[static_cast<std::size_t>(link)].name.starts_with("leaf0 >"))
                         load[link] += share;
