@@ -1,6 +1,5 @@
 #include "gui/app/actions.hpp"
 
-#include "gui/timeline/timeline.hpp"
 #include "topology/check.hpp"
 
 #include <QAction>
@@ -16,6 +15,7 @@ namespace {
 constexpr const char* menu_property = "orrery_menu";
 constexpr const char* separator_property = "orrery_separator";
 constexpr const char* in_menu_property = "orrery_in_menu";
+constexpr const char* keys_property = "orrery_keys"; // of a view's own command
 
 } // namespace
 
@@ -51,6 +51,24 @@ QAction* ActionRegistry::find(const QString& id) const {
 
 QString ActionRegistry::menuOf(const QAction& action) { return action.property(menu_property).toString().remove(QLatin1Char('&')); }
 
+QString ActionRegistry::keysOf(const QAction& action) {
+    const QString of_view = action.property(keys_property).toString();
+    return of_view.isEmpty() ? QKeySequence::listToString(action.shortcuts(), QKeySequence::NativeText) : of_view;
+}
+
+void ActionRegistry::addOfView(const QString& view, const QString& title, const ViewCommand& command, std::function<void()> run) {
+    if (!command.run) return addHint(title, command.text, command.mouse);
+    ActionSpec spec;
+    spec.id = view + QLatin1Char('.') + command.id;
+    spec.menu = title;
+    spec.text = command.text;
+    spec.tip = command.tip.isEmpty() ? command.text : command.tip;
+    spec.in_menu = false;
+    add(spec, std::move(run)).setProperty(keys_property, QKeySequence::listToString(command.keys, QKeySequence::NativeText));
+}
+
+void ActionRegistry::addHint(const QString& title, const QString& what, const QString& keys) { hints_.push_back({title, what, keys}); }
+
 void ActionRegistry::fill(QMenuBar& bar) const {
     std::vector<std::pair<QString, QMenu*>> menus;
     for (QAction* action : actions_) {
@@ -66,17 +84,6 @@ void ActionRegistry::fill(QMenuBar& bar) const {
         if (action->property(separator_property).toBool()) it->second->addSeparator();
         it->second->addAction(action);
     }
-}
-
-std::vector<ViewKeys> view_keys() {
-    std::vector<ViewKeys> out;
-    for (const Timeline::Key& key : Timeline::keys()) out.push_back({QObject::tr("Timeline, compare"), key.what, key.keys});
-    const QString tables = QObject::tr("Tables"), plots = QObject::tr("Plots");
-    out.push_back({tables, QObject::tr("Sort by the column"), QObject::tr("click its header")});
-    out.push_back({tables, QObject::tr("Brush several rows"), QStringLiteral("Shift+Up  Shift+Down")});
-    out.push_back({plots, QObject::tr("Next and previous point or bar"), QStringLiteral("Right  Left")});
-    out.push_back({plots, QObject::tr("Brush it"), QStringLiteral("Space")});
-    return out;
 }
 
 } // namespace orrery

@@ -80,7 +80,7 @@ QVariant CommandModel::data(const QModelIndex& index, int role) const {
     if (!shown) return {};
     if (role == Qt::DisplayRole) return plain_text(*shown);
     if (role == Qt::ToolTipRole) return shown->toolTip();
-    if (role == ShortcutRole) return shown->shortcut().toString(QKeySequence::NativeText);
+    if (role == ShortcutRole) return ActionRegistry::keysOf(*shown);
     return {};
 }
 

@@ -1,9 +1,13 @@
 #include "gui/app/execution_view.hpp"
 
+#include "gui/parts/run_label.hpp"
+#include "topology/units.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <QComboBox>
 #include <QCoreApplication>
+#include <QDir>
 #include <QFile>
 #include <QFontDatabase>
 #include <QFormLayout>
@@ -15,7 +19,6 @@
 #include <QRegularExpression>
 #include <QSpinBox>
 #include <QStandardPaths>
-#include <QTemporaryDir>
 #include <QTimer>
 #include <QVBoxLayout>
 
@@ -34,14 +37,15 @@ QString find_simexec() {
 
 ExecutionView::ExecutionView(RunStore& store, ViewState& state, Documents& documents, QWidget* parent)
     : QWidget(parent), store_(store), state_(state), documents_(documents), program_(new QLineEdit(find_simexec())),
-      executor_(new QComboBox), steps_(new QSpinBox), ranks_(new QSpinBox), more_(new QLineEdit), run_(new QPushButton(tr("Run for real"))),
-      words_(new QLabel), progress_(new QProgressBar), log_(new QPlainTextEdit) {
+      executor_(new QComboBox), steps_(new QSpinBox), ranks_(new QSpinBox), more_(new QLineEdit),
+      run_(new QPushButton(tr("Run on this machine"))), words_(new QLabel), progress_(new QProgressBar), log_(new QPlainTextEdit) {
     layOut();
     process_.setProcessChannelMode(QProcess::MergedChannels);
     connect(&process_, &QProcess::readyRead, this, &ExecutionView::read);
     connect(&process_, &QProcess::finished, this, &ExecutionView::over);
     connect(&process_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
         if (error != QProcess::FailedToStart) return;
+        forget();
         Q_EMIT failed(tr("simexec"), tr("%1 could not be started: %2").arg(process_.program(), process_.errorString()));
         refresh();
     });
@@ -56,6 +60,7 @@ ExecutionView::~ExecutionView() {
     if (!running()) return;
     process_.kill();
     process_.waitForFinished(kill_after_ms);
+    forget();
 }
 
 void ExecutionView::layOut() {
@@ -71,7 +76,7 @@ void ExecutionView::layOut() {
     ranks_->setRange(0, 4096);
     ranks_->setSpecialValueText(tr("as the scenario"));
     ranks_->setAccessibleName(tr("Ranks"));
-    ranks_->setToolTip(tr("Another number of devices than the scenario has: then that is simulated too, to be compared with"));
+    ranks_->setToolTip(tr("A number of devices other than the scenario's: it is simulated too, to be compared with the measurement"));
     progress_->setAccessibleName(tr("Steps done"));
     progress_->setFormat(tr("step %v of %m"));
     progress_->hide();
@@ -94,6 +99,7 @@ void ExecutionView::layOut() {
     row->addWidget(run_);
     form->addRow(tr("Executor"), row);
     auto* layout = new QVBoxLayout(this);
+    layout->addWidget(new RunLabel(store_, state_));
     layout->addLayout(form);
     layout->addWidget(words_);
     layout->addWidget(progress_);
@@ -106,17 +112,18 @@ QString ExecutionView::log() const { return log_->toPlainText(); }
 
 void ExecutionView::refresh() {
     const bool there = !program_->text().isEmpty() && QFile::exists(program_->text()), scenario = documents_.current() != nullptr;
-    run_->setText(running() ? tr("Stop") : tr("Run for real"));
+    run_->setText(running() ? tr("Stop") : tr("Run on this machine"));
     progress_->setVisible(running());
     run_->setEnabled(running() || (there && scenario));
     if (running())
         words_->setText(tr("running %1").arg(name_));
     else if (!there)
-        words_->setText(tr("simexec is not here: build it, or name its path"));
+        words_->setText(tr("simexec was not found: build it, or enter its path"));
     else if (!scenario)
         words_->setText(tr("Choose a run with a scenario first"));
     else
-        words_->setText(tr("The plan of the current scenario, on this machine; the trace of its last step is laid over the prediction"));
+        words_->setText(
+            tr("Runs the plan of the current scenario on this machine, and lays the trace of its last step over the prediction"));
 }
 
 std::string ExecutionView::withRanks(const std::string& scenario, int ranks) {
@@ -134,18 +141,19 @@ std::string ExecutionView::withRanks(const std::string& scenario, int ranks) {
 void ExecutionView::start() {
     ScenarioDocument* document = documents_.current();
     if (running() || !document) return;
-    folder_ = std::make_unique<QTemporaryDir>();
-    const QString scenario = folder_->filePath(QStringLiteral("scenario.json"));
+    prediction_ = documents_.currentRun();
+    const Run* run = store_.find(prediction_);
+    name_ = run ? run->name : QString{};
+    folder_ = kept_.add(name_);
+    const QString scenario = folder_ + QStringLiteral("/scenario.json");
     const std::string text = withRanks(document->text(), ranks_->value());
     QFile file(scenario);
-    if (!folder_->isValid() || !file.open(QIODevice::WriteOnly) || file.write(QByteArray::fromStdString(text)) < 0) {
+    if (folder_.isEmpty() || !file.open(QIODevice::WriteOnly) || file.write(QByteArray::fromStdString(text)) < 0) {
         Q_EMIT failed(tr("simexec"), tr("the scenario could not be written to %1").arg(scenario));
         return;
     }
     file.close();
-    prediction_ = documents_.currentRun();
-    const Run* run = store_.find(prediction_);
-    name_ = run ? run->name : QString{};
+    trace_ = folder_ + QLatin1Char('/') + MeasuredRuns::fileName(name_) + QStringLiteral("-measured.trace");
     if (text != document->text()) {
         name_ = tr("%1, %n rank(s)", "", ranks_->value()).arg(name_);
         prediction_ = store_.simulate(text, document->baseDir(), name_);
@@ -154,15 +162,15 @@ void ExecutionView::start() {
     log_->clear();
     rest_.clear();
     if (!document->baseDir().empty()) process_.setWorkingDirectory(QString::fromStdString(document->baseDir()));
-    launch(scenario, folder_->filePath(QStringLiteral("measured.trace")));
+    launch(scenario);
 }
 
-void ExecutionView::launch(const QString& scenario, const QString& trace) {
+void ExecutionView::launch(const QString& scenario) {
     const QString executor = executor_->currentText();
     QStringList words{QStringLiteral("run"),        scenario,
                       QStringLiteral("--executor"), executor,
                       QStringLiteral("--steps"),    QString::number(steps_->value()),
-                      QStringLiteral("--trace"),    trace,
+                      QStringLiteral("--trace"),    trace_,
                       QStringLiteral("-v")};
     words += QProcess::splitCommand(more_->text());
     QString program = program_->text();
@@ -220,26 +228,39 @@ void ExecutionView::over(int code, QProcess::ExitStatus status) {
     read();
     const QString said = complaint();
     refresh();
-    const QString trace = folder_->filePath(QStringLiteral("measured.trace"));
-    const bool good = status == QProcess::NormalExit && code == 0 && QFile::exists(trace);
-    log_->appendPlainText(stopping_ ? tr("stopped") : status == QProcess::CrashExit ? tr("it crashed") : tr("exit code %1").arg(code));
+    const bool good = status == QProcess::NormalExit && code == 0 && QFile::exists(trace_) && !stopping_;
+    log_->appendPlainText(stopping_ ? tr("stopped") : status == QProcess::CrashExit ? tr("simexec crashed") : tr("exit code %1").arg(code));
+    if (!good) forget();
     if (stopping_) return;
     if (!good) {
         Q_EMIT failed(tr("simexec"), tr("%1: exit code %2: %3").arg(name_).arg(code).arg(said));
         return;
     }
-    const RunId run = store_.loadTrace(trace);
+    const RunId run = store_.loadTrace(trace_);
     store_.rename(run, tr("%1, measured").arg(name_));
+    QStringList open;
+    for (const Run& r : store_.runs()) open << r.path;
+    if (const int gone = kept_.trim(open); gone > 0)
+        log_->appendPlainText(tr("%n older measured run(s) deleted: the limit is reached", "", gone));
     Q_EMIT measured(run, prediction_);
+}
+
+void ExecutionView::forget() {
+    if (!folder_.isEmpty()) QDir(folder_).removeRecursively();
+    folder_.clear();
 }
 
 // The steps of the log.
 TextTable ExecutionView::asTable() const {
     static const QRegularExpression form(QStringLiteral("^step (\\d+): loss (\\S+) in (\\S+ \\S+)"));
     TextTable out;
-    out.head = {tr("step"), tr("loss"), tr("time")};
-    for (const QString& line : log().split(QLatin1Char('\n')))
-        if (const auto step = form.match(line); step.hasMatch()) out.rows.push_back(step.capturedTexts().mid(1));
+    out.head = {tr("step"), tr("loss"), with_unit(tr("time"), QStringLiteral("s"))};
+    for (const QString& line : log().split(QLatin1Char('\n'))) {
+        const auto step = form.match(line);
+        if (!step.hasMatch()) continue;
+        const auto time = parse_time(step.captured(3).toStdString());
+        out.rows.push_back({step.captured(1), step.captured(2), time ? plain(time->seconds()) : step.captured(3)});
+    }
     return out;
 }
 

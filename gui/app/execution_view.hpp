@@ -1,6 +1,7 @@
 // Runs the current scenario for real: simexec as a process of its own, its output as it comes, its trace opened beside the prediction.
 #pragma once
 
+#include "gui/app/measured_runs.hpp"
 #include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 #include "gui/editor/documents.hpp"
@@ -15,7 +16,6 @@ class QPlainTextEdit;
 class QProgressBar;
 class QPushButton;
 class QSpinBox;
-class QTemporaryDir;
 
 namespace orrery {
 
@@ -33,7 +33,8 @@ class ExecutionView : public QWidget, public AsTable {
     static std::string withRanks(const std::string& scenario, int ranks);
 
     void setProgram(const QString& path); // tests bring their own
-    void start();                         // the current scenario
+    MeasuredRuns& kept() { return kept_; }
+    void start(); // the current scenario
     void stop();
     bool running() const { return process_.state() != QProcess::NotRunning; }
     QString log() const;
@@ -49,13 +50,15 @@ class ExecutionView : public QWidget, public AsTable {
     QString complaint() const;
     void over(int code, QProcess::ExitStatus status);
     void refresh();
-    void launch(const QString& scenario, const QString& trace);
+    void launch(const QString& scenario);
+    void forget(); // the folder of a run that came to nothing
 
     RunStore& store_;
     ViewState& state_;
     Documents& documents_;
     QProcess process_;
-    std::unique_ptr<QTemporaryDir> folder_; // of the run: its scenario and trace
+    MeasuredRuns kept_;
+    QString folder_, trace_; // of the run: its scenario and trace
     RunId prediction_ = 0;
     QString name_, rest_; // rest_: a line whose end has not come yet
     bool stopping_ = false;

@@ -6,6 +6,7 @@
 #include <QAbstractItemView>
 #include <QBuffer>
 #include <QCoreApplication>
+#include <QFileInfo>
 #include <QPainter>
 #include <QPdfWriter>
 #include <QPixmap>
@@ -54,11 +55,6 @@ QByteArray pdf(QWidget& view) {
     return buffer.data();
 }
 
-QString cell(QString text) {
-    if (!text.contains(QLatin1Char(',')) && !text.contains(QLatin1Char('"')) && !text.contains(QLatin1Char('\n'))) return text;
-    return QLatin1Char('"') + text.replace(QLatin1Char('"'), QStringLiteral("\"\"")) + QLatin1Char('"');
-}
-
 } // namespace
 
 QString export_picture(QWidget& view, const QString& path) {
@@ -73,47 +69,41 @@ QString export_picture(QWidget& view, const QString& path) {
 
 namespace {
 
-void add_rows(const QAbstractItemModel& model, const QModelIndex& parent, TextTable& out) {
-    for (int r = 0; r < model.rowCount(parent); ++r) {
-        QStringList line;
-        for (int c = 0; c < model.columnCount(parent); ++c) {
-            const QModelIndex index = model.index(r, c, parent);
-            const QString value = index.data().toString();
-            line << (value.isEmpty() ? index.data(Qt::AccessibleTextRole).toString() : value);
-        }
-        out.rows.push_back(line);
-        add_rows(model, model.index(r, 0, parent), out);
+std::vector<TextTable> tables_of(const QWidget& view) {
+    if (const auto* itself = dynamic_cast<const AsTable*>(&view)) {
+        std::vector<TextTable> out{itself->asTable()};
+        for (TextTable& more : itself->moreTables()) out.push_back(std::move(more));
+        return out;
     }
+    const QAbstractItemModel* model = table_of(view);
+    if (!model) return {};
+    return {table_of_model(*model)};
+}
+
+QString path_of(const QString& path, const TextTable& table) {
+    if (table.name.isEmpty()) return path;
+    const QFileInfo file(path);
+    return file.path() + QLatin1Char('/') + file.completeBaseName() + QLatin1Char('-') + table.name + QStringLiteral(".csv");
 }
 
 } // namespace
 
-QString to_csv(const TextTable& table) {
-    QString text;
-    const auto add = [&](const QStringList& line) {
-        QStringList cells;
-        for (const QString& c : line) cells << cell(c);
-        text += cells.join(QLatin1Char(',')) + QLatin1Char('\n');
-    };
-    add(table.head);
-    for (const QStringList& row : table.rows) add(row);
-    return text;
-}
+QString to_csv(const QAbstractItemModel& model) { return to_csv(table_of_model(model)); }
 
-QString to_csv(const QAbstractItemModel& model) {
-    TextTable table;
-    for (int c = 0; c < model.columnCount(); ++c) table.head << model.headerData(c, Qt::Horizontal).toString();
-    add_rows(model, {}, table);
-    return to_csv(table);
+QStringList csv_paths(const QWidget& view, const QString& path) {
+    QStringList out;
+    for (const TextTable& t : tables_of(view)) out << path_of(path, t);
+    return out;
 }
 
 QString export_csv(const QWidget& view, const QString& path) {
-    if (const auto* itself = dynamic_cast<const AsTable*>(&view)) {
-        const TextTable table = itself->asTable();
-        return table.problem.isEmpty() ? write(to_csv(table).toUtf8(), path) : table.problem;
+    const std::vector<TextTable> tables = tables_of(view);
+    if (tables.empty()) return tr("%1: the view has no table").arg(path);
+    for (const TextTable& t : tables) {
+        if (!t.problem.isEmpty()) return t.problem;
+        if (const QString wrong = write(to_csv(t).toUtf8(), path_of(path, t)); !wrong.isEmpty()) return wrong;
     }
-    const QAbstractItemModel* model = table_of(view);
-    return model ? write(to_csv(*model).toUtf8(), path) : tr("%1: the view has no table").arg(path);
+    return {};
 }
 
 QString export_trace(const Trace& trace, const QString& path) {

@@ -23,12 +23,13 @@ QString key_sheet_html(const ActionRegistry& registry) {
         return groups.emplace_back(title, QString{}).second;
     };
     for (const QAction* action : registry.actions()) {
-        if (action->shortcuts().isEmpty()) continue;
+        const QString keys = ActionRegistry::keysOf(*action);
+        if (keys.isEmpty()) continue;
         QString text = action->text();
         text.remove(QLatin1Char('&'));
-        group(ActionRegistry::menuOf(*action)) += row(text, QKeySequence::listToString(action->shortcuts(), QKeySequence::NativeText));
+        group(ActionRegistry::menuOf(*action)) += row(text, keys);
     }
-    for (const ViewKeys& keys : view_keys()) group(keys.view) += row(keys.what, keys.keys);
+    for (const ActionRegistry::Hint& hint : registry.hints()) group(hint.title) += row(hint.what, hint.keys);
     QString html;
     for (const auto& [title, rows] : groups)
         html += QStringLiteral("<h3>%1</h3><table cellspacing='2'>%2</table>").arg(title.toHtmlEscaped(), rows);

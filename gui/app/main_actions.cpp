@@ -40,6 +40,7 @@ void MainWindow::makeActions() {
     makePresetActions();
     makeViewActions();
     makeHelpActions();
+    makeCommandsOfViews();
     actions_->fill(*menuBar());
     if (auto* file = menuBar()->findChild<QMenu*>(QStringLiteral("menu.File"))) {
         recent_ = new QMenu(tr("Open &recent"), file);
@@ -50,17 +51,24 @@ void MainWindow::makeActions() {
 
 void MainWindow::makeFileActions() {
     const QString file = tr("&File");
-    actions_->add({QStringLiteral("file.new"), file, tr("&New scenario"), tr("A small scenario to change"), {QKeySequence::New}},
+    actions_->add({QStringLiteral("file.new"), file, tr("&New scenario"), tr("Opens a small scenario, to be changed"), {QKeySequence::New}},
                   [this] { openText(new_scenario, {}, tr("new scenario")); });
-    actions_->add({QStringLiteral("file.open"), file, tr("&Open\u2026"), tr("Scenarios, sweeps or traces"), {QKeySequence::Open}}, [this] {
-        open(QFileDialog::getOpenFileNames(this, tr("Open"), {}, tr("Scenarios, sweeps and traces (*.json *.trace *.ort);;All files (*)")));
-    });
-    actions_->add({QStringLiteral("file.save"), file, tr("&Save the scenario"), tr("To the file it is from"), {QKeySequence::Save}, true},
+    actions_->add({QStringLiteral("file.open"), file, tr("&Open\u2026"), tr("Opens scenarios, sweeps or traces"), {QKeySequence::Open}},
+                  [this] {
+                      open(QFileDialog::getOpenFileNames(this, tr("Open"), {},
+                                                         tr("Scenarios, sweeps and traces (*.json *.trace *.ort);;All files (*)")));
+                  });
+    actions_->add({QStringLiteral("file.save"),
+                   file,
+                   tr("&Save the scenario"),
+                   tr("Writes the file that it was read from"),
+                   {QKeySequence::Save},
+                   true},
                   [this] { saveDocument(false); });
     actions_->add({QStringLiteral("file.save_as"),
                    file,
                    tr("Save the scenario &as\u2026"),
-                   tr("To another file"),
+                   tr("Writes another file"),
                    {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_S)}},
                   [this] { saveDocument(true); });
     actions_->add({QStringLiteral("file.export"),
@@ -70,7 +78,11 @@ void MainWindow::makeFileActions() {
                    {QKeySequence(Qt::CTRL | Qt::Key_E)},
                    true},
                   [this] { exportView(); });
-    actions_->add({QStringLiteral("file.export_trace"), file, tr("Export the &trace\u2026"), tr("For ui.perfetto.dev, or as our own"), {}},
+    actions_->add({QStringLiteral("file.export_trace"),
+                   file,
+                   tr("Export the &trace\u2026"),
+                   tr("As JSON for ui.perfetto.dev, or in Orrery's own format"),
+                   {}},
                   [this] { exportTrace(); });
     actions_->add({QStringLiteral("file.quit"),
                    file,
@@ -85,13 +97,13 @@ void MainWindow::makeEditActions() {
     const QString edit = tr("&Edit");
     actions_->add({QStringLiteral("edit.undo"), edit, tr("&Undo"), tr("Takes back the last change of the scenario"), {QKeySequence::Undo}},
                   *documents_->undoGroup().createUndoAction(this, tr("&Undo")));
-    actions_->add({QStringLiteral("edit.redo"), edit, tr("&Redo"), tr("Makes it again"), {QKeySequence::Redo}},
+    actions_->add({QStringLiteral("edit.redo"), edit, tr("&Redo"), tr("Makes the change again that was taken back"), {QKeySequence::Redo}},
                   *documents_->undoGroup().createRedoAction(this, tr("&Redo")));
     const QString run = tr("&Run");
     actions_->add({QStringLiteral("run.copy"),
                    run,
                    tr("&Copy as a new strategy"),
-                   tr("The current scenario again, to change and compare"),
+                   tr("Adds a copy of the current scenario, to change and compare"),
                    {QKeySequence(Qt::CTRL | Qt::Key_D)}},
                   [this] {
                       const Run* from = store_.find(state_.currentRun());
@@ -101,34 +113,46 @@ void MainWindow::makeEditActions() {
     actions_->add({QStringLiteral("run.baseline"),
                    run,
                    tr("&Pin as baseline"),
-                   tr("Others are compared with it; again: none is"),
+                   tr("Compares the other runs with it; again: unpins it"),
                    {QKeySequence(Qt::CTRL | Qt::Key_B)}},
                   [this] { strategies_->pinCurrent(); });
     actions_->add({QStringLiteral("run.remove"),
                    run,
                    tr("&Remove from the table"),
-                   tr("The runs chosen in the table; their files stay"),
+                   tr("Removes the runs chosen in the table; their files stay"),
                    {QKeySequence(Qt::CTRL | Qt::Key_Delete)}},
                   [this] { strategies_->removeSelected(); });
-    actions_->add(
-        {QStringLiteral("run.filter"), run, tr("&Filter the table"), tr("By name or figures"), {QKeySequence(Qt::CTRL | Qt::Key_L)}},
-        [this] {
-            showView(QStringLiteral("strategies"));
-            strategies_->focusFilter();
-        });
-    QAction& live =
-        actions_->add({QStringLiteral("run.live"), run, tr("Simulate as you &type"), tr("A moment after each change"), {}, true}, [] {});
+    actions_->add({QStringLiteral("run.filter"),
+                   run,
+                   tr("&Filter the table"),
+                   tr("Filters the table by name or figures"),
+                   {QKeySequence(Qt::CTRL | Qt::Key_L)}},
+                  [this] {
+                      showView(QStringLiteral("strategies"));
+                      strategies_->focusFilter();
+                  });
+    QAction& live = actions_->add({QStringLiteral("run.live"),
+                                   run,
+                                   tr("Simulate as you &type"),
+                                   tr("Simulates a moment after each change of the scenario"),
+                                   {},
+                                   true},
+                                  [] {});
     live.setCheckable(true);
     live.setChecked(true);
     connect(&live, &QAction::toggled, documents_, &Documents::setSimulateAsYouType);
+    actions_->add({QStringLiteral("run.sweep"),
+                   run,
+                   tr("Run or stop the s&weep"),
+                   tr("Runs or stops the sweep that is open"),
+                   {QKeySequence(Qt::CTRL | Qt::Key_R)}},
+                  [this] {
+                      showView(QStringLiteral("sweep"));
+                      sweep_->running() ? sweep_->cancel() : sweep_->start();
+                  });
     actions_->add(
-        {QStringLiteral("run.sweep"), run, tr("Run or stop the s&weep"), tr("The one that is open"), {QKeySequence(Qt::CTRL | Qt::Key_R)}},
-        [this] {
-            showView(QStringLiteral("sweep"));
-            sweep_->running() ? sweep_->cancel() : sweep_->start();
-        });
-    actions_->add({QStringLiteral("run.now"), run, tr("&Simulate now"), tr("The scenario as it stands"), {QKeySequence(Qt::Key_F5)}},
-                  [this] { documents_->simulateNow(); });
+        {QStringLiteral("run.now"), run, tr("&Simulate now"), tr("Simulates the scenario as it stands"), {QKeySequence(Qt::Key_F5)}},
+        [this] { documents_->simulateNow(); });
     actions_
         ->add({QStringLiteral("run.cancel"),
                run,
@@ -140,6 +164,34 @@ void MainWindow::makeEditActions() {
                   sweep_->cancel();
               })
         .setEnabled(false);
+    makeMeasuredAction(run);
+}
+
+void MainWindow::makeMeasuredAction(const QString& menu) {
+    actions_->add({QStringLiteral("run.delete_measured"),
+                   menu,
+                   tr("Delete measured runs\u2026"),
+                   tr("Deletes the traces of runs on this machine, which are kept for the next start"),
+                   {},
+                   true},
+                  [this] { deleteMeasured(); });
+}
+
+// A view's command brings the view to the front first: what it does is to be seen.
+void MainWindow::makeCommandsOfViews() {
+    for (const View& v : views_) {
+        auto* has = dynamic_cast<HasCommands*>(v.dock->widget());
+        if (!has) continue;
+        for (const ViewCommand& command : has->commands())
+            actions_->addOfView(v.name, v.dock->windowTitle(), command, [this, name = v.name, run = command.run] {
+                showView(name);
+                run();
+            });
+    }
+    const QString tables = tr("Tables");
+    actions_->addHint(tables, tr("Sort by a column"), tr("click its header"));
+    actions_->addHint(tables, tr("Choose several rows"), QStringLiteral("Shift+Up, Shift+Down"));
+    actions_->addHint(tables, tr("Copy the chosen rows"), QKeySequence(QKeySequence::Copy).toString(QKeySequence::NativeText));
 }
 
 void MainWindow::makePresetActions() {
@@ -168,14 +220,14 @@ void MainWindow::makeViewActions() {
                       [this, name] { showView(name); });
     }
     makeThemeActions(menu);
-    actions_->add({QStringLiteral("view.full"), menu, tr("&Full screen"), tr("And back"), {QKeySequence(Qt::Key_F11)}, true},
+    actions_->add({QStringLiteral("view.full"), menu, tr("&Full screen"), tr("Full screen, and back"), {QKeySequence(Qt::Key_F11)}, true},
                   [this] { setWindowState(windowState() ^ Qt::WindowFullScreen); });
-    actions_->add({QStringLiteral("view.reset"), menu, tr("&Reset layout"), tr("Every view back to its first place"), {}},
+    actions_->add({QStringLiteral("view.reset"), menu, tr("&Reset layout"), tr("Puts every view back to its first place"), {}},
                   [this] { restoreState(default_state_); });
     actions_->add({QStringLiteral("view.link"),
                    menu,
                    tr("Copy a link to &here"),
-                   tr("The command line that shows these files, this time and selection"),
+                   tr("Copies the command line that shows these files, this time and this selection"),
                    {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_C)},
                    true},
                   [this] {
@@ -193,13 +245,13 @@ void MainWindow::makeThemeActions(const QString& menu) {
         action.setCheckable(true);
         choices->addAction(&action);
     };
-    choice("light", tr("&Light"), tr("Dark on light"), true);
-    choice("dark", tr("&Dark"), tr("Light on dark"), false);
+    choice("light", tr("&Light"), tr("Dark text on a light ground"), true);
+    choice("dark", tr("&Dark"), tr("Light text on a dark ground"), false);
     choice("system", tr("As the des&ktop"), tr("Light or dark as the desktop is, also when it changes"), false);
     actions_->add({QStringLiteral("view.other_theme"),
                    menu,
                    tr("Light or dark"),
-                   tr("The other one than is shown"),
+                   tr("Switches to the other one"),
                    {QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_D)}},
                   [this] { theme_->toggle(); });
     const auto tick = [this] { actions_->find(QStringLiteral("view.") + theme_->name())->setChecked(true); };
@@ -221,13 +273,13 @@ void MainWindow::makeHelpActions() {
     actions_->add({QStringLiteral("help.keys"),
                    help,
                    tr("&Keys"),
-                   tr("Every key on one page"),
+                   tr("Shows every key on one page"),
                    {QKeySequence(Qt::Key_Question), QKeySequence(Qt::Key_F1)}},
                   [this] {
                       auto* sheet = new KeySheet(*actions_, this);
                       sheet->show();
                   });
-    actions_->add({QStringLiteral("help.examples"), help, tr("&Examples"), tr("Scenarios to begin with"), {}}, [this] {
+    actions_->add({QStringLiteral("help.examples"), help, tr("&Examples"), tr("Shows example scenarios to begin with"), {}}, [this] {
         welcome_->show();
         welcome_->raise();
         welcome_->setFocus();

@@ -1,7 +1,9 @@
 // What the window does with files: opening, saving, exporting, the command line.
 #include "gui/app/main_window.hpp"
 
+#include "gui/app/execution_view.hpp"
 #include "gui/app/export.hpp"
+#include "gui/core/memory_series.hpp"
 #include "gui/sweep/sweep_view.hpp"
 #include "sim/scenario/sweep.hpp"
 
@@ -167,8 +169,15 @@ void MainWindow::saveDocument(bool under_new_name) {
     if (path.isEmpty() || under_new_name)
         path = QFileDialog::getSaveFileName(this, tr("Save the scenario"), path, tr("Scenarios (*.json)"));
     if (path.isEmpty()) return;
+    const bool asks = path == document->path() && document->differsOnDisk();
+    if (asks &&
+        !ask_(tr("%1 was changed by another program since it was read. Saving overwrites those changes.").arg(path), tr("Overwrite"))) {
+        statusBar()->showMessage(tr("%1 was not saved").arg(path), 5000);
+        return;
+    }
     const QString wrong = document->save(path);
     if (!wrong.isEmpty()) return complain(tr("save"), wrong);
+    documents_->savedAs(documents_->currentRun());
     remember(path);
     statusBar()->showMessage(tr("%1 saved").arg(path), 5000);
 }
@@ -187,9 +196,30 @@ void MainWindow::exportView() {
     const QString path = QFileDialog::getSaveFileName(this, tr("Export %1").arg(frontDock()->windowTitle()),
                                                       frontDock()->windowTitle().toLower() + QStringLiteral(".png"), kinds);
     if (path.isEmpty()) return;
-    const QString wrong = path.endsWith(QLatin1String(".csv"), Qt::CaseInsensitive) ? export_csv(*view, path) : export_picture(*view, path);
+    const bool table = path.endsWith(QLatin1String(".csv"), Qt::CaseInsensitive);
+    const QStringList files = table ? csv_paths(*view, path) : QStringList{path};
+    for (const QString& file : files) { // the dialog asked for the first
+        const bool asks = file != path && QFileInfo::exists(file);
+        if (asks && !ask_(tr("%1 is there already.").arg(file), tr("Overwrite"))) return;
+    }
+    const QString wrong = table ? export_csv(*view, path) : export_picture(*view, path);
     if (!wrong.isEmpty()) return complain(tr("export"), wrong);
-    statusBar()->showMessage(tr("%1 written").arg(path), 5000);
+    statusBar()->showMessage(tr("Written: %1").arg(files.join(QStringLiteral(", "))), 5000);
+}
+
+void MainWindow::deleteMeasured() {
+    const MeasuredRuns& kept = viewOf<ExecutionView>("execution").kept();
+    const int count = kept.count();
+    if (count == 0) return statusBar()->showMessage(tr("There are no measured runs"), 5000);
+    const QString question =
+        tr("%n measured run(s), %1 in all, will be deleted, and removed from the table.", "", count).arg(bytes_text(kept.size()));
+    if (!ask_(question, tr("Delete"))) return;
+    std::vector<RunId> open;
+    for (const Run& run : store_.runs())
+        if (kept.holds(run.path)) open.push_back(run.id);
+    for (RunId id : open) store_.remove(id);
+    kept.clear();
+    statusBar()->showMessage(tr("%n measured run(s) deleted", "", count), 5000);
 }
 
 void MainWindow::exportTrace() {

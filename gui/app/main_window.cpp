@@ -17,8 +17,11 @@
 #include "gui/topology/topology_view.hpp"
 
 #include <QDockWidget>
+#include <QFileInfo>
 #include <QLabel>
+#include <QMessageBox>
 #include <QProgressBar>
+#include <QPushButton>
 #include <QStatusBar>
 #include <QToolButton>
 
@@ -45,6 +48,7 @@ std::vector<SweptPoint> swept_points(const SweepModel& model) {
         f.peak_bytes = static_cast<double>(row->peak_bytes);
         f.capacity_bytes = static_cast<double>(row->capacity_bytes);
         f.fits = row->status == PointStatus::fits;
+        f.narrow = row->narrow();
         f.why_not = QString::fromStdString(row->reason);
         out.push_back({point, QString::fromStdString(row->label), std::move(f)});
     }
@@ -75,6 +79,13 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
     connect(welcome_, &WelcomePage::dismissed, this, [this] { welcome_closed_ = true; });
     connect(welcome_, &WelcomePage::exampleChosen, this,
             [this](const QString& name) { openText(std::string(example_text(name)), {}, name); });
+    ask_ = [this](const QString& question, const QString& yes) {
+        QMessageBox box(QMessageBox::Question, tr("Orrery"), question, QMessageBox::Cancel, this);
+        QPushButton* go_on = box.addButton(yes, QMessageBox::AcceptRole);
+        box.setDefaultButton(QMessageBox::Cancel);
+        box.exec();
+        return box.clickedButton() == go_on;
+    };
     resize(options_.size);
     defaultLayout();
     default_state_ = saveState();
@@ -84,41 +95,56 @@ MainWindow::MainWindow(const Options& options, QWidget* parent)
 
 MainWindow::~MainWindow() = default;
 
-QStringList MainWindow::viewNames() {
-    return {QStringLiteral("strategies"), QStringLiteral("scenario"),  QStringLiteral("timeline"),  QStringLiteral("compare"),
-            QStringLiteral("memory"),     QStringLiteral("breakdown"), QStringLiteral("pareto"),    QStringLiteral("placement"),
-            QStringLiteral("topology"),   QStringLiteral("sweep"),     QStringLiteral("execution"), QStringLiteral("problems")};
+const std::vector<MainWindow::ViewKind>& MainWindow::viewKinds() {
+    using W = MainWindow;
+    static const std::vector<ViewKind> kinds = {
+        {"strategies", QT_TR_NOOP("Strategies"), Place::top, [](W& w) -> QWidget* { return new StrategiesView(w.store_, w.state_); }},
+        {"scenario", QT_TR_NOOP("Scenario"), Place::left,
+         [](W& w) -> QWidget* { return new ScenarioEditor(w.store_, w.state_, *w.documents_); }},
+        {"timeline", QT_TR_NOOP("Timeline"), Place::main, [](W& w) -> QWidget* { return new TimelineView(w.store_, w.state_); }},
+        {"compare", QT_TR_NOOP("Compare"), Place::main, [](W& w) -> QWidget* { return new CompareView(w.store_, w.state_); }},
+        {"memory", QT_TR_NOOP("Memory"), Place::main, [](W& w) -> QWidget* { return new MemoryView(w.store_, w.state_); }},
+        {"breakdown", QT_TR_NOOP("Breakdown"), Place::main, [](W& w) -> QWidget* { return new BreakdownView(w.store_, w.state_); }},
+        {"pareto", QT_TR_NOOP("Frontier"), Place::main, [](W& w) -> QWidget* { return new ParetoView(w.store_, w.state_); }},
+        {"placement", QT_TR_NOOP("Placement"), Place::main, [](W& w) -> QWidget* { return new PlacementView(w.store_, w.state_); }},
+        {"topology", QT_TR_NOOP("Topology"), Place::main, [](W& w) -> QWidget* { return new TopologyView(w.store_, w.state_); }},
+        {"sweep", QT_TR_NOOP("Sweep"), Place::main, [](W& w) -> QWidget* { return new SweepView(w.store_, w.state_); }},
+        {"execution", QT_TR_NOOP("Execution"), Place::main,
+         [](W& w) -> QWidget* { return new ExecutionView(w.store_, w.state_, *w.documents_); }},
+        {"problems", QT_TR_NOOP("Problems"), Place::bottom, [](W& w) -> QWidget* { return new ProblemsView(*w.problems_); }},
+    };
+    return kinds;
 }
 
-void MainWindow::addView(const QString& name, const QString& title, QWidget* widget, Place place) {
-    auto* dock = new QDockWidget(title, this);
-    dock->setObjectName(QStringLiteral("dock.") + name);
-    dock->setWidget(widget);
-    widget->setObjectName(QStringLiteral("view.") + name);
-    views_.push_back({name, dock, place});
+QStringList MainWindow::viewNames() {
+    QStringList out;
+    for (const ViewKind& kind : viewKinds()) out << QLatin1String(kind.name);
+    return out;
 }
 
 void MainWindow::makeViews() {
-    strategies_ = new StrategiesView(store_, state_);
-    editor_ = new ScenarioEditor(store_, state_, *documents_);
-    timeline_ = new TimelineView(store_, state_);
-    compare_ = new CompareView(store_, state_);
-    auto* problems = new ProblemsView(*problems_);
-    addView(QStringLiteral("strategies"), tr("Strategies"), strategies_, Place::top);
-    addView(QStringLiteral("scenario"), tr("Scenario"), editor_, Place::left);
-    addView(QStringLiteral("timeline"), tr("Timeline"), timeline_, Place::main);
-    addView(QStringLiteral("compare"), tr("Compare"), compare_, Place::main);
-    addView(QStringLiteral("memory"), tr("Memory"), new MemoryView(store_, state_), Place::main);
-    addView(QStringLiteral("breakdown"), tr("Breakdown"), new BreakdownView(store_, state_), Place::main);
-    auto* pareto = new ParetoView(store_, state_);
-    addView(QStringLiteral("pareto"), tr("Frontier"), pareto, Place::main);
-    addView(QStringLiteral("placement"), tr("Placement"), new PlacementView(store_, state_), Place::main);
-    addView(QStringLiteral("topology"), tr("Topology"), new TopologyView(store_, state_), Place::main);
-    sweep_ = new SweepView(store_, state_);
-    addView(QStringLiteral("sweep"), tr("Sweep"), sweep_, Place::main);
-    connect(sweep_, &SweepView::pointsChanged, this, [this, pareto] {
+    for (const ViewKind& kind : viewKinds()) {
+        const QString name = QLatin1String(kind.name);
+        QWidget* widget = kind.make(*this);
+        auto* dock = new QDockWidget(tr(kind.title), this);
+        dock->setObjectName(QStringLiteral("dock.") + name);
+        dock->setWidget(widget);
+        widget->setObjectName(QStringLiteral("view.") + name);
+        views_.push_back({name, dock, kind.place});
+    }
+    strategies_ = &viewOf<StrategiesView>("strategies");
+    editor_ = &viewOf<ScenarioEditor>("scenario");
+    timeline_ = &viewOf<TimelineView>("timeline");
+    compare_ = &viewOf<CompareView>("compare");
+    sweep_ = &viewOf<SweepView>("sweep");
+    joinViews();
+}
+
+void MainWindow::joinViews() {
+    auto& pareto = viewOf<ParetoView>("pareto");
+    connect(sweep_, &SweepView::pointsChanged, this, [this, &pareto] {
         strategies_->model().setSwept(fitting(swept_points(sweep_->model())));
-        pareto->setSwept(swept_points(sweep_->model()));
+        pareto.setSwept(swept_points(sweep_->model()));
     });
     const auto again = [this] { strategies_->model().setSwept(fitting(swept_points(sweep_->model()))); }; // less those that are runs now
     connect(&store_, &RunStore::runAdded, this, again);
@@ -127,23 +153,21 @@ void MainWindow::makeViews() {
         sweep_->selectPoint(number);
         sweep_->addSelected();
     });
-    connect(pareto, &ParetoView::sweptChosen, sweep_, &SweepView::selectPoint);
+    connect(&pareto, &ParetoView::sweptChosen, sweep_, &SweepView::selectPoint);
     connect(sweep_, &SweepView::failed, this, &MainWindow::complain);
     connect(sweep_, &SweepView::runningChanged, this, [this](bool running) {
         if (!running && idle()) Q_EMIT becameIdle();
     });
-    auto* execution = new ExecutionView(store_, state_, *documents_);
-    addView(QStringLiteral("execution"), tr("Execution"), execution, Place::main);
-    connect(execution, &ExecutionView::failed, this, &MainWindow::complain);
-    connect(execution, &ExecutionView::measured, this, [this](RunId run, RunId prediction) {
-        state_.setBaseline(prediction);
-        state_.setBrushedRuns({prediction, run});
+    auto& execution = viewOf<ExecutionView>("execution");
+    connect(&execution, &ExecutionView::failed, this, &MainWindow::complain);
+    connect(&execution, &ExecutionView::measured, this, [this](RunId run, RunId prediction) {
+        if (state_.baseline() == 0) state_.setBaseline(prediction); // one that is pinned stays
+        state_.setBrushedRuns({prediction, run}, prediction);
         compare_->predictedMeasured().choose(prediction, run);
         compare_->setCurrentWidget(&compare_->predictedMeasured());
         showView(QStringLiteral("compare"));
     });
-    addView(QStringLiteral("problems"), tr("Problems"), problems, Place::bottom);
-    connect(problems, &ProblemsView::jump, this, &MainWindow::jumpTo);
+    connect(&viewOf<ProblemsView>("problems"), &ProblemsView::jump, this, &MainWindow::jumpTo);
     connect(strategies_, &StrategiesView::editRequested, this, [this](RunId run) {
         state_.setCurrentRun(run);
         showView(QStringLiteral("scenario"));
@@ -211,7 +235,7 @@ void MainWindow::followStore() {
         if (state_.baseline() == id) state_.setBaseline(0);
         std::vector<RunId> brushed = state_.brushedRuns();
         std::erase(brushed, id);
-        state_.setBrushedRuns(std::move(brushed));
+        state_.setBrushedRuns(std::move(brushed)); // another of them becomes current
         if (state_.currentRun() == id) state_.setCurrentRun(store_.runs().empty() ? 0 : store_.runs().front().id);
         updateWelcome();
     });
@@ -225,6 +249,11 @@ void MainWindow::followStore() {
     connect(&state_, &ViewState::baselineChanged, this, later);
     connect(&state_, &ViewState::currentRunChanged, this, later);
     connect(timeline_, &TimelineView::notesChanged, this, later);
+    connect(documents_, &Documents::saveStateChanged, this, &MainWindow::updateTitle);
+    connect(documents_, &Documents::currentChanged, this, &MainWindow::updateTitle);
+    connect(documents_, &Documents::changedOnDisk, this, &MainWindow::fileChanged);
+    connect(&state_, &ViewState::currentRunChanged, this, &MainWindow::updateTitle);
+    connect(&store_, &RunStore::runChanged, this, &MainWindow::updateTitle);
     connect(documents_, &Documents::problemsChanged, this, [this](RunId run) {
         autosave_.start();
         const ScenarioDocument* document = documents_->of(run);
@@ -252,6 +281,29 @@ void MainWindow::showProgress(RunId id, const QString& what) {
                     : run                 ? tr("%1: %2").arg(run->name, what)
                                           : what);
     if (idle()) Q_EMIT becameIdle();
+}
+
+// The file of the run that is shown, or its name, and a star where it has changes that are not saved.
+void MainWindow::updateTitle() {
+    const Run* run = store_.find(state_.currentRun());
+    const ScenarioDocument* document = documents_->current();
+    const QString path = document ? document->path() : run ? run->path : QString{};
+    const QString shown = !path.isEmpty() ? QFileInfo(path).fileName() : run ? run->name : QString{};
+    setWindowTitle(shown.isEmpty() ? tr("Orrery") : tr("%1[*] \u2013 Orrery").arg(shown));
+    setWindowFilePath(path);
+    setWindowModified(document && document->isModified());
+}
+
+void MainWindow::fileChanged(RunId run, bool read_again) {
+    const ScenarioDocument* document = documents_->of(run);
+    if (!document) return;
+    const QString path = document->path();
+    if (read_again) {
+        statusBar()->showMessage(tr("%1 was changed by another program: it was read again").arg(path), 10000);
+        return;
+    }
+    complain(QFileInfo(path).fileName(),
+             tr("%1 was changed by another program; your changes here stay, and saving will ask first").arg(path));
 }
 
 bool MainWindow::idle() const { return !store_.busy() && !sweep_->running(); }

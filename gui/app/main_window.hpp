@@ -50,6 +50,10 @@ class MainWindow : public QMainWindow {
     Documents& documents() { return *documents_; }
     QWidget* view(const QString& name) const;
 
+    // Who answers questions before something is lost; tests answer themselves. The question, and what saying yes does.
+    using Ask = std::function<bool(const QString& question, const QString& yes)>;
+    void setAsk(Ask ask) { ask_ = std::move(ask); }
+
     bool restoreSession(); // false: there was none
     void saveSession() const;
 
@@ -70,10 +74,20 @@ class MainWindow : public QMainWindow {
         QDockWidget* dock;
         Place place;
     };
+    // What there is of views, each said once: in the order of their tabs and keys.
+    struct ViewKind {
+        const char *name, *title;
+        Place place;
+        QWidget* (*make)(MainWindow& window);
+    };
+    static const std::vector<ViewKind>& viewKinds();
+    template <class V> V& viewOf(const char* name) const { return *qobject_cast<V*>(view(QLatin1String(name))); }
     void restoreSweep();
     void makeViews();
-    void addView(const QString& name, const QString& title, QWidget* widget, Place place);
+    void joinViews(); // what one does for another
     void makeActions();
+    void makeMeasuredAction(const QString& menu);
+    void makeCommandsOfViews();
     void makeFileActions();
     void makeEditActions();
     void makePresetActions();
@@ -90,6 +104,9 @@ class MainWindow : public QMainWindow {
     void openOne(const QString& path);
     void openText(const std::string& text, const QString& base_dir, const QString& name); // a scenario or a sweep
     void complain(const QString& source, const QString& what);
+    void updateTitle();
+    void fileChanged(RunId run, bool read_again);
+    void deleteMeasured();
     void exportView();
     void exportTrace();
     QDockWidget* frontDock() const; // the one with the focus, else the one in front
@@ -121,6 +138,7 @@ class MainWindow : public QMainWindow {
     QByteArray default_state_;
     QTimer autosave_; // a crash costs a few seconds of work
     bool welcome_closed_ = false;
+    Ask ask_;
 };
 
 } // namespace orrery

@@ -58,19 +58,20 @@ std::optional<QString> read_size(const QString& text, Options& options) {
 
 ParsedOptions parse_options(const QStringList& arguments, const QStringList& docks) {
     QCommandLineParser parser;
-    parser.setApplicationDescription(tr("Compare training strategies on honest timelines."));
+    parser.setApplicationDescription(tr("Simulates scenarios, compares training strategies, shows timelines."));
     parser.addPositionalArgument(QStringLiteral("files"), tr("Scenarios, sweeps and traces."), QStringLiteral("[FILE..]"));
-    const QCommandLineOption help({QStringLiteral("h"), QStringLiteral("help")}, tr("This text.")),
-        version(QStringLiteral("version"), tr("The version."));
+    const QCommandLineOption help({QStringLiteral("h"), QStringLiteral("help")}, tr("Prints this text and ends.")),
+        version(QStringLiteral("version"), tr("Prints the version and ends."));
     const QCommandLineOption compare(QStringLiteral("compare"), tr("Show the files above each other, the first as the baseline."));
     const QCommandLineOption view(QStringLiteral("view"), tr("The time shown: two times, as 10ms,12ms or in seconds."),
                                   QStringLiteral("t0,t1"));
-    const QCommandLineOption select(QStringLiteral("select"), tr("Select an op: RANK:OP or RANK:OP@MICROBATCH; the n-th alike: #n."),
-                                    QStringLiteral("id"));
+    const QCommandLineOption select(QStringLiteral("select"),
+                                    tr("Select an op: RANK:OP or RANK:OP@MICROBATCH; #n: the n-th of those alike."), QStringLiteral("id"));
     const QCommandLineOption dock(QStringLiteral("dock"), tr("The view in front: %1.").arg(docks.join(QStringLiteral(", "))),
                                   QStringLiteral("name"));
     const QCommandLineOption screenshot(QStringLiteral("screenshot"),
-                                        tr("Write a picture (.png) of the window when all is there, and quit."), QStringLiteral("file"));
+                                        tr("Write a picture (.png) of the window once everything is simulated, and quit."),
+                                        QStringLiteral("file"));
     const QCommandLineOption size(QStringLiteral("size"), tr("Size of the window."), QStringLiteral("WxH"));
     const QCommandLineOption theme(QStringLiteral("theme"), tr("light, dark or system: as the desktop is."), QStringLiteral("name"));
     const QCommandLineOption fresh(QStringLiteral("new"), tr("Do not restore the last session."));

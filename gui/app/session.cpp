@@ -30,7 +30,7 @@ std::vector<Marker> notes_of_text(const QStringList& lines) {
 
 } // namespace
 
-// Scenarios are kept as texts, edits that were never saved included; traces as paths.
+// Scenarios are kept as texts: as they stand, as their files had them, and the one that the figures are of; traces as paths.
 void MainWindow::saveSession() const {
     if (options_.fresh) return;
     QSettings settings;
@@ -44,8 +44,10 @@ void MainWindow::saveSession() const {
         const ScenarioDocument* document = documents_->of(run.id);
         settings.setValue(QStringLiteral("name"), run.name);
         settings.setValue(QStringLiteral("path"), run.path);
-        settings.setValue(QStringLiteral("text"),
-                          document ? QString::fromStdString(document->text()) : QString::fromStdString(run.data->scenario_json));
+        const std::string& read = run.data->scenario_json;
+        settings.setValue(QStringLiteral("text"), QString::fromStdString(document ? document->text() : read));
+        settings.setValue(QStringLiteral("saved"), QString::fromStdString(document ? document->saved() : read));
+        settings.setValue(QStringLiteral("simulated"), QString::fromStdString(document ? documents_->simulatedText(run.id) : read));
         settings.setValue(QStringLiteral("folder"), QString::fromStdString(run.data->base_dir));
         settings.setValue(QStringLiteral("baseline"), run.id == state_.baseline());
         settings.setValue(QStringLiteral("current"), run.id == state_.currentRun());
@@ -86,7 +88,12 @@ bool MainWindow::restoreSession() {
         const QString path = settings.value(QStringLiteral("path")).toString(), name = settings.value(QStringLiteral("name")).toString();
         RunId id = 0;
         if (!text.empty()) {
-            id = store_.simulate(text, settings.value(QStringLiteral("folder")).toString().toStdString(), name, path);
+            const auto kept = [&](const char* key) {
+                return settings.value(QLatin1String(key), settings.value(QStringLiteral("text"))).toString().toStdString();
+            };
+            const std::string simulated = kept("simulated");
+            id = store_.simulate(simulated, settings.value(QStringLiteral("folder")).toString().toStdString(), name, path);
+            documents_->restore(id, simulated, kept("saved"), text);
         } else if (QFileInfo(path).isFile()) {
             id = store_.loadTrace(path);
             store_.rename(id, name);

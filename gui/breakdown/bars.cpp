@@ -1,6 +1,6 @@
 #include "gui/breakdown/bars.hpp"
 
-#include "gui/breakdown/categories.hpp"
+#include "gui/core/categories.hpp"
 
 #include <algorithm>
 #include <map>
@@ -17,7 +17,8 @@ Breakdown seconds_of(const LaneResult& lane) {
 std::vector<Bar> strategy_bars(const RunStore& store, const ViewState& state) {
     std::vector<Bar> out;
     const auto add = [&](const Run& run) {
-        if (run.data->report && run.data->report->step_time_s > 0) out.push_back({run.id, -1, run.name, run.data->report->breakdown_s});
+        if (run.data->report && run.data->report->step_time_s > 0)
+            out.push_back({run.id, -1, shown_name(run), run.data->report->breakdown_s});
     };
     if (state.brushedRuns().size() > 1) {
         for (RunId id : state.brushedRuns())

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "gui/core/as_table.hpp"
+#include "gui/core/figures.hpp"
 #include "gui/core/run.hpp"
-#include "gui/strategies/figures.hpp"
+#include "gui/core/view_command.hpp"
 
 #include <QAbstractScrollArea>
 #include <QWidget>
@@ -14,6 +15,9 @@
 class QComboBox;
 
 namespace orrery {
+
+class Legend;
+class RunLabel;
 
 struct Bar {
     RunId run = 0;
@@ -34,7 +38,8 @@ class BarsPlot : public QAbstractScrollArea {
     const std::vector<Bar>& bars() const { return bars_; }
     int current() const { return current_; } // -1: none
     void setCurrent(int bar);
-    QRect barRect(int bar) const; // in the viewport
+    std::vector<ViewCommand> commands(); // what its keys do
+    QRect barRect(int bar) const;        // in the viewport
 
   Q_SIGNALS:
     void chosen(int bar);
@@ -58,29 +63,12 @@ class BarsPlot : public QAbstractScrollArea {
     int current_ = -1;
 };
 
-// What the colours mean.
-class CategoryLegend : public QWidget {
-    Q_OBJECT
-  public:
-    explicit CategoryLegend(QWidget* parent = nullptr);
-    void setCategories(std::vector<Category> shown);
-    QSize sizeHint() const override;
-    int heightForWidth(int width) const override;
-    bool hasHeightForWidth() const override { return true; }
-
-  protected:
-    void paintEvent(QPaintEvent* event) override;
-
-  private:
-    int flow(int width, QPainter* painter) const; // the height; painted where there is a painter
-    std::vector<Category> shown_;
-};
-
-class BreakdownView : public QWidget, public AsTable {
+class BreakdownView : public QWidget, public AsTable, public HasCommands {
     Q_OBJECT
   public:
     BreakdownView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     TextTable asTable() const override;
+    std::vector<ViewCommand> commands() override;
     BarsPlot& plot() { return *plot_; }
     void setKind(BarsOf of);
 
@@ -90,7 +78,8 @@ class BreakdownView : public QWidget, public AsTable {
     ViewState& state_;
     QComboBox* of_;
     BarsPlot* plot_;
-    CategoryLegend* legend_;
+    RunLabel* run_;
+    Legend* legend_;
 };
 
 } // namespace orrery

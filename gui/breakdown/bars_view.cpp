@@ -1,6 +1,9 @@
 // Painting and keys of the bars.
 #include "gui/breakdown/bars.hpp"
-#include "gui/breakdown/categories.hpp"
+#include "gui/core/axis.hpp"
+#include "gui/core/categories.hpp"
+#include "gui/parts/legend.hpp"
+#include "gui/parts/run_label.hpp"
 
 #include <QComboBox>
 #include <QHelpEvent>
@@ -20,14 +23,6 @@ namespace orrery {
 namespace {
 
 double total(const Breakdown& seconds) { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
-
-// 1, 2 or 5 times a power of ten, so that about `wanted` of them make `full`.
-double round_step(double full, int wanted) {
-    const double raw = full / std::max(1, wanted), power = std::pow(10, std::floor(std::log10(raw)));
-    for (double m : {1.0, 2.0, 5.0})
-        if (raw <= m * power) return m * power;
-    return 10 * power;
-}
 
 constexpr int margin = 8;
 constexpr int longest_name = 320;
@@ -109,14 +104,13 @@ void BarsPlot::paintAxis(QPainter& painter) const {
     painter.fillRect(0, y, viewport()->width(), rowHeight(), palette().color(QPalette::Base));
     painter.setPen(palette().color(QPalette::Mid));
     painter.drawLine(bar.left(), y, bar.right(), y);
-    const double step = round_step(full, std::max(2, bar.width() / 110));
+    const double step = round_step(full / std::max(2, bar.width() / 110));
     for (int i = 0; i * step <= full * 1.0001; ++i) {
         const double x = bar.left() + bar.width() * (i * step / full);
         painter.setPen(palette().color(QPalette::Mid));
         painter.drawLine(QPointF(x, y), QPointF(x, y + 4));
         painter.setPen(palette().color(QPalette::PlaceholderText));
-        painter.drawText(QRectF(x - 50, y + 3, 100, rowHeight() - 3), Qt::AlignHCenter | Qt::AlignTop,
-                         i == 0 ? QStringLiteral("0") : seconds_words(i * step));
+        painter.drawText(QRectF(x - 50, y + 3, 100, rowHeight() - 3), Qt::AlignHCenter | Qt::AlignTop, seconds_words(i * step));
     }
 }
 
@@ -157,16 +151,34 @@ void BarsPlot::mousePressEvent(QMouseEvent* event) {
     Q_EMIT chosen(bar);
 }
 
+std::vector<ViewCommand> BarsPlot::commands() {
+    const auto step = [this](int by) {
+        if (!bars_.empty()) setCurrent(std::clamp(current_ + by, 0, static_cast<int>(bars_.size()) - 1));
+    };
+    return {{QStringLiteral("next"),
+             tr("Next bar"),
+             tr("Chooses the bar and says what it is made of"),
+             {Qt::Key_Down, Qt::Key_Right},
+             {},
+             [step] { step(1); }},
+            {QStringLiteral("previous"),
+             tr("Bar before"),
+             tr("Chooses the bar and says what it is made of"),
+             {Qt::Key_Up, Qt::Key_Left},
+             {},
+             [step] { step(-1); }},
+            {QStringLiteral("choose"),
+             tr("Show the bar's run or rank"),
+             tr("Shows it in all views"),
+             {Qt::Key_Space, Qt::Key_Return},
+             {},
+             [this] {
+                 if (current_ >= 0) Q_EMIT chosen(current_);
+             }}};
+}
+
 void BarsPlot::keyPressEvent(QKeyEvent* event) {
-    const int key = event->key();
-    const int step = key == Qt::Key_Down || key == Qt::Key_Right ? 1 : key == Qt::Key_Up || key == Qt::Key_Left ? -1 : 0;
-    if (step != 0 && !bars_.empty()) {
-        setCurrent(std::clamp(current_ + step, 0, static_cast<int>(bars_.size()) - 1));
-    } else if ((key == Qt::Key_Space || key == Qt::Key_Return) && current_ >= 0) {
-        Q_EMIT chosen(current_);
-    } else {
-        QAbstractScrollArea::keyPressEvent(event);
-    }
+    if (!run_key(commands(), *event)) QAbstractScrollArea::keyPressEvent(event);
 }
 
 bool BarsPlot::viewportEvent(QEvent* event) {
@@ -187,56 +199,20 @@ bool BarsPlot::viewportEvent(QEvent* event) {
     return true;
 }
 
-CategoryLegend::CategoryLegend(QWidget* parent) : QWidget(parent) {
-    setAccessibleName(tr("What the colours mean"));
-    QSizePolicy policy(QSizePolicy::Preferred, QSizePolicy::Fixed);
-    policy.setHeightForWidth(true);
-    setSizePolicy(policy);
-}
-
-void CategoryLegend::setCategories(std::vector<Category> shown) {
-    shown_ = std::move(shown);
-    updateGeometry();
-    update();
-}
-
-QSize CategoryLegend::sizeHint() const { return {300, heightForWidth(300)}; }
-
-int CategoryLegend::heightForWidth(int width) const { return flow(width, nullptr); }
-
-int CategoryLegend::flow(int width, QPainter* painter) const {
-    const int line = fontMetrics().height() + 4, box = fontMetrics().ascent();
-    int x = margin, y = 2;
-    for (Category c : shown_) {
-        const QString text = title(c);
-        const int wide = box + 6 + fontMetrics().horizontalAdvance(text) + 14;
-        if (x + wide > width && x > margin) {
-            x = margin;
-            y += line;
-        }
-        if (painter) {
-            fill_category(*painter, QRectF(x, y + 2, box, box), c, is_dark(palette()));
-            painter->setPen(palette().color(QPalette::Text));
-            painter->drawText(x + box + 6, y + fontMetrics().ascent() + 1, text);
-        }
-        x += wide;
-    }
-    return y + line;
-}
-
-void CategoryLegend::paintEvent(QPaintEvent*) {
-    QPainter painter(this);
-    flow(width(), &painter);
-}
-
 BreakdownView::BreakdownView(RunStore& store, ViewState& state, QWidget* parent)
-    : QWidget(parent), store_(store), state_(state), of_(new QComboBox), plot_(new BarsPlot), legend_(new CategoryLegend) {
-    of_->addItems({tr("A bar a strategy"), tr("A bar a stage of the current run"), tr("A bar a rank of the current run")});
-    of_->setAccessibleName(tr("What a bar is"));
+    : QWidget(parent), store_(store), state_(state), of_(new QComboBox), plot_(new BarsPlot), run_(new RunLabel(store, state)),
+      legend_(new Legend) {
+    of_->addItems(
+        {tr("One bar for each strategy"), tr("One bar for each stage of the current run"), tr("One bar for each rank of the current run")});
+    of_->setAccessibleName(tr("Meaning of a bar"));
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 2, 0, 0);
     layout->setSpacing(2);
-    layout->addWidget(of_, 0, Qt::AlignLeft);
+    auto* row = new QHBoxLayout;
+    row->addWidget(of_);
+    row->addWidget(run_, 1);
+    row->addStretch();
+    layout->addLayout(row);
     layout->addWidget(plot_, 1);
     layout->addWidget(legend_);
     connect(of_, &QComboBox::currentIndexChanged, this, &BreakdownView::refresh);
@@ -261,10 +237,20 @@ void BreakdownView::refresh() {
     for (Category c : drawing_order)
         if (std::any_of(shown.begin(), shown.end(), [&](const Bar& b) { return b.seconds[static_cast<std::size_t>(c)] > 0; }))
             categories.push_back(c);
-    legend_->setCategories(std::move(categories));
+    legend_->setEntries(legend_of_categories(categories));
+    run_->setVisible(of_->currentIndex() != static_cast<int>(BarsOf::strategies)); // bars have their runs' names
     plot_->setBars(std::move(shown));
     for (int i = 0; i < static_cast<int>(plot_->bars().size()); ++i)
         if (of_->currentIndex() == 0 && plot_->bars()[static_cast<std::size_t>(i)].run == state_.currentRun()) plot_->setCurrent(i);
+}
+
+std::vector<ViewCommand> BreakdownView::commands() {
+    std::vector<ViewCommand> out = plot_->commands();
+    for (int i = 0; i < of_->count(); ++i)
+        out.push_back({QStringLiteral("bars_%1").arg(i), of_->itemText(i), tr("Chooses what each bar stands for"), {}, {}, [this, i] {
+                           of_->setCurrentIndex(i);
+                       }});
+    return out;
 }
 
 TextTable BreakdownView::asTable() const {

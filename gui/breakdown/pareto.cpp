@@ -1,6 +1,7 @@
 #include "gui/breakdown/pareto.hpp"
 
-#include "gui/breakdown/categories.hpp"
+#include "gui/core/axis.hpp"
+#include "gui/core/categories.hpp"
 
 #include <QHelpEvent>
 #include <QKeyEvent>
@@ -17,13 +18,6 @@ namespace orrery {
 namespace {
 
 constexpr double radius = 5, reach = 9;
-
-double nice_step(double span, int wanted) {
-    const double raw = span / std::max(1, wanted), power = std::pow(10, std::floor(std::log10(raw)));
-    for (double m : {1.0, 2.0, 5.0})
-        if (raw <= m * power) return m * power;
-    return 10 * power;
-}
 
 } // namespace
 
@@ -106,8 +100,8 @@ void ParetoPlot::paintAxes(QPainter& painter) const {
     const QRectF a = area();
     const int line = fontMetrics().height();
     const QColor faint = palette().color(QPalette::PlaceholderText), grid = palette().color(QPalette::Mid);
-    const double dx = nice_step(x_.high - x_.low, static_cast<int>(a.width() / 110)),
-                 dy = nice_step(y_.high - y_.low, static_cast<int>(a.height() / 50));
+    const double dx = round_step((x_.high - x_.low) / std::max(1.0, a.width() / 110)),
+                 dy = round_step((y_.high - y_.low) / std::max(1.0, a.height() / 50));
     QColor thin = grid;
     thin.setAlpha(90);
     for (double v = std::ceil(x_.low / dx) * dx; v <= x_.high; v += dx) {
@@ -115,8 +109,7 @@ void ParetoPlot::paintAxes(QPainter& painter) const {
         painter.setPen(thin);
         painter.drawLine(QPointF(x, a.top()), QPointF(x, a.bottom()));
         painter.setPen(faint);
-        painter.drawText(QRectF(x - 60, a.bottom() + 4, 120, line), Qt::AlignCenter,
-                         std::abs(v) < dx / 1e6 ? QStringLiteral("0") : x_words_(v));
+        painter.drawText(QRectF(x - 60, a.bottom() + 4, 120, line), Qt::AlignCenter, x_words_(std::abs(v) < dx / 1e6 ? 0 : v));
     }
     for (double v = std::ceil(y_.low / dy) * dy; v <= y_.high; v += dy) {
         const double y = a.bottom() - a.height() * (v - y_.low) / (y_.high - y_.low);
@@ -124,7 +117,7 @@ void ParetoPlot::paintAxes(QPainter& painter) const {
         painter.drawLine(QPointF(a.left(), y), QPointF(a.right(), y));
         painter.setPen(faint);
         painter.drawText(QRectF(0, y - line / 2.0, a.left() - 6, line), Qt::AlignRight | Qt::AlignVCenter,
-                         std::abs(v) < dy / 1e6 ? QStringLiteral("0") : y_words_(v));
+                         y_words_(std::abs(v) < dy / 1e6 ? 0 : v));
     }
     painter.setPen(grid);
     painter.drawRect(a);
@@ -254,18 +247,29 @@ void ParetoPlot::step(int by) {
     update();
 }
 
+std::vector<ViewCommand> ParetoPlot::commands() {
+    const auto go = [this](int by) {
+        if (!points_.empty()) step(by);
+    };
+    return {{QStringLiteral("next"), tr("Next point"), tr("Goes to the point to the right"), {Qt::Key_Right}, {}, [go] { go(1); }},
+            {QStringLiteral("previous"), tr("Point before"), tr("Goes to the point to the left"), {Qt::Key_Left}, {}, [go] { go(-1); }},
+            {QStringLiteral("brush"),
+             tr("Choose the point"),
+             tr("Adds it to the chosen points; again: takes it away"),
+             {Qt::Key_Space},
+             {},
+             [this] {
+                 if (focus_ < 0) return;
+                 std::vector<RunId> ids = brushed_;
+                 const RunId id = points_[static_cast<std::size_t>(focus_)].id;
+                 if (std::erase(ids, id) == 0) ids.push_back(id);
+                 Q_EMIT brushed(ids);
+             }},
+            {QStringLiteral("drag"), tr("Choose all points in a rectangle"), {}, {}, tr("drag"), {}}};
+}
+
 void ParetoPlot::keyPressEvent(QKeyEvent* event) {
-    const int key = event->key();
-    if ((key == Qt::Key_Right || key == Qt::Key_Left) && !points_.empty()) {
-        step(key == Qt::Key_Right ? 1 : -1);
-    } else if (key == Qt::Key_Space && focus_ >= 0) {
-        std::vector<RunId> ids = brushed_;
-        const RunId id = points_[static_cast<std::size_t>(focus_)].id;
-        if (std::erase(ids, id) == 0) ids.push_back(id);
-        Q_EMIT brushed(ids);
-    } else {
-        QWidget::keyPressEvent(event);
-    }
+    if (!run_key(commands(), *event)) QWidget::keyPressEvent(event);
 }
 
 bool ParetoPlot::event(QEvent* event) {

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "gui/core/as_table.hpp"
+#include "gui/core/figures.hpp"
 #include "gui/core/run.hpp"
-#include "gui/strategies/figures.hpp"
+#include "gui/core/view_command.hpp"
 
 #include <QWidget>
 
@@ -33,6 +34,7 @@ class ParetoPlot : public QWidget {
     void setPoints(std::vector<ParetoPoint> points);
     void setBrushed(std::vector<RunId> brushed, RunId current);
     const std::vector<ParetoPoint>& points() const { return points_; }
+    std::vector<ViewCommand> commands();    // what its keys do
     QPointF place(std::size_t point) const; // on the widget
     QSize sizeHint() const override { return {480, 320}; }
 
@@ -68,11 +70,12 @@ class ParetoPlot : public QWidget {
     QRectF rubber_;
 };
 
-class ParetoView : public QWidget, public AsTable {
+class ParetoView : public QWidget, public AsTable, public HasCommands {
     Q_OBJECT
   public:
     ParetoView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     TextTable asTable() const override;
+    std::vector<ViewCommand> commands() override { return plot_->commands(); }
     ParetoPlot& plot() { return *plot_; }
     void setSwept(std::vector<SweptPoint> swept); // beside the runs
 

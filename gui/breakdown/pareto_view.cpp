@@ -15,6 +15,8 @@ struct AxisChoice {
     const char* title;
     std::optional<double> (*value)(const Figures&);
     ParetoPlot::Words words;
+    const char* unit; // in which it is exported
+    double scale = 1; // exported: the value times this
 };
 
 QString dollars(std::optional<double> v) { return v ? QStringLiteral("$%1").arg(*v, 0, 'g', 3) : QString{}; }
@@ -22,16 +24,16 @@ QString dollars(std::optional<double> v) { return v ? QStringLiteral("$%1").arg(
 // Smaller is better in each.
 const std::vector<AxisChoice>& choices() {
     static const std::vector<AxisChoice> all = {
-        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Peak memory"), [](const Figures& f) { return f.peak_bytes; }, gigabytes_words},
-        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Devices"), [](const Figures& f) { return f.devices; }, count_words},
-        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Cost of a step"), [](const Figures& f) { return f.cost_usd; }, dollars},
-        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Step time"), [](const Figures& f) { return f.step_s; }, seconds_words},
-        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Time of a token on all devices"),
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Peak memory"), [](const Figures& f) { return f.peak_bytes; }, gigabytes_words, "bytes"},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Devices"), [](const Figures& f) { return f.devices; }, count_words, ""},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Cost of a step"), [](const Figures& f) { return f.cost_usd; }, dollars, "$"},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Step time"), [](const Figures& f) { return f.step_s; }, seconds_words, "s"},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Device time of a token"),
          [](const Figures& f) {
              return f.tokens_per_s && *f.tokens_per_s > 0 && f.devices ? std::optional<double>(*f.devices / *f.tokens_per_s) : std::nullopt;
          },
-         seconds_words},
-        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Bubble"), [](const Figures& f) { return f.bubble; }, percent_words},
+         seconds_words, "s"},
+        {QT_TRANSLATE_NOOP("orrery::ParetoView", "Bubble"), [](const Figures& f) { return f.bubble; }, percent_words, "%", 100},
     };
     return all;
 }
@@ -44,8 +46,8 @@ ParetoView::ParetoView(RunStore& store, ViewState& state, QWidget* parent)
     : QWidget(parent), store_(store), state_(state), x_(new QComboBox), y_(new QComboBox), plot_(new ParetoPlot) {
     for (QComboBox* box : {x_, y_})
         for (const AxisChoice& choice : choices()) box->addItem(tr(choice.title));
-    x_->setAccessibleName(tr("Figure to the right"));
-    y_->setAccessibleName(tr("Figure upwards"));
+    x_->setAccessibleName(tr("Figure on the horizontal axis"));
+    y_->setAccessibleName(tr("Figure on the vertical axis"));
     y_->setCurrentIndex(step_time);
     auto* row = new QHBoxLayout;
     row->addWidget(y_);
@@ -65,12 +67,8 @@ ParetoView::ParetoView(RunStore& store, ViewState& state, QWidget* parent)
     connect(&state_, &ViewState::brushedRunsChanged, this, &ParetoView::showBrush);
     connect(&state_, &ViewState::currentRunChanged, this, &ParetoView::showBrush);
     connect(plot_, &ParetoPlot::brushed, this, [this](const std::vector<RunId>& ids) {
-        state_.setBrushedRuns(ids);
-        if (ids.empty()) return;
-        if (ids.back() > 0)
-            state_.setCurrentRun(ids.back());
-        else
-            Q_EMIT sweptChosen(swept_number(ids.back()));
+        state_.setBrushedRuns(ids, ids.empty() ? 0 : ids.back());
+        if (!ids.empty() && ids.back() < 0) Q_EMIT sweptChosen(swept_number(ids.back()));
     });
     refresh();
 }
@@ -83,7 +81,7 @@ void ParetoView::refresh() {
     for (const Run& run : store_.runs()) {
         const Figures f = figures(*run.data);
         const auto right = x.value(f), up = y.value(f);
-        if (right && up) points.push_back({run.id, run.name, *right, *up, f.fits.value_or(true)});
+        if (right && up) points.push_back({run.id, shown_name(run), *right, *up, f.fits.value_or(true)});
     }
     for (const SweptPoint& p : swept_) {
         const auto right = x.value(p.figures), up = y.value(p.figures);
@@ -98,16 +96,19 @@ void ParetoView::setSwept(std::vector<SweptPoint> swept) {
     refresh();
 }
 
-void ParetoView::showBrush() { plot_->setBrushed(state_.brushedRuns(), state_.currentRun()); }
+void ParetoView::showBrush() { plot_->setBrushed(state_.highlighted(), state_.currentRun()); }
 
 TextTable ParetoView::asTable() const {
     TextTable out;
-    out.head = {tr("run"), x_->currentText(), y_->currentText(), tr("fits"), tr("on the frontier")};
+    const AxisChoice &x = choices()[static_cast<std::size_t>(x_->currentIndex())],
+                     &y = choices()[static_cast<std::size_t>(y_->currentIndex())];
+    const auto head = [this](const AxisChoice& a) { return *a.unit ? with_unit(tr(a.title), QLatin1String(a.unit)) : tr(a.title); };
+    out.head = {tr("run"), head(x), head(y), tr("fits"), tr("on the frontier")};
     const auto best = frontier(plot_->points());
     for (std::size_t i = 0; i < plot_->points().size(); ++i) {
         const ParetoPoint& p = plot_->points()[i];
         const bool on = std::find(best.begin(), best.end(), i) != best.end();
-        out.rows.push_back({p.name, plain(p.x), plain(p.y), p.fits ? tr("yes") : tr("no"), on ? tr("yes") : tr("no")});
+        out.rows.push_back({p.name, plain(p.x * x.scale), plain(p.y * y.scale), p.fits ? tr("yes") : tr("no"), on ? tr("yes") : tr("no")});
     }
     return out;
 }

@@ -1,5 +1,7 @@
 #include "gui/compare/models.hpp"
 
+#include "gui/core/as_table.hpp"
+
 #include <QLocale>
 
 namespace orrery {
@@ -8,6 +10,8 @@ namespace {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 const QVariant right = QVariant(Qt::AlignRight | Qt::AlignVCenter);
+
+constexpr double second = 1e12; // picoseconds
 
 QString time(double ps) { return ps == 0 ? QString("–") : duration_text(static_cast<std::int64_t>(ps)); }
 QString change(double ps) { return ps == 0 ? QString("–") : (ps > 0 ? "+" : "") + duration_text(static_cast<std::int64_t>(ps)); }
@@ -32,11 +36,12 @@ QVariant DifferenceModel::data(const QModelIndex& i, int role) const {
     const Difference& d = rows_[at(i.row())];
     const int runs = static_cast<int>(runs_.size()), column = i.column();
     if (role == Qt::TextAlignmentRole && column >= 2) return right;
-    if (role != Qt::DisplayRole && role != Qt::UserRole) return {};
+    if (role != Qt::DisplayRole && role != Qt::UserRole && role != export_role) return {};
     if (column == 0) return label(d.kind);
     if (column == 1) return d.what;
     const bool is_time = column < 2 + runs;
     const double value = is_time ? d.covered[at(column - 2)] : d.change(at(column - 2 - runs + 1));
+    if (role == export_role) return value / second;
     if (role == Qt::UserRole) return is_time ? value : std::abs(value);
     return is_time ? time(value) : change(value);
 }
@@ -44,6 +49,7 @@ QVariant DifferenceModel::data(const QModelIndex& i, int role) const {
 QVariant DifferenceModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || section < 0 || section >= columnCount()) return {};
     const int runs = static_cast<int>(runs_.size());
+    if (role == export_role && section >= 2) return with_unit(headerData(section, orientation).toString(), QStringLiteral("s"));
     if (role == Qt::ToolTipRole && section >= 2) return tr("Union of the slices' intervals in a rank, mean over ranks");
     if (role != Qt::DisplayRole) return {};
     if (section == 0) return tr("Kind");
@@ -64,7 +70,12 @@ QVariant ErrorsModel::data(const QModelIndex& i, int role) const {
     if (!checkIndex(i, CheckIndexOption::IndexIsValid)) return {};
     const OpError& e = rows_[at(i.row())];
     if (role == Qt::TextAlignmentRole && i.column() > 0) return right;
-    if (role != Qt::DisplayRole && role != Qt::UserRole) return {};
+    if (role == export_role && i.column() != kind) {
+        const double figure = i.data(Qt::UserRole).toDouble();
+        return i.column() == slices ? i.data(Qt::UserRole)
+                                    : QVariant(i.column() == predicted || i.column() == measured ? figure / second : figure * 100);
+    }
+    if (role != Qt::DisplayRole && role != Qt::UserRole && role != export_role) return {};
     const bool text = role == Qt::DisplayRole;
     switch (i.column()) {
     case kind:
@@ -89,8 +100,10 @@ QVariant ErrorsModel::headerData(int section, Qt::Orientation orientation, int r
     static const char* const names[] = {QT_TR_NOOP("Op"),       QT_TR_NOOP("Slices"), QT_TR_NOOP("Predicted"),
                                         QT_TR_NOOP("Measured"), QT_TR_NOOP("Error"),  QT_TR_NOOP("Mean |error|")};
     if (role == Qt::DisplayRole) return tr(names[section]);
-    if (role == Qt::ToolTipRole && section == error) return tr("Predicted over measured time, both added up, less one");
-    if (role == Qt::ToolTipRole && section == absolute) return tr("Mean over slices of how far each is off");
+    if (role == export_role && section >= predicted)
+        return with_unit(tr(names[section]), section <= measured ? QStringLiteral("s") : QStringLiteral("%"));
+    if (role == Qt::ToolTipRole && section == error) return tr("Sum of predicted times over sum of measured times, less one");
+    if (role == Qt::ToolTipRole && section == absolute) return tr("Mean over the slices of |predicted / measured - 1|");
     return {};
 }
 
@@ -112,7 +125,10 @@ QVariant OffendersModel::data(const QModelIndex& i, int role) const {
     if (!checkIndex(i, CheckIndexOption::IndexIsValid)) return {};
     const Line& l = lines_[at(i.row())];
     if (role == Qt::TextAlignmentRole && i.column() > 0) return right;
-    if (role != Qt::DisplayRole && role != Qt::UserRole) return {};
+    if (role == export_role && i.column() >= predicted)
+        return (i.column() == difference ? l.offender.difference : i.data(Qt::UserRole).toDouble()) / second;
+    if (role == export_role && i.column() == microbatch) return l.microbatch < 0 ? QVariant(QString()) : QVariant(l.microbatch);
+    if (role != Qt::DisplayRole && role != Qt::UserRole && role != export_role) return {};
     const bool text = role == Qt::DisplayRole;
     switch (i.column()) {
     case name:
@@ -135,8 +151,9 @@ QVariant OffendersModel::data(const QModelIndex& i, int role) const {
 QVariant OffendersModel::headerData(int section, Qt::Orientation orientation, int role) const {
     static const char* const names[] = {QT_TR_NOOP("Slice"),     QT_TR_NOOP("Rank"),     QT_TR_NOOP("Microbatch"),
                                         QT_TR_NOOP("Predicted"), QT_TR_NOOP("Measured"), QT_TR_NOOP("Difference")};
-    if (orientation != Qt::Horizontal || role != Qt::DisplayRole || section < 0 || section >= column_count) return {};
-    return tr(names[section]);
+    if (orientation != Qt::Horizontal || section < 0 || section >= column_count) return {};
+    if (role == export_role && section >= predicted) return with_unit(tr(names[section]), QStringLiteral("s"));
+    return role == Qt::DisplayRole ? QVariant(tr(names[section])) : QVariant{};
 }
 
 } // namespace orrery

@@ -1,7 +1,8 @@
 #include "gui/compare/predicted_measured.hpp"
 
 #include "gui/compare/models.hpp"
-#include "gui/tables/plain_table.hpp"
+#include "gui/parts/legend.hpp"
+#include "gui/parts/plain_table.hpp"
 #include "gui/timeline/timeline.hpp"
 
 #include <QComboBox>
@@ -65,6 +66,8 @@ PredictedMeasured::PredictedMeasured(RunStore& runs, ViewState& state, QWidget* 
     layout->setContentsMargins(4, 4, 4, 4);
     layout->addLayout(choice);
     layout->addWidget(parts, 1);
+    legend_ = new Legend;
+    layout->addWidget(legend_);
     const auto chosen = [this] { setRuns(predicted_->currentData().toInt(), measured_->currentData().toInt()); };
     connect(predicted_, &QComboBox::currentIndexChanged, this, chosen);
     connect(measured_, &QComboBox::currentIndexChanged, this, chosen);
@@ -99,7 +102,7 @@ void PredictedMeasured::fillChoices() {
         predicted_->clear();
         measured_->clear();
         for (const Run& r : runs_.runs())
-            if (r.data->tracks) (is_measured(r) ? measured_ : predicted_)->addItem(r.name, r.id);
+            if (r.data->tracks) (is_measured(r) ? measured_ : predicted_)->addItem(shown_name(r), r.id);
         const auto take = [](QComboBox* box, RunId wanted, int before) {
             const int w = box->findData(wanted);
             box->setCurrentIndex(w >= 0 ? w : std::max(0, box->findData(before)));
@@ -136,6 +139,7 @@ void PredictedMeasured::setRuns(RunId predicted, RunId measured) {
 void PredictedMeasured::ask() {
     answer_ = {};
     line_->setRun(0, nullptr);
+    legend_->setEntries({});
     errors_->setErrors({});
     offenders_->setOffenders({}, nullptr, nullptr);
     words_->clear();
@@ -161,6 +165,7 @@ void PredictedMeasured::showAnswer() {
     for (const QString& name : options.names) options.folded.insert(name);
     line_->setRowOptions(std::move(options));
     line_->setRun(-1, answer_.picture);
+    legend_->setEntries(legend_of_slices({line_->store()}));
     errors_->setErrors(answer_.agreement.kinds);
     offenders_->setOffenders(answer_.agreement.offenders, &*predictedData_->trace, &*measuredData_->trace);
     const double p = step_seconds(*predictedData_), m = step_seconds(*measuredData_);
@@ -168,10 +173,21 @@ void PredictedMeasured::showAnswer() {
                        .arg(duration_text(static_cast<std::int64_t>(p * 1e12)), duration_text(static_cast<std::int64_t>(m * 1e12)));
     if (m > 0) text += tr(": %1%2 %.").arg(p >= m ? "+" : "").arg(100 * (p / m - 1), 0, 'f', 1);
     if (answer_.agreement.only_predicted + answer_.agreement.only_measured > 0)
-        text += " " + tr("Without their like: %L1 predicted slices, %L2 measured.")
+        text += " " + tr("Without a counterpart: %L1 predicted slices, %L2 measured.")
                           .arg(answer_.agreement.only_predicted)
                           .arg(answer_.agreement.only_measured);
     words_->setText(text);
+}
+
+TextTable PredictedMeasured::errors() const {
+    if (!answer_.picture) return {{}, {}, tr("no prediction is laid over a measurement"), {}};
+    return table_of_model(*errors_);
+}
+
+TextTable PredictedMeasured::offenders() const {
+    TextTable out = table_of_model(*offenders_);
+    out.name = QStringLiteral("slices"); // part of a file's name
+    return out;
 }
 
 std::optional<std::int64_t> PredictedMeasured::origin() const {

@@ -2,6 +2,7 @@
 // slices that are furthest off, each a jump away.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/compare.hpp"
 #include "gui/core/run.hpp"
 
@@ -18,6 +19,7 @@ class QLabel;
 namespace orrery {
 
 class ErrorsModel;
+class Legend;
 class OffendersModel;
 class Timeline;
 
@@ -28,6 +30,8 @@ class PredictedMeasured : public QWidget {
     ~PredictedMeasured() override;
     Timeline& timeline() { return *line_; }
     void choose(RunId predicted, RunId measured); // as the user does in the two boxes
+    TextTable errors() const;                     // by kind of op
+    TextTable offenders() const;                  // the slices that are furthest off
 
   private:
     struct Answer {
@@ -51,6 +55,7 @@ class PredictedMeasured : public QWidget {
     Timeline* line_ = nullptr;
     ErrorsModel* errors_ = nullptr;
     OffendersModel* offenders_ = nullptr;
+    Legend* legend_ = nullptr;
     std::pair<RunId, RunId> wanted_;
     RunId shownPredicted_ = 0, shownMeasured_ = 0;
     std::shared_ptr<const RunData> predictedData_, measuredData_;

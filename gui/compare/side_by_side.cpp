@@ -1,7 +1,8 @@
 #include "gui/compare/side_by_side.hpp"
 
 #include "gui/compare/models.hpp"
-#include "gui/tables/plain_table.hpp"
+#include "gui/parts/legend.hpp"
+#include "gui/parts/plain_table.hpp"
 #include "gui/timeline/timeline.hpp"
 
 #include <QComboBox>
@@ -53,6 +54,8 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     layout->setContentsMargins(4, 4, 4, 4);
     layout->addLayout(line);
     layout->addWidget(parts, 1);
+    legend_ = new Legend;
+    layout->addWidget(legend_);
     delay_ = new QTimer(this);
     delay_->setSingleShot(true);
     delay_->setInterval(150);
@@ -123,7 +126,15 @@ void SideBySide::refresh() {
     lineUp();
     setTitles();
     setLimits();
+    std::vector<const TrackStore*> stores;
+    for (const Pane& p : panes_) stores.push_back(p.line->store());
+    legend_->setEntries(legend_of_slices(stores));
     delay_->start();
+}
+
+TextTable SideBySide::asTable() const {
+    if (panes_.empty()) return {{}, {}, tr("no two runs are compared"), {}};
+    return table_of_model(*table_->model());
 }
 
 // One time, one place: all plots begin where the widest labels end.
@@ -188,7 +199,7 @@ void SideBySide::setTitles() {
         const Run& run = *runs_.find(panes_[i].run);
         const double step = step_seconds(*run.data);
         if (i == 0) first = step;
-        QString text = tr("<b>%1</b>: step %2").arg(run.name.toHtmlEscaped(), duration_text(static_cast<std::int64_t>(step * 1e12)));
+        QString text = tr("<b>%1</b>: step %2").arg(shown_name(run).toHtmlEscaped(), duration_text(static_cast<std::int64_t>(step * 1e12)));
         if (i > 0 && first > 0) text += tr(", %1%2 %").arg(step >= first ? "+" : "").arg(100 * (step / first - 1), 0, 'f', 1);
         if (!run.data->trace->source.empty()) text += " · " + QString::fromStdString(run.data->trace->source).toHtmlEscaped();
         panes_[i].title->setText(text);

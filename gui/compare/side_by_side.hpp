@@ -1,6 +1,7 @@
 // Runs above each other, moving together, with a table of what differs in the range or the area shown.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/compare.hpp"
 #include "gui/core/run.hpp"
 
@@ -20,6 +21,7 @@ class QTimer;
 namespace orrery {
 
 class DifferenceModel;
+class Legend;
 class Timeline;
 
 class SideBySide : public QWidget {
@@ -29,6 +31,7 @@ class SideBySide : public QWidget {
     ~SideBySide() override;
     std::vector<Timeline*> timelines() const;
     void setAlignment(Alignment how);
+    TextTable asTable() const; // what differs
 
   private:
     struct Pane {
@@ -60,6 +63,7 @@ class SideBySide : public QWidget {
     QLabel *hint_ = nullptr, *title_ = nullptr;
     std::vector<Pane> panes_;
     bool following_ = false, telling_ = false;
+    Legend* legend_ = nullptr;
     QTableView* table_ = nullptr;
     QTimer* delay_ = nullptr;
     DifferenceModel* model_ = nullptr;

@@ -144,6 +144,7 @@ std::vector<Difference> differences(const std::vector<std::vector<AreaRow>>& run
     std::map<std::pair<SliceKind, QString>, Difference> rows;
     for (std::size_t r = 0; r < runs.size(); ++r)
         for (const AreaRow& a : runs[r]) {
+            if (a.kind == SliceKind::transfer_wait) continue;
             Difference& d = rows[{a.kind, a.what}];
             d.kind = a.kind;
             d.what = a.what;

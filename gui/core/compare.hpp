@@ -23,7 +23,8 @@ struct Difference {
     std::vector<std::int64_t> slices;
     double change(std::size_t run) const { return covered[run] - covered[0]; }
 };
-// Runs in the order given, the first the baseline. Largest change first.
+// Runs in the order given, the first the baseline. Largest change first. Transfers that are only posted are left out: how early a receive
+// is posted costs no time, and where something waits for it that wait is a row.
 std::vector<Difference> differences(const std::vector<std::vector<AreaRow>>& runs);
 
 // Predicted and measured slices of one op: the same name, microbatch and occurrence, on the lane of that rank, or one of its stage.

@@ -41,7 +41,7 @@ QString duration_text(std::int64_t ps) {
 QString time_text(std::int64_t ps, std::int64_t resolution) {
     const double size = std::max(std::abs(static_cast<double>(ps)), static_cast<double>(resolution));
     const Unit* unit = std::find_if(std::begin(units), std::end(units), [&](const Unit& u) { return size >= u.ps; });
-    if (unit == std::end(units)) return "0";
+    if (unit == std::end(units) || ps == 0) return "0 s";
     const double steps = unit->ps / static_cast<double>(std::max<std::int64_t>(1, resolution));
     const int digits = std::clamp(static_cast<int>(std::ceil(std::log10(steps) - 1e-9)), 0, 12);
     return QLocale().toString(static_cast<double>(ps) / unit->ps, 'f', digits) + " " + QString::fromUtf8(unit->name);
@@ -50,7 +50,7 @@ QString time_text(std::int64_t ps, std::int64_t resolution) {
 QString title(const Trace& trace, const Span& s) {
     if (s.kind == SpanKind::wait || s.op < 0) return cause_text(s.cause);
     const QString name = QString::fromStdString(trace.ops[at(s.op)].name);
-    return s.kind == SpanKind::transfer_wait ? tr("%1 waits for its peers").arg(name) : name;
+    return s.kind == SpanKind::transfer_wait ? tr("%1 is posted, no data yet").arg(name) : name;
 }
 
 Facts facts(const Trace& trace, SpanRef ref) {
@@ -63,13 +63,14 @@ Facts facts(const Trace& trace, SpanRef ref) {
     out.emplace_back(tr("takes"), duration_text(length));
     out.emplace_back(tr("begins"), time_text(s.begin.ps, 1000000));
     out.emplace_back(tr("ends"), time_text(s.end.ps, 1000000));
-    const QString ranks = lane.ranks > 1 ? tr("%1, which stands for %2 alike").arg(lane.rank).arg(lane.ranks) : QString::number(lane.rank);
+    const QString ranks =
+        lane.ranks > 1 ? tr("%1, shown for %2 ranks that do the same").arg(lane.rank).arg(lane.ranks) : QString::number(lane.rank);
     out.emplace_back(tr("rank"), ranks);
     out.emplace_back(tr("stage"), QString::number(lane.stage));
     out.emplace_back(tr("queue"), QString::fromStdString(trace.queues[at(s.queue)]));
     if (s.microbatch >= 0) out.emplace_back(tr("microbatch"), QString::number(s.microbatch));
     if (s.cause != WaitCause::none) out.emplace_back(tr("cause"), cause_text(s.cause));
-    if (s.peer >= 0) out.emplace_back(tr("late was"), tr("rank %1").arg(trace.lanes[at(s.peer)].rank));
+    if (s.peer >= 0) out.emplace_back(tr("late rank"), tr("rank %1").arg(trace.lanes[at(s.peer)].rank));
     if (s.op < 0) return out;
     const TraceOp& op = trace.ops[at(s.op)];
     out.emplace_back(tr("op"), QString::fromStdString(op.kind));

@@ -28,7 +28,7 @@ const Look& look(SliceKind kind) {
         {QT_TRANSLATE_NOOP("orrery", "collective"), 0x009e73, 0x14b88a, Pattern::solid},
         {QT_TRANSLATE_NOOP("orrery", "point to point"), 0xd55e00, 0xe8762a, Pattern::solid},
         {QT_TRANSLATE_NOOP("orrery", "copy"), 0x8c6d31, 0xb8964f, Pattern::solid},
-        {QT_TRANSLATE_NOOP("orrery", "transfer waits for its peer"), 0x7fb8a4, 0x4f8a77, Pattern::diagonal},
+        {QT_TRANSLATE_NOOP("orrery", "posted, no data yet"), 0x7fb8a4, 0x4f8a77, Pattern::diagonal},
         {QT_TRANSLATE_NOOP("orrery", "bubble"), 0xb0b0b0, 0x787878, Pattern::cross},
         {QT_TRANSLATE_NOOP("orrery", "waiting"), 0xd09a9a, 0x9a6464, Pattern::diagonal},
     };

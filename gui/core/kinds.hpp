@@ -23,7 +23,7 @@ enum class SliceKind : std::uint8_t {
     collective,
     point_to_point,
     copy,          // data moves
-    transfer_wait, // posted, its data not yet moving
+    transfer_wait, // posted, its data not yet moving; posting early is no waiting: what waits shows as `wait` or `bubble`
     bubble,        // warm-up, drain: what a schedule costs
     wait           // for a receive, a collective, the host, memory
 };

@@ -38,9 +38,30 @@ const Look& look(std::size_t kind) {
 
 QColor memory_colour(std::size_t kind, bool dark) { return QColor::fromRgb(dark ? look(kind).dark : look(kind).light); }
 Pattern memory_pattern(std::size_t kind) { return look(kind).pattern; }
+
+bool in_memory_pattern(std::size_t kind, int x, int y) {
+    const Pattern p = memory_pattern(kind);
+    return p == Pattern::solid || (p == Pattern::diagonal && (x + y) % 6 < 3) || (p == Pattern::dots && (x % 4 >= 2 || y % 4 >= 2)) ||
+           (p == Pattern::cross && ((x + y) % 8 == 0 || (x - y + 8000) % 8 == 0));
+}
+
+QColor memory_shade(std::size_t kind, bool dark) {
+    const QColor c = memory_colour(kind, dark);
+    return dark ? c.darker(150) : c.lighter(135);
+}
+
+QImage memory_swatch(std::size_t kind, bool dark) {
+    QImage out(14, 14, QImage::Format_RGB32);
+    for (int y = 0; y < out.height(); ++y)
+        for (int x = 0; x < out.width(); ++x)
+            out.setPixelColor(x, y, in_memory_pattern(kind, x, y) ? memory_colour(kind, dark) : memory_shade(kind, dark));
+    return out;
+}
+
 QString bytes_text(std::int64_t bytes) {
     const double size = static_cast<double>(bytes);
-    if (bytes == 0) return "0";
+    if (bytes == 0) return "0 GB"; // as the axis has it
+    if (size < 1e3) return QLocale().toString(size, 'f', 0) + " B";
     if (size < 1e6) return QLocale().toString(size / 1e3, 'f', 1) + " kB";
     if (size < 1e9) return QLocale().toString(size / 1e6, 'f', 1) + " MB";
     return QLocale().toString(size / 1e9, 'f', size < 1e11 ? 2 : 1) + " GB";

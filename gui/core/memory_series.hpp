@@ -6,6 +6,7 @@
 #include "gui/core/tracks.hpp"
 
 #include <QColor>
+#include <QImage>
 #include <QString>
 
 #include <cstdint>
@@ -33,7 +34,11 @@ std::vector<std::int32_t> highest_in_columns(const MemorySeries& series, const C
 
 QColor memory_colour(std::size_t kind, bool dark);
 Pattern memory_pattern(std::size_t kind);
-QString bytes_text(std::int64_t bytes); // "12.3 GB", 1e9 bytes
+// Whether a pixel is inside the kind's pattern, where it takes the colour; beside it a paler shade (in the dark: a deeper one).
+bool in_memory_pattern(std::size_t kind, int x, int y);
+QColor memory_shade(std::size_t kind, bool dark);
+QImage memory_swatch(std::size_t kind, bool dark); // for legends
+QString bytes_text(std::int64_t bytes);            // "12.3 GB", 1e9 bytes
 
 // What runs on the lane's computation queue at t: "l17.fc1.fwd (microbatch 3)"; empty: nothing.
 QString running_at(const RunData& run, std::int32_t lane, std::int64_t t);

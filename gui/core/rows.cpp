@@ -13,9 +13,23 @@ namespace {
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
-QString rank_label(const Lane& l) { return l.ranks > 1 ? tr("rank %1 (as %2)").arg(l.rank).arg(l.ranks) : tr("rank %1").arg(l.rank); }
+QString rank_label(const Lane& l) { return l.ranks > 1 ? tr("rank %1 (of %2 alike)").arg(l.rank).arg(l.ranks) : tr("rank %1").arg(l.rank); }
 QString rank_word() { return tr("rank"); }
 QString stage_word() { return tr("stage"); }
+
+// Queues are numbered as the plan first uses them, so that "norm" stands behind the first stage's "pp.up.0-1" and before the second's
+// "pp.up.1-2". In rows, queues of one name up to its numbers stand together, in the same order for every lane.
+std::vector<int> order_of_queues(const std::vector<std::string>& queues) {
+    std::map<std::string, int> first;
+    std::vector<int> out;
+    for (const std::string& q : queues) {
+        std::string name;
+        for (char c : q)
+            if ((c < '0' || c > '9') && c != '-') name += c;
+        out.push_back(first.emplace(name, static_cast<int>(first.size())).first->second);
+    }
+    return out;
+}
 
 struct Group {
     QString key, label;
@@ -42,6 +56,10 @@ class Builder {
     Builder(const TrackStore& store, const Plan* plan, const RowOptions& options) : store_(store), plan_(plan), options_(options) {
         tracks_.resize(store.trace->lanes.size());
         for (std::size_t t = 0; t < store.tracks.size(); ++t) tracks_[at(store.tracks[t].lane)].push_back(static_cast<std::int32_t>(t));
+        const std::vector<int> order = order_of_queues(store.trace->queues);
+        const auto place_of = [&](std::int32_t t) { return order[at(store.tracks[at(t)].queue)]; };
+        for (std::vector<std::int32_t>& lane : tracks_)
+            std::stable_sort(lane.begin(), lane.end(), [&](std::int32_t a, std::int32_t b) { return place_of(a) < place_of(b); });
     }
 
     std::vector<Row> run() {

@@ -25,6 +25,9 @@ bool is_trace_file(const QString& path) {
     return in && head == trace_file::magic;
 }
 
+// As simrun --trace FILE.json writes it, and profilers do.
+bool is_chrome_trace(const std::string& text) { return text.substr(0, 4096).find("\"traceEvents\"") != std::string::npos; }
+
 std::shared_ptr<const RunData> failure(const QString& what) {
     auto data = std::make_shared<RunData>();
     data->problems.push_back({"", what.toStdString()});
@@ -32,6 +35,18 @@ std::shared_ptr<const RunData> failure(const QString& what) {
 }
 
 } // namespace
+
+QString shown_name(const Run& run) {
+    const QString name = run.name.isEmpty() ? RunStore::tr("run %1").arg(run.id) : run.name;
+    if (run.state == RunState::working) return RunStore::tr("%1 (working)").arg(name);
+    if (run.state == RunState::failed) return RunStore::tr("%1 (failed)").arg(name);
+    return run.out_of_date ? RunStore::tr("%1 (out of date)").arg(name) : name;
+}
+
+QString out_of_date_words() {
+    return RunStore::tr(
+        "The scenario was changed and cannot be simulated as it stands: what is shown is of the text before. See Problems.");
+}
 
 RunStore::RunStore(QObject* parent) : QObject(parent) { qRegisterMetaType<orrery::RunId>("orrery::RunId"); }
 
@@ -79,6 +94,7 @@ void RunStore::simulateAgain(RunId id, const std::string& scenario_json) {
     Run* run = mutableFind(id);
     if (!run) return;
     run->state = RunState::working;
+    run->out_of_date = false;
     const std::string base_dir = run->data->base_dir;
     start(id, [=](const GoOn& go_on, StopFlag stop) { return simulate_run(scenario_json, base_dir, go_on, stop); });
     Q_EMIT runChanged(id);
@@ -106,6 +122,10 @@ RunId RunStore::open(const QString& path) {
     std::stringstream text;
     if (wrong.isEmpty()) text << in.rdbuf();
     if (wrong.isEmpty() && !in) wrong = tr("%1: cannot be read").arg(path);
+    if (wrong.isEmpty() && is_chrome_trace(text.str()))
+        wrong = tr("%1: a trace for ui.perfetto.dev, which cannot be opened here: write it once more with --trace and a name that does not "
+                   "end in .json")
+                    .arg(path);
     if (wrong.isEmpty()) return simulate(text.str(), file.absolutePath().toStdString(), base, path);
     Run run;
     run.name = base;
@@ -128,6 +148,20 @@ void RunStore::rename(RunId id, const QString& name) {
     Run* run = mutableFind(id);
     if (!run || run->name == name) return;
     run->name = name;
+    Q_EMIT runChanged(id);
+}
+
+void RunStore::setPath(RunId id, const QString& path) {
+    Run* run = mutableFind(id);
+    if (!run || run->path == path) return;
+    run->path = path;
+    Q_EMIT runChanged(id);
+}
+
+void RunStore::setOutOfDate(RunId id, bool out_of_date) {
+    Run* run = mutableFind(id);
+    if (!run || run->out_of_date == out_of_date) return;
+    run->out_of_date = out_of_date;
     Q_EMIT runChanged(id);
 }
 

@@ -50,8 +50,13 @@ struct Run {
     QString name;
     QString path; // the file it is from; empty: none
     RunState state = RunState::working;
+    bool out_of_date = false; // its scenario was changed since, and cannot be simulated as it stands: data are of the text before
     std::shared_ptr<const RunData> data; // never null; while working again, what was known before
 };
+
+// As every view names a run: its name, or "run 3", and behind it what must be known of its figures: working, failed, out of date.
+QString shown_name(const Run& run);
+QString out_of_date_words(); // why figures are out of date, for tooltips
 
 // The whole pipeline for a scenario's text, without a window. `go_on` is called with what comes next and may say no: then nothing;
 // nothing too soon after `stop` is set.
@@ -78,6 +83,8 @@ class RunStore : public QObject {
     RunId open(const QString& path); // a scenario or a trace, by what is in it
     RunId add(std::shared_ptr<const RunData> data, const QString& name, const QString& path = {}); // one that is ready
     void rename(RunId id, const QString& name);
+    void setPath(RunId id, const QString& path); // the file it is saved in from now on
+    void setOutOfDate(RunId id, bool out_of_date);
     void cancel(RunId id); // what was known before stays; a run that never was ready goes
     void cancelAll();
     void remove(RunId id);

@@ -12,6 +12,20 @@ namespace {
 
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
+// Ranks begin a step apart: some before the moment that the trace counts from. Moved so that the first work of the step is at zero.
+// Receives that were posted earlier still stay before it: nothing of the step happens there.
+void count_from_first_work(Trace& trace) {
+    const Time first = first_work(trace);
+    if (first >= trace.begin) return;
+    const Time by = trace.begin - first;
+    trace.begin = trace.begin + by;
+    trace.end = trace.end + by;
+    for (Lane& lane : trace.lanes) {
+        for (Span& s : lane.spans) s.begin = s.begin + by, s.end = s.end + by;
+        for (MemorySample& m : lane.memory) m.at = m.at + by;
+    }
+}
+
 void keep_trace(RunData& data, Trace trace, StopFlag stop) {
     data.trace = std::move(trace);
     data.tracks = std::make_shared<const TrackStore>(tracks_of(*data.trace, stop));
@@ -35,7 +49,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
     try {
         if (!go_on(tr("planning"))) return nullptr;
         data->plan = lower(scenario, stop);
-        if (!go_on(tr("measuring memory"))) return nullptr;
+        if (!go_on(tr("working out memory"))) return nullptr;
         const MemoryReport bytes = memory(*data->plan, scenario);
         const Fabric fabric(scenario.cluster);
         const CostModel cost(scenario, fabric);
@@ -50,8 +64,9 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         data->lane_of_rank = std::move(simulation.lane_of_rank);
         data->link_class = std::move(simulation.link_class);
         data->lanes = std::move(simulation.lanes);
-        if (!go_on(tr("preparing the picture"))) return nullptr;
+        if (!go_on(tr("preparing the timeline"))) return nullptr;
         if (simulation.trace) sample_memory(*simulation.trace, *data->plan, bytes);
+        if (simulation.trace) count_from_first_work(*simulation.trace);
         if (simulation.trace) keep_trace(*data, std::move(*simulation.trace), stop);
     } catch (const Stopped&) { return nullptr; } catch (const std::exception& e) {
         data->problems.push_back({"", e.what()});
@@ -67,7 +82,8 @@ double step_seconds(const RunData& data) {
 std::shared_ptr<const RunData> load_run_trace(const std::string& path, const GoOn& go_on, StopFlag stop) {
     if (!go_on(tr("reading"))) return nullptr;
     Trace trace = load_trace(path);
-    if (!go_on(tr("preparing the picture"))) return nullptr;
+    count_from_first_work(trace);
+    if (!go_on(tr("preparing the timeline"))) return nullptr;
     try {
         return run_of_trace(std::move(trace), stop);
     } catch (const Stopped&) { return nullptr; }

@@ -134,7 +134,18 @@ TrackStore tracks_of(const Trace& trace, StopFlag stop) {
         stretch(store, t);
     });
     stop_if(stop);
+    store.begin = std::min(trace.begin, first_work(trace)).ps;
+    store.end = std::max(trace.end.ps, store.begin + 1);
+    for (const Track& t : store.tracks) store.end = std::max(store.end, t.end);
     return store;
+}
+
+Time first_work(const Trace& trace) {
+    Time first = trace.end;
+    for (const Lane& lane : trace.lanes)
+        for (const Span& s : lane.spans)
+            if (s.kind != SpanKind::transfer_wait) first = std::min(first, s.begin);
+    return first;
 }
 
 std::int64_t bytes_held(const TrackStore& store) {

@@ -52,8 +52,12 @@ struct Track {
 struct TrackStore {
     const Trace* trace = nullptr;
     std::vector<SliceKind> op_kinds;
-    std::vector<Track> tracks; // by lane, queue, overlap
+    std::vector<Track> tracks;       // by lane, queue, overlap
+    std::int64_t begin = 0, end = 0; // of what is shown: the step, and all that ran for it before and behind
 };
+
+// When the step's first work, or wait for work, begins on any lane. Receives and collectives that were only posted do not count.
+Time first_work(const Trace& trace);
 
 TrackStore tracks_of(const Trace& trace, StopFlag stop = nullptr); // on all cores; throws Stopped
 

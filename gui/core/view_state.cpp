@@ -5,8 +5,26 @@
 
 namespace orrery {
 
+namespace {
+bool among(const std::vector<RunId>& runs, RunId run) { return std::find(runs.begin(), runs.end(), run) != runs.end(); }
+} // namespace
+
+void ViewState::choose(std::vector<RunId> brushed, RunId current) {
+    const bool other_brush = brushed != brushedRuns_, other_run = current != currentRun_;
+    brushedRuns_ = std::move(brushed);
+    currentRun_ = current;
+    if (other_brush) Q_EMIT brushedRunsChanged();
+    if (other_run && currentRun_ == current) Q_EMIT currentRunChanged(current);
+}
+
+std::vector<RunId> ViewState::highlighted() const {
+    if (!brushedRuns_.empty() || currentRun_ == 0) return brushedRuns_;
+    return {currentRun_};
+}
+
 void ViewState::setCurrentRun(RunId run) {
-    if (std::exchange(currentRun_, run) != run) Q_EMIT currentRunChanged(run);
+    if (brushedRuns_.empty() || among(brushedRuns_, run)) return choose(brushedRuns_, run);
+    choose(run == 0 ? std::vector<RunId>{} : std::vector<RunId>{run}, run);
 }
 
 void ViewState::setTimeRange(TimeRange range) {
@@ -21,10 +39,11 @@ void ViewState::setBaseline(RunId run) {
     if (std::exchange(baseline_, run) != run) Q_EMIT baselineChanged(run);
 }
 
-void ViewState::setBrushedRuns(std::vector<RunId> runs) {
-    if (runs == brushedRuns_) return;
-    brushedRuns_ = std::move(runs);
-    Q_EMIT brushedRunsChanged();
+void ViewState::setBrushedRuns(std::vector<RunId> runs, RunId current) {
+    if (current <= 0 || !among(runs, current)) current = currentRun_;
+    const auto last = std::find_if(runs.rbegin(), runs.rend(), [](RunId r) { return r > 0; });
+    if (last != runs.rend() && !among(runs, current)) current = *last;
+    choose(std::move(runs), current);
 }
 
 void ViewState::setSelectedRanks(std::vector<std::int32_t> ranks) {

@@ -26,6 +26,9 @@ struct SliceId {
 };
 
 // A setter that changes nothing sends no signal.
+//
+// Current and brushed runs agree: where any run is brushed, the current one is among them. Who sets one of the two changes the other with
+// it, and both are in place before the first signal. Swept points (numbers below zero) are brushed beside runs, never current.
 class ViewState : public QObject {
     Q_OBJECT
   public:
@@ -36,6 +39,7 @@ class ViewState : public QObject {
     SliceId selectedSlice() const { return selectedSlice_; }
     RunId baseline() const { return baseline_; }                                      // what others are compared with
     const std::vector<RunId>& brushedRuns() const { return brushedRuns_; }            // chosen in a table or plot, in that order
+    std::vector<RunId> highlighted() const;                                           // the brushed runs, else the current one alone
     const std::vector<std::int32_t>& selectedRanks() const { return selectedRanks_; } // empty: all; global ranks, ascending
     std::int32_t microbatch() const { return microbatch_; }                           // highlighted; -1: none
     std::int64_t cursor() const { return cursor_; }                                   // the linked time cursor; -1: none
@@ -44,7 +48,8 @@ class ViewState : public QObject {
     void setTimeRange(TimeRange range);
     void setSelectedSlice(SliceId slice);
     void setBaseline(RunId run);
-    void setBrushedRuns(std::vector<RunId> runs);
+    // current: which of them is to be current; where it is none of them: the one that is, else the last run among them.
+    void setBrushedRuns(std::vector<RunId> runs, RunId current = 0);
     void setSelectedRanks(std::vector<std::int32_t> ranks);
     void setMicrobatch(std::int32_t microbatch);
     void setCursor(std::int64_t ps);
@@ -60,6 +65,7 @@ class ViewState : public QObject {
     void cursorChanged(std::int64_t ps);
 
   private:
+    void choose(std::vector<RunId> brushed, RunId current);
     RunId currentRun_ = 0, baseline_ = 0;
     TimeRange timeRange_;
     SliceId selectedSlice_;

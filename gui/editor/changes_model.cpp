@@ -61,7 +61,7 @@ QVariant ChangesModel::data(const QModelIndex& index, int role) const {
 
 QVariant ChangesModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
-    return section == 0 ? tr("Field") : section == 1 ? tr("Baseline") : tr("Here");
+    return section == 0 ? tr("Field") : section == 1 ? tr("Baseline") : tr("This run");
 }
 
 } // namespace orrery

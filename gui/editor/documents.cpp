@@ -2,6 +2,7 @@
 
 #include "gui/editor/presets.hpp"
 
+#include <QFileInfo>
 #include <QUndoStack>
 
 #include <algorithm>
@@ -10,11 +11,14 @@ namespace orrery {
 
 // Short enough to feel live, long enough that a number typed in full is simulated once.
 constexpr int typing_pause_ms = 150;
+constexpr int file_settles_ms = 100; // a file that is written anew is gone for a moment
 
 Documents::Documents(RunStore& store, ViewState& state, QObject* parent) : QObject(parent), store_(store), state_(state) {
     pause_.setSingleShot(true);
     pause_.setInterval(typing_pause_ms);
     connect(&pause_, &QTimer::timeout, this, &Documents::simulateNow);
+    connect(&watcher_, &QFileSystemWatcher::fileChanged, this,
+            [this](const QString& path) { QTimer::singleShot(file_settles_ms, this, [this, path] { lookAtFile(path); }); });
     connect(&state_, &ViewState::currentRunChanged, this, &Documents::follow);
     connect(&store_, &RunStore::runChanged, this, [this](RunId id) {
         if (id == state_.currentRun()) follow();
@@ -38,12 +42,53 @@ ScenarioDocument* Documents::of(RunId run) {
     if (const auto it = documents_.find(run); it != documents_.end()) return it->second.get();
     const Run* known = store_.find(run);
     if (!known || known->data->scenario_json.empty()) return nullptr;
+    return make(run, known->data->scenario_json, known->data->scenario_json);
+}
+
+ScenarioDocument* Documents::make(RunId run, const std::string& simulated, const std::string& saved) {
+    const Run& known = *store_.find(run);
     auto document = std::make_unique<ScenarioDocument>();
-    document->load(known->data->scenario_json, known->path, known->data->base_dir);
+    document->load(saved, known.path, known.data->base_dir);
     undo_.addStack(&document->undoStack());
-    simulated_[run] = known->data->scenario_json;
+    simulated_[run] = simulated;
     connect(document.get(), &ScenarioDocument::changed, this, [this, run] { later(run); });
+    connect(document.get(), &ScenarioDocument::saveStateChanged, this, [this, run] { Q_EMIT saveStateChanged(run); });
+    watch(known.path);
     return (documents_[run] = std::move(document)).get();
+}
+
+void Documents::restore(RunId run, const std::string& simulated, const std::string& saved, const std::string& text) {
+    if (!store_.find(run) || documents_.contains(run)) return;
+    ScenarioDocument* document = make(run, simulated, saved);
+    document->replace(text, tr("changes of the last session"));
+    if (text == saved && text != simulated) later(run);
+    QTimer::singleShot(0, this, [this, path = document->path()] { lookAtFile(path); }); // it may have changed since
+}
+
+std::string Documents::simulatedText(RunId run) const {
+    const auto known = simulated_.find(run);
+    return known == simulated_.end() ? std::string{} : known->second;
+}
+
+void Documents::savedAs(RunId run) {
+    const ScenarioDocument* document = of(run);
+    if (!document) return;
+    store_.setPath(run, document->path());
+    watch(document->path());
+}
+
+void Documents::watch(const QString& path) {
+    if (!path.isEmpty() && QFileInfo::exists(path) && !watcher_.files().contains(path)) watcher_.addPath(path);
+}
+
+// Programs that write a file anew put another one in its place: it has to be watched again, once it is there.
+void Documents::lookAtFile(const QString& path) {
+    watch(path);
+    for (const auto& [run, document] : documents_) {
+        if (document->path() != path || !document->differsOnDisk()) continue;
+        const bool read = !document->isModified() && document->readAgain().isEmpty();
+        Q_EMIT changedOnDisk(run, read);
+    }
 }
 
 void Documents::follow() {
@@ -57,8 +102,17 @@ void Documents::follow() {
 
 void Documents::later(RunId run) {
     waiting_.insert(run);
+    judge(run);
     Q_EMIT problemsChanged(run);
+    Q_EMIT saveStateChanged(run);
     if (live_) pause_.start();
+}
+
+void Documents::judge(RunId run) {
+    const auto document = documents_.find(run);
+    if (document == documents_.end()) return;
+    const bool simulated_soon = live_ && document->second->parsed().scenario.has_value();
+    store_.setOutOfDate(run, !simulated_soon && document->second->text() != simulated_[run]);
 }
 
 // Texts with mistakes wait: the figures on the screen are those of the last text that was right.
@@ -76,6 +130,7 @@ void Documents::simulateNow() {
 
 void Documents::setSimulateAsYouType(bool on) {
     live_ = on;
+    for (const auto& [run, document] : documents_) judge(run);
     if (on) simulateNow();
 }
 

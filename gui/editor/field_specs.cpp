@@ -1,6 +1,7 @@
 #include "gui/editor/field_specs.hpp"
 
 #include "gui/editor/json_place.hpp"
+#include "sim/plan/schedules/schedule.hpp"
 #include "sim/scenario/schema.hpp"
 
 #include <nlohmann/json.hpp>
@@ -71,6 +72,32 @@ FieldSpec spec_of(const std::string& key, const std::string& pointer, const Orde
 
 } // namespace
 
-FieldSpec scenario_spec() { return spec_of("", "", Ordered::parse(scenario_schema())); }
+namespace {
+
+FieldSpec* field_at(FieldSpec& root, const std::string& pointer) {
+    for (FieldSpec& f : root.fields) {
+        if (f.pointer == pointer) return &f;
+        if (FieldSpec* inside = field_at(f, pointer)) return inside;
+    }
+    return nullptr;
+}
+
+// Schedules are a catalog of their own, which the schema does not list.
+void name_schedules(FieldSpec& root) {
+    FieldSpec* field = field_at(root, "/strategy/schedule");
+    if (!field || field->type != FieldType::text) return;
+    field->type = FieldType::choice;
+    field->choices = {"none"};
+    for (const ScheduleInfo& s : schedules())
+        if (std::string(s.name) != "none") field->choices.emplace_back(s.name);
+}
+
+} // namespace
+
+FieldSpec scenario_spec() {
+    FieldSpec root = spec_of("", "", Ordered::parse(scenario_schema()));
+    name_schedules(root);
+    return root;
+}
 
 } // namespace orrery

@@ -125,8 +125,14 @@ std::vector<std::string> FieldsModel::problems(const FieldSpec& spec) const {
     return out;
 }
 
+int FieldsModel::problemsInside(const FieldSpec& spec) const {
+    return static_cast<int>(
+        std::count_if(problems_.begin(), problems_.end(), [&](const auto& p) { return p.first.starts_with(spec.pointer + "/"); }));
+}
+
 QString FieldsModel::note(const FieldSpec& spec) const {
     if (const auto wrong = problems(spec); !wrong.empty()) return QString::fromStdString(wrong.front());
+    if (const int inside = problemsInside(spec); inside > 0) return tr("%n problem(s) inside", "", inside);
     if (!given(spec).isEmpty()) return {};
     const QString text = fallback(spec);
     const qsizetype colon = text.indexOf(QLatin1String(": "));
@@ -157,10 +163,20 @@ QVariant FieldsModel::edited(const FieldSpec& spec) const {
     return text;
 }
 
+QString FieldsModel::tip(const FieldSpec& field) const {
+    QString tip = QString::fromStdString(field.help);
+    for (const std::string& w : problems(field)) tip += QStringLiteral("\n\n") + QString::fromStdString(w);
+    for (const auto& [pointer, what] : problems_)
+        if (pointer.starts_with(field.pointer + "/")) tip += QStringLiteral("\n\n") + QString::fromStdString(what);
+    if (!fallback(field).isEmpty() && given(field).isEmpty()) tip += tr("\n\nDefault: %1").arg(fallback(field));
+    return tip;
+}
+
 QVariant FieldsModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid()) return {};
     const FieldSpec& field = spec(index);
     const std::vector<std::string> wrong = problems(field);
+    const bool marked = !wrong.empty() || problemsInside(field) > 0;
     switch (role) {
     case PointerRole:
         return QString::fromStdString(field.pointer);
@@ -168,12 +184,10 @@ QVariant FieldsModel::data(const QModelIndex& index, int role) const {
         return !given(field).isEmpty();
     case ProblemRole:
         return wrong.empty() ? QVariant{} : QString::fromStdString(wrong.front());
-    case Qt::ToolTipRole: {
-        QString tip = QString::fromStdString(field.help);
-        for (const std::string& w : wrong) tip += QStringLiteral("\n\n") + QString::fromStdString(w);
-        if (!fallback(field).isEmpty() && given(field).isEmpty()) tip += tr("\n\nDefault: %1").arg(fallback(field));
-        return tip;
-    }
+    case ProblemsInsideRole:
+        return problemsInside(field);
+    case Qt::ToolTipRole:
+        return tip(field);
     case Qt::AccessibleTextRole:
         return tr("%1: %2").arg(QString::fromStdString(field.key), valueData(field, Qt::DisplayRole).toString());
     default:
@@ -181,11 +195,11 @@ QVariant FieldsModel::data(const QModelIndex& index, int role) const {
     }
     if (index.column() == ValueColumn) return valueData(field, role);
     if (role == Qt::ForegroundRole && index.column() == NoteColumn)
-        return QGuiApplication::palette().brush(wrong.empty() ? QPalette::PlaceholderText : QPalette::LinkVisited);
+        return QGuiApplication::palette().brush(marked ? QPalette::LinkVisited : QPalette::PlaceholderText);
     if (role != Qt::DisplayRole) return {};
     if (index.column() == NoteColumn) return note(field);
     QString key = QString::fromStdString(field.key);
-    return key.replace(QLatin1Char('_'), QLatin1Char(' ')) + (wrong.empty() ? QString{} : QStringLiteral("  \u26a0"));
+    return key.replace(QLatin1Char('_'), QLatin1Char(' ')) + (marked ? QStringLiteral("  \u26a0") : QString{});
 }
 
 QVariant FieldsModel::headerData(int section, Qt::Orientation orientation, int role) const {
@@ -196,7 +210,7 @@ QVariant FieldsModel::headerData(int section, Qt::Orientation orientation, int r
     case ValueColumn:
         return tr("Value");
     case NoteColumn:
-        return tr("Where it is from, or what is wrong");
+        return tr("Source of the default, or what is wrong");
     default:
         return {};
     }
@@ -219,14 +233,15 @@ bool FieldsModel::setData(const QModelIndex& index, const QVariant& value, int r
         const auto it = places_.places.find(pointer);
         if (it != places_.places.end() && it->second.kind == '{') pointer += "/preset";
     }
-    return document_->setField(pointer, json_of(field, value), tr("%1 = %2").arg(QString::fromStdString(field.key), value.toString()));
+    return document_->setField(pointer, json_of(field, value), tr("%1 = %2").arg(QString::fromStdString(field.key), value.toString()),
+                               edit_);
 }
 
 bool FieldsModel::reset(const QModelIndex& index) {
     if (!index.isValid()) return false;
     const FieldSpec& field = spec(index);
     if (!document_ || !places_.places.contains(field.pointer)) return false;
-    return document_->resetField(field.pointer, tr("%1 left out").arg(QString::fromStdString(field.key)));
+    return document_->resetField(field.pointer, tr("%1 left out").arg(QString::fromStdString(field.key)), edit_);
 }
 
 } // namespace orrery

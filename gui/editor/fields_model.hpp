@@ -19,7 +19,7 @@ class FieldsModel : public QAbstractItemModel {
     Q_OBJECT
   public:
     enum Column { FieldColumn, ValueColumn, NoteColumn, ColumnCount };
-    enum Role { PointerRole = Qt::UserRole + 1, GivenRole, ProblemRole };
+    enum Role { PointerRole = Qt::UserRole + 1, GivenRole, ProblemRole, ProblemsInsideRole }; // the last: how many, of a section
 
     explicit FieldsModel(QObject* parent = nullptr);
     void setDocument(ScenarioDocument* document); // null: every field is empty and cannot be edited
@@ -28,6 +28,11 @@ class FieldsModel : public QAbstractItemModel {
     QModelIndex indexOf(const std::string& pointer, int column = FieldColumn) const; // invalid: no such field
     // Forgets the value in the document: the default holds again.
     bool reset(const QModelIndex& index);
+    // An editor opens: what is changed until it closes is one step to undo. Gives the number to close it with.
+    int beginEdit() { return edit_ = ++edits_; }
+    void endEdit(int number) {
+        if (edit_ == number) edit_ = 0;
+    }
 
     QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
     QModelIndex parent(const QModelIndex& child) const override;
@@ -52,6 +57,8 @@ class FieldsModel : public QAbstractItemModel {
     QString fallback(const FieldSpec& spec) const; // what holds where it is left out
     QString note(const FieldSpec& spec) const;
     std::vector<std::string> problems(const FieldSpec& spec) const;
+    int problemsInside(const FieldSpec& spec) const; // at the fields of a section
+    QString tip(const FieldSpec& spec) const;
     QVariant valueData(const FieldSpec& spec, int role) const;
     QVariant edited(const FieldSpec& spec) const;
 
@@ -59,6 +66,7 @@ class FieldsModel : public QAbstractItemModel {
     FieldSpec root_spec_;
     std::unique_ptr<Node> root_;
     JsonPlaces places_;
+    int edit_ = 0, edits_ = 0;                         // the one that is open, 0: none; how many there were
     std::multimap<std::string, std::string> problems_; // by pointer of the nearest field
 };
 

@@ -46,16 +46,16 @@ constexpr Change changes[] = {
 
 std::vector<Preset> presets() {
     return {
-        {"ddp", tr("Data parallel"), tr("Every device holds everything; gradients are summed")},
+        {"ddp", tr("Data parallel"), tr("Every device holds the whole model; gradients are summed")},
         {"fsdp", tr("Fully sharded (FSDP)"), tr("Parameters, gradients and optimizer states in shards, gathered layer by layer")},
         {"zero1", tr("Data parallel, ZeRO 1"), tr("Optimizer states in shards")},
         {"tensor", tr("Tensor parallel in a node"), tr("Layers split over the devices of a node, replicas between nodes")},
         {"3d", tr("Tensor and pipeline, 1F1B"), tr("Layers split in a node, two stages between nodes")},
-        {"interleaved", tr("Tensor and pipeline, interleaved"), tr("As before, two chunks a stage: a smaller bubble for more transfers")},
+        {"interleaved", tr("Tensor and pipeline, interleaved"), tr("Two chunks for each stage: a smaller bubble, more transfers")},
         {"zero-bubble", tr("Tensor and pipeline, zero bubble"), tr("Weight gradients fill the bubble")},
-        {"context", tr("Long sequences: context parallel"), tr("Each sequence over two devices")},
+        {"context", tr("Long sequences: context parallel"), tr("Each sequence split over two devices")},
         {"recompute-none", tr("Recompute nothing"), tr("All activations are kept")},
-        {"recompute-selective", tr("Recompute attention"), tr("What is large and cheap to make again")},
+        {"recompute-selective", tr("Recompute attention"), tr("Attention alone: its activations are large, and cheap to compute again")},
         {"recompute-full", tr("Recompute whole layers"), tr("Only the inputs of layers are kept")},
     };
 }

@@ -3,22 +3,30 @@
 #include "gui/editor/json_place.hpp"
 #include "sim/scenario/sweep.hpp"
 
+#include <QFile>
 #include <QFileInfo>
 #include <QSaveFile>
 #include <QUndoCommand>
 #include <QUndoStack>
 
+#include <optional>
+
 namespace orrery {
 
-// The text before and after. Typing merges with the typing before it until something else happens.
+// The text before and after. Typing merges with the typing before it until something else happens; changes of one edit merge.
 class EditCommand : public QUndoCommand {
   public:
-    EditCommand(ScenarioDocument& document, std::string after, const QString& what, bool typed)
-        : QUndoCommand(what), document_(document), before_(document.text_), after_(std::move(after)), typed_(typed) {}
+    static constexpr int typing = 1, field = 2;
+    EditCommand(ScenarioDocument& document, std::string after, const QString& what, int kind, int edit = 0)
+        : QUndoCommand(what), document_(document), before_(document.text_), after_(std::move(after)), kind_(kind), edit_(edit) {}
 
-    int id() const override { return typed_ ? 1 : -1; }
+    int id() const override { return kind_; } // -1: never merges
     bool mergeWith(const QUndoCommand* next) override {
-        after_ = static_cast<const EditCommand*>(next)->after_;
+        const auto* other = static_cast<const EditCommand*>(next);
+        if (edit_ != other->edit_) return false;
+        after_ = other->after_;
+        setText(other->text());
+        setObsolete(after_ == before_);
         return true;
     }
     void redo() override { document_.assign(after_); }
@@ -27,42 +35,64 @@ class EditCommand : public QUndoCommand {
   private:
     ScenarioDocument& document_;
     std::string before_, after_;
-    bool typed_;
+    int kind_, edit_;
 };
 
-ScenarioDocument::ScenarioDocument(QObject* parent) : QObject(parent), undo_(new QUndoStack(this)) {
-    connect(undo_, &QUndoStack::cleanChanged, this, [this](bool clean) { Q_EMIT modifiedChanged(!clean); });
+namespace {
+
+// Empty where there is no such file.
+std::optional<std::string> text_of(const QString& path) {
+    QFile file(path);
+    if (path.isEmpty() || !file.open(QIODevice::ReadOnly)) return std::nullopt;
+    return file.readAll().toStdString();
 }
 
-bool ScenarioDocument::isModified() const { return !undo_->isClean(); }
+} // namespace
+
+ScenarioDocument::ScenarioDocument(QObject* parent) : QObject(parent), undo_(new QUndoStack(this)) {}
 
 void ScenarioDocument::load(const std::string& text, const QString& path, const std::string& base_dir) {
     undo_->clear();
     path_ = path;
     base_dir_ = base_dir;
+    saved_ = text;
     assign(text);
-    undo_->setClean();
     Q_EMIT replaced();
+    Q_EMIT saveStateChanged();
 }
 
 void ScenarioDocument::type(const std::string& text) {
-    if (text != text_) undo_->push(new EditCommand(*this, text, tr("typing"), true));
+    if (text != text_) undo_->push(new EditCommand(*this, text, tr("typing"), EditCommand::typing));
 }
 
-void ScenarioDocument::replace(const std::string& text, const QString& what) {
-    if (text != text_) undo_->push(new EditCommand(*this, text, what, false));
+void ScenarioDocument::replace(const std::string& text, const QString& what, int edit) {
+    if (text != text_) undo_->push(new EditCommand(*this, text, what, edit == 0 ? -1 : EditCommand::field, edit));
 }
 
-bool ScenarioDocument::setField(const std::string& pointer, const std::string& value, const QString& what) {
+bool ScenarioDocument::setField(const std::string& pointer, const std::string& value, const QString& what, int edit) {
     const std::optional<std::string> text = with_value(text_, pointer, value);
-    if (text) replace(*text, what);
+    if (text) replace(*text, what, edit);
     return text.has_value();
 }
 
-bool ScenarioDocument::resetField(const std::string& pointer, const QString& what) {
+bool ScenarioDocument::resetField(const std::string& pointer, const QString& what, int edit) {
     const std::optional<std::string> text = without_value(text_, pointer);
-    if (text) replace(*text, what);
+    if (text) replace(*text, what, edit);
     return text.has_value();
+}
+
+bool ScenarioDocument::differsOnDisk() const {
+    const auto there = text_of(path_);
+    return there && *there != saved_;
+}
+
+QString ScenarioDocument::readAgain() {
+    const auto there = text_of(path_);
+    if (!there) return tr("%1 cannot be read").arg(path_);
+    saved_ = *there;
+    replace(*there, tr("reading the file again"));
+    Q_EMIT saveStateChanged();
+    return {};
 }
 
 QString ScenarioDocument::save(const QString& path) {
@@ -72,7 +102,8 @@ QString ScenarioDocument::save(const QString& path) {
         return tr("%1 could not be written: %2").arg(path, file.errorString());
     path_ = path;
     base_dir_ = QFileInfo(path).absolutePath().toStdString();
-    undo_->setClean();
+    saved_ = text_;
+    Q_EMIT saveStateChanged();
     return {};
 }
 

@@ -5,6 +5,7 @@
 #include "gui/editor/presets.hpp"
 #include "gui/editor/scenario_text.hpp"
 
+#include <QApplication>
 #include <QComboBox>
 #include <QHeaderView>
 #include <QKeyEvent>
@@ -12,6 +13,7 @@
 #include <QLineEdit>
 #include <QListWidget>
 #include <QMenu>
+#include <QPainter>
 #include <QSpinBox>
 #include <QTableView>
 #include <QTabWidget>
@@ -25,6 +27,9 @@
 namespace orrery {
 namespace {
 
+constexpr const char* edit_number = "orrery_edit";
+
+FieldsModel& fields_of(const QModelIndex& index) { return *static_cast<FieldsModel*>(const_cast<QAbstractItemModel*>(index.model())); }
 const FieldSpec& spec_of(const QModelIndex& index) { return static_cast<const FieldsModel*>(index.model())->spec(index); }
 
 QStringList names(const FieldSpec& spec) {
@@ -33,28 +38,84 @@ QStringList names(const FieldSpec& spec) {
     return out;
 }
 
+// Numbers that can be stepped; left empty: the default.
+class IntegerBox : public QSpinBox {
+  public:
+    explicit IntegerBox(QWidget* parent) : QSpinBox(parent) {
+        setGroupSeparatorShown(false);
+        connect(lineEdit(), &QLineEdit::textEdited, this, [this](const QString& text) { empty_ = text.trimmed().isEmpty(); });
+        connect(this, &QSpinBox::valueChanged, this, [this] { empty_ = false; });
+    }
+    bool isEmpty() const { return empty_; }
+    void show(const QString& text) {
+        bool number = false;
+        const int value = text.toInt(&number);
+        empty_ = !number;
+        const QSignalBlocker quiet(this);
+        if (number && this->value() != value) setValue(value);
+        if (empty_) lineEdit()->clear();
+    }
+    void stepBy(int steps) override {
+        empty_ = false;
+        QSpinBox::stepBy(steps);
+    }
+
+  protected:
+    QValidator::State validate(QString& text, int& at) const override {
+        return text.trimmed().isEmpty() ? QValidator::Acceptable : QSpinBox::validate(text, at);
+    }
+    int valueFromText(const QString& text) const override { return text.trimmed().isEmpty() ? value() : QSpinBox::valueFromText(text); }
+    QString textFromValue(int value) const override { return empty_ ? QString{} : QSpinBox::textFromValue(value); }
+
+  private:
+    bool empty_ = false;
+};
+
+bool has_focus(const QWidget& editor) {
+    const QWidget* focus = QApplication::focusWidget();
+    return focus && (focus == &editor || editor.isAncestorOf(focus));
+}
+
 } // namespace
 
 QWidget* FieldDelegate::createEditor(QWidget* parent, const QStyleOptionViewItem&, const QModelIndex& index) const {
     const FieldSpec& spec = spec_of(index);
     auto* self = const_cast<FieldDelegate*>(this);
-    const auto commit = [self](QWidget* editor) { return [self, editor] { Q_EMIT self->commitData(editor); }; };
+    // While it is open. What closes an editor takes the focus from it first, and commits by itself.
+    const auto commit = [self](QWidget* editor) {
+        return [self, editor] {
+            if (has_focus(*editor)) Q_EMIT self->commitData(editor);
+        };
+    };
+    const int number = fields_of(index).beginEdit();
+    const auto numbered = [number](QWidget* editor) {
+        editor->setProperty(edit_number, number);
+        return editor;
+    };
     if (!spec.choices.empty() || spec.type == FieldType::boolean) {
         auto* box = new QComboBox(parent);
-        box->setEditable(spec.type != FieldType::choice && spec.type != FieldType::boolean);
-        box->addItems(spec.type == FieldType::boolean ? QStringList{QStringLiteral("true"), QStringLiteral("false")} : names(spec));
+        const bool closed = spec.type == FieldType::choice || spec.type == FieldType::boolean;
+        box->setEditable(!closed);
+        if (closed) box->addItem(tr("(default)"), QString());
+        for (const QString& name :
+             spec.type == FieldType::boolean ? QStringList{QStringLiteral("true"), QStringLiteral("false")} : names(spec))
+            box->addItem(name, name);
         connect(box, &QComboBox::activated, self, commit(box));
-        return box;
+        return numbered(box);
     }
     if (spec.type == FieldType::integer) {
-        auto* box = new QSpinBox(parent);
+        auto* box = new IntegerBox(parent);
         const double most = std::numeric_limits<int>::max();
         box->setRange(static_cast<int>(std::max(spec.minimum, -most)), static_cast<int>(std::min(spec.maximum, most)));
-        box->setGroupSeparatorShown(false);
         connect(box, &QSpinBox::valueChanged, self, commit(box));
-        return box;
+        return numbered(box);
     }
-    return new QLineEdit(parent);
+    return numbered(new QLineEdit(parent));
+}
+
+void FieldDelegate::destroyEditor(QWidget* editor, const QModelIndex& index) const {
+    if (index.isValid()) fields_of(index).endEdit(editor->property(edit_number).toInt());
+    QStyledItemDelegate::destroyEditor(editor, index);
 }
 
 void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) const {
@@ -65,10 +126,14 @@ void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) con
             value.userType() == QMetaType::Bool ? (value.toBool() ? QStringLiteral("true") : QStringLiteral("false")) : value.toString();
         if (box->isEditable())
             box->setEditText(text);
-        else
-            box->setCurrentText(text);
-    } else if (auto* spin = qobject_cast<QSpinBox*>(editor)) {
-        if (spin->value() != value.toInt()) spin->setValue(value.toInt());
+        else if (!index.data(FieldsModel::GivenRole).toBool())
+            box->setCurrentIndex(0);
+        else if (const int at = box->findData(text); at >= 0)
+            box->setCurrentIndex(at);
+        else if (box->currentData().toString() != text) // a word that is none of them
+            box->insertItem(1, text, text), box->setCurrentIndex(1);
+    } else if (auto* spin = dynamic_cast<IntegerBox*>(editor)) {
+        if (!has_focus(*spin) || !spin->isEmpty()) spin->show(value.toString());
     } else if (auto* line = qobject_cast<QLineEdit*>(editor)) {
         if (line->text() != value.toString()) line->setText(value.toString());
     }
@@ -76,17 +141,36 @@ void FieldDelegate::setEditorData(QWidget* editor, const QModelIndex& index) con
 
 void FieldDelegate::setModelData(QWidget* editor, QAbstractItemModel* model, const QModelIndex& index) const {
     if (auto* box = qobject_cast<QComboBox*>(editor)) {
-        if (spec_of(index).type == FieldType::boolean)
-            model->setData(index, box->currentText() == QLatin1String("true"));
+        const QString text = box->isEditable() ? box->currentText() : box->currentData().toString();
+        if (spec_of(index).type == FieldType::boolean && !text.isEmpty())
+            model->setData(index, text == QLatin1String("true"));
         else
-            model->setData(index, box->currentText());
-    } else if (auto* spin = qobject_cast<QSpinBox*>(editor)) {
-        const bool untouched =
-            !index.data(FieldsModel::GivenRole).toBool() && spin->value() == std::max(spin->minimum(), index.data(Qt::EditRole).toInt());
+            model->setData(index, text);
+    } else if (auto* spin = dynamic_cast<IntegerBox*>(editor)) {
+        const bool given = index.data(FieldsModel::GivenRole).toBool();
+        if (spin->isEmpty()) {
+            if (given) model->setData(index, QString());
+            return;
+        }
+        const bool untouched = !given && spin->value() == std::max(spin->minimum(), index.data(Qt::EditRole).toInt());
         if (!untouched) model->setData(index, QString::number(spin->value()));
     } else if (auto* line = qobject_cast<QLineEdit*>(editor)) {
         model->setData(index, line->text());
     }
+}
+
+// A drop-down is seen to be one before it is opened.
+void FieldDelegate::paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const {
+    QStyledItemDelegate::paint(painter, option, index);
+    const FieldSpec& spec = spec_of(index);
+    const bool drops = index.column() == FieldsModel::ValueColumn && (!spec.choices.empty() || spec.type == FieldType::boolean) &&
+                       index.flags().testFlag(Qt::ItemIsEditable);
+    if (!drops) return;
+    QStyleOption arrow;
+    arrow.rect = QRect(option.rect.right() - 14, option.rect.center().y() - 4, 9, 9);
+    arrow.palette = option.palette;
+    arrow.state = QStyle::State_Enabled;
+    QApplication::style()->drawPrimitive(QStyle::PE_IndicatorArrowDown, &arrow, painter);
 }
 
 QSize FieldDelegate::sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const {
@@ -101,7 +185,9 @@ ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& doc
     form_->setItemDelegate(new FieldDelegate(form_));
     form_->setEditTriggers(QAbstractItemView::EditKeyPressed | QAbstractItemView::AnyKeyPressed);
     connect(form_, &QTreeView::clicked, this, [this](const QModelIndex& index) {
-        if (index.flags().testFlag(Qt::ItemIsEditable)) form_->edit(index);
+        if (!index.flags().testFlag(Qt::ItemIsEditable)) return;
+        form_->edit(index);
+        if (auto* box = qobject_cast<QComboBox*>(form_->indexWidget(index)); box && !box->isEditable()) box->showPopup();
     });
     form_->setAlternatingRowColors(true);
     form_->setContextMenuPolicy(Qt::CustomContextMenu);
@@ -114,7 +200,7 @@ ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& doc
     for (const char* section : {"/training", "/strategy"}) form_->expand(fields_->indexOf(section));
     auto* table = new QTableView;
     table->setModel(changes_);
-    table->setAccessibleName(tr("What is otherwise than in the baseline"));
+    table->setAccessibleName(tr("Fields that differ from the baseline"));
     table->verticalHeader()->hide();
     table->horizontalHeader()->setStretchLastSection(true);
     table->setColumnWidth(0, 220);
@@ -193,7 +279,7 @@ void ScenarioEditor::refresh() {
     problems_->setVisible(problems_->count() > 0);
     if (!document)
         verdict_->setText(state_.currentRun() == 0 ? tr("Open a scenario, or make a new one (Ctrl+N)")
-                                                   : tr("The current run has no scenario: it is a trace alone"));
+                                                   : tr("The current run has no scenario: it is only a trace"));
     else if (problems_->count() > 0)
         verdict_->setText(tr("\u26a0 %n problem(s): the figures shown are of the text before", "", problems_->count()));
     else if (!document->parsed().scenario->notes.empty())
@@ -227,7 +313,7 @@ void ScenarioEditor::formMenu(const QPoint& at) {
     if (!index.isValid()) return;
     auto* menu = new QMenu(this);
     menu->setAttribute(Qt::WA_DeleteOnClose);
-    QAction* leave_out = menu->addAction(tr("Leave out: the default holds (Delete)"), this,
+    QAction* leave_out = menu->addAction(tr("Clear: the default holds (Delete)"), this,
                                          [this, index = QPersistentModelIndex(index)] { fields_->reset(index); });
     leave_out->setEnabled(index.data(FieldsModel::GivenRole).toBool());
     menu->addAction(tr("Show in the text"), this, [this, pointer = fields_->spec(index).pointer] {

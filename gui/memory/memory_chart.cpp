@@ -1,5 +1,6 @@
 #include "gui/memory/memory_chart.hpp"
 
+#include "gui/core/axis.hpp"
 #include "gui/core/queries.hpp"
 
 #include <QKeyEvent>
@@ -83,9 +84,8 @@ void MemoryChart::paintStack() {
     const std::vector<std::int32_t> highest = highest_in_columns(series_, columns);
     std::vector<QRgb> ink, pale;
     for (std::size_t k = 0; k < series_.kinds.size(); ++k) {
-        const QColor c = memory_colour(k, dark);
-        ink.push_back(c.rgb());
-        pale.push_back((dark ? c.darker(150) : c.lighter(135)).rgb());
+        ink.push_back(memory_colour(k, dark).rgb());
+        pale.push_back(memory_shade(k, dark).rgb());
     }
     const std::ptrdiff_t stride = picture_.bytesPerLine() / 4;
     auto* const pixels = reinterpret_cast<QRgb*>(picture_.bits());
@@ -101,12 +101,7 @@ void MemoryChart::paintStack() {
             const int to = std::max(0, height - static_cast<int>(std::lround(static_cast<double>(sum) * per_byte)));
             while (y > to) {
                 --y;
-                const int px = x / scale, py = y / scale;
-                const Pattern p = memory_pattern(k);
-                const bool on = p == Pattern::solid || (p == Pattern::diagonal && (px + py) % 6 < 3) ||
-                                (p == Pattern::dots && (px % 4 >= 2 || py % 4 >= 2)) ||
-                                (p == Pattern::cross && ((px + py) % 8 == 0 || (px - py + 8000) % 8 == 0));
-                pixels[y * stride + x] = on ? ink[k] : pale[k];
+                pixels[y * stride + x] = in_memory_pattern(k, x / scale, y / scale) ? ink[k] : pale[k];
             }
         }
     }
@@ -137,21 +132,24 @@ void MemoryChart::paintAxes(QPainter& p) {
     const QColor text = palette().color(QPalette::Text);
     QColor line = text;
     line.setAlpha(40);
-    double step = std::pow(10.0, std::floor(std::log10(static_cast<double>(top()))));
-    while (step * 3 > static_cast<double>(top())) step /= 2;
+    const double step = round_step(static_cast<double>(top()) / std::max(2, r.height() / 40));
+    const int digits = std::clamp(static_cast<int>(std::ceil(-std::log10(step / 1e9) - 1e-9)), 0, 9);
     for (double b = 0; b <= static_cast<double>(top()); b += step) {
         const double y = yOf(static_cast<std::int64_t>(b));
         p.setPen(line);
         p.drawLine(QPointF(r.left(), y), QPointF(r.right(), y));
         p.setPen(text);
-        p.drawText(QRectF(0, y - 10, r.left() - 6, 20), Qt::AlignRight | Qt::AlignVCenter, QLocale().toString(b / 1e9, 'g', 3) + " GB");
+        p.drawText(QRectF(0, y - 10, r.left() - 6, 20), Qt::AlignRight | Qt::AlignVCenter,
+                   QLocale().toString(b / 1e9, 'f', digits) + " GB");
     }
-    const int marks = std::max(2, r.width() / 140);
-    for (int i = 0; i <= marks; ++i) {
-        const std::int64_t t = range().begin + range().length() / marks * i;
-        const auto align = i == 0 ? Qt::AlignLeft : i == marks ? Qt::AlignRight : Qt::AlignHCenter;
-        const double x = xOf(t), left = i == 0 ? x : i == marks ? x - 120 : x - 60;
-        p.drawText(QRectF(left, r.bottom() + 4, 120, 20), align | Qt::AlignTop, time_text(t, range().length() / marks / 10 + 1));
+    const std::int64_t apart = round_step_ps(static_cast<double>(range().length()) / std::max(2, r.width() / 140));
+    for (std::int64_t t = first_mark(range().begin, apart); t <= range().end; t += apart) {
+        const double x = xOf(t), left = std::clamp(x - 60, 0.0, std::max(0.0, width() - 120.0));
+        const auto align = left < x - 60 ? Qt::AlignRight : Qt::AlignHCenter;
+        p.setPen(line);
+        p.drawLine(QPointF(x, r.bottom() + 1), QPointF(x, r.bottom() + 4));
+        p.setPen(text);
+        p.drawText(QRectF(left, r.bottom() + 4, 120, 20), align | Qt::AlignTop, time_text(t, apart));
     }
 }
 
@@ -185,7 +183,7 @@ void MemoryChart::paintMarks(QPainter& p) {
         plate(words, {x + 8, bad ? y + 8 : crowded ? yOf(series_.capacity) + 12 + std::max(0.0, y - yOf(series_.capacity)) : y - 22});
     };
     if (series_.peak >= 0) mark(series_.peak, tr("peak %1").arg(bytes_text(series_.total[at(series_.peak)])), false);
-    if (series_.runs_out >= 0) mark(series_.runs_out, tr("runs out here"), true);
+    if (series_.runs_out >= 0) mark(series_.runs_out, tr("out of memory here"), true);
     if (cursor_ >= range().begin && cursor_ < range().end) {
         p.setRenderHint(QPainter::Antialiasing, false);
         p.setPen(QPen(text, 1, Qt::DotLine));
@@ -207,29 +205,35 @@ void MemoryChart::wheelEvent(QWheelEvent* e) {
     e->accept();
 }
 
-void MemoryChart::keyPressEvent(QKeyEvent* e) {
-    const std::int64_t by = range().length() / 5;
-    const double x = cursor_ >= 0 ? xOf(cursor_) : plot().center().x();
-    if (e->modifiers() & (Qt::ControlModifier | Qt::AltModifier)) return QWidget::keyPressEvent(e);
-    switch (e->key()) {
-    case Qt::Key_W:
-        zoom(1.5, x);
-        break;
-    case Qt::Key_S:
-        zoom(1 / 1.5, x);
-        break;
-    case Qt::Key_A:
-        Q_EMIT rangeAsked({range().begin - by, range().end - by});
-        break;
-    case Qt::Key_D:
+std::vector<ViewCommand> MemoryChart::commands() {
+    const auto zoomed = [this](double factor) { zoom(factor, cursor_ >= 0 ? xOf(cursor_) : plot().center().x()); };
+    const auto moved = [this](int fifths) {
+        const std::int64_t by = range().length() / 5 * fifths;
         Q_EMIT rangeAsked({range().begin + by, range().end + by});
-        break;
-    case Qt::Key_Home:
-        Q_EMIT rangeAsked({series_.begin, series_.end});
-        break;
-    default:
-        QWidget::keyPressEvent(e);
-    }
+    };
+    return {
+        {QStringLiteral("zoom_in"), tr("Zoom in"), tr("Zooms at the cursor, or in the middle"), {Qt::Key_W}, {}, [zoomed] { zoomed(1.5); }},
+        {QStringLiteral("zoom_out"),
+         tr("Zoom out"),
+         tr("Zooms at the cursor, or in the middle"),
+         {Qt::Key_S},
+         {},
+         [zoomed] { zoomed(1 / 1.5); }},
+        {QStringLiteral("wheel"), tr("Zoom at the pointer"), {}, {}, tr("Ctrl+wheel"), {}},
+        {QStringLiteral("earlier"),
+         tr("Earlier"),
+         tr("Moves a fifth of the time shown to the left"),
+         {Qt::Key_A},
+         {},
+         [moved] { moved(-1); }},
+        {QStringLiteral("later"), tr("Later"), tr("Moves a fifth of the time shown to the right"), {Qt::Key_D}, {}, [moved] { moved(1); }},
+        {QStringLiteral("whole"), tr("Whole step"), tr("Zooms out as far as the step goes"), {Qt::Key_Home}, {}, [this] {
+             Q_EMIT rangeAsked({series_.begin, series_.end});
+         }}};
+}
+
+void MemoryChart::keyPressEvent(QKeyEvent* e) {
+    if (series_.at.empty() || !run_key(commands(), *e)) QWidget::keyPressEvent(e);
 }
 
 void MemoryChart::mousePressEvent(QMouseEvent* e) {

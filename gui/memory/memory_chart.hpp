@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gui/core/memory_series.hpp"
+#include "gui/core/view_command.hpp"
 #include "gui/core/view_state.hpp"
 
 #include <QImage>
@@ -19,6 +20,7 @@ class MemoryChart : public QWidget {
     void setCursorTime(std::int64_t ps);
     const MemorySeries& series() const { return series_; }
     TimeRange range() const;
+    std::vector<ViewCommand> commands(); // what its keys do
     double xOf(std::int64_t ps) const;
     double yOf(std::int64_t bytes) const;
     QSize sizeHint() const override { return {600, 240}; }

@@ -2,7 +2,8 @@
 
 #include "gui/memory/memory_chart.hpp"
 #include "gui/memory/models.hpp"
-#include "gui/tables/plain_table.hpp"
+#include "gui/parts/plain_table.hpp"
+#include "gui/parts/run_label.hpp"
 
 #include <QComboBox>
 #include <QHBoxLayout>
@@ -57,6 +58,7 @@ MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     parts->setSizes({320, 180});
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 4, 4, 4);
+    layout->addWidget(new RunLabel(runs, state));
     layout->addLayout(line);
     layout->addWidget(parts, 1);
 
@@ -76,13 +78,22 @@ MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWid
         if (id == state_.currentRun()) showRun();
     });
     connect(&runs_, &RunStore::runRemoved, this, &MemoryView::showRun);
-    connect(toPeak_, &QToolButton::clicked, this, [this] {
-        const MemorySeries& s = chart_->series();
-        if (s.peak < 0) return;
-        const std::int64_t t = s.at[at(s.peak)], half = (s.end - s.begin) / 40 + 1;
-        state_.setTimeRange({t - half, t + half});
-    });
+    connect(toPeak_, &QToolButton::clicked, this, &MemoryView::goToPeak);
     showRun();
+}
+
+void MemoryView::goToPeak() {
+    const MemorySeries& s = chart_->series();
+    if (s.peak < 0) return;
+    const std::int64_t t = s.at[at(s.peak)], half = (s.end - s.begin) / 40 + 1;
+    state_.setTimeRange({t - half, t + half});
+}
+
+std::vector<ViewCommand> MemoryView::commands() {
+    std::vector<ViewCommand> out = chart_->commands();
+    out.push_back(
+        {QStringLiteral("peak"), tr("Go to the peak"), tr("Shows the time round the highest memory"), {}, {}, [this] { goToPeak(); }});
+    return out;
 }
 
 void MemoryView::showLane(std::int32_t lane) {
@@ -98,7 +109,7 @@ void MemoryView::showRun() {
         lanes_->clear();
         if (data_ && data_->trace)
             for (const Lane& l : data_->trace->lanes)
-                lanes_->addItem(l.ranks > 1 ? tr("stage %1, rank %2 (as %3)").arg(l.stage).arg(l.rank).arg(l.ranks)
+                lanes_->addItem(l.ranks > 1 ? tr("stage %1, rank %2 (of %3 alike)").arg(l.stage).arg(l.rank).arg(l.ranks)
                                             : tr("stage %1, rank %2").arg(l.stage).arg(l.rank));
         // The fullest stage is what one looks for first.
         int lane = before;
@@ -107,7 +118,7 @@ void MemoryView::showRun() {
                 if (data_->trace->lanes[l].stage == fullest(data_->report->memory).stage) lane = static_cast<int>(l);
         lanes_->setCurrentIndex(std::min(std::max(0, lane), lanes_->count() - 1));
     }
-    chart_->setHint(!run ? tr("No run is open.") : tr("%1 says nothing of memory over time.").arg(run->name));
+    chart_->setHint(!run ? tr("No run is open.") : tr("%1 has no memory over time.").arg(run->name));
     chart_->setRange(state_.timeRange());
     showSeries();
 }
@@ -126,9 +137,10 @@ void MemoryView::showSeries() {
         const std::int64_t most = series.total[at(series.peak)];
         const QString when = stage ? QString::fromStdString(stage->peak_op_name) : running_at(*data_, lane, series.at[at(series.peak)]);
         words = tr("Peak %1 at %2.").arg(bytes_text(most), when);
-        if (series.capacity > 0 && most <= series.capacity) words += " " + tr("%1 are free then.").arg(bytes_text(series.capacity - most));
+        if (series.capacity > 0 && most <= series.capacity)
+            words += " " + tr("%1 are free at that moment.").arg(bytes_text(series.capacity - most));
         if (series.runs_out >= 0)
-            words += " " + tr("It would run out at %1, %2 too much in the end.")
+            words += " " + tr("Memory runs out at %1; the peak is %2 too large.")
                                .arg(running_at(*data_, lane, series.at[at(series.runs_out)]), bytes_text(most - series.capacity));
     }
     words_->setText(words);
@@ -138,11 +150,11 @@ void MemoryView::showSeries() {
 
 TextTable MemoryView::asTable() const {
     const MemorySeries& s = chart_->series();
-    if (s.at.empty()) return {{}, {}, tr("the current run says nothing of memory over time")};
+    if (s.at.empty()) return {{}, {}, tr("the current run has no memory over time")};
     TextTable out;
     out.head << tr("time (s)");
     for (const QString& kind : s.kinds) out.head << tr("%1 (bytes)").arg(kind);
-    out.head << tr("together (bytes)");
+    out.head << tr("all (bytes)");
     for (std::size_t i = 0; i < s.at.size(); ++i) {
         QStringList row{plain_seconds(s.at[i])};
         for (std::size_t k = 0; k < s.kinds.size(); ++k) row << QString::number(static_cast<qlonglong>(s.bytes[i * s.kinds.size() + k]));

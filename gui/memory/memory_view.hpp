@@ -3,6 +3,7 @@
 
 #include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
+#include "gui/core/view_command.hpp"
 
 #include <QWidget>
 
@@ -16,17 +17,19 @@ class AliveModel;
 class MemoryChart;
 class MemoryKindsModel;
 
-class MemoryView : public QWidget, public AsTable {
+class MemoryView : public QWidget, public AsTable, public HasCommands {
     Q_OBJECT
   public:
     MemoryView(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
     TextTable asTable() const override;
+    std::vector<ViewCommand> commands() override;
     MemoryChart& chart() { return *chart_; }
     void showLane(std::int32_t lane);
 
   private:
     void showRun();
     void showSeries();
+    void goToPeak();
 
     RunStore& runs_;
     ViewState& state_;

@@ -1,6 +1,10 @@
 #include "gui/memory/models.hpp"
 
+#include "gui/core/as_table.hpp"
+
+#include <QGuiApplication>
 #include <QLocale>
+#include <QPalette>
 
 #include <algorithm>
 
@@ -35,7 +39,12 @@ std::int64_t MemoryKindsModel::bytes(std::int32_t sample, int row) const {
 QVariant MemoryKindsModel::data(const QModelIndex& i, int role) const {
     if (!checkIndex(i, CheckIndexOption::IndexIsValid)) return {};
     if (role == Qt::TextAlignmentRole && i.column() > 0) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
-    if (role == Qt::DecorationRole && i.column() == 0 && at(i.row()) < series_.kinds.size()) return memory_colour(at(i.row()), false);
+    if (role == Qt::DecorationRole && i.column() == 0 && at(i.row()) < series_.kinds.size())
+        return memory_swatch(at(i.row()), QGuiApplication::palette().color(QPalette::Base).lightness() < 128);
+    if (role == export_role && i.column() > 0) {
+        const std::int32_t sample = i.column() == 1 ? cursor_ : series_.peak;
+        return sample < 0 ? QVariant(QString()) : QVariant(static_cast<qlonglong>(bytes(sample, i.row())));
+    }
     if (role != Qt::DisplayRole) return {};
     if (i.column() == 0) return at(i.row()) == series_.kinds.size() ? tr("all") : series_.kinds[at(i.row())];
     const std::int32_t sample = i.column() == 1 ? cursor_ : series_.peak;
@@ -43,8 +52,9 @@ QVariant MemoryKindsModel::data(const QModelIndex& i, int role) const {
 }
 
 QVariant MemoryKindsModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
-    return section == 0 ? tr("Kind") : section == 1 ? tr("At the cursor") : tr("At the peak");
+    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != export_role)) return {};
+    const QString title = section == 0 ? tr("Kind") : section == 1 ? tr("At the cursor") : tr("At the peak");
+    return role == export_role && section > 0 ? with_unit(title, tr("bytes")) : title;
 }
 
 void AliveModel::setStage(const StageMemory* stage) {
@@ -67,6 +77,8 @@ QVariant AliveModel::data(const QModelIndex& i, int role) const {
     const Line& line = lines_[at(i.row())];
     if (role == Qt::TextAlignmentRole && (i.column() == 1 || i.column() == 2)) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     if (role == Qt::ToolTipRole && i.column() == 3) return line.source;
+    if (role == export_role && i.column() == 1) return static_cast<qlonglong>(line.bytes);
+    if (role == export_role && i.column() == 2) return line.count;
     if (role != Qt::DisplayRole) return {};
     switch (i.column()) {
     case 0:
@@ -81,6 +93,7 @@ QVariant AliveModel::data(const QModelIndex& i, int role) const {
 }
 
 QVariant AliveModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (role == export_role && orientation == Qt::Horizontal && section == 1) return with_unit(tr("Together"), tr("bytes"));
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
     return section == 0 ? tr("Alive at the peak") : section == 1 ? tr("Together") : section == 2 ? tr("Count") : tr("Source of the figure");
 }

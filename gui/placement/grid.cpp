@@ -14,6 +14,7 @@ constexpr std::size_t at(Axis a) { return static_cast<std::size_t>(a); }
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
 constexpr double gap = 0.35, title_height = 0.45;
+constexpr qsizetype longest_layers = 20;
 
 // How many boxes stand side by side so that they are drawn as large as can be in a room `aspect` wide and 1 high.
 int boxes_across(std::size_t boxes, double width, double height, double aspect) {
@@ -118,10 +119,36 @@ Shade shade(const Placements& p, const DevicePlace& d, ShadeBy by) {
     return {};
 }
 
+// "layers 0-7", or how many they are where they would take a line of their own.
+QString layers_words(const StageHoldings& stage) {
+    const QString all = QString::fromStdString(layers_text(stage));
+    if (all.size() <= longest_layers) return all;
+    int layers = 0;
+    for (const ChunkLayers& c : stage.chunks) layers += c.last - c.first + 1;
+    return QCoreApplication::translate("orrery", "%n layer(s)", nullptr, layers);
+}
+
+QString shade_words(const Placements& p, ShadeBy by, int index) {
+    switch (by) {
+    case ShadeBy::stage:
+        return tr("stage %1: %2").arg(index).arg(layers_words(p.stages[static_cast<std::size_t>(index)]));
+    case ShadeBy::tensor:
+        return tr("tensor shard %1").arg(index);
+    case ShadeBy::context:
+        return tr("context shard %1").arg(index);
+    case ShadeBy::data:
+        return tr("data %1").arg(index);
+    case ShadeBy::experts:
+        return p.experts > 0 ? tr("experts' group %1").arg(index) : tr("no experts");
+    }
+    return {};
+}
+
 std::vector<CellLine> cell_lines(const Placements& p, const DevicePlace& d) {
     std::vector<CellLine> lines{{tr("rank %1").arg(d.rank), QString::number(d.rank)}};
-    const QString layers = QString::fromStdString(layers_text(p.stages[static_cast<std::size_t>(p.stage(d))]));
-    lines.push_back({layers, QStringLiteral("L ") + layers.section(QLatin1Char(' '), 1)});
+    const QString layers = layers_words(p.stages[static_cast<std::size_t>(p.stage(d))]);
+    lines.push_back(
+        {layers, layers.startsWith(QLatin1String("layers ")) ? QStringLiteral("L ") + layers.section(QLatin1Char(' '), 1) : layers});
     const auto part = [&](const QString& what, const QString& letter, int index, int count) {
         const QString which = QStringLiteral("%1/%2").arg(index + 1).arg(count);
         if (count > 1) lines.push_back({what + QLatin1Char(' ') + which, letter + QLatin1Char(' ') + which});

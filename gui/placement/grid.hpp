@@ -33,6 +33,7 @@ struct Shade {
     int index = 0, count = 1;
 };
 Shade shade(const Placements& placements, const DevicePlace& device, ShadeBy by);
+QString shade_words(const Placements& placements, ShadeBy by, int index); // "stage 0: layers 0-7"
 
 // The lines of a cell, most telling first, each in full and as it is written where there is little room.
 struct CellLine {

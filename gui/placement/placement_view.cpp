@@ -1,5 +1,8 @@
 #include "gui/placement/placement_view.hpp"
 
+#include "gui/parts/legend.hpp"
+#include "gui/parts/run_label.hpp"
+
 #include <QComboBox>
 #include <QHelpEvent>
 #include <QKeyEvent>
@@ -20,11 +23,13 @@ namespace {
 
 constexpr double smallest_cell = 4, largest_cell = 150;
 
+} // namespace
+
 // Few shards get colours of their own, many a scale from blue over grey to yellow that is safe for the colour-blind and rises in
 // lightness; the number stands in the cell too.
 QColor shade_colour(const Shade& s, bool dark) {
     static const QColor few[] = {{86, 180, 233},  {230, 159, 0}, {0, 158, 115},   {240, 228, 66},
-                                 {204, 121, 167}, {213, 94, 0},  {100, 143, 255}, {170, 170, 170}};
+                                 {204, 121, 167}, {213, 94, 0},  {100, 143, 255}, {126, 126, 126}};
     if (s.count <= 8) return dark ? few[s.index].darker(130) : few[s.index].lighter(135);
     const double t = s.count > 1 ? static_cast<double>(s.index) / (s.count - 1) : 0;
     static const QColor blue(60, 100, 170), grey(150, 150, 146), yellow(250, 226, 70);
@@ -34,8 +39,6 @@ QColor shade_colour(const Shade& s, bool dark) {
     };
     return t < 0.5 ? mixed(blue, grey, 2 * t) : mixed(grey, yellow, 2 * t - 1);
 }
-
-} // namespace
 
 PlacementPlot::PlacementPlot(QWidget* parent) : QAbstractScrollArea(parent) {
     setFocusPolicy(Qt::StrongFocus);
@@ -135,12 +138,11 @@ void PlacementPlot::paintCell(QPainter& painter, int rank) const {
         const QString& text = fontMetrics().horizontalAdvance(words.full) <= rect.width() - 4 ? words.full : words.brief;
         // A number cut short is another number: it is written smaller, or not at all.
         const double fit = (rect.width() - 4) / std::max(1, fontMetrics().horizontalAdvance(text));
-        if (fit >= 0.6) {
-            QFont small = font();
-            if (fit < 1) small.setPointSizeF(font().pointSizeF() * fit);
-            painter.setFont(small);
-            painter.drawText(QRectF(rect.left() + 3, y, rect.width() - 3, line), Qt::AlignLeft | Qt::AlignVCenter, text);
-        }
+        if (fit < 0.6) continue;
+        QFont small = font();
+        if (fit < 1) small.setPointSizeF(font().pointSizeF() * fit);
+        painter.setFont(small);
+        painter.drawText(QRectF(rect.left() + 3, y, rect.width() - 3, line), Qt::AlignLeft | Qt::AlignVCenter, text);
         y += line;
     }
     painter.setFont(font());
@@ -158,10 +160,10 @@ void PlacementPlot::paintEvent(QPaintEvent*) {
     for (const GridGroup& group : grid_.groups) {
         const QRectF box = shown(group.box);
         if (!box.intersects(QRectF(viewport()->rect()))) continue;
-        painter.setPen(palette().color(QPalette::Mid));
+        painter.setPen(palette().color(QPalette::PlaceholderText));
         painter.drawRect(box.adjusted(-2, 0, 2, 2));
         if (cell_ * 0.45 >= line * 0.75) {
-            painter.setPen(palette().color(QPalette::PlaceholderText));
+            painter.setPen(palette().color(QPalette::Text));
             painter.drawText(QRectF(box.left() + 3, box.top(), box.width() - 4, cell_ * 0.45), Qt::AlignLeft | Qt::AlignVCenter,
                              group.title);
         }
@@ -210,42 +212,68 @@ void PlacementPlot::tell() {
     Q_EMIT selected({selected_.begin(), selected_.end()});
 }
 
-// Arrows go to the nearest cell in their direction.
-void PlacementPlot::keyPressEvent(QKeyEvent* event) {
-    const int key = event->key();
-    const QPointF way = key == Qt::Key_Right  ? QPointF(1, 0)
-                        : key == Qt::Key_Left ? QPointF(-1, 0)
-                        : key == Qt::Key_Down ? QPointF(0, 1)
-                        : key == Qt::Key_Up   ? QPointF(0, -1)
-                                              : QPointF();
-    if (!placements_) return QAbstractScrollArea::keyPressEvent(event);
-    if (!way.isNull()) {
-        const QPointF from = grid_.cells[static_cast<std::size_t>(focus_)].center();
-        double best = 1e18;
-        int to = focus_;
-        for (std::size_t r = 0; r < grid_.cells.size(); ++r) {
-            const QPointF d = grid_.cells[r].center() - from;
-            const double ahead = QPointF::dotProduct(d, way), aside = std::abs(d.x() * way.y()) + std::abs(d.y() * way.x());
-            if (ahead > 0.1 && ahead + 3 * aside < best) {
-                best = ahead + 3 * aside;
-                to = static_cast<int>(r);
-            }
+// To the nearest cell in a direction.
+void PlacementPlot::moveFocus(const QPointF& way) {
+    if (!placements_) return;
+    const QPointF from = grid_.cells[static_cast<std::size_t>(focus_)].center();
+    double best = 1e18;
+    int to = focus_;
+    for (std::size_t r = 0; r < grid_.cells.size(); ++r) {
+        const QPointF d = grid_.cells[r].center() - from;
+        const double ahead = QPointF::dotProduct(d, way), aside = std::abs(d.x() * way.y()) + std::abs(d.y() * way.x());
+        if (ahead > 0.1 && ahead + 3 * aside < best) {
+            best = ahead + 3 * aside;
+            to = static_cast<int>(r);
         }
-        focus_ = to;
-        setAccessibleDescription(cell_lines(*placements_, placements_->devices[static_cast<std::size_t>(focus_)]).front().full);
-        viewport()->update();
-    } else if (key == Qt::Key_Space) {
-        if (!selected_.insert(focus_).second) selected_.erase(focus_);
-        tell();
-    } else if (key == Qt::Key_Escape) {
-        selected_.clear();
-        tell();
-    } else if (key == Qt::Key_F) {
-        zoom_ = 1;
-        arrange();
-    } else {
-        QAbstractScrollArea::keyPressEvent(event);
     }
+    focus_ = to;
+    setAccessibleDescription(cell_lines(*placements_, placements_->devices[static_cast<std::size_t>(focus_)]).front().full);
+    viewport()->update();
+}
+
+void PlacementPlot::toggleFocused() {
+    if (!placements_) return;
+    if (!selected_.insert(focus_).second) selected_.erase(focus_);
+    tell();
+}
+
+std::vector<ViewCommand> PlacementPlot::commands() {
+    const auto way = [this](double x, double y) { return [this, x, y] { moveFocus({x, y}); }; };
+    const QString near = tr("Goes to the nearest device in that direction");
+    return {{QStringLiteral("right"), tr("Device to the right"), near, {Qt::Key_Right}, {}, way(1, 0)},
+            {QStringLiteral("left"), tr("Device to the left"), near, {Qt::Key_Left}, {}, way(-1, 0)},
+            {QStringLiteral("down"), tr("Device below"), near, {Qt::Key_Down}, {}, way(0, 1)},
+            {QStringLiteral("up"), tr("Device above"), near, {Qt::Key_Up}, {}, way(0, -1)},
+            {QStringLiteral("choose"),
+             tr("Choose the device"),
+             tr("Timelines show the devices that are chosen; again: no longer"),
+             {Qt::Key_Space},
+             {},
+             [this] { toggleFocused(); }},
+            {QStringLiteral("clear"),
+             tr("Choose no device"),
+             tr("Timelines show all of them again"),
+             {Qt::Key_Escape},
+             {},
+             [this] {
+                 selected_.clear();
+                 tell();
+             }},
+            {QStringLiteral("fit"),
+             tr("Show all devices"),
+             tr("Draws the devices as large as they fit"),
+             {Qt::Key_F},
+             {},
+             [this] {
+                 zoom_ = 1;
+                 arrange();
+             }},
+            {QStringLiteral("drag"), tr("Choose all devices in a rectangle"), {}, {}, tr("drag"), {}},
+            {QStringLiteral("wheel"), tr("Zoom at the pointer"), {}, {}, tr("Ctrl+wheel"), {}}};
+}
+
+void PlacementPlot::keyPressEvent(QKeyEvent* event) {
+    if (!placements_ || !run_key(commands(), *event)) QAbstractScrollArea::keyPressEvent(event);
 }
 
 void PlacementPlot::wheelEvent(QWheelEvent* event) {
@@ -272,27 +300,34 @@ bool PlacementPlot::viewportEvent(QEvent* event) {
 
 PlacementView::PlacementView(RunStore& store, ViewState& state, QWidget* parent)
     : QWidget(parent), store_(store), state_(state), arrangement_(new QComboBox), by_(new QComboBox), words_(new QLabel),
-      plot_(new PlacementPlot) {
-    arrangement_->addItems({tr("By nodes"), tr("By axes: stages down, shards across, a box a replica")});
+      plot_(new PlacementPlot), legend_(new Legend) {
+    arrangement_->addItems({tr("By nodes"), tr("By parallelism: stages down, shards across, a box for each replica")});
     arrangement_->setAccessibleName(tr("Arrangement"));
-    by_->addItems({tr("Coloured by stage (layers)"), tr("by tensor shard"), tr("by context shard"), tr("by data"), tr("by experts")});
-    by_->setAccessibleName(tr("What the colour tells"));
+    by_->addItems({tr("Coloured by stage"), tr("Coloured by tensor shard"), tr("Coloured by context shard"), tr("Coloured by data"),
+                   tr("Coloured by experts")});
+    by_->setAccessibleName(tr("Meaning of the colour"));
     words_->setTextFormat(Qt::PlainText);
     words_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
-    for (QComboBox* box : {arrangement_, by_})
-        box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon), box->setMinimumContentsLength(16);
+    auto* first = new QHBoxLayout;
+    first->addWidget(new RunLabel(store, state));
+    first->addWidget(words_, 1);
     auto* row = new QHBoxLayout;
     row->addWidget(arrangement_);
     row->addWidget(by_);
-    row->addWidget(words_, 1);
+    row->addStretch();
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 2, 0, 0);
     layout->setSpacing(2);
+    layout->addLayout(first);
     layout->addLayout(row);
     layout->addWidget(plot_, 1);
+    layout->addWidget(legend_);
     setFocusProxy(plot_);
     connect(arrangement_, &QComboBox::currentIndexChanged, this, [this](int i) { plot_->setArrangement(static_cast<Arrangement>(i)); });
-    connect(by_, &QComboBox::currentIndexChanged, this, [this](int i) { plot_->setShadeBy(static_cast<ShadeBy>(i)); });
+    connect(by_, &QComboBox::currentIndexChanged, this, [this](int i) {
+        plot_->setShadeBy(static_cast<ShadeBy>(i));
+        showLegend();
+    });
     connect(plot_, &PlacementPlot::selected, &state_, [this](const std::vector<std::int32_t>& ranks) { state_.setSelectedRanks(ranks); });
     connect(&state_, &ViewState::selectedRanksChanged, this, [this] { plot_->setSelected(state_.selectedRanks()); });
     connect(&state_, &ViewState::currentRunChanged, this, &PlacementView::refresh);
@@ -310,6 +345,7 @@ void PlacementView::refresh() {
     if (!now || !now->plan || !now->scenario) {
         plot_->setPlacements(std::nullopt);
         words_->clear();
+        showLegend();
         return;
     }
     const Placements p = placements(*now->plan, *now->scenario);
@@ -322,6 +358,37 @@ void PlacementView::refresh() {
                     (p.experts > 0 ? tr(", experts over %1").arg(p.expert_mesh.extent(Axis::ep)) : QString{}));
     plot_->setPlacements(p);
     plot_->setSelected(state_.selectedRanks());
+    showLegend();
+}
+
+// Each shade where they are few, else the ends and the middle of the scale.
+void PlacementView::showLegend() {
+    std::vector<Legend::Entry> entries;
+    if (const auto& p = plot_->placements(); p && !p->devices.empty()) {
+        const auto by = static_cast<ShadeBy>(by_->currentIndex());
+        const int count = shade(*p, p->devices.front(), by).count;
+        for (int i = 0; i < count; ++i) {
+            if (count > 16 && i != 0 && i != count / 2 && i != count - 1) continue;
+            entries.push_back({shade_words(*p, by, i), [i, count](QPainter& painter, const QRect& r, const QPalette& palette) {
+                                   painter.fillRect(r, shade_colour({i, count}, palette.color(QPalette::Base).lightness() < 128));
+                               }});
+        }
+    }
+    legend_->setEntries(std::move(entries));
+}
+
+std::vector<ViewCommand> PlacementView::commands() {
+    std::vector<ViewCommand> out = plot_->commands();
+    const auto add = [&](QComboBox* box, const char* id) {
+        for (int i = 0; i < box->count(); ++i)
+            out.push_back(
+                {QStringLiteral("%1_%2").arg(QLatin1String(id)).arg(i), box->itemText(i), box->accessibleName(), {}, {}, [box, i] {
+                     box->setCurrentIndex(i);
+                 }});
+    };
+    add(arrangement_, "arrange");
+    add(by_, "colour");
+    return out;
 }
 
 TextTable PlacementView::asTable() const {

@@ -3,6 +3,7 @@
 
 #include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
+#include "gui/core/view_command.hpp"
 #include "gui/placement/grid.hpp"
 
 #include <QAbstractScrollArea>
@@ -15,6 +16,10 @@ class QLabel;
 
 namespace orrery {
 
+class Legend;
+
+QColor shade_colour(const Shade& shade, bool dark);
+
 class PlacementPlot : public QAbstractScrollArea {
     Q_OBJECT
   public:
@@ -24,7 +29,8 @@ class PlacementPlot : public QAbstractScrollArea {
     void setShadeBy(ShadeBy by);
     void setSelected(const std::vector<std::int32_t>& ranks);
     const std::optional<Placements>& placements() const { return placements_; }
-    QRectF cellRect(int rank) const; // in the viewport
+    QRectF cellRect(int rank) const;     // in the viewport
+    std::vector<ViewCommand> commands(); // what its keys do
 
   Q_SIGNALS:
     void selected(const std::vector<std::int32_t>& ranks);
@@ -47,6 +53,8 @@ class PlacementPlot : public QAbstractScrollArea {
     void updateScroll();
     void paintCell(QPainter& painter, int rank) const;
     void tell();
+    void moveFocus(const QPointF& way);
+    void toggleFocused();
 
     std::optional<Placements> placements_;
     Arrangement arrangement_ = Arrangement::nodes;
@@ -58,15 +66,17 @@ class PlacementPlot : public QAbstractScrollArea {
     QRectF rubber_;
 };
 
-class PlacementView : public QWidget, public AsTable {
+class PlacementView : public QWidget, public AsTable, public HasCommands {
     Q_OBJECT
   public:
     PlacementView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     TextTable asTable() const override;
+    std::vector<ViewCommand> commands() override;
     PlacementPlot& plot() { return *plot_; }
 
   private:
     void refresh();
+    void showLegend();
     RunStore& store_;
     ViewState& state_;
     std::shared_ptr<const RunData> shown_;
@@ -74,6 +84,7 @@ class PlacementView : public QWidget, public AsTable {
     QComboBox* by_;
     QLabel* words_;
     PlacementPlot* plot_;
+    Legend* legend_;
 };
 
 } // namespace orrery

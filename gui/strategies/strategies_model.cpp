@@ -1,6 +1,7 @@
 #include "gui/strategies/strategies_model.hpp"
 
-#include "gui/breakdown/categories.hpp"
+#include "gui/core/as_table.hpp"
+#include "gui/core/categories.hpp"
 
 #include <QFont>
 #include <QGuiApplication>
@@ -153,8 +154,8 @@ std::optional<double> StrategiesModel::number(int row, int column) const {
         return f.peak_bytes;
     case HeadroomColumn:
         return f.headroom_bytes();
-    case FitsColumn:
-        return f.fits ? std::optional<double>(*f.fits ? 1 : 0) : std::nullopt;
+    case FitsColumn: // nothing is known of the scenario as it stands
+        return f.fits && !outOfDate(row) ? std::optional<double>(*f.fits ? 1 : 0) : std::nullopt;
     case CostColumn:
         return f.cost_usd;
     case DevicesColumn:
@@ -171,10 +172,7 @@ QString StrategiesModel::text(int row, int column) const {
     case NameColumn: {
         if (const SweptPoint* swept = sweptAt(row)) return swept->name;
         if (!run) return {};
-        const QString name = run->name.isEmpty() ? tr("run %1").arg(run->id) : run->name;
-        const QString mark = run->id == state_.baseline() ? QStringLiteral("\u2691 ") : QString{};
-        if (run->state == RunState::working) return mark + name + tr(" (working)");
-        return mark + name + (run->state == RunState::failed ? tr(" (failed)") : QString{});
+        return (run->id == state_.baseline() ? QStringLiteral("\u2691 ") : QString{}) + shown_name(*run);
     }
     case StepColumn:
         return seconds_words(value);
@@ -188,9 +186,8 @@ QString StrategiesModel::text(int row, int column) const {
     case HeadroomColumn:
         return gigabytes_words(value);
     case FitsColumn:
-        if (!value) return {};
-        if (figuresAt(row).narrow) return *value > 0 ? tr("\u2713 fits, narrowly") : tr("\u2717 too big, narrowly");
-        return *value > 0 ? tr("\u2713 fits") : tr("\u2717 too big");
+        if (!figuresAt(row).fits || outOfDate(row)) return fitsText(row);
+        return (*figuresAt(row).fits ? QStringLiteral("\u2713 ") : QStringLiteral("\u2717 ")) + fitsText(row);
     case CostColumn:
         return value ? QStringLiteral("$") + QLocale().toString(*value, 'f', *value < 10 ? 2 : 0) : seconds_words({});
     case TokensColumn:
@@ -201,8 +198,42 @@ QString StrategiesModel::text(int row, int column) const {
     }
 }
 
+bool StrategiesModel::outOfDate(int row) const {
+    const Run* run = store_.find(runAt(row));
+    return run && run->out_of_date;
+}
+
+QString StrategiesModel::fitsText(int row) const {
+    const Figures& f = figuresAt(row);
+    if (!f.fits) return {};
+    if (outOfDate(row)) return tr("out of date");
+    if (f.narrow) return *f.fits ? tr("fits, narrowly") : tr("too big, narrowly");
+    return *f.fits ? tr("fits") : tr("too big");
+}
+
+QVariant StrategiesModel::exportedAt(int row, int column) const {
+    switch (column) {
+    case NameColumn:
+        return text(row, column);
+    case FitsColumn:
+        return fitsText(row);
+    case BreakdownColumn:
+        return QString();
+    case StepColumn:
+    case PeakColumn:
+    case HeadroomColumn:
+    case CostColumn:
+    case TokensColumn:
+    case DevicesColumn:
+        return exported(number(row, column));
+    default:
+        return exported(number(row, column), 0.01);
+    }
+}
+
 QString StrategiesModel::tip(int row, int column) const {
     const Figures& f = figuresAt(row);
+    if (outOfDate(row)) return out_of_date_words();
     if (column == BreakdownColumn) return f.breakdown ? breakdown_text(*f.breakdown) : QString{};
     if (column == FitsColumn || column == HeadroomColumn) return f.why_not;
     if (column != NameColumn) return {};
@@ -223,6 +254,8 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
     switch (role) {
     case Qt::DisplayRole:
         return text(row, column);
+    case export_role:
+        return exportedAt(row, column);
     case Qt::EditRole: {
         const Run* run = store_.find(runAt(row));
         return column == NameColumn && run ? QVariant(run->name) : QVariant(text(row, column));
@@ -246,13 +279,14 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
         return value ? QVariant(*value) : QVariant{};
     }
     case Qt::ForegroundRole:
-        if (f.fits && !*f.fits) return QGuiApplication::palette().brush(QPalette::PlaceholderText);
+        if ((f.fits && !*f.fits) || outOfDate(row)) return QGuiApplication::palette().brush(QPalette::PlaceholderText);
         return {};
     case Qt::FontRole: {
-        if (runAt(row) != state_.baseline() && !sweptAt(row)) return {};
+        const bool italic = sweptAt(row) || outOfDate(row), bold = runAt(row) == state_.baseline();
+        if (!italic && !bold) return {};
         QFont font;
-        font.setBold(!sweptAt(row));
-        font.setItalic(sweptAt(row));
+        font.setBold(bold);
+        font.setItalic(italic);
         return font;
     }
     default:
@@ -263,42 +297,42 @@ QVariant StrategiesModel::data(const QModelIndex& index, int role) const {
 QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal) return {};
     struct Head {
-        QString text, tip;
+        QString text, tip, unit{};
     };
     const auto head = [section]() -> Head {
         switch (section) {
         case NameColumn:
             return {tr("Run"), tr("Double-click to rename")};
         case StepColumn:
-            return {tr("Step"), tr("Steady time of one optimizer step")};
+            return {tr("Step"), tr("Steady time of one optimizer step"), QStringLiteral("s")};
         case DeltaColumn:
-            return {tr("Against baseline"), tr("Step time against the pinned run's")};
+            return {tr("Against baseline"), tr("Step time against the pinned run's"), QStringLiteral("%")};
         case BreakdownColumn:
-            return {tr("What a step goes to"), tr("Mean over all devices; all rows on one scale")};
+            return {tr("Where the step's time goes"), tr("Mean over all devices; all rows on one scale")};
         case TokensColumn:
-            return {tr("Tokens/s"), tr("Of the whole cluster")};
+            return {tr("Tokens/s"), tr("All devices together")};
         case MfuColumn:
-            return {tr("MFU"), tr("Model FLOPs over the devices' dense peak, no recompute")};
+            return {tr("MFU"), tr("Model FLOPs over the devices' dense peak, no recompute"), QStringLiteral("%")};
         case BubbleColumn:
-            return {tr("Bubble"), tr("Share of the step devices are idle for the pipeline's sake")};
+            return {tr("Bubble"), tr("Share of the step in which devices wait for other stages of the pipeline"), QStringLiteral("%")};
         case TensorColumn:
-            return {tr("Tensor"), tr("Exposed tensor-parallel communication, share of the step")};
+            return {tr("Tensor"), tr("Exposed tensor-parallel communication, share of the step"), QStringLiteral("%")};
         case ContextColumn:
-            return {tr("Context"), tr("Exposed context-parallel communication, share of the step")};
+            return {tr("Context"), tr("Exposed context-parallel communication, share of the step"), QStringLiteral("%")};
         case ExpertColumn:
-            return {tr("Expert"), tr("Exposed expert-parallel communication, share of the step")};
+            return {tr("Expert"), tr("Exposed expert-parallel communication, share of the step"), QStringLiteral("%")};
         case PipelineColumn:
-            return {tr("Pipeline"), tr("Exposed transfers between stages, share of the step")};
+            return {tr("Pipeline"), tr("Exposed transfers between stages, share of the step"), QStringLiteral("%")};
         case DataColumn:
-            return {tr("Data"), tr("Exposed data-parallel communication, share of the step")};
+            return {tr("Data"), tr("Exposed data-parallel communication, share of the step"), QStringLiteral("%")};
         case PeakColumn:
-            return {tr("Peak memory"), tr("Of the fullest stage, 1 GB = 1e9 bytes")};
+            return {tr("Peak memory"), tr("The fullest stage's; 1 GB = 1e9 bytes"), tr("bytes")};
         case HeadroomColumn:
-            return {tr("Headroom"), tr("Capacity less the peak; negative: does not fit")};
+            return {tr("Headroom"), tr("Capacity less the peak; negative: does not fit"), tr("bytes")};
         case FitsColumn:
-            return {tr("Fits"), tr("In device memory")};
+            return {tr("Fits"), tr("Whether the fullest stage fits in device memory")};
         case CostColumn:
-            return {tr("Cost of a step"), tr("Where the cluster says what its devices cost")};
+            return {tr("Cost of a step"), tr("Known where the cluster gives a price of its devices"), QStringLiteral("$")};
         case DevicesColumn:
             return {tr("Devices"), {}};
         default:
@@ -306,6 +340,7 @@ QVariant StrategiesModel::headerData(int section, Qt::Orientation orientation, i
         }
     }();
     if (role == Qt::DisplayRole) return head.text;
+    if (role == export_role) return head.unit.isEmpty() ? head.text : with_unit(head.text, head.unit);
     return role == Qt::ToolTipRole ? QVariant(head.tip) : QVariant{};
 }
 

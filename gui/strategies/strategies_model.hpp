@@ -1,8 +1,8 @@
 // The table of runs, and the order and choice of its rows. No widgets here.
 #pragma once
 
+#include "gui/core/figures.hpp"
 #include "gui/core/run.hpp"
-#include "gui/strategies/figures.hpp"
 
 #include <QAbstractTableModel>
 #include <QSortFilterProxyModel>
@@ -36,7 +36,8 @@ class StrategiesModel : public QAbstractTableModel {
         DevicesColumn,
         ColumnCount
     };
-    // SortRole: a number, or the text of a name. BreakdownRole: a Breakdown. FullRole: the seconds a bar's width stands for.
+    // SortRole: a number, or the text of a name. BreakdownRole: a Breakdown. FullRole: the seconds that a bar's full width stands for.
+    // Cells and headers are exported with units (as_table.hpp), all but the breakdown's bar.
     enum Role { RunRole = Qt::UserRole + 1, SortRole, BreakdownRole, FullRole };
 
     StrategiesModel(RunStore& store, ViewState& state, QObject* parent = nullptr);
@@ -62,6 +63,9 @@ class StrategiesModel : public QAbstractTableModel {
     QString tip(int row, int column) const;
     int runs() const { return static_cast<int>(ids_.size()); }
     const SweptPoint* sweptAt(int row) const;
+    bool outOfDate(int row) const;
+    QString fitsText(int row) const; // "fits", "fits, narrowly" ..
+    QVariant exportedAt(int row, int column) const;
     std::optional<double> delta(int row) const; // of the step time against the baseline, as a fraction
 
     RunStore& store_;

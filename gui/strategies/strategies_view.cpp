@@ -1,6 +1,7 @@
 #include "gui/strategies/strategies_view.hpp"
 
-#include "gui/breakdown/categories.hpp"
+#include "gui/core/categories.hpp"
+#include "gui/parts/plain_table.hpp"
 #include "gui/strategies/strategies_model.hpp"
 
 #include <QAbstractItemView>
@@ -17,6 +18,7 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <numeric>
 
 namespace orrery {
 namespace {
@@ -67,6 +69,9 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     : QWidget(parent), store_(store), state_(state), model_(new StrategiesModel(store, state, this)), proxy_(new StrategiesProxy(this)),
       filter_(new QLineEdit), table_(new QTableView) {
     proxy_->setSourceModel(model_);
+    // Before the table hears of it: rows that a filter takes away, or brings back, are no choice of the user's.
+    connect(proxy_, &QAbstractItemModel::rowsAboutToBeRemoved, this, [this] { telling_ = true; });
+    connect(proxy_, &QAbstractItemModel::rowsAboutToBeInserted, this, [this] { telling_ = true; });
     filter_->setPlaceholderText(tr("Filter: words of the name, fits, mfu>40, step<2, memory<70, bubble<10, devices<=64"));
     filter_->setClearButtonEnabled(true);
     filter_->setAccessibleName(tr("Filter of the strategies"));
@@ -91,11 +96,12 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     header->setSectionsMovable(true);
     header->setHighlightSections(false);
     header->setContextMenuPolicy(Qt::CustomContextMenu);
+    const auto wide = [this](const QString& text) { return table_->fontMetrics().horizontalAdvance(text) + 24; };
     for (int c = 0; c < StrategiesModel::ColumnCount; ++c)
-        header->resizeSection(c, c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn ? wide_bar : 86);
-    header->resizeSection(StrategiesModel::DeltaColumn, 120);
-    header->resizeSection(StrategiesModel::PeakColumn, 100);
-    header->resizeSection(StrategiesModel::CostColumn, 110);
+        header->resizeSection(c, c == StrategiesModel::NameColumn || c == StrategiesModel::BreakdownColumn
+                                     ? wide_bar
+                                     : std::max(86, wide(model_->headerData(c, Qt::Horizontal).toString())));
+    header->resizeSection(StrategiesModel::FitsColumn, wide(QStringLiteral("\u2717 ") + StrategiesModel::tr("too big, narrowly")));
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(2);
@@ -103,7 +109,15 @@ StrategiesView::StrategiesView(RunStore& store, ViewState& state, QWidget* paren
     layout->addWidget(table_);
     setFocusProxy(table_);
 
+    copies_rows(*table_, [this] { return rowsAsTable(chosen_rows(*table_)); });
     connect(filter_, &QLineEdit::textChanged, proxy_, &StrategiesProxy::setFilter);
+    const auto again = [this] {
+        telling_ = false;
+        showSelection();
+    };
+    connect(proxy_, &QAbstractItemModel::rowsRemoved, this, again);
+    connect(proxy_, &QAbstractItemModel::rowsInserted, this, again);
+    connect(proxy_, &QAbstractItemModel::modelReset, this, again);
     connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this, &StrategiesView::tellSelection);
     connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this, &StrategiesView::tellSelection);
     connect(table_, &QWidget::customContextMenuRequested, this, &StrategiesView::menu);
@@ -134,8 +148,7 @@ void StrategiesView::tellSelection() {
     if (telling_) return;
     telling_ = true;
     const RunId current = table_->currentIndex().data(StrategiesModel::RunRole).toInt();
-    state_.setBrushedRuns(selectedRuns());
-    if (current > 0 && table_->selectionModel()->isRowSelected(table_->currentIndex().row())) state_.setCurrentRun(current);
+    state_.setBrushedRuns(selectedRuns(), current);
     telling_ = false;
 }
 
@@ -143,16 +156,40 @@ void StrategiesView::showSelection() {
     if (telling_) return;
     telling_ = true;
     QItemSelection selection;
-    std::vector<RunId> shown = state_.brushedRuns();
-    if (shown.empty() && state_.currentRun() != 0) shown.push_back(state_.currentRun());
-    for (RunId id : shown) {
+    for (RunId id : state_.highlighted()) {
         const QModelIndex index = proxy_->mapFromSource(model_->index(model_->rowOf(id), 0));
         if (index.isValid()) selection.select(index, proxy_->index(index.row(), StrategiesModel::ColumnCount - 1));
     }
-    const QModelIndex current = proxy_->mapFromSource(model_->index(model_->rowOf(state_.currentRun()), 0));
-    if (current.isValid()) table_->selectionModel()->setCurrentIndex(current, QItemSelectionModel::NoUpdate);
+    const int column = std::max(0, table_->currentIndex().column()); // that the table does not scroll sideways
+    const QModelIndex current = proxy_->mapFromSource(model_->index(model_->rowOf(state_.currentRun()), column));
+    if (selection.contains(current)) table_->selectionModel()->setCurrentIndex(current, QItemSelectionModel::NoUpdate);
     table_->selectionModel()->select(selection, QItemSelectionModel::ClearAndSelect);
     telling_ = false;
+}
+
+TextTable StrategiesView::asTable() const {
+    std::vector<int> all(static_cast<std::size_t>(proxy_->rowCount()));
+    std::iota(all.begin(), all.end(), 0);
+    return rowsAsTable(all);
+}
+
+// In place of the bar the seconds that it shows.
+TextTable StrategiesView::rowsAsTable(const std::vector<int>& rows) const {
+    TextTable table = table_of_rows(*proxy_, rows);
+    const auto widen = [](QStringList& row, const QStringList& with) {
+        row.removeAt(StrategiesModel::BreakdownColumn);
+        for (int i = 0; i < with.size(); ++i) row.insert(StrategiesModel::BreakdownColumn + i, with[i]);
+    };
+    QStringList titles;
+    for (Category c : drawing_order) titles << with_unit(title(c), QStringLiteral("s"));
+    widen(table.head, titles);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+        const auto& its = model_->figuresAt(proxy_->mapToSource(proxy_->index(rows[r], 0)).row()).breakdown;
+        QStringList seconds;
+        for (Category c : drawing_order) seconds << (its ? plain((*its)[static_cast<std::size_t>(c)]) : QString{});
+        widen(table.rows[r], seconds);
+    }
+    return table;
 }
 
 void StrategiesView::pinCurrent() {

@@ -1,6 +1,7 @@
 // The table of strategies: filter, sort, pin a baseline, choose rows; what is chosen here every other view shows.
 #pragma once
 
+#include "gui/core/as_table.hpp"
 #include "gui/core/run.hpp"
 
 #include <QStyledItemDelegate>
@@ -22,7 +23,7 @@ class BreakdownDelegate : public QStyledItemDelegate {
     bool helpEvent(QHelpEvent* event, QAbstractItemView* view, const QStyleOptionViewItem& option, const QModelIndex& index) override;
 };
 
-class StrategiesView : public QWidget {
+class StrategiesView : public QWidget, public AsTable {
     Q_OBJECT
   public:
     StrategiesView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
@@ -30,6 +31,7 @@ class StrategiesView : public QWidget {
     QTableView& table() { return *table_; }
     StrategiesModel& model() { return *model_; }
     std::vector<RunId> selectedRuns() const; // in the order shown
+    TextTable asTable() const override;      // the rows shown; of each the seconds of every category
     void pinCurrent();                       // as the baseline; again: none
     void removeSelected();
     void focusFilter();
@@ -46,6 +48,7 @@ class StrategiesView : public QWidget {
     void tellSelection();
     void menu(const QPoint& at);
     void columnMenu(const QPoint& at);
+    TextTable rowsAsTable(const std::vector<int>& rows) const; // in the order shown
 
     RunStore& store_;
     ViewState& state_;

@@ -1,6 +1,6 @@
 #include "gui/sweep/heat_plot.hpp"
 
-#include "gui/strategies/figures.hpp"
+#include "gui/core/figures.hpp"
 
 #include <QHelpEvent>
 #include <QKeyEvent>
@@ -25,7 +25,7 @@ QColor heat_colour(double good, bool dark) {
 HeatPlot::HeatPlot(QWidget* parent) : QWidget(parent) {
     setFocusPolicy(Qt::StrongFocus);
     setMinimumSize(200, 140);
-    setAccessibleName(tr("Map of the sweep; the table beside it tells the same"));
+    setAccessibleName(tr("Map of the sweep; the table beside it holds the same figures"));
 }
 
 void HeatPlot::setMap(HeatMap map, HeatMetric metric, const QString& x_title, const QString& y_title) {
@@ -141,12 +141,25 @@ void HeatPlot::choose(int cell) {
 
 void HeatPlot::mousePressEvent(QMouseEvent* event) { choose(cellAt(event->position())); }
 
+void HeatPlot::go(int right, int down) {
+    if (map_.cells.empty()) return;
+    const int columns = static_cast<int>(map_.columns.size()), rows = static_cast<int>(map_.rows.size());
+    if (current_ < 0) return choose(0);
+    const int column = current_ % columns + right, row = current_ / columns + down;
+    if (column >= 0 && column < columns && row >= 0 && row < rows) choose(row * columns + column);
+}
+
+std::vector<ViewCommand> HeatPlot::commands() {
+    const auto way = [this](int right, int down) { return [this, right, down] { go(right, down); }; };
+    const QString tip = tr("Chooses the cell's best point in the table");
+    return {{QStringLiteral("right"), tr("Cell to the right"), tip, {Qt::Key_Right}, {}, way(1, 0)},
+            {QStringLiteral("left"), tr("Cell to the left"), tip, {Qt::Key_Left}, {}, way(-1, 0)},
+            {QStringLiteral("down"), tr("Cell below"), tip, {Qt::Key_Down}, {}, way(0, 1)},
+            {QStringLiteral("up"), tr("Cell above"), tip, {Qt::Key_Up}, {}, way(0, -1)}};
+}
+
 void HeatPlot::keyPressEvent(QKeyEvent* event) {
-    const int columns = static_cast<int>(map_.columns.size()), key = event->key();
-    const int step = key == Qt::Key_Right ? 1 : key == Qt::Key_Left ? -1 : key == Qt::Key_Down ? columns : key == Qt::Key_Up ? -columns : 0;
-    const int to = current_ < 0 ? 0 : current_ + step;
-    if (step == 0 || map_.cells.empty()) return QWidget::keyPressEvent(event);
-    if (to >= 0 && to < static_cast<int>(map_.cells.size())) choose(to);
+    if (!run_key(commands(), *event)) QWidget::keyPressEvent(event);
 }
 
 bool HeatPlot::event(QEvent* event) {

@@ -3,6 +3,7 @@
 
 #include <QWidget>
 
+#include "gui/core/view_command.hpp"
 #include "gui/sweep/sweep_model.hpp"
 
 namespace orrery {
@@ -15,6 +16,7 @@ class HeatPlot : public QWidget {
     void setTips(std::vector<QString> tips) { tips_ = std::move(tips); } // by cell
     const HeatMap& map() const { return map_; }
     QRectF cellRect(std::size_t column, std::size_t row) const;
+    std::vector<ViewCommand> commands(); // what its keys do
     QSize sizeHint() const override { return {420, 300}; }
 
   Q_SIGNALS:
@@ -32,6 +34,7 @@ class HeatPlot : public QWidget {
     void paintCell(QPainter& painter, std::size_t index) const;
     QString words(double value) const;
     void choose(int cell);
+    void go(int right, int down);
 
     HeatMap map_;
     HeatMetric metric_ = HeatMetric::step_time;

@@ -1,6 +1,7 @@
 #include "gui/sweep/sweep_model.hpp"
 
-#include "gui/strategies/figures.hpp"
+#include "gui/core/as_table.hpp"
+#include "gui/core/figures.hpp"
 
 #include <algorithm>
 
@@ -20,6 +21,20 @@ bool better(double a, double b, HeatMetric metric) { return smaller_is_better(me
 
 QString axis_title(const SweepAxis& axis) {
     return QString::fromStdString(axis.pointer).section(QLatin1Char('/'), -1).replace(QLatin1Char('_'), QLatin1Char(' '));
+}
+
+QString status_words(const SweepRow& r) {
+    switch (r.status) {
+    case PointStatus::fits:
+        return r.narrow() ? SweepModel::tr("fits, narrowly") : SweepModel::tr("fits");
+    case PointStatus::too_big:
+        return r.narrow() ? SweepModel::tr("too big, narrowly") : SweepModel::tr("too big");
+    case PointStatus::impossible:
+        return SweepModel::tr("impossible");
+    case PointStatus::failed:
+        return SweepModel::tr("failed");
+    }
+    return {};
 }
 
 QString value_words(const std::string& json) {
@@ -55,8 +70,8 @@ QVariant SweepModel::figure(const SweepRow& r, int figure, bool sort) const {
     const bool fits = r.status == PointStatus::fits;
     switch (figure) {
     case StatusFigure:
-        return sort ? QVariant(static_cast<int>(r.status))
-                    : QVariant((fits ? QStringLiteral("\u2713 ") : QStringLiteral("\u2717 ")) + tr(name(r.status)));
+        return sort ? QVariant(2 * static_cast<int>(r.status) + (r.narrow() ? 1 : 0))
+                    : QVariant((fits ? QStringLiteral("\u2713 ") : QStringLiteral("\u2717 ")) + status_words(r));
     case StepFigure:
         return !fits ? QVariant{} : sort ? QVariant(r.step_time_s) : QVariant(seconds_words(r.step_time_s));
     case TokensFigure:
@@ -76,12 +91,21 @@ QVariant SweepModel::figure(const SweepRow& r, int figure, bool sort) const {
     }
 }
 
+QVariant SweepModel::exportedFigure(const SweepRow& r, int f) const {
+    if (f == StatusFigure) return status_words(r);
+    const QVariant value = figure(r, f, true);
+    if (!value.isValid()) return QString();
+    return f == MfuFigure || f == BubbleFigure ? QVariant(value.toDouble() * 100) : value;
+}
+
 QVariant SweepModel::data(const QModelIndex& index, int role) const {
     if (!index.isValid()) return {};
     const auto point = static_cast<std::size_t>(index.row());
     if (role == PointRole) return index.row();
     const bool sort = role == SortRole;
     if (role == Qt::ToolTipRole) return row(point) ? QString::fromStdString(row(point)->reason) : QString{};
+    if (role == export_role && index.column() >= axes())
+        return row(point) ? exportedFigure(*row(point), index.column() - axes()) : QVariant(QString());
     if (role != Qt::DisplayRole && !sort) return {};
     if (index.column() < axes()) {
         const auto axis = static_cast<std::size_t>(index.column());
@@ -92,6 +116,20 @@ QVariant SweepModel::data(const QModelIndex& index, int role) const {
 }
 
 QVariant SweepModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (role == export_role && orientation == Qt::Horizontal && document_) {
+        const QString title = headerData(section, orientation).toString();
+        switch (section - axes()) {
+        case StepFigure:
+            return with_unit(title, QStringLiteral("s"));
+        case MfuFigure:
+        case BubbleFigure:
+            return with_unit(title, QStringLiteral("%"));
+        case PeakFigure:
+            return with_unit(title, tr("bytes"));
+        default:
+            return title;
+        }
+    }
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole || !document_) return {};
     if (section < axes()) return axis_title(document_->axes()[static_cast<std::size_t>(section)]);
     switch (section - axes()) {
@@ -108,7 +146,7 @@ QVariant SweepModel::headerData(int section, Qt::Orientation orientation, int ro
     case PeakFigure:
         return tr("Peak memory");
     case ReasonFigure:
-        return tr("Why not");
+        return tr("Reason");
     default:
         return {};
     }

@@ -32,6 +32,7 @@ class SweepModel : public QAbstractTableModel {
 
   private:
     QVariant figure(const SweepRow& row, int figure, bool sort) const;
+    QVariant exportedFigure(const SweepRow& row, int figure) const;
     std::shared_ptr<const SweepDocument> document_;
     std::vector<std::optional<SweepRow>> rows_; // by point
 };
@@ -53,6 +54,7 @@ bool smaller_is_better(HeatMetric metric);
 double value_of(const SweepRow& row, HeatMetric metric);
 HeatMap heat_map(const SweepModel& model, int x_axis, int y_axis, HeatMetric metric); // y_axis < 0: one row
 
+QString status_words(const SweepRow& row);    // "fits, narrowly"
 QString axis_title(const SweepAxis& axis);    // "tensor parallel"
 QString value_words(const std::string& json); // texts without their quotes
 

@@ -1,5 +1,6 @@
 #include "gui/sweep/sweep_view.hpp"
 
+#include "gui/parts/plain_table.hpp"
 #include "gui/sweep/heat_plot.hpp"
 #include "gui/sweep/sweep_job.hpp"
 
@@ -72,13 +73,15 @@ void SweepView::makeTable() {
     table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
     table_->horizontalHeader()->setStretchLastSection(true);
     table_->setAccessibleName(tr("Points of the sweep"));
+    copies_rows(*table_);
     connect(table_->selectionModel(), &QItemSelectionModel::selectionChanged, this,
             [this] { add_->setEnabled(table_->selectionModel()->hasSelection()); });
 }
 
 void SweepView::layOut() {
-    x_->setAccessibleName(tr("Axis to the right"));
-    y_->setAccessibleName(tr("Axis downwards"));
+    for (QComboBox* box : {x_, y_, metric_}) box->setSizeAdjustPolicy(QComboBox::AdjustToContents); // sweeps come and go
+    x_->setAccessibleName(tr("Horizontal axis"));
+    y_->setAccessibleName(tr("Vertical axis"));
     metric_->setAccessibleName(tr("Figure"));
     metric_->addItems({tr("step time"), tr("tokens/s"), tr("MFU"), tr("bubble"), tr("peak memory")});
     progress_->setMaximumWidth(220);
@@ -219,12 +222,41 @@ void SweepView::showMap() {
 }
 
 void SweepView::addSelected() {
+    if (!document_) return;
     RunId last = 0;
+    QStringList rejected;
     for (const QModelIndex& index : table_->selectionModel()->selectedRows()) {
-        const SweepPoint point = document_->point(index.data(SweepModel::PointRole).toInt());
-        if (!point.rejected) last = store_.simulate(point.json, document_->base_dir(), QString::fromStdString(point.label));
+        const int number = index.data(SweepModel::PointRole).toInt();
+        const SweepPoint point = document_->point(number);
+        const SweepRow* row = model_->row(static_cast<std::size_t>(number));
+        const bool impossible = point.rejected || (row && (row->status == PointStatus::impossible || row->status == PointStatus::failed));
+        if (!impossible) {
+            last = store_.simulate(point.json, document_->base_dir(), QString::fromStdString(point.label));
+            continue;
+        }
+        const std::string why = row && !row->reason.empty() ? row->reason : point.rejected.value_or("");
+        rejected << tr("%1 cannot be added: %2").arg(QString::fromStdString(point.label), QString::fromStdString(why));
     }
     if (last != 0) state_.setCurrentRun(last);
+    for (const QString& what : rejected) Q_EMIT failed(name_, what);
+}
+
+std::vector<ViewCommand> SweepView::commands() {
+    std::vector<ViewCommand> out = heat_->commands();
+    out.push_back({QStringLiteral("add"),
+                   tr("Add to strategies"),
+                   tr("Simulates the chosen points in full and adds them to the table of strategies"),
+                   {Qt::Key_Return},
+                   {},
+                   [this] { addSelected(); }});
+    for (int i = 0; i < metric_->count(); ++i)
+        out.push_back({QStringLiteral("figure_%1").arg(i),
+                       tr("Map of: %1").arg(metric_->itemText(i)),
+                       tr("Colours the cells by this figure"),
+                       {},
+                       {},
+                       [this, i] { metric_->setCurrentIndex(i); }});
+    return out;
 }
 
 } // namespace orrery

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gui/core/run.hpp"
+#include "gui/core/view_command.hpp"
 
 #include <QWidget>
 
@@ -20,7 +21,7 @@ namespace orrery {
 class HeatPlot;
 class SweepJob;
 
-class SweepView : public QWidget {
+class SweepView : public QWidget, public HasCommands {
     Q_OBJECT
   public:
     SweepView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
@@ -38,7 +39,8 @@ class SweepView : public QWidget {
     SweepModel& model() { return *model_; }
     HeatPlot& heat() { return *heat_; }
     QTableView& table() { return *table_; }
-    void addSelected(); // to the strategies
+    std::vector<ViewCommand> commands() override;
+    void addSelected(); // to the strategies; says of those that cannot be what is wrong with them
 
     void selectPoint(int point);
 

@@ -1,5 +1,7 @@
 #include "gui/timeline/models.hpp"
 
+#include "gui/core/as_table.hpp"
+
 #include <QLocale>
 
 #include <algorithm>
@@ -69,6 +71,10 @@ QVariant AreaModel::data(const QModelIndex& index, int role) const {
     const AreaRow& row = rows_[at(index.row())];
     const int column = index.column();
     if (role == Qt::UserRole) return figure(row, column);
+    if (role == export_role) {
+        if (column <= slices) return figure(row, column);
+        return column == share ? figure(row, column).toDouble() * 100 : figure(row, column).toDouble() * 1e-12;
+    }
     if (role == Qt::TextAlignmentRole && column >= slices) return QVariant(Qt::AlignRight | Qt::AlignVCenter);
     if (role != Qt::DisplayRole) return {};
     if (column == kind || column == what) return figure(row, column);
@@ -86,12 +92,14 @@ QVariant AreaModel::headerData(int section, Qt::Orientation orientation, int rol
                                        "",
                                        "",
                                        QT_TR_NOOP("Union of the slices' intervals in a rank, mean over ranks"),
-                                       QT_TR_NOOP("Of the area's length"),
+                                       QT_TR_NOOP("Share of the area's length"),
                                        QT_TR_NOOP("The part of the time in which the rank computed nothing, mean over ranks"),
                                        QT_TR_NOOP("Time on the critical path, all ranks"),
-                                       QT_TR_NOOP("Durations added up: no wall time where slices overlap")};
+                                       QT_TR_NOOP("Durations added up; more than wall time where slices overlap")};
     if (section < 0 || section >= column_count) return {};
     if (role == Qt::DisplayRole) return tr(names[section]);
+    if (role == export_role && section > slices)
+        return with_unit(tr(names[section]), section == share ? QStringLiteral("%") : QStringLiteral("s"));
     if (role == Qt::ToolTipRole) return tr(tips[section]);
     return {};
 }
@@ -125,8 +133,10 @@ int MarkersModel::rowCount(const QModelIndex& parent) const { return parent.isVa
 int MarkersModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : 2; }
 
 QVariant MarkersModel::data(const QModelIndex& index, int role) const {
-    if (!checkIndex(index, CheckIndexOption::IndexIsValid) || (role != Qt::DisplayRole && role != Qt::EditRole)) return {};
+    if (!checkIndex(index, CheckIndexOption::IndexIsValid)) return {};
     const Marker& m = markers_[at(index.row())];
+    if (role == export_role && index.column() == 0) return plain_seconds(m.at);
+    if (role != Qt::DisplayRole && role != Qt::EditRole) return {};
     return index.column() == 0 ? time_text(m.at, 1000000) : m.note;
 }
 
@@ -143,7 +153,8 @@ Qt::ItemFlags MarkersModel::flags(const QModelIndex& index) const {
 }
 
 QVariant MarkersModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
+    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != export_role)) return {};
+    if (role == export_role && section == 0) return with_unit(tr("Time"), QStringLiteral("s"));
     return section == 0 ? tr("Time") : tr("Note");
 }
 

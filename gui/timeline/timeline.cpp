@@ -32,33 +32,11 @@ Timeline::Timeline(QWidget* parent) : QAbstractScrollArea(parent), frame_(std::m
     refine_->setSingleShot(true);
     refine_->setInterval(120);
     connect(refine_, &QTimer::timeout, viewport(), qOverload<>(&QWidget::update));
+    makeCommands();
     updateGeometryOfRows();
 }
 
 Timeline::~Timeline() = default;
-
-std::vector<Timeline::Key> Timeline::keys() {
-    return {{"W / S", tr("zoom in, zoom out")},
-            {"A / D", tr("earlier, later")},
-            {tr("Ctrl+wheel"), tr("zoom at the pointer")},
-            {"Home", tr("the whole step")},
-            {"F", tr("fit the selection")},
-            {"Backspace", tr("the view before")},
-            {"Shift+Backspace", tr("the view after")},
-            {tr("Up / Down"), tr("choose a row")},
-            {tr("Left / Right, Enter"), tr("fold, unfold the row")},
-            {tr("Shift+Left / Shift+Right"), tr("fold, unfold the queues of all ranks")},
-            {"Alt+Up / Alt+Down", tr("move the row")},
-            {"P", tr("pin the row")},
-            {", / .", tr("previous, next slice")},
-            {"[ / ]", tr("along the arrows, back and on")},
-            {"H", tr("highlight the selection's microbatch")},
-            {"C", tr("critical path")},
-            {"/", tr("search")},
-            {"M", tr("marker at the cursor")},
-            {"Shift+M", tr("remove the marker nearby")},
-            {"Esc", tr("clear")}};
-}
 
 void Timeline::setRun(RunId id, std::shared_ptr<const RunData> data) {
     if (data == data_ && id == run_) return;
@@ -84,11 +62,7 @@ void Timeline::setHint(const QString& hint) {
     viewport()->update();
 }
 
-TimeRange whole_of(const TrackStore& store) {
-    std::int64_t begin = store.trace->begin.ps, end = store.trace->end.ps;
-    for (const Track& track : store.tracks) begin = std::min(begin, track.begin), end = std::max(end, track.end);
-    return {begin, std::max(end, begin + 1)};
-}
+TimeRange whole_of(const TrackStore& store) { return {store.begin, store.end}; }
 
 TimeRange Timeline::whole() const { return limits_ ? *limits_ : store() ? whole_of(*store()) : TimeRange{}; }
 

@@ -1,10 +1,11 @@
 // The timeline of one run: its rows over time. The rows' picture is kept and only made anew when what it shows changes; what moves with
-// the mouse is drawn over it. Keys are in keys() and work while it has the focus.
+// the mouse is drawn over it. Its keys are those of commands() and work while it has the focus.
 #pragma once
 
 #include "gui/core/frame.hpp"
 #include "gui/core/queries.hpp"
 #include "gui/core/run.hpp"
+#include "gui/core/view_command.hpp"
 
 #include <QAbstractScrollArea>
 
@@ -21,23 +22,19 @@ struct Marker {
     QString note;
 };
 
-// From the first slice, or the step's begin, to the last one's end, or the step's.
+// The step, with what ran for it before its begin and after its end; not what was only posted before it.
 TimeRange whole_of(const TrackStore& store);
 
 class Timeline : public QAbstractScrollArea {
     Q_OBJECT
   public:
-    struct Key {
-        QString keys, what;
-    };
-    static std::vector<Key> keys(); // for the sheet of shortcuts
-
     explicit Timeline(QWidget* parent = nullptr);
     ~Timeline() override;
 
     void setRun(RunId id, std::shared_ptr<const RunData> data); // data without a trace: shows `hint`
     void setHint(const QString& hint);
     RunId run() const { return run_; }
+    const std::vector<ViewCommand>& commands() const { return commands_; } // what its keys do
     const RunData* data() const { return data_.get(); }
     const TrackStore* store() const { return data_ ? data_->tracks.get() : nullptr; }
 
@@ -134,13 +131,19 @@ class Timeline : public QAbstractScrollArea {
     QRectF rectOf(SpanRef ref) const; // empty where no row shows it
     void goTo(TimeRange range);       // and remember where we were
     void updateColumn(std::int64_t ps);
-    bool navigationKey(QKeyEvent* event);
-    bool sliceKey(QKeyEvent* event);
-    bool rowKey(QKeyEvent* event);
+    void makeCommands();
+    void addTimeCommands();
+    void addSliceCommands();
+    void addRowCommands();
+    void zoomAtCursor(double factor);
+    void clearAll();
+    void chooseRow(int row);
+    void fold(bool folded); // the current row
     int pinnedRows() const;
     int plotWidth() const;
     bool dark() const;
 
+    std::vector<ViewCommand> commands_;
     RunId run_ = 0;
     std::shared_ptr<const RunData> data_;
     QString hint_;

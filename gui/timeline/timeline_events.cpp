@@ -22,132 +22,105 @@ constexpr double zoom_step = 1.5, pan_step = 0.2;
 
 } // namespace
 
-bool Timeline::navigationKey(QKeyEvent* e) {
-    const double anchor = cursor_ >= range_.begin && cursor_ < range_.end ? xOf(cursor_) : gutter_ + plotWidth() / 2.0;
-    switch (e->key()) {
-    case Qt::Key_W:
-        zoom(zoom_step, anchor);
-        return true;
-    case Qt::Key_S:
-        zoom(1 / zoom_step, anchor);
-        return true;
-    case Qt::Key_A:
-        pan(-pan_step);
-        return true;
-    case Qt::Key_D:
-        pan(pan_step);
-        return true;
-    case Qt::Key_F:
-        fit();
-        return true;
-    case Qt::Key_Home:
-        goTo(whole());
-        return true;
-    case Qt::Key_Backspace:
-        if (e->modifiers() & Qt::ShiftModifier)
-            forward();
-        else
-            back();
-        return true;
-    default:
-        return false;
-    }
+void Timeline::zoomAtCursor(double factor) {
+    zoom(factor, cursor_ >= range_.begin && cursor_ < range_.end ? xOf(cursor_) : gutter_ + plotWidth() / 2.0);
 }
 
-bool Timeline::sliceKey(QKeyEvent* e) {
-    switch (e->key()) {
-    case Qt::Key_Period:
-        step(1);
-        return true;
-    case Qt::Key_Comma:
-        step(-1);
-        return true;
-    case Qt::Key_BracketLeft:
-        follow(false);
-        return true;
-    case Qt::Key_BracketRight:
-        follow(true);
-        return true;
-    case Qt::Key_Slash:
-        Q_EMIT searchAsked();
-        return true;
-    case Qt::Key_C:
-        Q_EMIT criticalPathAsked();
-        return true;
-    case Qt::Key_H: {
-        const std::int32_t mb = selected_.valid() && store() ? span_of(*store()->trace, selected_).microbatch : -1;
-        Q_EMIT microbatchAsked(mb == microbatch_ ? -1 : mb);
-        return true;
-    }
-    case Qt::Key_M: {
-        const std::int64_t t = cursor_ >= 0 ? cursor_ : range_.begin + range_.length() / 2;
-        if (e->modifiers() & Qt::ShiftModifier)
-            Q_EMIT markerRemovalAsked(t);
-        else
-            Q_EMIT markerAsked(t);
-        return true;
-    }
-    case Qt::Key_Escape:
-        if (!selected_.valid() && !area_ && microbatch_ < 0 && path_.empty()) return false;
-        select({}, false);
-        clearArea();
-        if (microbatch_ >= 0) Q_EMIT microbatchAsked(-1);
-        return true;
-    default:
-        return false;
-    }
+void Timeline::clearAll() {
+    select({}, false);
+    clearArea();
+    if (microbatch_ >= 0) Q_EMIT microbatchAsked(-1);
 }
 
-bool Timeline::rowKey(QKeyEvent* e) {
-    const bool alt = e->modifiers() & Qt::AltModifier;
-    const int page = std::max(1, verticalScrollBar()->pageStep() / rowHeight_);
-    switch (e->key()) {
-    case Qt::Key_Up:
-        alt ? moveRow(-1) : setCurrentRow(currentRow_ - 1);
-        break;
-    case Qt::Key_Down:
-        alt ? moveRow(1) : setCurrentRow(currentRow_ + 1);
-        break;
-    case Qt::Key_PageUp:
-        setCurrentRow(currentRow_ - page);
-        break;
-    case Qt::Key_PageDown:
-        setCurrentRow(currentRow_ + page);
-        break;
-    case Qt::Key_Left:
-        if (e->modifiers() & Qt::ShiftModifier)
-            foldLanes(true);
-        else if (!rows_.empty() && rows_[at(currentRow_)].expanded)
-            toggleRow(currentRow_);
-        break;
-    case Qt::Key_Right:
-        if (e->modifiers() & Qt::ShiftModifier)
-            foldLanes(false);
-        else if (!rows_.empty() && !rows_[at(currentRow_)].expanded)
-            toggleRow(currentRow_);
-        break;
-    case Qt::Key_Return:
-    case Qt::Key_Enter:
-    case Qt::Key_Space:
-        toggleRow(currentRow_);
-        break;
-    case Qt::Key_P:
-        togglePin(currentRow_);
-        break;
-    default:
-        return false;
-    }
+void Timeline::chooseRow(int row) {
+    setCurrentRow(row);
     QAccessibleEvent focus(this, QAccessible::Focus);
     focus.setChild(currentRow_);
     QAccessible::updateAccessibility(&focus);
-    return true;
 }
 
-void Timeline::keyPressEvent(QKeyEvent* e) {
-    const bool command = e->modifiers() & (Qt::ControlModifier | Qt::MetaModifier);
-    if (store() && !command && (navigationKey(e) || sliceKey(e) || rowKey(e))) return e->accept();
-    e->ignore();
+void Timeline::fold(bool folded) {
+    if (!rows_.empty() && rows_[at(currentRow_)].expanded == folded) toggleRow(currentRow_);
 }
+
+void Timeline::makeCommands() {
+    addTimeCommands();
+    addSliceCommands();
+    addRowCommands();
+}
+
+void Timeline::addTimeCommands() {
+    const auto add = [this](const char* id, const QString& text, const QString& tip, const QList<QKeySequence>& keys,
+                            std::function<void()> run) {
+        commands_.push_back({QLatin1String(id), text, tip, keys, {}, std::move(run)});
+    };
+    add("zoom_in", tr("Zoom in"), tr("Zooms at the cursor, or in the middle"), {Qt::Key_W}, [this] { zoomAtCursor(zoom_step); });
+    add("zoom_out", tr("Zoom out"), tr("Zooms at the cursor, or in the middle"), {Qt::Key_S}, [this] { zoomAtCursor(1 / zoom_step); });
+    commands_.push_back({"wheel", tr("Zoom at the pointer"), {}, {}, tr("Ctrl+wheel"), {}});
+    add("earlier", tr("Earlier"), tr("Moves a fifth of the time shown to the left"), {Qt::Key_A}, [this] { pan(-pan_step); });
+    add("later", tr("Later"), tr("Moves a fifth of the time shown to the right"), {Qt::Key_D}, [this] { pan(pan_step); });
+    add("whole", tr("Whole step"), tr("Zooms out as far as the step goes"), {Qt::Key_Home}, [this] { goTo(whole()); });
+    add("fit", tr("Fit the selection"), tr("Zooms to the selected slice, else the area, else the whole step"), {Qt::Key_F},
+        [this] { fit(); });
+    add("back", tr("View before"), tr("Shows the time that was shown before"), {Qt::Key_Backspace}, [this] { back(); });
+    add("forward", tr("View after"), tr("Takes back a step to the view before"), {QKeySequence(Qt::SHIFT | Qt::Key_Backspace)},
+        [this] { forward(); });
+    const auto here = [this] { return cursor_ >= 0 ? cursor_ : range_.begin + range_.length() / 2; };
+    add("marker", tr("Add a marker"), tr("Puts a marker with a note at the cursor"), {Qt::Key_M},
+        [this, here] { Q_EMIT markerAsked(here()); });
+    add("remove_marker", tr("Remove the marker nearby"), tr("Removes the marker nearest to the cursor"),
+        {QKeySequence(Qt::SHIFT | Qt::Key_M)}, [this, here] { Q_EMIT markerRemovalAsked(here()); });
+}
+
+void Timeline::addSliceCommands() {
+    const auto add = [this](const char* id, const QString& text, const QString& tip, Qt::Key key, std::function<void()> run) {
+        commands_.push_back({QLatin1String(id), text, tip, {QKeySequence(key)}, {}, std::move(run)});
+    };
+    add("next_slice", tr("Next slice"), tr("Selects it, in the chosen row"), Qt::Key_Period, [this] { step(1); });
+    add("previous_slice", tr("Previous slice"), tr("Selects it, in the chosen row"), Qt::Key_Comma, [this] { step(-1); });
+    add("arrow_on", tr("Along the arrow"), tr("Goes to the slice that the selected one's arrow leads to"), Qt::Key_BracketRight,
+        [this] { follow(true); });
+    add("arrow_back", tr("Back along the arrow"), tr("Goes to the slice that the arrow comes from"), Qt::Key_BracketLeft,
+        [this] { follow(false); });
+    add("microbatch", tr("Highlight the microbatch"), tr("Highlights all slices of the selected one's microbatch; again: no longer"),
+        Qt::Key_H, [this] {
+            const std::int32_t mb = selected_.valid() && store() ? span_of(*store()->trace, selected_).microbatch : -1;
+            Q_EMIT microbatchAsked(mb == microbatch_ ? -1 : mb);
+        });
+    add("critical", tr("Critical path"), tr("Marks the chain of slices that the length of the step rests on"), Qt::Key_C,
+        [this] { Q_EMIT criticalPathAsked(); });
+    add("search", tr("Search slices"), tr("Finds slices by name, kind or microbatch"), Qt::Key_Slash, [this] { Q_EMIT searchAsked(); });
+    add("clear", tr("Clear the selection"), tr("Clears the selected slice, the area and the highlighted microbatch"), Qt::Key_Escape,
+        [this] { clearAll(); });
+}
+
+void Timeline::addRowCommands() {
+    const auto add = [this](const char* id, const QString& text, const QString& tip, const QList<QKeySequence>& keys,
+                            std::function<void()> run) {
+        commands_.push_back({QLatin1String(id), text, tip, keys, {}, std::move(run)});
+    };
+    const auto page = [this] { return std::max(1, verticalScrollBar()->pageStep() / rowHeight_); };
+    add("row_up", tr("Row above"), tr("Chooses that row"), {Qt::Key_Up}, [this] { chooseRow(currentRow_ - 1); });
+    add("row_down", tr("Row below"), tr("Chooses that row"), {Qt::Key_Down}, [this] { chooseRow(currentRow_ + 1); });
+    add("page_up", tr("Page of rows up"), tr("Chooses the row there"), {Qt::Key_PageUp}, [this, page] { chooseRow(currentRow_ - page()); });
+    add("page_down", tr("Page of rows down"), tr("Chooses the row there"), {Qt::Key_PageDown},
+        [this, page] { chooseRow(currentRow_ + page()); });
+    add("fold", tr("Fold the row"), tr("Its queues or ranks are no longer shown one by one"), {Qt::Key_Left}, [this] { fold(true); });
+    add("unfold", tr("Unfold the row"), tr("Shows its queues or ranks"), {Qt::Key_Right}, [this] { fold(false); });
+    add("toggle", tr("Fold or unfold the row"), tr("Folds or unfolds the chosen row"), {Qt::Key_Return, Qt::Key_Enter, Qt::Key_Space},
+        [this] { toggleRow(currentRow_); });
+    add("fold_all", tr("Fold the queues of all ranks"), tr("Shows one row for each rank"), {QKeySequence(Qt::SHIFT | Qt::Key_Left)},
+        [this] { foldLanes(true); });
+    add("unfold_all", tr("Unfold the queues of all ranks"), tr("Shows one row for each queue"), {QKeySequence(Qt::SHIFT | Qt::Key_Right)},
+        [this] { foldLanes(false); });
+    add("move_up", tr("Move the row up"), tr("Puts it before the row above"), {QKeySequence(Qt::ALT | Qt::Key_Up)},
+        [this] { moveRow(-1); });
+    add("move_down", tr("Move the row down"), tr("Puts it behind the row below"), {QKeySequence(Qt::ALT | Qt::Key_Down)},
+        [this] { moveRow(1); });
+    add("pin", tr("Pin the row"), tr("Keeps it above the others; again: no longer"), {Qt::Key_P}, [this] { togglePin(currentRow_); });
+}
+
+void Timeline::keyPressEvent(QKeyEvent* e) { e->setAccepted(store() && run_key(commands_, *e)); }
 
 void Timeline::wheelEvent(QWheelEvent* e) {
     if (!store()) return;

@@ -1,4 +1,5 @@
 // How the timeline looks: the kept picture of the rows, and over it what is selected, linked, marked or under the mouse.
+#include "gui/core/axis.hpp"
 #include "gui/timeline/frame_cache.hpp"
 #include "gui/timeline/timeline.hpp"
 
@@ -22,14 +23,6 @@ namespace {
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 constexpr std::size_t most_arrows = 1000;
 constexpr double frame_budget_ms = 16;
-
-// 1, 2 or 5 times a power of ten: what lies between two marks of a ruler so that they are at least `least` apart.
-std::int64_t tick(double least) {
-    double t = std::pow(10.0, std::floor(std::log10(std::max(1.0, least))));
-    for (double f : {1.0, 2.0, 5.0, 10.0})
-        if (t * f >= least) return static_cast<std::int64_t>(t * f);
-    return static_cast<std::int64_t>(t * 10);
-}
 
 } // namespace
 
@@ -191,10 +184,9 @@ void Timeline::paintRuler(QPainter& p) {
     p.setPen(palette().color(QPalette::WindowText));
     p.drawText(QRect(6, 0, gutter_ - 12, ruler_), Qt::AlignVCenter, tr("%1 shown").arg(duration_text(range_.length())));
     const double per_pixel = static_cast<double>(range_.length()) / plotWidth();
-    const std::int64_t step = tick(per_pixel * 110);
-    for (std::int64_t t = range_.begin / step * step; t < range_.end; t += step) {
+    const std::int64_t step = round_step_ps(per_pixel * 110);
+    for (std::int64_t t = first_mark(range_.begin, step); t < range_.end; t += step) {
         const double x = xOf(t);
-        if (x < gutter_) continue;
         p.drawLine(QPointF(x, ruler_ - 7), QPointF(x, ruler_ - 1));
         p.drawText(QRectF(x + 3, 0, 105, ruler_ - 3), Qt::AlignVCenter | Qt::AlignLeft, time_text(t, step));
     }

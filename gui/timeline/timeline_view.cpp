@@ -1,7 +1,8 @@
 #include "gui/timeline/timeline_view.hpp"
 
-#include "gui/tables/plain_table.hpp"
-#include "gui/timeline/legend.hpp"
+#include "gui/parts/legend.hpp"
+#include "gui/parts/plain_table.hpp"
+#include "gui/parts/run_label.hpp"
 #include "gui/timeline/minimap.hpp"
 #include "gui/timeline/models.hpp"
 
@@ -56,6 +57,7 @@ TimelineView::TimelineView(RunStore& runs, ViewState& state, QWidget* parent) : 
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 4, 4, 4);
     layout->setSpacing(3);
+    layout->addWidget(new RunLabel(runs, state));
     makeControls();
     layout->addWidget(minimap_);
     auto* splitter = new QSplitter(Qt::Vertical);
@@ -69,6 +71,7 @@ TimelineView::TimelineView(RunStore& runs, ViewState& state, QWidget* parent) : 
     areaDelay_ = new QTimer(this);
     areaDelay_->setSingleShot(true);
     areaDelay_->setInterval(60);
+    fitted_ = state_.timeRange().length() <= 0;
     connectTimeline();
     connectState();
     showRun();
@@ -96,7 +99,7 @@ void TimelineView::makeControls() {
     critical_ = new QToolButton;
     critical_->setText(tr("Critical path"));
     critical_->setCheckable(true);
-    critical_->setToolTip(tr("Mark the chain of slices the step's length rests on (C)"));
+    critical_->setToolTip(tr("Marks the chain of slices that the length of the step rests on (C)"));
     message_ = new QLabel;
     auto* by = new QLabel(tr("&Group by"));
     by->setBuddy(grouping_);
@@ -202,8 +205,12 @@ void TimelineView::connectState() {
     });
     // What is asked for ends where the run does: then the range that all share is the one that is shown.
     connect(&state_, &ViewState::timeRangeChanged, timeline_, [this] {
-        if (!timeline_->store() || timeline_->run() != state_.currentRun()) return;
+        if (!timeline_->store() || timeline_->run() != state_.currentRun()) {
+            fitted_ = state_.timeRange().length() <= 0; // of a run to come
+            return;
+        }
         timeline_->setRange(state_.timeRange());
+        fitted_ = timeline_->range() == timeline_->whole();
         state_.setTimeRange(timeline_->range());
     });
     connect(&state_, &ViewState::cursorChanged, timeline_, &Timeline::setCursorTime);
@@ -233,29 +240,47 @@ void TimelineView::showRun() {
     if (id != shown_) markers_->setMarkers(markersOf_[id]);
     shown_ = id;
     if (run && run->data->tracks && run->data.get() != timeline_->data()) {
-        const bool another = timeline_->run() != id || !timeline_->store(),
-                   all = timeline_->store() && timeline_->range() == timeline_->whole();
+        const bool another = timeline_->run() != id || !timeline_->store();
         timeline_->setRun(id, run->data);
         RowOptions options = timeline_->rowOptions();
         options.lane_of_rank = run->data->lane_of_rank;
         timeline_->setRowOptions(std::move(options));
         if (another) timeline_->foldLanes(timeline_->store()->tracks.size() > most_unfolded);
-        if (all)
-            timeline_->setRange(timeline_->whole()); // who saw all of one run wants to see all of the next
-        else if (state_.timeRange().length() > 0)
-            timeline_->setRange(state_.timeRange());
-        state_.setTimeRange(timeline_->range());
+        showRange();
     } else if (!run || !run->data->tracks) {
         timeline_->setRun(id, run ? run->data : nullptr);
     }
     timeline_->setMarkers(markers_->markers());
     timeline_->setMicrobatch(state_.microbatch());
-    legend_->setStore(timeline_->store());
+    legend_->setEntries(legend_of_slices({timeline_->store()}));
     minimap_->setRun(run ? run->data : nullptr, timeline_->whole());
     minimap_->setRange(timeline_->range());
     const SliceId slice = state_.selectedSlice();
     if (slice.valid() && slice.run == id) timeline_->select({slice.lane, slice.span}, true);
     showSelection();
+}
+
+// Who saw all of one run wants to see all of the next, also where that is still being simulated. A time that was zoomed to stays, unless
+// the run ends before it.
+void TimelineView::showRange() {
+    const TimeRange all = timeline_->whole(), asked = state_.timeRange();
+    const bool there = asked.length() > 0 && asked.begin < all.end && asked.end > all.begin;
+    const bool fit = fitted_ || !there;
+    timeline_->setRange(fit ? all : asked);
+    state_.setTimeRange(timeline_->range());
+    fitted_ = fit || timeline_->range() == all;
+}
+
+std::vector<ViewCommand> TimelineView::commands() {
+    std::vector<ViewCommand> out = timeline_->commands();
+    for (int i = 0; i < grouping_->count(); ++i)
+        out.push_back({QStringLiteral("group_%1").arg(i),
+                       tr("Group ranks by: %1").arg(grouping_->itemText(i)),
+                       tr("Groups the rows of the timeline"),
+                       {},
+                       {},
+                       [this, i] { grouping_->setCurrentIndex(i); }});
+    return out;
 }
 
 void TimelineView::showSelection() {
@@ -287,7 +312,7 @@ void TimelineView::showArea() {
     AreaAnswer answer = areaWork_.result();
     std::int64_t slices = 0;
     for (const AreaRow& row : answer.rows) slices += row.slices;
-    areaTitle_->setText(tr("%1 in %L2 slices; times are unions of intervals, means over ranks")
+    areaTitle_->setText(tr("%1 long, %L2 slices; times are unions of intervals, means over ranks")
                             .arg(duration_text(static_cast<std::int64_t>(answer.length)))
                             .arg(slices));
     area_->setArea(std::move(answer.rows), answer.length);
@@ -311,9 +336,9 @@ void TimelineView::search(const QString& text, bool forward) {
     auto found = wanted.next(*store, from.valid() ? std::optional(from) : std::nullopt, forward);
     const bool around = !found && from.valid();
     if (around) found = wanted.next(*store, std::nullopt, forward);
-    if (!found) return say(tr("Nothing like “%1”").arg(text));
+    if (!found) return say(tr("No slice matches “%1”").arg(text));
     timeline_->select(*found, true);
-    say(around ? tr("From the start again") : QString());
+    say(around ? tr("No more: from the start again") : QString());
 }
 
 std::vector<Marker> TimelineView::notes(RunId run) const {

@@ -29,13 +29,14 @@ class Legend;
 class MarkersModel;
 class Minimap;
 
-class TimelineView : public QWidget, public AsTable {
+class TimelineView : public QWidget, public AsTable, public HasCommands {
     Q_OBJECT
   public:
     TimelineView(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
     ~TimelineView() override;
 
     TextTable asTable() const override;
+    std::vector<ViewCommand> commands() override;
     Timeline& timeline() { return *timeline_; }
     std::vector<Marker> notes(RunId run) const; // on the ruler, kept a run
     void setNotes(RunId run, std::vector<Marker> notes);
@@ -50,6 +51,7 @@ class TimelineView : public QWidget, public AsTable {
     void connectTimeline();
     void connectState();
     void showRun();
+    void showRange();
     void showSelection();
     void askArea();
     void showArea();
@@ -81,6 +83,7 @@ class TimelineView : public QWidget, public AsTable {
     QFutureWatcher<std::vector<PathStep>> pathWork_;
     std::map<RunId, std::vector<Marker>> markersOf_;
     RunId shown_ = 0;
+    bool fitted_ = true; // all of the run is shown: then all of the next one, too
 };
 
 } // namespace orrery

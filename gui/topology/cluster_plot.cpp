@@ -1,6 +1,6 @@
 #include "gui/topology/cluster_plot.hpp"
 
-#include "gui/strategies/figures.hpp"
+#include "gui/core/figures.hpp"
 
 #include <QHelpEvent>
 #include <QMouseEvent>
@@ -39,7 +39,7 @@ QColor use_colour(double share, bool dark) {
 ClusterPlot::ClusterPlot(QWidget* parent) : QWidget(parent) {
     setMouseTracking(true);
     setMinimumHeight(160);
-    setAccessibleName(tr("Cluster with the use of its links; the table beside it tells the same"));
+    setAccessibleName(tr("Cluster with the use of its links; the table beside it holds the same figures"));
 }
 
 void ClusterPlot::setPicture(std::optional<ClusterPicture> picture) {
@@ -159,7 +159,7 @@ void ClusterPlot::paintEvent(QPaintEvent*) {
     painter.fillRect(rect(), palette().color(QPalette::Base));
     if (!picture_) {
         painter.setPen(palette().color(QPalette::PlaceholderText));
-        painter.drawText(rect(), Qt::AlignCenter, tr("The current run does not say what its cluster is"));
+        painter.drawText(rect(), Qt::AlignCenter, tr("The current run has no cluster: it is only a trace"));
         return;
     }
     const bool dark = palette().color(QPalette::Base).lightness() < 128;
@@ -205,9 +205,9 @@ bool ClusterPlot::event(QEvent* event) {
     }
     const ClusterPicture::Edge& e = picture_->edges[static_cast<std::size_t>(i)];
     const auto name = [this](int v) { return QString::fromStdString(picture_->vertices[static_cast<std::size_t>(v)].name); };
-    const QString what = e.series < 0 ? tr("nothing goes here, or the trace shows a link like it")
+    const QString what = e.series < 0 ? tr("carries nothing, or another link of the trace stands for it")
                          : e.own      ? percent_words(use(e))
-                                      : tr("%1, as a link that is like it").arg(percent_words(use(e)));
+                                      : tr("%1, taken from a link that carries the same").arg(percent_words(use(e)));
     QToolTip::showText(help->globalPos(), tr("%1 to %2: %3").arg(name(e.from), name(e.to), what), this);
     return true;
 }

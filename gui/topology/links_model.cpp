@@ -1,6 +1,7 @@
 #include "gui/topology/links_model.hpp"
 
-#include "gui/strategies/figures.hpp"
+#include "gui/core/as_table.hpp"
+#include "gui/core/figures.hpp"
 #include "topology/units.hpp"
 
 #include <QLocale>
@@ -22,7 +23,9 @@ QVariant LinksModel::data(const QModelIndex& index, int role) const {
     const LinkLoadRow& r = rows_[static_cast<std::size_t>(index.row())];
     if (role == Qt::TextAlignmentRole)
         return QVariant::fromValue(Qt::Alignment((index.column() == NameColumn ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter));
-    const bool sort = role == SortRole;
+    const bool share = index.column() == MeanColumn || index.column() == PeakColumn || index.column() == BusyColumn;
+    if (role == export_role && share) return index.data(SortRole).toDouble() * 100;
+    const bool sort = role == SortRole || role == export_role;
     if (!sort && role != Qt::DisplayRole) return {};
     switch (index.column()) {
     case NameColumn:
@@ -45,6 +48,21 @@ QVariant LinksModel::data(const QModelIndex& index, int role) const {
 }
 
 QVariant LinksModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (role == export_role && orientation == Qt::Horizontal) {
+        const QString title = headerData(section, orientation).toString();
+        switch (section) {
+        case BytesColumn:
+            return with_unit(title, tr("bytes"));
+        case CapacityColumn:
+            return with_unit(title, tr("bytes/s"));
+        case MeanColumn:
+        case PeakColumn:
+        case BusyColumn:
+            return with_unit(title, QStringLiteral("%"));
+        default:
+            return title;
+        }
+    }
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
     switch (section) {
     case NameColumn:
@@ -52,7 +70,7 @@ QVariant LinksModel::headerData(int section, Qt::Orientation orientation, int ro
     case TwinsColumn:
         return tr("Alike");
     case BytesColumn:
-        return tr("In a step");
+        return tr("Carried in a step");
     case CapacityColumn:
         return tr("Capacity");
     case MeanColumn:
@@ -60,7 +78,7 @@ QVariant LinksModel::headerData(int section, Qt::Orientation orientation, int ro
     case PeakColumn:
         return tr("Busiest bin");
     case BusyColumn:
-        return tr("Full, of the step");
+        return tr("Share of the step full");
     default:
         return {};
     }

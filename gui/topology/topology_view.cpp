@@ -1,6 +1,8 @@
 #include "gui/topology/topology_view.hpp"
 
-#include "gui/strategies/figures.hpp"
+#include "gui/core/figures.hpp"
+#include "gui/parts/plain_table.hpp"
+#include "gui/parts/run_label.hpp"
 #include "gui/topology/cluster_plot.hpp"
 #include "gui/topology/links_model.hpp"
 
@@ -40,6 +42,7 @@ TopologyView::TopologyView(RunStore& store, ViewState& state, QWidget* parent)
     connect(&store_, &RunStore::runChanged, this, [this](RunId id) {
         if (id == state_.currentRun()) refresh();
     });
+    copies_rows(*table_);
     connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
             [this](const QModelIndex& index) { showRow(sorted_->mapToSource(index).row()); });
     connect(plot_, &ClusterPlot::chosen, this, [this](int series) {
@@ -83,6 +86,9 @@ void TopologyView::layOut() {
     auto* left = new QWidget;
     auto* column = new QVBoxLayout(left);
     column->setContentsMargins(0, 0, 0, 0);
+    auto* shown = new RunLabel(store_, state_);
+    shown->setContentsMargins(6, 2, 6, 0);
+    column->addWidget(shown);
     column->addWidget(plot_, 1);
     column->addLayout(times);
     column->addWidget(limit_);
@@ -122,14 +128,14 @@ void TopologyView::showTime() {
         return;
     }
     const Trace& trace = *shown_->trace;
-    const std::int64_t whole = (trace.end - trace.begin).ps;
+    const std::int64_t begin = trace.begin.ps, whole = (trace.end - trace.begin).ps; // what the links' series are of
     TimeRange range = state_.timeRange();
-    if (const int bin = scrubber_->value(); bin > 0) range = {whole * (bin - 1) / bins(trace), whole * bin / bins(trace)};
-    range = {std::max<std::int64_t>(range.begin, 0), std::min(range.end, whole)}; // the timeline shows some air on both sides
-    if (range.length() <= 0) range = {0, whole};
-    plot_->setUse(utilisation(trace, range.begin, range.end));
+    if (const int bin = scrubber_->value(); bin > 0) range = {begin + whole * (bin - 1) / bins(trace), begin + whole * bin / bins(trace)};
+    range = {std::max(range.begin, begin), std::min(range.end, begin + whole)}; // the timeline shows more on both sides
+    if (range.length() <= 0) range = {begin, begin + whole};
+    plot_->setUse(utilisation(trace, range.begin - begin, range.end - begin));
     const auto words = [](std::int64_t ps) { return seconds_words(static_cast<double>(ps) * 1e-12); };
-    time_->setText(tr("%1 to %2 of %3").arg(words(range.begin), words(range.end), words(whole)));
+    time_->setText(tr("%1 to %2 of %3").arg(words(range.begin), words(range.end), words(begin + whole)));
     if (scrubber_->value() > 0) state_.setCursor((range.begin + range.end) / 2);
 }
 

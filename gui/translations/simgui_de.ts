@@ -2,41 +2,6 @@
 <!DOCTYPE TS>
 <TS version="2.1" language="de" sourcelanguage="en">
 <context>
-    <name>QObject</name>
-    <message>
-        <source>Tables</source>
-        <translation>Tabellen</translation>
-    </message>
-    <message>
-        <source>Plots</source>
-        <translation>Diagramme</translation>
-    </message>
-    <message>
-        <source>Sort by the column</source>
-        <translation>Nach der Spalte ordnen</translation>
-    </message>
-    <message>
-        <source>click its header</source>
-        <translation>Klick auf ihren Kopf</translation>
-    </message>
-    <message>
-        <source>Brush several rows</source>
-        <translation>Mehrere Zeilen auswählen</translation>
-    </message>
-    <message>
-        <source>Next and previous point or bar</source>
-        <translation>Nächster und voriger Punkt oder Balken</translation>
-    </message>
-    <message>
-        <source>Brush it</source>
-        <translation>Ihn auswählen</translation>
-    </message>
-    <message>
-        <source>Timeline, compare</source>
-        <translation>Zeitachse, Vergleich</translation>
-    </message>
-</context>
-<context>
     <name>orrery</name>
     <message>
         <source>%1 could not be written: %2</source>
@@ -55,20 +20,20 @@
         <translation>--size %1: erwartet werden Breite und Höhe in Bildpunkten: --size 1600x1000</translation>
     </message>
     <message>
-        <source>Compare training strategies on honest timelines.</source>
-        <translation>Trainingsstrategien auf ehrlichen Zeitachsen vergleichen.</translation>
+        <source>Simulates scenarios, compares training strategies, shows timelines.</source>
+        <translation>Simuliert Szenarien, vergleicht Trainingsstrategien, zeigt Zeitachsen.</translation>
     </message>
     <message>
         <source>Scenarios, sweeps and traces.</source>
         <translation>Szenarien, Reihen und Aufzeichnungen.</translation>
     </message>
     <message>
-        <source>This text.</source>
-        <translation>Dieser Text.</translation>
+        <source>Prints this text and ends.</source>
+        <translation>Gibt diesen Text aus und endet.</translation>
     </message>
     <message>
-        <source>The version.</source>
-        <translation>Die Version.</translation>
+        <source>Prints the version and ends.</source>
+        <translation>Gibt die Version aus und endet.</translation>
     </message>
     <message>
         <source>Show the files above each other, the first as the baseline.</source>
@@ -79,7 +44,7 @@
         <translation>Die gezeigte Zeit: zwei Zeiten wie 10ms,12ms oder in Sekunden.</translation>
     </message>
     <message>
-        <source>Select an op: RANK:OP or RANK:OP@MICROBATCH; the n-th alike: #n.</source>
+        <source>Select an op: RANK:OP or RANK:OP@MICROBATCH; #n: the n-th of those alike.</source>
         <translation>Eine Operation auswählen: RANK:OP oder RANK:OP@MICROBATCH; die n-te gleiche: #n.</translation>
     </message>
     <message>
@@ -87,7 +52,7 @@
         <translation>Die Ansicht, die vorn liegt: %1.</translation>
     </message>
     <message>
-        <source>Write a picture (.png) of the window when all is there, and quit.</source>
+        <source>Write a picture (.png) of the window once everything is simulated, and quit.</source>
         <translation>Ein Bild (.png) des Fensters schreiben, sobald alles da ist, und enden.</translation>
     </message>
     <message>
@@ -179,8 +144,8 @@
         <translation>Rang %1 gemessen</translation>
     </message>
     <message>
-        <source>%1 waits for its peers</source>
-        <translation>%1 wartet auf die Partner</translation>
+        <source>%1 is posted, no data yet</source>
+        <translation>%1 ist angemeldet, noch keine Daten</translation>
     </message>
     <message>
         <source>slice</source>
@@ -203,8 +168,8 @@
         <translation>endet</translation>
     </message>
     <message>
-        <source>%1, which stands for %2 alike</source>
-        <translation>%1, steht für %2 gleiche</translation>
+        <source>%1, shown for %2 ranks that do the same</source>
+        <translation>%1, für %2 Ränge, die dasselbe tun</translation>
     </message>
     <message>
         <source>rank</source>
@@ -227,8 +192,8 @@
         <translation>Ursache</translation>
     </message>
     <message>
-        <source>late was</source>
-        <translation>zu spät war</translation>
+        <source>late rank</source>
+        <translation>verspäteter Rang</translation>
     </message>
     <message>
         <source>rank %1</source>
@@ -291,8 +256,8 @@
         <translation>Kopie</translation>
     </message>
     <message>
-        <source>transfer waits for its peer</source>
-        <translation>Übertragung wartet auf Partner</translation>
+        <source>posted, no data yet</source>
+        <translation>angemeldet, noch keine Daten</translation>
     </message>
     <message>
         <source>waiting</source>
@@ -363,8 +328,8 @@
         <translation>%1 (Mikrobatch %2)</translation>
     </message>
     <message>
-        <source>rank %1 (as %2)</source>
-        <translation>Rang %1 (wie %2)</translation>
+        <source>rank %1 (of %2 alike)</source>
+        <translation>Rang %1 (von %2 gleichen)</translation>
     </message>
     <message>
         <source>pipeline stage</source>
@@ -395,16 +360,16 @@
         <translation>plant</translation>
     </message>
     <message>
-        <source>measuring memory</source>
-        <translation>misst den Speicher</translation>
+        <source>working out memory</source>
+        <translation>berechnet den Speicher</translation>
     </message>
     <message>
         <source>simulating</source>
         <translation>simuliert</translation>
     </message>
     <message>
-        <source>preparing the picture</source>
-        <translation>bereitet das Bild vor</translation>
+        <source>preparing the timeline</source>
+        <translation>bereitet die Zeitachse vor</translation>
     </message>
     <message>
         <source>node %1</source>
@@ -491,7 +456,7 @@
         <translation>Datenparallel</translation>
     </message>
     <message>
-        <source>Every device holds everything; gradients are summed</source>
+        <source>Every device holds the whole model; gradients are summed</source>
         <translation>Jedes Gerät hält alles; Gradienten werden summiert</translation>
     </message>
     <message>
@@ -531,8 +496,8 @@
         <translation>Tensor und Pipeline, verschränkt</translation>
     </message>
     <message>
-        <source>As before, two chunks a stage: a smaller bubble for more transfers</source>
-        <translation>Wie zuvor, zwei Stücke je Stufe: kleinere Blase, mehr Übertragungen</translation>
+        <source>Two chunks for each stage: a smaller bubble, more transfers</source>
+        <translation>Zwei Teile je Stufe: kleinere Blase, mehr Übertragungen</translation>
     </message>
     <message>
         <source>Tensor and pipeline, zero bubble</source>
@@ -547,7 +512,7 @@
         <translation>Lange Sequenzen: kontextparallel</translation>
     </message>
     <message>
-        <source>Each sequence over two devices</source>
+        <source>Each sequence split over two devices</source>
         <translation>Jede Sequenz über zwei Geräte</translation>
     </message>
     <message>
@@ -563,8 +528,8 @@
         <translation>Attention neu berechnen</translation>
     </message>
     <message>
-        <source>What is large and cheap to make again</source>
-        <translation>Was groß ist und billig neu entsteht</translation>
+        <source>Attention alone: its activations are large, and cheap to compute again</source>
+        <translation>Nur Attention: ihre Aktivierungen sind groß und billig neu zu berechnen</translation>
     </message>
     <message>
         <source>Recompute whole layers</source>
@@ -573,6 +538,33 @@
     <message>
         <source>Only the inputs of layers are kept</source>
         <translation>Nur die Eingaben der Schichten werden behalten</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n layer(s)</source>
+        <translation>
+            <numerusform>%n Schicht</numerusform>
+            <numerusform>%n Schichten</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>stage %1: %2</source>
+        <translation>Stufe %1: %2</translation>
+    </message>
+    <message>
+        <source>tensor shard %1</source>
+        <translation>Tensorteil %1</translation>
+    </message>
+    <message>
+        <source>context shard %1</source>
+        <translation>Kontextteil %1</translation>
+    </message>
+    <message>
+        <source>experts&apos; group %1</source>
+        <translation>Expertengruppe %1</translation>
+    </message>
+    <message>
+        <source>no experts</source>
+        <translation>keine Experten</translation>
     </message>
 </context>
 <context>
@@ -592,6 +584,10 @@
     <message>
         <source>Source of the figure</source>
         <translation>Herkunft der Zahl</translation>
+    </message>
+    <message>
+        <source>bytes</source>
+        <translation>Bytes</translation>
     </message>
 </context>
 <context>
@@ -633,7 +629,7 @@
         <translation>Vereinigung der Zeiten der Abschnitte eines Rangs, Mittel über Ränge</translation>
     </message>
     <message>
-        <source>Of the area&apos;s length</source>
+        <source>Share of the area&apos;s length</source>
         <translation>Von der Länge der Fläche</translation>
     </message>
     <message>
@@ -645,8 +641,8 @@
         <translation>Zeit auf dem kritischen Pfad, alle Ränge</translation>
     </message>
     <message>
-        <source>Durations added up: no wall time where slices overlap</source>
-        <translation>Summe der Dauern: keine Uhrzeit, wo Abschnitte sich überdecken</translation>
+        <source>Durations added up; more than wall time where slices overlap</source>
+        <translation>Summe der Dauern; mehr als die vergangene Zeit, wo Abschnitte sich überlappen</translation>
     </message>
 </context>
 <context>
@@ -658,6 +654,26 @@
     <message>
         <source>Nothing simulated yet: open or edit a scenario</source>
         <translation>Noch nichts simuliert: ein Szenario öffnen oder bearbeiten</translation>
+    </message>
+    <message>
+        <source>Next bar</source>
+        <translation>Nächster Balken</translation>
+    </message>
+    <message>
+        <source>Bar before</source>
+        <translation>Balken davor</translation>
+    </message>
+    <message>
+        <source>Show the bar&apos;s run or rank</source>
+        <translation>Lauf oder Rang des Balkens zeigen</translation>
+    </message>
+    <message>
+        <source>Chooses the bar and says what it is made of</source>
+        <translation>Wählt den Balken und sagt, woraus er besteht</translation>
+    </message>
+    <message>
+        <source>Shows it in all views</source>
+        <translation>Zeigt ihn in allen Ansichten</translation>
     </message>
 </context>
 <context>
@@ -678,19 +694,19 @@
         <translation>Rang %1</translation>
     </message>
     <message>
-        <source>A bar a strategy</source>
+        <source>One bar for each strategy</source>
         <translation>Ein Balken je Strategie</translation>
     </message>
     <message>
-        <source>A bar a stage of the current run</source>
+        <source>One bar for each stage of the current run</source>
         <translation>Ein Balken je Stufe des aktuellen Laufs</translation>
     </message>
     <message>
-        <source>A bar a rank of the current run</source>
+        <source>One bar for each rank of the current run</source>
         <translation>Ein Balken je Rang des aktuellen Laufs</translation>
     </message>
     <message>
-        <source>What a bar is</source>
+        <source>Meaning of a bar</source>
         <translation>Was ein Balken ist</translation>
     </message>
     <message>
@@ -701,12 +717,9 @@
         <source>%1 (s)</source>
         <translation>%1 (s)</translation>
     </message>
-</context>
-<context>
-    <name>orrery::CategoryLegend</name>
     <message>
-        <source>What the colours mean</source>
-        <translation>Was die Farben bedeuten</translation>
+        <source>Chooses what each bar stands for</source>
+        <translation>Wählt, wofür jeder Balken steht</translation>
     </message>
 </context>
 <context>
@@ -724,14 +737,14 @@
         <translation>Vergleichsbasis</translation>
     </message>
     <message>
-        <source>Here</source>
-        <translation>Hier</translation>
+        <source>This run</source>
+        <translation>Dieser Lauf</translation>
     </message>
 </context>
 <context>
     <name>orrery::ClusterPlot</name>
     <message>
-        <source>Cluster with the use of its links; the table beside it tells the same</source>
+        <source>Cluster with the use of its links; the table beside it holds the same figures</source>
         <translation>Cluster mit der Nutzung seiner Verbindungen; die Tabelle daneben sagt dasselbe</translation>
     </message>
     <message>
@@ -753,16 +766,16 @@
         </translation>
     </message>
     <message>
-        <source>The current run does not say what its cluster is</source>
-        <translation>Der aktuelle Lauf sagt nicht, was sein Cluster ist</translation>
+        <source>The current run has no cluster: it is only a trace</source>
+        <translation>Der aktuelle Lauf hat keinen Cluster: er ist nur eine Aufzeichnung</translation>
     </message>
     <message>
-        <source>nothing goes here, or the trace shows a link like it</source>
-        <translation>hier läuft nichts, oder die Aufzeichnung zeigt eine gleiche Verbindung</translation>
+        <source>carries nothing, or another link of the trace stands for it</source>
+        <translation>trägt nichts, oder eine andere Verbindung der Aufzeichnung steht für sie</translation>
     </message>
     <message>
-        <source>%1, as a link that is like it</source>
-        <translation>%1, wie eine gleiche Verbindung</translation>
+        <source>%1, taken from a link that carries the same</source>
+        <translation>%1, von einer Verbindung, die dasselbe trägt</translation>
     </message>
     <message>
         <source>%1 to %2: %3</source>
@@ -802,6 +815,26 @@
         <source>Predicted over measured</source>
         <translation>Vorhersage über Messung</translation>
     </message>
+    <message>
+        <source>Align by time</source>
+        <translation>Nach der Zeit ausrichten</translation>
+    </message>
+    <message>
+        <source>Align by step</source>
+        <translation>Nach dem Schritt ausrichten</translation>
+    </message>
+    <message>
+        <source>Chooses how the times of one run are laid beside another&apos;s</source>
+        <translation>Wählt, wie die Zeiten eines Laufs neben die eines anderen gelegt werden</translation>
+    </message>
+    <message>
+        <source>Shows runs above each other, and what differs</source>
+        <translation>Zeigt Läufe übereinander und was sich unterscheidet</translation>
+    </message>
+    <message>
+        <source>Shows a prediction over the measurement of the same plan</source>
+        <translation>Zeigt eine Vorhersage über der Messung desselben Plans</translation>
+    </message>
 </context>
 <context>
     <name>orrery::DifferenceModel</name>
@@ -820,6 +853,13 @@
     <message>
         <source>Change: %1</source>
         <translation>Änderung: %1</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::Documents</name>
+    <message>
+        <source>changes of the last session</source>
+        <translation>Änderungen der letzten Sitzung</translation>
     </message>
 </context>
 <context>
@@ -849,19 +889,19 @@
         <translation>Mittlerer |Fehler|</translation>
     </message>
     <message>
-        <source>Predicted over measured time, both added up, less one</source>
+        <source>Sum of predicted times over sum of measured times, less one</source>
         <translation>Vorhergesagte durch gemessene Zeit, beide summiert, minus eins</translation>
     </message>
     <message>
-        <source>Mean over slices of how far each is off</source>
-        <translation>Mittlere Abweichung der einzelnen Abschnitte</translation>
+        <source>Mean over the slices of |predicted / measured - 1|</source>
+        <translation>Mittel über die Abschnitte von |vorhergesagt / gemessen - 1|</translation>
     </message>
 </context>
 <context>
     <name>orrery::ExecutionView</name>
     <message>
-        <source>Run for real</source>
-        <translation>Wirklich ausführen</translation>
+        <source>Run on this machine</source>
+        <translation>Auf diesem Rechner ausführen</translation>
     </message>
     <message>
         <source>simexec</source>
@@ -912,7 +952,7 @@
         <translation>%1 läuft</translation>
     </message>
     <message>
-        <source>simexec is not here: build it, or name its path</source>
+        <source>simexec was not found: build it, or enter its path</source>
         <translation>simexec ist nicht da: bauen oder seinen Pfad nennen</translation>
     </message>
     <message>
@@ -920,8 +960,8 @@
         <translation>Zuerst einen Lauf mit Szenario wählen</translation>
     </message>
     <message>
-        <source>The plan of the current scenario, on this machine; the trace of its last step is laid over the prediction</source>
-        <translation>Der Plan des aktuellen Szenarios auf diesem Rechner; die Aufzeichnung des letzten Schritts wird über die Vorhersage gelegt</translation>
+        <source>Runs the plan of the current scenario on this machine, and lays the trace of its last step over the prediction</source>
+        <translation>Führt den Plan des aktuellen Szenarios auf diesem Rechner aus und legt die Aufzeichnung seines letzten Schritts über die Vorhersage</translation>
     </message>
     <message>
         <source>the scenario could not be written to %1</source>
@@ -932,8 +972,8 @@
         <translation>angehalten</translation>
     </message>
     <message>
-        <source>it crashed</source>
-        <translation>es ist abgestürzt</translation>
+        <source>simexec crashed</source>
+        <translation>simexec ist abgestürzt</translation>
     </message>
     <message>
         <source>exit code %1</source>
@@ -956,8 +996,8 @@
         <translation>Ränge</translation>
     </message>
     <message>
-        <source>Another number of devices than the scenario has: then that is simulated too, to be compared with</source>
-        <translation>Eine andere Zahl von Geräten als im Szenario: dann wird auch das simuliert, zum Vergleich</translation>
+        <source>A number of devices other than the scenario&apos;s: it is simulated too, to be compared with the measurement</source>
+        <translation>Eine andere Zahl von Geräten als die des Szenarios: auch sie wird simuliert, um sie mit der Messung zu vergleichen</translation>
     </message>
     <message>
         <source>Steps done</source>
@@ -994,6 +1034,13 @@
         <source>time</source>
         <translation>Zeit</translation>
     </message>
+    <message numerus="yes">
+        <source>%n older measured run(s) deleted: the limit is reached</source>
+        <translation>
+            <numerusform>%n älterer gemessener Lauf gelöscht: die Grenze ist erreicht</numerusform>
+            <numerusform>%n ältere gemessene Läufe gelöscht: die Grenze ist erreicht</numerusform>
+        </translation>
+    </message>
 </context>
 <context>
     <name>orrery::FactsModel</name>
@@ -1004,6 +1051,13 @@
     <message>
         <source>Value</source>
         <translation>Wert</translation>
+    </message>
+</context>
+<context>
+    <name>orrery::FieldDelegate</name>
+    <message>
+        <source>(default)</source>
+        <translation>(Vorgabe)</translation>
     </message>
 </context>
 <context>
@@ -1033,8 +1087,8 @@ Vorgabe: %1</translation>
         <translation>Wert</translation>
     </message>
     <message>
-        <source>Where it is from, or what is wrong</source>
-        <translation>Woher es kommt, oder was falsch ist</translation>
+        <source>Source of the default, or what is wrong</source>
+        <translation>Quelle des Vorgabewerts, oder was falsch ist</translation>
     </message>
     <message>
         <source>%1 = %2</source>
@@ -1044,11 +1098,18 @@ Vorgabe: %1</translation>
         <source>%1 left out</source>
         <translation>%1 ausgelassen</translation>
     </message>
+    <message numerus="yes">
+        <source>%n problem(s) inside</source>
+        <translation>
+            <numerusform>%n Problem darin</numerusform>
+            <numerusform>%n Probleme darin</numerusform>
+        </translation>
+    </message>
 </context>
 <context>
     <name>orrery::HeatPlot</name>
     <message>
-        <source>Map of the sweep; the table beside it tells the same</source>
+        <source>Map of the sweep; the table beside it holds the same figures</source>
         <translation>Karte der Reihe; die Tabelle daneben sagt dasselbe</translation>
     </message>
     <message>
@@ -1062,6 +1123,26 @@ Vorgabe: %1</translation>
     <message>
         <source>nothing fits</source>
         <translation>nichts passt</translation>
+    </message>
+    <message>
+        <source>Chooses the cell&apos;s best point in the table</source>
+        <translation>Wählt den besten Punkt der Zelle in der Tabelle</translation>
+    </message>
+    <message>
+        <source>Cell to the right</source>
+        <translation>Zelle rechts</translation>
+    </message>
+    <message>
+        <source>Cell to the left</source>
+        <translation>Zelle links</translation>
+    </message>
+    <message>
+        <source>Cell below</source>
+        <translation>Zelle darunter</translation>
+    </message>
+    <message>
+        <source>Cell above</source>
+        <translation>Zelle darüber</translation>
     </message>
 </context>
 <context>
@@ -1093,8 +1174,8 @@ Vorgabe: %1</translation>
         <translation>Gleiche</translation>
     </message>
     <message>
-        <source>In a step</source>
-        <translation>In einem Schritt</translation>
+        <source>Carried in a step</source>
+        <translation>Je Schritt übertragen</translation>
     </message>
     <message>
         <source>Capacity</source>
@@ -1109,8 +1190,16 @@ Vorgabe: %1</translation>
         <translation>Vollster Zeitabschnitt</translation>
     </message>
     <message>
-        <source>Full, of the step</source>
-        <translation>Voll, vom Schritt</translation>
+        <source>Share of the step full</source>
+        <translation>Anteil des Schritts ausgelastet</translation>
+    </message>
+    <message>
+        <source>bytes</source>
+        <translation>Bytes</translation>
+    </message>
+    <message>
+        <source>bytes/s</source>
+        <translation>Bytes/s</translation>
     </message>
 </context>
 <context>
@@ -1128,7 +1217,7 @@ Vorgabe: %1</translation>
         <translation>&amp;Neues Szenario</translation>
     </message>
     <message>
-        <source>A small scenario to change</source>
+        <source>Opens a small scenario, to be changed</source>
         <translation>Ein kleines Szenario zum Ändern</translation>
     </message>
     <message>
@@ -1140,7 +1229,7 @@ Vorgabe: %1</translation>
         <translation>&amp;Öffnen…</translation>
     </message>
     <message>
-        <source>Scenarios, sweeps or traces</source>
+        <source>Opens scenarios, sweeps or traces</source>
         <translation>Szenarien, Reihen oder Aufzeichnungen</translation>
     </message>
     <message>
@@ -1156,16 +1245,16 @@ Vorgabe: %1</translation>
         <translation>Szenario &amp;speichern</translation>
     </message>
     <message>
-        <source>To the file it is from</source>
-        <translation>In die Datei, aus der es ist</translation>
+        <source>Writes the file that it was read from</source>
+        <translation>Schreibt die Datei, aus der es gelesen wurde</translation>
     </message>
     <message>
         <source>Save the scenario &amp;as…</source>
         <translation>Szenario speichern &amp;unter…</translation>
     </message>
     <message>
-        <source>To another file</source>
-        <translation>In eine andere Datei</translation>
+        <source>Writes another file</source>
+        <translation>Schreibt eine andere Datei</translation>
     </message>
     <message>
         <source>&amp;Export this view…</source>
@@ -1180,8 +1269,8 @@ Vorgabe: %1</translation>
         <translation>&amp;Aufzeichnung exportieren…</translation>
     </message>
     <message>
-        <source>For ui.perfetto.dev, or as our own</source>
-        <translation>Für ui.perfetto.dev oder als unsere eigene</translation>
+        <source>As JSON for ui.perfetto.dev, or in Orrery&apos;s own format</source>
+        <translation>Als JSON für ui.perfetto.dev oder im eigenen Format von Orrery</translation>
     </message>
     <message>
         <source>&amp;Quit</source>
@@ -1208,8 +1297,8 @@ Vorgabe: %1</translation>
         <translation>&amp;Wiederholen</translation>
     </message>
     <message>
-        <source>Makes it again</source>
-        <translation>Macht sie wieder</translation>
+        <source>Makes the change again that was taken back</source>
+        <translation>Macht die zurückgenommene Änderung noch einmal</translation>
     </message>
     <message>
         <source>&amp;Run</source>
@@ -1220,7 +1309,7 @@ Vorgabe: %1</translation>
         <translation>Als neue Strategie &amp;kopieren</translation>
     </message>
     <message>
-        <source>The current scenario again, to change and compare</source>
+        <source>Adds a copy of the current scenario, to change and compare</source>
         <translation>Das aktuelle Szenario noch einmal, zum Ändern und Vergleichen</translation>
     </message>
     <message>
@@ -1232,15 +1321,15 @@ Vorgabe: %1</translation>
         <translation>Als &amp;Vergleichsbasis anheften</translation>
     </message>
     <message>
-        <source>Others are compared with it; again: none is</source>
-        <translation>Andere werden damit verglichen; noch einmal: keiner</translation>
+        <source>Compares the other runs with it; again: unpins it</source>
+        <translation>Vergleicht die anderen Läufe damit; noch einmal: löst ihn</translation>
     </message>
     <message>
         <source>&amp;Remove from the table</source>
         <translation>Aus der Tabelle &amp;entfernen</translation>
     </message>
     <message>
-        <source>The runs chosen in the table; their files stay</source>
+        <source>Removes the runs chosen in the table; their files stay</source>
         <translation>Die gewählten Läufe; ihre Dateien bleiben</translation>
     </message>
     <message>
@@ -1248,32 +1337,32 @@ Vorgabe: %1</translation>
         <translation>Tabelle &amp;filtern</translation>
     </message>
     <message>
-        <source>By name or figures</source>
-        <translation>Nach Name oder Zahlen</translation>
+        <source>Filters the table by name or figures</source>
+        <translation>Filtert die Tabelle nach Namen oder Zahlen</translation>
     </message>
     <message>
         <source>Simulate as you &amp;type</source>
         <translation>Beim &amp;Tippen simulieren</translation>
     </message>
     <message>
-        <source>A moment after each change</source>
-        <translation>Kurz nach jeder Änderung</translation>
+        <source>Simulates a moment after each change of the scenario</source>
+        <translation>Simuliert kurz nach jeder Änderung des Szenarios</translation>
     </message>
     <message>
         <source>Run or stop the s&amp;weep</source>
         <translation>&amp;Reihe starten oder anhalten</translation>
     </message>
     <message>
-        <source>The one that is open</source>
-        <translation>Die, die offen ist</translation>
+        <source>Runs or stops the sweep that is open</source>
+        <translation>Startet oder hält die offene Variation an</translation>
     </message>
     <message>
         <source>&amp;Simulate now</source>
         <translation>Jetzt &amp;simulieren</translation>
     </message>
     <message>
-        <source>The scenario as it stands</source>
-        <translation>Das Szenario, wie es ist</translation>
+        <source>Simulates the scenario as it stands</source>
+        <translation>Simuliert das Szenario, wie es ist</translation>
     </message>
     <message>
         <source>Cance&amp;l</source>
@@ -1296,15 +1385,15 @@ Vorgabe: %1</translation>
         <translation>&amp;Vollbild</translation>
     </message>
     <message>
-        <source>And back</source>
-        <translation>Und zurück</translation>
+        <source>Full screen, and back</source>
+        <translation>Vollbild und zurück</translation>
     </message>
     <message>
         <source>&amp;Reset layout</source>
         <translation>Anordnung &amp;zurücksetzen</translation>
     </message>
     <message>
-        <source>Every view back to its first place</source>
+        <source>Puts every view back to its first place</source>
         <translation>Jede Ansicht an ihren ersten Platz</translation>
     </message>
     <message>
@@ -1312,7 +1401,7 @@ Vorgabe: %1</translation>
         <translation>Verweis &amp;hierher kopieren</translation>
     </message>
     <message>
-        <source>The command line that shows these files, this time and selection</source>
+        <source>Copies the command line that shows these files, this time and this selection</source>
         <translation>Die Befehlszeile, die diese Dateien, diese Zeit und Auswahl zeigt</translation>
     </message>
     <message>
@@ -1324,7 +1413,7 @@ Vorgabe: %1</translation>
         <translation>&amp;Hell</translation>
     </message>
     <message>
-        <source>Dark on light</source>
+        <source>Dark text on a light ground</source>
         <translation>Dunkel auf Hell</translation>
     </message>
     <message>
@@ -1332,7 +1421,7 @@ Vorgabe: %1</translation>
         <translation>&amp;Dunkel</translation>
     </message>
     <message>
-        <source>Light on dark</source>
+        <source>Light text on a dark ground</source>
         <translation>Hell auf Dunkel</translation>
     </message>
     <message>
@@ -1348,8 +1437,8 @@ Vorgabe: %1</translation>
         <translation>Hell oder dunkel</translation>
     </message>
     <message>
-        <source>The other one than is shown</source>
-        <translation>Das andere als das gezeigte</translation>
+        <source>Switches to the other one</source>
+        <translation>Wechselt zum anderen</translation>
     </message>
     <message>
         <source>&amp;Help</source>
@@ -1368,7 +1457,7 @@ Vorgabe: %1</translation>
         <translation>&amp;Tasten</translation>
     </message>
     <message>
-        <source>Every key on one page</source>
+        <source>Shows every key on one page</source>
         <translation>Alle Tasten auf einer Seite</translation>
     </message>
     <message>
@@ -1376,7 +1465,7 @@ Vorgabe: %1</translation>
         <translation>B&amp;eispiele</translation>
     </message>
     <message>
-        <source>Scenarios to begin with</source>
+        <source>Shows example scenarios to begin with</source>
         <translation>Szenarien zum Anfangen</translation>
     </message>
     <message>
@@ -1526,6 +1615,88 @@ Vorgabe: %1</translation>
         <source>Pictures (*.png *.svg *.pdf);;Tables (*.csv)</source>
         <translation>Bilder (*.png *.svg *.pdf);;Tabellen (*.csv)</translation>
     </message>
+    <message>
+        <source>Delete measured runs…</source>
+        <translation>Gemessene Läufe löschen…</translation>
+    </message>
+    <message>
+        <source>Tables</source>
+        <translation>Tabellen</translation>
+    </message>
+    <message>
+        <source>Sort by a column</source>
+        <translation>Nach einer Spalte sortieren</translation>
+    </message>
+    <message>
+        <source>click its header</source>
+        <translation>auf ihren Kopf klicken</translation>
+    </message>
+    <message>
+        <source>Choose several rows</source>
+        <translation>Mehrere Zeilen wählen</translation>
+    </message>
+    <message>
+        <source>Copy the chosen rows</source>
+        <translation>Gewählte Zeilen kopieren</translation>
+    </message>
+    <message>
+        <source>%1 was changed by another program since it was read. Saving overwrites those changes.</source>
+        <translation>%1 wurde von einem anderen Programm geändert, seit es gelesen wurde. Speichern überschreibt diese Änderungen.</translation>
+    </message>
+    <message>
+        <source>Overwrite</source>
+        <translation>Überschreiben</translation>
+    </message>
+    <message>
+        <source>%1 was not saved</source>
+        <translation>%1 wurde nicht gespeichert</translation>
+    </message>
+    <message>
+        <source>%1 is there already.</source>
+        <translation>%1 gibt es schon.</translation>
+    </message>
+    <message>
+        <source>Written: %1</source>
+        <translation>Geschrieben: %1</translation>
+    </message>
+    <message>
+        <source>There are no measured runs</source>
+        <translation>Es gibt keine gemessenen Läufe</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n measured run(s), %1 in all, will be deleted, and removed from the table.</source>
+        <translation>
+            <numerusform>%n gemessener Lauf, zusammen %1, wird gelöscht und aus der Tabelle entfernt.</numerusform>
+            <numerusform>%n gemessene Läufe, zusammen %1, werden gelöscht und aus der Tabelle entfernt.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Delete</source>
+        <translation>Löschen</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n measured run(s) deleted</source>
+        <translation>
+            <numerusform>%n gemessener Lauf gelöscht</numerusform>
+            <numerusform>%n gemessene Läufe gelöscht</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>%1[*] – Orrery</source>
+        <translation>%1[*] – Orrery</translation>
+    </message>
+    <message>
+        <source>%1 was changed by another program: it was read again</source>
+        <translation>%1 wurde von einem anderen Programm geändert und neu gelesen</translation>
+    </message>
+    <message>
+        <source>%1 was changed by another program; your changes here stay, and saving will ask first</source>
+        <translation>%1 wurde von einem anderen Programm geändert; die Änderungen hier bleiben, und Speichern fragt zuerst</translation>
+    </message>
+    <message>
+        <source>Deletes the traces of runs on this machine, which are kept for the next start</source>
+        <translation>Löscht die Aufzeichnungen der Läufe auf diesem Rechner, die für den nächsten Start behalten werden</translation>
+    </message>
 </context>
 <context>
     <name>orrery::MarkersModel</name>
@@ -1557,8 +1728,52 @@ Vorgabe: %1</translation>
         <translation>Höchststand %1</translation>
     </message>
     <message>
-        <source>runs out here</source>
+        <source>out of memory here</source>
         <translation>reicht ab hier nicht</translation>
+    </message>
+    <message>
+        <source>Zoom in</source>
+        <translation>Vergrößern</translation>
+    </message>
+    <message>
+        <source>Zoom out</source>
+        <translation>Verkleinern</translation>
+    </message>
+    <message>
+        <source>Zoom at the pointer</source>
+        <translation>Am Zeiger zoomen</translation>
+    </message>
+    <message>
+        <source>Ctrl+wheel</source>
+        <translation>Strg+Rad</translation>
+    </message>
+    <message>
+        <source>Earlier</source>
+        <translation>Früher</translation>
+    </message>
+    <message>
+        <source>Later</source>
+        <translation>Später</translation>
+    </message>
+    <message>
+        <source>Whole step</source>
+        <translation>Ganzer Schritt</translation>
+    </message>
+    <message>
+        <source>Zooms out as far as the step goes</source>
+        <translation>Zeigt den ganzen Schritt</translation>
+    </message>
+    <message>
+        <source>Zooms at the cursor, or in the middle</source>
+        <translation>Am Zeiger, sonst in der Mitte</translation>
+    </message>
+    <message>
+        <source>Moves a fifth of the time shown to the left</source>
+        <translation>Um ein Fünftel der gezeigten Zeit nach links</translation>
+    </message>
+    <message>
+        <source>Moves a fifth of the time shown to the right</source>
+        <translation>Um ein Fünftel der gezeigten Zeit nach rechts</translation>
     </message>
 </context>
 <context>
@@ -1578,6 +1793,10 @@ Vorgabe: %1</translation>
     <message>
         <source>At the peak</source>
         <translation>Am Höchststand</translation>
+    </message>
+    <message>
+        <source>bytes</source>
+        <translation>Bytes</translation>
     </message>
 </context>
 <context>
@@ -1607,8 +1826,8 @@ Vorgabe: %1</translation>
         <translation>Was am Höchststand belegt ist</translation>
     </message>
     <message>
-        <source>stage %1, rank %2 (as %3)</source>
-        <translation>Stufe %1, Rang %2 (wie %3)</translation>
+        <source>stage %1, rank %2 (of %3 alike)</source>
+        <translation>Stufe %1, Rang %2 (von %3 gleichen)</translation>
     </message>
     <message>
         <source>stage %1, rank %2</source>
@@ -1619,7 +1838,7 @@ Vorgabe: %1</translation>
         <translation>Kein Lauf ist offen.</translation>
     </message>
     <message>
-        <source>%1 says nothing of memory over time.</source>
+        <source>%1 has no memory over time.</source>
         <translation>%1 sagt nichts über Speicher über die Zeit.</translation>
     </message>
     <message>
@@ -1627,15 +1846,15 @@ Vorgabe: %1</translation>
         <translation>Höchststand %1 bei %2.</translation>
     </message>
     <message>
-        <source>%1 are free then.</source>
+        <source>%1 are free at that moment.</source>
         <translation>%1 sind dann frei.</translation>
     </message>
     <message>
-        <source>It would run out at %1, %2 too much in the end.</source>
-        <translation>Er würde bei %1 nicht reichen, am Ende fehlen %2.</translation>
+        <source>Memory runs out at %1; the peak is %2 too large.</source>
+        <translation>Der Speicher läuft bei %1 über; die Spitze ist %2 zu groß.</translation>
     </message>
     <message>
-        <source>the current run says nothing of memory over time</source>
+        <source>the current run has no memory over time</source>
         <translation>der aktuelle Lauf sagt nichts über Speicher über die Zeit</translation>
     </message>
     <message>
@@ -1647,8 +1866,12 @@ Vorgabe: %1</translation>
         <translation>%1 (Byte)</translation>
     </message>
     <message>
-        <source>together (bytes)</source>
-        <translation>zusammen (Byte)</translation>
+        <source>all (bytes)</source>
+        <translation>alle (Bytes)</translation>
+    </message>
+    <message>
+        <source>Shows the time round the highest memory</source>
+        <translation>Zeigt die Zeit um den höchsten Speicherbedarf</translation>
     </message>
 </context>
 <context>
@@ -1707,6 +1930,38 @@ Vorgabe: %1</translation>
         <source>&lt;br&gt;does not fit</source>
         <translation>&lt;br&gt;passt nicht</translation>
     </message>
+    <message>
+        <source>Next point</source>
+        <translation>Nächster Punkt</translation>
+    </message>
+    <message>
+        <source>Point before</source>
+        <translation>Punkt davor</translation>
+    </message>
+    <message>
+        <source>Choose the point</source>
+        <translation>Punkt wählen</translation>
+    </message>
+    <message>
+        <source>Choose all points in a rectangle</source>
+        <translation>Alle Punkte in einem Rechteck wählen</translation>
+    </message>
+    <message>
+        <source>drag</source>
+        <translation>ziehen</translation>
+    </message>
+    <message>
+        <source>Goes to the point to the right</source>
+        <translation>Zum Punkt rechts</translation>
+    </message>
+    <message>
+        <source>Goes to the point to the left</source>
+        <translation>Zum Punkt links</translation>
+    </message>
+    <message>
+        <source>Adds it to the chosen points; again: takes it away</source>
+        <translation>Nimmt ihn zu den gewählten Punkten; noch einmal: nimmt ihn heraus</translation>
+    </message>
 </context>
 <context>
     <name>orrery::ParetoView</name>
@@ -1727,19 +1982,19 @@ Vorgabe: %1</translation>
         <translation>Schrittzeit</translation>
     </message>
     <message>
-        <source>Time of a token on all devices</source>
-        <translation>Zeit eines Tokens auf allen Geräten</translation>
+        <source>Device time of a token</source>
+        <translation>Gerätezeit je Token</translation>
     </message>
     <message>
         <source>Bubble</source>
         <translation>Blase</translation>
     </message>
     <message>
-        <source>Figure to the right</source>
+        <source>Figure on the horizontal axis</source>
         <translation>Zahl nach rechts</translation>
     </message>
     <message>
-        <source>Figure upwards</source>
+        <source>Figure on the vertical axis</source>
         <translation>Zahl nach oben</translation>
     </message>
     <message>
@@ -1777,6 +2032,66 @@ Vorgabe: %1</translation>
         <source>The current run has no plan: simulate a scenario</source>
         <translation>Der aktuelle Lauf hat keinen Plan: ein Szenario simulieren</translation>
     </message>
+    <message>
+        <source>Device to the right</source>
+        <translation>Gerät rechts</translation>
+    </message>
+    <message>
+        <source>Device to the left</source>
+        <translation>Gerät links</translation>
+    </message>
+    <message>
+        <source>Device below</source>
+        <translation>Gerät darunter</translation>
+    </message>
+    <message>
+        <source>Device above</source>
+        <translation>Gerät darüber</translation>
+    </message>
+    <message>
+        <source>Choose the device</source>
+        <translation>Gerät wählen</translation>
+    </message>
+    <message>
+        <source>Timelines show the devices that are chosen; again: no longer</source>
+        <translation>Zeitachsen zeigen die gewählten Geräte; noch einmal: nicht mehr</translation>
+    </message>
+    <message>
+        <source>Choose no device</source>
+        <translation>Kein Gerät wählen</translation>
+    </message>
+    <message>
+        <source>Timelines show all of them again</source>
+        <translation>Zeitachsen zeigen wieder alle</translation>
+    </message>
+    <message>
+        <source>Show all devices</source>
+        <translation>Alle Geräte zeigen</translation>
+    </message>
+    <message>
+        <source>Choose all devices in a rectangle</source>
+        <translation>Alle Geräte in einem Rechteck wählen</translation>
+    </message>
+    <message>
+        <source>drag</source>
+        <translation>ziehen</translation>
+    </message>
+    <message>
+        <source>Zoom at the pointer</source>
+        <translation>Am Zeiger zoomen</translation>
+    </message>
+    <message>
+        <source>Ctrl+wheel</source>
+        <translation>Strg+Rad</translation>
+    </message>
+    <message>
+        <source>Goes to the nearest device in that direction</source>
+        <translation>Zum nächsten Gerät in dieser Richtung</translation>
+    </message>
+    <message>
+        <source>Draws the devices as large as they fit</source>
+        <translation>Zeichnet die Geräte so groß, wie sie passen</translation>
+    </message>
 </context>
 <context>
     <name>orrery::PlacementView</name>
@@ -1785,7 +2100,7 @@ Vorgabe: %1</translation>
         <translation>Nach Knoten</translation>
     </message>
     <message>
-        <source>By axes: stages down, shards across, a box a replica</source>
+        <source>By parallelism: stages down, shards across, a box for each replica</source>
         <translation>Nach Achsen: Stufen abwärts, Teile quer, ein Kasten je Kopie</translation>
     </message>
     <message>
@@ -1793,27 +2108,27 @@ Vorgabe: %1</translation>
         <translation>Anordnung</translation>
     </message>
     <message>
-        <source>Coloured by stage (layers)</source>
+        <source>Coloured by stage</source>
         <translation>Farbe nach Stufe (Schichten)</translation>
     </message>
     <message>
-        <source>by tensor shard</source>
+        <source>Coloured by tensor shard</source>
         <translation>nach Tensorteil</translation>
     </message>
     <message>
-        <source>by context shard</source>
+        <source>Coloured by context shard</source>
         <translation>nach Kontextteil</translation>
     </message>
     <message>
-        <source>by data</source>
+        <source>Coloured by data</source>
         <translation>nach Daten</translation>
     </message>
     <message>
-        <source>by experts</source>
+        <source>Coloured by experts</source>
         <translation>nach Experten</translation>
     </message>
     <message>
-        <source>What the colour tells</source>
+        <source>Meaning of the colour</source>
         <translation>Was die Farbe sagt</translation>
     </message>
     <message>
@@ -1932,8 +2247,12 @@ Vorgabe: %1</translation>
         <translation>: %1%2 %.</translation>
     </message>
     <message>
-        <source>Without their like: %L1 predicted slices, %L2 measured.</source>
+        <source>Without a counterpart: %L1 predicted slices, %L2 measured.</source>
         <translation>Ohne Gegenstück: %L1 vorhergesagte Abschnitte, %L2 gemessene.</translation>
+    </message>
+    <message>
+        <source>no prediction is laid over a measurement</source>
+        <translation>keine Vorhersage liegt über einer Messung</translation>
     </message>
 </context>
 <context>
@@ -1959,6 +2278,13 @@ Vorgabe: %1</translation>
     </message>
 </context>
 <context>
+    <name>orrery::RunLabel</name>
+    <message>
+        <source>Run that is shown</source>
+        <translation>Gezeigter Lauf</translation>
+    </message>
+</context>
+<context>
     <name>orrery::RunStore</name>
     <message>
         <source>%1: there is no such file</source>
@@ -1972,6 +2298,30 @@ Vorgabe: %1</translation>
         <source>%1: cannot be read</source>
         <translation>%1: kann nicht gelesen werden</translation>
     </message>
+    <message>
+        <source>run %1</source>
+        <translation>Lauf %1</translation>
+    </message>
+    <message>
+        <source>%1 (working)</source>
+        <translation>%1 (in Arbeit)</translation>
+    </message>
+    <message>
+        <source>%1 (failed)</source>
+        <translation>%1 (fehlgeschlagen)</translation>
+    </message>
+    <message>
+        <source>%1 (out of date)</source>
+        <translation>%1 (veraltet)</translation>
+    </message>
+    <message>
+        <source>The scenario was changed and cannot be simulated as it stands: what is shown is of the text before. See Problems.</source>
+        <translation>Das Szenario wurde geändert und kann so nicht simuliert werden: gezeigt wird das Ergebnis des vorigen Textes. Siehe Probleme.</translation>
+    </message>
+    <message>
+        <source>%1: a trace for ui.perfetto.dev, which cannot be opened here: write it once more with --trace and a name that does not end in .json</source>
+        <translation>%1: eine Aufzeichnung für ui.perfetto.dev, die hier nicht geöffnet werden kann: noch einmal schreiben mit --trace und einem Namen, der nicht auf .json endet</translation>
+    </message>
 </context>
 <context>
     <name>orrery::ScenarioDocument</name>
@@ -1983,6 +2333,14 @@ Vorgabe: %1</translation>
         <source>%1 could not be written: %2</source>
         <translation>%1 konnte nicht geschrieben werden: %2</translation>
     </message>
+    <message>
+        <source>%1 cannot be read</source>
+        <translation>%1 kann nicht gelesen werden</translation>
+    </message>
+    <message>
+        <source>reading the file again</source>
+        <translation>die Datei neu lesen</translation>
+    </message>
 </context>
 <context>
     <name>orrery::ScenarioEditor</name>
@@ -1991,7 +2349,7 @@ Vorgabe: %1</translation>
         <translation>Felder des Szenarios</translation>
     </message>
     <message>
-        <source>What is otherwise than in the baseline</source>
+        <source>Fields that differ from the baseline</source>
         <translation>Was anders ist als in der Vergleichsbasis</translation>
     </message>
     <message>
@@ -2019,7 +2377,7 @@ Vorgabe: %1</translation>
         <translation>Ein Szenario öffnen oder ein neues anlegen (Strg+N)</translation>
     </message>
     <message>
-        <source>The current run has no scenario: it is a trace alone</source>
+        <source>The current run has no scenario: it is only a trace</source>
         <translation>Der aktuelle Lauf hat kein Szenario: er ist nur eine Aufzeichnung</translation>
     </message>
     <message numerus="yes">
@@ -2038,7 +2396,7 @@ Vorgabe: %1</translation>
         <translation>✓ richtig: %1 Geräte</translation>
     </message>
     <message>
-        <source>Leave out: the default holds (Delete)</source>
+        <source>Clear: the default holds (Delete)</source>
         <translation>Auslassen: die Vorgabe gilt (Entf)</translation>
     </message>
     <message>
@@ -2115,40 +2473,16 @@ Vorgabe: %1</translation>
         <source>In the range shown, per rank (drag for an area):</source>
         <translation>Im gezeigten Bereich, je Rang (ziehen für eine Fläche):</translation>
     </message>
+    <message>
+        <source>no two runs are compared</source>
+        <translation>es werden keine zwei Läufe verglichen</translation>
+    </message>
 </context>
 <context>
     <name>orrery::StrategiesModel</name>
     <message>
-        <source>run %1</source>
-        <translation>Lauf %1</translation>
-    </message>
-    <message>
-        <source> (working)</source>
-        <translation> (läuft)</translation>
-    </message>
-    <message>
-        <source> (failed)</source>
-        <translation> (fehlgeschlagen)</translation>
-    </message>
-    <message>
         <source>baseline</source>
         <translation>Vergleichsbasis</translation>
-    </message>
-    <message>
-        <source>✓ fits</source>
-        <translation>✓ passt</translation>
-    </message>
-    <message>
-        <source>✓ fits, narrowly</source>
-        <translation>✓ passt, knapp</translation>
-    </message>
-    <message>
-        <source>✗ too big, narrowly</source>
-        <translation>✗ zu groß, knapp</translation>
-    </message>
-    <message>
-        <source>✗ too big</source>
-        <translation>✗ zu groß</translation>
     </message>
     <message>
         <source>From the sweep: Enter or a double click simulates it in full</source>
@@ -2179,7 +2513,7 @@ Vorgabe: %1</translation>
         <translation>Schrittzeit gegen die des angehefteten Laufs</translation>
     </message>
     <message>
-        <source>What a step goes to</source>
+        <source>Where the step&apos;s time goes</source>
         <translation>Wohin ein Schritt geht</translation>
     </message>
     <message>
@@ -2191,7 +2525,7 @@ Vorgabe: %1</translation>
         <translation>Token/s</translation>
     </message>
     <message>
-        <source>Of the whole cluster</source>
+        <source>All devices together</source>
         <translation>Des ganzen Clusters</translation>
     </message>
     <message>
@@ -2207,7 +2541,7 @@ Vorgabe: %1</translation>
         <translation>Blase</translation>
     </message>
     <message>
-        <source>Share of the step devices are idle for the pipeline&apos;s sake</source>
+        <source>Share of the step in which devices wait for other stages of the pipeline</source>
         <translation>Anteil des Schritts, in dem Geräte der Pipeline wegen ruhen</translation>
     </message>
     <message>
@@ -2255,7 +2589,7 @@ Vorgabe: %1</translation>
         <translation>Höchster Speicher</translation>
     </message>
     <message>
-        <source>Of the fullest stage, 1 GB = 1e9 bytes</source>
+        <source>The fullest stage&apos;s; 1 GB = 1e9 bytes</source>
         <translation>Der vollsten Stufe, 1 GB = 1e9 Byte</translation>
     </message>
     <message>
@@ -2271,7 +2605,7 @@ Vorgabe: %1</translation>
         <translation>Passt</translation>
     </message>
     <message>
-        <source>In device memory</source>
+        <source>Whether the fullest stage fits in device memory</source>
         <translation>In den Gerätespeicher</translation>
     </message>
     <message>
@@ -2279,12 +2613,36 @@ Vorgabe: %1</translation>
         <translation>Kosten eines Schritts</translation>
     </message>
     <message>
-        <source>Where the cluster says what its devices cost</source>
+        <source>Known where the cluster gives a price of its devices</source>
         <translation>Wo der Cluster sagt, was seine Geräte kosten</translation>
     </message>
     <message>
         <source>Devices</source>
         <translation>Geräte</translation>
+    </message>
+    <message>
+        <source>out of date</source>
+        <translation>veraltet</translation>
+    </message>
+    <message>
+        <source>fits, narrowly</source>
+        <translation>passt knapp</translation>
+    </message>
+    <message>
+        <source>too big, narrowly</source>
+        <translation>knapp zu groß</translation>
+    </message>
+    <message>
+        <source>fits</source>
+        <translation>passt</translation>
+    </message>
+    <message>
+        <source>too big</source>
+        <translation>zu groß</translation>
+    </message>
+    <message>
+        <source>bytes</source>
+        <translation>Bytes</translation>
     </message>
 </context>
 <context>
@@ -2349,8 +2707,36 @@ Vorgabe: %1</translation>
         <translation>Höchster Speicher</translation>
     </message>
     <message>
-        <source>Why not</source>
-        <translation>Warum nicht</translation>
+        <source>Reason</source>
+        <translation>Grund</translation>
+    </message>
+    <message>
+        <source>fits, narrowly</source>
+        <translation>passt knapp</translation>
+    </message>
+    <message>
+        <source>fits</source>
+        <translation>passt</translation>
+    </message>
+    <message>
+        <source>too big, narrowly</source>
+        <translation>knapp zu groß</translation>
+    </message>
+    <message>
+        <source>too big</source>
+        <translation>zu groß</translation>
+    </message>
+    <message>
+        <source>impossible</source>
+        <translation>unmöglich</translation>
+    </message>
+    <message>
+        <source>failed</source>
+        <translation>fehlgeschlagen</translation>
+    </message>
+    <message>
+        <source>bytes</source>
+        <translation>Bytes</translation>
     </message>
 </context>
 <context>
@@ -2372,11 +2758,11 @@ Vorgabe: %1</translation>
         <translation>Punkte der Reihe</translation>
     </message>
     <message>
-        <source>Axis to the right</source>
+        <source>Horizontal axis</source>
         <translation>Achse nach rechts</translation>
     </message>
     <message>
-        <source>Axis downwards</source>
+        <source>Vertical axis</source>
         <translation>Achse nach unten</translation>
     </message>
     <message>
@@ -2462,6 +2848,22 @@ Vorgabe: %1</translation>
         <source>%1 of %2 points computed</source>
         <translation>%1 von %2 Punkten berechnet</translation>
     </message>
+    <message>
+        <source>%1 cannot be added: %2</source>
+        <translation>%1 kann nicht hinzugefügt werden: %2</translation>
+    </message>
+    <message>
+        <source>Simulates the chosen points in full and adds them to the table of strategies</source>
+        <translation>Simuliert die gewählten Punkte ganz und fügt sie der Tabelle der Strategien hinzu</translation>
+    </message>
+    <message>
+        <source>Map of: %1</source>
+        <translation>Karte von: %1</translation>
+    </message>
+    <message>
+        <source>Colours the cells by this figure</source>
+        <translation>Färbt die Zellen nach dieser Zahl</translation>
+    </message>
 </context>
 <context>
     <name>orrery::Timeline</name>
@@ -2474,100 +2876,8 @@ Vorgabe: %1</translation>
         <translation>Ränge und Warteschlangen über die Zeit. W und S zoomen, A und D verschieben, die Pfeiltasten wählen eine Zeile, Komma und Punkt einen Abschnitt.</translation>
     </message>
     <message>
-        <source>zoom in, zoom out</source>
-        <translation>hinein, heraus</translation>
-    </message>
-    <message>
-        <source>earlier, later</source>
-        <translation>früher, später</translation>
-    </message>
-    <message>
         <source>Ctrl+wheel</source>
         <translation>Strg+Rad</translation>
-    </message>
-    <message>
-        <source>zoom at the pointer</source>
-        <translation>am Zeiger zoomen</translation>
-    </message>
-    <message>
-        <source>the whole step</source>
-        <translation>der ganze Schritt</translation>
-    </message>
-    <message>
-        <source>fit the selection</source>
-        <translation>die Auswahl einpassen</translation>
-    </message>
-    <message>
-        <source>the view before</source>
-        <translation>der Ausschnitt davor</translation>
-    </message>
-    <message>
-        <source>the view after</source>
-        <translation>der Ausschnitt danach</translation>
-    </message>
-    <message>
-        <source>Up / Down</source>
-        <translation>Auf / Ab</translation>
-    </message>
-    <message>
-        <source>choose a row</source>
-        <translation>eine Zeile wählen</translation>
-    </message>
-    <message>
-        <source>Left / Right, Enter</source>
-        <translation>Links / Rechts, Eingabe</translation>
-    </message>
-    <message>
-        <source>fold, unfold the row</source>
-        <translation>die Zeile falten, entfalten</translation>
-    </message>
-    <message>
-        <source>Shift+Left / Shift+Right</source>
-        <translation>Umschalt+Links / Umschalt+Rechts</translation>
-    </message>
-    <message>
-        <source>fold, unfold the queues of all ranks</source>
-        <translation>die Warteschlangen aller Ränge falten, entfalten</translation>
-    </message>
-    <message>
-        <source>move the row</source>
-        <translation>die Zeile verschieben</translation>
-    </message>
-    <message>
-        <source>pin the row</source>
-        <translation>die Zeile anheften</translation>
-    </message>
-    <message>
-        <source>previous, next slice</source>
-        <translation>voriger, nächster Abschnitt</translation>
-    </message>
-    <message>
-        <source>along the arrows, back and on</source>
-        <translation>den Pfeilen nach, zurück und weiter</translation>
-    </message>
-    <message>
-        <source>highlight the selection&apos;s microbatch</source>
-        <translation>den Mikrobatch der Auswahl hervorheben</translation>
-    </message>
-    <message>
-        <source>critical path</source>
-        <translation>kritischer Pfad</translation>
-    </message>
-    <message>
-        <source>search</source>
-        <translation>suchen</translation>
-    </message>
-    <message>
-        <source>marker at the cursor</source>
-        <translation>Marke am Zeiger</translation>
-    </message>
-    <message>
-        <source>remove the marker nearby</source>
-        <translation>die nahe Marke entfernen</translation>
-    </message>
-    <message>
-        <source>clear</source>
-        <translation>aufheben</translation>
     </message>
     <message>
         <source>%1 %2 %</source>
@@ -2580,6 +2890,234 @@ Vorgabe: %1</translation>
     <message>
         <source>%1 shown</source>
         <translation>%1 gezeigt</translation>
+    </message>
+    <message>
+        <source>Zoom in</source>
+        <translation>Vergrößern</translation>
+    </message>
+    <message>
+        <source>Zoom out</source>
+        <translation>Verkleinern</translation>
+    </message>
+    <message>
+        <source>Zoom at the pointer</source>
+        <translation>Am Zeiger zoomen</translation>
+    </message>
+    <message>
+        <source>Earlier</source>
+        <translation>Früher</translation>
+    </message>
+    <message>
+        <source>Later</source>
+        <translation>Später</translation>
+    </message>
+    <message>
+        <source>Whole step</source>
+        <translation>Ganzer Schritt</translation>
+    </message>
+    <message>
+        <source>Zooms out as far as the step goes</source>
+        <translation>Zeigt den ganzen Schritt</translation>
+    </message>
+    <message>
+        <source>Fit the selection</source>
+        <translation>Auswahl einpassen</translation>
+    </message>
+    <message>
+        <source>Zooms to the selected slice, else the area, else the whole step</source>
+        <translation>Zeigt den gewählten Abschnitt, sonst die Fläche, sonst den ganzen Schritt</translation>
+    </message>
+    <message>
+        <source>View before</source>
+        <translation>Ansicht davor</translation>
+    </message>
+    <message>
+        <source>View after</source>
+        <translation>Ansicht danach</translation>
+    </message>
+    <message>
+        <source>Add a marker</source>
+        <translation>Marke setzen</translation>
+    </message>
+    <message>
+        <source>Remove the marker nearby</source>
+        <translation>Marke in der Nähe entfernen</translation>
+    </message>
+    <message>
+        <source>Next slice</source>
+        <translation>Nächster Abschnitt</translation>
+    </message>
+    <message>
+        <source>Previous slice</source>
+        <translation>Voriger Abschnitt</translation>
+    </message>
+    <message>
+        <source>Along the arrow</source>
+        <translation>Dem Pfeil nach</translation>
+    </message>
+    <message>
+        <source>Back along the arrow</source>
+        <translation>Dem Pfeil zurück</translation>
+    </message>
+    <message>
+        <source>Highlight the microbatch</source>
+        <translation>Mikrobatch hervorheben</translation>
+    </message>
+    <message>
+        <source>Critical path</source>
+        <translation>Kritischer Pfad</translation>
+    </message>
+    <message>
+        <source>Marks the chain of slices that the length of the step rests on</source>
+        <translation>Zeigt die Kette der Abschnitte, auf der die Länge des Schritts beruht</translation>
+    </message>
+    <message>
+        <source>Search slices</source>
+        <translation>Abschnitte suchen</translation>
+    </message>
+    <message>
+        <source>Clear the selection</source>
+        <translation>Auswahl aufheben</translation>
+    </message>
+    <message>
+        <source>Row above</source>
+        <translation>Zeile darüber</translation>
+    </message>
+    <message>
+        <source>Row below</source>
+        <translation>Zeile darunter</translation>
+    </message>
+    <message>
+        <source>Page of rows up</source>
+        <translation>Eine Seite Zeilen nach oben</translation>
+    </message>
+    <message>
+        <source>Chooses the row there</source>
+        <translation>Wählt die Zeile dort</translation>
+    </message>
+    <message>
+        <source>Page of rows down</source>
+        <translation>Eine Seite Zeilen nach unten</translation>
+    </message>
+    <message>
+        <source>Fold the row</source>
+        <translation>Zeile einklappen</translation>
+    </message>
+    <message>
+        <source>Its queues or ranks are no longer shown one by one</source>
+        <translation>Ihre Warteschlangen oder Ränge werden nicht mehr einzeln gezeigt</translation>
+    </message>
+    <message>
+        <source>Unfold the row</source>
+        <translation>Zeile ausklappen</translation>
+    </message>
+    <message>
+        <source>Shows its queues or ranks</source>
+        <translation>Zeigt ihre Warteschlangen oder Ränge</translation>
+    </message>
+    <message>
+        <source>Fold or unfold the row</source>
+        <translation>Zeile ein- oder ausklappen</translation>
+    </message>
+    <message>
+        <source>Fold the queues of all ranks</source>
+        <translation>Warteschlangen aller Ränge einklappen</translation>
+    </message>
+    <message>
+        <source>Unfold the queues of all ranks</source>
+        <translation>Warteschlangen aller Ränge ausklappen</translation>
+    </message>
+    <message>
+        <source>Move the row up</source>
+        <translation>Zeile nach oben</translation>
+    </message>
+    <message>
+        <source>Move the row down</source>
+        <translation>Zeile nach unten</translation>
+    </message>
+    <message>
+        <source>Pin the row</source>
+        <translation>Zeile anheften</translation>
+    </message>
+    <message>
+        <source>Keeps it above the others; again: no longer</source>
+        <translation>Hält sie über den anderen; noch einmal: nicht mehr</translation>
+    </message>
+    <message>
+        <source>Zooms at the cursor, or in the middle</source>
+        <translation>Am Zeiger, sonst in der Mitte</translation>
+    </message>
+    <message>
+        <source>Moves a fifth of the time shown to the left</source>
+        <translation>Um ein Fünftel der gezeigten Zeit nach links</translation>
+    </message>
+    <message>
+        <source>Moves a fifth of the time shown to the right</source>
+        <translation>Um ein Fünftel der gezeigten Zeit nach rechts</translation>
+    </message>
+    <message>
+        <source>Shows the time that was shown before</source>
+        <translation>Zeigt die Zeit, die vorher gezeigt war</translation>
+    </message>
+    <message>
+        <source>Takes back a step to the view before</source>
+        <translation>Nimmt einen Schritt zur Ansicht davor zurück</translation>
+    </message>
+    <message>
+        <source>Puts a marker with a note at the cursor</source>
+        <translation>Setzt eine Marke mit Notiz am Zeiger</translation>
+    </message>
+    <message>
+        <source>Removes the marker nearest to the cursor</source>
+        <translation>Entfernt die Marke, die dem Zeiger am nächsten ist</translation>
+    </message>
+    <message>
+        <source>Selects it, in the chosen row</source>
+        <translation>Wählt ihn, in der gewählten Zeile</translation>
+    </message>
+    <message>
+        <source>Goes to the slice that the selected one&apos;s arrow leads to</source>
+        <translation>Zum Abschnitt, zu dem der Pfeil des gewählten führt</translation>
+    </message>
+    <message>
+        <source>Goes to the slice that the arrow comes from</source>
+        <translation>Zum Abschnitt, von dem der Pfeil kommt</translation>
+    </message>
+    <message>
+        <source>Highlights all slices of the selected one&apos;s microbatch; again: no longer</source>
+        <translation>Hebt alle Abschnitte vom Mikrobatch des gewählten hervor; noch einmal: nicht mehr</translation>
+    </message>
+    <message>
+        <source>Finds slices by name, kind or microbatch</source>
+        <translation>Findet Abschnitte nach Name, Art oder Mikrobatch</translation>
+    </message>
+    <message>
+        <source>Clears the selected slice, the area and the highlighted microbatch</source>
+        <translation>Hebt den gewählten Abschnitt, die Fläche und den hervorgehobenen Mikrobatch auf</translation>
+    </message>
+    <message>
+        <source>Chooses that row</source>
+        <translation>Wählt diese Zeile</translation>
+    </message>
+    <message>
+        <source>Folds or unfolds the chosen row</source>
+        <translation>Klappt die gewählte Zeile ein oder aus</translation>
+    </message>
+    <message>
+        <source>Shows one row for each rank</source>
+        <translation>Zeigt eine Zeile für jeden Rang</translation>
+    </message>
+    <message>
+        <source>Shows one row for each queue</source>
+        <translation>Zeigt eine Zeile für jede Warteschlange</translation>
+    </message>
+    <message>
+        <source>Puts it before the row above</source>
+        <translation>Setzt sie vor die Zeile darüber</translation>
+    </message>
+    <message>
+        <source>Puts it behind the row below</source>
+        <translation>Setzt sie hinter die Zeile darunter</translation>
     </message>
 </context>
 <context>
@@ -2637,7 +3175,7 @@ Vorgabe: %1</translation>
         <translation>Kritischer Pfad</translation>
     </message>
     <message>
-        <source>Mark the chain of slices the step&apos;s length rests on (C)</source>
+        <source>Marks the chain of slices that the length of the step rests on (C)</source>
         <translation>Die Kette der Abschnitte zeigen, auf der die Länge des Schritts beruht (C)</translation>
     </message>
     <message>
@@ -2689,7 +3227,7 @@ Vorgabe: %1</translation>
         <translation>Zählt ..</translation>
     </message>
     <message>
-        <source>%1 in %L2 slices; times are unions of intervals, means over ranks</source>
+        <source>%1 long, %L2 slices; times are unions of intervals, means over ranks</source>
         <translation>%1 in %L2 Abschnitten; Zeiten sind Vereinigungen von Intervallen, Mittel über Ränge</translation>
     </message>
     <message>
@@ -2697,11 +3235,11 @@ Vorgabe: %1</translation>
         <translation>Sucht den kritischen Pfad ..</translation>
     </message>
     <message>
-        <source>Nothing like “%1”</source>
+        <source>No slice matches “%1”</source>
         <translation>Nichts wie „%1“</translation>
     </message>
     <message>
-        <source>From the start again</source>
+        <source>No more: from the start again</source>
         <translation>Wieder von vorn</translation>
     </message>
     <message>
@@ -2747,6 +3285,14 @@ Vorgabe: %1</translation>
     <message>
         <source>more than %L1 slices are shown: zoom in, or choose an area</source>
         <translation>mehr als %L1 Abschnitte sind zu sehen: hineinzoomen oder eine Fläche wählen</translation>
+    </message>
+    <message>
+        <source>Group ranks by: %1</source>
+        <translation>Ränge gruppieren nach: %1</translation>
+    </message>
+    <message>
+        <source>Groups the rows of the timeline</source>
+        <translation>Gruppiert die Zeilen der Zeitachse</translation>
     </message>
 </context>
 <context>

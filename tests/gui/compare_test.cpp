@@ -1,14 +1,19 @@
 // Do compared runs move together, are differences right, and does a prediction's error lead to the slice it is from?
+#include "gui/app/export.hpp"
 #include "gui/compare/compare_view.hpp"
 #include "gui/compare/models.hpp"
 #include "gui/compare/predicted_measured.hpp"
 #include "gui/compare/side_by_side.hpp"
+#include "gui/parts/legend.hpp"
 #include "gui/timeline/timeline.hpp"
 #include "tests/gui/synthetic.hpp"
 
 #include <QAbstractItemModelTester>
 #include <QTableView>
+#include <QTemporaryDir>
 #include <QtTest/QTest>
+
+#include <numeric>
 
 using namespace orrery;
 
@@ -67,6 +72,49 @@ class CompareTest : public QObject {
         QCOMPARE(rows[0].what, QString("attention")); // what changed most comes first
         QCOMPARE(rows[0].covered[0], 160.0 * us);
         QCOMPARE(rows[0].change(1), 80.0 * us);
+    }
+
+    void postingEarlyIsNoDifference() {
+        const Trace a = steps(1, 0, false);
+        Trace b = a;
+        Span posted{{0}, {10 * us}, 2, 0, 1, SpanKind::transfer_wait, WaitCause::receive, -1};
+        b.lanes[0].spans.insert(b.lanes[0].spans.begin() + 16, posted);
+        const TrackStore sa = tracks_of(a), sb = tracks_of(b);
+        std::vector<std::int32_t> all_a(sa.tracks.size()), all_b(sb.tracks.size());
+        std::iota(all_a.begin(), all_a.end(), 0);
+        std::iota(all_b.begin(), all_b.end(), 0);
+        for (const Difference& d : differences({area(sa, all_a, 0, a.end.ps, {}), area(sb, all_b, 0, b.end.ps, {})})) {
+            QVERIFY(d.kind != SliceKind::transfer_wait);
+            QCOMPARE(d.change(1), 0.0);
+        }
+    }
+
+    // Both tables of a prediction over a measurement, with one unit a column.
+    void aComparisonIsExportedWhole() {
+        RunStore runs;
+        ViewState state;
+        runs.add(run_of_trace(steps(0.9, 0, false)), "predicted");
+        runs.add(run_of_trace(steps(1, 12345, true)), "measured");
+        CompareView view(runs, state);
+        view.resize(900, 600);
+        view.setCurrentIndex(1);
+        view.show();
+        auto* offenders = view.findChild<OffendersModel*>();
+        QTRY_VERIFY_WITH_TIMEOUT(offenders->rowCount() > 0, 5000);
+        QVERIFY(!view.predictedMeasured().findChild<Legend*>()->entries().empty());
+        QTemporaryDir folder;
+        const QString path = folder.filePath("compare.csv");
+        QCOMPARE(csv_paths(view, path), (QStringList{path, folder.filePath("compare-slices.csv")}));
+        QCOMPARE(export_csv(view, path), QString());
+        const auto lines = [](const QString& name) {
+            QFile file(name);
+            return file.open(QIODevice::ReadOnly) ? QString::fromUtf8(file.readAll()).split('\n') : QStringList{};
+        };
+        const QStringList kinds = lines(path), slices = lines(folder.filePath("compare-slices.csv"));
+        QCOMPARE(kinds[0], QString("Op,Slices,Predicted (s),Measured (s),Error (%),Mean |error| (%)"));
+        QCOMPARE(slices[0], QString("Slice,Rank,Microbatch,Predicted (s),Measured (s),Difference (s)"));
+        QCOMPARE(slices.size(), offenders->rowCount() + 2);
+        QCOMPARE(slices[1].section(',', 5).toDouble(), offenders->line(0).offender.difference * 1e-12); // in full, with its sign
     }
 
     void errorsByKindAndTheWorst() {

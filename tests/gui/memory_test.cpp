@@ -1,4 +1,5 @@
 // Is no peak lost at any zoom, and does the view say when memory is full and of what?
+#include "gui/app/palettes.hpp"
 #include "gui/memory/memory_chart.hpp"
 #include "gui/memory/memory_view.hpp"
 #include "gui/memory/models.hpp"
@@ -6,7 +7,10 @@
 
 #include <QAbstractItemModelTester>
 #include <QComboBox>
+#include <QGuiApplication>
+#include <QImage>
 #include <QLabel>
+#include <QPalette>
 #include <QToolButton>
 #include <QtTest/QTest>
 
@@ -104,6 +108,27 @@ class MemoryTest : public QObject {
         QCOMPARE(kinds->data(kinds->index(3, 1)).toString(), QString("10.00 GB"));
         QCOMPARE(kinds->data(kinds->index(7, 1)).toString(), QString("40.00 GB"));
         view.grab();
+    }
+
+    // One zero, and the dark theme's colours in the dark.
+    void zeroAndColours() {
+        QCOMPARE(bytes_text(0), QString("0 GB"));
+        QCOMPARE(bytes_text(12), QString("12 B"));
+        QCOMPARE(bytes_text(12'345), QString("12.3 kB"));
+        RunStore runs;
+        ViewState state;
+        MemoryView view(runs, state);
+        state.setCurrentRun(runs.add(spiky(), "spiky"));
+        auto* kinds = view.findChild<MemoryKindsModel*>();
+        const auto swatch = [&] { return kinds->data(kinds->index(0, 0), Qt::DecorationRole).value<QImage>(); };
+        const QPalette before = QGuiApplication::palette();
+        apply_theme(Theme::light);
+        const QImage light = swatch();
+        apply_theme(Theme::dark);
+        const QImage dark = swatch();
+        QGuiApplication::setPalette(before);
+        QVERIFY(!light.isNull() && light != dark);
+        QCOMPARE(dark.pixelColor(0, 0), memory_colour(0, true));
     }
 
     void modelsAreSound() {

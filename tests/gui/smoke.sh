@@ -23,7 +23,7 @@ server=$!
 for _ in $(seq 100); do [[ -s $folder/display ]] && break; sleep 0.1; done
 [[ -s $folder/display ]] || { echo "skipped: Xvfb does not start: $(tail -n 1 "$folder/xvfb")"; exit 77; }
 
-export DISPLAY=:$(<"$folder/display") QT_QPA_PLATFORM=xcb HOME=$folder XDG_CONFIG_HOME=$folder XDG_CACHE_HOME=$folder XDG_RUNTIME_DIR=$folder
+export DISPLAY=:$(<"$folder/display") QT_QPA_PLATFORM=xcb HOME=$folder XDG_CONFIG_HOME=$folder XDG_DATA_HOME=$folder XDG_CACHE_HOME=$folder XDG_RUNTIME_DIR=$folder
 unset WAYLAND_DISPLAY
 chmod 700 "$folder"
 "$simgui" --new --size 1280x800 --language en "$scenarios/gpt2-124m-1-gpu.json" "$scenarios/llama3-8b-fsdp-8-h100.json" >"$folder/log" 2>&1 &
@@ -33,7 +33,7 @@ program=$!
 focus() {
     local window=
     for _ in $(seq 200); do
-        window=$(xdotool search --onlyvisible --pid "$program" --name "^$1\$" 2>/dev/null | tail -n 1 || true)
+        window=$(xdotool search --onlyvisible --pid "$program" --name "$1\$" 2>/dev/null | tail -n 1 || true)
         if [[ -n $window ]] && xdotool windowfocus "$window" 2>/dev/null; then sleep 0.3; return; fi
         kill -0 "$program" 2>/dev/null || fail "the program ended before it showed $1"
         sleep 0.1

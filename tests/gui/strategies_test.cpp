@@ -4,6 +4,8 @@
 #include "gui/strategies/strategies_view.hpp"
 
 #include <QAbstractItemModelTester>
+#include <QClipboard>
+#include <QGuiApplication>
 #include <QTableView>
 #include <QtTest/QTest>
 
@@ -127,6 +129,50 @@ class StrategiesTest : public QObject {
         QCOMPARE(view.selectedRuns(), std::vector<RunId>{a});
         view.pinCurrent();
         QCOMPARE(state.baseline(), state.currentRun());
+    }
+
+    // One unit a column, said in its header; every digit there is; nothing that a spreadsheet would run.
+    void figuresAreExportedInFull() {
+        RunStore store;
+        ViewState state;
+        StrategiesView view(store, state);
+        const RunId a = add(store, "=1+1", 1, 1), b = add(store, "beta", 2, 4);
+        const TextTable table = view.asTable();
+        const auto column = [&](const char* head) { return table.head.indexOf(QString(head)); };
+        QVERIFY2(column("Step (s)") > 0 && column("MFU (%)") > 0 && column("Peak memory (bytes)") > 0 && column("compute (s)") > 0,
+                 qPrintable(table.head.join(" | ")));
+        for (std::size_t row = 0; row < 2; ++row) {
+            QCOMPARE(table.rows[row].size(), table.head.size());
+            const Report& report = *store.find(row == 0 ? a : b)->data->report;
+            QCOMPARE(table.rows[row][column("Step (s)")].toDouble(), report.step_time_s);
+            QCOMPARE(table.rows[row][column("MFU (%)")].toDouble() / 100, report.mfu);
+            QCOMPARE(table.rows[row][column("Tokens/s")].toDouble(), report.tokens_per_s);
+            QCOMPARE(table.rows[row][column("Fits")], QString("fits"));
+            QCOMPARE(table.rows[row][column("compute (s)")].toDouble(), report.breakdown_s[static_cast<std::size_t>(Category::compute)]);
+        }
+        const QString csv = to_csv(table);
+        QVERIFY2(csv.section('\n', 1, 1).startsWith("'=1+1,"), qPrintable(csv));
+        QCOMPARE(to_csv(TextTable{{"a", "b"}, {{"-0.5", "+x"}, {"@y", "1,5"}}, {}, {}}), QString("a,b\n-0.5,'+x\n'@y,\"1,5\"\n"));
+        QCOMPARE(plain(0.1), QString("0.1"));
+        QCOMPARE(plain(1.0 / 3).toDouble(), 1.0 / 3);
+    }
+
+    void rowsAreCopied() {
+        RunStore store;
+        ViewState state;
+        StrategiesView view(store, state);
+        add(store, "alpha", 1, 1);
+        add(store, "beta", 2, 4);
+        view.show();
+        view.table().selectRow(1);
+        QTest::keyClick(&view.table(), Qt::Key_C, Qt::ControlModifier);
+        const QStringList lines = QGuiApplication::clipboard()->text().split('\n', Qt::SkipEmptyParts);
+        QCOMPARE(lines.size(), 2);
+        QVERIFY(lines[0].startsWith("Run\tStep (s)\t"));
+        QVERIFY(lines[1].startsWith("beta\t"));
+        QCOMPARE(lines[1].section('\t', 1, 1).toDouble(), store.runs()[1].data->report->step_time_s);
+        QVERIFY(view.table().columnWidth(StrategiesModel::FitsColumn) >=
+                view.table().fontMetrics().horizontalAdvance(QString::fromUtf8("\u2717 too big, narrowly")) + 6);
     }
 
     void barsAddUpToTheStep() {

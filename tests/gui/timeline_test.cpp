@@ -1,5 +1,6 @@
 // Does the timeline do what its keys and the mouse ask, and do the tables beside it say what is there?
-#include "gui/timeline/legend.hpp"
+#include "gui/core/axis.hpp"
+#include "gui/parts/legend.hpp"
 #include "gui/timeline/models.hpp"
 #include "gui/timeline/timeline_view.hpp"
 #include "tests/gui/synthetic.hpp"
@@ -9,6 +10,7 @@
 #include <QLineEdit>
 #include <QSignalSpy>
 #include <QTableView>
+#include <QTemporaryDir>
 #include <QToolButton>
 #include <QtTest/QTest>
 
@@ -152,6 +154,41 @@ class TimelineTest : public QObject {
         state.setTimeRange({5 * us, 15 * us});
         state.setCurrentRun(runs.add(run_of_trace(two_stages()), "run"));
         QCOMPARE(view.timeline().range(), (TimeRange{5 * us, 15 * us}));
+    }
+
+    // A receive that was posted before the step is no part of it: the run opens with its work, not with blank time.
+    void aRunOpensWithItsFirstWork() {
+        Trace t = two_stages();
+        Span early = op(-40, 10, 3, 0, 2);
+        early.kind = SpanKind::transfer_wait;
+        early.cause = WaitCause::receive;
+        t.lanes[1].spans.insert(t.lanes[1].spans.end() - 1, early);
+        Window w(t);
+        QCOMPARE(w.line().whole(), (TimeRange{0, 60 * us}));
+        QCOMPARE(first_work(t).ps, std::int64_t(0));
+        // And a run whose ranks begin before the moment that its trace counts from, counts from their first work.
+        QTemporaryDir folder;
+        for (Lane& lane : t.lanes)
+            for (Span& s : lane.spans) s.begin.ps -= 7 * us, s.end.ps -= 7 * us;
+        t.end.ps -= 7 * us;
+        save(t, folder.filePath("early.trace").toStdString());
+        const auto data = load_run_trace(folder.filePath("early.trace").toStdString(), [](const QString&) { return true; });
+        QCOMPARE(data->trace->begin.ps, 7 * us);
+        QCOMPARE(data->tracks->begin, std::int64_t(0));
+        QCOMPARE(data->tracks->end, 60 * us);
+        QCOMPARE((data->trace->end - data->trace->begin).ps, 53 * us); // the step is as long as it was
+    }
+
+    // Stages use queues of their own: those of one purpose stand in one order under every rank.
+    void queuesStandInOneOrder() {
+        Trace t = two_stages();
+        t.queues = {"compute", "tp", "pp.up.0-1", "norm", "pp.up.1-2"};
+        t.lanes[0].spans = {op(0, 10, 0, 0, 0), op(5, 15, 2, 0, 1), op(10, 12, 3, 0, 2), op(20, 21, 2, 0, 3)};
+        t.lanes[1].spans = {op(0, 10, 0, 0, 0), op(5, 15, 2, 0, 1), op(20, 21, 2, 0, 3), op(22, 23, 3, 0, 4)};
+        Window w(t);
+        QStringList labels;
+        for (const Row& row : w.line().rows()) labels << row.label;
+        QCOMPARE(labels, (QStringList{"stage 0 · rank 0", "tp", "pp.up.0-1", "norm", "stage 1 · rank 1", "tp", "pp.up.1-2", "norm"}));
     }
 
     void ranksMove() {
@@ -428,6 +465,16 @@ class TimelineTest : public QObject {
         w.press(Qt::Key_M, Qt::ShiftModifier);
         QCOMPARE(model->rowCount(), 1);
         QCOMPARE(model->markers()[0].note, QString("here"));
+    }
+
+    void marksAreRound() {
+        QCOMPARE(round_step(0.03), 0.05);
+        QCOMPARE(round_step(5), 5.0);
+        QCOMPARE(round_step(5.1), 10.0);
+        QCOMPARE(round_step_ps(0.2), std::int64_t(1));
+        QCOMPARE(first_mark(-592, 100), std::int64_t(-500));
+        QCOMPARE(first_mark(592, 100), std::int64_t(600));
+        QCOMPARE(first_mark(-600, 100), std::int64_t(-600));
     }
 
     void modelsAreSound() {

@@ -1,5 +1,6 @@
 // Is the frontier the frontier, do placements hold what the plan says, do links carry the trace's bytes, does a sweep's map show its best?
 #include "gui/breakdown/pareto.hpp"
+#include "gui/parts/legend.hpp"
 #include "gui/placement/grid.hpp"
 #include "gui/placement/placement_view.hpp"
 #include "gui/sweep/heat_plot.hpp"
@@ -9,6 +10,7 @@
 #include "gui/topology/topology_view.hpp"
 
 #include <QAbstractItemModelTester>
+#include <QComboBox>
 #include <QSignalSpy>
 #include <QSlider>
 #include <QTableView>
@@ -313,6 +315,74 @@ class ViewsTest : public QObject {
         QTRY_VERIFY_WITH_TIMEOUT(!store.busy() && store.runs().size() == 1, patience);
         const Report& report = *store.runs().front().data->report;
         QCOMPARE(report.step_time_s, *heat_map(view.model(), 0, 1, HeatMetric::step_time).cell(0, 1).value);
+    }
+
+    // What cannot be run says why, instead of nothing.
+    void pointsThatCannotBeSaySo() {
+        QTemporaryDir folder;
+        RunStore store;
+        ViewState state;
+        SweepView view(store, state);
+        view.setDatabase(folder.filePath("s.sqlite"));
+        QVERIFY(view.load(sweep, {}, "s").empty());
+        view.start();
+        QTRY_VERIFY_WITH_TIMEOUT(!view.running(), patience);
+        QSignalSpy failed(&view, &SweepView::failed);
+        const HeatMap map = heat_map(view.model(), 0, 1, HeatMetric::step_time);
+        view.selectPoint(static_cast<int>(map.cell(2, 0).point)); // three divides nothing
+        view.addSelected();
+        QVERIFY(store.runs().empty());
+        QCOMPARE(failed.size(), 1);
+        QVERIFY2(failed[0][1].toString().contains("tensor_parallel"), qPrintable(failed[0][1].toString()));
+    }
+
+    // A point says how narrowly it fits, as the run itself does.
+    void sweptPointsSayHowNarrow() {
+        SweepRow row;
+        row.status = PointStatus::fits;
+        row.capacity_bytes = 1000;
+        row.peak_bytes = 990;
+        row.memory_error_bar = 0.05;
+        QCOMPARE(status_words(row), QString("fits, narrowly"));
+        row.peak_bytes = 500;
+        QCOMPARE(status_words(row), QString("fits"));
+        row.status = PointStatus::too_big;
+        row.peak_bytes = 1010;
+        QCOMPARE(status_words(row), QString("too big, narrowly"));
+    }
+
+    void thePlacementHasALegend() {
+        RunStore store;
+        ViewState state;
+        state.setCurrentRun(store.add(simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)")), "a"));
+        PlacementView view(store, state);
+        auto* legend = view.findChild<Legend*>();
+        QVERIFY(legend);
+        QCOMPARE(legend->entries().size(), std::size_t(4));
+        QCOMPARE(legend->entries()[0].text, QString("stage 0: layers 0-1"));
+        // Each shade stands out from the ground it is drawn on.
+        const QColor base = QColor(Qt::white);
+        for (int i = 0; i < 8; ++i) {
+            const QColor c = shade_colour({i, 8}, false);
+            QVERIFY2(std::abs(qGray(c.rgb()) - qGray(base.rgb())) >= 20, qPrintable(c.name()));
+        }
+        for (QComboBox* box : view.findChildren<QComboBox*>())
+            for (int i = 0; i < box->count(); ++i)
+                QVERIFY2(box->sizeHint().width() >= box->fontMetrics().horizontalAdvance(box->itemText(i)), qPrintable(box->itemText(i)));
+    }
+
+    void aSweepsSelectorsAreAsWideAsTheirNames() {
+        QTemporaryDir folder;
+        RunStore store;
+        ViewState state;
+        SweepView view(store, state);
+        view.resize(1200, 500);
+        view.show();
+        QVERIFY(view.load(sweep, {}, "s").empty());
+        for (QComboBox* box : view.findChildren<QComboBox*>())
+            for (int i = 0; i < box->count(); ++i)
+                QVERIFY2(box->sizeHint().width() >= box->fontMetrics().horizontalAdvance(box->itemText(i)) + 20,
+                         qPrintable(box->itemText(i)));
     }
 };
 

@@ -1,4 +1,4 @@
-#include "gui/breakdown/categories.hpp"
+#include "gui/core/categories.hpp"
 
 #include <QCoreApplication>
 #include <QLocale>

@@ -1,4 +1,4 @@
-#include "gui/strategies/figures.hpp"
+#include "gui/core/figures.hpp"
 
 #include <QLocale>
 
@@ -54,6 +54,7 @@ Figures figures(const RunData& data) {
 
 QString seconds_words(std::optional<double> s) {
     if (!s) return dash;
+    if (*s == 0) return QStringLiteral("0 s");
     if (std::abs(*s) >= 1) return digits(*s, 3) + QStringLiteral(" s");
     if (std::abs(*s) >= 1e-3) return digits(*s * 1e3, 3) + QStringLiteral(" ms");
     return digits(*s * 1e6, 3) + QStringLiteral(" \u00b5s");
