@@ -17,8 +17,9 @@ Documents::Documents(RunStore& store, ViewState& state, QObject* parent) : QObje
     pause_.setSingleShot(true);
     pause_.setInterval(typing_pause_ms);
     connect(&pause_, &QTimer::timeout, this, &Documents::simulateNow);
-    connect(&watcher_, &QFileSystemWatcher::fileChanged, this,
-            [this](const QString& path) { QTimer::singleShot(file_settles_ms, this, [this, path] { lookAtFile(path); }); });
+    connect(&watcher_, &QFileSystemWatcher::fileChanged, this, [this](const QString& path) {
+        if (settling_.insert(path).second) QTimer::singleShot(file_settles_ms, this, [this, path] { lookAtFile(path); });
+    });
     connect(&state_, &ViewState::currentRunChanged, this, &Documents::follow);
     connect(&store_, &RunStore::runChanged, this, [this](RunId id) {
         if (id == state_.currentRun()) follow();
@@ -83,6 +84,7 @@ void Documents::watch(const QString& path) {
 
 // Programs that write a file anew put another one in its place: it has to be watched again, once it is there.
 void Documents::lookAtFile(const QString& path) {
+    settling_.erase(path);
     watch(path);
     for (const auto& [run, document] : documents_) {
         if (document->path() != path || !document->differsOnDisk()) continue;

@@ -57,6 +57,7 @@ class Documents : public QObject {
     std::set<RunId> waiting_;
     QUndoGroup undo_;
     QFileSystemWatcher watcher_;
+    std::set<QString> settling_; // files that are looked at in a moment
     QTimer pause_;
     ScenarioDocument* current_ = nullptr;
     RunId run_of_current_ = 0;

@@ -44,7 +44,6 @@ class IntegerBox : public QSpinBox {
     explicit IntegerBox(QWidget* parent) : QSpinBox(parent) {
         setGroupSeparatorShown(false);
         connect(lineEdit(), &QLineEdit::textEdited, this, [this](const QString& text) { empty_ = text.trimmed().isEmpty(); });
-        connect(this, &QSpinBox::valueChanged, this, [this] { empty_ = false; });
     }
     bool isEmpty() const { return empty_; }
     void show(const QString& text) {

@@ -25,19 +25,19 @@ constexpr double smallest_cell = 4, largest_cell = 150;
 
 } // namespace
 
-// Few shards get colours of their own, many a scale from blue over grey to yellow that is safe for the colour-blind and rises in
+// Few shards get colours of their own, many a scale from blue over green to yellow that is safe for the colour-blind and rises in
 // lightness; the number stands in the cell too.
 QColor shade_colour(const Shade& s, bool dark) {
     static const QColor few[] = {{86, 180, 233},  {230, 159, 0}, {0, 158, 115},   {240, 228, 66},
                                  {204, 121, 167}, {213, 94, 0},  {100, 143, 255}, {126, 126, 126}};
     if (s.count <= 8) return dark ? few[s.index].darker(130) : few[s.index].lighter(135);
     const double t = s.count > 1 ? static_cast<double>(s.index) / (s.count - 1) : 0;
-    static const QColor blue(60, 100, 170), grey(150, 150, 146), yellow(250, 226, 70);
+    static const QColor blue(62, 74, 150), teal(33, 145, 140), yellow(250, 226, 70);
     const auto mixed = [](const QColor& a, const QColor& b, double u) {
         const auto part = [u](int x, int y) { return static_cast<int>(x + (y - x) * u); };
         return QColor(part(a.red(), b.red()), part(a.green(), b.green()), part(a.blue(), b.blue()));
     };
-    return t < 0.5 ? mixed(blue, grey, 2 * t) : mixed(grey, yellow, 2 * t - 1);
+    return t < 0.5 ? mixed(blue, teal, 2 * t) : mixed(teal, yellow, 2 * t - 1);
 }
 
 PlacementPlot::PlacementPlot(QWidget* parent) : QAbstractScrollArea(parent) {
@@ -301,7 +301,8 @@ bool PlacementPlot::viewportEvent(QEvent* event) {
 PlacementView::PlacementView(RunStore& store, ViewState& state, QWidget* parent)
     : QWidget(parent), store_(store), state_(state), arrangement_(new QComboBox), by_(new QComboBox), words_(new QLabel),
       plot_(new PlacementPlot), legend_(new Legend) {
-    arrangement_->addItems({tr("By nodes"), tr("By parallelism: stages down, shards across, a box for each replica")});
+    arrangement_->addItems({tr("By nodes"), tr("By parallelism")});
+    arrangement_->setItemData(1, tr("Stages down, shards across, a box for each replica"), Qt::ToolTipRole);
     arrangement_->setAccessibleName(tr("Arrangement"));
     by_->addItems({tr("Coloured by stage"), tr("Coloured by tensor shard"), tr("Coloured by context shard"), tr("Coloured by data"),
                    tr("Coloured by experts")});

@@ -8,12 +8,13 @@
 #include <QToolTip>
 
 #include <algorithm>
+#include <cmath>
 
 namespace orrery {
 namespace {
 
 constexpr double apart = 3; // the two directions of a link, in pixels
-constexpr int scale_width = 150;
+constexpr int scale_width = 150, apart_names = 8;
 
 double away(const QLineF& line, const QPointF& at) {
     const QPointF d = line.p2() - line.p1();
@@ -90,6 +91,16 @@ QRectF ClusterPlot::shape(int vertex) const {
     }
 }
 
+// How far the next vertex of its level is.
+double ClusterPlot::roomOf(int vertex) const {
+    const auto& me = picture_->vertices[static_cast<std::size_t>(vertex)];
+    double least = width();
+    for (std::size_t i = 0; i < picture_->vertices.size(); ++i)
+        if (static_cast<int>(i) != vertex && picture_->vertices[i].level == me.level)
+            least = std::min(least, std::abs(place(static_cast<int>(i)).x() - place(vertex).x()));
+    return least;
+}
+
 std::vector<ClusterPlot::Label> ClusterPlot::labels() const {
     std::vector<Label> placed;
     if (!picture_) return placed;
@@ -104,6 +115,7 @@ std::vector<ClusterPlot::Label> ClusterPlot::labels() const {
         const QRectF box = shape(static_cast<int>(i));
         const QSizeF size(fontMetrics().horizontalAdvance(name) + 2, h);
         if (v.node >= 0 && size.width() > 1.5 * each) continue; // in a narrow node it could be any of its neighbours' name
+        if (v.node < 0 && size.width() + apart_names > roomOf(static_cast<int>(i))) continue; // as between switches that stand close
         const QPointF under(box.center().x() - size.width() / 2, box.bottom() + 1), over(under.x(), box.top() - h - 1),
             beside(box.right() + 3, box.center().y() - h);
         const std::vector<QPointF> corners =
@@ -136,8 +148,13 @@ void ClusterPlot::paintVertices(QPainter& painter) const {
             painter.drawEllipse(box);
         }
     }
-    painter.setPen(palette().color(QPalette::PlaceholderText));
-    for (const Label& l : labels()) painter.drawText(l.at, Qt::AlignCenter, l.name);
+    QColor plate = palette().color(QPalette::Base);
+    plate.setAlpha(215); // links run under names, not through them
+    painter.setPen(palette().color(QPalette::Text));
+    for (const Label& l : labels()) {
+        painter.fillRect(l.at, plate);
+        painter.drawText(l.at, Qt::AlignCenter, l.name);
+    }
 }
 
 void ClusterPlot::paintScale(QPainter& painter) const {

@@ -37,6 +37,7 @@ class ClusterPlot : public QWidget {
   private:
     QPointF place(int vertex) const;
     QRectF shape(int vertex) const;
+    double roomOf(int vertex) const;
     QLineF line(const ClusterPicture::Edge& edge) const;
     int edgeAt(const QPointF& at) const;
     void paintScale(QPainter& painter) const;

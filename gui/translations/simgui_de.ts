@@ -2100,8 +2100,12 @@ Vorgabe: %1</translation>
         <translation>Nach Knoten</translation>
     </message>
     <message>
-        <source>By parallelism: stages down, shards across, a box for each replica</source>
-        <translation>Nach Achsen: Stufen abwärts, Teile quer, ein Kasten je Kopie</translation>
+        <source>By parallelism</source>
+        <translation>Nach Parallelität</translation>
+    </message>
+    <message>
+        <source>Stages down, shards across, a box for each replica</source>
+        <translation>Stufen nach unten, Teile nebeneinander, ein Kasten je Kopie</translation>
     </message>
     <message>
         <source>Arrangement</source>

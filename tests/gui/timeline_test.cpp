@@ -183,6 +183,7 @@ class TimelineTest : public QObject {
     void queuesStandInOneOrder() {
         Trace t = two_stages();
         t.queues = {"compute", "tp", "pp.up.0-1", "norm", "pp.up.1-2"};
+        t.flows.clear();
         t.lanes[0].spans = {op(0, 10, 0, 0, 0), op(5, 15, 2, 0, 1), op(10, 12, 3, 0, 2), op(20, 21, 2, 0, 3)};
         t.lanes[1].spans = {op(0, 10, 0, 0, 0), op(5, 15, 2, 0, 1), op(20, 21, 2, 0, 3), op(22, 23, 3, 0, 4)};
         Window w(t);
