@@ -1,5 +1,7 @@
 #include "gui/app/problems.hpp"
 
+#include "gui/parts/plain_table.hpp"
+
 #include <QHeaderView>
 #include <QTableView>
 #include <QVBoxLayout>
@@ -67,6 +69,7 @@ ProblemsView::ProblemsView(ProblemsModel& model, QWidget* parent) : QWidget(pare
     table_->setColumnWidth(ProblemsModel::WhereColumn, 230);
     table_->setWordWrap(true);
     table_->setAccessibleName(tr("Problems"));
+    copies_rows(*table_);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->addWidget(table_);

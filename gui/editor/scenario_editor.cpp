@@ -4,6 +4,7 @@
 #include "gui/editor/fields_model.hpp"
 #include "gui/editor/presets.hpp"
 #include "gui/editor/scenario_text.hpp"
+#include "gui/parts/plain_table.hpp"
 
 #include <QApplication>
 #include <QComboBox>
@@ -206,6 +207,7 @@ ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& doc
     table->setColumnWidth(1, 120);
     table->setEditTriggers(QAbstractItemView::NoEditTriggers);
     table->setSelectionBehavior(QAbstractItemView::SelectRows);
+    copies_rows(*table);
     tabs_->addTab(form_, tr("Form"));
     tabs_->addTab(text_, tr("Text"));
     tabs_->addTab(table, tr("Against the baseline"));

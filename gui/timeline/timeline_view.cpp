@@ -236,7 +236,7 @@ void TimelineView::showRun() {
         timeline_->setHint(tr("%1 has no timeline: it could not be simulated. See Problems.").arg(run->name));
     else
         timeline_->setHint(tr("%1 has no timeline.").arg(run->name));
-    if (critical_->isChecked()) critical_->setChecked(false);
+    if (critical_->isChecked() && (!run || run->data.get() != timeline_->data())) critical_->setChecked(false);
     if (id != shown_) markers_->setMarkers(markersOf_[id]);
     shown_ = id;
     if (run && run->data->tracks && run->data.get() != timeline_->data()) {
