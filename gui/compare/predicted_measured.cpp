@@ -193,7 +193,7 @@ TextTable PredictedMeasured::offenders() const {
 std::optional<std::int64_t> PredictedMeasured::origin() const {
     const RunId current = state_.currentRun();
     if (!line_->store() || (current != shownPredicted_ && current != shownMeasured_)) return std::nullopt;
-    return (current == shownPredicted_ ? predictedData_ : measuredData_)->trace->begin.ps;
+    return (current == shownPredicted_ ? predictedData_ : measuredData_)->tracks->begin;
 }
 
 void PredictedMeasured::showRange() {

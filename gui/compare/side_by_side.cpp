@@ -169,8 +169,8 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
         delay_->start();
     });
     connect(p.line, &Timeline::cursorMoved, this, [this, index](std::int64_t t) {
-        const Trace* to = currentTrace();
-        if (to && index < panes_.size()) state_.setCursor(t < 0 ? -1 : align(how_, *panes_[index].line->store()->trace, *to, t));
+        const TrackStore* to = currentStore();
+        if (to && index < panes_.size()) state_.setCursor(t < 0 ? -1 : align(how_, *panes_[index].line->store(), *to, t));
     });
     connect(p.line, &Timeline::areaChanged, this, [this, index] {
         const auto area = panes_[index].line->area();
@@ -208,7 +208,7 @@ void SideBySide::setTitles() {
 }
 
 std::int64_t SideBySide::moved(std::size_t from, std::size_t to, std::int64_t t) const {
-    return align(how_, *panes_[from].line->store()->trace, *panes_[to].line->store()->trace, t);
+    return align(how_, *panes_[from].line->store(), *panes_[to].line->store(), t);
 }
 
 // All can go as far as the longest.
@@ -229,17 +229,17 @@ void SideBySide::setLimits() {
     showState();
 }
 
-const Trace* SideBySide::currentTrace() const {
+const TrackStore* SideBySide::currentStore() const {
     const Run* run = runs_.find(state_.currentRun());
-    return run && run->data->trace ? &*run->data->trace : nullptr;
+    return run ? run->data->tracks.get() : nullptr;
 }
 
 // The longest run may show more than there is of the current one: the shared range ends where the current run does.
 void SideBySide::tellState(std::size_t from) {
-    const Trace* to = currentTrace();
+    const TrackStore* to = currentStore();
     if (!to) return;
     const TimeRange r = panes_[from].line->range(), all = whole_of(*runs_.find(state_.currentRun())->data->tracks);
-    const Trace& here = *panes_[from].line->store()->trace;
+    const TrackStore& here = *panes_[from].line->store();
     const TimeRange shared{std::max(all.begin, align(how_, here, *to, r.begin)), std::min(all.end, align(how_, here, *to, r.end))};
     telling_ = true;
     if (shared.length() > 0) state_.setTimeRange(shared);
@@ -247,11 +247,11 @@ void SideBySide::tellState(std::size_t from) {
 }
 
 void SideBySide::showState() {
-    const Trace* from = currentTrace();
+    const TrackStore* from = currentStore();
     const TimeRange r = state_.timeRange();
     if (telling_ || panes_.empty() || !from || r.length() <= 0) return;
     Timeline& first = *panes_[0].line;
-    const Trace& to = *first.store()->trace;
+    const TrackStore& to = *first.store();
     const bool all = r == whole_of(*runs_.find(state_.currentRun())->data->tracks); // of the longest, then
     following_ = true;
     first.setRange(all ? first.whole() : TimeRange{align(how_, *from, to, r.begin), align(how_, *from, to, r.end)});
@@ -261,8 +261,8 @@ void SideBySide::showState() {
 }
 
 void SideBySide::showCursor(std::int64_t t) {
-    const Trace* from = currentTrace();
-    for (const Pane& p : panes_) p.line->setCursorTime(t < 0 || !from ? -1 : align(how_, *from, *p.line->store()->trace, t));
+    const TrackStore* from = currentStore();
+    for (const Pane& p : panes_) p.line->setCursorTime(t < 0 || !from ? -1 : align(how_, *from, *p.line->store(), t));
 }
 
 void SideBySide::follow(std::size_t from) {

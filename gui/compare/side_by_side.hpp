@@ -50,7 +50,7 @@ class SideBySide : public QWidget {
     void showState();                 // the range all views share, in the panes
     void tellState(std::size_t from); // and theirs to the others
     void showCursor(std::int64_t t);
-    const Trace* currentTrace() const; // whose time the shared range is in
+    const TrackStore* currentStore() const; // whose time the shared range is in
     void askDifferences();
     void showDifferences();
     std::int64_t moved(std::size_t from, std::size_t to, std::int64_t t) const;

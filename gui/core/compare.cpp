@@ -103,15 +103,15 @@ class Matcher {
     Agreement out_;
 };
 
-void append(Trace& out, const Trace& in, const Lane& lane, std::int32_t op_offset, const std::vector<std::int16_t>& queues) {
+void append(Trace& out, const Lane& lane, std::int64_t opens, std::int32_t op_offset, const std::vector<std::int16_t>& queues) {
     Lane copy;
     copy.rank = lane.rank;
     copy.ranks = lane.ranks;
     copy.stage = lane.stage;
     copy.spans = lane.spans;
     for (Span& s : copy.spans) {
-        s.begin.ps -= in.begin.ps;
-        s.end.ps -= in.begin.ps;
+        s.begin.ps -= opens;
+        s.end.ps -= opens;
         if (s.op >= 0) s.op += op_offset;
         s.peer = -1;
         s.queue = queues[at(s.queue)];
@@ -132,12 +132,13 @@ std::vector<std::int16_t> add_queues(Trace& out, const Trace& in) {
 
 } // namespace
 
-std::int64_t align(Alignment how, const Trace& from, const Trace& to, std::int64_t t) {
-    const std::int64_t off = t - from.begin.ps;
-    if (how == Alignment::by_time) return to.begin.ps + off;
-    const double a = static_cast<double>(std::max<std::int64_t>(1, (from.end - from.begin).ps)),
-                 b = static_cast<double>((to.end - to.begin).ps);
-    return to.begin.ps + static_cast<std::int64_t>(std::llround(static_cast<double>(off) / a * b));
+std::int64_t align(Alignment how, const TrackStore& from, const TrackStore& to, std::int64_t t) {
+    const std::int64_t off = t - from.begin;
+    if (how == Alignment::by_time) return to.begin + off;
+    const auto length = [](const TrackStore& s) {
+        return static_cast<double>(std::max<std::int64_t>(1, (s.trace->end - s.trace->begin).ps));
+    };
+    return to.begin + static_cast<std::int64_t>(std::llround(static_cast<double>(off) / length(from) * length(to)));
 }
 
 std::vector<Difference> differences(const std::vector<std::vector<AreaRow>>& runs) {
@@ -196,7 +197,9 @@ Overlaid overlay(const Trace& predicted, const Trace& measured) {
     t.source = measured.source;
     t.ops = predicted.ops;
     t.ops.insert(t.ops.end(), measured.ops.begin(), measured.ops.end());
-    t.end = std::max(predicted.end - predicted.begin, measured.end - measured.begin);
+    o.predicted_opens = std::min(predicted.begin, first_work(predicted)).ps;
+    o.measured_opens = std::min(measured.begin, first_work(measured)).ps;
+    t.end.ps = std::max(predicted.end.ps - o.predicted_opens, measured.end.ps - o.measured_opens);
     const auto p_queues = add_queues(t, predicted), m_queues = add_queues(t, measured);
     o.predicted_lane.assign(predicted.lanes.size(), -1);
     o.measured_lane.assign(measured.lanes.size(), -1);
@@ -206,11 +209,11 @@ Overlaid overlay(const Trace& predicted, const Trace& measured) {
         const std::int32_t p = like_lane(predicted, lane);
         if (p >= 0) {
             if (o.predicted_lane[at(p)] < 0) o.predicted_lane[at(p)] = static_cast<std::int32_t>(t.lanes.size());
-            append(t, predicted, predicted.lanes[at(p)], 0, p_queues);
+            append(t, predicted.lanes[at(p)], o.predicted_opens, 0, p_queues);
             o.names.push_back(QCoreApplication::translate("orrery", "rank %1 predicted").arg(lane.rank));
         }
         o.measured_lane[m] = static_cast<std::int32_t>(t.lanes.size());
-        append(t, measured, lane, o.measured_ops, m_queues);
+        append(t, lane, o.measured_opens, o.measured_ops, m_queues);
         o.names.push_back(QCoreApplication::translate("orrery", "rank %1 measured").arg(lane.rank));
     }
     // Queues were renumbered: spans are sorted by queue and begin again.
@@ -227,7 +230,8 @@ SpanRef in_overlay(const Overlaid& o, const Trace& trace, const Trace& original,
     const std::int32_t op = s.op < 0 ? -1 : s.op + (is_predicted ? 0 : o.measured_ops);
     const auto& spans = trace.lanes[at(lane)].spans;
     for (std::size_t i = 0; i < spans.size(); ++i)
-        if (spans[i].begin.ps == s.begin.ps - original.begin.ps && spans[i].op == op && spans[i].microbatch == s.microbatch)
+        if (spans[i].begin.ps == s.begin.ps - (is_predicted ? o.predicted_opens : o.measured_opens) && spans[i].op == op &&
+            spans[i].microbatch == s.microbatch)
             return {lane, static_cast<std::int32_t>(i)};
     return {};
 }

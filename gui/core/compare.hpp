@@ -10,10 +10,10 @@
 
 namespace orrery {
 
-// How times of one run are laid over another's: both from their step's begin; by_step also stretches steps to one length.
+// How times of one run are laid over another's: both from the first work of their step; by_step also stretches steps to one length.
 enum class Alignment : std::uint8_t { by_time, by_step };
-// A time of `from` as one of `to`; steps are Trace::begin .. Trace::end.
-std::int64_t align(Alignment how, const Trace& from, const Trace& to, std::int64_t t);
+// A time of `from` as one of `to`; a step is as long as Trace::begin .. Trace::end.
+std::int64_t align(Alignment how, const TrackStore& from, const TrackStore& to, std::int64_t t);
 
 // A row of a table of differences: of a kind and op or cause, what each run has of it (area() gives the figures).
 struct Difference {
@@ -47,12 +47,14 @@ struct Agreement {
 Agreement agreement(const Trace& predicted, const Trace& measured, std::size_t most_offenders,
                     const std::atomic<bool>* cancelled = nullptr);
 
-// Both in one trace, a predicted lane above the measured one of the same rank, times from each step's begin; names: what the lanes are.
+// Both in one trace, a predicted lane above the measured one of the same rank, times from each step's first work; names: what the lanes
+// are.
 struct Overlaid {
     Trace trace;
     std::vector<QString> names;
     std::vector<std::int32_t> predicted_lane, measured_lane; // an original's lane -> its (first) lane here; -1: not shown
     std::int32_t measured_ops = 0;                           // added to an op's number of the measured trace
+    std::int64_t predicted_opens = 0, measured_opens = 0;    // what was zero here in the originals
 };
 Overlaid overlay(const Trace& predicted, const Trace& measured);
 // Where a span of an original is in the overlay's trace (which may have been moved elsewhere); invalid: not shown.

@@ -58,9 +58,10 @@ class CompareTest : public QObject {
   private Q_SLOTS:
     void timesAreAligned() {
         const Trace a = steps(1, 0, false), b = steps(2, 1000, false);
-        QCOMPARE(align(Alignment::by_time, a, b, 50), std::int64_t(1050));
-        QCOMPARE(align(Alignment::by_step, a, b, a.end.ps), b.end.ps);
-        QCOMPARE(align(Alignment::by_step, b, a, 1000 + (b.end.ps - 1000) / 2), a.end.ps / 2);
+        const TrackStore sa = tracks_of(a), sb = tracks_of(b);
+        QCOMPARE(align(Alignment::by_time, sa, sb, 50), std::int64_t(1050));
+        QCOMPARE(align(Alignment::by_step, sa, sb, a.end.ps), b.end.ps);
+        QCOMPARE(align(Alignment::by_step, sb, sa, 1000 + (b.end.ps - 1000) / 2), a.end.ps / 2);
     }
 
     void differencesAreMeansOverRanks() {
