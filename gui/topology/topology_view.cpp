@@ -77,12 +77,12 @@ void TopologyView::layOut() {
     limit_->setWordWrap(true);
     limit_->setContentsMargins(6, 2, 6, 4);
     plot_->setMinimumHeight(100);
-    time_->setMinimumWidth(fontMetrics().horizontalAdvance(QStringLiteral("000.00 ms to 000.00 ms of 000.00 ms")));
+    time_->setContentsMargins(6, 0, 6, 0);
+    scrubber_->setMinimumWidth(120);
     auto* times = new QHBoxLayout;
     times->setContentsMargins(6, 0, 6, 0);
     times->addWidget(new QLabel(tr("Time")));
     times->addWidget(scrubber_, 1);
-    times->addWidget(time_);
     auto* left = new QWidget;
     auto* column = new QVBoxLayout(left);
     column->setContentsMargins(0, 0, 0, 0);
@@ -91,6 +91,7 @@ void TopologyView::layOut() {
     column->addWidget(shown);
     column->addWidget(plot_, 1);
     column->addLayout(times);
+    column->addWidget(time_);
     column->addWidget(limit_);
     auto* splitter = new QSplitter;
     splitter->addWidget(left);
