@@ -185,7 +185,9 @@ SideBySide::Pane SideBySide::makePane(RunId run) {
     });
     connect(p.line, &Timeline::sliceSelected, this, [this, run](SliceId id) {
         if (!id.valid()) return;
-        state_.setCurrentRun(run);
+        std::vector<RunId> compared; // they stay brushed, so that this stays the comparison
+        for (const Pane& pane : panes_) compared.push_back(pane.run);
+        state_.setBrushedRuns(std::move(compared), run);
         state_.setSelectedSlice(id);
     });
     connect(p.line, &Timeline::rowOptionsChanged, this, &SideBySide::lineUp);

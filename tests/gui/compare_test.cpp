@@ -185,6 +185,13 @@ class CompareTest : public QObject {
         QCOMPARE(lines[1]->range().begin, lines[0]->range().begin + 500 * us);
         QTest::keyClick(lines[1], Qt::Key_D);
         QCOMPARE(lines[1]->range().begin, lines[0]->range().begin + 500 * us);
+        state.setBrushedRuns({b}); // beside the baseline; a slice of either leaves the two where they are
+        QCOMPARE(view.timelines().size(), std::size_t(2));
+        view.timelines()[0]->select({0, 0}, true);
+        QCOMPARE(state.currentRun(), a);
+        QCOMPARE(view.timelines().size(), std::size_t(2));
+        QCOMPARE(view.timelines()[1]->run(), b);
+        lines = view.timelines();
         view.setAlignment(Alignment::by_step);
         QCOMPARE(lines[1]->range().length(), 2 * lines[0]->range().length());
         auto* model = view.findChild<DifferenceModel*>();
