@@ -53,7 +53,7 @@ QVariant DifferenceModel::headerData(int section, Qt::Orientation orientation, i
     if (role == Qt::ToolTipRole && section >= 2) return tr("Union of the slices' intervals in a rank, mean over ranks");
     if (role != Qt::DisplayRole) return {};
     if (section == 0) return tr("Kind");
-    if (section == 1) return tr("What");
+    if (section == 1) return tr("Op or cause");
     return section < 2 + runs ? runs_[section - 2] : tr("Change: %1").arg(runs_[section - 2 - runs + 1]);
 }
 

@@ -39,7 +39,7 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     line->addWidget(hint_, 1);
     stack_ = new QSplitter(Qt::Vertical);
     model_ = new DifferenceModel(this);
-    table_ = sorted_table(model_, this, tr("What differs"));
+    table_ = sorted_table(model_, this, tr("Differences"));
     table_->horizontalHeader()->setStretchLastSection(false);
     auto* below = new QWidget;
     auto* inner = new QVBoxLayout(below);

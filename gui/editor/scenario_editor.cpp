@@ -217,7 +217,7 @@ ScenarioEditor::ScenarioEditor(RunStore& store, ViewState& state, Documents& doc
     verdict_->setContentsMargins(6, 3, 6, 3);
     problems_->setWordWrap(true);
     problems_->setMaximumHeight(130);
-    problems_->setAccessibleName(tr("What is wrong with the scenario"));
+    problems_->setAccessibleName(tr("Problems of the scenario"));
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(0);

@@ -50,7 +50,7 @@ MemoryView::MemoryView(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     alive_ = new AliveModel(this);
     auto* tables = new QSplitter(Qt::Horizontal);
     tables->addWidget(table(kinds_, tr("Memory by kind")));
-    tables->addWidget(table(alive_, tr("What is alive at the peak")));
+    tables->addWidget(table(alive_, tr("Buffers alive at the peak")));
     tables->setSizes({300, 500});
     auto* parts = new QSplitter(Qt::Vertical);
     parts->addWidget(chart_);

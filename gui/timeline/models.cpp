@@ -30,7 +30,7 @@ QVariant FactsModel::data(const QModelIndex& index, int role) const {
 
 QVariant FactsModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal || role != Qt::DisplayRole) return {};
-    return section == 0 ? tr("What") : tr("Value");
+    return section == 0 ? tr("Name") : tr("Value");
 }
 
 void AreaModel::setArea(std::vector<AreaRow> rows, double length_ps) {
@@ -86,8 +86,8 @@ QVariant AreaModel::data(const QModelIndex& index, int role) const {
 
 QVariant AreaModel::headerData(int section, Qt::Orientation orientation, int role) const {
     if (orientation != Qt::Horizontal) return {};
-    static const char* const names[] = {QT_TR_NOOP("Kind"),  QT_TR_NOOP("What"),    QT_TR_NOOP("Slices"),        QT_TR_NOOP("Time"),
-                                        QT_TR_NOOP("Share"), QT_TR_NOOP("Exposed"), QT_TR_NOOP("Critical path"), QT_TR_NOOP("Sum")};
+    static const char* const names[] = {QT_TR_NOOP("Kind"),  QT_TR_NOOP("Op or cause"), QT_TR_NOOP("Slices"),        QT_TR_NOOP("Time"),
+                                        QT_TR_NOOP("Share"), QT_TR_NOOP("Exposed"),     QT_TR_NOOP("Critical path"), QT_TR_NOOP("Sum")};
     static const char* const tips[] = {"",
                                        "",
                                        "",

@@ -134,7 +134,7 @@ QWidget* TimelineView::makePanels() {
     auto* sorted = new QSortFilterProxyModel(this);
     sorted->setSourceModel(area_);
     sorted->setSortRole(Qt::UserRole);
-    auto* areaTable = plain_table(sorted, tr("What the selected area holds"));
+    auto* areaTable = plain_table(sorted, tr("Contents of the selected area"));
     areaTable->setSortingEnabled(true);
     areaTable->horizontalHeader()->setStretchLastSection(false);
     areaTable->horizontalHeader()->resizeSection(AreaModel::kind, 160);

@@ -597,8 +597,8 @@
         <translation>Art</translation>
     </message>
     <message>
-        <source>What</source>
-        <translation>Was</translation>
+        <source>Op or cause</source>
+        <translation>Operation oder Ursache</translation>
     </message>
     <message>
         <source>Slices</source>
@@ -847,8 +847,8 @@
         <translation>Art</translation>
     </message>
     <message>
-        <source>What</source>
-        <translation>Was</translation>
+        <source>Op or cause</source>
+        <translation>Operation oder Ursache</translation>
     </message>
     <message>
         <source>Change: %1</source>
@@ -1045,8 +1045,8 @@
 <context>
     <name>orrery::FactsModel</name>
     <message>
-        <source>What</source>
-        <translation>Was</translation>
+        <source>Name</source>
+        <translation>Name</translation>
     </message>
     <message>
         <source>Value</source>
@@ -1822,8 +1822,8 @@ Vorgabe: %1</translation>
         <translation>Speicher nach Art</translation>
     </message>
     <message>
-        <source>What is alive at the peak</source>
-        <translation>Was am Höchststand belegt ist</translation>
+        <source>Buffers alive at the peak</source>
+        <translation>Puffer, die an der Spitze leben</translation>
     </message>
     <message>
         <source>stage %1, rank %2 (of %3 alike)</source>
@@ -2369,8 +2369,8 @@ Vorgabe: %1</translation>
         <translation>Gegen die Vergleichsbasis</translation>
     </message>
     <message>
-        <source>What is wrong with the scenario</source>
-        <translation>Was am Szenario falsch ist</translation>
+        <source>Problems of the scenario</source>
+        <translation>Probleme des Szenarios</translation>
     </message>
     <message>
         <source>Against the baseline (%1)</source>
@@ -2450,8 +2450,8 @@ Vorgabe: %1</translation>
         <translation>Aus&amp;richten</translation>
     </message>
     <message>
-        <source>What differs</source>
-        <translation>Was sich unterscheidet</translation>
+        <source>Differences</source>
+        <translation>Unterschiede</translation>
     </message>
     <message>
         <source>Comparing needs two runs with a timeline: choose them in the table of strategies.</source>
@@ -3195,8 +3195,8 @@ Vorgabe: %1</translation>
         <translation>Abschnitt</translation>
     </message>
     <message>
-        <source>What the selected area holds</source>
-        <translation>Was die gewählte Fläche enthält</translation>
+        <source>Contents of the selected area</source>
+        <translation>Inhalt der gewählten Fläche</translation>
     </message>
     <message>
         <source>Drag over rows to choose an area.</source>
