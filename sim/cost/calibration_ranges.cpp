@@ -140,7 +140,7 @@ void check_attention(const Json& kernels) {
         }
         const std::size_t sign = kernel.find('@');
         if (std::find(known.begin(), known.end(), kernel.substr(0, sign)) == known.end() ||
-            (sign != std::string::npos && !release_named(kernel.substr(sign + 1))))
+            (sign != std::string::npos && !named<KernelRelease>(kernel.substr(sign + 1))))
             throw std::runtime_error(at + " is no attention kernel: flash-1, flash-2, flash-3 or cudnn, alone or with @ and a release that "
                                           "compiled-in calibration files name, as in cudnn@cudnn-9.19");
         for (const char* direction : {"forward", "backward"}) {
