@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 
 namespace orrery {
@@ -72,6 +73,8 @@ struct Fabric::Data {
     Layout layout; // of a built cluster; of an explicit graph only the counts
     BytesPerSecond intra_bandwidth;
     std::vector<Link> links;
+    std::once_flag named;
+    std::vector<std::string> names; // of links, once somebody has asked for one
     bool hashed = false;
     std::unique_ptr<GraphRoutes> explicit_graph;
     std::vector<int> node_of, local_index; // of an explicit graph's devices
@@ -86,10 +89,15 @@ std::vector<Link> explicit_links(const GraphRoutes& routes) {
     for (std::size_t e = 0; e < g.edges.size(); ++e) {
         const auto& edge = g.edges[e];
         const auto &from = g.vertices[at(edge.from)], &to = g.vertices[at(edge.to)];
-        links.push_back({from.name + " > " + to.name, routes.kind_of(static_cast<int>(e)), edge.bandwidth, edge.latency,
-                         from.node >= 0 ? from.node : to.node});
+        links.push_back({routes.kind_of(static_cast<int>(e)), edge.bandwidth, edge.latency, from.node >= 0 ? from.node : to.node});
     }
     return links;
+}
+
+std::vector<std::string> explicit_names(const ExplicitGraph& g) {
+    std::vector<std::string> names;
+    for (const auto& edge : g.edges) names.push_back(g.vertices[at(edge.from)].name + " > " + g.vertices[at(edge.to)].name);
+    return names;
 }
 
 } // namespace
@@ -103,8 +111,7 @@ Fabric::Fabric(const Cluster& cluster) : data_(std::make_unique<Data>()) {
     if (!cluster.graph) {
         d.layout = layout_of(cluster);
         d.nodes = d.layout.nodes;
-        BuiltGraph unused;
-        d.links = build_links(d.layout, unused);
+        d.links = build_links(d.layout);
         return;
     }
     ExplicitGraph graph = *cluster.graph;
@@ -138,6 +145,20 @@ int Fabric::local_index(int device) const {
 }
 std::span<const Link> Fabric::links() const { return data_->links; }
 
+const std::string& Fabric::link_name(LinkId link) const {
+    Data& d = *data_;
+    std::call_once(d.named, [&] {
+        if (d.explicit_graph) {
+            d.names = explicit_names(d.explicit_graph->graph());
+            return;
+        }
+        BuiltGraph built;
+        build_links(d.layout, &built);
+        d.names = std::move(built.names);
+    });
+    return d.names[at(link)];
+}
+
 int Fabric::nic_of(int device) const {
     if (data_->explicit_graph) return data_->explicit_graph->nearest_nic(device);
     const Layout& l = data_->layout;
@@ -170,8 +191,15 @@ std::vector<LinkShare> Fabric::copy_route(int device, bool to_host) const {
 }
 
 Time Fabric::latency(int a, int b) const {
+    std::vector<LinkShare> scratch;
+    return latency(a, b, scratch);
+}
+
+Time Fabric::latency(int a, int b, std::vector<LinkShare>& scratch) const {
+    scratch.clear();
+    append_route(a, b, scratch);
     double ps = 0;
-    for (const auto& [link, share] : route(a, b)) ps += static_cast<double>(data_->links[at(link)].latency.ps) * share;
+    for (const auto& [link, share] : scratch) ps += static_cast<double>(data_->links[at(link)].latency.ps) * share;
     return {static_cast<std::int64_t>(ps + 0.5)};
 }
 
@@ -212,7 +240,7 @@ int Fabric::devices_per_nic() const {
 ExplicitGraph Fabric::graph() const {
     if (data_->explicit_graph) return data_->explicit_graph->graph();
     BuiltGraph built;
-    build_links(data_->layout, built);
+    build_links(data_->layout, &built);
     ExplicitGraph out;
     out.vertices = std::move(built.vertices);
     for (std::size_t i = 0; i < built.ends.size(); ++i)

@@ -17,7 +17,6 @@ using LinkId = std::int32_t;
 enum class LinkKind { scale_up, pcie, nic, trunk, copy }; // trunk: between switches; copy: device to host
 
 struct Link {
-    std::string name; // "node3.gpu1 > nvswitch"
     LinkKind kind;
     BytesPerSecond capacity; // of this direction
     Time latency;
@@ -46,6 +45,7 @@ class Fabric {
     int local_index(int device) const; // its position inside its node
     int nic_of(int device) const;      // node-local NIC a device's traffic leaves by (the first, if it has several); -1: none
     std::span<const Link> links() const;
+    const std::string& link_name(LinkId link) const; // "node3.gpu1 > nvswitch"; the first call makes those of all links
 
     // Links a byte from device a to device b crosses, with shares; empty where a == b. Parallel links between the same two
     // switches that always carry equal shares are one trunk link.
@@ -55,6 +55,7 @@ class Fabric {
     // Links of a copy between a device and its host's memory; empty where the cluster does not say what its host can do.
     std::vector<LinkShare> copy_route(int device, bool to_host) const;
     Time latency(int a, int b) const;
+    Time latency(int a, int b, std::vector<LinkShare>& scratch) const; // the same, without memory of its own
     // Bandwidth of the route's narrowest link (its capacity / share).
     BytesPerSecond narrowest(int a, int b) const;
     // Smallest total capacity, one direction, of a cut that halves the devices. Built topologies: exact over halves of whole nodes (one

@@ -87,8 +87,10 @@ BytesPerSecond bisection(const Layout& layout);
 struct BuiltGraph {
     std::vector<ExplicitGraph::Vertex> vertices;
     std::vector<std::pair<std::int32_t, std::int32_t>> ends;   // of each link
+    std::vector<std::string> names;                            // of each link
     std::vector<std::pair<std::int32_t, std::int32_t>> joints; // a NIC and what it is plugged into: no link of their own
 };
-std::vector<Link> build_links(const Layout& layout, BuiltGraph& graph);
+// nullptr: of the links their figures alone. Names and ends are most of what they cost, and few ask for them.
+std::vector<Link> build_links(const Layout& layout, BuiltGraph* graph = nullptr);
 
 } // namespace orrery

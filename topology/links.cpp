@@ -20,11 +20,11 @@ std::string numbered(std::string_view stem, int i, std::string_view rest = {}, i
 
 class Builder {
   public:
-    Builder(const Layout& layout, BuiltGraph& graph) : l(layout), g(graph) {}
+    Builder(const Layout& layout, BuiltGraph* graph) : l(layout), g(graph) {}
 
     std::vector<Link> build() {
         links.reserve(static_cast<std::size_t>(l.link_count));
-        g.ends.reserve(links.capacity());
+        if (g) g->ends.reserve(links.capacity()), g->names.reserve(links.capacity());
         add_vertices();
         add_inside();
         add_torus();
@@ -41,25 +41,27 @@ class Builder {
   private:
     using Kind = ExplicitGraph::VertexKind;
     const Layout& l;
-    BuiltGraph& g;
+    BuiltGraph* g;
     std::vector<Link> links;
+    int vertices = 0;
     int switch0 = 0, pcie0 = 0, nic0 = 0, host0 = 0, router0 = 0, leaf0 = 0, spine0 = 0, core0 = 0;
 
-    int vertex(std::string name, Kind kind, int node) {
-        g.vertices.push_back({std::move(name), kind, node});
-        return static_cast<int>(g.vertices.size()) - 1;
-    }
-    int next() const { return static_cast<int>(g.vertices.size()); }
+    int next() const { return vertices; }
 
+    template <class NameOf> void add(int count, Kind kind, NameOf&& name_of, int per_node = 0) {
+        vertices += count;
+        for (int i = 0; i < count && g; ++i) g->vertices.push_back({name_of(i), kind, per_node > 0 ? i / per_node : -1});
+    }
     void per_node(int count, std::string_view rest, Kind kind, bool number) {
-        for (int n = 0; n < l.nodes; ++n)
-            for (int i = 0; i < count; ++i) vertex(numbered("node", n, rest, number ? i : -1), kind, n);
+        add(
+            l.nodes * count, kind, [&](int i) { return numbered("node", i / count, rest, number ? i % count : -1); }, count);
     }
 
     void add_vertices() {
         const int spines = l.groups_of_switches > 0 ? l.groups_of_switches : l.leaves > 1 ? l.uplinks * (l.three_levels() ? l.pods : 1) : 0;
-        g.vertices.reserve(static_cast<std::size_t>(l.nodes) * static_cast<std::size_t>(l.per_node + l.groups + l.endpoints + 3) +
-                           static_cast<std::size_t>(l.leaves + spines));
+        if (g)
+            g->vertices.reserve(static_cast<std::size_t>(l.nodes) * static_cast<std::size_t>(l.per_node + l.groups + l.endpoints + 3) +
+                                static_cast<std::size_t>(l.leaves + spines));
         per_node(l.per_node, ".gpu", Kind::device, true);
         switch0 = next();
         if (l.inside == Inside::through_switch) per_node(1, ".nvswitch", Kind::switch_, false);
@@ -72,12 +74,12 @@ class Builder {
         router0 = next();
         if (l.torus_of_nodes) per_node(1, ".router", Kind::switch_, false);
         leaf0 = next();
-        for (int i = 0; i < l.leaves; ++i) vertex(numbered("leaf", i), Kind::switch_, -1);
+        add(l.leaves, Kind::switch_, [](int i) { return numbered("leaf", i); });
         spine0 = next();
-        for (int i = 0; i < spines; ++i) vertex(spine_name(i), Kind::switch_, -1);
+        add(spines, Kind::switch_, [&](int i) { return spine_name(i); });
         core0 = next();
         if (l.three_levels())
-            for (int i = 0; i < l.uplinks * l.core_links; ++i) vertex(l.hashed ? numbered("core", i) : "core", Kind::switch_, -1);
+            add(l.uplinks * l.core_links, Kind::switch_, [&](int i) { return l.hashed ? numbered("core", i) : std::string("core"); });
     }
 
     std::string spine_name(int i) const {
@@ -86,17 +88,24 @@ class Builder {
         return l.three_levels() ? numbered("pod", i / l.uplinks, ".spine", i % l.uplinks) : numbered("spine", i);
     }
 
-    // Inside a node the second name goes without its node: "node3.gpu1 > nvswitch".
     void link(int from, int to, LinkKind kind, BytesPerSecond capacity, Time latency, int node) {
-        const std::string& a = g.vertices[static_cast<std::size_t>(from)].name;
-        std::string_view b = g.vertices[static_cast<std::size_t>(to)].name;
-        if (node >= 0 && g.vertices[static_cast<std::size_t>(to)].node == node && g.vertices[static_cast<std::size_t>(from)].node == node)
+        links.push_back({kind, capacity, latency, node});
+        if (g) describe(from, to, node);
+    }
+    // Inside a node the second name goes without its node: "node3.gpu1 > nvswitch".
+    void describe(int from, int to, int node) {
+        const std::string& a = g->vertices[static_cast<std::size_t>(from)].name;
+        std::string_view b = g->vertices[static_cast<std::size_t>(to)].name;
+        if (node >= 0 && g->vertices[static_cast<std::size_t>(to)].node == node && g->vertices[static_cast<std::size_t>(from)].node == node)
             b.remove_prefix(b.find('.') + 1);
         std::string name;
         name.reserve(a.size() + b.size() + 3);
         name.append(a).append(" > ").append(b);
-        links.push_back({std::move(name), kind, capacity, latency, node});
-        g.ends.emplace_back(from, to);
+        g->names.push_back(std::move(name));
+        g->ends.emplace_back(from, to);
+    }
+    void joint(int a, int b) {
+        if (g) g->joints.emplace_back(a, b);
     }
     void pair(int from, int to, LinkKind kind, BytesPerSecond capacity, Time latency, int node) {
         link(from, to, kind, capacity, latency, node);
@@ -148,9 +157,9 @@ class Builder {
                 const int to = l.torus_of_nodes ? router0 + node : leaf0 + l.leaf_of(node, e);
                 const int nic = nic0 + node * l.endpoints + e;
                 pair(nic, to, LinkKind::nic, l.endpoint_bandwidth(e), l.nic_latency, node);
-                if (l.has_pcie) g.joints.emplace_back(pcie0 + node * l.groups + (l.groups == 1 ? 0 : e), nic);
+                if (l.has_pcie) joint(pcie0 + node * l.groups + (l.groups == 1 ? 0 : e), nic);
                 for (int d = 0; d < l.per_node && !l.has_pcie; ++d)
-                    if (l.endpoint_of(d) == e) g.joints.emplace_back(node * l.per_node + d, nic);
+                    if (l.endpoint_of(d) == e) joint(node * l.per_node + d, nic);
             }
     }
 
@@ -187,6 +196,6 @@ class Builder {
 
 } // namespace
 
-std::vector<Link> build_links(const Layout& layout, BuiltGraph& graph) { return Builder(layout, graph).build(); }
+std::vector<Link> build_links(const Layout& layout, BuiltGraph* graph) { return Builder(layout, graph).build(); }
 
 } // namespace orrery

@@ -25,12 +25,12 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.host = [&](const Op& op, int kernels) { return cost.host(op, kernels); };
     if (scenario.cluster.graph) return c; // no two places of a custom graph need be alike
     // Of a regular cluster the nodes are alike: what counts is how the ranks stand on them, and how far the next node is.
-    c.shape = [&](std::span<const int> ranks) {
+    c.shape = [&, route = std::vector<LinkShare>{}](std::span<const int> ranks) mutable {
         std::uint64_t h = ranks.size();
         int first = fabric.node_of(ranks[0]), last = first, before = ranks[0];
         for (int r : ranks) {
             int node = fabric.node_of(r);
-            if (node != last) h = mix(h, static_cast<std::uint64_t>(fabric.latency(before, r).ps));
+            if (node != last) h = mix(h, static_cast<std::uint64_t>(fabric.latency(before, r, route).ps));
             h = mix(h, static_cast<std::uint64_t>(node - first) << 32 | static_cast<std::uint64_t>(fabric.local_index(r)));
             last = node;
             before = r;
@@ -49,7 +49,7 @@ void change(Wires& w, const Fabric& fabric, double factor, std::size_t place, co
     if (const std::string unknown = unknown_link(p, fabric); !unknown.empty())
         throw std::runtime_error("/perturb/" + std::to_string(place) + ": " + unknown);
     for (std::size_t l = 0; l < w.capacity.size(); ++l)
-        if (means(p, fabric.links()[l])) w.capacity[l] *= factor;
+        if (means(p, fabric, static_cast<LinkId>(l))) w.capacity[l] *= factor;
 }
 
 } // namespace

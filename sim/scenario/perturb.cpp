@@ -24,18 +24,23 @@ const char* class_name(LinkKind kind) {
     return "";
 }
 
-bool means(const Perturbation& p, const Link& link) {
-    return (p.link == link.name || p.link == class_name(link.kind)) && (p.index < 0 || p.index == link.node);
+bool means(const Perturbation& p, const Fabric& fabric, LinkId id) {
+    const Link& link = fabric.links()[static_cast<std::size_t>(id)];
+    return (p.index < 0 || p.index == link.node) && (p.link == class_name(link.kind) || p.link == fabric.link_name(id));
 }
 
 std::string unknown_link(const Perturbation& p, const Fabric& fabric) {
     const auto links = fabric.links();
-    if (p.link.empty() || std::any_of(links.begin(), links.end(), [&](const Link& l) { return means(p, l); })) return {};
+    const auto count = static_cast<LinkId>(links.size());
+    if (p.link.empty()) return {};
+    for (LinkId l = 0; l < count; ++l)
+        if (means(p, fabric, l)) return {};
     std::vector<std::string> classes, names;
-    for (const Link& l : links) {
-        if (std::find(classes.begin(), classes.end(), class_name(l.kind)) != classes.end()) continue;
-        classes.push_back(class_name(l.kind));
-        names.push_back("\"" + l.name + "\"");
+    for (LinkId l = 0; l < count; ++l) {
+        const LinkKind kind = links[static_cast<std::size_t>(l)].kind;
+        if (std::find(classes.begin(), classes.end(), class_name(kind)) != classes.end()) continue;
+        classes.push_back(class_name(kind));
+        names.push_back("\"" + fabric.link_name(l) + "\"");
     }
     return "\"" + p.link + "\"" + (p.index < 0 ? "" : " of node " + std::to_string(p.index)) + " is no link of this cluster: " +
            (links.empty() ? "it has none" : "its classes are " + join(classes) + ", its links have names as " + join(names));

@@ -12,7 +12,7 @@ namespace orrery {
 const char* class_name(LinkKind kind); // nic, scale_up, trunk, pcie, copy
 
 // Whether a perturbation of links means this one: its name or its class; of one node, where an index is given.
-bool means(const Perturbation& p, const Link& link);
+bool means(const Perturbation& p, const Fabric& fabric, LinkId link);
 
 // All NICs, or all links between the devices of a node, slower (or partly taken by others): that is a cluster of slower ones, so that
 // the cost model chooses for those and collectives reach the same share of them. Marks the perturbations it has applied.

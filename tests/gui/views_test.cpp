@@ -189,7 +189,7 @@ class ViewsTest : public QObject {
             QVERIFY(n == 1 || n == data->trace->links[s].twins);
         }
         for (std::size_t i = 0; i < series.size(); ++i) // all devices do the same here: no link of theirs is left without
-            if (fabric.links()[i].kind == LinkKind::scale_up) QVERIFY2(series[i] >= 0, fabric.links()[i].name.c_str());
+            if (fabric.links()[i].kind == LinkKind::scale_up) QVERIFY2(series[i] >= 0, fabric.link_name(static_cast<LinkId>(i)).c_str());
     }
 
     // What the simulation says of links alike is what an unfolded run finds: the same bytes on each of them.

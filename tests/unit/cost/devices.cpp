@@ -145,7 +145,7 @@ TEST(EveryCluster, TimesEveryCollectiveWithinItsLinks) {
                         for (const LinkLoad& l : loads) {
                             const Link& link = c.fabric.links()[static_cast<std::size_t>(l.link)];
                             EXPECT_LE(l.load * cost.cap.value, link.capacity.value * (1 + 1e-9))
-                                << where << " " << link.name << " " << cost.algorithm;
+                                << where << " " << c.fabric.link_name(l.link) << " " << cost.algorithm;
                         }
                     }
             }

@@ -38,7 +38,8 @@ TEST(Wires, a_slow_link_is_one_link_and_background_a_class) {
             ++nics;
         }
     ASSERT_GT(nics, 1u);
-    s.perturb = {{Perturbation::Kind::slow_link, 4, -1, fabric.links()[nic].name}, {Perturbation::Kind::background, 0.5, -1, "nic"}};
+    s.perturb = {{Perturbation::Kind::slow_link, 4, -1, fabric.link_name(static_cast<LinkId>(nic))},
+                 {Perturbation::Kind::background, 0.5, -1, "nic"}};
     Wires w = wires_of(s, fabric);
     for (std::size_t l = 0; l < w.capacity.size(); ++l) {
         double whole = fabric.links()[l].capacity.value;
@@ -56,7 +57,7 @@ TEST(Wires, links_of_one_node) {
         const Link& link = fabric.links()[l];
         const bool meant = link.kind == LinkKind::nic && link.node == 1;
         slowed += meant;
-        EXPECT_DOUBLE_EQ(w.capacity[l], link.capacity.value / (meant ? 4 : 1)) << link.name;
+        EXPECT_DOUBLE_EQ(w.capacity[l], link.capacity.value / (meant ? 4 : 1)) << fabric.link_name(static_cast<LinkId>(l));
     }
     EXPECT_GT(slowed, 0);
 }
@@ -72,7 +73,7 @@ TEST(Wires, a_link_that_is_not_there_is_an_error_that_names_one_that_is) {
         std::string text = e.what();
         EXPECT_NE(text.find("/perturb/1"), std::string::npos) << text;
         EXPECT_NE(text.find("node9.nic9"), std::string::npos) << text;
-        EXPECT_NE(text.find(fabric.links()[0].name), std::string::npos) << text;
+        EXPECT_NE(text.find(fabric.link_name(0)), std::string::npos) << text;
     }
 }
 

@@ -33,7 +33,7 @@ TEST(Graph, DirectionsAreApart) {
     EXPECT_EQ(f.latency(0, 1), Time::microseconds(2));
     EXPECT_EQ(f.latency(1, 0), Time::microseconds(3));
     EXPECT_DOUBLE_EQ(gb(f.bisection_bandwidth()), 10) << "the least direction counts";
-    EXPECT_EQ(f.links()[0].name, "a > s");
+    EXPECT_EQ(f.link_name(0), "a > s");
 }
 
 TEST(Graph, EqualPathsShareAndLongerOnesAreLeft) {
@@ -124,7 +124,7 @@ TEST(Graph, NicsAndHostsAreKnownByTheirKind) {
     EXPECT_EQ(f.devices_per_nic(), 1);
     const auto copy = f.copy_route(1, true);
     ASSERT_EQ(copy.size(), 2u);
-    EXPECT_EQ(f.links()[static_cast<std::size_t>(copy[1].link)].name, "d0 > h");
+    EXPECT_EQ(f.link_name(copy[1].link), "d0 > h");
     EXPECT_EQ(f.links()[static_cast<std::size_t>(copy[1].link)].kind, LinkKind::copy);
     EXPECT_EQ(f.copy_route(1, false).size(), 2u);
 }
