@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
-#include <optional>
 
 namespace orrery {
 namespace {
@@ -17,7 +16,7 @@ namespace {
 using calibration::broken;
 using calibration::files_of;
 using calibration::Json;
-using calibration::parse;
+using calibration::parsed;
 using calibration::rate;
 using calibration::source_of;
 
@@ -142,11 +141,11 @@ void apply(KernelTables& t, const Json& j) {
     }
 }
 
-// The file of one device alone: parsing all of them would be most of what a cost model costs to set up.
-std::optional<Json> file_of_device(const std::string& device) {
+// The file of one device alone; nullptr: it has none. Parsing all of them would be most of what a first cost model costs to set up.
+const Json* file_of_device(const std::string& device) {
     for (const EmbeddedFile& f : calibration_files())
-        if (f.name == "kernels_" + device) return parse(f);
-    return std::nullopt;
+        if (f.name == "kernels_" + device) return &parsed(f);
+    return nullptr;
 }
 
 // An inherited group belongs to another device: it is transferred by the ratio of datasheet figures, which is an assumption.
@@ -174,7 +173,7 @@ void rescale_attention(KernelTables& t, double to_tflops_16) {
 KernelTables resolve(const Json& j) {
     KernelTables t;
     if (j.contains("inherits")) {
-        const std::optional<Json> base = file_of_device(j["inherits"].get<std::string>());
+        const Json* base = file_of_device(j["inherits"].get<std::string>());
         if (!base) broken(j["device"].get<std::string>(), "inherits from no file");
         t = resolve(*base);
         rescale_attention(t, j["reference"]["tflops_16"].get<double>());
@@ -192,25 +191,26 @@ std::string nearest_by_vendor(const std::string& vendor) {
 }
 
 KernelTables of_any_release(const Device& device) {
-    if (const std::optional<Json> own = file_of_device(device.name)) return resolve(*own);
-    const std::vector<Json> files = files_of("kernels");
+    if (const Json* own = file_of_device(device.name)) return resolve(*own);
+    const std::vector<const Json*> files = files_of("kernels");
     auto transferred = [&](const Json& j, std::string text) {
         KernelTables t = resolve(j);
         for (auto& [name, g] : t.gemm) g.source = {"assumed", fmt::format("{} ({} for {})", text, g.source.kind, t.device)};
         for (auto& [name, a] : t.attention) a.source = {"assumed", fmt::format("{} ({} for {})", text, a.source.kind, t.device)};
         return t;
     };
-    for (const Json& j : files)
-        if (j.contains("covers") && j["covers"].contains(device.name)) return transferred(j, j["covers"][device.name].get<std::string>());
+    for (const Json* file : files)
+        if (const Json& j = *file; j.contains("covers") && j["covers"].contains(device.name))
+            return transferred(j, j["covers"][device.name].get<std::string>());
     // Who inherits within an architecture states what sets it apart from it: another device is like the one inherited from.
     const auto own = [&](const Json& j) {
         return !j.contains("inherits") || (*file_of_device(j["inherits"].get<std::string>()))["architecture"] != j["architecture"];
     };
-    for (const Json& j : files)
-        if (j.contains("architecture") && j["architecture"] == device.architecture && own(j))
+    for (const Json* file : files)
+        if (const Json& j = *file; j.contains("architecture") && j["architecture"] == device.architecture && own(j))
             return transferred(
                 j, fmt::format("constants of {}, the same architecture, at this device's datasheet peaks", j["device"].get<std::string>()));
-    const std::optional<Json> nearest = file_of_device(nearest_by_vendor(device.vendor));
+    const Json* nearest = file_of_device(nearest_by_vendor(device.vendor));
     if (!nearest) broken(device.vendor, "no kernels of this vendor");
     return transferred(*nearest, fmt::format("constants of {}, an unlike device, at this device's datasheet peaks: expect 15 %",
                                              (*nearest)["device"].get<std::string>()));
@@ -367,8 +367,7 @@ void read_calls(CallTable& t, const Json& j) {
 } // namespace
 
 PointwiseTable pointwise_table() {
-    const std::vector<Json> files = files_of("pointwise");
-    const Json& j = files.front();
+    const Json& j = *files_of("pointwise").front();
     PointwiseTable t;
     for (const auto& [name, op] : j["ops"].items()) t.ops[name] = {entry_of(op["forward"]), entry_of(op["backward"])};
     read_loss(t, j["cross_entropy"]);

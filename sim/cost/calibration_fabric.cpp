@@ -44,9 +44,9 @@ Json at_rate(const Json& points, double gbit) {
     return between(a, b, std::log(gbit / low) / std::log(high / low));
 }
 
-const Json* named(const std::vector<Json>& files, const std::string& name) {
-    const auto at = std::find_if(files.begin(), files.end(), [&](const Json& j) { return j["class"] == name; });
-    return at == files.end() ? nullptr : &*at;
+const Json* named(const std::vector<const Json*>& files, const std::string& name) {
+    const auto at = std::find_if(files.begin(), files.end(), [&](const Json* j) { return (*j)["class"] == name; });
+    return at == files.end() ? nullptr : *at;
 }
 
 // What stands in a site's file in place of its kind's constants.
@@ -58,7 +58,7 @@ void replace(Json& constants, const Json& own) {
         if (own.contains(key)) constants[key] = own[key];
 }
 
-Json constants_of(const Json& file, const std::vector<Json>& kinds, double gbit) {
+Json constants_of(const Json& file, const std::vector<const Json*>& kinds, double gbit) {
     if (file.contains("by_nic_gbit")) return at_rate(file["by_nic_gbit"], gbit);
     const Json* like = named(kinds, file.at("like").get<std::string>());
     if (like == nullptr) broken(file["like"].get<std::string>(), "no fabric of this name");
@@ -103,12 +103,12 @@ FabricTable table_of(const Json& j) {
 } // namespace
 
 FabricTable fabric_table(const Cluster& cluster) {
-    const std::vector<Json> kinds = files_of("fabric");
+    const std::vector<const Json*> kinds = files_of("fabric");
     const std::string& site = cluster.inter.fabric;
     const Json* file = nullptr;
     Json own;
-    for (const Json& j : kinds)
-        if (lists(j["kinds"], name(cluster.inter.kind))) file = &j;
+    for (const Json* j : kinds)
+        if (lists((*j)["kinds"], name(cluster.inter.kind))) file = j;
     for (const EmbeddedFile& f : fabric_files()) {
         if (site.empty() || f.name != site) continue;
         own = Json::parse(f.text);

@@ -7,6 +7,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
+#include <mutex>
 
 namespace orrery::calibration {
 
@@ -15,17 +17,32 @@ namespace orrery::calibration {
     std::abort();
 }
 
-// The embedded files are ours: a mistake in one is a bug, found by the first test.
-Json parse(const EmbeddedFile& file) {
-    Json j = Json::parse(file.text, nullptr, false);
-    if (j.is_discarded() || !j.is_object() || !j.contains("what")) broken(file.name, "not a JSON object with \"what\"");
-    return j;
+namespace {
+
+struct Parsed {
+    std::once_flag once;
+    Json json;
+};
+
+} // namespace
+
+// The embedded files are ours: a mistake in one is a bug, found by the first test. Each is parsed when it is first asked for, by whichever
+// thread of a sweep asks.
+const Json& parsed(const EmbeddedFile& file) {
+    static const std::unique_ptr<Parsed[]> all = std::make_unique<Parsed[]>(calibration_files().size());
+    Parsed& own = all[static_cast<std::size_t>(&file - calibration_files().data())];
+    std::call_once(own.once, [&] {
+        own.json = Json::parse(file.text, nullptr, false);
+        if (own.json.is_discarded() || !own.json.is_object() || !own.json.contains("what"))
+            broken(file.name, "not a JSON object with \"what\"");
+    });
+    return own.json;
 }
 
-std::vector<Json> files_of(std::string_view what) {
-    std::vector<Json> out;
+std::vector<const Json*> files_of(std::string_view what) {
+    std::vector<const Json*> out;
     for (const EmbeddedFile& f : calibration_files())
-        if (f.name.substr(0, what.size()) == what) out.push_back(parse(f)); // parsing is a sweep's cost: only what is asked for
+        if (f.name.substr(0, what.size()) == what) out.push_back(&parsed(f)); // only what is asked for
     if (out.empty()) broken(what, "no file of this kind is compiled in");
     return out;
 }

@@ -10,8 +10,8 @@ namespace orrery::calibration {
 using Json = nlohmann::json;
 
 [[noreturn]] void broken(std::string_view file, std::string_view what); // a mistake in a file of ours: says so and aborts
-Json parse(const EmbeddedFile& file);
-std::vector<Json> files_of(std::string_view what); // those whose name begins so, in order of names
+const Json& parsed(const EmbeddedFile& file);                           // one of calibration_files(); parsed once a process
+std::vector<const Json*> files_of(std::string_view what);               // those whose name begins so, in order of names
 Source source_of(const Json& j);
 bool lists(const Json& j, const std::string& text); // whether an array has this text
 double rate(const Json& j, const char* key);        // GB/s to bytes/us

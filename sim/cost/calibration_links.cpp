@@ -85,11 +85,12 @@ void scale_rates(LinkTable& t, double f) {
 }
 
 LinkTable link_table(const Cluster& cluster) {
-    const std::vector<Json> files = files_of("links");
+    const std::vector<const Json*> files = files_of("links");
     const std::string kind = name(cluster.intra.kind);
     const Json* best = nullptr;
     bool exact = false;
-    for (const Json& j : files) {
+    for (const Json* file : files) {
+        const Json& j = *file;
         const bool arch = lists(j["architectures"], cluster.device.architecture), same = lists(j["kinds"], kind);
         if (arch && same) {
             best = &j;
@@ -99,8 +100,8 @@ LinkTable link_table(const Cluster& cluster) {
         if (same && best == nullptr) best = &j; // the first of its kind, in file order
     }
     if (best == nullptr)
-        for (const Json& j : files)
-            if (j["class"] == "nvlink5") best = &j;
+        for (const Json* j : files)
+            if ((*j)["class"] == "nvlink5") best = j;
     if (best == nullptr) broken("links", "no nvlink5");
     LinkTable t = link_of(*best);
     if (!exact)
