@@ -201,13 +201,24 @@ class StageWalk {
 
 } // namespace
 
-MemoryReport memory(const Plan& plan, const Scenario& scenario) {
-    MemoryReport report;
-    report.capacity = scenario.cluster.device.memory;
+PlanMemory walk(const Plan& plan) {
+    PlanMemory out;
     for (const Program& program : plan.programs) {
         StageWalk walk(plan, program);
-        StageMemory stage = walk.measure();
-        stage.reserve = reserve(plan, scenario, program, walk.dynamic(stage));
+        out.stages.push_back(walk.measure());
+        out.dynamic.push_back(walk.dynamic(out.stages.back()));
+    }
+    return out;
+}
+
+MemoryReport memory(const Plan& plan, const Scenario& scenario) { return memory(plan, walk(plan), scenario); }
+
+MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario) {
+    MemoryReport report;
+    report.capacity = scenario.cluster.device.memory;
+    for (std::size_t i = 0; i < plan.programs.size(); ++i) {
+        StageMemory stage = walked.stages[i];
+        stage.reserve = reserve(plan, scenario, plan.programs[i], walked.dynamic[i]);
         for (const ReserveItem& item : stage.reserve) stage.reserved += item.bytes;
         stage.peak = stage.allocated_peak + stage.reserved;
         report.fits = report.fits && stage.peak <= report.capacity;

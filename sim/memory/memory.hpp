@@ -55,6 +55,14 @@ Bytes peak_as(const StageMemory& stage, MemoryMeasure measure);
 // The stage with the highest peak (the first of equals). stages must not be empty.
 const StageMemory& fullest(const MemoryReport& report);
 
-MemoryReport memory(const Plan& plan, const Scenario& scenario);
+// What the plan's own buffers come to, without a runtime's reserve: the same for all scenarios that have this plan.
+struct PlanMemory {
+    std::vector<StageMemory> stages; // peak and reserve still empty
+    std::vector<Bytes> dynamic;      // by stage: bytes at the peak that outlive no step
+};
+PlanMemory walk(const Plan& plan);
+
+MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario);
+MemoryReport memory(const Plan& plan, const Scenario& scenario); // both
 
 } // namespace orrery

@@ -52,7 +52,7 @@ Prediction predict(const Scenario& scenario, const PredictOptions& options) {
 }
 
 Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOptions& options) {
-    const MemoryReport bytes = memory(plan, scenario);
+    const MemoryReport bytes = options.walked ? memory(plan, *options.walked, scenario) : memory(plan, scenario);
     const Fabric fabric(scenario.cluster);
     const CostModel cost(scenario, fabric);
     Prediction p;

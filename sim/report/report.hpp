@@ -53,6 +53,7 @@ struct PredictOptions {
     SimulateOptions simulate;
     bool verify = true;
     bool only_if_fits = false;
+    const PlanMemory* walked = nullptr; // of the plan, where the caller has it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});
 // The same in two steps, where several scenarios have one plan (sim/plan/inputs.hpp).

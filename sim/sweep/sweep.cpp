@@ -175,13 +175,17 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         PredictOptions predicting;
         predicting.only_if_fits = true;
         std::shared_ptr<const Plan> plan;
+        std::shared_ptr<const PlanMemory> bytes;
         if (kept && kept->scenario && lowers_alike(*kept->scenario, *parsed.scenario)) {
             plan = kept->plan;
+            bytes = kept->memory;
             ++kept->reused;
         } else {
             plan = std::make_shared<const Plan>(verified_plan(*parsed.scenario));
-            if (kept) *kept = {parsed.scenario, plan, kept->reused};
+            bytes = std::make_shared<const PlanMemory>(walk(*plan));
+            if (kept) *kept = {parsed.scenario, plan, bytes, kept->reused};
         }
+        predicting.walked = bytes.get();
         fill(row, predict(*parsed.scenario, *plan, predicting).report);
     } catch (const std::exception& e) {
         row.status = PointStatus::failed;

@@ -16,6 +16,7 @@
 namespace orrery {
 
 struct Plan;
+struct PlanMemory;
 
 // fits: predicted, and it fits. too_big: does not fit; reason says where. impossible: a constraint or the parser refuses it. failed: the
 // plan could not run, or our bug.
@@ -61,6 +62,7 @@ std::string point_hash(const SweepPoint& point);
 struct KeptPlan {
     std::optional<Scenario> scenario;
     std::shared_ptr<const Plan> plan;
+    std::shared_ptr<const PlanMemory> memory;
     std::int64_t reused = 0;
 };
 // Never throws: what goes wrong is in the row.
