@@ -189,13 +189,30 @@ std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost
     std::vector<LinkLoad> out;
     if (ranks.size() < 2 || latency_bound(cost)) return out;
     if (is_shift(c.kind)) return shift_loads(*this, c.kind, ranks);
-    const Group group = group_of(*data_->fabric, data_->domain, ranks);
-    const std::vector<LoadShare> shares =
-        c.copies > 0 ? fan_out_loads(*data_->fabric, data_->domain, group, fan_out(group, c.copies, c.groups, c.group_limit))
-                     : link_loads(*data_->fabric, data_->domain, group, c.kind, parse_algorithm(cost.algorithm));
-    out.reserve(shares.size());
-    for (const LoadShare& s : shares) out.push_back({s.link, data_->on_link(s.link, s.load)});
-    return out;
+    LastLoads& last = data_->met;
+    if (!std::equal(ranks.begin(), ranks.end(), last.ranks.begin(), last.ranks.end())) {
+        last.ranks.assign(ranks.begin(), ranks.end());
+        last.group = group_of(*data_->fabric, data_->domain, ranks);
+        last.algorithm = Algorithm::none;
+    }
+    const auto put = [&](const std::vector<LoadShare>& shares, std::vector<LinkLoad>& on) {
+        on.clear();
+        on.reserve(shares.size());
+        for (const LoadShare& s : shares) on.push_back({s.link, data_->on_link(s.link, s.load)});
+    };
+    if (c.copies > 0) {
+        const FanOut share = fan_out(last.group, c.copies, c.groups, c.group_limit);
+        put(fan_out_loads(*data_->fabric, data_->domain, last.group, share), out);
+        return out;
+    }
+    const Algorithm algorithm = parse_algorithm(cost.algorithm);
+    const std::array<double, 3> sent{volume(c.kind, last.group.n), volume(c.kind, last.group.lanes), volume(c.kind, last.group.nodes)};
+    if (algorithm == Algorithm::none || algorithm != last.algorithm || sent != last.volumes) {
+        put(link_loads(*data_->fabric, data_->domain, last.group, c.kind, algorithm), last.loads);
+        last.algorithm = algorithm;
+        last.volumes = sent;
+    }
+    return last.loads;
 }
 
 CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
@@ -218,7 +235,10 @@ CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
 
 std::vector<LinkLoad> CostModel::transfer_loads(int from, int to) const {
     std::vector<LinkLoad> out;
-    for (const LinkShare& s : data_->fabric->route(from, to)) out.push_back({s.link, data_->on_link(s.link, s.share)});
+    data_->route.clear();
+    data_->fabric->append_route(from, to, data_->route);
+    out.reserve(data_->route.size());
+    for (const LinkShare& s : data_->route) out.push_back({s.link, data_->on_link(s.link, s.share)});
     return out;
 }
 

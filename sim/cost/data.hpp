@@ -40,6 +40,15 @@ struct KnownGroup {
     mutable double link_rate[7][8] = {};
 };
 
+// A group, and what one algorithm puts on its links. Kinds that send the same volumes by it load them alike.
+struct LastLoads {
+    std::vector<int> ranks;
+    Group group;
+    Algorithm algorithm = Algorithm::none; // none: no loads here yet
+    std::array<double, 3> volumes{};       // of the whole group, of a node's members, of its nodes
+    std::vector<LinkLoad> loads;
+};
+
 // The table, peak (flops/us) and clock that serve a precision, and the name of the one it is timed as.
 struct GemmRate {
     const GemmTable* table;
@@ -88,6 +97,8 @@ struct CostModel::Data {
     // What has been worked out; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
+    mutable LastLoads met;                // of the group whose loads were asked for last: its kinds of collectives often load links alike
+    mutable std::vector<LinkShare> route; // scratch
 
     double peak_of(const std::string& precision) const;
     GemmRate rate(DType t) const;

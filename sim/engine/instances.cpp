@@ -46,6 +46,7 @@ struct InstanceFinder {
     Unfolded all = {};
     std::map<std::pair<int, std::string>, std::int32_t> variant_ids = {};
     std::vector<int> ranks = {};
+    const Places places{c.plan};
 
     // What the patterns of a communicator cost an instance, and which loads each has: the same for all of one shape.
     struct Profile {
@@ -171,7 +172,7 @@ struct InstanceFinder {
             whole.clear();
             bool collects = false;
             for (std::int32_t o : l.offsets) {
-                whole.push_back(rank_at(c.plan, base + o));
+                whole.push_back(places.rank(base + o));
                 collects = collects || use.collects[at(stage_of[at(whole.back())])];
             }
             if (collects) {

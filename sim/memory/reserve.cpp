@@ -80,7 +80,7 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     for (CommId c : uses.collectives) {
         const Group g = group_of(plan, c, rank, per_node);
         std::vector<int> ranks = g.ranks;
-        std::sort(ranks.begin(), ranks.end());
+        if (!std::is_sorted(ranks.begin(), ranks.end())) std::sort(ranks.begin(), ranks.end());
         if (ranks.size() > 1 && seen.insert(ranks).second) mib += collective_mib(f.at("communicator"), g, scenario.cluster);
     }
     std::set<int> peers;

@@ -58,10 +58,14 @@ int stage_major(const Plan& plan, int rank) {
     return rank / inside % stages * (plan.mesh.ranks() / stages) + rank / outside * inside + rank % inside;
 }
 
-int rank_at(const Plan& plan, int stage_major) {
-    const int inside = plan.mesh.stride(Axis::pp), stages = plan.mesh.extent(Axis::pp), of_a_stage = plan.mesh.ranks() / stages;
-    const int place = stage_major % of_a_stage;
-    return place / inside * inside * stages + stage_major / of_a_stage * inside + place % inside;
+int rank_at(const Plan& plan, int stage_major) { return Places(plan).rank(stage_major); }
+
+Places::Places(const Plan& plan)
+    : inside_(plan.mesh.stride(Axis::pp)), stages_(plan.mesh.extent(Axis::pp)), of_a_stage_(plan.mesh.ranks() / stages_) {}
+
+int Places::rank(int stage_major) const {
+    const int place = stage_major % of_a_stage_;
+    return place / inside_ * inside_ * stages_ + stage_major / of_a_stage_ * inside_ + place % inside_;
 }
 
 std::vector<int> steps_along(const Plan& plan, const Communicator& comm, Axis axis) {
@@ -93,7 +97,8 @@ std::vector<int> members(const Plan& plan, CommId c, int rank) {
     for (Axis a : mesh.order)
         if (a != Axis::pp) spread(a, place / mesh.stride_in_stage(a) % mesh.extent(a) * mesh.stride_in_stage(a));
     spread(Axis::pp, stage * of_a_stage);
-    for (int& r : ranks) r = rank_at(plan, r);
+    const Places places(plan);
+    for (int& r : ranks) r = places.rank(r);
     return ranks;
 }
 

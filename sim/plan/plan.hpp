@@ -152,6 +152,14 @@ const Mesh& mesh_of(const Plan& plan, const Communicator& comm);
 // the axes of experts, which fold over a stage's ranks, cross the stride of the pipeline.
 int stage_major(const Plan& plan, int rank);
 int rank_at(const Plan& plan, int stage_major);
+class Places { // rank_at() of many
+  public:
+    explicit Places(const Plan& plan);
+    int rank(int stage_major) const;
+
+  private:
+    int inside_, stages_, of_a_stage_;
+};
 // How far apart in that count the members of `comm` along one axis are: the i-th from the 0-th, for each i.
 std::vector<int> steps_along(const Plan& plan, const Communicator& comm, Axis axis);
 int size(const Plan& plan, CommId c); // members of each instance

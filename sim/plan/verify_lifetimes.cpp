@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <tuple>
 #include <unordered_map>
 
 namespace orrery::verification {
@@ -151,22 +152,32 @@ void Walk::find_leaks() {
 
 // A block made of others has exactly their ops, each on its part's port.
 bool has_its_parts(const Plan& plan, const Block& block) {
-    using Known = std::tuple<std::uint8_t, std::string, std::vector<BufferId>, std::vector<BufferId>>;
+    struct Known {
+        std::uint8_t port, memory; // memory: 1 Alloc, 2 Free, 0 neither
+        BufferId buffer;           // that comes or goes, or the first it writes: tells most ops apart
+        const Op* op;
+    };
     std::vector<Known> mine, theirs;
     const auto add = [](std::vector<Known>& list, const Op& op, std::uint8_t port) {
         if (const auto* a = std::get_if<Alloc>(&op.work))
-            list.push_back({port, "alloc", {a->buffer}, {}});
+            list.push_back({port, 1, a->buffer, &op});
         else if (const auto* f = std::get_if<Free>(&op.work))
-            list.push_back({port, "free", {f->buffer}, {}});
+            list.push_back({port, 2, f->buffer, &op});
         else
-            list.push_back({port, op.name, op.in, op.out});
+            list.push_back({port, 0, op.out.empty() ? -1 : op.out.front(), &op});
+    };
+    const auto less = [](const Known& a, const Known& b) {
+        const auto quick = std::tie(a.port, a.memory, a.buffer), other = std::tie(b.port, b.memory, b.buffer);
+        if (quick != other || a.memory != 0) return quick < other;
+        return std::tie(a.op->in, a.op->out, a.op->name) < std::tie(b.op->in, b.op->out, b.op->name);
     };
     for (const Op& op : block.ops) add(mine, op, op.port);
     for (const BlockPart& part : block.parts)
         for (const Op& op : plan.blocks[at(part.block)].ops) add(theirs, op, part.port);
-    std::sort(mine.begin(), mine.end());
-    std::sort(theirs.begin(), theirs.end());
-    return mine == theirs;
+    std::sort(mine.begin(), mine.end(), less);
+    std::sort(theirs.begin(), theirs.end(), less);
+    return std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(),
+                      [&](const Known& a, const Known& b) { return !less(a, b) && !less(b, a); });
 }
 
 // The microbatches that go through a chunk: its direction's.
