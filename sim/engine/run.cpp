@@ -2,6 +2,7 @@
 #include "sim/engine/run.hpp"
 
 #include "sim/engine/clock.hpp"
+#include "sim/engine/course.hpp"
 #include "sim/engine/fold.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/engine/replay.hpp"
@@ -237,7 +238,7 @@ bool EventLoop::done(std::int32_t steps, bool all) const {
     return std::all_of(lanes.begin(), lanes.end(), [&](const LaneState& l) { return l.steps_done >= steps; });
 }
 
-bool EventLoop::run_steps(std::int32_t steps, Replay* replay, bool all) {
+bool EventLoop::run_steps(std::int32_t steps, Replay* replay, Course* course, bool all) {
     step_limit = steps;
     for (std::size_t l = 0; l < lanes.size(); ++l) {
         if (lanes[l].issued > 0 && lanes[l].blocked != HostBlock::far_ahead) continue;
@@ -250,6 +251,7 @@ bool EventLoop::run_steps(std::int32_t steps, Replay* replay, bool all) {
         if (done(steps, all)) return true;
         if (anchor) {
             anchor = false;
+            if (course && meets(*course, *this)) return true;
             if (replay) consider_skip(*replay, *this);
         }
         if (heap.empty()) return false;

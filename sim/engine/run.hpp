@@ -79,6 +79,7 @@ struct BundleState {
 
 struct Recorder;
 struct Replay;
+struct Course;
 
 struct EventLoop {
     const Machine& m;
@@ -147,8 +148,9 @@ struct EventLoop {
         }
     }
     void charge(std::int32_t lane); // brings its account up to now
-    // Runs until the reference lane (all: every lane) has ended `steps` steps; false: nothing can happen any more.
-    bool run_steps(std::int32_t steps, Replay* replay, bool all);
+    // Runs until the reference lane (all: every lane) has ended `steps` steps, or this step has met the one before (course.hpp); false:
+    // nothing can happen any more.
+    bool run_steps(std::int32_t steps, Replay* replay, Course* course, bool all);
     bool done(std::int32_t steps, bool all) const;
     // comm.cpp
     void arrive(std::int32_t lane, int q);
@@ -176,6 +178,8 @@ Why why_idle(const EventLoop& run, std::int32_t lane);
 
 // snapshot.cpp: the state relative to now and to where each lane stands; equal words mean equal futures as far as the programs agree.
 void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words);
+// The state relative to now and to the beginning of step `step` (from 1): equal words mean equal futures.
+void place_in_step(const EventLoop& run, std::int32_t step, std::vector<std::uint64_t>& words);
 std::uint64_t fingerprint(const EventLoop& run); // cheap, of a part of it
 
 Deadlock deadlock(const EventLoop& run);

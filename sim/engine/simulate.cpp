@@ -1,6 +1,7 @@
 // simulate(): compile, then step after step until the state at a step's end repeats.
 #include "sim/engine/simulate.hpp"
 
+#include "sim/engine/course.hpp"
 #include "sim/engine/machine.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/engine/replay.hpp"
@@ -39,29 +40,7 @@ const char* name(Category c) {
 
 namespace {
 
-// Totals at the end of a step, and the state then.
-struct StepEnd {
-    std::int64_t time = 0;
-    std::vector<std::array<std::int64_t, account_count>> accounts;
-    std::vector<std::int64_t> completions;
-    std::vector<std::uint64_t> state;
-};
-
-StepEnd step_end(EventLoop& run, std::int32_t step) {
-    StepEnd e;
-    e.time = run.now + run.skipped;
-    snapshot(run, e.state);
-    for (std::size_t l = 0; l < run.lanes.size(); ++l) {
-        run.charge(static_cast<std::int32_t>(l));
-        e.accounts.push_back(run.lanes[l].account);
-        e.state.push_back(static_cast<std::uint64_t>(run.lanes[l].step - step));
-        e.state.push_back(static_cast<std::uint64_t>(run.lanes[l].action));
-    }
-    e.completions = run.completions;
-    return e;
-}
-
-LaneResult lane_result(const EventLoop& run, std::size_t l, const StepEnd& before, const StepEnd& after) {
+LaneResult lane_result(const EventLoop& run, std::size_t l, const Waypoint& before, const Waypoint& after) {
     LaneResult r;
     const MachineLane& lane = run.m.lanes[l];
     r.rank = lane.rank;
@@ -76,7 +55,7 @@ LaneResult lane_result(const EventLoop& run, std::size_t l, const StepEnd& befor
     return r;
 }
 
-std::vector<LinkUse> link_uses(const EventLoop& run, const StepEnd& before, const StepEnd& after) {
+std::vector<LinkUse> link_uses(const EventLoop& run, const Waypoint& before, const Waypoint& after) {
     std::vector<LinkUse> links;
     for (const MachineLink& l : run.m.links) links.push_back({l.link, l.twins, 0, l.capacity});
     for (std::size_t c = 0; c < run.m.bundle_costs.size(); ++c) {
@@ -96,25 +75,27 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
     Recorder recorder(machine);
     Replay replay;
     if (options.trace) r.recorder = &recorder;
-    bool skip = options.replay && !options.trace && machine.jitter == 0;
-    StepEnd before, after;
+    Course course;
+    const bool meet = options.replay && !options.trace, skip = meet && machine.jitter == 0;
+    Waypoint before, after;
     int steps = 0;
     while (steps < std::max(1, options.max_steps)) {
         ++steps;
         replay = {};
-        if (!r.run_steps(steps, skip ? &replay : nullptr, false)) {
+        begin_step(course, steps);
+        if (!r.run_steps(steps, skip ? &replay : nullptr, meet ? &course : nullptr, false)) {
             out.deadlock = deadlock(r);
             break;
         }
         before = std::move(after);
-        after = step_end(r, steps);
+        after = course.met ? end_of(course, before, r) : waypoint(r, steps);
         if (after.state == before.state) break;
     }
     if (!out.deadlock) {
         out.step_time = {after.time - before.time};
         for (std::size_t l = 0; l < r.lanes.size(); ++l) out.lanes.push_back(lane_result(r, l, before, after));
         out.links = link_uses(r, before, after);
-        if (options.trace && r.run_steps(steps, nullptr, true)) out.trace = trace_of(recorder, r, steps);
+        if (options.trace && r.run_steps(steps, nullptr, nullptr, true)) out.trace = trace_of(recorder, r, steps);
     }
     out.lane_of_rank = machine.lane_of_rank;
     out.link_class = machine.link_class;
@@ -130,7 +111,7 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     Simulation out = run(machine, options);
     if (out.trace) {
         out.trace->plan_hash = hash(plan);
-        for (LinkSeries& l : out.trace->links) l.name = fabric.links()[at(l.link)].name;
+        for (LinkSeries& l : out.trace->links) l.name = fabric.link_name(l.link);
     }
     return out;
 }

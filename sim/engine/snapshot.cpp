@@ -36,12 +36,9 @@ void queue_state(const EventLoop& run, std::int32_t lane, int q, std::vector<std
     }
 }
 
-void lane_state(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
+// The ops under way, each by its place in Machine::ops.
+void slots_by_op(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
     const LaneState& l = run.lanes[at(lane)];
-    w.push_back(static_cast<std::uint64_t>(l.issued - l.oldest));
-    w.push_back(lag(l.host, run.now));
-    w.push_back(static_cast<std::uint64_t>(l.position) << 8 | static_cast<std::uint64_t>(l.blocked));
-    w.push_back(static_cast<std::uint64_t>(l.account_as));
     for (std::int64_t i = l.oldest; i < l.issued; ++i) {
         const Slot& s = run.slot(lane, i);
         bool late = s.issue > run.now;
@@ -49,6 +46,29 @@ void lane_state(const EventLoop& run, std::int32_t lane, std::vector<std::uint64
                     static_cast<std::uint64_t>(s.heads) << 40);
         if (late) w.push_back(lag(s.issue, run.now));
     }
+}
+
+// The same where the lane's place in its step, and so each op, is known: only of those that something has happened to, or that are late.
+void slots_by_place(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
+    const LaneState& l = run.lanes[at(lane)];
+    for (std::int64_t i = l.oldest; i < l.issued; ++i) {
+        const Slot& s = run.slot(lane, i);
+        bool late = s.issue > run.now;
+        if (!late && !s.ended && s.heads == 0) continue;
+        w.push_back(static_cast<std::uint64_t>(i - l.oldest) | static_cast<std::uint64_t>(s.ended) << 32 |
+                    static_cast<std::uint64_t>(late) << 33 | static_cast<std::uint64_t>(s.heads) << 40);
+        if (late) w.push_back(lag(s.issue, run.now));
+    }
+    w.push_back(nothing);
+}
+
+void lane_state(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& w) {
+    const LaneState& l = run.lanes[at(lane)];
+    w.push_back(static_cast<std::uint64_t>(l.issued - l.oldest));
+    w.push_back(lag(l.host, run.now));
+    w.push_back(static_cast<std::uint64_t>(l.position) << 8 | static_cast<std::uint64_t>(l.blocked));
+    w.push_back(static_cast<std::uint64_t>(l.account_as));
+    (place_known ? slots_by_place : slots_by_op)(run, lane, w);
     for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) queue_state(run, lane, static_cast<int>(q), w);
 }
 
@@ -72,7 +92,17 @@ void bundle_state(const EventLoop& run, std::int32_t id, std::vector<std::uint64
 
 void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words) {
     words.clear();
-    for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) lane_state(run, static_cast<std::int32_t>(lane), words);
+    for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) lane_state(run, static_cast<std::int32_t>(lane), false, words);
+    for (std::size_t b = 0; b < run.bundles.size(); ++b) bundle_state(run, static_cast<std::int32_t>(b), words);
+}
+
+void place_in_step(const EventLoop& run, std::int32_t step, std::vector<std::uint64_t>& words) {
+    words.clear();
+    for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) {
+        words.push_back(static_cast<std::uint64_t>(run.lanes[lane].step - step));
+        words.push_back(static_cast<std::uint64_t>(run.lanes[lane].action));
+        lane_state(run, static_cast<std::int32_t>(lane), true, words);
+    }
     for (std::size_t b = 0; b < run.bundles.size(); ++b) bundle_state(run, static_cast<std::int32_t>(b), words);
 }
 

@@ -1,0 +1,77 @@
+#include "sim/engine/course.hpp"
+
+#include <bit>
+
+namespace orrery {
+
+namespace {
+
+// A step is cut into parts, each with at most one waypoint: so many each time the number of its actions doubles, as steps meet early, or
+// where periods are skipped, if at all. A waypoint of very many lanes costs as much as running some actions.
+constexpr std::size_t many_lanes = 1024;
+std::int64_t part_of(std::int32_t action, std::size_t lanes) {
+    const int bits = lanes > many_lanes ? 1 : 3; // 2, or 8, parts a doubling
+    const auto place = static_cast<std::uint32_t>(action) + (1u << bits);
+    const int octave = std::bit_width(place) - 1 - bits;
+    return (static_cast<std::int64_t>(octave) << bits) + (place >> octave);
+}
+
+constexpr std::size_t most_words = 1ull << 23; // of the waypoints of a step
+
+} // namespace
+
+Waypoint waypoint(EventLoop& run, std::int32_t step) {
+    Waypoint w;
+    w.action = run.anchor_action;
+    w.time = run.now + run.skipped;
+    w.ops = run.stats.events + run.stats.replayed_ops;
+    place_in_step(run, step, w.state);
+    for (std::size_t l = 0; l < run.lanes.size(); ++l) {
+        run.charge(static_cast<std::int32_t>(l));
+        w.accounts.push_back(run.lanes[l].account);
+    }
+    w.completions = run.completions;
+    return w;
+}
+
+void begin_step(Course& course, std::int32_t step) {
+    std::vector<Waypoint> before = std::move(course.here);
+    course = {};
+    course.step = step;
+    course.before = std::move(before);
+}
+
+bool meets(Course& course, EventLoop& run) {
+    const std::int64_t part = part_of(run.anchor_action, run.lanes.size());
+    if (part <= course.last) return false;
+    course.last = part;
+    const std::uint64_t print = fingerprint(run);
+    const Waypoint* same = nullptr;
+    for (const Waypoint& w : course.before)
+        if (w.action == run.anchor_action && w.print == print) same = &w;
+    if (!same && course.words > most_words) return false;
+    Waypoint here = waypoint(run, course.step);
+    here.print = print;
+    if (same && same->state == here.state) {
+        course.met = same;
+        course.there = std::move(here);
+        return true;
+    }
+    course.words += here.state.size() + here.completions.size() + here.accounts.size() * account_count;
+    course.here.push_back(std::move(here));
+    return false;
+}
+
+Waypoint end_of(const Course& course, const Waypoint& end_before, EventLoop& run) {
+    Waypoint end = course.there;
+    end.time += end_before.time - course.met->time;
+    end.ops += end_before.ops - course.met->ops;
+    run.stats.replayed_ops += end_before.ops - course.met->ops;
+    for (std::size_t l = 0; l < end.accounts.size(); ++l)
+        for (std::size_t k = 0; k < account_count; ++k) end.accounts[l][k] += end_before.accounts[l][k] - course.met->accounts[l][k];
+    for (std::size_t c = 0; c < end.completions.size(); ++c) end.completions[c] += end_before.completions[c] - course.met->completions[c];
+    end.state = end_before.state;
+    return end;
+}
+
+} // namespace orrery
