@@ -6,17 +6,21 @@ namespace orrery {
 
 namespace {
 
-// A step is cut into parts, each with at most one waypoint: so many each time the number of its actions doubles, as steps meet early, or
-// where periods are skipped, if at all. A waypoint of very many lanes costs as much as running some actions.
+// A step is cut into parts, each with at most one waypoint: shorter ones near its beginning and its end, which are run where periods
+// between are skipped. A waypoint of very many lanes costs as much as running some actions.
 constexpr std::size_t many_lanes = 1024;
-std::int64_t part_of(std::int32_t action, std::size_t lanes) {
-    const int bits = lanes > many_lanes ? 1 : 3; // 2, or 8, parts a doubling
-    const auto place = static_cast<std::uint32_t>(action) + (1u << bits);
+constexpr std::int64_t end_part = 1 << 16;
+
+std::int64_t part_of(std::int64_t action, std::int64_t actions, std::size_t lanes) {
+    const int bits = lanes > many_lanes ? 0 : 3; // 1, or 8, parts each time the distance to the nearer end doubles
+    const bool first_half = 2 * action < actions;
+    const auto place = static_cast<std::uint64_t>(first_half ? action : actions - 1 - action) + (1u << bits);
     const int octave = std::bit_width(place) - 1 - bits;
-    return (static_cast<std::int64_t>(octave) << bits) + (place >> octave);
+    const std::int64_t part = (static_cast<std::int64_t>(octave) << bits) + static_cast<std::int64_t>(place >> octave);
+    return first_half ? part : end_part - part;
 }
 
-constexpr std::size_t most_words = 1ull << 23; // of the waypoints of a step
+constexpr std::size_t most_words = 1ull << 24; // of the waypoints of a step
 
 } // namespace
 
@@ -42,7 +46,8 @@ void begin_step(Course& course, std::int32_t step) {
 }
 
 bool meets(Course& course, EventLoop& run) {
-    const std::int64_t part = part_of(run.anchor_action, run.lanes.size());
+    const auto actions = static_cast<std::int64_t>(run.program(run.reference).actions.size());
+    const std::int64_t part = part_of(run.anchor_action, actions, run.lanes.size());
     if (part <= course.last) return false;
     course.last = part;
     const std::uint64_t print = fingerprint(run);

@@ -51,14 +51,23 @@ void slots_by_op(const EventLoop& run, std::int32_t lane, std::vector<std::uint6
 // The same where the lane's place in its step, and so each op, is known: only of those that something has happened to, or that are late.
 void slots_by_place(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
     const LaneState& l = run.lanes[at(lane)];
-    for (std::int64_t i = l.oldest; i < l.issued; ++i) {
+    const auto word = [&](std::int64_t i) {
         const Slot& s = run.slot(lane, i);
         bool late = s.issue > run.now;
-        if (!late && !s.ended && s.heads == 0) continue;
+        if (!late && !s.ended && s.heads == 0) return;
         w.push_back(static_cast<std::uint64_t>(i - l.oldest) | static_cast<std::uint64_t>(s.ended) << 32 |
                     static_cast<std::uint64_t>(late) << 33 | static_cast<std::uint64_t>(s.heads) << 40);
         if (late) w.push_back(lag(s.issue, run.now));
+    };
+    // Nothing has happened to what stands behind the heads of all queues (of a queue that has served all it was given, behind its tail);
+    // and the host issues in order, so that the late ones are the last.
+    std::int64_t behind = l.oldest;
+    for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) {
+        const QueueState& Q = run.queue(lane, static_cast<std::int64_t>(q));
+        behind = std::max(behind, (Q.head >= 0 ? Q.head : Q.tail) + 1);
     }
+    for (std::int64_t i = l.oldest; i < behind; ++i) word(i);
+    for (std::int64_t i = l.issued - 1; i >= behind && run.slot(lane, i).issue > run.now; --i) word(i);
     w.push_back(nothing);
 }
 
