@@ -34,6 +34,13 @@ struct ValidateOptions {
     std::string html, markdown, rows, against;
 }; // files to write; a VALIDATION.md to hold it to
 
+struct IngestCommand {
+    std::string from, device, network;
+    int nodes = 0;
+    double nic_gbit = 0;
+    bool graph = false;
+}; // what topology/ingest/ingest.hpp calls IngestOptions
+
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& scenario);
 int run_scenarios(const std::vector<std::string>& files, const Options& options); // several: one table
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& sweep);
@@ -42,12 +49,14 @@ int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options, bool markdown);
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
 int run_fit(const std::vector<std::string>& tables, const Options& options, bool only_check);
+int run_ingest(const std::vector<std::string>& files, const Options& options, const IngestCommand& command);
 int run_compare(const std::vector<std::string>& files, int worst, const Options& options); // two of scenario or trace
 int run_export(const std::string& file, const std::string& to, const Options& options);
 
 std::vector<std::string> list_topics();    // what `list` knows
 std::vector<std::string> export_formats(); // what `export --to` knows
 std::string export_help();                 // each format and its contents, for --help
+std::string ingest_formats();              // what `ingest --from` knows
 
 // The style of standard output: colour and blocks on a terminal that wants them (NO_COLOR, TERM=dumb), plain text in a pipe or a file.
 TextStyle output_style(const Options& options);

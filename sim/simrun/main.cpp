@@ -41,6 +41,7 @@ constexpr const char* examples =
   simrun export job.json --to dot -o plan.dot         the plan's op graphs for Graphviz
   simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs
   simrun fit gemm_h100-sxm-80gb.csv.gz --check        how far the constants in use are off on it
+  simrun ingest topo.xml fabric.txt -o cluster.json   a cluster from files that describe real machines (NCCL, ibnetdiscover, ..)
   simrun list models                                  or clusters, devices, fabrics, schedules, strategies, frameworks, passes, constants
   simrun schema --markdown -o fields.md               every field with its type, unit and defaults, to read
   simrun schema -o scenario.schema.json               for an editor's completion: "$schema": "scenario.schema.json"
@@ -55,6 +56,7 @@ struct Parsed {
     ScenarioOptions scenario;
     SweepOptions sweep;
     ValidateOptions validate;
+    IngestCommand ingest;
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
     bool no_fold = false, no_replay = false, only_check = false, markdown = false;
@@ -183,6 +185,27 @@ void add_commands(CLI::App& app, Parsed& p) {
     add_set(*exporting, p.options);
 }
 
+void add_ingest(CLI::App& app, Parsed& p) {
+    CLI::App* sub = add_command(app, p, "ingest", "A cluster from files that describe real machines: a node, a fabric, or both");
+    sub->add_option("files", p.datasets, "One file of a node, one of its fabric, or one of both")->required()->type_name("FILE");
+    sub->add_option("--from", p.ingest.from, "The files' format, where their content does not tell it: " + ingest_formats())
+        ->type_name("FORMAT");
+    sub->add_option("--device", p.ingest.device, "The GPU, where the files do not name it (simrun list devices)")->type_name("NAME");
+    sub->add_option("--nodes", p.ingest.nodes, "How many nodes the cluster has")->check(CLI::Range(1, 1000000))->type_name("N");
+    sub->add_option("--nic-gbit", p.ingest.nic_gbit, "Rate of one NIC in Gb/s")->check(CLI::Range(0.001, 1e6))->type_name("RATE");
+    sub->add_option("--network", p.ingest.network, "infiniband, roce, ethernet, omni-path or efa")
+        ->check(CLI::IsMember({"infiniband", "roce", "ethernet", "omni-path", "efa"}))
+        ->type_name("KIND");
+    sub->add_flag("--graph", p.ingest.graph, "Write an explicit graph (PCIe tree, NICs, switches) instead of the short form");
+    sub->footer(
+        "Examples:\n"
+        "  simrun ingest topo.xml --nodes 16 -o cluster.json        NCCL's dump of one node (NCCL_TOPO_DUMP_FILE=topo.xml), 16 of them\n"
+        "  simrun ingest topo.xml fabric.txt -o cluster.json        the same node in the fabric that ibnetdiscover saw\n"
+        "  simrun ingest matrix.txt --device h200-sxm-141gb         `nvidia-smi topo -m > matrix.txt` names no GPU\n"
+        "  simrun job.json --set cluster=cluster.json               a scenario on the cluster\n"
+        "Every value that no file states is assumed: the terminal lists it, and \"sources\" in the cluster marks it.");
+}
+
 // A file that is not there and looks like a command is one that was misspelt.
 std::string command_meant(const CLI::App& app, const std::string& file) {
     std::vector<std::string> names;
@@ -231,6 +254,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("schema")) return run_schema(p.options, p.markdown);
     if (app.got_subcommand("validate")) return run_validate(p.datasets, p.options, p.validate);
     if (app.got_subcommand("fit")) return run_fit(p.datasets, p.options, p.only_check);
+    if (app.got_subcommand("ingest")) return run_ingest(p.datasets, p.options, p.ingest);
     if (app.got_subcommand("compare")) return run_compare(p.datasets, p.worst, p.options);
     if (app.got_subcommand("export")) return run_export(p.one_file, p.format, p.options);
     return run_files(p, app);
@@ -242,6 +266,7 @@ int run(int argc, char** argv) {
     Parsed parsed;
     add_run(app, parsed);
     add_commands(app, parsed);
+    add_ingest(app, parsed);
     console::add_examples(app, examples, exits);
     app.require_subcommand(0, 1);
     try {
