@@ -121,13 +121,15 @@ void check_batch(Reading& reading) {
 }
 
 void report_unknown_schedule(Reading& reading) {
-    const std::string is = "strategy.schedule = " + reading.scenario.strategy.schedule;
-    if (reading.scenario.strategy.schedule == "pipedream-async")
+    const std::string& asked = reading.scenario.strategy.schedule;
+    if (asked == "pipedream-async")
         return reading.problem("/strategy/schedule",
-                               is + " is not modelled yet: 1f1b has its order of steps, with a barrier at the optimizer");
-    const auto near = nearest(reading.scenario.strategy.schedule, schedule_names());
-    reading.problem("/strategy/schedule",
-                    is + " is not known" + (near ? ": did you mean " + *near + "?" : ".") + " It is one of " + join(schedule_names()));
+                               "strategy.schedule = pipedream-async is not modelled yet: 1f1b has its order of steps, "
+                               "with a barrier at the optimizer");
+    const auto near = nearest(asked, schedule_names());
+    reading.problem("/strategy/schedule", "strategy.schedule = \"" + asked + "\" is not known" +
+                                              (near ? ": did you mean \"" + *near + "\"?" : ".") + " It is one of " +
+                                              join(schedule_names()));
 }
 
 // A count of a shape and the field that says it. Microbatches follow from the batch: the way out is a batch.
