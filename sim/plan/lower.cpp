@@ -54,14 +54,17 @@ constexpr Pass recipe[] = {
     {"directions", copy_directions, "the last that copies graphs: all passes above need one copy alone"},
     {"adjoint", emit_blocks, "graphs become forward, backward and weight blocks"},
     {"lifetimes", lifetimes, "needs every access of a chunk's buffers"},
-    {"arrange", arrange, "schedule, exchanges, data parallelism and optimizer become programs"},
+    {"schedule", schedule, "the order of compute steps; its times need the blocks"},
+    {"exchange", exchange, "the transfers between stages; needs the order"},
+    {"data-parallel", data_parallel, "buckets and the blocks that gather, release and reduce them; needs every parameter"},
+    {"arrange", arrange, "steps, transfers, data parallelism and optimizer become actions of programs"},
     {"bind", bind, "last: dependencies of all that is there"},
 };
 
 } // namespace
 
 Plan lower(const Scenario& scenario, StopFlag stop) {
-    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}};
+    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
     for (const Pass& pass : recipe) {
         stop_if(stop);
         pass.run(l);
@@ -76,7 +79,7 @@ std::vector<std::string> pass_names() {
 }
 
 std::string text_after(const Scenario& scenario, std::string_view wanted) {
-    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}};
+    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
     for (const Pass& pass : recipe) {
         pass.run(l);
         if (pass.name != wanted) continue;
@@ -85,7 +88,8 @@ std::string text_after(const Scenario& scenario, std::string_view wanted) {
             for (const Graph& g : l.graphs) text += to_text(g);
             return text;
         }
-        return to_text(l.plan);
+        const std::string drafted = !l.draft.empty() ? to_text(l.draft) : to_text(l.order);
+        return to_text(l.plan) + (l.plan.programs.empty() ? drafted : "");
     }
     throw std::invalid_argument("no pass is called '" + std::string(wanted) + "'");
 }

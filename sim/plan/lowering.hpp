@@ -2,6 +2,8 @@
 #pragma once
 
 #include "sim/graph/graph.hpp"
+#include "sim/plan/passes/data_parallel.hpp"
+#include "sim/plan/passes/exchange.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/schedules/schedule.hpp"
@@ -45,6 +47,9 @@ struct Lowering {
     std::vector<ChunkBlocks> chunks;                     // by chunk
     std::vector<std::vector<Parameter>> parameters;      // by stage
     std::vector<std::vector<ExplicitDep>> explicit_deps; // by stage
+    Schedule order;                                      // compute steps of each stage
+    PipelineProgram draft;                               // the same with the transfers between stages
+    DataParallel data_parallel;
     std::map<std::string, CommId> comm_ids;
     std::map<std::string, TensorId> tensor_ids;      // by name
     const Practice practice = practice_of(scenario); // of the software that runs it

@@ -2,7 +2,7 @@
 //
 // zero 0: all-reduce of each bucket. 1: reduce-scatter, optimizer on the shard, all-gather of parameters. 2: gradients live only
 // from a run's first backward step to its reduce-scatter; their sum is kept sharded. 3: parameters too, gathered unit by unit.
-#include "sim/plan/passes/data_parallel.hpp"
+#include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -341,9 +341,9 @@ bool used_elsewhere(const Lowering& l, const Bucket& b) {
 
 } // namespace
 
-DataParallel data_parallel(Lowering& l) {
+void data_parallel(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
-    DataParallel dp;
+    DataParallel& dp = l.data_parallel;
     dp.strategy = &st;
     // Each direction has its own microbatches, as data-parallel ranks have.
     const int directions = l.plan.directions;
@@ -399,7 +399,6 @@ DataParallel data_parallel(Lowering& l) {
     };
     dp.weight_by_weight = dp.gathers_in_step && l.practice.sharding == Sharding::compiler && !halves &&
                           std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
-    return dp;
 }
 
 } // namespace orrery

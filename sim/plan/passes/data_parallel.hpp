@@ -1,7 +1,8 @@
-// Data parallelism on the action list: buckets, ZeRO stages, HSDP. Used by arrange.cpp alone.
+// What the data-parallel pass leaves: buckets, ZeRO stages, HSDP. Read by the passes behind it.
 #pragma once
 
-#include "sim/plan/lowering.hpp"
+#include "sim/plan/plan.hpp"
+#include "sim/scenario/scenario.hpp"
 
 #include <vector>
 
@@ -45,8 +46,5 @@ struct DataParallel {
     bool reduces_each_run() const { return zero >= 2 && active(); }
     bool reduces_each_run(const Bucket& b) const { return zero >= 2 && sharded(b); } // one that is not sharded has its whole sum to keep
 };
-
-// Cuts the parameters into buckets and adds their blocks to the plan. Communicators dp.* are added as needed.
-DataParallel data_parallel(Lowering& l);
 
 } // namespace orrery

@@ -1,5 +1,7 @@
 #include "sim/plan/passes/exchange.hpp"
 
+#include "sim/plan/passes/passes.hpp"
+
 #include "sim/plan/passes/exchange_lockstep.hpp"
 #include "sim/plan/rendezvous.hpp"
 #include "sim/schedules/support/clock.hpp"
@@ -346,6 +348,11 @@ std::string to_text(const PipelineProgram& program) {
         text += '\n';
     }
     return text;
+}
+
+void exchange(Lowering& l) {
+    l.draft = insert_exchanges(l.order, l.schedule->stage_of, l.plan.stages, static_cast<int>(l.chunks.size()),
+                               l.scenario.strategy.overlap.pipeline, l.schedule->directions);
 }
 
 } // namespace orrery

@@ -1,7 +1,7 @@
 // The ends of a step: what comes before the first microbatch and behind the last.
 #pragma once
 
-#include "sim/plan/passes/data_parallel.hpp"
+#include "sim/plan/lowering.hpp"
 
 namespace orrery {
 
