@@ -69,7 +69,7 @@ double domain_us(const Device& device, const Measured& m) {
     for (const LinkTable::Box& b : links.fitted_box)
         if (b.devices == m.devices)
             links.simple_rate = b.ring, links.direct_rate = b.direct, links.ll_rate = b.ll, links.choice_bus = b.bus;
-    return single_node(links, m.kind, m.devices, m.bytes, m.one_byte, m.multicast, "auto").us;
+    return single_node(links, m.kind, m.devices, m.bytes, m.one_byte, m.multicast, CollectiveAlgorithm::automatic).us;
 }
 
 // Nothing where the system's name does not say what joins its nodes.
@@ -84,7 +84,9 @@ std::optional<double> between_us(const Device& device, const Measured& m, const 
     Group group;
     group.n = m.devices, group.nodes = m.nodes, group.lanes = m.devices / m.nodes;
     group.nic_rate = nics->first * nics->second * 1e3 / 8;
-    return multi_node(link_table(cluster), fabric_table(cluster), group, m.kind, m.bytes, m.one_byte, m.multicast, "auto").us;
+    return multi_node(link_table(cluster), fabric_table(cluster), group, m.kind, m.bytes, m.one_byte, m.multicast,
+                      CollectiveAlgorithm::automatic)
+        .us;
 }
 
 } // namespace

@@ -26,13 +26,14 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
     const auto used = [&](auto&& meant) {
         for (std::size_t i = 0; i < links.size() && i < simulation.link_class.size(); ++i)
             if (simulation.link_class[i] >= 0 && simulation.links[static_cast<std::size_t>(simulation.link_class[i])].bytes > 0 &&
-                meant(links[i]))
+                meant(static_cast<LinkId>(i)))
                 return true;
         return false;
     };
     const InterNode& n = s.cluster.inter;
     const bool hashed = n.routing == Routing::ecmp, several = s.cluster.nodes > 1 && !s.cluster.graph;
-    if (several && (n.oversubscription != 1 || hashed) && !used([](const Link& l) { return l.kind == LinkKind::trunk; }))
+    if (several && (n.oversubscription != 1 || hashed) &&
+        !used([&](LinkId l) { return links[static_cast<std::size_t>(l)].kind == LinkKind::trunk; }))
         for (const auto& [field, given] : {std::pair{"oversubscription", n.oversubscription != 1}, {"routing", hashed}})
             if (given)
                 r.notes.push_back(std::string("cluster.inter_node.") + field +
@@ -40,7 +41,7 @@ void note_idle_links(Report& r, const Scenario& s, const Fabric& fabric, const S
                                   "under one)");
     for (std::size_t i = 0; i < s.perturb.size(); ++i) {
         const Perturbation& p = s.perturb[i];
-        if (!p.link.empty() && !p.in_cluster && !used([&](const Link& l) { return means(p, l); }))
+        if (!p.link.empty() && !p.in_cluster && !used([&](LinkId l) { return means(p, fabric, l); }))
             r.notes.push_back("perturb[" + std::to_string(i) + "] has no effect: no traffic takes " + p.link);
     }
 }
