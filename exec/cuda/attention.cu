@@ -41,7 +41,7 @@ Masking masking(const Launch& l, std::int64_t heads) {
     std::int64_t first = l.coordinate(Axis::tp) * of_rank;
     if (heads < of_rank) first += l.coordinate(Axis::cp) * heads;
     return {{f.causal, f.window_of(l.op.layer)},
-            dropout_at(l.context, "attention", l.op.layer),
+            dropout_at(l.context, DropoutSite::attention, l.op.layer),
             static_cast<float>(f.attention_scale()),
             f.alibi,
             f.heads,
