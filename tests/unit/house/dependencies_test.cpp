@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <sstream>
@@ -74,6 +75,66 @@ TEST(Dependencies, NothingPointsTheOtherWay) {
         }
     }
     EXPECT_GT(files, 20u) << "the scan found almost nothing: is ORRERY_SOURCE_DIR right?";
+}
+
+// A room is a folder of the second level ("sim/plan"), with what lies below it; topology is one room.
+std::string room_of(const std::string& path) {
+    const auto first = path.find('/'), second = path.find('/', first + 1);
+    if (path.rfind("topology/", 0) == 0) return second == std::string::npos ? "topology" : path.substr(0, second);
+    return second == std::string::npos ? "" : path.substr(0, second); // "": a file that lies in no room
+}
+
+using Rooms = std::map<std::string, std::set<std::string>>; // which rooms each includes
+
+// Rooms that include each other, directly or by way of others, in order; empty: there is no circle.
+std::vector<std::string> circle(const Rooms& rooms) {
+    std::map<std::string, int> seen; // 1: on the path, 2: done
+    std::vector<std::string> path;
+    const std::function<bool(const std::string&)> visit = [&](const std::string& room) {
+        if (seen[room] == 2) return false;
+        path.push_back(room);
+        if (seen[room] == 1) return true;
+        seen[room] = 1;
+        const auto included = rooms.find(room);
+        if (included != rooms.end())
+            for (const std::string& next : included->second)
+                if (visit(next)) return true;
+        seen[room] = 2;
+        path.pop_back();
+        return false;
+    };
+    for (const auto& [room, included] : rooms)
+        if (visit(room)) return {std::find(path.begin(), path.end(), path.back()), path.end()};
+    return {};
+}
+
+TEST(Dependencies, RoomsStandInNoCircle) {
+    const fs::path root = ORRERY_SOURCE_DIR;
+    Rooms rooms;
+    for (const auto& [folder, allowed] : may_include) {
+        for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+            const std::string extension = entry.path().extension().string(), path = fs::relative(entry.path(), root).string();
+            if (extension != ".hpp" && extension != ".cpp" && extension != ".cu" && extension != ".cuh") continue;
+            std::ifstream source(entry.path());
+            for (const std::string& include : includes(source)) {
+                const std::string from = room_of(path), to = room_of(include);
+                if (may_include.count(include.substr(0, include.find('/'))) && !from.empty() && !to.empty() && from != to)
+                    rooms[from].insert(to);
+            }
+        }
+    }
+    EXPECT_GT(rooms.size(), 20u) << "the scan found almost nothing";
+    std::string text;
+    for (const std::string& room : circle(rooms)) text += " -> " + room;
+    EXPECT_EQ(text, "") << "rooms include each other in a circle";
+}
+
+TEST(Dependencies, ACircleIsSeen) {
+    EXPECT_EQ(circle({{"a", {"b"}}, {"b", {"c", "d"}}, {"d", {"b"}}}), (std::vector<std::string>{"b", "d", "b"}));
+    EXPECT_TRUE(circle({{"a", {"b", "c"}}, {"b", {"c"}}}).empty());
+    EXPECT_EQ(room_of("sim/plan/passes/bind.cpp"), "sim/plan");
+    EXPECT_EQ(room_of("topology/units.hpp"), "topology");
+    EXPECT_EQ(room_of("topology/ingest/read.hpp"), "topology/ingest");
 }
 
 TEST(Dependencies, TheScanSeesFaults) {

@@ -287,8 +287,7 @@ TEST(Fabric, HashedFlowsCollideAsBallsInBins) {
             std::map<LinkId, double> load;
             for (std::size_t i = 0; i < static_cast<std::size_t>(e.flows); ++i)
                 for (const auto& [link, share] : f.route(from[i], leaf + to[i]))
-                    if (f.links()[static_cast<std::size_t>(link)].kind == LinkKind::trunk &&
-                        f.links()[static_cast<std::size_t>(link)].name.starts_with("leaf0 >"))
+                    if (f.links()[static_cast<std::size_t>(link)].kind == LinkKind::trunk && f.link_name(link).starts_with("leaf0 >"))
                         load[link] += share;
             double worst = 0;
             for (const auto& [link, l] : load) worst = std::max(worst, l);
@@ -305,11 +304,13 @@ TEST(Dragonfly, HasFrontiersBlockingFactor) {
     c.nodes = 74 * 128;
     const Fabric f(c);
     double injection = 0, global = 0, ports = 0;
-    for (const Link& link : f.links()) {
+    for (LinkId id = 0; id < static_cast<LinkId>(f.links().size()); ++id) {
+        const Link& link = f.links()[static_cast<std::size_t>(id)];
+        const std::string& name = f.link_name(id);
         const double tbit = link.capacity.value * 8e-12;
-        if (link.kind == LinkKind::nic && link.node < 128 && link.name.find("> leaf") != std::string::npos) injection += tbit;
-        if (link.name.starts_with("group0 > group")) global += tbit;
-        if (link.name == "leaf5 > group0") ports = link.capacity.value * 8e-9 / 200;
+        if (link.kind == LinkKind::nic && link.node < 128 && name.find("> leaf") != std::string::npos) injection += tbit;
+        if (name.starts_with("group0 > group")) global += tbit;
+        if (name == "leaf5 > group0") ports = link.capacity.value * 8e-9 / 200;
     }
     EXPECT_NEAR(injection, 102.4, 1e-9);
     EXPECT_NEAR(global, 58.4, 1e-9);
@@ -332,9 +333,7 @@ TEST(Dragonfly, ThirdGroupsSpreadWhatTwoGroupsSend) {
         std::map<LinkId, double> load;
         for (int i = 0; i < 512; ++i)
             for (const auto& [link, share] : f.route(2 * i, 1024 + 2 * i))
-                if (f.links()[static_cast<std::size_t>(link)].name.find("> group") != std::string::npos &&
-                    f.links()[static_cast<std::size_t>(link)].name.starts_with("group"))
-                    load[link] += share;
+                if (f.link_name(link).find("> group") != std::string::npos && f.link_name(link).starts_with("group")) load[link] += share;
         double most = 0, all = 0;
         for (const auto& [link, l] : load) most = std::max(most, l), all += l;
         return std::pair{most, all};
