@@ -75,6 +75,13 @@ Json constants_of(const Json& file, const std::vector<const Json*>& kinds, doubl
     return c;
 }
 
+// NIC to NIC in the machines fitted, us: what a cluster's own latency is compared with. As much longer as all its latencies, so that of two
+// kinds with one latency the better one is not slower either.
+double hop_of(const Json& file, const std::vector<Json>& kinds) {
+    if (file.contains("hop_us")) return file["hop_us"].get<double>();
+    return file.at("latency").get<double>() * hop_of(*named(kinds, file.at("like").get<std::string>()), kinds);
+}
+
 FabricTable table_of(const Json& j) {
     FabricTable t;
     t.base = j["base_us"].get<double>();
@@ -117,7 +124,7 @@ FabricTable fabric_table(const Cluster& cluster) {
     if (file == nullptr) broken(name(cluster.inter.kind), "no fabric of this kind");
     FabricTable t = table_of(constants_of(*file, kinds, cluster.inter.nic_bandwidth.value * 8e-9));
     t.name = file->at(site.empty() ? "class" : "name").get<std::string>();
-    t.hop = file->at("hop_us").get<double>();
+    t.hop = hop_of(*file, kinds);
     t.usable = file->value("usable", 1.0);
     t.source = source_of(*file);
     return t;

@@ -95,9 +95,10 @@ std::string improve(Random& random, Asked& worse, Asked& better) {
 
 TEST(WhatIfLaws, NoBetterNetworkMakesACollectiveSlower) {
     std::map<std::string, int> felt, switched;
-    for (std::uint64_t i = 0; i < 20'000; ++i) {
+    for (std::uint64_t i = 0; i < 5'000; ++i) {
         Random random(7'000'003 + i);
         Asked worse = random_collective(random), better = worse;
+        if (worse.ranks.size() < 2) continue;
         const std::string what = improve(random, worse, better);
         const Answer slow = answer(worse), fast = answer(better);
         felt[what] += fast.us < slow.us;
@@ -113,7 +114,7 @@ TEST(WhatIfLaws, NoBetterNetworkMakesACollectiveSlower) {
                            << 100 * slower << " %: " << slow.us << " us by " << slow.algorithm << ", " << fast.us << " by "
                            << fast.algorithm;
     }
-    for (const auto& [what, times] : felt) EXPECT_GT(times, 100) << what;
+    for (const auto& [what, times] : felt) EXPECT_GT(times, 25) << what;
     EXPECT_LE(switched.size(), known_anomalies().size());
 }
 
