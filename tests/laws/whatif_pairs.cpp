@@ -10,11 +10,6 @@ namespace {
 
 using Pointer = Json::json_pointer;
 
-struct Machine {
-    const char* preset;
-    bool nvidia, mixed, flash3; // mixed: has bf16; flash3: Hopper
-};
-
 Json cluster(Random& random, int nodes, int per_node) {
     static const std::vector<std::string> presets{"dgx-v100", "dgx-a100-80gb", "dgx-h100", "dgx-b200", "aws-p4d",
                                                   "aws-p5",   "azure-ndv4",    "gcp-a3",   "dgx-h200", "azure-nd-mi300x-v5",
