@@ -77,7 +77,7 @@ Json constants_of(const Json& file, const std::vector<const Json*>& kinds, doubl
 
 // NIC to NIC in the machines fitted, us: what a cluster's own latency is compared with. As much longer as all its latencies, so that of two
 // kinds with one latency the better one is not slower either.
-double hop_of(const Json& file, const std::vector<Json>& kinds) {
+double hop_of(const Json& file, const std::vector<const Json*>& kinds) {
     if (file.contains("hop_us")) return file["hop_us"].get<double>();
     return file.at("latency").get<double>() * hop_of(*named(kinds, file.at("like").get<std::string>()), kinds);
 }

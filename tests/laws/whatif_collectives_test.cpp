@@ -18,7 +18,7 @@ struct Asked {
     CollectiveKind kind;
     double bytes;
     std::vector<int> ranks;
-    std::string wish;
+    CollectiveAlgorithm wish;
 };
 
 struct Answer {
@@ -53,7 +53,9 @@ Asked random_collective(Random& random) {
     a.kind = any<CollectiveKind>(random, {CollectiveKind::all_reduce, CollectiveKind::all_gather, CollectiveKind::reduce_scatter,
                                           CollectiveKind::all_to_all, CollectiveKind::broadcast});
     a.bytes = std::exp2(10 + static_cast<double>(one_of(random, 2200)) / 100);
-    a.wish = any<std::string>(random, {"auto", "auto", "auto", "ring", "tree", "hierarchical"});
+    a.wish =
+        any<CollectiveAlgorithm>(random, {CollectiveAlgorithm::automatic, CollectiveAlgorithm::automatic, CollectiveAlgorithm::automatic,
+                                          CollectiveAlgorithm::ring, CollectiveAlgorithm::tree, CollectiveAlgorithm::hierarchical});
     const int per_node = any<int>(random, {1, 2, 4, 8}), stride = 8 / per_node;
     for (int d = 0; d < a.cluster.devices(); d += stride) a.ranks.push_back(d);
     return a;
