@@ -46,11 +46,14 @@ void note_network(Reading& reading) {
     for (const char* field : {"kind", "gb_per_s", "latency_us"})
         note(std::string("/cluster/intra_node/") + field, !c.graph && c.devices_per_node == 1 && c.intra.kind != IntraKind::torus,
              "a node has one device");
-    note("/strategy/collective_algorithm", c.nodes == 1 && !c.graph && sc.strategy.collective_algorithm == CollectiveAlgorithm::hierarchical,
+    // Where switches reduce, another wish than auto keeps NCCL from that.
+    const bool rings = c.nodes == 1 && !c.graph && c.device.architecture != "hopper" && c.device.architecture != "blackwell";
+    note("/strategy/collective_algorithm", rings && sc.strategy.collective_algorithm == CollectiveAlgorithm::hierarchical,
          "there is one node: NCCL's rings serve it");
-    note("/strategy/collective_algorithm", c.nodes == 1 && !c.graph && sc.strategy.collective_algorithm == CollectiveAlgorithm::tree,
+    note("/strategy/collective_algorithm", rings && sc.strategy.collective_algorithm == CollectiveAlgorithm::tree,
          "inside a node NCCL's trees are its rings");
-    note("/strategy/collective_algorithm", sc.world_size() == 1 && sc.strategy.collective_algorithm != CollectiveAlgorithm::automatic, "there is one rank");
+    note("/strategy/collective_algorithm", sc.world_size() == 1 && sc.strategy.collective_algorithm != CollectiveAlgorithm::automatic,
+         "there is one rank");
 }
 
 } // namespace

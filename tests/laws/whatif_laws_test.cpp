@@ -117,7 +117,7 @@ TEST(WhatIfLaws, WhatHasNoEffectIsNamed) {
         {"dgx-h100", 16, "/perturb", R"([{"slow": 4, "link": "trunk"}])", "perturb[0]"},
         {"dgx-h100", 16, "/perturb", R"([{"slow": 4, "link": "copy"}])", "perturb[0]"},
         {"dgx-h100", 1, "/cluster/inter_node/gbit_per_s", "100", "cluster.inter_node.gbit_per_s"},
-        {"dgx-h100", 1, "/strategy/collective_algorithm", R"("tree")", "strategy.collective_algorithm"},
+        {"dgx-a100-80gb", 1, "/strategy/collective_algorithm", R"("tree")", "strategy.collective_algorithm"},
         {"tpu-v4-pod", 4, "/cluster/inter_node/gbit_per_s", "100", "cluster.inter_node.gbit_per_s"},
         {"frontier", 16, "/cluster/inter_node/routing", R"("ecmp")", "cluster.inter_node.routing"},
     };
