@@ -140,7 +140,7 @@ TEST(PhysicsLaws, ShardedParametersDoNotMakeDeepPipelinesWait) {
         return predict(
                    scenario(fmt::format(
                        R"({{"model": {{"layers": {}, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 32000}}, "cluster": {{"preset": "dgx-h100", "nodes": 1, "devices_per_node": 4}},
-            "training": {{"global_batch_size": 64, "micro_batch_size": 2, "sequence_length": 4096}}, "strategy": {{"framework": "torchtitan", "pipeline_parallel": 2, "recompute": "full"}}}})",
+            "training": {{"global_batch_size": 64, "micro_batch_size": 2, "sequence_length": 4096}}, "strategy": {{"framework": "fsdp", "pipeline_parallel": 2, "recompute": "full"}}}})",
                        layers)))
             .report.bubble_fraction;
     };

@@ -385,6 +385,9 @@ TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
         EXPECT_EQ(broken.code, 1) << gemm;
         EXPECT_NE(broken.err.find("cannot be used as a calibration"), std::string::npos) << broken.err;
     }
+    // Kernels of a release that no library has would be read and never used.
+    write("broken.json", R"({"device": "a100-sxm-80gb", "attention": {"cudnn@2026": {}}})");
+    EXPECT_NE(run(job + " --calibration broken.json").err.find("\"2026\" is no release of a library"), std::string::npos);
     const Ran nameless = run("fit --check " + write("ours.csv", table));
     EXPECT_EQ(nameless.code, 1) << "nothing could be checked";
 }
