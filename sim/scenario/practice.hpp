@@ -57,17 +57,17 @@ struct Practice {
     // stage 2 as well.
     bool fully_sharded() const { return sharding == Sharding::flat_units || sharding == Sharding::per_parameter; }
 
-    // -- Dtypes
+    // Dtypes.
 
-    // PyTorch's autocast picks the dtypes: fp32 parameters, linears and attention in 16 bits, and in fp32 what comes of the embedding,
-    // norms and the residual adds (its operator lists; DistributedDataParallel, as its gradients are those of fp32 parameters).
+    // PyTorch's autocast chooses the dtypes: parameters are fp32, linears and attention compute in 16 bits, and embedding, norms and
+    // residual adds give fp32 (autocast's operator lists; DistributedDataParallel, whose gradients are those of fp32 parameters).
     bool autocast = false;
     // A norm reads a copy in fp32 of a residual stream in 16 bits (InternLM: norm(residual.float())).
     bool wide_norms = false;
     // The loss is PyTorch's own on 16-bit logits: its log-softmax, nll_loss's gradient and that of the logits have 16 bits too.
     bool narrow_loss = false;
 
-    // -- Layers
+    // Layers.
 
     // Layers after Megatron's: gate and up are the columns of one linear, the loss makes its softmax in the place of its fp32 copy of the
     // logits, and the gradient in the softmax.
@@ -91,16 +91,16 @@ struct Practice {
     // Rows of the embedding table are padded to a multiple of so many for each tensor-parallel rank (Megatron's
     // --make-vocab-size-divisible-by); 1: only so that tensor parallelism divides them.
     int vocabulary_multiple = 1;
-    // Of a linear's gathered input: kept for its weight gradient (the gather is an op of autograd's like any other, nanotron), where
-    // Megatron keeps the shard and gathers it again.
+    // A linear keeps its gathered input for the weight gradient (nanotron: the gather is an op of autograd's like any other). Megatron
+    // keeps the shard and gathers it again.
     bool keeps_gathered = false;
-    // What attention and MLP add to the residual stream lives until their backward pass. Of nanotron, by its logs: in 29 runs each layer
-    // has 2.0 such rows a token in flight more than its code explains.
+    // What attention and MLP add to the residual stream lives until their backward pass (nanotron, by its logs: in 29 runs each layer
+    // holds 2.0 such rows for each token in flight more than its code explains).
     bool holds_branches = false;
     // Layers hold [sequence, batch, hidden] and attention [batch, sequence, heads]: a copy turns its result round (nanotron).
     bool turns_attention = false;
 
-    // -- Loss
+    // The loss.
 
     // A fused loss makes the gradient in the logits' own place: Transformer Engine's kernel, Megatron-Core's fused loss since 2025.
     bool loss_in_place = false;
@@ -116,16 +116,16 @@ struct Practice {
     // number (2024).
     bool reads_loss = false;
 
-    // -- Recomputation
+    // Recomputation.
 
     // recompute = selective is a policy by op (torchtitan: attention and every second matmul of a layer are kept, all else made again);
     // elsewhere it is the core of attention (Korthikanti et al., arXiv:2205.05198).
     bool selective_by_op = false;
-    // Of a layer that a list recomputes it keeps what its policy names (jax.checkpoint_policies.save_only_these_names) and makes the rest
-    // again; others keep what a checkpointed function returned as well.
+    // In a layer that a list recomputes only what the policy names is kept (jax.checkpoint_policies.save_only_these_names); other
+    // software keeps what a checkpointed function returned as well.
     bool keeps_named_alone = false;
 
-    // -- Pipelines and tensor parallelism
+    // Pipelines and tensor parallelism.
 
     // Pipeline stages are cut by their layers' cost, embedding and head among them (nanotron), where others give each as many layers.
     bool stages_by_cost = false;
@@ -144,7 +144,7 @@ struct Practice {
     // parallelism, as NeMo's recipes and scenarios that state strategy.overlap.tensor_parallel have it).
     bool issues_within_linears = false;
 
-    // -- Gradients, optimizer and sharding
+    // Gradients, optimizer and sharding.
 
     // zero_grad() sets gradients to None (PyTorch 2.0, March 2023): autograd makes them anew. Not where buckets hold them.
     bool gradients_none = false;
@@ -171,7 +171,7 @@ struct Practice {
     // Float16Optimizer; calibration: optimizer.apart).
     bool copies_half_gradients = false;
 
-    // -- Kernels and the host
+    // Kernels and the host.
 
     // Modules are issued one by one from Python, each call longer for the host than its launches: Transformer Engine's and Megatron-Core's
     // since 2024 (calibration: calls).
@@ -184,7 +184,7 @@ struct Practice {
     // No low copy of the weights is kept for the step: they are cast where they are used, each time (torchao, XLA).
     bool casts_weights_at_use = false;
     // A compiler (torch.compile around torchao's linears, XLA) sees the casts where strategy.fused is on: it finds maxima inside the
-    // kernels that make a tensor, but casts behind them, both ways.
+    // kernels that make a tensor, but casts in kernels of their own, in both layouts.
     bool compiler_sees_casts = false;
     // Experts' rows are copied to and from a layout where each expert's count is a multiple that the low type's products take, where an
     // all-to-all brings them (Transformer Engine's Fp8Padding).
@@ -196,7 +196,7 @@ struct Practice {
     bool rings_between_two_nodes = false;
     std::vector<KernelRelease> releases; // of libraries, in the order of the enum
 
-    // -- Memory beside the plan's buffers (calibration: memory/reserve.json)
+    // Memory beside the plan's buffers (figures: calibration, memory/reserve.json).
 
     // Kernels are loaded when they are first launched (CUDA 11.7; PyTorch's builds of 2023), not all with the context.
     bool lazy_loading = false;
