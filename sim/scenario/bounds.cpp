@@ -67,9 +67,10 @@ void check_memory(Reading& reading) {
     if (rest > most_bytes / 2 && rings > rest / 2)
         return reading.problem(
             "/strategy/context_parallel",
-            fmt::format("strategy.context_parallel = {} with {} layers would take about {:.1f} GB to simulate, more than {:.0f}: "
-                        "lower it, or set context_parallel_kind = allgather or ulysses",
-                        s.context_parallel, layers, rest * 1e-9, most_bytes * 1e-9));
+            fmt::format(
+                "strategy.context_parallel = {} with {} layers would take about {:.1f} GB to simulate, more than the {:.0f} GB allowed: "
+                "lower it, or set context_parallel_kind = allgather or ulysses",
+                s.context_parallel, layers, rest * 1e-9, most_bytes * 1e-9));
     const std::int64_t of_ranks = static_cast<std::int64_t>(s.data_parallel) * sc.training.micro_batch_size;
     reading.problem(
         "/training/global_batch_size",
