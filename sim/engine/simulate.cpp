@@ -5,6 +5,9 @@
 #include "sim/engine/machine.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/engine/replay.hpp"
+#include "topology/input_error.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -67,9 +70,22 @@ std::vector<LinkUse> link_uses(const EventLoop& run, const Waypoint& before, con
     return links;
 }
 
+// About 200 bytes a slot while it is recorded: spans of two steps, waits and flows between them, and the copy that is given out.
+void check_trace(const Machine& machine) {
+    constexpr std::int64_t most_slots = 12'000'000;
+    std::int64_t slots = 0;
+    for (const MachineLane& l : machine.lanes) slots += machine.programs[at(l.program)].step_slots;
+    if (slots > most_slots)
+        throw InputError(
+            fmt::format("a trace of this step would hold {} ops, at most {} are recorded: lower training.global_batch_size for it, "
+                        "or simulate without a trace (--trace and -v record one)",
+                        slots, most_slots));
+}
+
 } // namespace
 
 Simulation run(const Machine& machine, const SimulateOptions& options) {
+    if (options.trace) check_trace(machine);
     Simulation out;
     EventLoop r(machine, options);
     Recorder recorder(machine);

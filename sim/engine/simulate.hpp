@@ -74,7 +74,8 @@ struct Simulation {
     std::optional<Trace> trace;
 };
 
-// Throws std::runtime_error where a perturbation names a link the cluster does not have.
+// Throws std::runtime_error where a perturbation names a link the cluster does not have, InputError where a step is longer than the clock
+// (clock.hpp) or a trace larger than what is recorded.
 Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost,
                     const SimulateOptions& options = {});
 

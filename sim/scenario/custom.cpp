@@ -143,11 +143,11 @@ void read_imbalance(Reading& reading, const Json& value, const std::string& wher
 
 void read_bucket_bytes(Reading& reading, const Json& value, const std::string& where) {
     std::optional<Bytes> size;
-    if (value.is_number() && value.get<double>() < 9e15)
+    if (value.is_number() && value.get<double>() > 0 && value.get<double>() < 9e15)
         size = Bytes{static_cast<std::int64_t>(value.get<double>())};
     else if (value.is_string())
         size = parse_bytes(value.get<std::string>());
-    if (size && size->count > 0)
+    if (size && size->count > 0 && size->count < 9'000'000'000'000'000)
         reading.scenario.strategy.bucket_bytes = *size;
     else
         reading.problem(where,

@@ -19,9 +19,11 @@ struct Config {
     // A whole number; `fallback` < 0: required.
     std::int64_t number(const char* key, std::int64_t fallback = -1) const {
         const auto value = json.find(key);
-        if (value != json.end() && value->is_number_integer()) return value->get<std::int64_t>();
+        const bool whole = value != json.end() && value->is_number_integer() && std::abs(value->get<double>()) <= 1e12;
+        if (whole) return value->get<std::int64_t>();
         if (value != json.end() && !value->is_null())
-            problems.push_back({pointer_step(key), std::string(key) + " = " + short_text(*value) + " must be a whole number"});
+            problems.push_back(
+                {pointer_step(key), std::string(key) + " = " + short_text(*value) + " must be a whole number of at most 1e12"});
         else if (fallback < 0)
             problems.push_back({pointer_step(key), std::string(key) + " is missing"});
         return std::max<std::int64_t>(fallback, 0);

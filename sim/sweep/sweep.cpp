@@ -6,6 +6,7 @@
 #include "sim/plan/inputs.hpp"
 #include "sim/report/report.hpp"
 #include "sim/sweep/store.hpp"
+#include "topology/input_error.hpp"
 
 #include <fmt/format.h>
 
@@ -187,6 +188,9 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         }
         predicting.walked = bytes.get();
         fill(row, predict(*parsed.scenario, *plan, predicting).report);
+    } catch (const InputError& e) {
+        row.status = PointStatus::impossible;
+        row.reason = e.what();
     } catch (const std::exception& e) {
         row.status = PointStatus::failed;
         row.reason = e.what();

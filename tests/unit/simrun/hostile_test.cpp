@@ -78,7 +78,7 @@ TEST_F(Hostile, ExtremeScenariosThatAreAcceptedStayBelowFourGigabytes) {
         extremes.insert(extremes.end(),
                         {"--set training.global_batch_size=1000000", "--set cluster.nodes=131072 --set training.global_batch_size=262144",
                          "--set model.layers=2000 --set model.mtp_layers=1000 --set strategy.pipeline_parallel=1",
-                         "--set model.layers=1000 --set strategy.virtual_pipeline=500 --set training.global_batch_size=2000",
+                         "--set model.layers=1000 --set strategy.virtual_pipeline=500 --set training.global_batch_size=1900",
                          "--set model.layers=16 --set strategy.framework=fsdp --set strategy.pipeline_parallel=1 --set "
                          "strategy.tensor_parallel=1 --set training.global_batch_size=400000",
                          "--set model.layers=16 --set strategy.virtual_pipeline=4 --set training.global_batch_size=240000",
@@ -99,6 +99,7 @@ TEST_F(Hostile, WhatWouldTakeMoreIsRefusedWithTheField) {
     refused("dense.json --set training.global_batch_size=2147483648", "training.global_batch_size");
     refused("dense.json --set training.global_batch_size=4000000", "lower it to");
     refused("dense.json --set model.layers=8000", "model.layers");
+    refused("dense.json --set training.global_batch_size=400000 --trace big.trace", "at most 12000000 are recorded");
     refused("dense.json --set cluster.nodes=1000000", "at most 524288 devices");
     Json sweep = Json::parse(dense);
     std::vector<int> many(10000);
