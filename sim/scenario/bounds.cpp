@@ -81,12 +81,29 @@ void check_memory(Reading& reading) {
                     fit >= 1 ? fmt::format("lower it to {:.0f} or less, ", fit * static_cast<double>(of_ranks)) : ""));
 }
 
+// Switches of a group are joined each to each, and so are the groups: the links of both are kept one by one.
+void check_dragonfly(Reading& reading) {
+    const Cluster& c = reading.scenario.cluster;
+    if (c.graph || c.nodes < 2 || c.inter.topology != InterTopology::dragonfly) return;
+    constexpr double most_links = 5e6;
+    const double switches = std::max(1, c.inter.dragonfly.switches_per_group), nodes = std::max(1, c.inter.dragonfly.nodes_per_switch);
+    const double groups = std::max<double>(c.inter.dragonfly.groups, std::ceil(c.nodes / nodes / switches));
+    const double links = groups * switches * switches + groups * groups;
+    if (links > most_links)
+        reading.problem(
+            "/cluster/inter_node/dragonfly",
+            fmt::format("cluster.inter_node.dragonfly of {:.0f} groups of {:.0f} switches has about {:.2g} links between switches: "
+                        "at most {:.0g} are kept; lower groups or switches_per_group",
+                        groups, switches, links, most_links));
+}
+
 } // namespace
 
 void check_bounds(Reading& reading) {
     if (!reading.problems.empty()) return; // the sizes are not known yet
     check_tensors(reading);
     check_memory(reading);
+    check_dragonfly(reading);
 }
 
 } // namespace orrery

@@ -150,7 +150,7 @@ const Fields& inter_fields() {
             .one_of({"fat-tree", "rail-optimized", "rail-only", "single-switch", "torus", "dragonfly"}),
         Field{"oversubscription", NumberSlot{[](Scenario& s) { return &s.cluster.inter.oversubscription; }},
               "a leaf's capacity down / up; below 1: more up than down"}
-            .over(0)
+            .least(1e-3)
             .most(1000),
         Field{"nodes_per_leaf", IntSlot{[](Scenario& s) { return &s.cluster.inter.nodes_per_leaf; }},
               "nodes under one leaf switch; 0: the topology's default"}
