@@ -96,7 +96,7 @@ TEST_F(Hostile, ExtremeScenariosThatAreAcceptedStayBelowFourGigabytes) {
 
 TEST_F(Hostile, WhatWouldTakeMoreIsRefusedWithTheField) {
     write("dense.json", dense);
-    refused("dense.json --set training.global_batch_size=2147483648", "training.global_batch_size");
+    refused("dense.json --set training.global_batch_size=2147483648", "/training/global_batch_size");
     refused("dense.json --set training.global_batch_size=4000000", "lower it to");
     refused("dense.json --set model.layers=8000", "model.layers");
     refused("dense.json --set training.global_batch_size=400000 --trace big.trace", "at most 12000000 are recorded");
