@@ -44,6 +44,7 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     auto* below = new QWidget;
     auto* inner = new QVBoxLayout(below);
     inner->setContentsMargins(0, 0, 0, 0);
+    inner->setSpacing(2);
     inner->addWidget(title_);
     inner->addWidget(table_);
     auto* parts = new QSplitter(Qt::Vertical);
@@ -51,7 +52,8 @@ SideBySide::SideBySide(RunStore& runs, ViewState& state, QWidget* parent) : QWid
     parts->addWidget(below);
     parts->setSizes({600, 180});
     auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(4, 4, 4, 4);
+    layout->setContentsMargins(4, 2, 4, 2);
+    layout->setSpacing(3);
     layout->addLayout(line);
     layout->addWidget(parts, 1);
     legend_ = new Legend;

@@ -16,8 +16,8 @@ QString tr(const char* text) { return QCoreApplication::translate("orrery", text
 // Receives that were posted earlier still stay before it: nothing of the step happens there.
 void count_from_first_work(Trace& trace) {
     const Time first = first_work(trace);
-    if (first >= trace.begin) return;
-    const Time by = trace.begin - first;
+    if (first >= Time{}) return;
+    const Time by = Time{} - first;
     trace.begin = trace.begin + by;
     trace.end = trace.end + by;
     for (Lane& lane : trace.lanes) {

@@ -176,7 +176,11 @@ class TimelineTest : public QObject {
         QCOMPARE(data->trace->begin.ps, 7 * us);
         QCOMPARE(data->tracks->begin, std::int64_t(0));
         QCOMPARE(data->tracks->end, 60 * us);
-        QCOMPARE((data->trace->end - data->trace->begin).ps, 53 * us); // the step is as long as it was
+        QCOMPARE((data->trace->end - data->trace->begin).ps, 53 * us);    // the step is as long as it was
+        save(*data->trace, folder.filePath("again.trace").toStdString()); // moved once, not twice
+        const auto again = load_run_trace(folder.filePath("again.trace").toStdString(), [](const QString&) { return true; });
+        QCOMPARE(again->trace->begin.ps, 7 * us);
+        QCOMPARE(again->tracks->begin, std::int64_t(0));
     }
 
     // Stages use queues of their own: those of one purpose stand in one order under every rank.

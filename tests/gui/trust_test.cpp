@@ -417,7 +417,7 @@ class TrustTest : public QObject {
         window.showView("memory");
         window.registry().find("timeline.zoom_in")->trigger();
         QVERIFY(timeline_of(window).range().length() < timeline_of(window).whole().length());
-        QVERIFY(!timeline_of(window).visibleRegion().isEmpty()); // in front: what the command did is to be seen
+        QTRY_VERIFY(!timeline_of(window).visibleRegion().isEmpty()); // in front: what the command did is to be seen
     }
 
     // gui/README: topology and sim below, core and parts beside; of the views, compare alone draws with another's widget.
