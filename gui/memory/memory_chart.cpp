@@ -206,10 +206,12 @@ void MemoryChart::wheelEvent(QWheelEvent* e) {
 }
 
 std::vector<ViewCommand> MemoryChart::commands() {
-    const auto zoomed = [this](double factor) { zoom(factor, cursor_ >= 0 ? xOf(cursor_) : plot().center().x()); };
+    const auto zoomed = [this](double factor) {
+        if (!series_.at.empty()) zoom(factor, cursor_ >= 0 ? xOf(cursor_) : plot().center().x());
+    };
     const auto moved = [this](int fifths) {
         const std::int64_t by = range().length() / 5 * fifths;
-        Q_EMIT rangeAsked({range().begin + by, range().end + by});
+        if (!series_.at.empty()) Q_EMIT rangeAsked({range().begin + by, range().end + by});
     };
     return {
         {QStringLiteral("zoom_in"), tr("Zoom in"), tr("Zooms at the cursor, or in the middle"), {Qt::Key_W}, {}, [zoomed] { zoomed(1.5); }},
