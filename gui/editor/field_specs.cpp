@@ -1,8 +1,8 @@
 #include "gui/editor/field_specs.hpp"
 
 #include "gui/editor/json_place.hpp"
-#include "sim/plan/schedules/schedule.hpp"
 #include "sim/scenario/schema.hpp"
+#include "sim/schedules/schedule.hpp"
 
 #include <nlohmann/json.hpp>
 
