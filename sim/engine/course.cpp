@@ -1,18 +1,22 @@
 #include "sim/engine/course.hpp"
 
+#include "sim/engine/fold.hpp"
+
 #include <bit>
 
 namespace orrery {
 
 namespace {
 
-// A step is cut into parts, each with at most one waypoint: shorter ones near its beginning and its end, which are run where periods
-// between are skipped. A waypoint of very many lanes costs as much as running some actions.
-constexpr std::size_t many_lanes = 1024;
-constexpr std::int64_t end_part = 1 << 16;
+constexpr std::size_t most_words = 1ull << 22; // of the waypoints of a step
+constexpr std::size_t many_lanes = 256;        // a waypoint of so many costs as much as running some actions
 
+// A step is cut into parts, each with at most one waypoint: shorter ones near its beginning and its end, which are run where periods
+// between are skipped.
 std::int64_t part_of(std::int64_t action, std::int64_t actions, std::size_t lanes) {
-    const int bits = lanes > many_lanes ? 0 : 3; // 1, or 8, parts each time the distance to the nearer end doubles
+    if (lanes > many_lanes) return action * 16 / actions;
+    constexpr int bits = 3; // 8 parts each time the distance to the nearer end doubles
+    constexpr std::int64_t end_part = 1 << 16;
     const bool first_half = 2 * action < actions;
     const auto place = static_cast<std::uint64_t>(first_half ? action : actions - 1 - action) + (1u << bits);
     const int octave = std::bit_width(place) - 1 - bits;
@@ -20,7 +24,15 @@ std::int64_t part_of(std::int64_t action, std::int64_t actions, std::size_t lane
     return first_half ? part : end_part - part;
 }
 
-constexpr std::size_t most_words = 1ull << 24; // of the waypoints of a step
+// 128 bits for a state of hundreds of megabytes; folding trusts 64.
+std::vector<std::uint64_t> digest(const std::vector<std::uint64_t>& state) {
+    std::uint64_t a = state.size(), b = 1;
+    for (std::uint64_t word : state) {
+        a = mix(a, word);
+        b = mix(b + word);
+    }
+    return {a, b};
+}
 
 } // namespace
 
@@ -57,6 +69,7 @@ bool meets(Course& course, EventLoop& run) {
     if (!same && course.words > most_words) return false;
     Waypoint here = waypoint(run, course.step);
     here.print = print;
+    if (run.lanes.size() > many_lanes) here.state = digest(here.state);
     if (same && same->state == here.state) {
         course.met = same;
         course.there = std::move(here);
