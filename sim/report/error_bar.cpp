@@ -3,7 +3,6 @@
 #include "topology/catalog.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -14,8 +13,6 @@ namespace orrery {
 std::span<const EmbeddedFile> validated_files(); // generated from scenarios/calibration/validated
 
 namespace {
-
-using Json = nlohmann::json;
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
@@ -109,65 +106,11 @@ double distance_in_time(const Configuration& a, const Configuration& b) {
     return distance(a, b) + lengths + 5 * std::abs(a.host_share - b.host_share);
 }
 
-std::vector<Experience> read_experience(const std::string& text) {
-    std::vector<Experience> rows;
-    const Json parsed = Json::parse(text);
-    for (const Json& j : parsed.at("rows")) {
-        Experience e;
-        e.dataset = j.at("dataset").get<std::string>();
-        e.name = j.at("name").get<std::string>();
-        Configuration& c = e.configuration;
-        c.device = j.at("device").get<std::string>();
-        c.architecture = j.at("architecture").get<std::string>();
-        c.stack = named<Stack>(j.at("stack").get<std::string>()).value();
-        c.precision_bits = j.at("bits").get<int>();
-        c.experts = j.at("experts").get<bool>();
-        c.devices = j.at("devices").get<int>();
-        const Json& degrees = j.at("tp pp cp ep zero");
-        c.tensor = degrees.at(0), c.pipeline = degrees.at(1), c.context = degrees.at(2), c.expert = degrees.at(3), c.zero = degrees.at(4);
-        c.sequence = j.at("sequence").get<int>();
-        c.host_share = j.at("host").get<double>();
-        c.recompute = j.at("recompute").get<bool>();
-        if (j.contains("step_time")) e.step_time = j.at("step_time").get<double>();
-        if (j.contains("memory")) e.memory = j.at("memory").get<double>();
-        rows.push_back(std::move(e));
-    }
-    return rows;
-}
-
-std::string write_experience(std::span<const Experience> rows) {
-    // Three decimals: a later digit of an error says nothing, and would change with every edit of a kernel's table.
-    const auto rounded = [](double x) { return std::round(x * 1000) / 1000; };
-    std::string text =
-        "{\n \"what\": \"validated rows: errors are predicted / measured - 1; written by simrun validate --rows\",\n \"rows\": [";
-    const char* comma = "\n  ";
-    for (const Experience& e : rows) {
-        const Configuration& c = e.configuration;
-        nlohmann::ordered_json j{{"dataset", e.dataset},
-                                 {"name", e.name},
-                                 {"device", c.device},
-                                 {"architecture", c.architecture},
-                                 {"stack", name(c.stack)},
-                                 {"bits", c.precision_bits},
-                                 {"experts", c.experts},
-                                 {"devices", c.devices},
-                                 {"tp pp cp ep zero", {c.tensor, c.pipeline, c.context, c.expert, c.zero}},
-                                 {"sequence", c.sequence},
-                                 {"host", rounded(c.host_share)},
-                                 {"recompute", c.recompute}};
-        if (e.step_time) j["step_time"] = rounded(*e.step_time);
-        if (e.memory) j["memory"] = rounded(*e.memory);
-        text += comma + j.dump();
-        comma = ",\n  ";
-    }
-    return text + "\n ]\n}\n";
-}
-
 const std::vector<Experience>& validated_rows() {
     static const std::vector<Experience> rows = [] {
         std::vector<Experience> all;
         for (const EmbeddedFile& f : validated_files()) {
-            auto more = read_experience(std::string(f.text));
+            auto more = read_experience(f.text);
             all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
         }
         return all;

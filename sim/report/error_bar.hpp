@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace orrery {
@@ -37,7 +38,7 @@ struct Experience {
     std::optional<double> step_time, memory;
 };
 const std::vector<Experience>& validated_rows();
-std::vector<Experience> read_experience(const std::string& json);
+std::vector<Experience> read_experience(std::string_view json);
 std::string write_experience(std::span<const Experience> rows); // one row a line
 
 // The error that four in five of the rows stay within, each weighted by exp(-d) of its distance d (of a dataset together at most half of

@@ -108,6 +108,26 @@ TEST(ErrorBar, RowsComeBackAsTheyWereWritten) {
     EXPECT_EQ(distance(back[0].configuration, some[0].configuration), 0);
 }
 
+// Our own layout is read without a JSON parser; any other one means the same.
+TEST(ErrorBar, RowsAreTheSameHoweverTheirFileIsLaidOut) {
+    std::vector<Experience> all = validated_rows();
+    for (const bool escapes : {false, true}) {
+        if (escapes) all[0].name = "a \"quoted\" name, a \\ and an \xc3\xa9";
+        std::string text = write_experience(all);
+        const auto quick = read_experience(text);
+        const auto parsed = read_experience(text.insert(1, " "));
+        ASSERT_EQ(quick.size(), all.size());
+        ASSERT_EQ(parsed.size(), all.size());
+        for (std::size_t i = 0; i < all.size(); ++i) {
+            EXPECT_EQ(quick[i].step_time, parsed[i].step_time);
+            EXPECT_EQ(quick[i].memory, parsed[i].memory);
+            EXPECT_EQ(quick[i].configuration.host_share, parsed[i].configuration.host_share);
+        }
+        EXPECT_EQ(write_experience(quick), write_experience(all));
+        EXPECT_EQ(write_experience(parsed), write_experience(all));
+    }
+}
+
 // The family of a dataset: one source's rows are in several files.
 std::string source_of(const std::string& dataset) {
     std::string name = dataset.starts_with("b_") ? dataset.substr(2) : dataset;
