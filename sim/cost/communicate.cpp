@@ -79,9 +79,30 @@ double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algo
     double& rate = g.link_rate[static_cast<std::size_t>(kind)][static_cast<std::size_t>(a)];
     if (rate > 0) return rate;
     rate = 1e30;
-    for (const LoadShare& l : link_loads(*fabric, domain, g.group, kind, a))
-        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / on_link(l.link, l.load));
+    for (const LinkLoad& l : loads_of(g.ranks, kind, a))
+        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(l.link)].capacity.value * 1e-6 / l.load);
     return rate;
+}
+
+const Group& CostModel::Data::group(std::span<const int> ranks) const {
+    if (!std::equal(ranks.begin(), ranks.end(), met.ranks.begin(), met.ranks.end())) {
+        met.ranks.assign(ranks.begin(), ranks.end());
+        met.group = group_of(*fabric, domain, ranks);
+        met.algorithm = Algorithm::none;
+    }
+    return met.group;
+}
+
+const std::vector<LinkLoad>& CostModel::Data::loads_of(std::span<const int> ranks, CollectiveKind kind, Algorithm a) const {
+    const Group& g = group(ranks);
+    const std::array<double, 3> sent{volume(kind, g.n), volume(kind, g.lanes), volume(kind, g.nodes)};
+    if (a == Algorithm::none || a != met.algorithm || sent != met.volumes) {
+        met.loads.clear();
+        for (const LoadShare& s : link_loads(*fabric, domain, g, kind, a)) met.loads.push_back({s.link, on_link(s.link, s.load)});
+        met.algorithm = a;
+        met.volumes = sent;
+    }
+    return met.loads;
 }
 
 double CostModel::Data::on_link(LinkId link, double load) const {
@@ -189,30 +210,11 @@ std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost
     std::vector<LinkLoad> out;
     if (ranks.size() < 2 || latency_bound(cost)) return out;
     if (is_shift(c.kind)) return shift_loads(*this, c.kind, ranks);
-    LastLoads& last = data_->met;
-    if (!std::equal(ranks.begin(), ranks.end(), last.ranks.begin(), last.ranks.end())) {
-        last.ranks.assign(ranks.begin(), ranks.end());
-        last.group = group_of(*data_->fabric, data_->domain, ranks);
-        last.algorithm = Algorithm::none;
-    }
-    const auto put = [&](const std::vector<LoadShare>& shares, std::vector<LinkLoad>& on) {
-        on.clear();
-        on.reserve(shares.size());
-        for (const LoadShare& s : shares) on.push_back({s.link, data_->on_link(s.link, s.load)});
-    };
-    if (c.copies > 0) {
-        const FanOut share = fan_out(last.group, c.copies, c.groups, c.group_limit);
-        put(fan_out_loads(*data_->fabric, data_->domain, last.group, share), out);
-        return out;
-    }
-    const Algorithm algorithm = parse_algorithm(cost.algorithm);
-    const std::array<double, 3> sent{volume(c.kind, last.group.n), volume(c.kind, last.group.lanes), volume(c.kind, last.group.nodes)};
-    if (algorithm == Algorithm::none || algorithm != last.algorithm || sent != last.volumes) {
-        put(link_loads(*data_->fabric, data_->domain, last.group, c.kind, algorithm), last.loads);
-        last.algorithm = algorithm;
-        last.volumes = sent;
-    }
-    return last.loads;
+    if (c.copies <= 0) return data_->loads_of(ranks, c.kind, parse_algorithm(cost.algorithm));
+    const Group& group = data_->group(ranks);
+    for (const LoadShare& s : fan_out_loads(*data_->fabric, data_->domain, group, fan_out(group, c.copies, c.groups, c.group_limit)))
+        out.push_back({s.link, data_->on_link(s.link, s.load)});
+    return out;
 }
 
 CommCost CostModel::transfer(Bytes bytes, int from, int to) const {

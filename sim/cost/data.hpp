@@ -115,6 +115,8 @@ struct CostModel::Data {
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
+    const std::vector<LinkLoad>& loads_of(std::span<const int> ranks, CollectiveKind kind, Algorithm a) const; // until the next call
+    const Group& group(std::span<const int> ranks) const;                                                      // until the next call
     double extra_hop(int from, int to) const;
     bool rings_of_old(const Collective& c, const Group& g) const; // whether NCCL of then takes a ring where a tree would be faster
     double owners_us(const Group& g, double bytes, std::span<const int> ranks) const; // what their turns add to a gather

@@ -43,19 +43,28 @@ std::uint64_t hash_of(const FoldGraph::Tag& t) { return mix(std::bit_cast<std::u
 void refine(const FoldGraph& g, const std::vector<std::uint64_t>& tags, Folding& f, std::vector<std::uint64_t>& rank,
             std::vector<std::uint64_t>& bundle, std::vector<std::uint64_t>& link) {
     std::vector<std::uint64_t> next_rank(rank.size()), next_link(link.size());
-    for (std::size_t i = 0; i < rank.size(); ++i) next_rank[i] = mix(rank[i]);
+    std::vector<std::uint64_t> mixed(rank.size()); // what most edges, those of no role, need of a rank
+    for (std::size_t i = 0; i < rank.size(); ++i) next_rank[i] = mixed[i] = mix(rank[i]);
     for (std::size_t i = 0; i < link.size(); ++i) next_link[i] = mix(link[i]);
     for (std::size_t b = 0; b < bundle.size(); ++b) {
-        std::uint64_t sum = mix(bundle[b]), own = bundle[b];
+        const std::uint64_t own = bundle[b], mine = mix(own);
+        std::uint64_t sum = mine;
         std::uint64_t role = 0;
         for (auto e = z(g.rank_begin[b]); e < z(g.rank_begin[b + 1]); ++e, role += static_cast<std::uint64_t>(g.directed[b])) {
-            sum += mix(rank[z(g.rank_edges[e])] + role);
-            next_rank[z(g.rank_edges[e])] += mix(own + role);
+            const std::size_t r = z(g.rank_edges[e]);
+            sum += role == 0 ? mixed[r] : mix(rank[r] + role);
+            next_rank[r] += role == 0 ? mine : mix(own + role);
         }
+        std::int32_t last = -1; // tags come one after another
+        std::uint64_t tag = 0, tagged = 0;
         for (auto e = z(g.link_begin[b]); e < z(g.link_begin[b + 1]); ++e) {
-            std::uint64_t tag = tags[z(g.link_edges[e].tag)];
+            if (g.link_edges[e].tag != last) {
+                last = g.link_edges[e].tag;
+                tag = tags[z(last)];
+                tagged = mix(own ^ tag);
+            }
             sum += mix(link[z(g.link_edges[e].link)] ^ tag);
-            next_link[z(g.link_edges[e].link)] += mix(own ^ tag);
+            next_link[z(g.link_edges[e].link)] += tagged;
         }
         bundle[b] = sum;
     }
