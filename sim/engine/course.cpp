@@ -15,7 +15,7 @@ constexpr std::size_t many_lanes = 256;        // a waypoint of so many costs as
 // between are skipped.
 std::int64_t part_of(std::int64_t action, std::int64_t actions, std::size_t lanes) {
     if (lanes > many_lanes) return action * 16 / actions;
-    constexpr int bits = 3; // 8 parts each time the distance to the nearer end doubles
+    constexpr int bits = 2; // 4 parts each time the distance to the nearer end doubles
     constexpr std::int64_t end_part = 1 << 16;
     const bool first_half = 2 * action < actions;
     const auto place = static_cast<std::uint64_t>(first_half ? action : actions - 1 - action) + (1u << bits);
@@ -66,7 +66,7 @@ bool meets(Course& course, EventLoop& run) {
     const Waypoint* same = nullptr;
     for (const Waypoint& w : course.before)
         if (w.action == run.anchor_action && w.print == print) same = &w;
-    if (!same && course.words > most_words) return false;
+    if (!same && (!course.before.empty() || course.words > most_words)) return false;
     Waypoint here = waypoint(run, course.step);
     here.print = print;
     if (run.lanes.size() > many_lanes) here.state = digest(here.state);
@@ -75,6 +75,7 @@ bool meets(Course& course, EventLoop& run) {
         course.there = std::move(here);
         return true;
     }
+    if (!course.before.empty()) return false;
     course.words += here.state.size() + here.completions.size() + here.accounts.size() * account_count;
     course.here.push_back(std::move(here));
     return false;

@@ -25,11 +25,13 @@ Waypoint waypoint(EventLoop& run, std::int32_t step);
 
 struct Course {
     std::int32_t step = 0;
-    std::vector<Waypoint> before, here; // of the step before; of this one
-    std::int64_t last = -1;             // the latest part of the step that has a waypoint, or has been asked for one
-    std::size_t words = 0;              // kept in `here`
-    const Waypoint* met = nullptr;      // of `before`: the state this step has come to
-    Waypoint there;                     // this step's totals at it
+    // Of the step before, to be met; of this one, to be met by the next, where the one before left none: nearly all second steps meet the
+    // first.
+    std::vector<Waypoint> before, here;
+    std::int64_t last = -1;        // the latest part of the step that has a waypoint, or has been asked for one
+    std::size_t words = 0;         // kept in `here`
+    const Waypoint* met = nullptr; // of `before`: the state this step has come to
+    Waypoint there;                // this step's totals at it
 };
 
 void begin_step(Course& course, std::int32_t step);
