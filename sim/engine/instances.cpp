@@ -199,6 +199,25 @@ struct InstanceFinder {
         for (double capacity : wires.capacity) g.link.push_back(mix(std::bit_cast<std::uint64_t>(capacity)));
     }
 
+    // Of a million ranks these arrays are hundreds of megabytes: grown step by step they would be copied, and there twice. Room that is not
+    // used costs nothing.
+    void make_room() {
+        std::size_t instances = 0, ends = 0; // ends: a rank in an instance
+        for (std::size_t i = 0; i < layouts.size(); ++i) {
+            if (c.comms[i].patterns.empty()) continue;
+            instances += layouts[i].bases.size();
+            ends += layouts[i].bases.size() * layouts[i].offsets.size();
+        }
+        const std::size_t bundles = instances + ends; // a channel from each end at most
+        all.bundles.reserve(bundles);
+        all.graph.bundle.reserve(bundles);
+        all.graph.directed.reserve(bundles);
+        all.graph.link_begin.reserve(bundles + 1);
+        all.graph.rank_begin.reserve(bundles + 1);
+        all.graph.rank_edges.reserve(3 * ends);
+        all.graph.link_edges.reserve(8 * ends);
+    }
+
     void add_all() {
         all = {};
         profiles.clear();
@@ -206,6 +225,7 @@ struct InstanceFinder {
         tag_of.clear();
         last_tag = 0;
         colour_ranks_and_links();
+        make_room();
         for (std::size_t i = 0; i < c.plan.communicators.size(); ++i) add_instances(static_cast<CommId>(i));
     }
 };

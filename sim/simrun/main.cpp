@@ -305,7 +305,7 @@ int main(int argc, char** argv) {
 #ifdef __GLIBC__
     // Each pass of a prediction frees arrays of megabytes that the next one asks for again. Memory once had is kept: to give it back and to
     // fault its pages in anew is up to a quarter of a short run.
-    mallopt(M_MMAP_THRESHOLD, 256 << 20);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_TOP_PAD, 8 << 20);
 #endif
