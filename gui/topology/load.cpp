@@ -128,7 +128,8 @@ std::vector<int> series_of_links(const Fabric& fabric, const Trace& trace, const
     }
     for (std::string (*key)(const std::string&) : {shape, shape_both_ways}) {
         std::map<std::string, std::vector<LinkId>> groups;
-        for (std::size_t i = 0; i < out.size(); ++i) groups[key(fabric.link_name(static_cast<LinkId>(i)))].push_back(static_cast<LinkId>(i));
+        for (std::size_t i = 0; i < out.size(); ++i)
+            groups[key(fabric.link_name(static_cast<LinkId>(i)))].push_back(static_cast<LinkId>(i));
         for (auto& [name, links] : groups) {
             std::stable_sort(links.begin(), links.end(),
                              [&](LinkId a, LinkId b) { return fabric.links()[at(a)].node < fabric.links()[at(b)].node; });
