@@ -242,6 +242,15 @@ std::string plain(const Json::exception& e) {
 // A file of a user's: unlike ours it may lack anything, which is found here and not in a prediction.
 void use(const Json& j) {
     if (!j.is_object()) throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file)");
+    if (j.contains("what") && j["what"] == "fabric") {
+        try {
+            calibration::use_fabric(j);
+        } catch (const std::exception& e) {
+            throw std::runtime_error(std::string("a constant of the fabric is missing or is not what it must be: ") + e.what());
+        }
+        own().text += j.dump();
+        return;
+    }
     if (!j.contains("device") || !j["device"].is_string()) throw std::runtime_error("it does not say for which \"device\" it is");
     if (!j.contains("gemm") && !j.contains("attention") && !j.contains("sustained") && !j.contains("memory"))
         throw std::runtime_error("it holds none of the groups of constants of a device: gemm, attention, sustained, memory");

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 
 namespace orrery {
 namespace {
@@ -84,32 +85,65 @@ double hop_of(const Json& file, const std::vector<const Json*>& kinds) {
 
 FabricTable table_of(const Json& j) {
     FabricTable t;
-    t.base = j["base_us"].get<double>();
-    t.doubling = j["doubling_us"].get<double>();
-    t.small = j["small_us"].get<double>();
-    t.large = j["large_us"].get<double>();
-    t.ring_hop = j["ring_hop_us"].get<std::array<double, 3>>();
-    const Json& e = j["eta"];
-    t.eta_rail = e["rail"].get<double>();
-    t.eta_ring_all_reduce = e["ring_all_reduce"].get<double>();
-    t.all_reduce_fall = e["all_reduce_fall"].get<double>();
-    t.eta_ring = e["ring"].get<double>();
-    t.ring_fall = e["ring_fall"].get<double>();
-    t.eta_tree = e["tree"].get<double>();
-    t.eta_tree_more = e["tree_more"].get<double>();
-    t.eta_all_to_all_2 = e["all_to_all_2"].get<double>();
-    t.eta_all_to_all = e["all_to_all"].get<double>();
-    t.eta_fan_out = e["fan_out"].get<double>();
-    const Json& p = j["point_to_point"];
-    t.p2p_base = p["base_us"].get<double>();
-    t.p2p_rendezvous = p["rendezvous_us"].get<double>();
-    t.p2p_eta = p["eta"].get<double>();
+    t.base = j.at("base_us").get<double>();
+    t.doubling = j.at("doubling_us").get<double>();
+    t.small = j.at("small_us").get<double>();
+    t.large = j.at("large_us").get<double>();
+    t.ring_hop = j.at("ring_hop_us").get<std::array<double, 3>>();
+    const Json& e = j.at("eta");
+    t.eta_rail = e.at("rail").get<double>();
+    t.eta_ring_all_reduce = e.at("ring_all_reduce").get<double>();
+    t.all_reduce_fall = e.at("all_reduce_fall").get<double>();
+    t.eta_ring = e.at("ring").get<double>();
+    t.ring_fall = e.at("ring_fall").get<double>();
+    t.eta_tree = e.at("tree").get<double>();
+    t.eta_tree_more = e.at("tree_more").get<double>();
+    t.eta_all_to_all_2 = e.at("all_to_all_2").get<double>();
+    t.eta_all_to_all = e.at("all_to_all").get<double>();
+    t.eta_fan_out = e.at("fan_out").get<double>();
+    const Json& p = j.at("point_to_point");
+    t.p2p_base = p.at("base_us").get<double>();
+    t.p2p_rendezvous = p.at("rendezvous_us").get<double>();
+    t.p2p_eta = p.at("eta").get<double>();
+    return t;
+}
+
+std::deque<Json>& own_fabrics() {
+    static std::deque<Json> all; // what use_fabric was given
+    return all;
+}
+
+FabricTable own_table(const Json& j) {
+    FabricTable t = table_of(j);
+    t.name = j.at("class").get<std::string>();
+    t.hop = j.at("hop_us").get<double>();
+    t.usable = j.value("usable", 1.0);
+    t.source = source_of(j);
     return t;
 }
 
 } // namespace
 
+// Unlike a file of ours it may lack anything, which is found here and not in a prediction.
+void calibration::use_fabric(const Json& j) {
+    if (!j.at("source").at("kind").is_string() || !j.at("source").at("text").is_string())
+        throw std::runtime_error("\"source\" needs a kind and a text");
+    const FabricTable t = own_table(j);
+    if (!j.at("kinds").is_array() || j.at("kinds").empty() || !j.at("nic_gbit_from").is_number() || !j.at("nic_gbit_below").is_number())
+        throw std::runtime_error("\"kinds\", \"nic_gbit_from\" and \"nic_gbit_below\" say which clusters have this fabric");
+    for (const double v : {t.base, t.eta_rail, t.eta_ring_all_reduce, t.eta_ring, t.eta_tree, t.eta_tree_more, t.eta_all_to_all_2,
+                           t.eta_all_to_all, t.eta_fan_out, t.p2p_eta})
+        if (!(v > 0)) throw std::runtime_error("base_us and every eta must be above 0");
+    own_fabrics().push_back(j);
+}
+
 FabricTable fabric_table(const Cluster& cluster) {
+    // A user's own fabric comes first, the last one given before the others.
+    const double gbit = cluster.inter.nic_bandwidth.value * 8e-9;
+    for (auto j = own_fabrics().rbegin(); j != own_fabrics().rend(); ++j)
+        if (lists((*j)["kinds"], name(cluster.inter.kind)) && gbit >= (*j)["nic_gbit_from"].get<double>() &&
+            gbit < (*j)["nic_gbit_below"].get<double>())
+            return own_table(*j);
     const std::vector<const Json*> kinds = files_of("fabric");
     const std::string& site = cluster.inter.fabric;
     const Json* file = nullptr;

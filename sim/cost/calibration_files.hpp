@@ -16,4 +16,8 @@ Source source_of(const Json& j);
 bool lists(const Json& j, const std::string& text); // whether an array has this text
 double rate(const Json& j, const char* key);        // GB/s to bytes/us
 
+// A user's own fabric (use_calibration found "what": "fabric"): serves clusters of its kinds and NIC rates from now on. Throws where a
+// constant is missing.
+void use_fabric(const Json& j);
+
 } // namespace orrery::calibration

@@ -34,6 +34,11 @@ struct ValidateOptions {
     std::string html, markdown, rows, against;
 }; // files to write; a VALIDATION.md to hold it to
 
+struct FitCommand {
+    bool only_check = false;
+    std::string cluster; // of nccl-tests' output: a preset's name or a file
+    int nodes = 0;       // of it, where the output does not say; 0: as many as its ranks need
+};
 struct IngestCommand {
     std::string from, device, network;
     int nodes = 0;
@@ -48,7 +53,7 @@ int run_plan(const std::string& file, const std::string& after, const Options& o
 int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options, bool markdown);
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
-int run_fit(const std::vector<std::string>& tables, const Options& options, bool only_check);
+int run_fit(const std::vector<std::string>& tables, const Options& options, const FitCommand& command);
 int run_ingest(const std::vector<std::string>& files, const Options& options, const IngestCommand& command);
 int run_compare(const std::vector<std::string>& files, int worst, const Options& options); // two of scenario or trace
 int run_export(const std::string& file, const std::string& to, const Options& options);

@@ -40,6 +40,7 @@ constexpr const char* examples =
   simrun export job.json --to perfetto -o step.json   the simulated step for ui.perfetto.dev
   simrun export job.json --to dot -o plan.dot         the plan's op graphs for Graphviz
   simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs
+  simrun fit all_reduce.log --cluster aws-p5 -o f.json  your fabric from nccl-tests' output, for --calibration f.json
   simrun fit gemm_h100-sxm-80gb.csv.gz --check        how far the constants in use are off on it
   simrun ingest topo.xml fabric.txt -o cluster.json   a cluster from files that describe real machines (NCCL, ibnetdiscover, ..)
   simrun list models                                  or clusters, devices, fabrics, schedules, strategies, frameworks, passes, constants
@@ -57,9 +58,10 @@ struct Parsed {
     SweepOptions sweep;
     ValidateOptions validate;
     IngestCommand ingest;
+    FitCommand fit;
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
-    bool no_fold = false, no_replay = false, only_check = false, markdown = false;
+    bool no_fold = false, no_replay = false, markdown = false;
     int worst = -1;
 };
 
@@ -162,15 +164,26 @@ void add_commands(CLI::App& app, Parsed& p) {
         "step_time_noise of a row or its dataset (a relative standard deviation), or the scatter of the dataset's repeated readings.\n"
         "beyond noise: tau of the pairs that differ by more than two standard deviations. Doubtful rows are left out of both.");
     CLI::App* fitting = add_command(app, p, "fit", "Fit constants of the cost model to tables of measurements");
-    fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, or JSON lists of rows")
+    fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, JSON lists of rows, or the output of nccl-tests")
         ->required()
-        ->type_name("TABLE.csv[.gz]");
-    fitting->add_flag("--check", p.only_check, "Fit nothing: print the errors of the built-in calibration on these tables");
+        ->type_name("FILE");
+    fitting->add_flag("--check", p.fit.only_check, "Fit nothing: print the errors of the calibration in use on these measurements");
+    fitting->add_option("--cluster", p.fit.cluster, "Of nccl-tests' output: the cluster it ran on, a preset or a file of `simrun ingest`")
+        ->type_name("NAME|FILE");
+    fitting->add_option("--nodes", p.fit.nodes, "Of nccl-tests' output without its \"# Rank\" lines: how many nodes took part")
+        ->check(CLI::Range(1, 1000000))
+        ->type_name("N");
     add_calibration(*fitting, p.options);
-    fitting->footer("A table of products is named for its device (gemm_h100-sxm-80gb.csv; simrun list devices) and has the columns dtype, "
-                    "m, n, k, batch, us.\n"
-                    "Use the fitted file in predictions and checks: simrun job.json --calibration FILE, simrun fit --check TABLE\n"
-                    "--calibration FILE. Constants of attention and collectives are printed or checked; they cannot be read back.");
+    fitting->footer(
+        "A table of products is named for its device (gemm_h100-sxm-80gb.csv; simrun list devices) and has the columns dtype, "
+        "m, n, k, batch, us.\n"
+        "Use the fitted file in predictions and checks: simrun job.json --calibration FILE, simrun fit --check TABLE\n"
+        "--calibration FILE. Constants of attention and of tables of collectives are printed or checked; they cannot be read back.\n"
+        "The output of nccl-tests (all_reduce_perf and the others, mpirun's and srun's prefixes too) is fitted to your fabric:\n"
+        "  simrun fit all_reduce.log alltoall.log --cluster cluster.json -o fabric.json     constants, and errors of curves left out in "
+        "turn\n"
+        "  simrun fit all_reduce.log --cluster cluster.json --calibration fabric.json --check   measured and predicted, size by size\n"
+        "  simrun job.json --calibration fabric.json                                        predictions on that fabric");
     CLI::App* comparing =
         add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
@@ -253,7 +266,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("list")) return run_list(p.topic, p.options);
     if (app.got_subcommand("schema")) return run_schema(p.options, p.markdown);
     if (app.got_subcommand("validate")) return run_validate(p.datasets, p.options, p.validate);
-    if (app.got_subcommand("fit")) return run_fit(p.datasets, p.options, p.only_check);
+    if (app.got_subcommand("fit")) return run_fit(p.datasets, p.options, p.fit);
     if (app.got_subcommand("ingest")) return run_ingest(p.datasets, p.options, p.ingest);
     if (app.got_subcommand("compare")) return run_compare(p.datasets, p.worst, p.options);
     if (app.got_subcommand("export")) return run_export(p.one_file, p.format, p.options);
