@@ -254,6 +254,19 @@ void choose_host(Composing& k) {
     if (node->memory_gb > 0) k.c.host_memory_gb = node->memory_gb, k.read("host.memory_gb", *node);
 }
 
+// Far beyond what any machine has: a digit too many in a damaged file.
+void need_plausible(const Composing& k) {
+    const auto check = [&](const char* field, double value, double most) {
+        if (value > most)
+            refuse(k.first_file(), 0, fmt::format("{} would be {:g}, more than any machine has: the file is damaged", field, value));
+    };
+    check("intra_node.gb_per_s", k.c.intra_gb_per_s, 1e5);
+    check("intra_node.latency_us", k.c.intra_latency_us, 1e6);
+    check("inter_node.gbit_per_s", k.c.nic_gbit, 1e6);
+    check("inter_node.latency_us", k.c.inter_latency_us, 1e6);
+    check("host.memory_gb", k.c.host_memory_gb, 1e6);
+}
+
 } // namespace
 
 std::vector<int> nics_near_gpus(const NodeFacts& node, std::vector<std::string>& notes) {
@@ -313,6 +326,7 @@ ComposedCluster compose(const SystemFacts& facts, const IngestOptions& options) 
     choose_host(k);
     choose_inside(k);
     choose_network(k);
+    need_plausible(k);
     for (const auto* notes : {k.node() ? &k.node()->notes : nullptr, k.fabric() ? &k.fabric()->notes : nullptr})
         if (notes) k.c.notes.insert(k.c.notes.end(), notes->begin(), notes->end());
     k.c.name = fmt::format("{} x {} {}", k.c.nodes, k.c.devices_per_node, k.c.device);
