@@ -169,7 +169,9 @@ bool has_its_parts(const Plan& plan, const Block& block) {
     const auto less = [](const Known& a, const Known& b) {
         const auto quick = std::tie(a.port, a.memory, a.buffer), other = std::tie(b.port, b.memory, b.buffer);
         if (quick != other || a.memory != 0) return quick < other;
-        return std::tie(a.op->in, a.op->out, a.op->name) < std::tie(b.op->in, b.op->out, b.op->name);
+        const std::size_t work = a.op->work.index(), other_work = b.op->work.index();
+        return std::tie(a.op->in, a.op->out, work, a.op->phase, a.op->layer) <
+               std::tie(b.op->in, b.op->out, other_work, b.op->phase, b.op->layer);
     };
     for (const Op& op : block.ops) add(mine, op, op.port);
     for (const BlockPart& part : block.parts)
