@@ -352,6 +352,14 @@ void zero(const Launch& l) {
     });
 }
 
+void average(const Launch& l) {
+    const auto workers = static_cast<float>(l.context.facts.workers);
+    for (std::size_t i = 0; i < l.out.size(); ++i) {
+        const View x = l.input(i), y = l.output(i);
+        each(l.stream(), y.count, [=] __device__(std::int64_t k) { y.put(k, x.get(k) / workers); });
+    }
+}
+
 void merge(const Launch& l) {
     const View o1 = l.input(0), l1 = l.input(1), o2 = l.input(2), l2 = l.input(3), o = l.output(0), lse = l.output(1);
     const std::int64_t dim = o.cols / lse.cols;
@@ -402,6 +410,8 @@ void run(const Pointwise& w, const Launch& l) {
         return copy(l);
     case PointwiseKind::zero:
         return zero(l);
+    case PointwiseKind::average:
+        return average(l);
     case PointwiseKind::merge:
         return merge(l);
     case PointwiseKind::split:

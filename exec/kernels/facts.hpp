@@ -18,8 +18,9 @@ struct OptimizerFacts {
 };
 
 struct KernelFacts {
-    // The batch: sequences of a microbatch, of a step; tokens of a sequence. A loss is the mean over `loss_tokens`, the step's.
-    std::int64_t micro_batch = 1, sequence = 1, loss_tokens = 1;
+    // The batch: sequences of a microbatch; tokens of a sequence. A loss is the mean over `loss_tokens`: of a step, of one worker where
+    // replicas are workers with parameters of their own.
+    std::int64_t micro_batch = 1, sequence = 1, loss_tokens = 1, workers = 1;
     int context_ranks = 1;
     bool context_contiguous = false; // a context rank holds consecutive tokens; else chunks r and 2c-1-r of 2c
     // The model.

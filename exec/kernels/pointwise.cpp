@@ -243,6 +243,11 @@ template <class T> void run(const Pointwise& w, const Call& c) {
     case PointwiseKind::zero:
         for (std::size_t i = 0; i < c.out.size(); ++i) std::fill_n(c.output<T>(i), elements(c.written(i)), T(0));
         return;
+    case PointwiseKind::average:
+        for (std::size_t i = 0; i < c.out.size(); ++i)
+            for (std::int64_t k = 0, n = elements(c.written(i)); k < n; ++k)
+                c.output<T>(i)[k] = c.input<T>(i)[k] / static_cast<T>(c.context.facts.workers);
+        return;
     case PointwiseKind::merge:
         return merge<T>(c);
     case PointwiseKind::split:

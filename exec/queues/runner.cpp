@@ -249,7 +249,7 @@ void Runner::compute(std::size_t i) {
     const Command& c = program_.commands[i];
     const QueueId queue = home(static_cast<std::int32_t>(i));
     KernelContext context = rank_.context;
-    if (x.microbatch >= 0) context.first_sequence = first_sequence(world_, rank_.context.at, x.microbatch);
+    set_place(world_, x, context);
     const bool watches = watched(op);
     if (watches) check(device_.on_host([this, &x, &c] { watch_before(world_, rank_, x, c.in); }, queue), op.name.c_str());
     check(device_.run(op, c.in, c.out, context, queue), op.name.c_str());
@@ -525,7 +525,7 @@ void Runner::take_kept() {
             note_routing(rank_, at(i), kept);
             continue;
         }
-        if (at(i).microbatch >= 0) rank_.context.first_sequence = first_sequence(world_, rank_.context.at, at(i).microbatch);
+        set_place(world_, at(i), rank_.context);
         if (separate_) watch_after(world_, rank_, at(i), {&kept, 1});
         note_loss(world_, rank_, at(i), kept);
     }

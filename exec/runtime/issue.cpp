@@ -17,8 +17,12 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
     using Instance = std::pair<std::int32_t, std::array<std::int32_t, max_ports>>;
     std::map<Instance, std::vector<std::int32_t>> issued; // a block bound to its microbatches: the issue of each op, where it is cut too
     std::map<CommId, std::int32_t> transfers;
+    std::int32_t step = 0;
     for (std::size_t a = 0; a < program.actions.size(); ++a) {
         const Action& action = program.actions[a];
+        if (static_cast<std::size_t>(step) < program.step_begins.size() &&
+            program.step_begins[static_cast<std::size_t>(step)] == static_cast<std::int32_t>(a))
+            ++step;
         const Block& block = plan.blocks[static_cast<std::size_t>(action.block)];
         auto& of_block = issued[{action.block, action.microbatch}];
         of_block.resize(block.ops.size(), -1);
@@ -27,6 +31,7 @@ IssueOrder issue_order(const Plan& plan, const Program& program) {
         for (std::int32_t i = action.first; i < action.last; ++i) {
             const Op& op = block.ops[static_cast<std::size_t>(i)];
             Issue issue{&op, action.block, i, static_cast<std::int32_t>(a), action.microbatch[op.port]};
+            issue.step = step;
             issue.deps_begin = static_cast<std::int32_t>(order.deps.size());
             for (std::int32_t d : op.deps)
                 if (of_block[static_cast<std::size_t>(d)] >= 0) order.deps.push_back(of_block[static_cast<std::size_t>(d)]);

@@ -16,6 +16,7 @@ struct Issue {
     std::int32_t block = 0, index = 0; // the op in its block
     std::int32_t action = 0;           // in its program
     std::int32_t microbatch = -1;
+    std::int32_t step = 0;                     // of a round of several training steps: which one
     std::int32_t deps_begin = 0, deps_end = 0; // in IssueOrder::deps
     std::int32_t transfers_begin = -1;         // of an exchange: in IssueOrder::ordinals and microbatches, one each
 };

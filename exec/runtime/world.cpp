@@ -5,6 +5,7 @@
 #include "exec/kernels/tokens.hpp"
 #include "exec/runtime/watch.hpp"
 #include "sim/plan/lower.hpp"
+#include "sim/plan/rounds.hpp"
 #include "topology/check.hpp"
 
 #include <algorithm>
@@ -74,6 +75,11 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
         problems.push_back(
             {"/runtime/token_dispatcher", std::string("runtime.token_dispatcher = ") + name(s.runtime.token_dispatcher) +
                                               " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
+    const DType type = s.training.precision;
+    if (s.strategy.local_sgd() && s.training.master_weights && type != DType::fp32 && type != DType::tf32)
+        problems.push_back({"/training/master_weights",
+                            "training.master_weights with strategy.synchronization.kind = local_sgd has no kernels "
+                            "here: set it to false, or use precision = fp32"});
     return problems;
 }
 
@@ -85,7 +91,7 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     auto world = std::make_unique<World>();
     World& w = *world;
     w.scenario = scenario;
-    w.plan = std::move(plan);
+    w.plan = has_rounds(plan) ? unrolled(plan) : std::move(plan);
     w.facts = facts_of(scenario);
     w.buckets = bucket_layouts(w.plan);
     w.real = real;
@@ -122,7 +128,7 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
         w.ranks[static_cast<std::size_t>(r)] = std::make_unique<Rank>(Rank{
             r, static_cast<int>(stage), context, RankMemory(w.plan, w.storage[stage], std::move(part_index), w.machine), &w.orders[stage]});
     }
-    const auto tokens = static_cast<std::size_t>(w.facts.loss_tokens);
+    const auto tokens = static_cast<std::size_t>(w.facts.loss_tokens * w.facts.workers * w.plan.steps);
     w.losses.assign(tokens, 0);
     w.further_losses.assign(w.facts.mtp_layers > 0 ? tokens : 0, 0);
     return world;
@@ -159,12 +165,18 @@ std::int64_t first_sequence(const World& world, const Coordinates& at, std::int3
     return (microbatch * ranks + here) * world.facts.micro_batch;
 }
 
+void set_place(const World& world, const Issue& issue, KernelContext& context) {
+    if (issue.microbatch >= 0) context.first_sequence = first_sequence(world, context.at, issue.microbatch);
+    context.step = world.first_step + issue.step;
+}
+
 void load_batch(World& world, const Corpus& corpus, std::int64_t step) {
-    const std::int64_t batch = world.scenario.training.global_batch_size, length = world.facts.sequence;
+    const std::int64_t one = world.scenario.training.global_batch_size, batch = one * world.plan.steps, length = world.facts.sequence;
+    world.first_step = step;
     const std::int64_t stride = length + 1 + world.facts.mtp_layers;
     std::vector<std::int64_t> sequences(static_cast<std::size_t>(batch * stride));
     for (std::int64_t i = 0; i < batch; ++i)
-        read_sequence(corpus, step * batch + i,
+        read_sequence(corpus, step * one + i,
                       std::span(sequences).subspan(static_cast<std::size_t>(i * stride), static_cast<std::size_t>(stride)));
     for (auto& rank : world.ranks) {
         if (!rank) continue;
@@ -212,7 +224,7 @@ void run_op(World& world, Rank& rank, const Issue& issue, std::span<const Operan
         std::memcpy(out[0].data, in[0].data, static_cast<std::size_t>(bytes));
         return;
     }
-    if (issue.microbatch >= 0) rank.context.first_sequence = first_sequence(world, rank.context.at, issue.microbatch);
+    set_place(world, issue, rank.context);
     watch_before(world, rank, issue, in);
     world.machine.kernel(op, in, out, rank.context);
     watch_after(world, rank, issue, out);

@@ -34,7 +34,8 @@ struct NotFinite : std::runtime_error {
 
 struct World {
     Scenario scenario;
-    Plan plan;
+    Plan plan;                   // a round unrolled: Plan::steps training steps
+    std::int64_t first_step = 0; // of the round whose batch is loaded
     KernelFacts facts;
     BucketLayouts buckets;
     DType real = DType::fp32;
@@ -67,9 +68,12 @@ void round_storage(World& world);
 // First values of every parameter and master weight, by tensor and global index; moments are zero.
 void initialise(World& world);
 
-// Token ids and labels of step `step` into every rank's buffers.
+// Token ids and labels of a round of training steps, whose first is `step`, into every rank's buffers.
 void load_batch(World& world, const Corpus& corpus, std::int64_t step);
-std::int64_t first_sequence(const World& world, const Coordinates& at, std::int32_t microbatch); // in the step's global batch
+std::int64_t first_sequence(const World& world, const Coordinates& at,
+                            std::int32_t microbatch); // in the round's global batches, one behind the other
+// Makes a context that of an issue's op: where its microbatch stands in the batch, and which step it is of.
+void set_place(const World& world, const Issue& issue, KernelContext& context);
 
 // Runs an op that is neither communication nor memory, and notes the loss where the op makes one. Throws NotFinite, where the world
 // watches.
@@ -88,6 +92,6 @@ std::vector<std::int64_t> routed(const World& world);
 // As a scenario takes it (model.moe.imbalance, a file): a list a mixture layer in model order.
 std::vector<std::vector<std::int64_t>> routed_loads(const World& world, const std::vector<std::int64_t>& sums);
 
-double mean_loss(const World& world); // over the step's tokens, in their order
+double mean_loss(const World& world); // over the round's tokens, in their order
 
 } // namespace orrery

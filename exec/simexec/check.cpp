@@ -43,7 +43,7 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
     std::vector<std::vector<OpTime>> records;
     Progress progress(options);
     for (int i = 0; i <= steps; ++i) { // the first warms up
-        load_batch(*world, corpus, i);
+        load_batch(*world, corpus, i * world->plan.steps);
         std::vector<OpTime> record;
         executor->step(&record);
         if (i > 0) records.push_back(std::move(record));

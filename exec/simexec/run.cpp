@@ -151,12 +151,13 @@ void Training::run(std::int64_t first, Result& r) {
     std::optional<CheckpointWriter> writer;
     std::vector<double> times;
     std::int64_t step = first, saved = first;
-    for (; step < how.steps && !r.signal; ++step) {
+    const std::int64_t round = world.plan.steps; // what the executor does at a time
+    for (; step < how.steps && !r.signal; step += round) {
         load_batch(world, corpus, step);
         const double began = now();
         r.record.clear(); // kept until the next: where a step fails, its trace says how far it came
         executor.step(how.trace.empty() ? nullptr : &r.record);
-        times.push_back(now() - began);
+        times.push_back((now() - began) / static_cast<double>(round));
         r.last_loss = mean_loss(world);
         if (step == first) r.first_loss = r.last_loss;
         if (!std::isfinite(r.last_loss))
@@ -168,8 +169,8 @@ void Training::run(std::int64_t first, Result& r) {
             checkpoint(writer, step + 1);
             saved = step + 1;
         }
-        const double tokens = static_cast<double>(world.facts.loss_tokens) / times.back();
-        progress.show(static_cast<int>(step + 1 - first), static_cast<int>(how.steps - first),
+        const double tokens = static_cast<double>(world.facts.loss_tokens * world.facts.workers) / times.back();
+        progress.show(static_cast<int>(std::min<std::int64_t>(step + round, how.steps) - first), static_cast<int>(how.steps - first),
                       fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
         if (options.verbose)
             std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
@@ -294,6 +295,10 @@ void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) 
 int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport,
           const StopSignals& signals) {
     Plan plan = lower(scenario);
+    if (plan.workers != 0 && (!how.checkpoint.empty() || !how.resume.empty()))
+        return complain("strategy.synchronization.kind = local_sgd keeps no checkpoints: each worker's optimizer has states of its own; "
+                        "leave out --checkpoint and --resume"),
+               bad_input;
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     const std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size != plan.mesh.ranks())

@@ -37,6 +37,7 @@ const char* entry_name(const Pointwise& p) {
         return "latent-rope";
     case PointwiseKind::weigh:
     case PointwiseKind::clip:
+    case PointwiseKind::average:
         return "scale";
     case PointwiseKind::cast:
         return "cast";

@@ -5,6 +5,7 @@
 #include "sim/engine/machine.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/engine/replay.hpp"
+#include "sim/plan/rounds.hpp"
 #include "topology/input_error.hpp"
 
 #include <fmt/format.h>
@@ -82,6 +83,23 @@ void check_trace(const Machine& machine) {
                         slots, most_slots));
 }
 
+// A round of several training steps, per step. Categories keep adding up to the step: what each adds to their sum is rounded down.
+void divide(Simulation& s, std::int64_t steps) {
+    if (steps == 1) return;
+    s.step_time.ps /= steps;
+    for (LaneResult& lane : s.lanes) {
+        std::int64_t sum = 0;
+        for (Time& t : lane.breakdown) {
+            const std::int64_t before = sum / steps;
+            sum += t.ps;
+            t.ps = sum / steps - before;
+        }
+        lane.compute_busy.ps /= steps;
+        lane.hardware_flops /= static_cast<double>(steps);
+    }
+    for (LinkUse& l : s.links) l.bytes /= static_cast<double>(steps);
+}
+
 } // namespace
 
 Simulation run(const Machine& machine, const SimulateOptions& options) {
@@ -111,6 +129,7 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
         out.step_time = {after.time - before.time};
         for (std::size_t l = 0; l < r.lanes.size(); ++l) out.lanes.push_back(lane_result(r, l, before, after));
         out.links = link_uses(r, before, after);
+        if (machine.plan) divide(out, machine.plan->steps);
         if (options.trace && r.run_steps(steps, nullptr, nullptr, true)) out.trace = trace_of(recorder, r, steps);
     }
     out.lane_of_rank = machine.lane_of_rank;
@@ -122,6 +141,7 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
 
 Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost,
                     const SimulateOptions& options) {
+    if (has_rounds(plan)) return simulate(unrolled(plan), scenario, fabric, cost, options);
     Machine machine = compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric),
                               {options.fold, scenario.runtime.launch_blocking, options.stop});
     Simulation out = run(machine, options);

@@ -1,5 +1,6 @@
 #include "sim/memory/samples.hpp"
 
+#include "sim/plan/rounds.hpp"
 #include "topology/check.hpp"
 
 #include <algorithm>
@@ -74,6 +75,7 @@ class Walk {
 } // namespace
 
 void sample_memory(Trace& trace, const Plan& plan, const MemoryReport& memory) {
+    if (has_rounds(plan)) return sample_memory(trace, unrolled(plan), memory); // a trace shows a round
     trace.memory_kinds.clear();
     for (int k = 0; k < memory_kind_count; ++k) trace.memory_kinds.emplace_back(name(static_cast<MemoryKind>(k)));
     trace.memory_kinds.emplace_back("reserved");

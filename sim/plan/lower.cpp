@@ -20,9 +20,14 @@ void build_forward(Lowering& l) {
     plan.chunks_per_stage = s.virtual_pipeline;
     plan.microbatches = l.scenario.microbatches();
     // Gradients are summed over data and context ranks alike, so that a shard group spans both.
-    const int shard = s.shard_group_size > 0 ? std::max(1, s.shard_group_size / s.context_parallel) : s.data_parallel;
+    // Replicas that are workers of their own share no gradients: they are copies along the outer axis.
+    const int shard = s.local_sgd() ? 1 : s.shard_group_size > 0 ? std::max(1, s.shard_group_size / s.context_parallel) : s.data_parallel;
     plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, s.data_parallel / shard, s.pipeline_parallel};
     plan.mesh.order = parse_rank_order(s.rank_order);
+    if (s.local_sgd()) {
+        plan.workers = mask(Axis::dpr);
+        plan.repeat = s.synchronization.inner_steps;
+    }
     l.add_communicator("tp", mask(Axis::tp));
     l.parameters.resize(static_cast<std::size_t>(plan.stages));
     l.graphs = forward_graphs(l.scenario);
@@ -58,6 +63,7 @@ constexpr Pass recipe[] = {
     {"exchange", exchange, "the transfers between stages; needs the order"},
     {"data-parallel", data_parallel, "buckets and the blocks that gather, release and reduce them; needs every parameter"},
     {"arrange", arrange, "steps, transfers, data parallelism and optimizer become actions of programs"},
+    {"synchronization", synchronization, "what workers do between their steps; needs all parameters and the optimizer's copies"},
     {"bind", bind, "last: dependencies of all that is there"},
 };
 

@@ -117,6 +117,13 @@ struct Program {
     std::int16_t stage = 0;
     std::vector<Action> actions; // one step, in issue order
     std::vector<ActionDep> deps;
+    std::vector<std::int32_t> step_begins{}; // of an unrolled round: the first action of each training step but the first
+};
+
+// Programs that all ranks run `repeat` times, one run behind the other.
+struct PlanPhase {
+    std::vector<Program> programs; // one per pipeline rank
+    std::int64_t repeat = 1;
 };
 
 // Ranks that agree on every axis outside `axes` form one instance. With pp in `axes` only the ranks of `stages` belong to it, in that
@@ -140,7 +147,13 @@ struct Plan {
     std::vector<TensorBucket> buckets;
     std::vector<Buffer> buffers;
     std::vector<Block> blocks;
+    // A round, over and over: the training step of `programs` so many times, then each further phase. A phase begins on a rank when all
+    // that the rank runs of the phase before has ended. Ordinary training has rounds of one step. rounds.hpp unrolls a round.
     std::vector<Program> programs; // one per pipeline rank: all ranks of a stage run the same one
+    std::int64_t repeat = 1;       // runs of `programs` in a round
+    std::vector<PlanPhase> further{};
+    std::int64_t steps = 1; // training steps of one run of `programs`: of an unrolled plan all of its round
+    AxisMask workers = 0;   // axes of workers: each trains parameters of its own, which meet in a further phase only
 };
 
 // (members) Ranks of the instance of communicator c that `rank` belongs to, in the communicator's order; empty where it is not a member.

@@ -134,6 +134,15 @@ std::string to_text(const Plan& plan, const Program& program) {
     return text + "\n";
 }
 
+static std::string text_with_deps(const Plan& plan, const Program& p) {
+    std::string text = to_text(plan, p);
+    for (std::size_t i = 0; i < p.actions.size(); ++i)
+        for (std::int32_t d = p.actions[i].deps_begin; d < p.actions[i].deps_end; ++d)
+            text += fmt::format("   action {} op {} after action {} op {}\n", i, p.deps[static_cast<std::size_t>(d)].op,
+                                p.deps[static_cast<std::size_t>(d)].on_action, p.deps[static_cast<std::size_t>(d)].on_op);
+    return text;
+}
+
 std::string to_text(const Plan& plan) {
     std::string text = fmt::format("plan {}: {} ranks, {} stages x {} chunks, {} microbatches\n", plan.name, plan.mesh.ranks(), plan.stages,
                                    plan.chunks_per_stage, plan.microbatches);
@@ -148,13 +157,11 @@ std::string to_text(const Plan& plan) {
         text += fmt::format(" {}({})", plan.communicators[c].name, size(plan, static_cast<CommId>(c)));
     text += "\n\nblocks\n";
     for (const Block& b : plan.blocks) text += to_text(plan, b);
-    text += "\nprograms\n";
-    for (const Program& p : plan.programs) {
-        text += to_text(plan, p);
-        for (std::size_t i = 0; i < p.actions.size(); ++i)
-            for (std::int32_t d = p.actions[i].deps_begin; d < p.actions[i].deps_end; ++d)
-                text += fmt::format("   action {} op {} after action {} op {}\n", i, p.deps[static_cast<std::size_t>(d)].op,
-                                    p.deps[static_cast<std::size_t>(d)].on_action, p.deps[static_cast<std::size_t>(d)].on_op);
+    text += plan.repeat > 1 ? fmt::format("\nprograms, {} times\n", plan.repeat) : "\nprograms\n";
+    for (const Program& p : plan.programs) text += text_with_deps(plan, p);
+    for (const PlanPhase& phase : plan.further) {
+        text += phase.repeat > 1 ? fmt::format("\nthen, {} times\n", phase.repeat) : "\nthen\n";
+        for (const Program& p : phase.programs) text += text_with_deps(plan, p);
     }
     return text;
 }

@@ -9,6 +9,10 @@
 // gradients      verify_gradients.cpp    gradient-missing, gradient-partial, gradient-late, gradient-lost, reduced-twice, parameter-*
 // transfers      verify_transfers.cpp    transfer-unmatched, transfer-mismatch, collective-mismatch, collective-order
 // meeting        verify_meeting.cpp      deadlock
+// rounds         verify_rounds.cpp       round, worker-averaged
+//
+// Of a plan with rounds the rules hold for two runs of each phase, one behind the other: a third begins as the second does.
+#include "sim/plan/rounds.hpp"
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
@@ -79,6 +83,7 @@ Facts facts_of(const Plan& plan) {
     f.ids.resize(n);
     for (std::size_t i = 0; i < n; ++i) f.ids[at(next[at(f.root[i])]++)] = static_cast<BufferId>(i);
     for (int a = 0; a < axis_count; ++a) {
+        if (plan.workers >> a & 1) continue; // each worker is a training run of its own
         if (plan.mesh.size[at(a)] > 1) f.wide[0] = static_cast<AxisMask>(f.wide[0] | (1u << a));
         if (plan.expert_mesh.size[at(a)] > 1) f.wide[1] = static_cast<AxisMask>(f.wide[1] | (1u << a));
     }
@@ -229,23 +234,39 @@ void check_structure(const Plan& plan, Findings& findings) {
 
 } // namespace verification
 
+namespace verification {
+namespace {
+
+void check_whole(const Plan& plan, Findings& findings, bool gradients) {
+    const Facts facts = facts_of(plan);
+    if (gradients) check_placements(plan, facts, findings);
+    const std::vector<Stage> stages = check_ranges(plan, facts, findings);
+    if (stages.size() != plan.programs.size()) return;
+    for (const Stage& stage : stages) {
+        check_lifetimes(plan, facts, stage, findings);
+        check_order(plan, facts, stage, findings);
+    }
+    if (gradients) check_gradients(plan, facts, stages, findings);
+    check_transfers(plan, findings);
+    check_meeting(plan, stages, findings);
+}
+
+} // namespace
+} // namespace verification
+
 std::vector<Violation> verify(const Plan& plan) {
     using namespace verification;
     Findings findings(plan);
     check_structure(plan, findings);
     if (!findings.empty()) return findings.take();
     check_buckets(plan, findings);
-    const Facts facts = facts_of(plan);
-    check_placements(plan, facts, findings);
-    const std::vector<Stage> stages = check_ranges(plan, facts, findings);
-    if (stages.size() != plan.programs.size()) return findings.take();
-    for (const Stage& stage : stages) {
-        check_lifetimes(plan, facts, stage, findings);
-        check_order(plan, facts, stage, findings);
-    }
-    check_gradients(plan, facts, stages, findings);
-    check_transfers(plan, findings);
-    check_meeting(plan, stages, findings);
+    check_whole(plan, findings, true);
+    if (!has_rounds(plan) || !findings.empty()) return findings.take();
+    check_rounds(plan, findings);
+    if (!findings.empty()) return findings.take();
+    const Plan round = unrolled(plan, 2);
+    check_structure(round, findings);
+    if (findings.empty()) check_whole(round, findings, false);
     return findings.take();
 }
 

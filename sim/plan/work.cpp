@@ -60,6 +60,8 @@ const char* pointwise_name(const Pointwise& p) {
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";
+    case PointwiseKind::average:
+        return "average";
     }
     return "?";
 }

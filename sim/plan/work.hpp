@@ -100,7 +100,8 @@ enum class PointwiseKind : std::uint8_t {
     concat,
     pack,
     unpack,
-    clamp
+    clamp,
+    average
 };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
@@ -111,7 +112,8 @@ enum class PointwiseKind : std::uint8_t {
 // activation, weigh and weighted_bias read a probability for each row of experts, its factor. clamp: gates (columns 2i) to
 // at most model.activation_clamp, the others to within +- it. latent_rope: latent attention's rotations, joined with what is not rotated to
 // queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a weighted_bias
-// added by a sequence of kernels an expert.
+// added by a sequence of kernels an expert. average: sums over the
+// workers (Plan::workers), divided by their number.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;

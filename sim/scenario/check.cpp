@@ -280,8 +280,8 @@ void check_device(Reading& reading) {
                             (torus ? "a torus" : std::string("cluster.inter_node.kind = ") + name(sc.cluster.inter.kind)) +
                             ": try auto or ring");
     else if (torus && (wish == CollectiveAlgorithm::tree || wish == CollectiveAlgorithm::hierarchical))
-        reading.problem("/strategy/collective_algorithm",
-                        std::string("strategy.collective_algorithm = ") + name(wish) + " is one of NCCL's, and a torus has rings alone: try auto or ring");
+        reading.problem("/strategy/collective_algorithm", std::string("strategy.collective_algorithm = ") + name(wish) +
+                                                              " is one of NCCL's, and a torus has rings alone: try auto or ring");
 }
 
 void check_torus(Reading& reading) {
@@ -298,8 +298,8 @@ void check_framework(Reading& reading) {
     const Scenario& sc = reading.scenario;
     const Strategy& s = sc.strategy;
     if (sc.cluster.device.vendor == "google" && !runs_on_tpus(s.framework))
-        reading.problem("/strategy/framework", std::string("strategy.framework = ") + name(s.framework) + " does not run on " + sc.cluster.device.name +
-                                                   ": try jax, or fsdp, fsdp2 or ddp (PyTorch/XLA)");
+        reading.problem("/strategy/framework", std::string("strategy.framework = ") + name(s.framework) + " does not run on " +
+                                                   sc.cluster.device.name + ": try jax, or fsdp, fsdp2 or ddp (PyTorch/XLA)");
     if (s.framework != Framework::horovod) return;
     for (const auto& [field, degree] : {std::pair{"tensor_parallel", s.tensor_parallel},
                                         {"pipeline_parallel", s.pipeline_parallel},
@@ -335,6 +335,32 @@ void check_perturbations(Reading& reading) {
     check_perturbed_links(reading);
 }
 
+// Replicas that train parameters of their own share nothing of a step.
+void check_synchronization(Reading& reading) {
+    if (!sound(reading, {"/strategy", "/model", "/training"}) || !reading.scenario.strategy.local_sgd()) return;
+    const Strategy& s = reading.scenario.strategy;
+    const ScheduleInfo* schedule = find_schedule(s.schedule);
+    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
+        if (broken) reading.problem(pointer, what);
+    };
+    const std::string local = "strategy.synchronization.kind = local_sgd";
+    refuse(s.zero_stage > 0, "/strategy/zero_stage",
+           eq("strategy.zero_stage", s.zero_stage) + " divides optimizer states among replicas, and with " + local +
+               " each has its own: set zero_stage = 0");
+    refuse(s.shard_group_size > 0, "/strategy/shard_group_size",
+           eq("strategy.shard_group_size", s.shard_group_size) + " divides parameters among replicas, and with " + local +
+               " each has its own: leave it out");
+    refuse(reading.scenario.model.moe.has_value(), "/strategy/synchronization/kind",
+           local + " is not modelled with a mixture of experts (model.moe): set kind = synchronous");
+    refuse(schedule && schedule->directions > 1, "/strategy/schedule",
+           "strategy.schedule = " + s.schedule + " sums the gradients of its copies of the model across replicas, which " + local +
+               " does not: try zb-v or 1f1b");
+    refuse(s.post_validation, "/strategy/optimizer_sync",
+           "strategy.optimizer_sync = post-validation is not modelled with " + local + ": use global");
+    refuse(reading.scenario.training.master_remainders, "/training/master_remainders",
+           "training.master_remainders is not modelled with " + local + ", which averages whole master weights: set it to false");
+}
+
 } // namespace
 
 bool sound(const Reading& reading, std::initializer_list<const char*> pointers) {
@@ -353,6 +379,7 @@ void check_combinations(Reading& reading) {
     check_schedule(reading);
     check_batch(reading);
     check_sharding(reading);
+    check_synchronization(reading);
     check_experts(reading);
     check_device(reading);
     check_framework(reading);

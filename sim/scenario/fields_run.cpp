@@ -93,6 +93,21 @@ const Fields& offload_fields() {
     return fields;
 }
 
+const Fields& synchronization_fields() {
+    static const Fields fields = {
+        Field{
+            "kind", ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.kind = static_cast<Synchronization::Kind>(i); }},
+            "synchronous: gradients are reduced every step; local_sgd: each data-parallel replica does inner_steps steps of its own, then "
+            "the replicas' parameters are averaged"}
+            .one_of(words<Synchronization::Kind>()),
+        Field{"inner_steps", LongSlot{[](Scenario& s) { return &s.strategy.synchronization.inner_steps; }},
+              "steps between two averages of the parameters (local_sgd)"}
+            .least(1)
+            .most(10000),
+    };
+    return fields;
+}
+
 const Fields& strategy_fields() {
     static const Fields fields = {
         choice<&Scenario::strategy, &Strategy::framework>("framework", "whose defaults fill what is left out (simrun list frameworks)"),
@@ -143,6 +158,7 @@ const Fields& strategy_fields() {
         Field{"overlap", SectionSlot{overlap_fields, [](Scenario&) {}}, "what communication runs beside computation"},
         Field{"offload", SectionSlot{offload_fields, [](Scenario&) {}}, "what lives outside the device"},
         choice<&Scenario::strategy, &Strategy::gradient_compression>("gradient_compression", "of the data-parallel reduction"),
+        Field{"synchronization", SectionSlot{synchronization_fields, [](Scenario&) {}}, "when data-parallel replicas meet"},
         Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
               "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}
             .one_of({"global", "post-validation"}),

@@ -69,6 +69,10 @@ void note_without_effect(Reading& reading) {
     note("/strategy/sequence_parallel", s.sequence_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/tensor_parallel", s.overlap.tensor_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/pipeline", s.overlap.pipeline && s.pipeline_parallel == 1, "pipeline_parallel is 1");
+    note("/strategy/synchronization/kind", s.synchronization.kind == Synchronization::Kind::local_sgd && !s.local_sgd(),
+         "there is one data-parallel rank");
+    note("/strategy/synchronization/inner_steps", s.synchronization.kind == Synchronization::Kind::synchronous,
+         "synchronization.kind is synchronous");
     note("/strategy/overlap/grad_reduce", s.overlap.grad_reduce && s.data_parallel * s.context_parallel == 1,
          "there is one data-parallel rank");
     note("/strategy/overlap/param_gather", s.overlap.param_gather && (s.zero_stage == 0 || s.data_parallel * s.context_parallel == 1),

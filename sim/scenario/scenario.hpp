@@ -158,6 +158,15 @@ struct Offload {
     bool operator==(const Offload&) const = default;
 };
 
+// When data-parallel replicas meet. synchronous: every step, in their gradients. local_sgd: each does `inner_steps` steps with its own
+// gradients, then their parameters are averaged.
+struct Synchronization {
+    enum class Kind { synchronous, local_sgd } kind = Kind::synchronous;
+    std::int64_t inner_steps = 1;
+    bool operator==(const Synchronization&) const = default;
+};
+template <> struct Spelling<Synchronization::Kind> { static constexpr const char* all[] = {"synchronous", "local_sgd"}; };
+
 struct Strategy {
     Framework framework = Framework::megatron;
     int data_parallel = 1, tensor_parallel = 1, pipeline_parallel = 1, virtual_pipeline = 1, context_parallel = 1, expert_parallel = 1,
@@ -178,9 +187,12 @@ struct Strategy {
     Overlap overlap;
     Offload offload;
     GradientCompression gradient_compression = GradientCompression::none;
+    Synchronization synchronization;
     bool post_validation = false;              // optimizer_sync: post-validation
     std::string rank_order = "tp-cp-ep-dp-pp"; // fastest-varying first
     CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
+
+    bool local_sgd() const { return synchronization.kind == Synchronization::Kind::local_sgd && data_parallel > 1; }
     bool operator==(const Strategy&) const = default;
 };
 

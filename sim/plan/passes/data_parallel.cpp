@@ -132,7 +132,7 @@ struct Maker {
         Block out = block(b, BlockKind::reduce, "reduce");
         const Phase phase = Phase::gradient_reduce;
         // Unsharded, replicas of a shard group are ranks like the others.
-        const AxisMask axes = dp.sharded(b) ? shard_axes : shard_axes | mask(Axis::dpr);
+        const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? shard_axes : shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
         const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
         std::vector<BufferId> whole = gradients(b);
         const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, grad_dtype);
@@ -348,7 +348,7 @@ void data_parallel(Lowering& l) {
     // Each direction has its own microbatches, as data-parallel ranks have.
     const int directions = l.plan.directions;
     dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp) * directions;
-    dp.replicas = l.plan.mesh.extent(Axis::dpr);
+    dp.replicas = (l.plan.workers & mask(Axis::dpr)) ? 1 : l.plan.mesh.extent(Axis::dpr); // workers keep their gradients
     if (l.scenario.model.moe) {
         dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp) * directions;
         dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);

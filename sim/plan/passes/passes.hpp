@@ -17,11 +17,12 @@ void mark_recompute(Lowering& l);    // passes/recompute.cpp
 void copy_directions(Lowering& l);   // passes/directions.cpp
 
 // On programs of actions.
-void lifetimes(Lowering& l);     // passes/lifetimes.cpp
-void schedule(Lowering& l);      // passes/schedule.cpp: the order of compute steps, into Lowering::order
-void exchange(Lowering& l);      // passes/exchange.cpp: the transfers between stages, into Lowering::draft
-void data_parallel(Lowering& l); // passes/data_parallel.cpp: buckets, and blocks that gather, release and reduce them
-void arrange(Lowering& l);       // passes/arrange.cpp: all of it as actions of programs, and the optimizer
-void bind(Lowering& l);          // passes/bind.cpp: dependencies between ops and actions from the buffers they share
+void lifetimes(Lowering& l);       // passes/lifetimes.cpp
+void schedule(Lowering& l);        // passes/schedule.cpp: the order of compute steps, into Lowering::order
+void exchange(Lowering& l);        // passes/exchange.cpp: the transfers between stages, into Lowering::draft
+void data_parallel(Lowering& l);   // passes/data_parallel.cpp: buckets, and blocks that gather, release and reduce them
+void arrange(Lowering& l);         // passes/arrange.cpp: all of it as actions of programs, and the optimizer
+void synchronization(Lowering& l); // passes/synchronization.cpp: what a round runs behind its steps
+void bind(Lowering& l);            // passes/bind.cpp: dependencies between ops and actions from the buffers they share
 
 } // namespace orrery

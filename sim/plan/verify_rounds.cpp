@@ -1,0 +1,90 @@
+// Rounds: phases have a program for each stage, and where ranks are workers their parameters meet: each that the optimizer keeps is summed
+// over all workers and averaged exactly once a round, behind the steps and never in one. Where an fp32 copy is kept it is the copy that is
+// averaged, and the parameters are written from it.
+#include "sim/plan/verify_parts.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery::verification {
+namespace {
+
+struct Meeting {
+    int sums = 0, averages = 0, copies = 0; // in a round
+};
+
+template <class F> void each_op(const Plan& plan, const Program& program, F&& f) {
+    for (const Action& a : program.actions)
+        for (std::int32_t i = a.first; i < a.last; ++i) f(plan.blocks[at(a.block)].ops[at(i)]);
+}
+
+bool crosses_workers(const Plan& plan, const Op& op) {
+    const auto* c = std::get_if<Collective>(&op.work);
+    return c && (plan.communicators[at(c->comm)].axes & plan.workers) != 0;
+}
+
+void check_steps(const Plan& plan, Findings& findings) {
+    for (const Program& program : plan.programs)
+        each_op(plan, program, [&](const Op& op) {
+            if (crosses_workers(plan, op))
+                findings.add("worker-averaged", fmt::format("stage {}", program.stage), op.name + " joins workers inside a step");
+        });
+}
+
+void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& findings, std::int16_t stage) {
+    if (crosses_workers(plan, op)) {
+        const auto& c = std::get<Collective>(op.work);
+        if (c.kind != CollectiveKind::all_reduce || plan.communicators[at(c.comm)].axes != plan.workers || op.in != op.out)
+            findings.add("worker-averaged", fmt::format("stage {}", stage), op.name + " is no sum over exactly the workers, in place");
+        for (BufferId b : op.out) ++met[at(b)].sums;
+    }
+    const auto* p = std::get_if<Pointwise>(&op.work);
+    if (!p) return;
+    if (p->kind == PointwiseKind::average)
+        for (BufferId b : op.out) met[at(b)].averages += met[at(b)].sums == 1 ? 1 : 2; // before its sum it is no average
+    if (p->kind == PointwiseKind::cast && std::all_of(op.in.begin(), op.in.end(), [&](BufferId b) { return met[at(b)].averages == 1; }))
+        for (BufferId b : op.out) ++met[at(b)].copies;
+}
+
+void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
+    std::vector<Meeting> met(plan.buffers.size());
+    for (const PlanPhase& phase : plan.further)
+        for (std::int64_t k = 0; k < std::min<std::int64_t>(phase.repeat, 2); ++k)
+            each_op(plan, phase.programs[stage], [&](const Op& op) { visit(plan, op, met, findings, static_cast<std::int16_t>(stage)); });
+    bool copied = false;
+    for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+        const Buffer& x = plan.buffers[b];
+        copied = copied || (x.stage == static_cast<std::int16_t>(stage) && x.role == Role::master);
+    }
+    for (std::size_t b = 0; b < plan.buffers.size(); ++b) {
+        const Buffer& x = plan.buffers[b];
+        if (x.stage != static_cast<std::int16_t>(stage)) continue;
+        const Meeting& m = met[b];
+        const bool followed = m.sums == 0 && m.averages == 0 && m.copies == 1, averaged = m.sums == 1 && m.averages == 1 && m.copies == 0;
+        const bool must = x.role == Role::parameter || x.role == Role::master;
+        if (must && !(x.role == Role::parameter && copied ? followed : averaged))
+            findings.add("worker-averaged", fmt::format("stage {}", stage),
+                         fmt::format("{} is summed over the workers {} times, averaged {} times and written from an average {} times in a "
+                                     "round",
+                                     x.name, m.sums, m.averages, m.copies));
+    }
+}
+
+} // namespace
+
+void check_rounds(const Plan& plan, Findings& findings) {
+    if (plan.repeat < 1) findings.add("round", plan.name, "runs its steps less than once a round");
+    for (const PlanPhase& phase : plan.further) {
+        if (phase.repeat < 1 || phase.programs.size() != plan.programs.size())
+            return findings.add("round", plan.name, "has a phase without a program for each stage, or one that never runs");
+        Plan alone = plan;
+        alone.programs = phase.programs;
+        alone.further.clear();
+        check_structure(alone, findings);
+    }
+    if (plan.workers == 0 || !findings.empty()) return;
+    check_steps(plan, findings);
+    for (std::size_t stage = 0; stage < plan.programs.size(); ++stage) check_stage(plan, stage, findings);
+}
+
+} // namespace orrery::verification

@@ -1,0 +1,139 @@
+// Local SGD against a reference written by hand: a world of one rank for each worker, trained on the worker's sequences alone, whose
+// parameters are averaged here after every inner_steps steps.
+#include "tests/agree/agree.hpp"
+
+#include "exec/runtime/tensors.hpp"
+#include "sim/plan/lower.hpp"
+#include "sim/plan/verify.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace orrery::agree {
+namespace {
+
+constexpr int workers = 2, inner_steps = 3, rounds = 2;
+
+Scenario local(std::vector<std::string> further = {}) {
+    std::vector<std::string> fields{"strategy.data_parallel=2", "strategy.synchronization.kind=local_sgd",
+                                    "strategy.synchronization.inner_steps=3"};
+    fields.insert(fields.end(), further.begin(), further.end());
+    return tiny(fields);
+}
+
+// Sequences of a step that worker w trains on, in its order: microbatches of all workers are dealt round.
+void load_part(World& world, const Corpus& corpus, const Scenario& all, std::int64_t step, int w) {
+    const std::int64_t micro = all.training.micro_batch_size, length = all.training.sequence_length, batch = all.training.global_batch_size;
+    load_batch(world, corpus, step); // the step's number; its tokens are overwritten
+    Rank& rank = world.rank(0);
+    for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
+        const Buffer& x = world.plan.buffers[b];
+        if (x.role != Role::batch) continue;
+        auto* data = reinterpret_cast<std::int64_t*>(rank.memory.block(static_cast<BufferId>(b), -1));
+        std::vector<std::int64_t> sequence(static_cast<std::size_t>(length + 1));
+        for (std::int64_t m = 0; m < world.plan.microbatches; ++m)
+            for (std::int64_t s = 0; s < micro; ++s) {
+                read_sequence(corpus, step * batch + (m * workers + w) * micro + s, sequence);
+                std::copy_n(sequence.begin() + x.ahead, length, data + (m * micro + s) * length);
+            }
+    }
+}
+
+// Parameters after the rounds, by tensor.
+Tensors by_hand(const Scenario& scenario) {
+    Scenario part = on_one_rank(scenario);
+    part.training.global_batch_size /= workers;
+    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
+    std::vector<std::unique_ptr<World>> worlds;
+    std::vector<std::unique_ptr<Executor>> executors;
+    for (int w = 0; w < workers; ++w) {
+        worlds.push_back(make_world(part, DType::fp64));
+        initialise(*worlds.back());
+        executors.push_back(make_executor("serial", *worlds.back()));
+    }
+    Tensors mean;
+    for (int step = 0; step < rounds * inner_steps; ++step) {
+        for (std::size_t w = 0; w < worlds.size(); ++w) {
+            load_part(*worlds[w], corpus, scenario, step, static_cast<int>(w));
+            executors[w]->step(nullptr);
+        }
+        if ((step + 1) % inner_steps != 0) continue;
+        mean = gather(*worlds[0], Quantity::parameters).tensors;
+        const Tensors other = gather(*worlds[1], Quantity::parameters).tensors;
+        for (auto& [name, tensor] : mean)
+            for (std::size_t i = 0; i < tensor.values.size(); ++i)
+                tensor.values[i] = (tensor.values[i] + other.at(name).values[i]) / workers;
+        for (auto& world : worlds) scatter(*world, Quantity::parameters, mean);
+    }
+    return mean;
+}
+
+Tensors by_plan(const Scenario& scenario, const std::string& executor, double& disagreement) {
+    const auto world = make_world(scenario, DType::fp64);
+    initialise(*world);
+    const auto runs = make_executor(executor, *world);
+    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
+    for (std::int64_t step = 0; step < rounds * inner_steps; step += world->plan.steps) {
+        load_batch(*world, corpus, step);
+        runs->step(nullptr);
+    }
+    runs->fetch();
+    Gathered g = gather(*world, Quantity::parameters);
+    disagreement = g.disagreement;
+    return std::move(g.tensors);
+}
+
+class LocalSgd : public testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(LocalSgd, IsWhatWorkersByHandTrain) {
+    const Scenario scenario = local(GetParam());
+    const Tensors expected = by_hand(scenario);
+    for (const char* executor : {"serial", "threads", "queues"}) {
+        double disagreement = 1;
+        const Difference d = difference(expected, by_plan(scenario, executor, disagreement));
+        EXPECT_LE(d.relative, 1e-10) << executor << " " << d.worst;
+        EXPECT_EQ(disagreement, 0) << executor << ": replicas meet at the end of a round";
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Inside, LocalSgd,
+                         testing::Values(std::vector<std::string>{}, std::vector<std::string>{"strategy.tensor_parallel=2"},
+                                         std::vector<std::string>{"strategy.pipeline_parallel=2"},
+                                         std::vector<std::string>{"training.optimizer=momentum", "training.gradient_clipping=0.5"},
+                                         std::vector<std::string>{"strategy.context_parallel=2"}));
+
+// More than rounding apart from synchronous training, or the test above would hold of a plan that reduces gradients.
+TEST(LocalSgdDiffers, FromDataParallelism) {
+    const Scenario scenario = local();
+    Scenario synchronous = scenario;
+    synchronous.strategy.synchronization = {};
+    double disagreement = 0;
+    const Tensors together = by_plan(synchronous, "serial", disagreement);
+    EXPECT_GT(difference(by_plan(scenario, "serial", disagreement), together).relative, 1e-6);
+}
+
+TEST(LocalSgdPlan, IsVerifiedAndEveryBrokenRoundIsFound) {
+    const Plan plan = lower(local());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    EXPECT_EQ(plan.repeat, inner_steps);
+    ASSERT_EQ(plan.further.size(), 1u);
+    const auto finds = [](const Plan& broken) {
+        const auto found = verify(broken);
+        return std::any_of(found.begin(), found.end(), [](const Violation& v) { return std::string(v.rule) == "worker-averaged"; });
+    };
+    Plan never = plan;
+    never.further[0].programs[0].actions.clear();
+    EXPECT_TRUE(finds(never)) << "nobody averages";
+    Plan twice = plan;
+    twice.further[0].repeat = 2;
+    EXPECT_TRUE(finds(twice)) << "averaged twice";
+    Plan no_division = plan;
+    for (Block& b : no_division.blocks)
+        for (Op& op : b.ops)
+            if (auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::average) p->kind = PointwiseKind::copy;
+    EXPECT_FALSE(verify(no_division).empty()) << "a sum, not a mean";
+}
+
+} // namespace
+} // namespace orrery::agree
