@@ -52,7 +52,7 @@ TwoSided join_under(const std::vector<TwoSided>& children, double uplinks) {
     return c;
 }
 
-// What a node can put on the network: its NICs, or the PCIe links in front of them.
+// The rate of a node into the network: its NICs, or the PCIe links in front of them.
 double node_links(const Layout& l) {
     double sum = 0;
     for (int e = 0; e < l.endpoints; ++e) {

@@ -99,7 +99,7 @@ struct Cluster {
     int devices() const { return nodes * devices_per_node; }
 };
 
-// What would make a graph unusable, in words a user can act on ("vertex 3: ..", "edge 7: .."); empty where all is well: every edge
+// Faults that make a graph unusable, in words a user can act on ("vertex 3: ..", "edge 7: .."); empty if there are none: every edge
 // joins two vertices with some bandwidth, and every device reaches every other.
 std::vector<std::string> graph_problems(const ExplicitGraph& graph);
 // The same of a whole cluster: nodes that nothing joins, a graph whose devices are not nodes x devices_per_node, a link without bandwidth.

@@ -269,7 +269,7 @@ int GraphRoutes::nics_of(int node) const {
                                           [&](const auto& v) { return v.kind == VertexKind::nic && v.node == node; }));
 }
 
-// What a link is follows from its ends: a host's is a copy link, a NIC's outward link the network's, its inward one PCIe.
+// The kind of a link follows from its ends: a host's is a copy link, a NIC's outward link the network's, its inward one PCIe.
 LinkKind GraphRoutes::kind_of(int edge) const {
     const auto& e = graph_.edges[at(edge)];
     const auto &from = graph_.vertices[at(e.from)], &to = graph_.vertices[at(e.to)];

@@ -62,7 +62,7 @@ class Fabric {
     // node: of its devices). Explicit graphs: max-flow, exact up to 12 devices, beyond that an upper bound.
     BytesPerSecond bisection_bandwidth() const;
 
-    // What a device can send out of (or take into) itself by scale-up links, and by its share of the node's NICs.
+    // The rate at which a device can send (or receive) over its scale-up links, and over its share of the node's NICs.
     BytesPerSecond scale_up_bandwidth(int device) const;
     BytesPerSecond nic_bandwidth(int device) const;
     int devices_per_nic() const; // devices that share one NIC (1 or more)

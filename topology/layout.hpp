@@ -68,7 +68,7 @@ struct Layout {
     }
     int first_device(int group) const { return (group * per_node + groups - 1) / groups; } // local index of the group's first device
     int devices_of(int group) const { return first_device(group + 1) - first_device(group); }
-    int nics_of(int endpoint) const; // NICs behind an endpoint
+    int nics_of(int endpoint) const; // NICs of an endpoint
     BytesPerSecond endpoint_bandwidth(int endpoint) const { return nic * nics_of(endpoint); }
     int leaf_of(int node, int endpoint) const { return rails ? node / nodes_per_leaf * endpoints + endpoint : node / nodes_per_leaf; }
     BytesPerSecond leaf_up(int leaf) const; // of all its uplinks together

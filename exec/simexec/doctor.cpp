@@ -1,7 +1,7 @@
 // `simexec doctor`: what this machine has, what is missing, and what that means.
 #include "exec/cuda/plugin.hpp"
-#include "exec/kernels/kernel.hpp"
 #include "exec/executors/executors.hpp"
+#include "exec/kernels/kernel.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/simexec/command.hpp"
 

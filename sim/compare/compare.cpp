@@ -13,7 +13,7 @@ namespace {
 using Shares = std::map<std::string, Share>;
 using OpKey = std::pair<int, std::string>; // stage and name
 
-// What a trace says of one step: means over ranks, of ops over the ranks of their stage.
+// One step of a trace: means over ranks; for ops over the ranks of their stage.
 struct Summary {
     Side side;
     Shares kinds, queues, phases, waits, alike;

@@ -58,7 +58,7 @@ Comparison compare(const Trace& a, const Trace& b);
 // another at less), what they go to, and how sure they are.
 void add_reports(Comparison& comparison, const Report& a, const Report& b);
 
-// Of single ops the `most` that differ most; below 0: all.
+// The `most` single ops with the largest differences; below 0: all.
 std::string to_json(const Comparison& comparison, int most = -1);
 // worst: how many ops to list.
 std::string to_text(const Comparison& comparison, int worst = 10, const TextStyle& style = {});

@@ -26,7 +26,7 @@ Words words(const Comparison& c) {
     return {"A", "B", "B to A"};
 }
 
-// Of a prediction: how far it is off. Of two runs: what the second does to the first.
+// For a prediction: its error. For two runs: the change from the first to the second.
 std::string change_of(const Comparison& c, double a, double b) { return c.measured ? change(a, b) : change(b, a); }
 
 std::string heading(const std::string& text, const TextStyle& style) { return "\n" + paint(text, Ink::bold, style) + "\n"; }
@@ -51,7 +51,7 @@ std::string worst_ops(const Comparison& c, int worst, const TextStyle& style) {
     return listed.empty() ? "every op takes the same time in both\n" : table_of("op", listed, c, style);
 }
 
-// What makes one of two scenarios slower, and whether predictions can tell them apart.
+// Why one of two scenarios is slower, and whether predictions can tell them apart.
 std::string parts_of(const Comparison& c, const TextStyle& style) {
     std::string text;
     const double apart = std::abs(c.b.step_s / c.a.step_s - 1);

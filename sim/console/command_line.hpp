@@ -1,4 +1,4 @@
-// What simrun and simexec say of a command line: examples under each command's help, and what is wrong with arguments that cannot be read.
+// Texts about a command line: examples under each command's help, and errors in arguments.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the command-line programs share: how text gets out, errors, files named by a user, a line that shows progress.
+// Shared by the command-line programs: output, errors, files named by a user, a progress line.
 #pragma once
 
 #include "sim/report/terminal.hpp"

@@ -1,4 +1,4 @@
-// What the calibration files say of devices and of memory-bound kernels. Which file serves a device is decided here.
+// Reads the calibration files of devices and of memory-bound kernels, and decides which file serves a device.
 #include "sim/cost/calibration_files.hpp"
 #include "sim/cost/calibration_ranges.hpp"
 
@@ -95,7 +95,7 @@ ExpertsTable experts_of(const Json& j) {
     return t;
 }
 
-// What a file states replaces what it inherits.
+// Groups of a file replace the groups it inherits.
 void apply(KernelTables& t, const Json& j) {
     t.device = j.at("device").get<std::string>();
     if (j.contains("reference")) t.reference_tflops_16 = j.at("reference").at("tflops_16").get<double>();
@@ -202,7 +202,7 @@ KernelTables of_any_release(const Device& device) {
     for (const Json* file : files)
         if (const Json& j = *file; j.contains("covers") && j["covers"].contains(device.name))
             return transferred(j, j["covers"][device.name].get<std::string>());
-    // Who inherits within an architecture states what sets it apart from it: another device is like the one inherited from.
+    // A file that inherits within an architecture states its differences: any other device is like the one inherited from.
     const auto own = [&](const Json& j) {
         return !j.contains("inherits") || (*file_of_device(j["inherits"].get<std::string>()))["architecture"] != j["architecture"];
     };
@@ -216,7 +216,7 @@ KernelTables of_any_release(const Device& device) {
                                              (*nearest)["device"].get<std::string>()));
 }
 
-// What use_calibration was given.
+// The files given to use_calibration.
 struct OwnFile {
     explicit OwnFile(const Json& j) : json(j) {}
     const Json json;

@@ -33,8 +33,8 @@ struct UnalignedTable {
     Source source;
 };
 
-// Of arrays of n by n units, as TPUs have: columns and depths of products fill whole ones. Products of groups (experts' rows, sorted) go by
-// tiles of so many rows whatever group they are of, and a tile that two groups share is worked on for each (JAX's megablox gmm:
+// Arrays of n by n units, as in TPUs: columns and depths of products fill whole ones. Products of groups (experts' rows, sorted) go by
+// tiles of `group_rows` rows, independent of their groups, and a tile that two groups share is worked on for each (JAX's megablox gmm:
 // make_group_metadata). 0: no such tiles.
 // Rows of queries, keys and values of a head fill whole lanes (splash attention's NUM_LANES; 0: any).
 // gather: rate of gathers of rows over that of GPUs' kernels, as shares of the memory's rate each.
@@ -110,7 +110,7 @@ struct KernelTables {
 // compiled-in ones in all predictions from then on. Call before the first of them; not for several threads. Throws std::runtime_error: what
 // is wrong.
 void use_calibration(const std::string& json_text);
-const std::string& calibration_in_use(); // all of them, one behind the other; empty: none. What is predicted depends on it
+const std::string& calibration_in_use(); // all of them, concatenated; empty: none. Predictions depend on it
 
 std::vector<std::string> calibrations_not_asked_for(); // the devices of those that no prediction since was for; none: there was none
 
@@ -164,7 +164,7 @@ struct PointwiseTable {
            throttle_power =
                0; // share of a burst's fall of clock with a product's length that training keeps, and the most that such a fall can be
     double spread = 0, spread_layerwise = 0,
-           spread_from = 8; // of devices' speeds, relative, and of their layers'; of so many devices the sustained clocks are
+           spread_from = 8; // of devices' speeds, relative, and of their layers'; the sustained clocks are of this many devices
     double compute_slowdown = 0, communication_slowdown = 0;
     Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source, exchange_source,
         list_source, interference_source, spread_source, throttle_source;

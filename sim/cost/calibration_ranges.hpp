@@ -16,8 +16,8 @@ struct ConstantRange {
 };
 std::span<const ConstantRange> constant_ranges();
 
-// Throws std::runtime_error, which names the constant: no number, beyond its limits, or of an attention kernel, a head dimension or a release
-// that are none.
+// Throws std::runtime_error, which names the constant: no number, beyond its limits, or of an attention kernel, a head dimension or a
+// release that are none.
 void check_constants(const nlohmann::json& file);
 
 } // namespace orrery

@@ -188,8 +188,8 @@ double ring_eta(const FabricTable& f, CollectiveKind kind, const Group& g) {
     return eta * std::max(0.5, 1 - f.ring_fall * std::max(0.0, std::log2(g.nodes / 4.0)));
 }
 
-// What a piece of data waits on its way round a ring, hops inside nodes and hops between them, by the protocol that comes out best.
-// LL's hops are short, but half of what it carries are flags; LL128's flags are 8 of 128 bytes.
+// The waiting time of a piece of data on its way round a ring, hops inside nodes and hops between them, by the protocol that comes out
+// best. LL's hops are short, but half of what it carries are flags; LL128's flags are 8 of 128 bytes.
 double ring_latency(const Level& l, double rate) {
     const double passes = static_cast<double>(ring_steps(l.kind, l.g.n)) / (l.g.n - 1), stream = l.bytes / rate;
     const auto round = [&](std::size_t protocol) {
@@ -280,7 +280,7 @@ FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {
     const auto met = [&](double of) { return of * (1 - std::pow(1 - 1 / of, k)); };
     double foreign = nodes > 1 ? met(nodes) * (nodes - 1) / nodes : 0;
     double members = met(n);
-    if (groups > group_limit) { // a group of experts is so many nodes, or members, wide
+    if (groups > group_limit) { // the width of a group of experts, in nodes or members
         foreign = std::min(foreign, group_limit * std::max(1.0, nodes / groups) * (nodes - 1) / nodes);
         members = std::min(members, group_limit * std::max(1.0, n / groups));
     }

@@ -45,7 +45,7 @@ CollectiveTime nvls_time(const LinkTable& t, int n, double bytes);
 CollectiveTime direct_time(const LinkTable& t, int n, double bytes);
 CollectiveTime send_time(const LinkTable& t, double bytes);
 
-// What NCCL expects of a candidate: used to choose, never as a prediction.
+// NCCL's own estimate of a candidate: used to choose, never as a prediction.
 struct Choice {
     Algorithm algorithm;
     Protocol protocol;

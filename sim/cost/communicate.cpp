@@ -128,7 +128,7 @@ double CostModel::Data::owners_us(const Group& g, double bytes, std::span<const 
     return owners * std::min(1.0, bytes / whole) * ((g.n - g.nodes) * links.simple_step + (g.nodes - 1) * across);
 }
 
-// What this cluster's hop between two devices takes longer than in the machines the tables were fitted on (less, where negative). The
+// How much longer a hop between two devices takes in this cluster than in the machines of the fitted tables (negative: shorter). The
 // fits' base latencies hold that hop; a custom graph's is the sum along its route.
 double CostModel::Data::extra_hop(int from, int to) const {
     const bool inside = domain.spans_nodes || fabric->node_of(from) == fabric->node_of(to);

@@ -19,7 +19,7 @@ namespace {
     std::abort();
 }
 
-// What stands in where a device has no units for a precision: the next wider one that it has.
+// The substitute for a precision that a device has no units for: the next wider one that it has.
 std::vector<std::string> precisions_for(DType t, ScalingRecipe recipe) {
     switch (t) {
     case DType::nvfp4:
@@ -132,7 +132,7 @@ double CostModel::Data::grouped(const Linear& w) const {
     return std::max(together, static_cast<double>(w.groups) * gemm(w.dtype, w.out_dtype, gemm_shape(w), 1, w.accumulate, whole));
 }
 
-// Rows in so many parts, one after another.
+// Rows in this number of parts, one after another.
 double CostModel::Data::in_pieces(const Linear& w, int pieces) const {
     Linear part = w;
     part.m = (w.m + pieces - 1) / pieces;
@@ -215,7 +215,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 return low > 0 ? with(t, norm_extra(quantizer, static_cast<double>(w.rows * w.cols), 2, low)) : t;
             },
             [&](const Pointwise& w) -> KernelTime {
-                if (w.epilogue) { // what it moves is partly hidden behind its host's products
+                if (w.epilogue) { // its traffic is partly hidden under its host's products
                     Pointwise own = w;
                     own.epilogue = false;
                     Op alone = op;

@@ -1,4 +1,4 @@
-// The cost model behind cost.hpp: what of the calibration serves this scenario, and what it rests on.
+// The implementation of cost.hpp: selects the calibration of this scenario, and lists its sources.
 #include "sim/cost/data.hpp"
 
 #include <fmt/format.h>
@@ -124,7 +124,7 @@ Time CostModel::exchange_sync() const { return Time::microseconds(data_->strateg
 
 Time CostModel::launch_eager() const {
     const Runtime& r = data_->runtime;
-    // What the software launches in by default says nothing of graphs or of launches that wait.
+    // The software's default launch time says nothing about graphs or about launches that wait.
     const double own = data_->device.launch_us >= 0 ? data_->device.launch_us : data_->pointwise.launch_eager;
     const double eager = r.launch_us > 0 ? r.launch_us : own;
     return Time::microseconds(r.launch_blocking ? std::max(eager, data_->pointwise.launch_blocking) : eager);

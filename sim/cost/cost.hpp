@@ -32,13 +32,13 @@ struct CommCost {
     int kernels = 1;
 };
 
-// What slows what while communication runs beside computation on one device.
+// Slowdowns while communication runs beside computation on one device.
 struct Interference {
     double compute_slowdown = 0;
     double communication_slowdown = 0;
 }; // 0.2: takes 1.2 times as long
 
-// What a group of constants rests on: {"gemm bf16", "fitted", "fit of .. to .."}; kind: measured, fitted, datasheet, assumed.
+// The source of a group of constants: {"gemm bf16", "fitted", "fit of .. to .."}; kind: measured, fitted, datasheet, assumed.
 struct Provenance {
     std::string what, kind, text;
     bool operator==(const Provenance&) const = default;
@@ -66,9 +66,10 @@ class CostModel {
 
     Interference interference() const;
     Time launch() const; // host time per kernel launch
-    // Host time of an op of so many kernels: their launches, and the framework's call around them where it is not part of a captured graph.
+    // Host time of an op with this number of kernels: their launches, and the framework's call around them where it is not part of a
+    // captured graph.
     Time host(const Op& op, int kernels) const;
-    // What an exchange between stages takes beside its transfers: where it blocks, Megatron and DeepSpeed synchronise the host with the
+    // Time of an exchange between stages besides its transfers: where it blocks, Megatron and DeepSpeed synchronise the host with the
     // device, which then waits for the next launches.
     Time exchange_sync() const;
     // One per constant group used, for the report.

@@ -1,4 +1,4 @@
-// What a CostModel holds, shared by its sources: compute.cpp times ops, communicate.cpp collectives and transfers, cost.cpp sets it up.
+// The data of a CostModel, shared by its sources: compute.cpp times ops, communicate.cpp collectives and transfers, cost.cpp sets it up.
 #pragma once
 
 #include "sim/cost/attention.hpp"
@@ -81,12 +81,12 @@ struct CostModel::Data {
     std::int64_t hidden = 1;                      // the model's
     bool experts = false;                         // the model has some
     std::int64_t dispatch_depth =
-        0;                     // rows are sent to experts' slots and fetched back by products with masks of so many tokens; 0: are copied
-    bool shared_tiles = false; // rows of experts lie one behind the other, in tiles of kernels.systolic
-    bool ragged_heads = false; // rows of a head's queries, keys and values are not whole vectors of 16 bytes
-    Quantizer quantizer;       // of the training's precision
-    double slowest = 1;        // time of the slowest device of the job against that of a device of a node
-    double list_copy_us = 0;   // a member's copy between the list of parts and the collective's buffer; 0: there is no list
+        0; // rows are sent to experts' slots and fetched back by products with masks of this many tokens; 0: rows are copied
+    bool shared_tiles = false;       // rows of all experts are concatenated, in tiles of kernels.systolic
+    bool ragged_heads = false;       // rows of a head's queries, keys and values are not whole vectors of 16 bytes
+    Quantizer quantizer;             // of the training's precision
+    double slowest = 1;              // time of the slowest device of the job against that of a device of a node
+    double list_copy_us = 0;         // a member's copy between the list of parts and the collective's buffer; 0: there is no list
     std::vector<std::int64_t> owned; // bytes of tensors that each belong to one rank, which broadcasts it; none: ranks share all alike
     bool optimizer_apart = false;    // narrow gradients become the optimizer's, and its weights narrow ones, in kernels of their own
     bool autocast = false;           // PyTorch's picks the dtypes, and its casts are ops of the plan
@@ -94,7 +94,7 @@ struct CostModel::Data {
     bool gated_halves = false;                     // an activation's steps go over the halves of one product's columns (Megatron)
     bool whole_loss = false;                       // PyTorch's own loss over an undivided vocabulary
     bool narrow_loss = false;                      // PyTorch's own, on 16-bit logits
-    // What has been worked out; a model is used by one thread.
+    // Results computed so far; a model is used by one thread.
     mutable std::unordered_map<GemmKey, double, GemmKeyHash> gemms;
     mutable std::unordered_map<std::uint64_t, KnownGroup> groups;
     mutable LastLoads met;                // of the group whose loads were asked for last: its kinds of collectives often load links alike

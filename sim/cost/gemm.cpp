@@ -39,9 +39,9 @@ double join8(double a, double b) {
     return hi * std::sqrt(std::sqrt(std::sqrt(1 + r)));
 }
 
-// What of each comes from HBM, the rest being in the cache. The tables' benchmark repeats one product with copies of its weights in turn,
-// as many as fill the cache but five at most (aiconfigurator's collect_gemm.py): rows and what is written stay in the cache where they fit,
-// weights where all copies do.
+// The share of each operand that comes from HBM; the rest is in the cache. The tables' benchmark repeats one product with copies of its
+// weights in turn, as many as fill the cache but five at most (aiconfigurator's collect_gemm.py): rows and what is written stay in the
+// cache where they fit, weights where all copies do.
 struct Memory {
     double us = 0, rows_missed = 1, weights_missed = 1;
 };

@@ -1,4 +1,4 @@
-// What issuing an op costs the host: its launches and, in software that runs module by module in Python, the call around them. A captured
+// Host time to issue an op: its launches and, in software that runs module by module in Python, the call around them. A captured
 // graph replays without either, but for what no graph can hold (Op::eager).
 //
 //   host = launch kernels + call(kind, direction) + [8 bits] low + experts (expert + [8 bits] low_expert)

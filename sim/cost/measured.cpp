@@ -35,7 +35,7 @@ const char* name(CrossEntropy::Part p) {
     return "";
 }
 
-// What tells ops of one kind apart.
+// Distinguishes ops of one kind.
 std::string variant(const Work& work) {
     return std::visit(Overloaded{
                           [](const Linear& w) { return std::string(w.groups > 1 ? "grouped " : "") + name(w.direction); },
@@ -63,7 +63,7 @@ const Buffer& at(const Plan& plan, BufferId b) { return plan.buffers[static_cast
 
 bool floating(DType t) { return t != DType::int64 && t != DType::int32 && t != DType::uint8 && t != DType::boolean; }
 
-// Of the narrowest floating operand: what a model's activations are stored in, whatever its sums are kept in.
+// The type of the narrowest floating operand: that of the model's activations, independent of the type of its sums.
 DType type_of(const Plan& plan, const Op& op) {
     DType narrowest = DType::fp32;
     bool any = false;

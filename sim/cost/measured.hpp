@@ -9,10 +9,10 @@
 
 namespace orrery {
 
-// What ops must share for one law to hold: kind, direction or part, and type: "linear dx fp32", "cross-entropy sums fp32".
+// Ops that share one law have in common: kind, direction or part, and type: "linear dx fp32", "cross-entropy sums fp32".
 std::string kernel_key(const Plan& plan, const Op& op);
 
-// What its time grows with: FLOPs, and the bytes of its operands; of an embedding those of the rows it looks up, not of the table, of fused
+// Its time grows with FLOPs, and the bytes of its operands; of an embedding those of the rows it looks up, not of the table, of fused
 // attention those its scores would take, each of which is exponentiated whatever the head's size.
 struct KernelSize {
     double flops = 0, bytes = 0;

@@ -19,7 +19,7 @@ struct KernelTime {
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Pointwise& op,
                        double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Norm& op, double buffer_bytes);
-// What Transformer Engine takes besides to add up the weight gradient of a norm over heads of `rows` rows: few blocks go through the
+// Additional time of Transformer Engine to sum the weight gradient of a norm over heads of `rows` rows: few blocks go through the
 // partial sums of all the others, start_us + block_us min(rows / rows of a block, blocks_per_processor P).
 double head_norm_us(const PointwiseTable& table, int processors, double rows);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Softmax& op,

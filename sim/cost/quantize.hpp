@@ -1,4 +1,4 @@
-// What 8- and 4-bit training moves to make its operands: reads and writes of the kernels that cast, find maxima and transpose.
+// Bytes that 8- and 4-bit training moves to make its operands: reads and writes of the kernels that cast, find maxima and transpose.
 //
 //   cast of an activation   s + l                   (s, l: bytes of an element before and after)
 //   cast of a gradient      s + l + l               its copy by columns, for the weight gradient
@@ -10,7 +10,7 @@
 //                                                   innermost and the input was saved by rows
 //   weight                  s + l                   at every use, where no low copy is kept for the step: before the first, its
 //                           s                       maximum; before the input gradient, by columns
-// A compiler (torch.compile around torchao's linears) finds maxima inside the kernels that make a tensor, but casts behind them, both ways:
+// A compiler (torch.compile around torchao's linears) finds maxima inside the kernels that make a tensor, but casts after them, both ways:
 // its matmuls take one layout only, on any device; scales of blocks along columns need a pass of their own (torchao's roofline_utils.py).
 // Example: Hopper, delayed scaling, one linear of 4096 x 4096 on 4096 tokens: 50 MB forward, 67 MB for the gradient, 34 MB for the input.
 #pragma once
@@ -42,10 +42,10 @@ struct Extra {
 };
 Extra cast_extra(const Quantizer& q, bool gradient, double elements, double wide, double low);
 Extra norm_extra(const Quantizer& q, double elements, double wide, double low);
-// Of an expert's linear on or towards rows of the hidden size (Transformer Engine's Fp8Padding and Fp8Unpadding).
+// For an expert's linear whose rows or results have the hidden size (Transformer Engine's Fp8Padding and Fp8Unpadding).
 Extra padding_extra(const Quantizer& q, double elements, double wide);
 Extra weight_gradient_extra(const Quantizer& q, double elements, double low);
-// Of the weights a linear reads forward, or for its input gradient.
+// For the weights that a linear reads in its forward pass, or for its input gradient.
 Extra weight_extra(const Quantizer& q, bool gradient, double elements, double wide, double low);
 
 } // namespace orrery

@@ -1,4 +1,4 @@
-// What an idle compute queue waits for. The next compute op's unmet dependencies are followed, through what stands before them on
+// The cause of an idle compute queue. The next compute op's unmet dependencies are followed, through what stands before them on
 // their queues, to a communication that moves data (exposed), a partner that has not come (bubble) or a host that is late (other).
 #include "sim/engine/run.hpp"
 
@@ -51,7 +51,7 @@ bool moving(const EventLoop& run, std::int32_t lane, std::int64_t index, Why& wh
     return why.category != Category::bubble;
 }
 
-// Of several unmet dependencies one that moves data counts; else the first one's own reason.
+// If several dependencies are unmet, one that moves data counts; else the first one's own reason.
 Why dependency_wait(const EventLoop& run, std::int32_t lane, std::int64_t index) {
     Why why;
     std::int64_t first = -1;

@@ -80,7 +80,7 @@ bool computation_behind(const Block& block, const Action& a, std::int32_t i) {
     return false;
 }
 
-// A linear in pieces starts with the gather in pieces that it reads, and the computation behind it waits for both: what is left out is the
+// A linear in pieces starts with the gather in pieces that it reads, and the computation after it waits for both: left out is the
 // kernels' interference (the engine's) and the time between two pieces.
 bool starts_with(const Block& block, const Action& a, std::int32_t i, std::int32_t gather) {
     return computes_in_pieces(block.ops[at(i)]) && gathers_in_pieces(block.ops[at(gather)]) && computation_behind(block, a, i);

@@ -48,7 +48,7 @@ struct InstanceFinder {
     std::vector<int> ranks = {};
     const Places places{c.plan};
 
-    // What the patterns of a communicator cost an instance, and which loads each has: the same for all of one shape.
+    // The cost of a communicator's patterns for an instance, and the loads of each: the same for all instances of one shape.
     struct Profile {
         CommId comm = 0;
         bool channel = false;

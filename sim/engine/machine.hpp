@@ -14,7 +14,7 @@
 
 namespace orrery {
 
-// What compile() asks of a cost model. costs_of() wraps the real one; a test gives a few lambdas.
+// The questions compile() asks a cost model. costs_of() wraps the real one; a test gives a few lambdas.
 struct Costs {
     std::function<ComputeCost(const Op&)> compute;
     std::function<CommCost(const Collective&, std::span<const int>)> collective;
@@ -31,7 +31,7 @@ struct Costs {
 // The links, and what the scenario's perturbations made of them and of the ranks.
 struct Wires {
     std::vector<double> capacity; // by LinkId, bytes per second
-    std::vector<double> slowness; // by rank: compute takes so many times as long; empty: 1 for all
+    std::vector<double> slowness; // by rank: factor on compute times; empty: 1 for all
     double jitter = 0;            // sigma of the logarithm of each compute op's duration
     std::uint64_t seed = 0;
 };

@@ -127,7 +127,7 @@ void name_ops(Trace& t, const Machine& m) {
         }
 }
 
-// A bubble before a stage's first forward or backward op of the step is its warm-up, behind its last its drain.
+// A bubble before a stage's first forward or backward op of the step is its warm-up, after its last its drain.
 void name_waits(std::vector<Span>& spans, const std::vector<Category>& categories) {
     Time first = Time::never(), last{0};
     for (std::size_t i = 0; i < spans.size(); ++i) {

@@ -188,7 +188,7 @@ void retime_compute(EventLoop& run, std::int32_t lane, QueueState& Q) {
     run.heap.set(run.queue_entity(lane, 0), run.now + (slow ? stretched(Q.remaining, factor) : Q.remaining));
 }
 
-// What the lane's time counts as from now on.
+// The category that the lane's time is charged to from now on.
 void settle_account(EventLoop& run, std::int32_t lane) {
     LaneState& l = run.lanes[at(lane)];
     const QueueState& Q = run.queue(lane, 0);

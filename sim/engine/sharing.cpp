@@ -287,7 +287,7 @@ bool Sharing::Solver::finished() {
     return agenda_.empty();
 }
 
-// Of the links that wait, those whose bundles all have rates, and that have room for them, are done; the others join the agenda.
+// Waiting links whose bundles all have rates, and that have room for them, are done; the others join the agenda.
 void Sharing::Solver::recall() {
     for (const Event& event : waiting_) {
         if (stale(event)) continue;

@@ -12,7 +12,7 @@ __extension__ using Wide = unsigned __int128;
 
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
 inline constexpr int rate_bits = 74;            // the largest capacity is at most 2^74 grid units
-inline constexpr int weight_bits = 50;          // binary digits of a weight behind the point
+inline constexpr int weight_bits = 50;          // binary digits of a weight after the point
 inline constexpr double highest_rate = 0x1p103; // in grid units; what needs more is as good as unlimited
 inline constexpr double split = 0x1p40;         // a rate is high * 2^40 + low, so that w * r needs two plain multiplications
 

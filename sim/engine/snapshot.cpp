@@ -59,7 +59,7 @@ void slots_by_place(const EventLoop& run, std::int32_t lane, std::vector<std::ui
                     static_cast<std::uint64_t>(late) << 33 | static_cast<std::uint64_t>(s.heads) << 40);
         if (late) w.push_back(lag(s.issue, run.now));
     };
-    // Nothing has happened to what stands behind the heads of all queues (of a queue that has served all it was given, behind its tail);
+    // Nothing has happened to what stands after the heads of all queues (of a queue that has served all it was given, after its tail);
     // and the host issues in order, so that the late ones are the last.
     std::int64_t behind = l.oldest;
     for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) {

@@ -24,7 +24,7 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.launch = cost.launch();
     c.host = [&](const Op& op, int kernels) { return cost.host(op, kernels); };
     if (scenario.cluster.graph) return c; // no two places of a custom graph need be alike
-    // Of a regular cluster the nodes are alike: what counts is how the ranks stand on them, and how far the next node is.
+    // The nodes of a regular cluster are alike: only the placement of ranks on them and the distance to the next node count.
     c.shape = [&, route = std::vector<LinkShare>{}](std::span<const int> ranks) mutable {
         std::uint64_t h = ranks.size();
         int first = fabric.node_of(ranks[0]), last = first, before = ranks[0];

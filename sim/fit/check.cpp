@@ -1,4 +1,4 @@
-// What the committed calibration says of each measurement of a table.
+// The built-in calibration's prediction of each measurement of a table.
 #include "sim/fit/experts.hpp"
 #include "sim/fit/laws.hpp"
 #include "sim/fit/prefill.hpp"

@@ -1,4 +1,4 @@
-// What the calibration says of measured collectives: inside a domain of links, and between nodes.
+// The calibration's predictions of measured collectives: inside a domain of links, and between nodes.
 #include "sim/fit/laws.hpp"
 
 #include "sim/cost/collectives.hpp"

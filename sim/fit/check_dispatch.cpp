@@ -1,4 +1,4 @@
-// What the calibration says of DeepEP's published rates of dispatch and combine: its normal kernels, which training uses.
+// The calibration's predictions of DeepEP's published rates of dispatch and combine: its normal kernels, which training uses.
 #include "sim/fit/laws.hpp"
 
 #include "sim/cost/collectives.hpp"

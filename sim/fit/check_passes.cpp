@@ -1,5 +1,6 @@
-// What a simulated step says of published passes over a layer, a pipeline stage's layers or a mixture of experts: forward and backward,
-// the latter whole or by input and weight gradients. A row becomes a scenario of those layers alone, on as many ranks as they are cut for.
+// Predictions, by a simulated step, of published passes over a layer, a pipeline stage's layers or a mixture of experts: forward and
+// backward, the latter whole or by input and weight gradients. A row becomes a scenario of those layers alone, on as many ranks as they are
+// cut for.
 #include "sim/fit/laws.hpp"
 
 #include "sim/report/report.hpp"
@@ -122,7 +123,7 @@ struct Mixture {
 };
 const std::map<std::string, Mixture> mixtures = {{"mixtral", {4096, 14336, 8, 2, 0}}, {"deepseek", {7168, 2048, 32, 8, 1}}};
 
-// Of "deepseek_deepep_tp1ep8_fp8"; nothing where the case is none of them.
+// Parses "deepseek_deepep_tp1ep8_fp8"; nothing for any other case.
 Json experts_scenario(const std::string& name) {
     std::array<std::string, 4> part;
     std::size_t at = 0;

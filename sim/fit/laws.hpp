@@ -1,4 +1,4 @@
-// What the fit and the check share: the tables' measurements in the terms of sim/cost's laws.
+// Shared by the fit and the check: the tables' measurements in the terms of sim/cost's laws.
 #pragma once
 
 #include "sim/fit/fit.hpp"
@@ -24,7 +24,7 @@ Cast fit_cast(const std::vector<double>& law, const std::vector<double>& measure
 // names.
 Device device_named(const MeasuredTable& table, const std::string& name, const char* prefix);
 
-// What a communication table was measured on: `nodes` of so many devices, links inside from the datasheet, nothing said of the network.
+// The machine of a communication table: `nodes` nodes of `devices` devices, links inside from the datasheet, nothing said of the network.
 Cluster measured_cluster(const Device& device, int devices_per_node, int nodes = 1);
 
 // Collectives of one domain of links, and of nodes whose network the table's `system` says ("RoCE CX-7 8x400 Gbps per node").

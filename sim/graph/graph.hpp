@@ -15,7 +15,7 @@ namespace orrery {
 
 using ValueId = std::int32_t;
 
-// What a dimension counts, for the passes that shard it. seq: tokens (batch x sequence). parallel: heads, ffn columns or vocabulary,
+// The things a dimension counts, for the passes that shard it. seq: tokens (batch x sequence). parallel: heads, ffn columns or vocabulary,
 // what tensor parallelism divides. routed: rows sent to experts. expert: which expert. expert_parallel: an expert's ffn columns.
 enum class DimKind : std::uint8_t { seq, hidden, parallel, other, routed, expert, expert_parallel };
 
@@ -129,7 +129,7 @@ struct Node {
     bool gradient_twice = false;                  // cross_entropy: a gradient of what it keeps, in its dtype, comes before the logits'
     double dropout = 0;
     DropoutSite site = DropoutSite::none; // dropout, attention_dropout, residual
-    bool bias_apart = false;              // linear: its bias is added by a kernel behind the GEMM
+    bool bias_apart = false;              // linear: its bias is added by a kernel after the GEMM
     bool keeps_precision = false;         // linear: stays in 16 bits where the others go lower (a router)
     bool dispatches_tokens = false;       // permute, dispatch, combine, unpermute: tokens travel, and are permuted where they arrive
 };
@@ -143,7 +143,7 @@ struct Graph {
     std::vector<Value> values;
     std::vector<Node> nodes; // in topological order
     ValueId input = -1;      // received from the chunk before; -1: the chunk starts with the embedding
-    ValueId output = -1;     // sent to the chunk behind; -1: the chunk ends with the loss
+    ValueId output = -1;     // sent to the next chunk; -1: the chunk ends with the loss
     int units = 0;
     std::vector<UnitKind> unit_kinds;
 

@@ -1,11 +1,11 @@
-// What is known of a parameter beside its shape: whoever pads, initialises or shares it reads this, not its name.
+// Facts about a parameter besides its shape. Code that pads, initialises or shares it reads these, not its name.
 #pragma once
 
 #include <cstdint>
 
 namespace orrery {
 
-// What a parameter is to the model. embedding: of the token ids, and the head too where the two are tied. embedding and head have a row
+// The use of a parameter in the model. embedding: of the token ids, and the head too where the two are tied. embedding and head have a row
 // for each word of the vocabulary; rows beyond it are padding.
 enum class TensorUse : std::uint8_t { weight, embedding, head };
 

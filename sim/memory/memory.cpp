@@ -160,7 +160,7 @@ class StageWalk {
         if (microbatch >= 0) m.peak_op_name += " (microbatch " + std::to_string(microbatch) + ")";
     }
 
-    // "c3.l17.qkv" -> "c*.l*.qkv": the number behind a letter at the start of a dotted part.
+    // "c3.l17.qkv" -> "c*.l*.qkv": the number after a letter at the start of a dotted part.
     static std::string group_name(const std::string& name) {
         std::string out;
         for (std::size_t i = 0; i < name.size();) {

@@ -11,8 +11,8 @@
 
 namespace orrery {
 
-// What a published figure counts: allocated (torch.cuda.max_memory_allocated), reserved (the caching allocator's segments), or all
-// the device holds (nvidia-smi). Each holds what the one before it holds.
+// The memory that a published figure counts: allocated (torch.cuda.max_memory_allocated), reserved (the caching allocator's segments), or
+// all the device holds (nvidia-smi). Each holds what the one before it holds.
 enum class MemoryMeasure : std::uint8_t { allocated, reserved, device };
 
 // "CUDA context", "NCCL buffers", ...; level: the first measure that counts it.

@@ -43,7 +43,7 @@ Group group_of(const Plan& plan, CommId comm, int rank, int devices_per_node) {
     return g;
 }
 
-// What the stage's program communicates over: trainers make one NCCL communicator per set of ranks, whatever it is used for.
+// The communicators of the stage's program: trainers make one NCCL communicator per set of ranks, whatever it is used for.
 struct Uses {
     std::set<CommId> collectives, exchanges;
 };
@@ -99,7 +99,7 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     return Bytes::mebibytes(mib);
 }
 
-// Of the parameters whose update the program makes.
+// Bytes of the parameters that the program updates.
 std::int64_t stepped(const Plan& plan, const Program& program) {
     std::set<std::int32_t> blocks;
     for (const Action& a : program.actions) blocks.insert(a.block);
@@ -125,7 +125,7 @@ Bytes kept_scores(const Scenario& s, const Practice& practice) {
     return Bytes{2 * rows * s.training.sequence_length * s.model.attention_heads / s.strategy.tensor_parallel};
 }
 
-// Of the streams on which experts' products run side by side; an executor that plans its memory has no such streams.
+// The streams on which experts' products run side by side; an executor that plans its memory has no such streams.
 Bytes grouped_workspace(const Scenario& s, const Practice& practice) {
     const Json& f = figures().at("grouped_workspace");
     return practice.grouped_workspaces && s.model.moe && !s.runtime.fused_experts && !s.runtime.plan_allocator

@@ -1,4 +1,4 @@
-// What a device holds beside the plan's buffers: context, communicator buffers, workspaces, the allocator's slack.
+// Memory of a device besides the plan's buffers: context, communicator buffers, workspaces, the allocator's slack.
 // Figures and their sources are data: scenarios/calibration/memory/reserve.json.
 #pragma once
 

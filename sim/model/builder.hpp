@@ -1,4 +1,4 @@
-// What builds a chunk's forward graph: values, parameters and nodes of one layer after another. Internal to the model;
+// Builds a chunk's forward graph: values, parameters and nodes of one layer after another. Internal to the model;
 // forward.cpp has the dense transformer, latent.cpp multi-head latent attention, moe.cpp mixtures of experts.
 #pragma once
 
@@ -94,7 +94,7 @@ struct Builder {
             node(NodeKind::cast, what + ".input", {x}, {wide});
             x = wide;
         }
-        // Autocast runs norms in fp32; eager, the linear behind casts what they write, compiled they write the cast themselves.
+        // Autocast runs norms in fp32; eager: the next linear casts their output; compiled: they write the cast themselves.
         const bool cast_behind = stream != act && !s.strategy.fused;
         const ValueId out = rows(what, width, DimKind::hidden, cast_behind ? stream : act);
         const ValueId statistics = value(what + ".stats", {tokens, layernorm ? 2 : 1}, {DimKind::seq, DimKind::other}, DType::fp32);
@@ -139,7 +139,7 @@ struct Builder {
     }
     bool keeps_gates() const { return s.model.gated() && !s.runtime.fused_activation; }
 
-    // The bias of a row-parallel linear is added behind its reduction, with the dropout.
+    // The bias of a row-parallel linear is added after its reduction, with the dropout.
     ValueId residual(const std::string& what, ValueId branch, ValueId x, const std::string& bias_of, bool bias, DropoutSite site) {
         const ValueId y = rows(what, h, DimKind::hidden, stream);
         std::vector<ValueId> out{y}, params;

@@ -23,7 +23,7 @@ std::vector<double> expert_shares(const MoeSpec& moe, int mixture) {
     std::vector<double> w = wished(moe, mixture);
     const double most = 1.0 / moe.top_k;
     std::vector<char> full(w.size(), 0);
-    // What is beyond a full expert goes to the others in their proportions, until none is beyond.
+    // Rows beyond a full expert go to the others in their proportions, until no expert overflows.
     for (bool again = true; again;) {
         again = false;
         double open = 0, left = 1;

@@ -27,7 +27,7 @@ ValueId expert_linear(Builder& b, LinearPart part, ValueId x, std::int64_t n, st
     return y;
 }
 
-// y = x + p b[e]: a bias behind the weighted activation has each row's probability p itself.
+// y = x + p b[e]: a bias after the weighted activation is weighted by each row's probability p itself.
 ValueId weighted_bias(Builder& b, const std::string& what, ValueId x, ValueId probabilities) {
     const std::int64_t h = b.s.model.hidden_size;
     const ValueId y = routed_rows(b, what + "_biased", h, DimKind::hidden, b.act);
@@ -99,7 +99,7 @@ ValueId Builder::expert_branch(ValueId n2) {
     node(NodeKind::unpermute, "unpermute", {back, map}, {y});
     if (width == 0) return y;
     const ValueId sum = rows("experts", h, DimKind::hidden, act);
-    std::vector<ValueId> bias_of_shared; // behind the reduction of a row-parallel linear
+    std::vector<ValueId> bias_of_shared; // added after the reduction of a row-parallel linear
     if (m.bias) bias_of_shared.push_back(parameter(prefix() + "shared_fc2.bias", {h}, {DimKind::hidden}, Initial::zero));
     node(NodeKind::residual, "experts", {shared, y}, {sum}, bias_of_shared);
     return sum;

@@ -10,8 +10,8 @@
 
 namespace orrery {
 
-// What a layer's branch adds to the residual stream, where the software holds it until the norm ahead of the branch has had its backward
-// pass.
+// The output of a layer's branch that is added to the residual stream, where the software holds it until the norm ahead of the branch has
+// had its backward pass.
 ValueId Emitter::held_branch(const Node& norm) const {
     if (norm.kind != NodeKind::norm || norm.layer < 0 || norm.recompute || !l.practice.holds_branches) return -1;
     const auto residual =
@@ -125,7 +125,7 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     std::vector<Op> ops;
     BufferId input = -1;
     if (split) {
-        // What W reads is made where W runs: gathers and recomputation of the input stay in B's order only where B needs them too.
+        // The inputs of W are made where W runs: gathers and recomputation of the input stay in B's order only where B needs them too.
         Block holder;
         Block* const outer = block;
         const std::int32_t p = producer[static_cast<std::size_t>(x)];
@@ -398,7 +398,7 @@ void emit_chunk(Lowering& l, int chunk) {
     Block backward = new_block(g, BlockKind::backward, e.split ? "I" : "B");
     e.block = &backward;
     if (g.output >= 0) {
-        // A chunk behind on the same stage later puts its input gradient in this one's place.
+        // A chunk after on the same stage later puts its input gradient in this one's place.
         ends.output_gradient = e.make("output.grad", g.value(g.output), e.gradient_dtype(g.output));
         l.buffer(ends.output_gradient).placement = gradient_placement(g.value(g.output).placement);
         e.gradient[static_cast<std::size_t>(g.output)] = ends.output_gradient;

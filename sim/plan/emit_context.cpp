@@ -4,7 +4,7 @@
 // to_heads, from_heads  all-to-all with a copy that brings a rank's part together; adjoint the mirror.
 // ring_attention        step i meets the block from i ranks before, while the next one is on its way; results are merged by their
 //                       log-sum-exps in fp32. Kept are Q, O, log-sum-exp and the block that came last: the backward pass starts with
-//                       that, and sends K/V home the other way, the sum of their gradients one step behind (as Transformer Engine does).
+//                       that, and sends K/V home the other way, the sum of their gradients one step after (as Transformer Engine does).
 #include "sim/plan/emitter.hpp"
 
 #include <fmt/format.h>
@@ -82,7 +82,7 @@ void Emitter::forward_ring(const Node& n, const Making& m) {
     }
 }
 
-// Block after block as they pass on their way home; under a step's attention the next K/V come, and what the ranks behind added to
+// Block after block as they pass on their way home; under a step's attention the next K/V come, and what the ranks after added to
 // the gradient of this step's.
 void Emitter::adjoint_ring(const Node& n, BufferId dy) {
     const DType act = activation_dtype(s());

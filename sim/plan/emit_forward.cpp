@@ -113,7 +113,7 @@ std::int32_t Emitter::find_parameter(ValueId v) {
     for (std::size_t i = 0; i < parameters.size(); ++i) {
         Parameter& known = parameters[i];
         if (known.tensor != tensor) continue;
-        // Of chunks of several directions the first in model order has it, so that it is in the same bucket on all stages.
+        // If chunks of several directions share it, the first in model order has it, so that it is in the same bucket on all stages.
         const int length = static_cast<int>(l.graphs.size()) / l.plan.directions;
         if (g.chunk % length < known.chunk % length) {
             known.chunk = g.chunk;

@@ -134,7 +134,7 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
         at = b;
     };
     const auto exchange = [&](const std::vector<BufferId>& b) {
-        // What a rank of the slowest group receives is what it sends back: its rows bound the exchange.
+        // A rank of the slowest group sends back the rows it receives: its rows bound the exchange.
         const Bytes size = std::max(bytes({part, h}, dtype), l.buffer(outside).bytes);
         collective(name, CollectiveKind::all_to_all, size, at, b, "ep");
         block->ops.back().in = with_counts(n, std::move(block->ops.back().in));
@@ -168,8 +168,9 @@ void Emitter::forward_route(const Node& n, const Making& m) {
     const MoeSpec& e = *s().model.moe;
     const std::vector<BufferId> read = with_weights(n, {m.in[0]});
     emit(name_of(n, m),
-         Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, s().runtime.permute_fusion}, read,
-         {output(n, 0, m), output(n, 1, m), output(n, 2, m)});
+         Router{Direction::forward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups,
+                s().runtime.permute_fusion},
+         read, {output(n, 0, m), output(n, 1, m), output(n, 2, m)});
 }
 
 void Emitter::forward_permute(const Node& n, const Making& m) {
@@ -219,7 +220,8 @@ void Emitter::adjoint_route(const Node& n, BufferId dy) {
         read.push_back(weight_gradient(p));
         written.push_back(weight_gradient(p));
     }
-    emit(n.name + ".bwd", Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, fused}, read,
+    emit(n.name + ".bwd",
+         Router{Direction::backward, rows(n.in[0]), e.experts, e.top_k, e.scoring == RouterScoring::sigmoid, e.groups, fused}, read,
          written);
     add_gradient(n.in[0], written[0], true);
 }

@@ -84,7 +84,7 @@ struct Emitter {
     void flush_weight_ops();
     void hold_weight_op(Op op);
 
-    // The host hands the forward pass its microbatch (emit_batch.cpp): what the first computation behind it has to wait for, -1: nothing.
+    // The host hands the forward pass its microbatch (emit_batch.cpp): the op that the first computation after it waits for, -1: none.
     BufferId fetch_batch();
     // A kernel that writes to another place what it reads; here it stays in its own.
     BufferId passed(const std::string& name, Direction direction, BufferId b, bool fused, PointwiseKind kind = PointwiseKind::copy);
@@ -144,7 +144,7 @@ struct Emitter {
 // Whether the host must know how many rows experts have before it can launch what works on them.
 bool host_waits_for_counts(const Scenario& s);
 
-// Of the gradient of a value placed so.
+// The placement of the gradient of a value with this placement.
 Placement gradient_placement(const Placement& p);
 
 } // namespace orrery

@@ -1,4 +1,4 @@
-// What a plan is made from: a sweep over links, devices or disturbances has one plan for all of its points.
+// The inputs of a plan: all points of a sweep over links, devices or disturbances have the same plan.
 #pragma once
 
 #include "sim/scenario/scenario.hpp"

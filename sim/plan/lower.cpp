@@ -51,7 +51,7 @@ constexpr Pass recipe[] = {
     {"tensor-parallel", tensor_parallel, "first of the sharding passes: it sets the regions the others look at"},
     {"sequence-parallel", sequence_parallel, "needs the regions' ends"},
     {"context-parallel", context_parallel,
-     "behind tensor and sequence parallelism: its gathers and exchanges move what these left of K and V"},
+     "after tensor and sequence parallelism: its gathers and exchanges move what these left of K and V"},
     {"expert-parallel", expert_parallel, "rows are counted from what the passes before left of the tokens"},
     {"precision", precision, "casts go inside the regions, so that gathers move the small type"},
     {"tensor-overlap", tensor_overlap, "looks for linears at the ends of regions, which the passes above still move"},

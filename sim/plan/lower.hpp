@@ -14,7 +14,7 @@ namespace orrery {
 // before the next pass once `stop` is set.
 Plan lower(const Scenario& scenario, StopFlag stop = nullptr);
 
-// Text of the stage behind `pass` (a name of pass_names()), for `simrun plan --after`. Throws std::invalid_argument for an unknown name.
+// Text of the stage after `pass` (a name of pass_names()), for `simrun plan --after`. Throws std::invalid_argument for an unknown name.
 std::string text_after(const Scenario& scenario, std::string_view pass);
 std::vector<std::string> pass_names(); // in the order they run
 

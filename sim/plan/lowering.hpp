@@ -1,4 +1,4 @@
-// What the passes hand on: the plan as it grows, and what it grows from. Internal to lowering; interpreters see only the Plan.
+// The state that passes share: the growing plan and its sources. Internal to lowering; interpreters see only the Plan.
 #pragma once
 
 #include "sim/graph/graph.hpp"

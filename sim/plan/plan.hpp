@@ -31,7 +31,7 @@ struct Buffer {
     MemoryKind kind = MemoryKind::activations;
     Space space = Space::device;
     Scope scope = Scope::action;
-    bool freed_by_send = false; // its Free stands behind the transfer that sends it
+    bool freed_by_send = false; // its Free stands after the transfer that sends it
     bool expert = false;        // its placement is over the experts' mesh
     std::int16_t stage = 0;
     std::int16_t chunk = -1;
@@ -48,7 +48,7 @@ using QueueId = std::int16_t;
 inline constexpr QueueId compute_queue = 0, d2h_queue = 1, h2d_queue = 2, host_queue = 3, first_comm_queue = 4;
 constexpr QueueId queue_of(CommId c) { return static_cast<QueueId>(first_comm_queue + c); }
 
-// What an op is for: decides its share in the report's breakdown.
+// The purpose of an op: decides its category in the report's breakdown.
 enum class Phase : std::uint8_t {
     forward,
     recompute,
@@ -69,7 +69,7 @@ struct Op {
     std::int16_t layer = -1; // global layer index, -1: none
     std::int16_t unit = 0;   // the unit of the block it belongs to; units are contiguous
     std::uint8_t port = 0;   // which of the action's microbatches it works on
-    // A gather and the linear that reads it in so many pieces, one's under the other's, where the framework does so (Transformer Engine's
+    // A gather and the linear that reads it run in this number of pieces, overlapped, where the framework does so (Transformer Engine's
     // user buffers): the simulator lets the two overlap. The runtime has no such kernels and runs one after the other; the deps stay.
     std::uint8_t pieces = 1;
     bool eager = false;             // no captured graph can hold it: what it works on depends on counts the host had to wait for
@@ -91,9 +91,9 @@ struct Block {
     std::string name; // "F3", "B3", "W3", "(F3;B2)", "X:..", "reduce:b2"
     BlockKind kind = BlockKind::other;
     std::int16_t stage = 0, chunk = -1;
-    bool blocking = false; // an exchange the computation behind it waits for, sends included
+    bool blocking = false; // an exchange the computation after it waits for, sends included
     std::vector<Op> ops;
-    std::vector<std::int32_t> unit_begin; // first op of each unit (a layer, or what stands before or behind the layers); empty: one unit
+    std::vector<std::int32_t> unit_begin; // first op of each unit (a layer, or the ops before or after the layers); empty: one unit
     std::vector<BlockPart> parts{};       // it has their ops, interleaved; empty: it is no other's
 };
 
@@ -120,7 +120,7 @@ struct Program {
     std::vector<std::int32_t> step_begins{}; // of an unrolled round: the first action of each training step but the first
 };
 
-// Programs that all ranks run `repeat` times, one run behind the other.
+// Programs that all ranks run `repeat` times, one run after the other.
 struct PlanPhase {
     std::vector<Program> programs; // one per pipeline rank
     std::int64_t repeat = 1;

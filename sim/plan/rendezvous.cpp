@@ -214,7 +214,7 @@ class Rendezvous {
                 state.failed = true;
                 return false;
             }
-            all = all && value == present; // else only with overlap: an exchange without it has been left behind complete
+            all = all && value == present; // else only with overlap: an exchange without it has been left over complete
         }
         for (std::size_t i = state.at; all && i < state.at + count; ++i)
             if (const ScheduleStep& step = program_[rank][i].step; step.kind != StepKind::weight)

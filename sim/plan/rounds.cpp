@@ -31,7 +31,7 @@ Edges edges_of(const Plan& plan, const Program& program, bool first) {
     return edges;
 }
 
-// Runs of one stage's programs, one behind the other.
+// Runs of one stage's programs, one after the other.
 class Unroller {
   public:
     explicit Unroller(const Plan& plan) : plan_(plan) {}
@@ -65,7 +65,7 @@ class Unroller {
     Program out;
 
   private:
-    // previous_end: behind its last action in `out`; 0: in the round before, counted from the end.
+    // previous_end: after its last action in `out`; 0: in the round before, counted from the end.
     void stand_behind(const Program& program, const Program& previous, std::int32_t previous_end,
                       std::vector<std::vector<ActionDep>>& barrier) const {
         const Edges last = edges_of(plan_, previous, false);

@@ -1,4 +1,4 @@
-// What the buffers of a plan hold: logical tensors, the roles of buffers, and the buckets in which parameters travel. Verification,
+// The contents of a plan's buffers: logical tensors, the roles of buffers, and the buckets in which parameters travel. Verification,
 // memory, the optimizer, checkpoints and kernels read these; the names of buffers, ops, blocks and communicators are for people.
 #pragma once
 
@@ -34,8 +34,8 @@ enum class Role : std::uint8_t {
     flat_gradients,      // all gradients of the bucket, side by side
     gradient_part,       // what one of several reductions leaves, before it is added to the shard
     gradient_summand,    // of one microbatch, before it is added to the gradient
-    padding,             // behind a bucket's tensors, so that its shards are whole
-    master,              // the optimizer's own copy of what it steps on; like its moments one behind the other, as the step names them
+    padding,             // after a bucket's tensors, so that its shards are whole
+    master,              // the optimizer's own copy of what it steps on; like its moments one after the other, as the step names them
     first_moment,
     second_moment,
     wide_moments, // copies of moments in fp32 that a step needs room for
@@ -56,7 +56,7 @@ struct BucketTensor {
     std::int64_t begin, end;
 };
 
-// Parameters that are reduced, gathered and sharded together. They lie side by side in the order of `tensors`, padding behind them. Where
+// Parameters that are reduced, gathered and sharded together. They lie side by side in the order of `tensors`, padding after them. Where
 // they are sharded, member i of `reduce` (and of `gather`) owns elements [i shard, (i + 1) shard): it keeps their gradients' sums, updates
 // them and sends them to the others.
 struct TensorBucket {

@@ -1,4 +1,4 @@
-// A stage's whole program, for every microbatch: what each range needs is there when its action comes, nothing is left behind, and
+// A stage's whole program, for every microbatch: what each range needs is there when its action comes, nothing is left over, and
 // every op of every forward and backward block runs once for each microbatch.
 //
 // Buffers that every range treats alike (most: a layer's saved activations) form a family and are followed as one, so that an action

@@ -1,4 +1,4 @@
-// What the rules of verify.cpp share: facts about buffers, what each distinct range of a block does, and where findings go.
+// Shared by the rules of verify.cpp: facts about buffers, the effects of each distinct range of a block, and the list of findings.
 // Internal to verification; a file verify_*.cpp for each group of rules.
 #pragma once
 
@@ -77,7 +77,7 @@ template <class F> void each_access(const Plan& plan, const Op& op, F&& f) {
         if (!t.send) f(t.buffer, t.port, true);
 }
 
-// What a range does to one buffer, as seen from outside.
+// The effects of a range on one buffer, as seen from outside.
 enum EffectBits : std::uint8_t {
     needs_written = 1,
     needs_alive = 2,
@@ -117,8 +117,8 @@ struct Accumulation {
 struct Range {
     std::int32_t block = 0, first = 0, last = 0;
     std::vector<Effect> effects;
-    // Of storages met on several queues of the stage. What comes before the range meets the entries: all up to a storage's first
-    // write. What comes behind it meets the exits: its last write and the reads since.
+    // For storages that several queues of the stage use. What comes before the range meets the entries: all up to a storage's first
+    // write. What comes after it meets the exits: its last write and the reads since.
     std::vector<Touch> entries, exits;
     std::vector<Wait> waits;
     std::vector<Accumulation> accumulations; // into gradients

@@ -80,7 +80,7 @@ void PlacementCheck::collective(const Op& op, const Collective& c) {
             if (c.kind == CollectiveKind::reduce_scatter ? along(b, a) < 0 : along(b, a) != whole)
                 fault("placement", b, a,
                       c.kind == CollectiveKind::reduce_scatter ? "is what a reduce-scatter leaves, and is not split"
-                                                               : "is whole behind this, and is not placed so");
+                                                               : "is whole after this op, and its placement says otherwise");
         }
     }
     for (BufferId b : op.in)
@@ -89,7 +89,8 @@ void PlacementCheck::collective(const Op& op, const Collective& c) {
                 fault("partial-read", b, a, "is a summand, and this does not reduce it");
 }
 
-// What goes round a ring stays split as it is; an all-to-all splits along another dimension (experts' rows have a mesh of their own).
+// A value that goes round a ring stays split as it is; an all-to-all splits along another dimension (experts' rows have a mesh of their
+// own).
 void PlacementCheck::moves(const Op& op, const Collective& c, const Communicator& comm) {
     const bool shifts = c.kind == CollectiveKind::shift || c.kind == CollectiveKind::shift_back;
     if (comm.expert || (!shifts && c.kind != CollectiveKind::all_to_all)) return;
@@ -136,7 +137,7 @@ void PlacementCheck::partial_reads(const Op& op) {
 }
 
 // y[m,n] = x[m,k] W[n,k]^T along one axis: W split by n needs x whole and splits y; W split by k needs x split likewise and leaves a sum.
-// Of experts there is a W each: n and k are its last two dimensions.
+// Each expert has its own W: n and k are its last two dimensions.
 void PlacementCheck::linear(const Op& op, const Linear& work, Axis a) {
     const BufferId first = op.in[0], w = op.in[1], out = op.out[0];
     if (work.direction == Direction::weight_gradient) {

@@ -14,7 +14,7 @@ namespace {
 
 enum class State : std::uint8_t { unknown, yes, no };
 
-// What is known of a buffer, on one port, at the current op of the range.
+// The known state of a buffer, on one port, at the current op of the range.
 struct Cell {
     std::uint32_t stamp = 0;
     State alive = State::unknown, written = State::unknown;
@@ -55,7 +55,7 @@ class RangeCheck {
     void begin_op(const Op& op, QueueMask mask);
     bool ended_before(std::int32_t earlier, QueueMask queues) const;
     void memory(BufferId b, int port, bool alloc);
-    // What is not a microbatch's is one and the same on every port.
+    // A buffer that belongs to no microbatch is the same on every port.
     int instance(BufferId b, int port) const { return facts_.per_microbatch[at(b)] ? port : 0; }
     void alive(BufferId b, Cell& root);
     void access(const Op& op, BufferId b, int port, bool write, QueueMask queues, bool tracked);
@@ -133,7 +133,7 @@ void RangeCheck::alive(BufferId b, Cell& root) {
     if (root.alive == State::unknown)
         root.bits |= needs_alive;
     else if (root.alive == State::no)
-        report("not-alive", b, "is used before its allocation or behind its end");
+        report("not-alive", b, "is used before its allocation or after its end");
     root.alive = State::yes;
 }
 
@@ -278,7 +278,7 @@ Stage split(const Plan& plan, const Program& program) {
     return s;
 }
 
-// What the stage does with each name at all.
+// All uses of each buffer in the stage.
 struct Use {
     bool allocated = false, written = false, read = false;
 };

@@ -1,5 +1,5 @@
 // Rounds: phases have a program for each stage, and where ranks are workers their parameters meet: each that the optimizer keeps is summed
-// over all workers and averaged exactly once a round, behind the steps and never in one. Where an fp32 copy is kept it is the copy that is
+// over all workers and averaged exactly once a round, after the steps and never in one. Where an fp32 copy is kept it is the copy that is
 // averaged, and the parameters are written from it.
 #include "sim/plan/verify_parts.hpp"
 

@@ -20,7 +20,7 @@ struct Call {
     Collective what;
 };
 
-// An activation goes to the chunk behind, a gradient to the one before; chunks without ops between them pass it on as it is.
+// An activation goes to the chunk after, a gradient to the one before; chunks without ops between them pass it on as it is.
 bool neighbours(const std::vector<char>& empty, int from, int to) {
     if (from < 0 || to < 0 || from == to) return false;
     for (int c = std::min(from, to) + 1; c < std::max(from, to); ++c)

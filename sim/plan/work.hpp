@@ -1,4 +1,4 @@
-// What an op does: one std::variant both interpreters must handle, with shapes local to a rank.
+// The work of an op: one std::variant both interpreters must handle, with shapes local to a rank.
 // FLOPs follow from the shapes here (a multiply-add is two); bytes follow from an op's buffers (plan.hpp).
 #pragma once
 
@@ -45,7 +45,7 @@ struct Matmul {
 
 // Fused (flash) attention. heads and kv_heads are this rank's. share: the part of the full seq_q x seq_kv square that is
 // computed: (about) 1/2 for causal, w/s for a window, a table over context ranks later. behind: the keys are those of the context rank
-// so many before this one (ring attention).
+// `behind` ranks before this one (ring attention).
 struct Attention {
     Direction direction;
     std::int64_t batch, seq_q, seq_kv, heads, kv_heads, qk_dim, v_dim;
@@ -137,7 +137,8 @@ struct CrossEntropy {
     std::int16_t ahead = 1; // of how many tokens ahead it predicts: 1, and more of further tokens
 };
 
-// Of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their counts.
+// The router of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their
+// counts.
 struct Router {
     Direction direction;
     std::int64_t tokens, experts, top_k;
@@ -157,7 +158,7 @@ struct Permute {
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };
 // Layer-wise optimizers (LAMB, LARS) scale each tensor's update by norms of all of it. Where ranks hold parts of tensors these are made
-// apart: norms (LAMB: behind the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has
+// apart: norms (LAMB: after the moments' update) leaves this rank's summands, an all-reduce adds them, apply takes the step. The table has
 // a pair a tensor of the stage, in the order of the plan's list: squares of the weights, and of the direction (LAMB) or the gradient
 // (LARS).
 struct OptimizerStep {
@@ -178,7 +179,7 @@ const char* name(CollectiveKind k);
 // all_to_all a rank's whole send buffer, broadcast the message, shift what each member sends to the next one (shift_back: the one before),
 // the last to the first. A reduction sums, or takes the `maximum`. copies > 0: an all_to_all of tokens each of which goes to that many
 // members, once to each and by one crossing to each node it goes to (DeepEP); the members it may go to are in `groups` parts of which a
-// token chooses group_limit. operands: `each` travels on its own, as many out as in (behind them the counts of experts' rows where these
+// token chooses group_limit. operands: `each` travels on its own, as many out as in (after them the counts of experts' rows where these
 // are known); `joined` they are one message on each side (a bucket); `summands` likewise, and of shards of buckets only the elements of
 // tensors whose gradients are summands over the communicator's axis.
 struct Collective {

@@ -55,9 +55,9 @@ double four_in_five(std::vector<Neighbour> near, std::optional<double> Experienc
     return 0;
 }
 
-// What a device without a validated row adds. Of 30 rows on V100, TPU v4 and v5p and MI300X, predicted from assumed constants before any
-// of them was known, four in five were within 15 %, of the worst device (MI300X) within 29 %: 20 %. Within an architecture (an H200 by an
-// H100's constants): some 10 %.
+// The addition for a device without a validated row. For 30 rows on V100, TPU v4 and v5p and MI300X, predicted from assumed constants
+// before any of them was known, four in five were within 15 %, of the worst device (MI300X) within 29 %: 20 %. Within an architecture (an
+// H200 by an H100's constants): some 10 %.
 double of_transfer(const Configuration& of, std::span<const Experience> rows) {
     const auto has = [&](auto same) {
         return std::any_of(rows.begin(), rows.end(), [&](const Experience& e) { return e.step_time && same(e.configuration); });

@@ -12,7 +12,7 @@
 
 namespace orrery {
 
-// What makes two runs alike for a cost model.
+// The features by which two runs are alike for a cost model.
 struct Configuration {
     std::string device, architecture;
     Stack stack = Stack::other;

@@ -6,7 +6,7 @@
 
 namespace orrery {
 
-// Of one sequence of `sequence_length` tokens through forward and backward. For a dense GPT of L layers, width h and vocabulary V:
+// FLOPs of one sequence of `sequence_length` tokens, forward and backward. For a dense GPT of L layers, width h and vocabulary V:
 // 72 s L h^2 (1 + s / 6h + V / 12 L h).
 double model_flops_per_sequence(const Model& model, double sequence_length);
 

@@ -12,7 +12,7 @@ namespace orrery {
 
 namespace {
 
-// What a reader calls each category, in Category's order.
+// The name of each category for a reader, in Category's order.
 struct Label {
     const char* text;
     Ink ink;

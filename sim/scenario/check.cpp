@@ -213,7 +213,7 @@ void check_experts(Reading& reading) {
                             ": experts lie inside a pipeline stage");
 }
 
-// A shorter order ("tp-pp-dp") is filled up with the axes it leaves out, behind tp, if they are 1 wide.
+// A shorter order ("tp-pp-dp") is filled up with the axes it leaves out, after tp, if they are 1 wide.
 void resolve_rank_order(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
     if (!sound(reading, {"/strategy/rank_order"})) return;

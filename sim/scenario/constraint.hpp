@@ -16,7 +16,7 @@
 
 namespace orrery {
 
-// What a pointer is worth in a scenario, nothing where it is left out or no number.
+// The value of a pointer in a scenario; nothing if it is absent or no number.
 using Lookup = std::function<std::optional<double>(const std::string& pointer)>;
 
 // holds: the answer, where there is no error. An error is a sentence: where the text stops making sense, or which field has no number.

@@ -242,7 +242,7 @@ void resolve_derived(Reading& reading) {
     resolve_overlap(reading);
     resolve_buckets(reading);
     resolve_kernels(reading);
-    // What the user gave is no default, whatever the table said.
+    // A value that the user gave is no default, even where the table names it.
     std::erase_if(sc.defaults, [&](const auto& entry) { return reading.has(entry.first); });
     if (sound(reading, {"/model", "/strategy/pipeline_parallel", "/strategy/virtual_pipeline", "/strategy/layer_split",
                         "/strategy/schedule", "/strategy/recompute_layers"}))

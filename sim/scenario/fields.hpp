@@ -16,7 +16,7 @@
 
 namespace orrery {
 
-// What is known while a file is read. `given` holds the pointers of the fields the user wrote.
+// The state while a file is read. `given` holds the pointers of the fields the user wrote.
 struct Reading {
     Scenario scenario;
     std::vector<Problem> problems;

@@ -139,9 +139,9 @@ const Fields& model_fields() {
             .most(1e10),
         Field{"bias", BoolSlot{[](Scenario& s) { return &s.model.bias; }}, "biases on linear layers and layernorms"},
         Field{"final_norm", BoolSlot{[](Scenario& s) { return &s.model.final_norm; }}, "a norm before the output layer"},
-        Field{"embedding_norm", BoolSlot{[](Scenario& s) { return &s.model.embedding_norm; }}, "a norm behind the embedding (BLOOM)"},
+        Field{"embedding_norm", BoolSlot{[](Scenario& s) { return &s.model.embedding_norm; }}, "a norm after the embedding (BLOOM)"},
         Field{"parallel_block", BoolSlot{[](Scenario& s) { return &s.model.parallel_block; }}, "attention and MLP read one norm (PaLM)"},
-        Field{"dropout", NumberSlot{[](Scenario& s) { return &s.model.dropout; }}, "rate of dropout behind attention, MLP and embedding"}
+        Field{"dropout", NumberSlot{[](Scenario& s) { return &s.model.dropout; }}, "rate of dropout after attention, MLP and embedding"}
             .least(0)
             .most(0.999),
         Field{"attention", SectionSlot{attention_fields, [](Scenario&) {}}, "what the attention is"},
@@ -151,7 +151,7 @@ const Fields& model_fields() {
                               if (!s.model.moe) s.model.moe.emplace();
                           }},
               "mixture of experts in place of the MLP"},
-        Field{"mtp_layers", IntSlot{[](Scenario& s) { return &s.model.mtp_layers; }}, "multi-token-prediction layers behind the last"}
+        Field{"mtp_layers", IntSlot{[](Scenario& s) { return &s.model.mtp_layers; }}, "multi-token-prediction layers after the last"}
             .least(0)
             .most(1000),
     };

@@ -85,7 +85,7 @@ constexpr FrameworkDefault rows[] = {
     {"megatron", 0, "", "runtime.fused_norm", "true", "Apex's or Transformer Engine's layernorm"},
     {"megatron", 0, "", "runtime.fused_optimizer", "true", "Apex's FusedAdam"},
     {"megatron", 0, "", "strategy.overlap.grad_reduce", "false",
-     "Megatron-LM's local DDP reduces behind the last backward pass; --overlap-grad-reduce is of 2023 and off by default"},
+     "Megatron-LM's local DDP reduces after the last backward pass; --overlap-grad-reduce is of 2023 and off by default"},
     {"megatron", 2024, "", "strategy.overlap.grad_reduce", "true", "NVIDIA's recipes of 2024 set --overlap-grad-reduce"},
     {"megatron", 2024, "", "strategy.overlap.param_gather", "true", "NVIDIA's recipes of 2024 set --overlap-param-gather"},
     {"megatron", 2022, "", "strategy.overlap.tensor_parallel", "true",
@@ -227,9 +227,7 @@ std::vector<FrameworkDefault> defaults_of(Framework framework, int year, std::st
     return chosen;
 }
 
-bool runs_on_tpus(Framework f) {
-    return f == Framework::jax || f == Framework::fsdp || f == Framework::fsdp2 || f == Framework::ddp;
-}
+bool runs_on_tpus(Framework f) { return f == Framework::jax || f == Framework::fsdp || f == Framework::fsdp2 || f == Framework::ddp; }
 
 bool megatron_core(Framework f) { return f == Framework::megatron || f == Framework::nemo; }
 

@@ -210,7 +210,7 @@ Json qwen3_moe(const Config& c) {
     return model;
 }
 
-// What transformers' YaRN multiplies cosines and sines by: attention_factor, or 0.1 ln(factor) + 1 (Peng et al., arXiv:2309.00071, 3.4).
+// The factor of cosines and sines in transformers' YaRN: attention_factor, or 0.1 ln(factor) + 1 (Peng et al., arXiv:2309.00071, 3.4).
 double yarn_scale(const Json& config) {
     const auto scaling = config.find("rope_scaling");
     if (scaling == config.end() || !scaling->is_object()) return 1;

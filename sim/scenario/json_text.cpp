@@ -72,7 +72,7 @@ std::vector<std::string> override_path(const std::string& path) {
 Json read_json(std::string_view text, std::vector<Problem>& problems) {
     DuplicateWatch watch;
     if (const std::size_t nul = text.find('\0'); nul != std::string_view::npos) {
-        problems.push_back({"", "not JSON at " + line_and_column(text, nul + 1) + ": a NUL byte; nothing behind it would be read"});
+        problems.push_back({"", "not JSON at " + line_and_column(text, nul + 1) + ": a NUL byte; the text after it would not be read"});
         return nullptr;
     }
     try {

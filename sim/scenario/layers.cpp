@@ -42,7 +42,7 @@ std::vector<int> spread_stages(const std::vector<int>& split, const Strategy& s)
 
 // nanotron's stages: a block goes to the stage at hand, which is full once the cost up to and with it (weights a token is multiplied with,
 // of the layers and the output layer) passes the stage's share. Example: 24 layers of 4 + 6 and an output layer of 24.5, in four stages of
-// 66.1: [7, 7, 6, 4]. A stage for the output layer alone, with another behind it for the loss, cannot be said: it takes a layer from
+// 66.1: [7, 7, 6, 4]. A stage for the output layer alone, with another after it for the loss, cannot be said: it takes a layer from
 // before.
 std::vector<int> split_by_cost(const Model& m, int stages) {
     const auto hidden = static_cast<double>(m.hidden_size);

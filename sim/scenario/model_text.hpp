@@ -1,4 +1,4 @@
-// "model" in its four forms, and the catalog of presets behind `simrun list models`.
+// "model" in its four forms, and the catalog of presets for `simrun list models`.
 #pragma once
 
 #include "sim/scenario/parse.hpp"

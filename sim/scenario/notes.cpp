@@ -10,7 +10,7 @@ namespace orrery {
 
 namespace {
 
-// Links that no byte takes. (Those of leaf switches and perturbed ones are known behind the simulation alone: sim/report.)
+// Links that no byte takes. (Those of leaf switches and perturbed ones are known after the simulation alone: sim/report.)
 void note_network(Reading& reading) {
     Scenario& sc = reading.scenario;
     const Cluster& c = sc.cluster;
@@ -132,7 +132,7 @@ void note_without_effect(Reading& reading) {
     note_network(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)
-        sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked behind the step, as in the zero-bubble "
+        sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in the zero-bubble "
                            "paper; simulated only");
 }
 

@@ -42,7 +42,7 @@ struct ModelResult {
 };
 ModelResult parse_model(std::string_view json_text, const ParseOptions& options = {});
 
-// What a correct scenario asks for that lowering cannot do yet: programs print these as errors and exit 1.
+// Requests of a correct scenario that lowering cannot do yet: programs print these as errors and exit 1.
 std::vector<Problem> unsupported(const Scenario& scenario);
 
 // A line a problem: "/strategy/tensor_parallel: strategy.tensor_parallel = 6 must divide ..".

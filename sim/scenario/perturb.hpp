@@ -1,4 +1,4 @@
-// What a scenario's perturbations do to the cluster, and which links they mean.
+// The effects of a scenario's perturbations on the cluster, and the links they name.
 #pragma once
 
 #include "sim/scenario/scenario.hpp"

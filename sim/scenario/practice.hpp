@@ -1,4 +1,4 @@
-// What the software of a scenario does in its own way where no field says otherwise, as traits: the one place that turns a framework's name
+// The behaviour of a scenario's software where no field says otherwise, as traits: the one place that turns a framework's name
 // and a year into behaviour. The model, the passes, the cost model and the memory model read these traits and see neither name nor year.
 //
 // A trait's comment says what it means and by which source it holds; practice.cpp says for whom.
@@ -88,7 +88,7 @@ struct Practice {
     // weighted_bias_quick_geglu_impl clamps both halves and joins them again), unless experts' linears and activation are one kernel.
     // Elsewhere the clamp stands apart only in eager code.
     bool clamps_ahead = false;
-    // Rows of the embedding table are padded to a multiple of so many for each tensor-parallel rank (Megatron's
+    // Rows of the embedding table are padded to a multiple of this number for each tensor-parallel rank (Megatron's
     // --make-vocab-size-divisible-by); 1: only so that tensor parallelism divides them.
     int vocabulary_multiple = 1;
     // A linear keeps its gathered input for the weight gradient (nanotron: the gather is an op of autograd's like any other). Megatron

@@ -12,7 +12,7 @@
 namespace orrery {
 namespace {
 
-// "strategy.tensor_parallel" for messages: what the user writes behind --set.
+// "strategy.tensor_parallel" for messages: what the user writes after --set.
 std::string spoken(const std::string& where) { return where.empty() ? "the file" : dotted(where); }
 
 std::string limits(const Field& field) {

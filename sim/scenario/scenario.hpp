@@ -76,7 +76,7 @@ struct Model {
     std::int64_t max_positions = 0; // rows of the learned position table; 0: the sequence length
     bool bias = true;
     bool final_norm = true;
-    bool embedding_norm = false; // BLOOM's norm behind the embedding
+    bool embedding_norm = false; // BLOOM's norm after the embedding
     bool parallel_block = false; // attention and MLP read one norm (PaLM, GPT-NeoX)
     double dropout = 0;
     AttentionSpec attention;

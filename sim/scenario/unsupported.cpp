@@ -1,4 +1,4 @@
-// What parses and is checked, but has no lowering yet. A line goes when its pass comes.
+// Features that parse and are checked, but have no lowering yet. A line goes when its pass comes.
 #include "sim/scenario/parse.hpp"
 
 namespace orrery {

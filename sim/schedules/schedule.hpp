@@ -19,7 +19,7 @@ struct ScheduleStep {
     StepKind kind;
     std::int16_t chunk; // global chunk, in model order
     std::int32_t microbatch;
-    // Runs as one block with the step behind it: a forward and a backward of different chunks or microbatches, each one's communication
+    // Runs as one block with the step after it: a forward and a backward of different chunks or microbatches, each one's communication
     // under the other's computation. Both need their input before the block begins, and both results are there when it ends.
     bool joined = false;
     friend bool operator==(const ScheduleStep&, const ScheduleStep&) = default;

@@ -1,4 +1,4 @@
-// What the subcommands of simrun share: the options every one takes, how text gets out, and the exit codes. One file a subcommand.
+// Shared by the subcommands of simrun: common options, output, exit codes. One file per subcommand.
 #pragma once
 
 #include "sim/console/console.hpp"

@@ -19,7 +19,7 @@ std::string head_of(const std::string& file) {
     return head;
 }
 
-// What a file is that is neither a trace nor a scenario; nothing where it may be a scenario.
+// Names the kind of a file that is neither a trace nor a scenario; nothing if it may be a scenario.
 std::string other_than_scenario(const std::string& head) {
     if (head.find("\"traceEvents\"") != std::string::npos)
         return "a trace for ui.perfetto.dev cannot be compared: write it once more with --trace and a name that does not end in .json";

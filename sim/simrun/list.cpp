@@ -87,7 +87,7 @@ Table strategies() {
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
-        {"hybrid sharding (HSDP)", "shard_group_size", "shard inside groups of so many ranks, replicate across them"},
+        {"hybrid sharding (HSDP)", "shard_group_size", "shard inside groups of this number of ranks, replicate across groups"},
         {"gradient buckets", "bucket_bytes", "bytes reduced together"},
         {"tensor parallelism", "tensor_parallel", "column- then row-parallel linears, heads, vocabulary"},
         {"sequence parallelism", "sequence_parallel", "norms and dropout along the sequence, with tensor parallelism"},

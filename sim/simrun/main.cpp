@@ -51,7 +51,7 @@ constexpr const char* examples =
 constexpr const char* exits =
     "Exit: 0 done, 1 bad input, 2 does not fit in memory, 3 the plan cannot run. Sizes: GB is 1e9 bytes, GiB 2^30.";
 
-// What the command line said.
+// The parsed command line.
 struct Parsed {
     Options options;
     ScenarioOptions scenario;
@@ -139,9 +139,10 @@ void add_commands(CLI::App& app, Parsed& p) {
     plan->add_option("--after", p.after, "Print the state after this pass (simrun list passes)")->type_name("PASS");
     add_set(*plan, p.options);
     CLI::App* list = add_command(app, p, "list", "List the names that a scenario can use");
-    list->add_option("topic", p.topic,
-                     "models, clusters, devices, fabrics, schedules, strategies, frameworks, passes or constants (of calibration files, with "
-                     "their limits)")
+    list->add_option(
+            "topic", p.topic,
+            "models, clusters, devices, fabrics, schedules, strategies, frameworks, passes or constants (of calibration files, with "
+            "their limits)")
         ->type_name("TOPIC");
     CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
     schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
@@ -226,7 +227,7 @@ std::string command_meant(const CLI::App& app, const std::string& file) {
     return std::filesystem::exists(file) ? "" : nearest(file, names).value_or("");
 }
 
-// What one kind of input takes and another does not is refused where it would do nothing.
+// Options that this kind of input does not use are refused.
 bool refuse_idle(const CLI::App& app, const std::vector<std::string>& options, const std::string& whose) {
     const std::string given = console::given_of(app, options);
     if (!given.empty()) complain(given + ": " + whose);

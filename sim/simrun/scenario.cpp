@@ -32,7 +32,7 @@ std::string details(const Prediction& p, const Scenario& scenario, double took, 
                        grouped(static_cast<std::int64_t>(s.replayed_ops)), s.lanes, s.steps, seconds_text(took));
 }
 
-// What the step's length rests on: time on the critical path by kind of op.
+// The time on the critical path by kind of op.
 // (Ranks begin and end a step at different times: from the first to the last it is longer than what steps are apart.)
 std::string critical(const Trace& trace, const TextStyle& style) {
     std::map<std::string, double> by_kind;

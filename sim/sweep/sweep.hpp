@@ -40,7 +40,7 @@ struct SweepRow {
     friend bool operator==(const SweepRow&, const SweepRow&) = default;
 };
 
-// What the rows are ranked by, best first.
+// The figure that rows are ranked by, best first.
 enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step_time_s, peak_bytes };
 
 struct SweepRun {

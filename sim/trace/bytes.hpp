@@ -55,7 +55,7 @@ class ByteReader {
         if (v < lowest || v > highest) throw std::runtime_error(std::string(what) + " " + std::to_string(v) + " is out of range");
         return v;
     }
-    // How many things follow, each of at least so many bytes.
+    // The number of items that follow, each of at least `bytes` bytes.
     std::size_t count(const char* what, std::size_t bytes_each = 1) {
         const std::uint64_t n = number();
         if (n > left() / bytes_each)

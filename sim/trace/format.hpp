@@ -1,4 +1,4 @@
-// What the writer and the reader of trace files share. The layout is described in README.md.
+// Shared by the writer and the reader of trace files. The layout is described in README.md.
 #pragma once
 
 #include "sim/trace/trace.hpp"

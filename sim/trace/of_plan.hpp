@@ -1,4 +1,4 @@
-// What a trace takes from the plan it is of, whichever interpreter ran it: so that spans of both meet by the same names.
+// The parts of a trace that come from its plan, independent of the interpreter, so that spans of both are matched by the same names.
 #pragma once
 
 #include "sim/plan/plan.hpp"

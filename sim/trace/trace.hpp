@@ -1,4 +1,4 @@
-// What either interpreter did: spans per lane and queue, waits with their cause, memory, bytes by link. Reports, exports and
+// A step as an interpreter ran it: spans per lane and queue, waits with their cause, memory, bytes by link. Reports, exports and
 // comparisons read this and never ask where it came from.
 #pragma once
 
@@ -50,7 +50,7 @@ struct Flow {
     std::int32_t from_lane, from_span, to_lane, to_span;
 }; // a transfer's two ends
 
-// What one link carried (of a folded trace: each of `twins` links that carry the same), in bins of equal length over the step shown. A
+// The load of one link (in a folded trace: of each of `twins` links with the same load), in bins of equal length over the step shown. A
 // transfer's bytes are spread evenly over the time its data moved.
 struct LinkSeries {
     std::int32_t link = -1; // in the cluster's graph

@@ -27,7 +27,7 @@ std::string text_of(const Json& object, const char* key, const std::string& othe
     return object.contains(key) && object.at(key).is_string() ? printable(object.at(key).get<std::string>()) : otherwise;
 }
 
-// What the figure counts: said outright ("memory_measure"), else in the source's words. Most publish torch's allocated peak.
+// The memory that the figure counts: stated ("memory_measure"), else in the source's words. Most publish torch's allocated peak.
 MemoryMeasure measure_of(const Json& row, const Json& dataset) {
     for (const Json* from : {&row, &dataset}) {
         const std::string said = text_of(*from, "memory_measure");
@@ -45,7 +45,7 @@ MemoryMeasure measure_of(const Json& row, const Json& dataset) {
     return MemoryMeasure::allocated;
 }
 
-// What rows have in common that are the same job, done in other ways.
+// The fields that rows of the same job share; the strategy may differ.
 std::string job_of(const Json& scenario) {
     const Json training = scenario.contains("training") && scenario.at("training").is_object() ? scenario.at("training") : Json::object();
     return Json::array({scenario.value("model", Json()), scenario.value("cluster", Json()), training.value("global_batch_size", Json()),

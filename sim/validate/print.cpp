@@ -99,7 +99,7 @@ std::string rows_text(const Validation& v, const std::string& dataset, const Tex
     for (const ValidationRow& r : v.rows) {
         if (r.dataset != dataset) continue;
         std::string fits;
-        // Of a run that was timed only what is wrong is worth a word.
+        // For a run that was timed, only a wrong answer is printed.
         const bool right = r.failure.empty() && r.predicted.fits == r.fitted();
         if (r.measured.fits || (r.fitted() && !right)) { fits = paint(right ? "right" : "wrong", right ? Ink::green : Ink::red, style); }
         const bool time = r.measured.step_time_s.has_value(), memory = r.measured.memory_gb.has_value();

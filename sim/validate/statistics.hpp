@@ -13,10 +13,10 @@ double median(std::vector<double> x);   // 0 for none; the mean of the middle tw
 // Kendall's tau-b: concordant less discordant pairs over sqrt((pairs - ties in x)(pairs - ties in y)); 0 where undefined.
 double kendall_tau(std::span<const double> x, std::span<const double> y);
 
-// What measurements with these relative standard deviations allow (one each, normal in the logarithm). Of two that differ by d = |ln(a/b)|,
-// with s = sqrt(noise_a^2 + noise_b^2), a second reading keeps the order with probability Phi(d/s), so a predictor that knows the truth
-// expects the mean over pairs of 2 Phi(d/s) - 1 = erf(d / (s sqrt 2)). The measured distances stand for the true ones and hold the noise
-// too: if anything too much.
+// The tau that measurements with these relative standard deviations allow (one each, normal in the logarithm). For two that differ by d =
+// |ln(a/b)|, with s = sqrt(noise_a^2 + noise_b^2), a second reading keeps the order with probability Phi(d/s), so a predictor that knows
+// the truth expects the mean over pairs of 2 Phi(d/s) - 1 = erf(d / (s sqrt 2)). The measured distances stand for the true ones and hold
+// the noise too: if anything too much.
 double attainable_tau(std::span<const double> measured, std::span<const double> noise);
 
 // Kendall's tau over the pairs whose order is not in doubt: measured further apart than two standard deviations of their difference. 0 for

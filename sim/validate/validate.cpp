@@ -63,7 +63,7 @@ void add(Points& p, const ValidationRow& row, std::optional<double> e, std::opti
     if (!row.doubtful) p.sound_predicted.push_back(*predicted), p.sound_measured.push_back(*measured), p.sound_rows.push_back(&row);
 }
 
-// What its measurements' own noise leaves of a rank correlation.
+// The rank correlation that the measurements' own noise allows.
 std::optional<ErrorSummary::Noisy> noisy_of(const Points& time) {
     const auto noise = noise_of(time.sound_rows);
     if (!noise || noise->size() < 2) return std::nullopt;

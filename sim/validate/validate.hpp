@@ -48,21 +48,21 @@ struct ErrorSummary {
     int sound = 0; // rows that are not doubtful, and their mean absolute error
     double sound_mean_abs_error = 0;
     double sound_kendall_tau = 0;
-    // Of the rows that are not doubtful, where the noise of their readings is known (statistics.hpp).
+    // Over the rows that are not doubtful and whose readings have a known noise (statistics.hpp).
     struct Noisy {
         double noise = 0, attainable_tau = 0, tau_beyond_noise = 0;
         std::int64_t pairs_beyond_noise = 0;
     };
     std::optional<Noisy> noisy;
 };
-// Of the rows that state whether they fitted; and of these and those that were timed, which therefore did.
+// Over the rows that state whether they fitted; and over these and the timed ones, which therefore fitted.
 struct FitsSummary {
     int n = 0;
     double accuracy = 0;
     int known = 0;
     double accuracy_of_known = 0;
 };
-// Of two rows of one job: is the faster one predicted to be the faster? Step times nearer than the noise of measurements are ties, and not
+// For two rows of one job: is the faster one predicted to be the faster? Step times nearer than the noise of measurements are ties, and not
 // asked about.
 struct PairsSummary {
     std::int64_t n = 0, right = 0, ties = 0;

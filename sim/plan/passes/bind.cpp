@@ -68,11 +68,11 @@ bool uses_queue(const Op& op, QueueId q) {
     return false;
 }
 
-// A communication starts behind the computation issued before it, as a framework's communication stream waits for the current one:
+// A communication starts after the computation issued before it, as a framework's communication stream waits for the current one:
 // its buffer may have been that computation's. Parameter gathers are prefetched on a stream that does not.
 bool follows_computation(const Op& op) { return op.queue >= first_comm_queue && op.phase != Phase::param_gather; }
 
-// What op must wait for, given the history of each buffer it touches; updates the history.
+// The ops that an op must wait for, given the history of each buffer it touches; updates the history.
 template <class HistoryOf> void visit(const Op& op, const Spot& self, Latest& waits, HistoryOf&& history_of) {
     for (BufferId b : op.in) {
         History& h = history_of(b);
@@ -188,7 +188,7 @@ StageTracker track(const Plan& plan, const Program& program) {
     each([&](std::size_t b, std::size_t i, BufferId id, bool write) {
         const BufferId x = storage(plan, id);
         const Seen& s = seen[static_cast<std::size_t>(x)];
-        // What lives longer than a step meets itself in the next one.
+        // A buffer that lives longer than a step meets itself in the next step.
         if (!s.queues || (!s.places && per_microbatch(plan.buffers[static_cast<std::size_t>(x)]))) return;
         if (t.tracked[static_cast<std::size_t>(x)] < 0) {
             t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.many.size());
@@ -243,7 +243,7 @@ struct ProgramBinder {
             free_slots.push_back(std::exchange(slot_of[static_cast<std::size_t>(mb)], -1));
         }
     }
-    // Of a slot, what is a microbatch's.
+    // The part of a slot that belongs to a microbatch.
     void clear(std::size_t slot) {
         for (std::size_t t = 0; t < tracker.many.size(); ++t)
             if (tracker.many[t]) history[slot * tracker.many.size() + t] = {};

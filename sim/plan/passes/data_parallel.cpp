@@ -221,7 +221,7 @@ struct Maker {
         b.acquire = l.add(std::move(out));
     }
 
-    // What stands behind a bucket's tensors so that its shards are whole: bytes that no op touches.
+    // Padding after a bucket's tensors, so that its shards are whole: bytes that no op touches.
     void pad(const Bucket& b, BufferId first, const char* name) {
         const std::int64_t elements = b.shard_elements * b.shards - b.elements;
         if (elements == 0) return;
@@ -359,7 +359,7 @@ void data_parallel(Lowering& l) {
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
-    // (In a pipeline most microbatches come behind the first backward pass, where all gradients are there.)
+    // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
     dp.made_in_backward = !dp.active() && l.plan.stages == 1 && l.practice.gradients_none;
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};

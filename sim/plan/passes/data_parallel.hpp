@@ -1,4 +1,4 @@
-// What the data-parallel pass leaves: buckets, ZeRO stages, HSDP. Read by the passes behind it.
+// What the data-parallel pass leaves: buckets, ZeRO stages, HSDP. Read by the passes after it.
 #pragma once
 
 #include "sim/plan/plan.hpp"
@@ -34,7 +34,7 @@ struct DataParallel {
     bool fsdp = false;                 // PyTorch FSDP's copies and its one communicator
     bool gathers_in_step = false;      // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
     bool weight_by_weight = false;     // large weights are gathered where they are used, not where their unit begins (XLA)
-    bool keeps_until_backward = false; // gathered in the forward pass, released behind the backward pass (FSDP's ZeRO-2)
+    bool keeps_until_backward = false; // gathered in the forward pass, released after the backward pass (FSDP's ZeRO-2)
     std::vector<std::vector<Bucket>> buckets; // by chunk, in backward order
 
     bool active() const { return shards * replicas * expert_shards * expert_replicas > 1; }

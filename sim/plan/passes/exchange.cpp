@@ -129,7 +129,7 @@ void settle_uses(ChannelOrder& channel) {
 
 // Gaps of sender and receiver that are open at the same time, so that neither waits for the other. What is at one time there is one
 // exchange, and all of it can begin at once: nothing stands still, since up to any time all exchanges before it are done. First choice:
-// behind the step that makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose
+// after the step that makes the value, before the step that uses it. Else the receiver takes it earlier (it would hold up a sender whose
 // next step is due), or the sender gives it later; Megatron's interleaved schedule does both. Else the first choice stands, and one waits.
 class Meeting {
   public:
@@ -247,7 +247,7 @@ bool joins(const Schedule& schedule) {
 PipelineProgram overlapped(const Schedule& schedule, const Pipeline& pipeline, const std::vector<ChannelOrder>& channels) {
     Gaps receives = empty_gaps(schedule);
     // Where steps are joined, some values are made long before their use (DualPipe's last forward before the steady phase): a receive
-    // that stands one step ahead of the use would leave the send, and behind it the sender's host, waiting.
+    // that stands one step ahead of the use would leave the send, and after it the sender's host, waiting.
     std::optional<Slots> slots;
     if (joins(schedule)) slots.emplace(schedule, pipeline, 2);
     for (const ChannelOrder& channel : channels) {

@@ -31,7 +31,7 @@ using PipelineProgram = std::vector<std::vector<ProgramStep>>; // by pipeline ra
 // overlap = false: between two steps of a rank the sends of the first and the receives of the second, in one exchange (Megatron's batched
 // p2p) as far as they happen at one time; the rank waits for all of it. Where that would hold up a sender, the receive stands earlier or
 // the send later. At most four transfers an exchange, each on a channel of its own.
-// overlap = true: a send is its own exchange behind its step, a receive its own exchange one step ahead of its use (with joined steps,
+// overlap = true: a send is its own exchange after its step, a receive its own exchange one step ahead of its use (with joined steps,
 // no later than the value is made); nothing waits but the step that needs the data. In both, the k-th send of a channel (from, to, kind)
 // meets its k-th receive. O(steps). chunks: of all directions. Nothing is exchanged between joined steps.
 PipelineProgram insert_exchanges(const Schedule& schedule, int (*stage_of)(int chunk, int stages), int stages, int chunks, bool overlap,

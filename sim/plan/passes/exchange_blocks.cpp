@@ -45,14 +45,14 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
     block.stage = static_cast<std::int16_t>(stage);
     block.name = "X";
     std::vector<Op> before, behind, later;
-    // A second transfer of one channel goes into a second exchange behind the first: transfers to one peer keep their order.
+    // A second transfer of one channel goes into a second exchange after the first: transfers to one peer keep their order.
     std::vector<Op> rounds;
     std::vector<std::vector<CommId>> met;
     const bool scatter = scatters(l), apart = blocking && l.practice.transfers_one_by_one;
     for (std::size_t i : order_of(transfers, apart)) {
         const TransferStep& t = transfers[i];
         const std::uint8_t port = static_cast<std::uint8_t>(i);
-        // A transfer names its sending chunk: activations go to the chunk behind, gradients to the one before.
+        // A transfer names its sending chunk: activations go to the chunk after, gradients to the one before.
         const int receiver = t.gradient ? t.chunk - 1 : t.chunk + 1;
         const ChunkBlocks& mine = l.chunks[static_cast<std::size_t>(t.send ? t.chunk : receiver)];
         const BufferId whole = t.send ? (t.gradient ? mine.input_gradient : mine.output) : (t.gradient ? mine.output_gradient : mine.input);

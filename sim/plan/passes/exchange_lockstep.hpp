@@ -9,7 +9,7 @@
 
 namespace orrery {
 
-// Nothing where the schedule does not run in that rhythm. Pairs are a forward step and the backward step behind it, from a rank's first
+// Nothing where the schedule does not run in that rhythm. Pairs are a forward step and the backward step after it, from a rank's first
 // backward step on. O(steps).
 std::optional<PipelineProgram> lockstep_exchanges(const Schedule& schedule, int (*stage_of)(int chunk, int stages), int stages, int chunks);
 

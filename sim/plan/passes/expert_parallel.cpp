@@ -89,9 +89,9 @@ void Folding::run(Graph& g) const {
     std::vector<Node> nodes;
     for (Value& v : g.values)
         if (v.parameter && !v.dims.empty() && v.dims[0] == DimKind::expert) shard_parameter(v);
-    Node held; // the permutation behind a dispatch of tokens, until experts want its rows
+    Node held; // the permutation after a dispatch of tokens, until experts want its rows
     bool holding = false;
-    std::vector<ValueId> here;            // tokens, probabilities and map behind a dispatch of tokens
+    std::vector<ValueId> here;            // tokens, probabilities and map after a dispatch of tokens
     std::vector<ValueId> inside, outside; // rows and their probabilities
     std::int64_t tokens = 0;
     const auto is_expert_value = [&](ValueId v) { return !g.value(v).dims.empty() && g.value(v).dims[0] == DimKind::routed; };

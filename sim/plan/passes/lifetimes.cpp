@@ -1,4 +1,4 @@
-// Lifetimes: Alloc before the first access of each activation's storage, Free behind the last, wherever in the chunk's blocks these
+// Lifetimes: Alloc before the first access of each activation's storage, Free after the last, wherever in the chunk's blocks these
 // are. What crosses stages is allocated where it is received and freed where it is sent (arrange.cpp).
 //
 // After it: every microbatch buffer that is not received has one Alloc; every one that is not sent has one Free; a buffer met in
@@ -103,7 +103,7 @@ void lifetimes(Lowering& l) {
         for (std::size_t id = 0; id < lives.size(); ++id) {
             const Life& life = lives[id];
             if (life.first.block < 0) continue;
-            // A gradient that is sent is freed behind its transfer, unless a later weight-gradient block still reads it.
+            // A gradient that is sent is freed after its transfer, unless a later weight-gradient block still reads it.
             const bool last_in_weight = plan.blocks[static_cast<std::size_t>(life.last.block)].kind == BlockKind::weight;
             const bool saved_output = sent[id] && plan.blocks[static_cast<std::size_t>(life.first.block)].kind == BlockKind::forward &&
                                       plan.blocks[static_cast<std::size_t>(life.last.block)].kind != BlockKind::forward;

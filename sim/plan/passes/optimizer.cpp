@@ -50,7 +50,7 @@ int moments(OptimizerKind k) {
 
 bool sixteen_bit(DType t) { return t == DType::bf16 || t == DType::fp16; }
 
-// What a rank's optimizer works on: shards of buckets, or whole parameters.
+// The operands of a rank's optimizer: shards of buckets, or whole parameters.
 struct Part {
     std::vector<BufferId> gradients, weights;
     std::int64_t elements = 0, parameters = 0, experts = 0; // experts: of the elements
@@ -311,7 +311,7 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
         }
         if (!l.scenario.strategy.post_validation && l.practice.reads_gradient_norm)
             out.ops.push_back(step_op("gradient_norm.wait", HostSync{}, {total}, {}, host_queue, Phase::optimizer));
-        // Post-validation checks the norm behind the step and rolls back (zero-bubble paper): nothing waits for it.
+        // Post-validation checks the norm after the step and rolls back (zero-bubble paper): nothing waits for it.
         if (!l.scenario.strategy.post_validation) {
             norm.name = "opt.clip";
             norm.role = Role::clipping_factor;

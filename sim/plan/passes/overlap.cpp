@@ -11,7 +11,7 @@ struct PartOp {
     std::int32_t op;
 };
 
-// An op with the allocations before it, from `first` on, and the frees behind it: these follow it wherever it goes.
+// An op with the allocations before it, from `first` on, and the frees after it: these follow it wherever it goes.
 struct Group {
     std::size_t part;
     std::int32_t first, op;
@@ -45,7 +45,7 @@ struct Parts {
     BufferId freed(const PartOp& f) const { return std::get<Free>(block(f.part).ops[static_cast<std::size_t>(f.op)].work).buffer; }
 };
 
-// What the weight half frees, the input half may still use: each free goes behind the last op that touches its buffer.
+// What the weight half frees, the input half may still use: each free goes after the last op that touches its buffer.
 void settle_frees(const Parts& parts, std::vector<Group>& groups) {
     std::vector<std::size_t> last(parts.plan.buffers.size(), 0);
     for (std::size_t i = 0; i < groups.size(); ++i)
@@ -57,13 +57,13 @@ void settle_frees(const Parts& parts, std::vector<Group>& groups) {
     for (std::size_t i = 0; i < groups.size(); ++i) groups[i].frees = std::move(frees[i]);
 }
 
-// The weight-gradient ops among the input-gradient ops, in their order: each behind the op that hands on the gradient it reads, and behind
+// The weight-gradient ops among the input-gradient ops, in their order: each after the op that hands on the gradient it reads, and after
 // communication that follows there, which it then hides; as early as that, so that gradients do not pile up.
 std::vector<Group> merge_halves(const Parts& parts, const std::vector<Group>& inputs, const std::vector<Group>& weights) {
     constexpr std::int32_t never = -1;
     struct Use {
         std::int32_t written = never, read = never;
-    }; // the last write, and the first read behind it
+    }; // the last write, and the first read after it
     std::vector<Use> uses(parts.plan.buffers.size());
     const auto use = [&](BufferId b) -> Use& { return uses[static_cast<std::size_t>(storage(parts.plan, b))]; };
     std::int32_t first_computation = 0;

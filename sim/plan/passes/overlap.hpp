@@ -9,7 +9,7 @@
 namespace orrery {
 
 // One block of all ops of `parts`, each on its part's port. Parts of one port are an input-gradient block and the weight-gradient block of
-// the same chunk; at most two ports. After it: every op stands behind those of its part it depends on, and where one port waits for its
+// the same chunk; at most two ports. After it: every op stands after those of its part it depends on, and where one port waits for its
 // communication the other's computation is issued.
 std::int32_t make_overlapped_block(Lowering& l, const std::vector<BlockPart>& parts);
 

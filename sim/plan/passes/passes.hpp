@@ -22,7 +22,7 @@ void schedule(Lowering& l);        // passes/schedule.cpp: the order of compute 
 void exchange(Lowering& l);        // passes/exchange.cpp: the transfers between stages, into Lowering::draft
 void data_parallel(Lowering& l);   // passes/data_parallel.cpp: buckets, and blocks that gather, release and reduce them
 void arrange(Lowering& l);         // passes/arrange.cpp: all of it as actions of programs, and the optimizer
-void synchronization(Lowering& l); // passes/synchronization.cpp: what a round runs behind its steps
+void synchronization(Lowering& l); // passes/synchronization.cpp: what a round runs after its steps
 void bind(Lowering& l);            // passes/bind.cpp: dependencies between ops and actions from the buffers they share
 
 } // namespace orrery

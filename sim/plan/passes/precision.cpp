@@ -42,7 +42,7 @@ ValueId low_copy(Graph& g, ValueId x, const std::string& suffix, DType low) {
     return g.add(std::move(copy));
 }
 
-// What brings tokens to their experts does not mind their dtype: they are cast before they travel (DeepSeek-V3, arXiv:2412.19437, section
+// The dispatch of tokens to experts works with any dtype: they are cast before they travel (DeepSeek-V3, arXiv:2412.19437, section
 // 3.3.2). x: the experts' input, low from here on; false: it is not what a dispatch or permutation brings.
 bool cast_before_dispatch(Graph& g, std::vector<Node>& nodes, ValueId x, DType low) {
     std::int32_t first = -1;

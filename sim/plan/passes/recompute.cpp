@@ -103,7 +103,7 @@ void mark_recompute(Lowering& l) {
                     for (const Node& made : g.nodes)
                         if (made.recompute && made.unit == n.unit && made.out[0] == n.in[0] && !g.value(made.out[0]).saved)
                             n.recompute = true;
-    // What is kept in a value's place is not made again of that value.
+    // A value that is kept in another value's place is not recomputed.
     for (Graph& g : l.graphs)
         for (Node& n : g.nodes)
             if (n.kind == NodeKind::cast && g.value(n.in[0]).kept_as == n.out[0]) n.recompute = false;

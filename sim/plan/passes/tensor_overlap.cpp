@@ -1,7 +1,7 @@
 // Transformer Engine's overlap of tensor-parallel communication (user buffers, ub_tp_comm_overlap of Megatron's recipes): the
 // gather ahead of a linear travels round the ring a shard at a time while the shards that are there are multiplied, forward and for the
-// gradient behind a row-parallel linear. Gather and reduce-scatter of a column-parallel linear's gradients run whole, under its two
-// products, with or without it. The reduce-scatter behind a forward linear runs in four pieces as well, but lends itself 16 processors of
+// gradient after a row-parallel linear. Gather and reduce-scatter of a column-parallel linear's gradients run whole, under its two
+// products, with or without it. The reduce-scatter after a forward linear runs in four pieces as well, but lends itself 16 processors of
 // the linear's and leaves the last piece bare: by NVIDIA's published runs it hides about what it costs, and it is planned whole. For
 // whom: Practice::pieced_gathers. Source of which layer goes by which method: TransformerEngine, pytorch/module/base.py, initialize_ub.
 //
@@ -13,7 +13,7 @@
 namespace orrery {
 namespace {
 
-// Who writes a value, and who reads it (the last of `readers` nodes).
+// The writer of a value, and its readers (the last of `readers` nodes).
 struct Ends {
     Node* writer = nullptr;
     Node* reader = nullptr;

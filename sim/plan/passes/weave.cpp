@@ -1,4 +1,4 @@
-// Data parallelism woven into a stage's program: parameters are gathered before the units that read them and released behind, gradients
+// Data parallelism woven into a stage's program: parameters are gathered before the units that read them and released after, gradients
 // reduced as soon as their last summand is there, once a step or once a run of microbatches.
 #include "sim/plan/passes/weaver.hpp"
 
@@ -67,7 +67,7 @@ bool both_in_one_layer(const Practice& practice, const std::vector<Weaver::Piece
            });
 }
 
-// What one part of a step wants gathered before its pieces, and released and reduced behind them.
+// The gathers that one part of a step needs before its pieces, and the releases and reductions after them.
 struct Weaving {
     Weaver& w;
     const Weaver::Part& part;
@@ -96,7 +96,7 @@ struct Weaving {
         return w.dp.keeps_until_backward ||
                std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); });
     }
-    // The parameters of piece i, kept at most so many units ahead of the computation.
+    // The parameters of piece i, kept at most a given number of units ahead of the computation.
     void gather(std::size_t i) {
         if (!now.gather) return;
         for (const Bucket* b : pieces[i].weights) {
@@ -104,11 +104,11 @@ struct Weaving {
             const std::int32_t a = w.push_block(b->gather);
             if (b->copy_out >= 0) to_copy.push_back(b);
             if (i >= ahead && piece_action[i - ahead] >= 0) w.wait_for_action(a, w.first_timed_op(b->gather), piece_action[i - ahead]);
-            // What is gathered where it is used is asked for behind the reduction that nothing hides.
+            // A parameter that is gathered where it is used is requested after the reduction that nothing hides.
             if (ahead == 1 && unhidden >= 0) w.wait_for_action(a, w.first_timed_op(b->gather), unhidden);
         }
     }
-    // What was gathered for piece i goes where its parameters are.
+    // Parameters gathered for piece i are stored where its parameters are.
     void copy_out(std::size_t i) {
         for (const Bucket* b : pieces[i].weights)
             if (std::erase(to_copy, b) > 0) w.push_block(b->copy_out);
@@ -179,7 +179,7 @@ void Weaver::run_part(const Part& part) {
     weaving.settle_rest();
 }
 
-// A joined block is not cut: what its parts want gathered comes before it, a unit after another, and what they leave behind it.
+// A joined block is not cut: what its parts want gathered comes before it, a unit after another, and what they leave after it.
 void Weaver::run_together(const std::vector<Part>& parts) {
     std::vector<Weaving> all;
     for (const Part& p : parts)
@@ -234,7 +234,7 @@ bool Weaver::gathers_behind_recomputation() const {
     return l.practice.gathers_where_used && st.zero_stage == 3 && !st.overlap.param_gather;
 }
 
-// The first op of [begin, end) behind the recomputation it starts with; end where there is none of either.
+// The first op of [begin, end) after the recomputation it starts with; end where there is none of either.
 std::int32_t Weaver::behind_recomputation(const Block& block, std::int32_t begin, std::int32_t end) const {
     std::int32_t last = end;
     for (std::int32_t i = begin; i < end; ++i)

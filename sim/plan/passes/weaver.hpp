@@ -85,7 +85,7 @@ struct Weaver {
     void push_joined(const std::vector<Part>& parts);
     std::map<std::string, std::int32_t> overlapped_blocks;
 
-    // Which data-parallel blocks stand before, in or behind a part.
+    // Which data-parallel blocks stand before, in or after a part.
     struct Woven {
         bool reduce_run = false, reduce_step = false; // reduces buckets each run; those of a whole step
         bool gather = false, release = false, acquire = false;
@@ -108,7 +108,7 @@ struct Weaver {
         bool starts, ends, last_of_chunk;
     };
     RunPosition run_position(const Part& part) const;
-    // Of each compute step among those of its chunk: forwards, or steps that begin a backward; and steps that end one.
+    // The number of each compute step among those of its chunk: forwards, or steps that begin a backward; and steps that end one.
     std::vector<std::size_t> position, completed;
     void number_steps();
 

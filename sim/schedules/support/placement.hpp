@@ -1,4 +1,4 @@
-// What several schedules share: where chunks live, and the checks of shapes that all of them need.
+// Shared by several schedules: where chunks live, and the checks of shapes that all of them need.
 #pragma once
 
 #include "sim/schedules/schedule.hpp"

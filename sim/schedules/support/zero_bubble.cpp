@@ -95,7 +95,7 @@ class Run {
         return choice;
     }
 
-    // Earlier chunks first: their gradients have the longest way behind them, and the next microbatch's wait for no one.
+    // Earlier chunks first: their gradients have the longest way after them, and the next microbatch's wait for no one.
     Choice next_input(const Rank& rank) const {
         Choice choice;
         for (int local = 0; local < static_cast<int>(rank.chunks.size()); ++local) {
@@ -167,7 +167,7 @@ class Run {
     std::vector<std::int64_t> forward_ready_, input_ready_; // by (chunk, microbatch)
 };
 
-// What a schedule costs: period and makespan, the one that counts first.
+// The cost of a schedule: period and makespan, the deciding one first.
 std::pair<std::int64_t, std::int64_t> cost_of(const Schedule& schedule, int (*stage_of)(int, int), const ScheduleShape& shape) {
     const StepLengths ticks = ticks_of(shape);
     const auto starts = start_times(schedule, stage_of, shape.stages * shape.chunks_per_stage, ticks);

@@ -1,4 +1,4 @@
-// The scheduler behind the zero-bubble schedules: runs the pipeline in integer ticks, each rank choosing what to do next by the
+// The scheduler after the zero-bubble schedules: runs the pipeline in integer ticks, each rank choosing what to do next by the
 // rules of a policy, and keeps the order that came out. Cost is linear in the steps run; long schedules repeat their steady state.
 #pragma once
 
