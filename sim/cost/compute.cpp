@@ -139,8 +139,7 @@ double CostModel::Data::in_pieces(const Linear& w, int pieces) const {
     return pieces * grouped(part);
 }
 
-// Attention as products and a softmax: what a fused kernel never takes longer than. (Its tables end at short rows and few heads, and are of
-// 16 bits.)
+// Attention as products and a softmax. A fused kernel of a type that its tables do not have (they are of 16 bits) takes no longer.
 double CostModel::Data::steps_apart(const Attention& w) const {
     const std::int64_t heads = w.batch * w.heads;
     const auto product = [&](std::int64_t n, std::int64_t k) {
@@ -203,7 +202,9 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 const AttentionDevice d{static_cast<double>(std::max(1, device.processors)),
                                         (own > 0 ? std::min(own, peak_16) : peak_16) * 1e-6, bandwidth,
                                         power * kernels.sustained_attention};
-                return {std::min(attention_us(kernels, table, d, w), steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
+                const double fused = attention_us(kernels, table, d, w);
+                const bool timed = w.dtype == DType::bf16 || w.dtype == DType::fp16;
+                return {timed ? fused : std::min(fused, steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },
             [&](const Norm& w) {

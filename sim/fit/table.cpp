@@ -61,13 +61,14 @@ const std::string& MeasuredTable::text(std::size_t row, const char* name) const 
     return rows[row][at->second];
 }
 
-// Cells that are empty or hold JSON's true, false and null count as 0.
+// Cells that are empty or hold JSON's true, false and null count as 0; a remark in parentheses may stand after a number ("60 (RDMA)").
 double MeasuredTable::number(std::size_t row, const char* name) const {
     const std::string& cell = text(row, name);
     char* end = nullptr;
     const double value = std::strtod(cell.c_str(), &end);
     while (*end == ' ') ++end;
-    if (*end == 0 && !cell.empty() && std::isfinite(value)) return value;
+    const bool remark = *end == '(' && cell.back() == ')';
+    if ((*end == 0 || remark) && !cell.empty() && std::isfinite(value)) return value;
     if (cell.empty() || cell == "true" || cell == "false" || cell == "null") return 0;
     throw std::runtime_error(fmt::format("{}: row {}, column {}: \"{}\" is no number", file, row + 1, name, cell.substr(0, 40)));
 }

@@ -53,7 +53,7 @@ const Fields& training_fields() {
             .least(0)
             .most(1e12),
         Field{"learning_rate", NumberSlot{[](Scenario& s) { return &s.training.learning_rate; }}, "for runs on real devices"}.least(0).most(
-            1e6),
+            1e30),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(
             1e12),
         Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }}, "of jitter, hashed routes and initial weights"}.least(0),

@@ -36,7 +36,7 @@ constexpr const char* examples =
   simrun validate scenarios/validation/narayanan_sc21.json          published measurements, predicted, and the errors
   simrun validate scenarios/validation/*.json --html errors.html    all of them, as a page
   simrun plan job.json                                the plan as text, and what its verification says
-  simrun plan job.json --after tensor-parallel        the plan after one pass (`simrun list passes` names them)
+  simrun plan job.json --after tensor-parallel        the plan after one pass (`list passes` names them)
   simrun export job.json --to perfetto -o step.json   the simulated step for ui.perfetto.dev
   simrun export job.json --to dot -o plan.dot         the plan's op graphs for Graphviz
   simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs

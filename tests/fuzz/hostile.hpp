@@ -73,7 +73,7 @@ inline Json mutated(const Json& document, Random& r) {
     const Json flat = document.flatten();
     Json out = document;
     for (std::uint64_t n = 1 + r.next() % 4; n > 0 && !flat.empty(); --n) {
-        const Json::json_pointer at((flat.begin() + static_cast<std::ptrdiff_t>(r.next() % flat.size())).key());
+        const Json::json_pointer at(std::next(flat.begin(), static_cast<std::ptrdiff_t>(r.next() % flat.size())).key());
         if (at.empty() || !out.contains(at)) continue;
         if (r.chance(10) && out[at.parent_pointer()].is_object())
             out[at.parent_pointer()].erase(at.back());

@@ -166,6 +166,9 @@ TEST_F(Simrun, ExamplesOfItsHelpWork) {
     for (const char* name : {"job.json", "a.json", "b.json", "c.json"}) scenario(name);
     write("job.json", std::regex_replace(slurp(folder / "job.json"), std::regex("\"pipeline_parallel\": 2"), "\"pipeline_parallel\": 1"));
     scenario("sweep.json", R"(, "sweep": {"/strategy/tensor_parallel": [1, 2]})");
+    const fs::path real = fs::path(ORRERY_SOURCE_DIR) / "tests/unit/ingest/files";
+    fs::copy_file(real / "node.xml", folder / "topo.xml");
+    fs::copy_file(real / "fabric.txt", folder / "fabric.txt");
     int tried = 0;
     for (const char* command : {"", "compare ", "plan ", "export ", "list ", "schema "}) {
         std::istringstream help(run(std::string(command) + "--help").out);

@@ -123,6 +123,8 @@ TEST_F(TraceFile, ComesBackAtTheEdges) {
     const Span shortest{{low}, {low}, 0, INT32_MIN, 1, SpanKind::wait, WaitCause::dependency, -1};
     trace.lanes[0] = {INT32_MAX, 0, -3, {longest, shortest}, {{{high}, {}}, {{low}, {}}}};
     save(trace, path_);
+    trace.queues[1] = "a\\x00b"; // names are read as they may be printed
+    trace.ops[1].name = "\\xff";
     expect_equal(load_trace(path_), trace);
 }
 
