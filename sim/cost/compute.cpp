@@ -139,7 +139,8 @@ double CostModel::Data::in_pieces(const Linear& w, int pieces) const {
     return pieces * grouped(part);
 }
 
-// Attention as products and a softmax. A fused kernel of a type that its tables do not have (they are of 16 bits) takes no longer.
+// Attention as products and a softmax: a fused kernel takes no longer, where its tables end (short rows, few heads, types of 32 bits). The
+// first FlashAttention does: its tables of 16 bits are Triton's kernel as training runs show it.
 double CostModel::Data::steps_apart(const Attention& w) const {
     const std::int64_t heads = w.batch * w.heads;
     const auto product = [&](std::int64_t n, std::int64_t k) {
@@ -203,7 +204,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                                         (own > 0 ? std::min(own, peak_16) : peak_16) * 1e-6, bandwidth,
                                         power * kernels.sustained_attention};
                 const double fused = attention_us(kernels, table, d, w);
-                const bool timed = w.dtype == DType::bf16 || w.dtype == DType::fp16;
+                const bool timed = w.kernel == AttentionKernel::flash1 && (w.dtype == DType::bf16 || w.dtype == DType::fp16);
                 return {timed ? fused : std::min(fused, steps_apart(w)), w.direction == Direction::forward ? 1 : 3};
             },
             [&](const Softmax& w) { return memory_time(pointwise, kernels, memory, w, buffers()); },

@@ -270,6 +270,10 @@ GemmDevice burst_device(const Device& device, const std::string& dtype) {
 
 GemmProblem problem_of(const MeasuredTable& t, std::size_t row, const std::string& dtype) {
     GemmProblem p{t.number(row, "m"), t.number(row, "n"), t.number(row, "k")};
+    constexpr double most = 1e9;
+    if (!(p.m >= 1 && p.n >= 1 && p.k >= 1 && std::max({p.m, p.n, p.k}) <= most && t.number(row, "us") > 0))
+        throw std::runtime_error(
+            fmt::format("{}: row {}: a product has m, n and k from 1 to {:.0e} and us above 0", t.file, row + 1, most));
     p.in_bytes = dtype == "bf16" || dtype == "fp16" ? 2 : 1;
     return p;
 }

@@ -75,10 +75,24 @@ void check_memory(Reading& reading) {
     reading.problem(
         "/training/global_batch_size",
         fmt::format("training.global_batch_size = {} is {:.0f} microbatches of {:.0f} passes each, about {:.1f} GB to simulate, more "
-                    "than {:.0f}: {}raise micro_batch_size, or lower the pipeline's stages and chunks",
+                    "than the {:.0f} GB allowed: {}raise micro_batch_size, or lower the pipeline's stages and chunks",
                     sc.training.global_batch_size, microbatches, of_microbatch / bytes_of_pass,
                     (rest + microbatches * of_microbatch) * 1e-9, most_bytes * 1e-9,
                     fit >= 1 ? fmt::format("lower it to {:.0f} or less, ", fit * static_cast<double>(of_ranks)) : ""));
+}
+
+// Every link of a cluster is kept: those of devices and NICs, and in a mesh those between each two devices of a node.
+void check_links(Reading& reading) {
+    const Cluster& c = reading.scenario.cluster;
+    if (c.graph) return;
+    constexpr double most_links = 3e7;
+    const double inside = c.intra.kind == IntraKind::nvlink_mesh || c.intra.kind == IntraKind::infinity_fabric ? c.devices_per_node : 2;
+    const double links = static_cast<double>(c.nodes) * (c.devices_per_node * (inside + 4) + 2.0 * c.inter.nics_per_node);
+    if (links > most_links)
+        reading.problem("/cluster/nodes",
+                        fmt::format("cluster.nodes = {} with {} devices and {} NICs each have about {:.2g} links: at most {:.0g} "
+                                    "are kept; lower nodes, devices_per_node or inter_node.nics_per_node",
+                                    c.nodes, c.devices_per_node, c.inter.nics_per_node, links, most_links));
 }
 
 // Switches of a group are joined each to each, and so are the groups: the links of both are kept one by one.
@@ -100,10 +114,11 @@ void check_dragonfly(Reading& reading) {
 } // namespace
 
 void check_bounds(Reading& reading) {
+    check_links(reading);
+    check_dragonfly(reading);
     if (!reading.problems.empty()) return; // the sizes are not known yet
     check_tensors(reading);
     check_memory(reading);
-    check_dragonfly(reading);
 }
 
 } // namespace orrery

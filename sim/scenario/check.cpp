@@ -384,8 +384,8 @@ void check_combinations(Reading& reading) {
     check_device(reading);
     check_framework(reading);
     check_torus(reading);
-    check_perturbations(reading);
     check_bounds(reading);
+    check_perturbations(reading); // makes the cluster's links: within their bounds
     resolve_rank_order(reading);
 }
 
