@@ -86,14 +86,15 @@ void sample(const TrackStore& store, Track& t) {
 
 bool backward(SliceKind k) { return k == SliceKind::backward_input || k == SliceKind::backward_weight || k == SliceKind::recompute; }
 
-// A pass may wait for a collective in its middle; what waits for another stage, or for memory, ends it.
+// A pass may wait for a collective in its middle, or make way for the work of a bucket, which belongs to no microbatch; what waits for
+// another stage, or for memory, ends it.
 void stretch(const TrackStore& store, Track& t) {
     bool ended = true;
     for (std::int32_t i = 0; i < slice_count(t); ++i) {
         const Span& s = slice(store, t, i);
         const SliceKind k = kind(store, t, i);
         if (k == SliceKind::bubble || s.cause == WaitCause::receive || s.cause == WaitCause::memory) ended = true;
-        if (is_waiting(k)) continue;
+        if (is_waiting(k) || s.microbatch < 0) continue;
         if (!ended && t.stretches.back().microbatch == s.microbatch) {
             Stretch& last = t.stretches.back();
             if (last.kind == k || (backward(last.kind) && backward(k))) {
@@ -102,8 +103,8 @@ void stretch(const TrackStore& store, Track& t) {
                 continue;
             }
         }
-        ended = s.microbatch < 0;
-        if (!ended) t.stretches.push_back({s.begin.ps, s.end.ps, s.microbatch, k});
+        ended = false;
+        t.stretches.push_back({s.begin.ps, s.end.ps, s.microbatch, k});
     }
     t.stretches.shrink_to_fit();
 }

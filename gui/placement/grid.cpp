@@ -125,7 +125,7 @@ QString layers_words(const StageHoldings& stage) {
     if (all.size() <= longest_layers) return all;
     int layers = 0;
     for (const ChunkLayers& c : stage.chunks) layers += c.last - c.first + 1;
-    return QCoreApplication::translate("orrery", "%n layer(s)", nullptr, layers);
+    return tr("%1 layers").arg(layers);
 }
 
 QString shade_words(const Placements& p, ShadeBy by, int index) {

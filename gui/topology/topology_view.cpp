@@ -68,7 +68,10 @@ void TopologyView::makeTable() {
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 6);
     table_->setColumnWidth(LinksModel::NameColumn, 200);
-    for (int c = 1; c < LinksModel::ColumnCount; ++c) table_->setColumnWidth(c, c == LinksModel::TwinsColumn ? 55 : 90);
+    for (int c = 1; c < LinksModel::ColumnCount; ++c) {
+        const QString title = links_->headerData(c, Qt::Horizontal).toString();
+        table_->setColumnWidth(c, std::max(c == LinksModel::TwinsColumn ? 55 : 90, fontMetrics().horizontalAdvance(title) + 20));
+    }
     table_->setAccessibleName(tr("Links"));
 }
 

@@ -539,12 +539,9 @@
         <source>Only the inputs of layers are kept</source>
         <translation>Nur die Eingaben der Schichten werden behalten</translation>
     </message>
-    <message numerus="yes">
-        <source>%n layer(s)</source>
-        <translation>
-            <numerusform>%n Schicht</numerusform>
-            <numerusform>%n Schichten</numerusform>
-        </translation>
+    <message>
+        <source>%1 layers</source>
+        <translation>%1 Schichten</translation>
     </message>
     <message>
         <source>stage %1: %2</source>
