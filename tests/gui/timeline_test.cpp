@@ -183,6 +183,17 @@ class TimelineTest : public QObject {
         QCOMPARE(again->tracks->begin, std::int64_t(0));
     }
 
+    // "F0" stands for a pass, also where the work of a bucket falls into it.
+    void aBucketsWorkDoesNotEndAPass() {
+        Trace t = two_stages();
+        t.flows.clear();
+        t.lanes[0].spans = {op(0, 10, 0, 0, 0), op(10, 11, 1, -1, 0), op(11, 20, 0, 0, 0), op(20, 30, 0, 1, 0)};
+        t.lanes[1].spans = {op(0, 10, 0, 0, 0)};
+        const TrackStore store = tracks_of(t);
+        QCOMPARE(store.tracks[0].stretches.size(), std::size_t(2));
+        QCOMPARE(store.tracks[0].stretches[0].end, 20 * us);
+    }
+
     // Stages use queues of their own: those of one purpose stand in one order under every rank.
     void queuesStandInOneOrder() {
         Trace t = two_stages();
