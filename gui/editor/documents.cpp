@@ -59,8 +59,15 @@ ScenarioDocument* Documents::make(RunId run, const std::string& simulated, const
 }
 
 void Documents::restore(RunId run, const std::string& simulated, const std::string& saved, const std::string& text) {
-    if (!store_.find(run) || documents_.contains(run)) return;
-    ScenarioDocument* document = make(run, simulated, saved);
+    const Run* known = store_.find(run);
+    if (!known) return;
+    if (const auto there = documents_.find(run); there != documents_.end()) { // the first run that came is already shown
+        simulated_[run] = simulated;
+        there->second->load(saved, known->path, known->data->base_dir);
+    } else {
+        make(run, simulated, saved);
+    }
+    ScenarioDocument* document = documents_.at(run).get();
     document->replace(text, tr("changes of the last session"));
     if (text == saved && text != simulated) later(run);
     QTimer::singleShot(0, this, [this, path = document->path()] { lookAtFile(path); }); // it may have changed since

@@ -194,6 +194,8 @@ class CompareTest : public QObject {
         lines = view.timelines();
         view.setAlignment(Alignment::by_step);
         QCOMPARE(lines[1]->range().length(), 2 * lines[0]->range().length());
+        state.setTimeRange(whole_of(*runs.find(a)->data->tracks)); // all of it again
+        QCOMPARE(lines[1]->range(), lines[1]->whole());
         auto* model = view.findChild<DifferenceModel*>();
         QTRY_VERIFY_WITH_TIMEOUT(model->rowCount() == 3 && model->columnCount() == 5, 5000);
         QCOMPARE(model->data(model->index(0, 4)).toString(), QString("+160 µs"));

@@ -84,7 +84,7 @@ class MemoryTest : public QObject {
         for (const QLabel* l : view.findChildren<QLabel*>())
             if (l->text().contains("Peak")) words = l->text();
         QVERIFY(words.contains("90.00 GB") && words.contains("l7.qkv.fwd (microbatch 5)"));
-        QVERIFY(words.contains("run out at l7.qkv.fwd (microbatch 5), 10.00 GB too much"));
+        QVERIFY(words.contains("runs out at l7.qkv.fwd (microbatch 5); the peak is 10.00 GB too large"));
         QVERIFY(view.chart().yOf(80 * gb) > view.chart().yOf(90 * gb));
     }
 

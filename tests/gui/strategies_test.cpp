@@ -164,7 +164,8 @@ class StrategiesTest : public QObject {
         add(store, "alpha", 1, 1);
         add(store, "beta", 2, 4);
         view.show();
-        view.table().selectRow(1);
+        view.table().selectionModel()->select(view.table().model()->index(1, 0),
+                                              QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
         QTest::keyClick(&view.table(), Qt::Key_C, Qt::ControlModifier);
         const QStringList lines = QGuiApplication::clipboard()->text().split('\n', Qt::SkipEmptyParts);
         QCOMPARE(lines.size(), 2);

@@ -86,9 +86,9 @@ class TrustTest : public QObject {
         window.open({written(folder, "a.json", small)});
         QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
         StrategiesView& view = strategies_of(window);
-        view.table().selectRow(0);
         const RunId a = window.store().runs()[0].id;
-        QCOMPARE(window.state().brushedRuns(), std::vector<RunId>{a});
+        window.state().setBrushedRuns({a});
+        QCOMPARE(view.selectedRuns(), std::vector<RunId>{a});
         window.open({written(folder, "b.json", longer())});
         QTRY_VERIFY_WITH_TIMEOUT(window.idle(), patience);
         const RunId b = window.store().runs()[1].id;
