@@ -91,7 +91,9 @@ bool MainWindow::restoreSession() {
             const auto kept = [&](const char* key) {
                 return settings.value(QLatin1String(key), settings.value(QStringLiteral("text"))).toString().toStdString();
             };
-            const std::string simulated = kept("simulated");
+            ScenarioDocument now; // text with mistakes keeps the figures of the text before, and says that they are out of date
+            now.load(text, path, settings.value(QStringLiteral("folder")).toString().toStdString());
+            const std::string simulated = now.parsed().scenario ? text : kept("simulated");
             id = store_.simulate(simulated, settings.value(QStringLiteral("folder")).toString().toStdString(), name, path);
             documents_->restore(id, simulated, kept("saved"), text);
         } else if (QFileInfo(path).isFile()) {

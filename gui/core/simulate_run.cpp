@@ -3,6 +3,7 @@
 #include "gui/core/tracks.hpp"
 #include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
+#include "topology/input_error.hpp"
 
 #include <QCoreApplication>
 
@@ -24,6 +25,17 @@ void count_from_first_work(Trace& trace) {
         for (Span& s : lane.spans) s.begin = s.begin + by, s.end = s.end + by;
         for (MemorySample& m : lane.memory) m.at = m.at + by;
     }
+}
+
+// With a trace where its step is not too large to be recorded.
+Simulation simulated(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost, StopFlag stop) {
+    SimulateOptions options;
+    options.stop = stop;
+    options.trace = true;
+    try {
+        return simulate(plan, scenario, fabric, cost, options);
+    } catch (const InputError&) { options.trace = false; }
+    return simulate(plan, scenario, fabric, cost, options); // what else is wrong with the input is said now
 }
 
 void keep_trace(RunData& data, Trace trace, StopFlag stop) {
@@ -54,10 +66,7 @@ std::shared_ptr<const RunData> simulate_run(const std::string& scenario_json, co
         const Fabric fabric(scenario.cluster);
         const CostModel cost(scenario, fabric);
         if (!go_on(tr("simulating"))) return nullptr;
-        SimulateOptions options;
-        options.trace = true;
-        options.stop = stop;
-        Simulation simulation = simulate(*data->plan, scenario, fabric, cost, options);
+        Simulation simulation = simulated(*data->plan, scenario, fabric, cost, stop);
         if (simulation.deadlock) throw std::runtime_error(to_text(*simulation.deadlock));
         data->report = report(scenario, *data->plan, simulation, bytes, cost);
         data->links = std::move(simulation.links);

@@ -234,6 +234,10 @@ void TimelineView::showRun() {
         timeline_->setHint(tr("Simulating %1 ..").arg(run->name));
     else if (run->state == RunState::failed)
         timeline_->setHint(tr("%1 has no timeline: it could not be simulated. See Problems.").arg(run->name));
+    else if (run->data->report)
+        timeline_->setHint(tr("%1 has no timeline: a trace of its step would be too large. Its figures are whole. For a timeline lower "
+                              "training.global_batch_size.")
+                               .arg(run->name));
     else
         timeline_->setHint(tr("%1 has no timeline.").arg(run->name));
     if (critical_->isChecked() && (!run || run->data.get() != timeline_->data())) critical_->setChecked(false);

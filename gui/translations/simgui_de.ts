@@ -3295,6 +3295,10 @@ Vorgabe: %1</translation>
         <source>Groups the rows of the timeline</source>
         <translation>Gruppiert die Zeilen der Zeitachse</translation>
     </message>
+    <message>
+        <source>%1 has no timeline: a trace of its step would be too large. Its figures are whole. For a timeline lower training.global_batch_size.</source>
+        <translation>%1 hat keine Zeitachse: eine Aufzeichnung des Schritts wäre zu groß. Die Zahlen sind vollständig. Für eine Zeitachse training.global_batch_size verkleinern.</translation>
+    </message>
 </context>
 <context>
     <name>orrery::TopologyView</name>
