@@ -44,7 +44,7 @@ template <class T> inline T one(T x) {
     const Bits power = static_cast<Bits>(static_cast<std::make_unsigned_t<Bits>>(std::bit_cast<Bits>(shifted)) << R::mantissa);
     const T y = std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(horner<T, 0>(r)) + power));
     const T high = x > R::most ? std::numeric_limits<T>::infinity() : y, low = x < R::least ? T(0) : high;
-    return x != x ? x : low;
+    return x != x ? x : low; // NOLINT(misc-redundant-expression): NaN
 }
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
