@@ -3,8 +3,7 @@
 #include "sim/sweep/sweep.hpp"
 
 #include "sim/cost/calibration.hpp"
-#include "sim/plan/inputs.hpp"
-#include "sim/report/report.hpp"
+#include "sim/report/reuse.hpp"
 #include "sim/sweep/store.hpp"
 #include "topology/input_error.hpp"
 
@@ -153,7 +152,7 @@ SweepOrder evaluation_order(const SweepDocument& document) {
     return order;
 }
 
-SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, KeptPlan* kept) {
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept) {
     SweepRow row;
     row.index = index;
     row.hash = point_hash(point);
@@ -175,18 +174,8 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         }
         PredictOptions predicting;
         predicting.only_if_fits = true;
-        std::shared_ptr<const Plan> plan;
-        std::shared_ptr<const PlanMemory> bytes;
-        if (kept && kept->scenario && lowers_alike(*kept->scenario, *parsed.scenario)) {
-            plan = kept->plan;
-            bytes = kept->memory;
-            ++kept->reused;
-        } else {
-            plan = std::make_shared<const Plan>(verified_plan(*parsed.scenario));
-            bytes = std::make_shared<const PlanMemory>(walk(*plan));
-            if (kept) *kept = {parsed.scenario, plan, bytes, kept->reused};
-        }
-        predicting.walked = bytes.get();
+        ReadyPlans none;
+        const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario);
         fill(row, predict(*parsed.scenario, *plan, predicting).report);
     } catch (const InputError& e) {
         row.status = PointStatus::impossible;
@@ -214,7 +203,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
     // As many at once as have one plan, but so that all threads have their share.
     const std::int64_t at_once = std::clamp<std::int64_t>(order.alike, 1, std::max<std::int64_t>(1, document.size() / (4 * jobs)));
     const auto work = [&] {
-        KeptPlan kept;
+        ReadyPlans kept;
         for (std::int64_t k = 0, end = 0;; ++k) {
             if (k >= end) {
                 k = next.fetch_add(at_once);

@@ -15,8 +15,7 @@
 
 namespace orrery {
 
-struct Plan;
-struct PlanMemory;
+class ReadyPlans;
 
 // fits: predicted, and it fits. too_big: does not fit; reason says where. impossible: a constraint or the parser refuses it. failed: the
 // plan could not run, or our bug.
@@ -58,15 +57,9 @@ struct SweepRunOptions {
 };
 
 std::string point_hash(const SweepPoint& point);
-// The plan of the point before, for points that have the same (they differ in links, devices, disturbances).
-struct KeptPlan {
-    std::optional<Scenario> scenario;
-    std::shared_ptr<const Plan> plan;
-    std::shared_ptr<const PlanMemory> memory;
-    std::int64_t reused = 0;
-};
 // Never throws: what goes wrong is in the row.
-SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, KeptPlan* kept = nullptr);
+// kept: plans of the points before, for those that have the same (they differ in links, devices, disturbances).
+SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept = nullptr);
 // All points, those that may have one plan side by side; and how many of these stand together.
 struct SweepOrder {
     std::vector<std::int64_t> points;

@@ -3,6 +3,7 @@
 // with a plan each); of the first 10 ms are lowering, half of that binding dependencies, 5 verifying, 8 simulating what fits: no part
 // stands out.
 #include "sim/sweep/sweep.hpp"
+#include "sim/report/reuse.hpp"
 
 #include <benchmark/benchmark.h>
 
@@ -22,7 +23,7 @@ std::string text_of(const char* name) {
 void run_points(benchmark::State& state, const orrery::SweepDocument& document) {
     std::int64_t next = 0, done = 0, fits = 0;
     const std::vector<std::int64_t> order = orrery::evaluation_order(document).points;
-    orrery::KeptPlan kept;
+    orrery::ReadyPlans kept;
     for (auto _ : state) {
         const std::int64_t i = order[static_cast<std::size_t>(next)];
         const orrery::SweepRow row = orrery::evaluate(document.point(i), i, document.base_dir(), &kept);
@@ -31,7 +32,7 @@ void run_points(benchmark::State& state, const orrery::SweepDocument& document) 
         fits += row.status == orrery::PointStatus::fits;
     }
     state.counters["scenarios/s"] = benchmark::Counter(static_cast<double>(done), benchmark::Counter::kIsRate);
-    state.counters["share of plans reused"] = static_cast<double>(kept.reused) / static_cast<double>(done);
+    state.counters["share of plans reused"] = static_cast<double>(kept.reused()) / static_cast<double>(done);
     state.counters["share that fits"] = static_cast<double>(fits) / static_cast<double>(done);
 }
 

@@ -2,6 +2,7 @@
 // where it plans with times, how long a step's parts take.
 //
 // After it: Lowering::order has every stage's steps, without transfers.
+#include "sim/plan/inputs.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -55,14 +56,11 @@ void set_relative_times(const Lowering& l, ScheduleShape& shape) {
     // In eighths of a forward step: finer differences would only make orders that alike chunks do not share.
     shape.input = std::max(1.0, std::round(8 * block_flops(l.plan, middle.backward) / forward)) / 8;
     shape.weight = std::max(1.0, std::round(8 * block_flops(l.plan, middle.weight) / forward)) / 8;
-    const Cluster& cluster = l.scenario.cluster;
-    const auto peak = cluster.device.peak.find(name(activation_dtype(l.scenario)));
-    const double rate =
-        cluster.nodes > 1 && cluster.inter.nic_bandwidth.value > 0 ? cluster.inter.nic_bandwidth.value : cluster.intra.bandwidth.value;
-    if (peak == cluster.device.peak.end() || peak->second.value <= 0 || rate <= 0 || middle.input < 0) return;
+    const ScheduleRates rates = schedule_rates(l.scenario);
+    if (rates.peak <= 0 || middle.input < 0) return;
     constexpr double usual_efficiency = 0.5; // of the peak: what dense training reaches
-    const double seconds = forward / (usual_efficiency * peak->second.value);
-    const double transfer = static_cast<double>(l.plan.buffers[static_cast<std::size_t>(middle.input)].bytes.count) / rate;
+    const double seconds = forward / (usual_efficiency * rates.peak);
+    const double transfer = static_cast<double>(l.plan.buffers[static_cast<std::size_t>(middle.input)].bytes.count) / rates.link;
     shape.communication = std::floor(16 * transfer / seconds) / 16;
 }
 

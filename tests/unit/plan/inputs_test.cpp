@@ -6,10 +6,13 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <random>
+
 namespace orrery {
 namespace {
 
-Scenario scenario(const std::vector<std::string>& fields) {
+std::optional<Scenario> accepted(const std::vector<std::string>& fields) {
     ParseOptions options;
     options.overrides = fields;
     const ParseResult parsed =
@@ -17,8 +20,14 @@ Scenario scenario(const std::vector<std::string>& fields) {
         "cluster": {"preset": "dgx-a100-80gb", "nodes": 2}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 128},
         "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 2}})",
                        options);
-    EXPECT_TRUE(parsed.scenario.has_value()) << to_text(parsed.problems);
-    return *parsed.scenario;
+    if (!parsed.problems.empty()) return {};
+    return parsed.scenario;
+}
+
+Scenario scenario(const std::vector<std::string>& fields) {
+    const std::optional<Scenario> s = accepted(fields);
+    EXPECT_TRUE(s.has_value()) << ::testing::PrintToString(fields);
+    return s.value();
 }
 
 TEST(LowersAlike, WhateverRunsThePlan) {
@@ -49,10 +58,82 @@ TEST(LowersAlike, ButNotWhatItIsMadeFrom) {
     EXPECT_FALSE(lowers_alike(scenario(experts), scenario(uneven)));
 }
 
-// Zero-bubble schedules plan with the times of devices and links.
-TEST(LowersAlike, NotWhereASchedulePlansWithTimes) {
+// Zero-bubble schedules plan with the times of devices and links, and with nothing else of the cluster.
+TEST(LowersAlike, NotWhereASchedulePlansWithOtherTimes) {
     const Scenario one = scenario({"strategy.schedule=zb-h1"});
-    EXPECT_FALSE(lowers_alike(one, one));
+    EXPECT_TRUE(lowers_alike(one, scenario({"strategy.schedule=zb-h1", "cluster.inter_node.oversubscription=2"})));
+    EXPECT_FALSE(lowers_alike(one, scenario({"strategy.schedule=zb-h1", "cluster.inter_node.gbit_per_s=100"})));
+    EXPECT_FALSE(lowers_alike(one, scenario({"strategy.schedule=zb-h1", "cluster.device=h100-sxm-80gb"})));
+}
+
+// Gathers run in pieces where tensor-parallel ranks share a node.
+TEST(LowersAlike, NotWhereTensorRanksLeaveTheNode) {
+    const std::vector<std::string> node{"strategy.tensor_parallel=8", "strategy.sequence_parallel=true",
+                                        "strategy.overlap.tensor_parallel=true", "runtime.year=2025"};
+    std::vector<std::string> nodes = node;
+    nodes.insert(nodes.end(), {"cluster.devices_per_node=4", "cluster.nodes=4"});
+    EXPECT_EQ(scenario(node).world_size(), scenario(nodes).world_size());
+    EXPECT_NE(hash(lower(scenario(node))), hash(lower(scenario(nodes))));
+    EXPECT_FALSE(lowers_alike(scenario(node), scenario(nodes)));
+}
+
+// Random pairs of scenarios, most of which differ in a field or two: where they are said to have one plan, they have it to the letter.
+TEST(LowersAlike, OnlyWhatHasOnePlan) {
+    const std::vector<std::string> fields{"cluster.inter_node.gbit_per_s=100",
+                                          "cluster.intra_node.gb_per_s=100",
+                                          "cluster.device=h100-sxm-80gb",
+                                          "cluster.inter_node.oversubscription=2",
+                                          "cluster.inter_node.latency_us=9",
+                                          "cluster.devices_per_node=4",
+                                          "cluster.devices_per_node=16",
+                                          "perturb=[{\"slow\": 2, \"rank\": 1}]",
+                                          "training.learning_rate=0.01",
+                                          "training.warmup_steps=7",
+                                          "training.seed=5",
+                                          "training.gradient_clipping=0",
+                                          "strategy.collective_algorithm=ring",
+                                          "strategy.schedule=zb-h1",
+                                          "strategy.overlap.tensor_parallel=true",
+                                          "strategy.overlap.pipeline=true",
+                                          "strategy.sequence_parallel=true",
+                                          "strategy.zero_stage=1",
+                                          "strategy.recompute=full",
+                                          "strategy.framework=fsdp2",
+                                          "strategy.framework=deepspeed",
+                                          "runtime.launch_us=9",
+                                          "runtime.launch_blocking=true",
+                                          "runtime.allocator=plan",
+                                          "runtime.reserved_gb=3",
+                                          "runtime.cuda_graphs=true",
+                                          "runtime.dataloader_us=40",
+                                          "runtime.year=2025",
+                                          "runtime.year=2022",
+                                          "training.precision=fp16",
+                                          "model.moe={\"experts\": 4, \"top_k\": 2}",
+                                          "training.micro_batch_size=2"};
+    std::mt19937 random(1);
+    const auto some = [&](std::size_t most) {
+        std::vector<std::string> picked;
+        for (std::size_t n = random() % (most + 1); n > 0; --n) picked.push_back(fields[random() % fields.size()]);
+        return picked;
+    };
+    int alike = 0, unlike = 0;
+    for (int i = 0; i < 400; ++i) {
+        const std::vector<std::string> common = some(3);
+        std::vector<std::string> one = common, other = common;
+        for (auto* list : {&one, &other})
+            for (const std::string& f : some(2)) list->push_back(f);
+        const std::optional<Scenario> a = accepted(one), b = accepted(other);
+        if (!a || !b) continue;
+        if (!lowers_alike(*a, *b)) {
+            ++unlike;
+            continue;
+        }
+        ++alike;
+        EXPECT_EQ(to_text(lower(*a)), to_text(lower(*b))) << ::testing::PrintToString(one) << ::testing::PrintToString(other);
+    }
+    EXPECT_GT(alike, 60);
+    EXPECT_GT(unlike, 60);
 }
 
 } // namespace
