@@ -7,38 +7,6 @@
 
 namespace orrery {
 
-DType activation_dtype(const Scenario& s) {
-    switch (s.training.precision) {
-    case DType::fp32:
-    case DType::tf32:
-        return DType::fp32;
-    case DType::fp16:
-        return DType::fp16;
-    default:
-        return DType::bf16;
-    }
-}
-
-CommId Lowering::add_communicator(std::string name, AxisMask axes, std::vector<std::int16_t> stages) {
-    if (const auto it = comm_ids.find(name); it != comm_ids.end()) return it->second;
-    const CommId id = static_cast<CommId>(plan.communicators.size());
-    comm_ids[name] = id;
-    plan.communicators.push_back({std::move(name), axes, std::move(stages)});
-    return id;
-}
-
-TensorId Lowering::tensor(const Value& parameter) {
-    const auto [it, fresh] = tensor_ids.try_emplace(parameter.name, static_cast<TensorId>(plan.tensors.size()));
-    if (fresh) plan.tensors.push_back({parameter.name, parameter.use, parameter.initial});
-    return it->second;
-}
-
-CommId Lowering::add_expert_communicator(std::string name, AxisMask axes) {
-    const CommId id = add_communicator(std::move(name), axes);
-    plan.communicators[static_cast<std::size_t>(id)].expert = true;
-    return id;
-}
-
 Emitter::Emitter(Lowering& lowering, const Graph& graph) : l(lowering), g(graph) {
     const std::size_t n = g.values.size();
     forward_buffer.assign(n, -1);

@@ -59,18 +59,20 @@ constexpr Pass recipe[] = {
     {"directions", copy_directions, "the last that copies graphs: all passes above need one copy alone"},
     {"adjoint", emit_blocks, "graphs become forward, backward and weight blocks"},
     {"lifetimes", lifetimes, "needs every access of a chunk's buffers"},
-    {"schedule", schedule, "the order of compute steps; its times need the blocks"},
-    {"exchange", exchange, "the transfers between stages; needs the order"},
-    {"data-parallel", data_parallel, "buckets and the blocks that gather, release and reduce them; needs every parameter"},
-    {"arrange", arrange, "steps, transfers, data parallelism and optimizer become actions of programs"},
+    {"buckets", buckets, "the blocks that gather, release and reduce parameters; needs every parameter"},
+    {"schedule", schedule, "compute steps in order, the first draft of the programs; its times need the blocks"},
+    {"exchange", exchange, "transfers between stages; needs the order of the steps, and goes before data parallelism cuts them"},
+    {"data-parallel", data_parallel, "gathers before what reads them, reductions after the last summand; needs whole steps"},
+    {"join", join, "steps that run as one become one block; after data parallelism, which looks at each of them"},
+    {"optimizer", optimizer, "the ends of a step: around all that computes gradients"},
     {"synchronization", synchronization, "what workers do between their steps; needs all parameters and the optimizer's copies"},
-    {"bind", bind, "last: dependencies of all that is there"},
+    {"bind", bind, "last: drafts become programs, with the dependencies of all that is there"},
 };
 
 } // namespace
 
 Plan lower(const Scenario& scenario, StopFlag stop) {
-    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+    Lowering l{scenario};
     for (const Pass& pass : recipe) {
         stop_if(stop);
         pass.run(l);
@@ -85,7 +87,7 @@ std::vector<std::string> pass_names() {
 }
 
 std::string text_after(const Scenario& scenario, std::string_view wanted) {
-    Lowering l{scenario, nullptr, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}};
+    Lowering l{scenario};
     for (const Pass& pass : recipe) {
         pass.run(l);
         if (pass.name != wanted) continue;
@@ -94,8 +96,7 @@ std::string text_after(const Scenario& scenario, std::string_view wanted) {
             for (const Graph& g : l.graphs) text += to_text(g);
             return text;
         }
-        const std::string drafted = !l.draft.empty() ? to_text(l.draft) : to_text(l.order);
-        return to_text(l.plan) + (l.plan.programs.empty() ? drafted : "");
+        return to_text(l.plan) + (l.plan.programs.empty() ? to_text(l.plan, l.drafts) : "");
     }
     throw std::invalid_argument("no pass is called '" + std::string(wanted) + "'");
 }

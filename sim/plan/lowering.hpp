@@ -2,8 +2,8 @@
 #pragma once
 
 #include "sim/graph/graph.hpp"
-#include "sim/plan/passes/data_parallel.hpp"
-#include "sim/plan/passes/exchange.hpp"
+#include "sim/plan/draft.hpp"
+#include "sim/plan/passes/buckets.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/schedules/schedule.hpp"
@@ -33,30 +33,24 @@ struct ChunkBlocks {
     BufferId output_gradient = -1, input_gradient = -1; // gradients received and sent
 };
 
-// A dependency no buffer implies (a limit on prefetching): action `action` of a program has `dep`.
-struct ExplicitDep {
-    std::int32_t action;
-    ActionDep dep;
-};
-
 struct Lowering {
     const Scenario& scenario;
     const ScheduleInfo* schedule = nullptr;
-    Plan plan;
-    std::vector<Graph> graphs;                           // by chunk
-    std::vector<ChunkBlocks> chunks;                     // by chunk
-    std::vector<std::vector<Parameter>> parameters;      // by stage
-    std::vector<std::vector<ExplicitDep>> explicit_deps; // by stage
-    Schedule order;                                      // compute steps of each stage
-    PipelineProgram draft;                               // the same with the transfers between stages
-    DataParallel data_parallel;
-    std::map<std::string, CommId> comm_ids;
-    std::map<std::string, TensorId> tensor_ids;      // by name
+    Plan plan{};
+    std::vector<Graph> graphs{};                      // by chunk
+    std::vector<ChunkBlocks> chunks{};                // by chunk
+    std::vector<std::vector<Parameter>> parameters{}; // by stage
+    DataParallel data_parallel{};
+    std::vector<Draft> drafts{}; // by stage
+    std::map<std::string, CommId> comm_ids{};
+    std::map<std::string, TensorId> tensor_ids{};    // by name
     const Practice practice = practice_of(scenario); // of the software that runs it
 
     int tp() const { return scenario.strategy.tensor_parallel; }
     CommId comm(const std::string& name) const { return comm_ids.at(name); }
     TensorId tensor(const Value& parameter); // makes it where it is new
+    // The stages that share a communicator for the copies of a chunk come to its collectives in this order.
+    std::vector<int> chunks_in_model_order() const;
     Buffer& buffer(BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
     BufferId add(Buffer b) {
         plan.buffers.push_back(std::move(b));

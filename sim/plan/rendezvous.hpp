@@ -3,7 +3,7 @@
 // stands still, and where orders or data do not agree. Linear in the program's steps.
 #pragma once
 
-#include "sim/plan/passes/exchange.hpp"
+#include "sim/plan/passes/exchange_order.hpp"
 
 #include <cstddef>
 

@@ -1,5 +1,5 @@
-// Dependencies from the buffers ops share: reads wait for the write before them, writes for the reads and the write before them.
-// Only across queues, since a queue runs in its own order, and only the latest op of each other queue.
+// Drafts become programs, with dependencies from the buffers ops share: reads wait for the write before them, writes for the reads and the
+// write before them. Only across queues, since a queue runs in its own order, and only the latest op of each other queue.
 //
 // After it: Op::deps orders every hazard inside a block, Program::deps every one between actions, the previous step's included.
 #include "sim/plan/passes/passes.hpp"
@@ -11,6 +11,12 @@
 
 namespace orrery {
 namespace {
+
+// A dependency no buffer implies: action `action` of a program has `dep`.
+struct ExplicitDep {
+    std::int32_t action;
+    ActionDep dep;
+};
 
 struct Spot {
     std::int32_t action = -1, op = -1;
@@ -340,20 +346,41 @@ void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& expl
     clear(0); // a microbatch's buffers are new in the next step: only what lives all step carries over
 }
 
+Program program_of(const Draft& draft, int stage) {
+    Program program;
+    program.stage = static_cast<std::int16_t>(stage);
+    program.actions.reserve(draft.actions.size());
+    for (const DraftAction& action : draft.actions) program.actions.push_back(action.run);
+    return program;
+}
+
+// The draft's waits by place, in the order of the actions that wait.
+std::vector<ExplicitDep> waits_of(const Plan& plan, const Draft& draft) {
+    std::vector<std::int32_t> place(static_cast<std::size_t>(draft.ids), -1);
+    for (std::size_t i = 0; i < draft.actions.size(); ++i)
+        place[static_cast<std::size_t>(draft.actions[i].id)] = static_cast<std::int32_t>(i);
+    std::vector<ExplicitDep> deps;
+    for (std::size_t i = 0; i < draft.actions.size(); ++i)
+        for (const DraftWait& wait : draft.actions[i].waits) {
+            const std::int32_t on = place[static_cast<std::size_t>(wait.on)];
+            const Action& a = draft.actions[static_cast<std::size_t>(on)].run;
+            const std::int32_t op = last_timed_op(plan.blocks[static_cast<std::size_t>(a.block)], a.first, a.last);
+            if (op >= 0) deps.push_back({static_cast<std::int32_t>(i), {wait.op, on, op}});
+        }
+    return deps;
+}
+
 } // namespace
 
 void bind(Lowering& l) {
     std::vector<History> history(2 * l.plan.buffers.size());
     for (Block& b : l.plan.blocks) bind_block(l.plan, b, history);
-    for (std::size_t stage = 0; stage < l.plan.programs.size(); ++stage) {
-        Program& program = l.plan.programs[stage];
-        auto& explicit_deps = l.explicit_deps[stage];
-        std::stable_sort(explicit_deps.begin(), explicit_deps.end(),
-                         [](const ExplicitDep& a, const ExplicitDep& b) { return a.action < b.action; });
+    for (const Draft& draft : l.drafts) {
+        Program& program = l.plan.programs.emplace_back(program_of(draft, static_cast<int>(l.plan.programs.size())));
+        const std::vector<ExplicitDep> explicit_deps = waits_of(l.plan, draft);
         ProgramBinder binder(l.plan, program);
         binder.walk(0, explicit_deps);
         binder.walk(1, explicit_deps);
-        program.deps.clear();
         for (std::size_t i = 0; i < program.actions.size(); ++i) {
             program.actions[i].deps_begin = static_cast<std::int32_t>(program.deps.size());
             auto& found = binder.found[i];

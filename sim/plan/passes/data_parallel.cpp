@@ -1,404 +1,293 @@
-// Data-parallel passes: bucketed gradient reduction, ZeRO-1/2/3 (Rajbhandari et al., arXiv:1910.02054), FSDP (arXiv:2304.11277), HSDP.
+// Data parallelism in the drafts: parameters are gathered before the units that read them and released after, gradients reduced as soon as
+// their last summand is there, once a step or once a run of microbatches. The blocks that do it come from `buckets`.
 //
-// zero 0: all-reduce of each bucket. 1: reduce-scatter, optimizer on the shard, all-gather of parameters. 2: gradients live only
-// from a run's first backward step to its reduce-scatter; their sum is kept sharded. 3: parameters too, gathered unit by unit.
+// After it: every piece of computation has the parameters it reads, and every gradient is reduced over its replicas. Compute steps are cut
+// where something stands between their ops.
 #include "sim/plan/passes/passes.hpp"
+#include "sim/plan/passes/pieces.hpp"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <map>
+#include <utility>
 
 namespace orrery {
 namespace {
 
-Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in,
-           std::vector<BufferId> out, Collective::Operands operands = Collective::Operands::joined) {
-    Op op;
-    op.name = std::move(name);
-    Collective work{kind, comm, bytes, dtype};
-    work.operands = operands;
-    op.work = work;
-    op.queue = queue_of(comm);
-    op.phase = phase;
-    op.in = std::move(in);
-    op.out = std::move(out);
-    return op;
-}
+// Where a part stands in its run: consecutive steps of its kind on its chunk, at most `stages` long, of one where a rank has one chunk.
+// Data-parallel blocks that repeat within a step do so once a run.
+struct RunPosition {
+    bool starts, ends, first_of_chunk, last_of_chunk;
+};
 
-Op pointwise_op(std::string name, PointwiseKind kind, std::int64_t elements, Phase phase, std::vector<BufferId> in,
-                std::vector<BufferId> out) {
-    Op op;
-    op.name = std::move(name);
-    op.work = Pointwise{kind, Direction::forward, elements, true};
-    op.phase = phase;
-    op.in = std::move(in);
-    op.out = std::move(out);
-    return op;
-}
+// Which data-parallel blocks stand before, in or after a part.
+struct Woven {
+    bool reduce_run = false, reduce_step = false; // reduces buckets each run; those of a whole step
+    bool gather = false, release = false, acquire = false;
+    bool any() const { return reduce_run || reduce_step || gather || release || acquire; }
+};
 
-Op memory_op(Work work, Phase phase) {
-    Op op;
-    op.work = std::move(work);
-    op.queue = host_queue;
-    op.phase = phase;
-    return op;
-}
+// A part of an action, and what stands around it.
+struct WovenPart {
+    DraftPart part;
+    Woven now;
+};
 
-// A bucket's shards lie on data and context ranks alike: both have gradients of tokens of their own.
-constexpr AxisMask shard_axes = mask(Axis::dp) | mask(Axis::cp);
+// How many runs use a bucket's gathered weights now, and how many will still add to its gradients: runs of different chunks and directions
+// overlap.
+struct Use {
+    int weights = 0, gradients = 0;
+};
 
-struct Maker {
+// One stage's draft as data parallelism is woven in.
+class Weaver {
+  public:
+    Weaver(Lowering& l, int stage);
+    void run();
+
     Lowering& l;
-    DataParallel& dp;
-    DType grad_dtype, act;
+    const DataParallel& dp = l.data_parallel;
+    BlockPieces pieces;
+    std::map<const Bucket*, Use> uses;
 
-    std::string bucket_name(const Bucket& b) const {
-        return fmt::format("c{}.u{}{}", b.chunk,
-                           b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()),
-                           b.expert ? ".experts" : "");
-    }
-    CommId communicator(const Bucket& b, std::string name, AxisMask axes) const {
-        // The copies of a chunk that other directions run are on the stage opposite: their ranks are data-parallel ranks like the others.
-        std::vector<std::int16_t> copies;
-        if (l.plan.directions > 1 && (axes & mask(Axis::dp))) {
-            const int other = l.plan.stages - 1 - b.stage;
-            copies = {static_cast<std::int16_t>(std::min(b.stage, other)), static_cast<std::int16_t>(std::max(b.stage, other))};
-            axes = static_cast<AxisMask>(axes | mask(Axis::pp));
-            name += fmt::format(".{}-{}", copies[0], copies[1]);
-        }
-        const CommId id = b.expert ? l.add_expert_communicator("e" + name, axes) : l.add_communicator(std::move(name), axes);
-        l.plan.communicators[static_cast<std::size_t>(id)].stages = copies;
-        return id;
-    }
-    const Parameter& parameter(const Bucket& b, std::int32_t i) const {
-        return l.parameters[static_cast<std::size_t>(b.stage)][static_cast<std::size_t>(i)];
-    }
-    std::vector<BufferId> gradients(const Bucket& b) const {
-        std::vector<BufferId> out;
-        for (std::int32_t i : b.parameters) out.push_back(parameter(b, i).gradient);
-        return out;
-    }
-    std::vector<BufferId> weights(const Bucket& b) const {
-        std::vector<BufferId> out;
-        for (std::int32_t i : b.parameters) out.push_back(parameter(b, i).weight);
-        return out;
-    }
-    Block block(const Bucket& b, BlockKind kind, const char* what) const {
-        Block out;
-        out.name = fmt::format("{}:{}", what, bucket_name(b));
-        out.kind = kind;
-        out.stage = static_cast<std::int16_t>(b.stage);
-        out.chunk = static_cast<std::int16_t>(b.chunk);
-        return out;
-    }
-    TensorBucket& planned(const Bucket& b) const { return l.plan.buckets[static_cast<std::size_t>(b.id)]; }
-    // Its entry in the plan: how its tensors lie in it.
-    void lay_out(Bucket& b) {
-        b.id = static_cast<std::int32_t>(l.plan.buckets.size());
-        TensorBucket out;
-        out.name = bucket_name(b);
-        out.stage = static_cast<std::int16_t>(b.stage);
-        out.chunk = static_cast<std::int16_t>(b.chunk);
-        out.expert = b.expert;
-        std::int64_t at = 0;
-        for (std::int32_t i : b.parameters) {
-            const Parameter& p = parameter(b, i);
-            out.tensors.push_back({p.tensor, p.weight, p.gradient, at, at + p.elements});
-            at += p.elements;
-            l.buffer(p.weight).bucket = l.buffer(p.gradient).bucket = b.id;
-        }
-        l.plan.buckets.push_back(std::move(out));
-    }
-    BufferId flat(const Bucket& b, const std::string& name, Role role, std::int64_t elements, DType dtype, MemoryKind kind, Scope scope,
-                  PlacementKind over_shards) {
-        Buffer f;
-        f.role = role;
-        f.bucket = b.id;
-        f.name = name + "." + bucket_name(b);
-        f.shape = {elements};
-        f.dtype = dtype;
-        f.bytes = bytes(f.shape, dtype);
-        f.kind = kind;
-        f.scope = scope;
-        f.stage = static_cast<std::int16_t>(b.stage);
-        f.chunk = static_cast<std::int16_t>(b.chunk);
-        f.expert = b.expert;
-        for (Axis a : {Axis::dp, Axis::cp}) f.placement.set(a, over_shards);
-        if (l.plan.directions > 1) f.placement.set(Axis::pp, over_shards);
-        if (over_shards == PlacementKind::partial) f.placement.set(Axis::dpr, over_shards);
-        return l.add(std::move(f));
-    }
+    DraftAction& push(DraftAction action) { return draft_.actions.emplace_back(std::move(action)); }
+    DraftAction& push(std::int32_t block) { return push(run_of(l.plan, draft_, block)); }
+    const Block& block(std::int32_t id) const { return l.plan.blocks[static_cast<std::size_t>(id)]; }
+    std::int32_t new_id() { return draft_.ids++; }
 
-    void make_reduce(Bucket& b) {
-        Block out = block(b, BlockKind::reduce, "reduce");
-        const Phase phase = Phase::gradient_reduce;
-        // Unsharded, replicas of a shard group are ranks like the others.
-        const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? shard_axes : shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
-        const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
-        std::vector<BufferId> whole = gradients(b);
-        const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, grad_dtype);
-        planned(b).reduce = comm;
-        planned(b).reduced_in = grad_dtype;
-        const std::string name = bucket_name(b);
-        if (!dp.sharded(b)) {
-            out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
-            b.reduce = l.add(std::move(out));
-            return;
-        }
-        BufferId flat_copy = -1;
-        if (dp.fsdp && dp.zero >= 2) { // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
-            flat_copy = flat(b, "g.flat", Role::flat_gradients, b.shard_elements * b.shards, grad_dtype, MemoryKind::communication,
-                             Scope::action, PlacementKind::partial);
-            out.ops.push_back(memory_op(Alloc{flat_copy}, phase));
-            out.ops.push_back(pointwise_op("flatten." + name, PointwiseKind::cast, b.elements, phase, whole, {flat_copy}));
-            for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
-            whole = {flat_copy};
-        }
-        BufferId part = b.gradient_shard;
-        if (b.accumulates) {
-            part = flat(b, "g.part", Role::gradient_part, b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action,
-                        PlacementKind::sharded);
-            out.ops.push_back(memory_op(Alloc{part}, phase));
-        }
-        out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
-        if (flat_copy >= 0)
-            out.ops.push_back(memory_op(Free{flat_copy}, phase));
-        else if (dp.zero >= 2)
-            for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
-        if (b.replicas > 1) {
-            const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
-            out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
-                                      grad_dtype, phase, {part}, {part}, Collective::Operands::summands));
-        }
-        if (b.accumulates) {
-            // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
-            out.ops.push_back(pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard},
-                                           {b.gradient_shard}));
-            out.ops.back().queue = queue_of(comm);
-            out.ops.push_back(memory_op(Free{part}, phase));
-        }
-        b.reduce = l.add(std::move(out));
-    }
+  private:
+    RunPosition position(const DraftPart& part);
+    Woven woven(const DraftPart& part);
+    void compute(DraftAction action);
+    void run_together(DraftAction action, const std::vector<WovenPart>& parts);
+    void run_apart(const DraftAction& action, const WovenPart& part);
+    void reduce_at_the_end();
 
-    void make_gather(Bucket& b) {
-        Block out = block(b, BlockKind::gather, "gather");
-        const Phase phase = Phase::param_gather;
-        const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
-        const Bytes full = bytes({b.shard_elements * b.shards}, act);
-        planned(b).gather = comm;
-        planned(b).gathered_in = act;
-        const std::string name = bucket_name(b);
-        const bool copies_out = l.practice.sharding == Sharding::per_parameter && dp.gathers_in_step;
-        std::vector<BufferId> into = weights(b);
-        if (copies_out) {
-            into = {flat(b, "w.flat", Role::gathered_parameters, b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action,
-                         PlacementKind::invariant)};
-            out.ops.push_back(memory_op(Alloc{into.front()}, phase));
-        } else if (dp.gathers_in_step) {
-            for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
-        }
-        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, into));
-        b.gather = l.add(std::move(out));
-        if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
-            Block copy = block(b, BlockKind::gather, "copy_out");
-            for (BufferId w : weights(b)) copy.ops.push_back(memory_op(Alloc{w}, phase));
-            copy.ops.push_back(pointwise_op("copy_out." + name, PointwiseKind::copy, b.elements, phase, into, weights(b)));
-            copy.ops.push_back(memory_op(Free{into.front()}, phase));
-            b.copy_out = l.add(std::move(copy));
-        }
-        if (!dp.gathers_in_step) return;
-        Block release = block(b, BlockKind::release, "release");
-        for (BufferId w : weights(b)) release.ops.push_back(memory_op(Free{w}, phase));
-        b.release = l.add(std::move(release));
-    }
+    int stage_;
+    Draft& draft_;
+    std::map<std::pair<int, int>, std::int64_t> met_; // steps so far by kind (forward, backward, weight) and chunk
+};
 
-    // Where gradients live only for a run of backward steps, or from the first of a step until the next step begins.
-    void make_acquire(Bucket& b) {
-        Block out = block(b, BlockKind::other, "acquire");
-        for (BufferId g : gradients(b)) {
-            if (!dp.made_in_backward) l.buffer(g).scope = Scope::action;
-            out.ops.push_back(memory_op(Alloc{g}, Phase::backward_weight));
+// The last piece that wants a bucket's weights, and the last that makes its gradients.
+struct LastUse {
+    std::map<const Bucket*, std::size_t> weights, gradients;
+    explicit LastUse(const std::vector<BlockPiece>& pieces) {
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            for (const Bucket* b : pieces[i].weights) weights[b] = i;
+            for (const Bucket* b : pieces[i].gradients) gradients[b] = i;
         }
-        b.acquire = l.add(std::move(out));
-    }
-
-    // Padding after a bucket's tensors, so that its shards are whole: bytes that no op touches.
-    void pad(const Bucket& b, BufferId first, const char* name) {
-        const std::int64_t elements = b.shard_elements * b.shards - b.elements;
-        if (elements == 0) return;
-        const BufferId id =
-            flat(b, name, Role::padding, elements, l.buffer(first).dtype, MemoryKind::communication, Scope::run, PlacementKind::invariant);
-        l.buffer(id).placement = {};
-    }
-
-    void make_shards(Bucket& b) {
-        // Megatron pads a bucket so that every rank's part is whole; 128 elements keep parts aligned.
-        const std::int64_t granule = static_cast<std::int64_t>(b.shards) * (dp.fsdp ? 1 : 128);
-        b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
-        planned(b).shard = b.shard_elements;
-        const bool own_storage = dp.zero >= 2;
-        b.gradient_shard = flat(b, "g.shard", Role::gradient_shard, b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step,
-                                PlacementKind::sharded);
-        if (!own_storage) { // in place, in the bucket's own memory
-            l.buffer(b.gradient_shard).storage = gradients(b)[0];
-            pad(b, gradients(b)[0], "pad.gradients");
-        }
-        b.weight_shard =
-            flat(b, "w.shard", Role::parameter_shard, b.shard_elements, act, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
-        if (!dp.gathers_in_step) {
-            l.buffer(b.weight_shard).storage = weights(b)[0];
-            pad(b, weights(b)[0], "pad.weights");
-        }
-        if (dp.gathers_in_step)
-            for (BufferId w : weights(b)) l.buffer(w).scope = Scope::action;
     }
 };
 
-// An embedding on two stages, whose gradients these sum: where it is sharded it has a bucket to itself, so that a rank's part of it is the
-// same on both (Megatron-Core, does_param_require_new_bucket).
-bool stands_alone(const Lowering& l, const Parameter& p) {
-    const bool shared = l.scenario.model.tied_embeddings || l.scenario.model.mtp_layers > 0;
-    return shared && l.plan.tensors[static_cast<std::size_t>(p.tensor)].use == TensorUse::embedding &&
-           l.graphs.front().stage != l.graphs.back().stage && l.scenario.strategy.zero_stage > 0;
+// Flat units have two gathers in flight at most: a layer whose experts are a unit of their own has both.
+bool both_in_one_layer(const Practice& practice, const std::vector<BlockPiece>& pieces) {
+    return practice.sharding == Sharding::flat_units && std::any_of(pieces.begin(), pieces.end(), [](const BlockPiece& p) {
+               return std::any_of(p.weights.begin(), p.weights.end(), [](const Bucket* b) { return b->expert && b->gather >= 0; });
+           });
 }
 
-// A shard per parameter under a pipeline: a stage gathers once a step and reduces once (Sharding::per_parameter).
-bool once_a_step(const Lowering& l) { return l.practice.sharding == Sharding::per_parameter && l.plan.stages > 1; }
+// The gathers that one part of a step needs before its pieces, and the releases and reductions after them.
+struct Weaving {
+    Weaver& w;
+    const WovenPart& woven;
+    const ScheduleStep& step = woven.part.step;
+    const Woven& now = woven.now;
+    const std::vector<BlockPiece>& pieces = w.pieces.of(woven.part.block, step.chunk);
+    LastUse last{pieces};
+    bool forward = step.kind == StepKind::forward;
+    // FSDP's root unit (embedding and head) stays gathered through forward and backward; what is gathered weight by weight has no root.
+    bool whole_root = w.l.plan.stages == 1 && !w.dp.weight_by_weight;
+    std::vector<std::int32_t> piece_action = std::vector<std::int32_t>(pieces.size(), -1); // ids
+    std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
+    // How many units are gathered at once, the one in use among them. Of single weights one more, assumed: XLA's scheduler starts a gather
+    // as early as hides it, and the work under a small weight hides no large one.
+    std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.practice, pieces) ? 1
+                        : w.dp.weight_by_weight                                                                ? 3
+                                                                                                               : 2;
+    std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
-// A bucket of one unit as a bucket for each parameter that is large, and one of the rest.
-std::vector<Bucket> apart(const Lowering& l, const Bucket& whole, std::int64_t large) {
-    std::vector<Bucket> out;
-    Bucket rest = whole;
-    rest.parameters.clear();
-    rest.elements = 0;
-    for (std::int32_t i : whole.parameters) {
-        const std::int64_t elements = l.parameters[static_cast<std::size_t>(whole.stage)][static_cast<std::size_t>(i)].elements;
-        Bucket by_itself = whole;
-        by_itself.parameters = {i};
-        by_itself.elements = elements;
-        by_itself.alone = true;
-        if (elements > large)
-            out.push_back(std::move(by_itself));
-        else {
-            rest.parameters.push_back(i);
-            rest.elements += elements;
+    bool root(int unit) const {
+        const UnitKind kind = w.l.graphs[static_cast<std::size_t>(step.chunk)].unit_kinds[static_cast<std::size_t>(unit)];
+        return whole_root && (kind == UnitKind::embedding || kind == UnitKind::head);
+    }
+    // Gathered in the forward pass and kept until the backward pass is through.
+    bool kept(const Bucket& b) const {
+        return w.dp.keeps_until_backward ||
+               std::any_of(b.units.begin(), b.units.end(), [&](int u) { return b.chunk == step.chunk && root(u); });
+    }
+    // The parameters of piece i, kept at most a given number of units ahead of the computation.
+    void gather(std::size_t i) {
+        if (!now.gather) return;
+        for (const Bucket* b : pieces[i].weights) {
+            if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || w.uses[b].weights++ > 0) continue;
+            DraftAction& a = w.push(b->gather);
+            if (b->copy_out >= 0) to_copy.push_back(b);
+            const std::int32_t op = first_timed_op(w.block(b->gather), 0, a.run.last);
+            if (i >= ahead && piece_action[i - ahead] >= 0) a.waits.push_back({op, piece_action[i - ahead]});
+            // A parameter that is gathered where it is used is requested after the reduction that nothing hides.
+            if (ahead == 1 && unhidden >= 0) a.waits.push_back({op, unhidden});
         }
     }
-    if (!rest.parameters.empty()) out.push_back(std::move(rest));
-    return out;
-}
-
-std::vector<Bucket> cut(const Lowering& l, int chunk, Bytes limit, DType grad_dtype, bool one_unit_each) {
-    const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
-    const auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
-    std::vector<Bucket> buckets;
-    Bucket open[2]; // of what all share, of the experts
-    const auto close = [&](Bucket& b) {
-        if (const std::int64_t large = l.practice.alone_beyond; !b.parameters.empty() && large > 0)
-            for (Bucket& one : apart(l, b, large)) buckets.push_back(std::move(one));
-        else if (!b.parameters.empty())
-            buckets.push_back(b);
-        b = Bucket{};
-    };
-    for (int unit = g.units; unit-- > 0;)
-        for (const bool expert : {false, true}) {
-            Bucket& b = open[expert];
-            // In the order of the backward pass, so that what is full can go while the rest of its unit is still being made; a unit that is
-            // gathered and reduced by itself keeps its own order.
-            for (std::size_t at = 0; at < parameters.size(); ++at) {
-                const std::size_t i = one_unit_each ? at : parameters.size() - 1 - at;
-                if (parameters[i].chunk != chunk || parameters[i].unit != unit || parameters[i].expert != expert) continue;
-                if (stands_alone(l, parameters[i])) {
-                    buckets.push_back(
-                        {g.stage, chunk, expert, false, 1, 1, {unit}, {static_cast<std::int32_t>(i)}, parameters[i].elements});
-                    continue;
-                }
-                b.stage = g.stage;
-                b.chunk = chunk;
-                b.expert = expert;
-                b.parameters.push_back(static_cast<std::int32_t>(i));
-                b.elements += parameters[i].elements;
-                if (b.units.empty() || b.units.back() != unit) b.units.push_back(unit);
-                if (!one_unit_each && bytes({b.elements}, grad_dtype) >= limit) close(b);
-            }
-            if (one_unit_each) close(b);
+    // Parameters gathered for piece i are stored where its parameters are.
+    void copy_out(std::size_t i) {
+        for (const Bucket* b : pieces[i].weights)
+            if (std::erase(to_copy, b) > 0) w.push(b->copy_out);
+    }
+    void gather_roots() {
+        if (!forward || !whole_root) return;
+        for (std::size_t i = 0; i < pieces.size(); ++i)
+            if (root(pieces[i].unit)) gather(i);
+    }
+    void acquire(std::size_t i) {
+        if (!now.acquire) return;
+        for (const Bucket* b : pieces[i].gradients)
+            if (b->acquire >= 0 && once(acquired, b) && w.uses[b].gradients++ == 0) w.push(b->acquire);
+    }
+    void release(const Bucket* b) {
+        if (now.release && b->release >= 0 && w.uses[b].weights > 0 && --w.uses[b].weights == 0) w.push(b->release);
+    }
+    void reduce(const Bucket* b) {
+        if (!(w.dp.reduces_each_run(*b) ? now.reduce_run : now.reduce_step)) return;
+        if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
+        const DraftAction& a = w.push(b->reduce);
+        if (!w.l.scenario.strategy.overlap.grad_reduce && w.dp.reduces_each_run(*b)) unhidden = a.id;
+    }
+    // After piece i: the buckets that no later piece touches, or that the next one gathers anew.
+    void settle(std::size_t i) {
+        const BlockPiece& piece = pieces[i];
+        const bool anew = now.gather && i + 1 < pieces.size() && pieces[i + 1].again;
+        for (const Bucket* b : piece.weights) {
+            if (anew && !kept(*b) && std::erase(gathered, b) > 0) release(b);
+            if (last.weights.at(b) == i && !(forward && kept(*b))) release(b);
         }
-    for (Bucket& b : open) close(b);
-    return buckets;
+        for (const Bucket* b : piece.gradients)
+            if (last.gradients.at(b) == i) reduce(b);
+    }
+    // Buckets without a piece of their own in this block: the chunk's, and others that its other half adds to (an embedding of further
+    // tokens).
+    void settle_rest() {
+        for (const Bucket* b : w.pieces.added_to(step.chunk)) {
+            if (!forward && b->chunk == step.chunk && kept(*b) && !last.weights.contains(b)) release(b);
+            if (!last.gradients.contains(b)) reduce(b);
+        }
+    }
+};
+
+Weaver::Weaver(Lowering& lowering, int stage)
+    : l(lowering), pieces(lowering, stage), stage_(stage), draft_(lowering.drafts[static_cast<std::size_t>(stage)]) {
+    if (!dp.active()) return;
+    // Reduced once a step: when every chunk that adds to it has done so.
+    for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
+        if (l.graphs[static_cast<std::size_t>(c)].stage != stage) continue;
+        for (const Bucket* b : pieces.added_to(c))
+            if (!dp.reduces_each_run(*b)) ++uses[b].gradients;
+    }
 }
 
-// Whether another chunk of the stage has runs of its own that add to the bucket's gradients (tied embeddings).
-bool used_elsewhere(const Lowering& l, const Bucket& b) {
-    const auto& parameters = l.parameters[static_cast<std::size_t>(b.stage)];
-    const auto is = [&](const Value& v, std::int32_t i) {
-        return l.plan.tensors[static_cast<std::size_t>(parameters[static_cast<std::size_t>(i)].tensor)].name == v.name;
-    };
-    return std::any_of(l.graphs.begin(), l.graphs.end(), [&](const Graph& g) {
-        return g.stage == b.stage && g.chunk != b.chunk && std::any_of(g.values.begin(), g.values.end(), [&](const Value& v) {
-                   return v.parameter && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) { return is(v, i); });
-               });
-    });
+RunPosition Weaver::position(const DraftPart& part) {
+    const std::int64_t microbatches = l.plan.microbatches / l.plan.directions;
+    const std::int64_t limit = l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
+    const int kind = part.step.kind == StepKind::forward ? 0 : part.step.kind == StepKind::weight ? 2 : 1;
+    const std::int64_t k = met_[{kind, part.step.chunk}]++;
+    const bool last = k + 1 == microbatches;
+    return {k % limit == 0, last || (k + 1) % limit == 0, k == 0, last};
+}
+
+Woven Weaver::woven(const DraftPart& part) {
+    const RunPosition at = position(part);
+    const StepKind kind = part.step.kind;
+    const bool forward = kind == StepKind::forward, completes = kind == StepKind::weight || kind == StepKind::backward;
+    const bool begins_backward = kind == StepKind::input || kind == StepKind::backward;
+    Woven w;
+    w.reduce_run = completes && dp.reduces_each_run() && at.ends;
+    w.reduce_step = completes && dp.active() && at.last_of_chunk && l.scenario.strategy.overlap.grad_reduce;
+    w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
+    w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
+    w.acquire = begins_backward && (dp.reduces_each_run() ? at.starts : dp.made_in_backward && at.first_of_chunk);
+    return w;
+}
+
+void Weaver::compute(DraftAction action) {
+    std::vector<WovenPart> parts;
+    for (const DraftPart& part : action.parts) parts.push_back({part, woven(part)});
+    const bool between = std::any_of(parts.begin(), parts.end(), [](const WovenPart& p) { return p.now.any(); });
+    if (!between)
+        push(std::move(action));
+    else if (parts.back().part.port > 0)
+        run_together(std::move(action), parts);
+    else
+        for (const WovenPart& part : parts) run_apart(action, part);
+}
+
+// Joined steps are not cut: what they want gathered comes before them, a unit after another, and what they leave after them.
+void Weaver::run_together(DraftAction action, const std::vector<WovenPart>& parts) {
+    std::vector<Weaving> all;
+    for (const WovenPart& p : parts)
+        if (p.now.any()) all.push_back(Weaving{*this, p});
+    for (Weaving& weaving : all) {
+        weaving.gather_roots();
+        for (std::size_t i = 0; i < weaving.pieces.size(); ++i) {
+            weaving.gather(i);
+            weaving.copy_out(i);
+            weaving.acquire(i);
+        }
+    }
+    push(std::move(action));
+    for (Weaving& weaving : all) {
+        for (std::size_t i = 0; i < weaving.pieces.size(); ++i) weaving.settle(i);
+        weaving.settle_rest();
+    }
+}
+
+// A step, or one of the halves of a backward step, that runs by itself: cut in pieces where something stands between them.
+void Weaver::run_apart(const DraftAction& action, const WovenPart& woven) {
+    DraftAction whole = run_of(l.plan, draft_, woven.part.block);
+    whole.parts = {woven.part};
+    whole.run.microbatch = action.run.microbatch;
+    if (!woven.now.any()) {
+        push(std::move(whole));
+        return;
+    }
+    Weaving weaving{*this, woven};
+    weaving.gather_roots();
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < weaving.pieces.size(); ++i) {
+        const BlockPiece& piece = weaving.pieces[i];
+        for (; next < weaving.pieces.size() && next < i + weaving.ahead; ++next) weaving.gather(next);
+        weaving.copy_out(i);
+        weaving.acquire(i);
+        DraftAction cut = whole;
+        cut.id = weaving.piece_action[i] = new_id();
+        cut.run.first = piece.first;
+        cut.run.last = piece.last;
+        const std::int32_t op = first_timed_op(block(woven.part.block), piece.first, piece.last);
+        if (weaving.unhidden >= 0 && op >= 0) cut.waits.push_back({op, std::exchange(weaving.unhidden, -1)});
+        push(std::move(cut));
+        weaving.settle(i);
+    }
+    weaving.settle_rest();
+}
+
+void Weaver::reduce_at_the_end() {
+    for (int c : l.chunks_in_model_order())
+        for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)])
+            if (b.stage == stage_ && b.reduce >= 0 && !dp.reduces_each_run(b)) push(b.reduce);
+}
+
+void Weaver::run() {
+    std::vector<DraftAction> before = std::move(draft_.actions);
+    draft_.actions.clear();
+    for (DraftAction& action : before)
+        if (action.parts.empty())
+            push(std::move(action));
+        else
+            compute(std::move(action));
+    if (dp.active() && !l.scenario.strategy.overlap.grad_reduce) reduce_at_the_end();
 }
 
 } // namespace
 
 void data_parallel(Lowering& l) {
-    const Strategy& st = l.scenario.strategy;
-    DataParallel& dp = l.data_parallel;
-    dp.strategy = &st;
-    // Each direction has its own microbatches, as data-parallel ranks have.
-    const int directions = l.plan.directions;
-    dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp) * directions;
-    dp.replicas = (l.plan.workers & mask(Axis::dpr)) ? 1 : l.plan.mesh.extent(Axis::dpr); // workers keep their gradients
-    if (l.scenario.model.moe) {
-        dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp) * directions;
-        dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);
-    }
-    dp.zero = st.zero_stage;
-    dp.fsdp = l.practice.fully_sharded();
-    if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0; // replicas only: there is nothing to shard over
-    if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
-    dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
-    dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
-    // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
-    dp.made_in_backward = !dp.active() && l.plan.stages == 1 && l.practice.gradients_none;
-    const DType grad_dtype = l.scenario.training.gradient_dtype;
-    Maker maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
-    if (directions > 1)
-        for (const auto& of_stage : l.parameters)
-            for (const Parameter& p : of_stage) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
-    for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
-        auto buckets = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.made_in_backward);
-        const std::int64_t microbatches = l.plan.microbatches / directions;
-        const std::int64_t run =
-            dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
-        const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
-        for (Bucket& b : buckets) {
-            b.shards = b.expert ? dp.expert_shards : dp.shards;
-            b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
-            if (dp.made_in_backward) maker.make_acquire(b);
-            if (!dp.active(b)) continue;
-            maker.lay_out(b);
-            if (dp.sharded(b)) maker.make_shards(b);
-            // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
-            if (dp.fsdp && dp.reduces_each_run(b) && run == 1)
-                for (BufferId g : maker.gradients(b)) {
-                    l.buffer(g).dtype = maker.act;
-                    l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
-                }
-            b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
-            maker.make_reduce(b);
-            if (dp.sharded(b)) maker.make_gather(b);
-            if (dp.reduces_each_run(b)) maker.make_acquire(b);
-        }
-        dp.buckets.push_back(std::move(buckets));
-    }
-    // A backward pass in two halves makes a weight's gradient in another block than it reads the weight.
-    const bool halves = std::any_of(l.chunks.begin(), l.chunks.end(), [](const ChunkBlocks& c) { return c.weight >= 0; });
-    const auto any_alone = [](const std::vector<Bucket>& of_chunk) {
-        return std::any_of(of_chunk.begin(), of_chunk.end(), [](const Bucket& b) { return b.alone; });
-    };
-    dp.weight_by_weight = dp.gathers_in_step && l.practice.sharding == Sharding::compiler && !halves &&
-                          std::any_of(dp.buckets.begin(), dp.buckets.end(), any_alone);
+    for (int stage = 0; stage < l.plan.stages; ++stage) Weaver(l, stage).run();
 }
 
 } // namespace orrery

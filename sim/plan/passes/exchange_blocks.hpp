@@ -2,7 +2,7 @@
 #pragma once
 
 #include "sim/plan/lowering.hpp"
-#include "sim/plan/passes/exchange.hpp"
+#include "sim/plan/passes/exchange_order.hpp"
 
 namespace orrery {
 

@@ -3,7 +3,7 @@
 // the two steps of a pair take in proportion to each other does not matter.
 #pragma once
 
-#include "sim/plan/passes/exchange.hpp"
+#include "sim/plan/passes/exchange_order.hpp"
 
 #include <optional>
 

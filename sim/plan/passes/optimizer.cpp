@@ -1,4 +1,9 @@
-#include "sim/plan/passes/optimizer.hpp"
+// The ends of a step: before the first microbatch, gradients that live all step become zero, those go that the backward pass makes anew,
+// and data are loaded; after the last, the remaining reductions (of norms' gradients under sequence parallelism, of tied embeddings across
+// stages), the gradient norm and clipping, the optimizer on this rank's part, and the gathers of what it has changed.
+//
+// After it: every parameter is updated once a step, and drafts are whole steps. Optimizer states have their buffers.
+#include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -236,8 +241,6 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
     }
 }
 
-} // namespace
-
 std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     Block out;
     out.name = fmt::format("begin:{}", stage);
@@ -362,6 +365,30 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false, part_of_step}, in, result));
     if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
     return l.add(std::move(out));
+}
+
+// The parameters of the next step, in the order its forward pass wants them.
+void gather_for_next_step(Lowering& l, int stage, Draft& draft) {
+    for (int c : l.chunks_in_model_order()) {
+        const auto& buckets = l.data_parallel.buckets[static_cast<std::size_t>(c)];
+        for (std::size_t k = buckets.size(); k-- > 0;)
+            if (buckets[k].stage == stage && buckets[k].gather >= 0) draft.actions.push_back(run_of(l.plan, draft, buckets[k].gather));
+    }
+}
+
+} // namespace
+
+void optimizer(Lowering& l) {
+    const DataParallel& dp = l.data_parallel;
+    for (int stage = 0; stage < l.plan.stages; ++stage) {
+        Draft& draft = l.drafts[static_cast<std::size_t>(stage)];
+        const std::int32_t begin = make_begin_block(l, dp, stage);
+        if (!l.plan.blocks[static_cast<std::size_t>(begin)].ops.empty())
+            draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, begin));
+        const std::int32_t step = make_optimizer_block(l, dp, stage);
+        draft.actions.push_back(run_of(l.plan, draft, step));
+        if (dp.sharded() && !dp.gathers_in_step) gather_for_next_step(l, stage, draft);
+    }
 }
 
 } // namespace orrery

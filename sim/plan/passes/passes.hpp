@@ -16,13 +16,17 @@ void tensor_overlap(Lowering& l);    // passes/tensor_overlap.cpp
 void mark_recompute(Lowering& l);    // passes/recompute.cpp
 void copy_directions(Lowering& l);   // passes/directions.cpp
 
-// On programs of actions.
-void lifetimes(Lowering& l);       // passes/lifetimes.cpp
-void schedule(Lowering& l);        // passes/schedule.cpp: the order of compute steps, into Lowering::order
-void exchange(Lowering& l);        // passes/exchange.cpp: the transfers between stages, into Lowering::draft
-void data_parallel(Lowering& l);   // passes/data_parallel.cpp: buckets, and blocks that gather, release and reduce them
-void arrange(Lowering& l);         // passes/arrange.cpp: all of it as actions of programs, and the optimizer
+// On the chunks' blocks.
+void lifetimes(Lowering& l); // passes/lifetimes.cpp
+void buckets(Lowering& l);   // passes/buckets.cpp: the blocks that gather, release and reduce parameters
+
+// On draft programs (draft.hpp).
+void schedule(Lowering& l);        // passes/schedule.cpp: compute steps, in order
+void exchange(Lowering& l);        // passes/exchange.cpp: transfers between stages
+void data_parallel(Lowering& l);   // passes/data_parallel.cpp: gathers, releases and reductions
+void join(Lowering& l);            // passes/join.cpp: one block for steps that run as one
+void optimizer(Lowering& l);       // passes/optimizer.cpp: the ends of a step
 void synchronization(Lowering& l); // passes/synchronization.cpp: what a round runs after its steps
-void bind(Lowering& l);            // passes/bind.cpp: dependencies between ops and actions from the buffers they share
+void bind(Lowering& l);            // passes/bind.cpp: drafts become programs, with dependencies from the buffers they share
 
 } // namespace orrery

@@ -1,7 +1,7 @@
 // The schedule: which compute steps each stage runs, in which order. The schedule's own file says the order; here it is told the shape and,
 // where it plans with times, how long a step's parts take.
 //
-// After it: Lowering::order has every stage's steps, without transfers.
+// After it: every stage's draft has its compute steps, an action a step, or an action for two that are joined; no transfers yet.
 #include "sim/plan/inputs.hpp"
 #include "sim/plan/passes/passes.hpp"
 
@@ -64,6 +64,44 @@ void set_relative_times(const Lowering& l, ScheduleShape& shape) {
     shape.communication = std::floor(16 * transfer / seconds) / 16;
 }
 
+void add_parts(const ChunkBlocks& chunk, const ScheduleStep& step, std::uint8_t port, std::vector<DraftPart>& parts) {
+    const auto add = [&](StepKind kind, std::int32_t block) {
+        parts.push_back({step, block, port});
+        parts.back().step.kind = kind;
+    };
+    if (step.kind == StepKind::forward)
+        add(StepKind::forward, chunk.forward);
+    else if (step.kind == StepKind::weight)
+        add(StepKind::weight, chunk.weight);
+    else if (step.kind == StepKind::input || chunk.weight < 0)
+        add(step.kind, chunk.backward);
+    else {
+        add(StepKind::input, chunk.backward);
+        add(StepKind::weight, chunk.weight);
+    }
+}
+
+Draft draft_of(const Lowering& l, const std::vector<ScheduleStep>& steps) {
+    Draft draft;
+    draft.actions.reserve(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        DraftAction action;
+        action.id = draft.ids++;
+        action.run.block = -1;
+        for (std::uint8_t port = 0;; ++port, ++i) {
+            add_parts(l.chunks[static_cast<std::size_t>(steps[i].chunk)], steps[i], port, action.parts);
+            action.run.microbatch[port] = steps[i].microbatch;
+            if (!steps[i].joined) break;
+        }
+        if (action.parts.size() == 1) {
+            action.run.block = action.parts[0].block;
+            action.run.last = static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(action.run.block)].ops.size());
+        }
+        draft.actions.push_back(std::move(action));
+    }
+    return draft;
+}
+
 } // namespace
 
 void schedule(Lowering& l) {
@@ -76,7 +114,7 @@ void schedule(Lowering& l) {
     shape.post_validation = st.post_validation;
     shape.join = st.overlap.expert_parallel && (st.expert_parallel > 1 || info.joins_without_experts);
     set_relative_times(l, shape);
-    l.order = info.make(shape);
+    for (const std::vector<ScheduleStep>& steps : info.make(shape).ranks) l.drafts.push_back(draft_of(l, steps));
 }
 
 } // namespace orrery

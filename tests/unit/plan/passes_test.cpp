@@ -355,5 +355,35 @@ TEST(Text, ProgramsReadAsTheirSchedule) {
     EXPECT_EQ(text, "1: begin:1 X.rF1.0 F1.0 B1.0 X.sB1.rF1.0,1 F1.1 B1.1 B1.1 reduce:c1.u1-0 X.sB1.1 optimizer:1\n");
 }
 
+// The programs as a pass leaves them: what `simrun plan --after` prints behind the blocks.
+std::string programs_after(const Scenario& scenario, const std::string& pass) {
+    const std::string text = text_after(scenario, pass);
+    return text.substr(text.rfind("\nprograms\n"));
+}
+
+// Each pass over drafts adds its own actions to those of the passes before it, and takes none away.
+TEST(Drafts, ShowWhatEachPassAdds) {
+    const Scenario s =
+        scenario_of({"strategy.pipeline_parallel=2", "strategy.schedule=1f1b", "strategy.data_parallel=4", "strategy.zero_stage=1"});
+    const struct {
+        const char *pass, *action;
+    } added[] = {{"schedule", " F0.1 "}, {"exchange", " {F0.0>1} "}, {"data-parallel", " reduce:c0."}, {"optimizer", " optimizer:0 "}};
+    for (std::size_t i = 0; i < std::size(added); ++i)
+        for (std::size_t k = 0; k < std::size(added); ++k)
+            EXPECT_EQ(programs_after(s, added[i].pass).find(added[k].action) != std::string::npos, k <= i)
+                << added[k].action << " after " << added[i].pass;
+}
+
+// Joined steps are one action from the beginning, and one block after `join`.
+TEST(Drafts, JoinStepsThatRunAsOne) {
+    const Scenario s = scenario_of({"model.layers=4", "training.global_batch_size=32", "strategy.pipeline_parallel=2",
+                                    "strategy.schedule=dualpipe", "strategy.data_parallel=4"});
+    const std::string joined_block = "\n(F", before = text_after(s, "data-parallel"), after = text_after(s, "join");
+    EXPECT_NE(programs_after(s, "schedule").find(" (F"), std::string::npos);
+    EXPECT_EQ(before.find(joined_block), std::string::npos);
+    EXPECT_NE(after.find(joined_block), std::string::npos);
+    EXPECT_EQ(programs_after(s, "data-parallel"), programs_after(s, "join")) << "the order stays";
+}
+
 } // namespace
 } // namespace orrery::test

@@ -1,7 +1,14 @@
-#include "sim/plan/passes/overlap.hpp"
+// Joins blocks that run as one: a forward and a backward step of different chunks or microbatches, or the two halves of a backward step,
+// where data parallelism needs nothing between them. Parts of one port are an input-gradient block and the weight-gradient block of the
+// same chunk; there are at most two ports.
+//
+// After it: every action runs one block. In a joined block every op stands after those of its part it depends on, and where one port
+// waits for its communication the other's computation is issued.
+#include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace orrery {
 namespace {
@@ -157,9 +164,8 @@ std::string name_of(const Parts& parts) {
     return parts.list.back().port > 0 ? "(" + name + ")" : name;
 }
 
-} // namespace
-
-std::int32_t make_overlapped_block(Lowering& l, const std::vector<BlockPart>& list) {
+// One block of all ops of `list`, each on its part's port.
+std::int32_t make_joined_block(Lowering& l, const std::vector<BlockPart>& list) {
     const Parts parts{l.plan, list};
     Side sides[2];
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -176,6 +182,27 @@ std::int32_t make_overlapped_block(Lowering& l, const std::vector<BlockPart>& li
     for (std::size_t i = 0; i < list.size(); ++i) moved.emplace_back(parts.block(i).ops.size(), -1);
     for (const Group& g : interleave(parts, sides)) append(parts, g, moved, out);
     return l.add(std::move(out));
+}
+
+} // namespace
+
+void join(Lowering& l) {
+    for (Draft& draft : l.drafts) {
+        std::map<std::vector<std::int32_t>, std::int32_t> joined; // by their parts' blocks
+        for (DraftAction& action : draft.actions) {
+            if (action.run.block >= 0) continue;
+            std::vector<std::int32_t> key;
+            std::vector<BlockPart> list;
+            for (const DraftPart& part : action.parts) {
+                key.push_back(part.block);
+                list.push_back({part.block, part.port});
+            }
+            auto [it, fresh] = joined.try_emplace(key, -1);
+            if (fresh) it->second = make_joined_block(l, list);
+            action.run.block = it->second;
+            action.run.last = static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(it->second)].ops.size());
+        }
+    }
 }
 
 } // namespace orrery

@@ -1,5 +1,5 @@
-// Exchange pass: puts the transfers between pipeline stages into a schedule. Behind the schedules, before the data-parallel passes.
-// After it every step finds its input on its rank: received before it, or made there by the chunk next to it.
+// The order of the transfers between pipeline stages and the steps of a schedule, for the exchange pass. With it every step finds its
+// input on its rank: received before it, or made there by the chunk next to it.
 #pragma once
 
 #include "sim/schedules/schedule.hpp"

@@ -1,4 +1,4 @@
-// What the data-parallel pass leaves: buckets, ZeRO stages, HSDP. Read by the passes after it.
+// What the pass `buckets` leaves: buckets, ZeRO stages, HSDP. Read by the passes after it.
 #pragma once
 
 #include "sim/plan/plan.hpp"
