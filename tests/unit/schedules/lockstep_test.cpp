@@ -1,6 +1,6 @@
 // Blocking exchanges of interleaved schedules: do ranks go in one rhythm, whatever a backward step takes?
-#include "sim/plan/passes/exchange_order.hpp"
 #include "sim/plan/passes/exchange_lockstep.hpp"
+#include "sim/plan/passes/exchange_order.hpp"
 
 #include <gtest/gtest.h>
 
