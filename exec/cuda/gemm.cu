@@ -167,6 +167,16 @@ RowGroups Launch::row_groups(std::int64_t rows, std::int64_t local) const {
 void run(const Linear& w, const Launch& l) {
     const View first = l.input(0), second = l.input(1), result = l.output(0);
     const std::int64_t n = w.n, k = w.k, rows = first.rows();
+    if (w.first >= 0) { // some rows of what has all: the input, or the gradient of that
+        const std::int64_t from = w.first * k;
+        if (w.direction == Direction::forward)
+            gemm(l, {false, true, w.m, n, k, at(first, from), k, second, k, result, n});
+        else if (w.direction == Direction::input_gradient)
+            gemm(l, {false, false, w.m, k, n, first, n, second, k, at(result, from), k});
+        else
+            gemm(l, {true, false, n, k, w.m, first, n, at(second, from), k, result, k, w.accumulate});
+        return;
+    }
     const bool grouped = w.groups > 1 || l.in.back().buffer->role == Role::counts;
     const RowGroups groups = grouped ? l.row_groups(rows, w.groups) : RowGroups{{0}, {rows}};
     for (std::size_t g = 0; g < groups.begin.size(); ++g) {

@@ -172,6 +172,21 @@ void pack(const Launch& l, bool back) {
     });
 }
 
+// [ranks][rows][part] to [rows][ranks x part]; backward: this rank's columns.
+void join_columns(const Pointwise& w, const Launch& l) {
+    const View in = l.input(0), out = l.output(0);
+    if (w.direction != Direction::forward) {
+        const std::int64_t offset = l.coordinate(Axis::tp) * out.cols;
+        each(l.stream(), out.count, [=] __device__(std::int64_t i) { out.put(i, in.get(i / out.cols * in.cols + offset + i % out.cols)); });
+        return;
+    }
+    const std::int64_t rows = out.rows(), part = in.cols;
+    each(l.stream(), out.count, [=] __device__(std::int64_t i) {
+        const std::int64_t row = i / out.cols, col = i % out.cols;
+        out.put(i, in.get((col / part * rows + row) * part + col % part));
+    });
+}
+
 } // namespace
 
 void rope(const Pointwise& w, const Launch& l) {
@@ -194,6 +209,8 @@ void rearrange(const Pointwise& w, const Launch& l) {
         return concat(w, l);
     case PointwiseKind::pack:
         return pack(l, false);
+    case PointwiseKind::join_columns:
+        return join_columns(w, l);
     case PointwiseKind::unpack:
     case PointwiseKind::sum_copies:
         return pack(l, true);

@@ -419,6 +419,7 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::concat:
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
+    case PointwiseKind::join_columns:
     case PointwiseKind::sum_copies:
         return rearrange(w, l);
     }

@@ -55,6 +55,7 @@ void maximum(const CrossEntropy& w, const Launch& l) {
 void sums(const CrossEntropy& w, const Launch& l) {
 
     const View x = l.input(0), top = l.input(1), labels = l.input(2), e = l.output(0), pair = l.output(1);
+    const std::int64_t first = w.first;
     const bool logs = l.out.size() > 2;
     const View log_softmax = logs ? l.output(2) : View{};
     const Words words = words_of(l, l.read(0));
@@ -62,7 +63,7 @@ void sums(const CrossEntropy& w, const Launch& l) {
     each_row_packed(l.stream(), w.tokens, logs ? packing(x, e, log_softmax) : packing(x, e), [=] __device__(auto width, std::int64_t r) {
         constexpr int N = decltype(width)::n;
         const float m = top.get(r);
-        const std::int64_t label = labels.integer(r), target = label - offset;
+        const std::int64_t label = labels.integer(first + r), target = label - offset;
         const float aim = threadIdx.x == 0 && label >= 0 && target >= 0 && target < used ? x.get(r * x.cols + target) - m : 0;
         __syncthreads(); // e may take x's place
         float sum = 0;
@@ -90,7 +91,8 @@ void sums(const CrossEntropy& w, const Launch& l) {
 void loss(const CrossEntropy& w, const Launch& l) {
 
     const View pair = l.input(0), loss = l.output(0);
-    each(l.stream(), w.tokens, [=] __device__(std::int64_t r) { loss.put(r, logf(pair.get(2 * r)) - pair.get(2 * r + 1)); });
+    const std::int64_t first = w.first;
+    each(l.stream(), w.tokens, [=] __device__(std::int64_t r) { loss.put(first + r, logf(pair.get(2 * r)) - pair.get(2 * r + 1)); });
 }
 
 void gradient(const CrossEntropy& w, const Launch& l) {
@@ -100,11 +102,11 @@ void gradient(const CrossEntropy& w, const Launch& l) {
     const bool twice = l.out.size() > 1;
     const View second = twice ? l.output(1) : View{};
     const Words words = words_of(l, l.written(0));
-    const std::int64_t used = words.used, offset = words.first;
+    const std::int64_t used = words.used, offset = words.first, first = w.first;
     const float weight = static_cast<float>((w.ahead > 1 ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
     each_pack(l.stream(), e.count, twice ? packing(e, dx, second) : packing(e, dx), [=] __device__(auto width, std::int64_t i) {
         constexpr int N = decltype(width)::n;
-        const std::int64_t r = i / e.cols, label = labels.integer(r), target = label - offset,
+        const std::int64_t r = i / e.cols, label = labels.integer(first + r), target = label - offset,
                            hit = target < used ? target - i % e.cols : -1;
         const float scale = label < 0 ? 0 : weight / pair.get(2 * r);
         Pack<N> g = e.load(width, i);

@@ -21,10 +21,10 @@ Columns columns_of(const Call& c, const Buffer& logits) {
     return out;
 }
 
-template <class T> void sums(const Call& c, std::int64_t tokens) {
+template <class T> void sums(const CrossEntropy& w, const Call& c) {
     const Columns v = columns_of(c, c.read(0));
-    const std::int64_t* labels = c.input<std::int64_t>(2);
-    for (std::int64_t i = 0; i < tokens; ++i) {
+    const std::int64_t* labels = c.input<std::int64_t>(2) + w.first;
+    for (std::int64_t i = 0; i < w.tokens; ++i) {
         const T *x = c.input<T>(0) + i * v.count, max = c.input<T>(1)[i];
         T *e = c.output<T>(0) + i * v.count, *pair = c.output<T>(1) + 2 * i;
         const std::int64_t target = labels[i] - v.first;
@@ -42,7 +42,7 @@ template <class T> void sums(const Call& c, std::int64_t tokens) {
 template <class T> void gradient(const CrossEntropy& w, const Call& c) {
     const Columns v = columns_of(c, c.written(0));
     const KernelFacts& f = c.context.facts;
-    const std::int64_t* labels = c.input<std::int64_t>(2);
+    const std::int64_t* labels = c.input<std::int64_t>(2) + w.first;
     const bool further = w.ahead > 1;
     const T weight = static_cast<T>((further ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
     for (std::int64_t i = 0; i < w.tokens; ++i) {
@@ -68,10 +68,10 @@ template <class T> void run(const CrossEntropy& w, const Call& c) {
         break;
     }
     case CrossEntropy::Part::sums:
-        sums<T>(c, w.tokens);
+        sums<T>(w, c);
         break;
     case CrossEntropy::Part::loss:
-        for (std::int64_t i = 0; i < w.tokens; ++i) c.output<T>(0)[i] = std::log(c.input<T>(0)[2 * i]) - c.input<T>(0)[2 * i + 1];
+        for (std::int64_t i = 0; i < w.tokens; ++i) c.output<T>(0)[w.first + i] = std::log(c.input<T>(0)[2 * i]) - c.input<T>(0)[2 * i + 1];
         break;
     case CrossEntropy::Part::gradient:
         gradient<T>(w, c);

@@ -192,6 +192,23 @@ template <class T> void unpack(const Call& c) {
             }
 }
 
+// What tensor-parallel ranks have of a row's columns, side by side; backward: this rank's columns.
+template <class T> void join_columns(const Pointwise& w, const Call& c) {
+    const bool forward = w.direction == Direction::forward;
+    const Buffer &wide = forward ? c.written(0) : c.read(0), &thin = forward ? c.read(0) : c.written(0);
+    const std::int64_t width = columns(wide), part = columns(thin), rows = elements(wide) / width;
+    for (std::int64_t row = 0; row < rows; ++row) {
+        if (!forward) {
+            std::copy_n(c.input<T>(0) + row * width + c.coordinate(Axis::tp) * part, part, c.output<T>(0) + row * part);
+            continue;
+        }
+        for (std::int64_t rank = 0; rank * part < width; ++rank)
+            std::copy_n(c.input<T>(0) + (rank * rows + row) * part, part, c.output<T>(0) + row * width + rank * part);
+    }
+}
+
+template void join_columns<float>(const Pointwise&, const Call&);
+template void join_columns<double>(const Pointwise&, const Call&);
 template void rope<float>(const Pointwise&, const Call&);
 template void rope<double>(const Pointwise&, const Call&);
 template void split<float>(const Pointwise&, const Call&);

@@ -47,7 +47,25 @@ template <class T> void weight_gradient(const Call& c, std::int64_t n, std::int6
 
 } // namespace
 
+namespace {
+
+// Of some rows of what has all: the input, or the gradient of that.
+template <class T> void run_part(const Linear& w, const Call& c) {
+    const std::int64_t at = w.first * w.k;
+    const T *const a = c.input<T>(0), *const b = c.input<T>(1);
+    T* const out = c.output<T>(0);
+    if (w.direction == Direction::forward)
+        gemm(false, true, w.m, w.n, w.k, T(1), a + at, w.k, b, w.k, T(0), out, w.n);
+    else if (w.direction == Direction::input_gradient)
+        gemm(false, false, w.m, w.k, w.n, T(1), a, w.n, b, w.k, T(0), out + at, w.k);
+    else
+        gemm(true, false, w.n, w.k, w.m, T(1), a, w.n, b + at, w.k, w.accumulate ? T(1) : T(0), out, w.k);
+}
+
+} // namespace
+
 template <class T> void run(const Linear& w, const Call& c) {
+    if (w.first >= 0) return run_part<T>(w, c);
     const std::int64_t rows = elements(c.read(0)) / columns(c.read(0));
     const RowGroups groups = row_groups(c, rows, w.groups);
     switch (w.direction) {

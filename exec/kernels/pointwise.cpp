@@ -258,6 +258,8 @@ template <class T> void run(const Pointwise& w, const Call& c) {
         return concat<T>(w, c);
     case PointwiseKind::pack:
         return pack<T>(c);
+    case PointwiseKind::join_columns:
+        return join_columns<T>(w, c);
     case PointwiseKind::unpack:
     case PointwiseKind::sum_copies:
         return unpack<T>(c);

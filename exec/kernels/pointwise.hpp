@@ -10,6 +10,7 @@ template <class T> void activation(const Pointwise& w, const Call& c);
 template <class T> void rope(const Pointwise& w, const Call& c);
 template <class T> void split(const Pointwise& w, const Call& c);
 template <class T> void narrow(const Pointwise& w, const Call& c);
+template <class T> void join_columns(const Pointwise& w, const Call& c);
 template <class T> void concat(const Pointwise& w, const Call& c);
 template <class T> void pack(const Call& c);
 template <class T> void unpack(const Call& c); // copies of a head are summed

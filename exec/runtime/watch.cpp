@@ -57,6 +57,15 @@ void look_at(const World& world, const Rank& rank, const Issue& issue, const Ope
                                 rank.context.step, rank.rank, place(world.plan, issue), what_it_does, element_text(world, rank, o, at)));
 }
 
+// Whether other ops have yet to write some rows of what it writes: a chunked loss makes losses and gradients of some rows at a time.
+bool rows_to_come(const Op& op, const Buffer& out) {
+    const auto* loss = std::get_if<CrossEntropy>(&op.work);
+    if (loss && loss->part == CrossEntropy::Part::loss) return loss->first + loss->tokens < elements(out);
+    const auto* linear = std::get_if<Linear>(&op.work);
+    return linear && linear->first >= 0 && linear->direction == Direction::input_gradient &&
+           (linear->first + linear->m) * linear->k < elements(out);
+}
+
 } // namespace
 
 void watch_before(const World& world, const Rank& rank, const Issue& issue, std::span<const Operand> in) {
@@ -69,7 +78,8 @@ void watch_after(const World& world, const Rank& rank, const Issue& issue, std::
     if (world.watch == Watch::nothing) return;
     const auto* loss = std::get_if<CrossEntropy>(&issue.op->work);
     if (world.watch == Watch::ends && !(loss && loss->part == CrossEntropy::Part::loss)) return;
-    for (const Operand& o : out) look_at(world, rank, issue, o, "makes");
+    for (const Operand& o : out)
+        if (!rows_to_come(*issue.op, *o.buffer)) look_at(world, rank, issue, o, "makes");
 }
 
 } // namespace orrery

@@ -203,8 +203,9 @@ void note_loss(World& world, const Rank& rank, const Issue& issue, const Operand
     if (rank.context.at[static_cast<std::size_t>(Axis::tp)] != 0) return;
     const std::int64_t rows = elements(*loss.buffer), length = world.facts.sequence;
     const std::vector<Token> tokens = tokens_of(rank.context, *loss.buffer, rows);
-    const bool further = std::get<CrossEntropy>(issue.op->work).ahead > 1;
-    for (std::int64_t i = 0; i < rows; ++i) {
+    const CrossEntropy& work = std::get<CrossEntropy>(issue.op->work);
+    const bool further = work.ahead > 1;
+    for (std::int64_t i = work.first; i < work.first + work.tokens; ++i) {
         const Token& t = tokens[static_cast<std::size_t>(i)];
         const auto index = static_cast<std::size_t>((rank.context.first_sequence + t.sequence) * length + t.position);
         (further ? world.further_losses : world.losses)[index] = read_element(loss.data, i, stored_type(loss.buffer->dtype, world.real));

@@ -79,7 +79,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.shared_tiles = d.experts && scenario.model.moe->capacity_factor <= 0 &&
                      d.kernels.systolic.group_rows > 0; // a capacity gives each expert rows of its own
     d.engine_norms = d.practice.engine_norms;
-    d.whole_loss = scenario.strategy.tensor_parallel == 1 && d.practice.torch_loss;
+    d.whole_loss = !divides_vocabulary(scenario) && d.practice.torch_loss;
     d.narrow_loss = d.practice.narrow_loss;
     d.optimizer_apart = d.training.precision == DType::fp16 && d.training.gradient_dtype == DType::fp16 && d.training.master_weights &&
                         d.practice.copies_half_gradients;

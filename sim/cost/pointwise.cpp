@@ -47,6 +47,7 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::concat:
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
+    case PointwiseKind::join_columns:
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";

@@ -81,6 +81,10 @@ const char* name(NodeKind k) {
         return "residual";
     case NodeKind::cross_entropy:
         return "cross-entropy";
+    case NodeKind::join_vocabulary:
+        return "join-vocabulary";
+    case NodeKind::chunked_loss:
+        return "chunked-loss";
     case NodeKind::enter:
         return "enter";
     case NodeKind::exit:

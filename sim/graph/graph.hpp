@@ -52,6 +52,8 @@ enum class NodeKind : std::uint8_t {
     activation,        // f[, probabilities] -> a             of experts: each row times its probability
     residual,          // branch, x[, bias] -> y[, mask]        y = x + dropout(branch + bias)
     cross_entropy,     // logits -> loss[, softmax], statistics
+    join_vocabulary,   // logits -> logits                      all columns on every tensor-parallel rank
+    chunked_loss,      // x, weight -> loss, ..                 logits, loss and gradients of some rows at a time, in the backward pass
     enter,             // x -> x                                into a tensor-parallel region: invariant to varying, or gathered along seq
     exit,              // x -> x                                out of it: partial to invariant, or scattered along seq
     cast,              // x -> x                                to the GEMM's dtype
@@ -127,6 +129,8 @@ struct Node {
     DType gradient_dtype = DType::bf16;           // combine, unpermute: of the rows' gradient on its way to the experts
     bool in_place = false;                        // cross_entropy: what it keeps and its gradient take the logits' place
     bool gradient_twice = false;                  // cross_entropy: a gradient of what it keeps, in its dtype, comes before the logits'
+    bool late = false;                            // its forward ops run in the backward pass, where their result is needed
+    int chunks = 1;                               // chunked_loss: parts of its rows
     double dropout = 0;
     DropoutSite site = DropoutSite::none; // dropout, attention_dropout, residual
     bool bias_apart = false;              // linear: its bias is added by a kernel after the GEMM

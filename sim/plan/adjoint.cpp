@@ -24,7 +24,8 @@ BufferId Emitter::need(ValueId v) {
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
     if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
     const Node& n = g.nodes[static_cast<std::size_t>(p)];
-    if (n.kind == NodeKind::enter && n.along_seq && !l.practice.keeps_gathered) { // the shard is saved, and gathered anew for each use
+    if (n.kind == NodeKind::enter && n.along_seq &&
+        (n.late || !l.practice.keeps_gathered)) { // the shard is saved, and gathered anew for each use
         const BufferId shard = need(n.in[0]);
         const BufferId whole = make(value(v).name + ".gathered", value(v), value(v).dtype);
         emit_collective(n.name + ".gather", CollectiveKind::all_gather, bytes(value(v).shape, value(v).dtype), value(v).dtype, shard,
@@ -116,10 +117,28 @@ Placement gradient_placement(const Placement& p) {
 }
 
 // dW += dy^T x, into the main gradient, or by way of a temporary where the framework does not fuse the accumulation.
-void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
-    const Value& w = value(n.params[0]);
-    const DType act = w.dtype, grad = l.buffer(weight_gradient(n.params[0])).dtype;
+std::vector<Op> Emitter::weight_gradient_ops(const Node& n, const std::string& name, Linear work, BufferId dy, BufferId input) {
     const BufferId main = weight_gradient(n.params[0]);
+    std::vector<Op> ops;
+    if (s().runtime.fused_weight_gradient_accumulation) {
+        work.out_dtype = l.buffer(main).dtype;
+        work.accumulate = true;
+        ops.push_back(make_op(name, work, with_counts(n, {dy, input, main}), {main}));
+        return ops;
+    }
+    const Value& w = value(n.params[0]);
+    const BufferId temporary = make(name + ".temporary", w, w.dtype);
+    l.buffer(temporary).placement = l.buffer(main).placement;
+    l.buffer(temporary).role = Role::gradient_summand;
+    l.buffer(temporary).tensor = l.buffer(main).tensor;
+    ops.push_back(make_op(name, work, with_counts(n, {dy, input}), {temporary}));
+    ops.push_back(make_op(name + ".accumulate", Pointwise{PointwiseKind::add, Direction::weight_gradient, elements(w), true},
+                          {temporary, main}, {main}));
+    return ops;
+}
+
+void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
+    const DType act = value(n.params[0]).dtype;
     const Phase saved = phase;
     phase = Phase::backward_weight;
     std::vector<Op> ops;
@@ -139,19 +158,8 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
     } else {
         input = need(x);
     }
-    Linear work = linear_work(n, Direction::weight_gradient, s().runtime.fused_weight_gradient_accumulation ? grad : act);
-    work.accumulate = s().runtime.fused_weight_gradient_accumulation;
-    if (s().runtime.fused_weight_gradient_accumulation) {
-        ops.push_back(make_op(n.name + ".wgrad", work, with_counts(n, {dy, input, main}), {main}));
-    } else {
-        const BufferId temporary = make(n.name + ".wgrad.temporary", w, act);
-        l.buffer(temporary).placement = l.buffer(main).placement;
-        l.buffer(temporary).role = Role::gradient_summand;
-        l.buffer(temporary).tensor = l.buffer(main).tensor;
-        ops.push_back(make_op(n.name + ".wgrad", work, with_counts(n, {dy, input}), {temporary}));
-        ops.push_back(make_op(n.name + ".wgrad.accumulate", Pointwise{PointwiseKind::add, Direction::weight_gradient, elements(w), true},
-                              {temporary, main}, {main}));
-    }
+    for (Op& op : weight_gradient_ops(n, n.name + ".wgrad", linear_work(n, Direction::weight_gradient, act), dy, input))
+        ops.push_back(std::move(op));
     if (n.params.size() > 1) {
         const BufferId bias = weight_gradient(n.params[1]);
         ops.push_back(make_op(n.name + ".bias.grad",
@@ -203,7 +211,8 @@ void Emitter::adjoint_attention(const Node& n, BufferId dy) {
 void Emitter::backward(const Node& n) {
     set_place(n);
     phase = Phase::backward_input;
-    const BufferId dy = n.kind == NodeKind::cross_entropy ? -1 : gradient[static_cast<std::size_t>(n.out[0])];
+    const bool loss = n.kind == NodeKind::cross_entropy || n.kind == NodeKind::chunked_loss;
+    const BufferId dy = loss ? -1 : gradient[static_cast<std::size_t>(n.out[0])];
     // An exchange is issued before the weight gradients it can hide.
     const bool exchange = (n.kind == NodeKind::dispatch || n.kind == NodeKind::combine) && s().strategy.overlap.expert_parallel;
     if (n.kind != NodeKind::enter && !exchange) flush_weight_ops();
@@ -303,20 +312,6 @@ void Emitter::adjoint_residual(const Node& n, BufferId dy) {
     add_gradient(n.in[1], dy, false);
 }
 
-void Emitter::adjoint_loss(const Node& n, BufferId) {
-    const BufferId kept = need(n.out[1]);
-    const auto ahead = static_cast<std::int16_t>(tokens_ahead(n) + 1);
-    const BufferId dx = n.in_place ? view(value(n.in[0]).name + ".grad", l.buffer(kept).storage >= 0 ? l.buffer(kept).storage : kept,
-                                          l.buffer(kept).placement)
-                                   : fresh_gradient(n.in[0]);
-    std::vector<BufferId> in{kept, need(n.out[2]), tokens_buffer(ahead)}, out{dx};
-    if (n.out.size() > 3) in.push_back(need(n.out[3]));
-    if (n.gradient_twice)
-        out.push_back(make(fmt::format("{}.{}.grad", n.name, name(value(n.out[1]).dtype)), value(n.in[0]), value(n.out[1]).dtype));
-    emit(n.name + ".grad", CrossEntropy{CrossEntropy::Part::gradient, rows(n.in[0]), cols(n.in[0]), n.fused, ahead}, in, out);
-    add_gradient(n.in[0], dx, true);
-}
-
 // Straight through; a copy for the backward pass alone has no gradient.
 void Emitter::adjoint_cast(const Node& n, BufferId dy) {
     if (dy < 0) return;
@@ -389,7 +384,8 @@ void emit_chunk(Lowering& l, int chunk) {
             local_before ? l.chunks[static_cast<std::size_t>(chunk) - 1].output : e.make("input", g.value(g.input), g.value(g.input).dtype);
         e.forward_buffer[static_cast<std::size_t>(g.input)] = ends.input;
     }
-    for (const Node& n : g.nodes) e.forward(n, e.forward_buffer, false);
+    for (const Node& n : g.nodes)
+        if (!n.late) e.forward(n, e.forward_buffer, false);
     if (batch >= 0) forward.ops[first].in.push_back(batch);
     if (g.output >= 0) ends.output = e.forward_buffer[static_cast<std::size_t>(g.output)];
     set_units(forward);

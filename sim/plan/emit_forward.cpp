@@ -313,41 +313,4 @@ void Emitter::forward_exit(const Node& n, const Making& m) {
     emit_collective(name_of(n, m), kind, bytes(value(n.in[0]).shape, dtype), dtype, m.in[0], result).pieces = n.pieces;
 }
 
-void Emitter::forward_loss(const Node& n, const Making& m) {
-    const std::string name = name_of(n, m);
-    const std::int64_t tokens = rows(n.in[0]), vocab = cols(n.in[0]);
-    const auto ahead = static_cast<std::int16_t>(tokens_ahead(n) + 1);
-    const BufferId loss = output(n, 0, m), whose = l.buffer(m.in[0]).storage >= 0 ? l.buffer(m.in[0]).storage : m.in[0];
-    const BufferId softmax =
-        n.in_place ? view(value(n.out[1]).name + (m.again ? ".again" : ""), whose, value(n.out[1]).placement) : output(n, 1, m);
-    if (n.in_place) m.out[static_cast<std::size_t>(n.out[1])] = softmax;
-    const auto part = [&](CrossEntropy::Part p) { return CrossEntropy{p, tokens, vocab, n.fused, ahead}; };
-    const Bytes row{tokens * 4};
-    // Each tensor-parallel rank has the statistics of its part of the vocabulary; they are reduced in place.
-    Placement partial = value(n.out[2]).placement;
-    partial.set(Axis::tp, PlacementKind::partial);
-    const auto reduced = [&](const char* what, BufferId local, Bytes size, bool maximum) {
-        if (l.tp() == 1) return local;
-        l.buffer(local).placement = partial;
-        const BufferId whole = view(n.name + what + (m.again ? ".again" : ""), local, value(n.out[2]).placement);
-        Op& op = emit_collective(name + what + ".reduce", CollectiveKind::all_reduce, size, DType::fp32, local, whole);
-        std::get<Collective>(op.work).maximum = maximum;
-        return whole;
-    };
-    const BufferId local_max = make(name + ".local_max", value(n.out[0]), DType::fp32);
-    emit(name + ".max", part(CrossEntropy::Part::maximum), m.in, {local_max});
-    const BufferId max = reduced(".max", local_max, row, true);
-    const BufferId local_sums = make(name + ".local_sums", value(n.out[2]), DType::fp32);
-    std::vector<BufferId> sums{softmax, local_sums};
-    if (n.out.size() > 3) sums.push_back(output(n, 3, m));
-    emit(name + ".sums", part(CrossEntropy::Part::sums), {m.in[0], max, tokens_buffer(ahead)}, sums);
-    const BufferId stats = m.out[static_cast<std::size_t>(n.out[2])] = reduced(".sums", local_sums, row * 2, false);
-    emit(name, part(CrossEntropy::Part::loss), {stats}, {loss});
-    if (l.practice.reads_loss && !s().runtime.cuda_graphs && !m.again) {
-        Op read = make_op(name + ".read", HostSync{}, {loss}, {});
-        read.queue = host_queue;
-        push(std::move(read));
-    }
-}
-
 } // namespace orrery

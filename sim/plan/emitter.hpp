@@ -26,6 +26,17 @@ struct NodeRule {
 };
 const NodeRule& rule_of(NodeKind kind);
 
+// Rows of a microbatch that a loss is made of at once, and what their names end in.
+struct LossRows {
+    std::int64_t first, count;
+    std::string suffix;
+};
+
+// What a loss leaves for its gradient: exponentials or softmax, statistics, and a second copy where there is one (else -1).
+struct LossMade {
+    BufferId kept, stats, second;
+};
+
 struct Emitter {
     Lowering& l;
     const Graph& g;
@@ -93,11 +104,13 @@ struct Emitter {
     using ForwardRule = void(const Node& n, const Making& m);
     using AdjointRule = void(const Node& n, BufferId dy);
     ForwardRule forward_embedding, forward_positions, forward_dropout, forward_norm, forward_linear, forward_rope, forward_attention,
-        forward_clamp, forward_activation, forward_residual, forward_cast, forward_enter, forward_exit, forward_loss; // emit_forward.cpp
+        forward_clamp, forward_activation, forward_residual, forward_cast, forward_enter, forward_exit; // emit_forward.cpp
     AdjointRule adjoint_embedding, adjoint_positions, adjoint_dropout, adjoint_norm, adjoint_linear, adjoint_rope, adjoint_attention,
-        adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_loss, adjoint_cast; // adjoint.cpp
-    AdjointRule adjoint_enter, adjoint_exit;                                             // adjoint_regions.cpp
-    ForwardRule forward_copy_heads, forward_scores, forward_softmax, forward_context;    // emit_unfused.cpp
+        adjoint_clamp, adjoint_activation, adjoint_residual, adjoint_cast;   // adjoint.cpp
+    ForwardRule forward_loss, forward_chunked_loss, forward_join_vocabulary; // emit_loss.cpp
+    AdjointRule adjoint_loss, adjoint_chunked_loss, adjoint_join_vocabulary;
+    AdjointRule adjoint_enter, adjoint_exit;                                          // adjoint_regions.cpp
+    ForwardRule forward_copy_heads, forward_scores, forward_softmax, forward_context; // emit_unfused.cpp
     AdjointRule adjoint_copy_heads, adjoint_scores, adjoint_softmax, adjoint_context;
     ForwardRule forward_joined; // emit_latent.cpp
     AdjointRule adjoint_narrow, adjoint_joined;
@@ -137,6 +150,11 @@ struct Emitter {
     bool read_by_activation(ValueId v) const;
     BufferId cast_gradient(const Node& n, ValueId v, BufferId dy, DType low);
     void accumulate_weight(const Node& n, ValueId x, BufferId dy);
+    std::vector<Op> weight_gradient_ops(const Node& n, const std::string& name, Linear work, BufferId dy, BufferId input);
+    // out: loss, softmax, unused, then the second copy where the node has one.
+    LossMade emit_loss(const Node& n, const LossRows& r, BufferId logits, const std::vector<BufferId>& out);
+    BufferId emit_loss_gradient(const Node& n, const LossRows& r, const LossMade& made, const Value& logits);
+    void read_loss(const Node& n, BufferId loss);
     std::int32_t parameter_index(ValueId parameter);
     std::int32_t find_parameter(ValueId parameter);
 };

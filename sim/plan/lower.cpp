@@ -53,6 +53,7 @@ constexpr Pass recipe[] = {
     {"context-parallel", context_parallel,
      "after tensor and sequence parallelism: its gathers and exchanges move what these left of K and V"},
     {"expert-parallel", expert_parallel, "rows are counted from what the passes before left of the tokens"},
+    {"loss", loss_logits, "after the passes that divide values: what it joins or cuts is not divided again"},
     {"precision", precision, "casts go inside the regions, so that gathers move the small type"},
     {"tensor-overlap", tensor_overlap, "looks for linears at the ends of regions, which the passes above still move"},
     {"recompute", mark_recompute, "marks nodes; needs all of them"},

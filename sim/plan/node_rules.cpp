@@ -46,6 +46,10 @@ const NodeRule& rule_of(NodeKind kind) {
         return row<&Emitter::forward_residual, &Emitter::adjoint_residual>;
     case NodeKind::cross_entropy:
         return row<&Emitter::forward_loss, &Emitter::adjoint_loss>;
+    case NodeKind::join_vocabulary:
+        return row<&Emitter::forward_join_vocabulary, &Emitter::adjoint_join_vocabulary>;
+    case NodeKind::chunked_loss:
+        return row<&Emitter::forward_chunked_loss, &Emitter::adjoint_chunked_loss>;
     case NodeKind::enter:
         return row<&Emitter::forward_enter, &Emitter::adjoint_enter>;
     case NodeKind::exit:

@@ -42,8 +42,8 @@ std::string shape_text(const Plan& plan, const Work& work) {
     return std::visit(
         Overloaded{
             [](const Linear& l) {
-                return fmt::format("{} {}m{} n{} k{} {}", arrow(l.direction), l.groups > 1 ? fmt::format("{}x ", l.groups) : "", l.m, l.n,
-                                   l.k, name(l.dtype));
+                return fmt::format("{} {}m{} n{} k{} {}{}", arrow(l.direction), l.groups > 1 ? fmt::format("{}x ", l.groups) : "", l.m, l.n,
+                                   l.k, name(l.dtype), l.first >= 0 ? fmt::format(" from row {}", l.first) : "");
             },
             [](const Matmul& m) { return fmt::format("{} {}x m{} n{} k{}", arrow(m.direction), m.batch, m.m, m.n, m.k); },
             [](const Attention& a) {
@@ -54,7 +54,9 @@ std::string shape_text(const Plan& plan, const Work& work) {
             [](const Norm& n) { return fmt::format("{} {}x{}", arrow(n.direction), n.rows, n.cols); },
             [](const Pointwise& p) { return fmt::format("{} {}", arrow(p.direction), p.elements); },
             [](const Embedding& e) { return fmt::format("{} {}x{} of {}", arrow(e.direction), e.tokens, e.hidden, e.vocab); },
-            [](const CrossEntropy& c) { return fmt::format("{}x{}", c.tokens, c.vocab); },
+            [](const CrossEntropy& c) {
+                return fmt::format("{}x{}{}", c.tokens, c.vocab, c.first > 0 ? fmt::format(" from row {}", c.first) : "");
+            },
             [](const Router& r) { return fmt::format("{} {}x{} top {}", arrow(r.direction), r.tokens, r.experts, r.top_k); },
             [](const Permute& p) { return fmt::format("{} {} tokens {} rows x{}", arrow(p.direction), p.tokens, p.rows, p.cols); },
             [](const OptimizerStep& o) {

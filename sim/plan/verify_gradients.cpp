@@ -245,12 +245,14 @@ void check_counts(const Plan& plan, Findings& findings) {
     for (const Block& block : plan.blocks) {
         const bool backward = block.kind == BlockKind::backward || block.kind == BlockKind::weight;
         if ((block.kind != BlockKind::forward && !backward) || !block.parts.empty()) continue;
-        for (const Op& op : block.ops)
-            for (BufferId b : backward ? op.out : op.in) {
-                const MemoryKind k = plan.buffers[at(b)].kind;
-                if (backward && k == MemoryKind::gradients) ++count(b, block.chunk).sums;
-                if (!backward && k == MemoryKind::parameters) ++count(b, block.chunk).reads;
-            }
+        for (const Op& op : block.ops) {
+            if (backward)
+                for (BufferId b : op.out)
+                    if (plan.buffers[at(b)].kind == MemoryKind::gradients) ++count(b, block.chunk).sums;
+            if (!backward || op.phase == Phase::forward) // a chunked loss has its forward ops in the backward pass
+                for (BufferId b : op.in)
+                    if (plan.buffers[at(b)].kind == MemoryKind::parameters) ++count(b, block.chunk).reads;
+        }
     }
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
         const Buffer& w = plan.buffers[i];

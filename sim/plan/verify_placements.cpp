@@ -182,6 +182,11 @@ void PlacementCheck::weight_gradient(const Op&, BufferId dy, BufferId g, Axis a)
 
 void PlacementCheck::same_as_input(const Op& op, Axis a) {
     if (op.in.empty() || op.out.empty() || accumulated(op.out[0])) return;
+    const auto* p = std::get_if<Pointwise>(&op.work);
+    if (a == Axis::tp && p && p->kind == PointwiseKind::join_columns && p->direction == Direction::backward) // takes its part of the whole
+        return along(op.in[0], a) == whole && along(op.out[0], a) == last_dimension(op.out[0])
+                   ? void()
+                   : fault("placement", op.out[0], a, "is not the rank's columns of what all have");
     const int in = along(op.in[0], a), out = along(op.out[0], a);
     if ((in >= 0) != (out >= 0)) fault("placement", op.out[0], a, "is not split as what it is made from");
 }

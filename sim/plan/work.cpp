@@ -57,6 +57,7 @@ const char* pointwise_name(const Pointwise& p) {
     case PointwiseKind::concat:
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
+    case PointwiseKind::join_columns:
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";

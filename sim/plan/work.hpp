@@ -26,6 +26,7 @@ struct Linear {
     DType dtype = DType::bf16;
     DType out_dtype = DType::bf16;
     bool accumulate = false;
+    std::int64_t first = -1; // >= 0: of what has all rows (its input, or the gradient of that) it works on the m rows from this one on
 };
 struct GemmShape {
     std::int64_t m, n, k;
@@ -101,7 +102,8 @@ enum class PointwiseKind : std::uint8_t {
     pack,
     unpack,
     clamp,
-    average
+    average,
+    join_columns
 };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
@@ -113,7 +115,8 @@ enum class PointwiseKind : std::uint8_t {
 // at most model.activation_clamp, the others to within +- it. latent_rope: latent attention's rotations, joined with what is not rotated to
 // queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a weighted_bias
 // added by a sequence of kernels an expert. average: sums over the
-// workers (Plan::workers), divided by their number.
+// workers (Plan::workers), divided by their number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks;
+// its adjoint: this rank's columns.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;
@@ -135,6 +138,7 @@ struct CrossEntropy {
     std::int64_t tokens, vocab;
     bool fused;
     std::int16_t ahead = 1; // of how many tokens ahead it predicts: 1, and more of further tokens
+    std::int64_t first = 0; // of the microbatch's tokens (its labels and losses), the first of these
 };
 
 // The router of a mixture of experts: scores of every expert, the top k of each token (group by group where `groups` are limited), their

@@ -143,6 +143,45 @@ void resolve_buckets(Reading& reading) {
     note_default(reading, "/strategy/bucket_bytes", std::to_string(s.bucket_bytes.count), source);
 }
 
+// Liger's kernels are taken together: where its norms, rotations and activation stand in eager layers, so does its loss.
+bool ligers_kernels(const Reading& reading) {
+    const Runtime& r = reading.scenario.runtime;
+    const Strategy& s = reading.scenario.strategy;
+    const bool stated =
+                   reading.has("/runtime/fused_loss") && reading.has("/runtime/fused_rope") && reading.has("/runtime/fused_activation"),
+               trainer = s.framework == Framework::ddp || s.framework == Framework::fsdp || s.framework == Framework::fsdp2 ||
+                         s.framework == Framework::deepspeed;
+    return stated && trainer && r.fused_loss && r.fused_rope && r.fused_activation && r.fused_norm && !s.fused && r.year >= 2024 &&
+           s.tensor_parallel == 1 && s.pipeline_parallel == 1;
+}
+
+// Chunks of Liger's loss (fused_linear_cross_entropy.py): tokens / next power of two of (tokens / (vocabulary / hidden size)).
+int ligers_chunks(const Scenario& s) {
+    const std::int64_t tokens =
+        std::max<std::int64_t>(1, s.training.micro_batch_size * s.training.sequence_length / s.strategy.context_parallel);
+    const std::int64_t ratio = std::max<std::int64_t>(1, (s.model.vocab_size + s.model.hidden_size - 1) / s.model.hidden_size);
+    std::int64_t size = 1;
+    while (size < (tokens + ratio - 1) / ratio) size *= 2;
+    return static_cast<int>(std::min<std::int64_t>(256, (tokens + size - 1) / size));
+}
+
+void resolve_loss(Reading& reading) {
+    Runtime& r = reading.scenario.runtime;
+    if (!reading.has("/runtime/loss") && ligers_kernels(reading)) {
+        r.loss = LossKind::chunked;
+        note_default(reading, "/runtime/loss", "chunked",
+                     "Liger's kernels (norms, rotations and activation fused in eager layers) include it");
+    }
+    if (r.loss != LossKind::chunked || reading.has("/runtime/loss_chunks") ||
+        !sound(reading, {"/model", "/training/micro_batch_size", "/training/sequence_length", "/strategy/context_parallel"}))
+        return;
+    const bool eight = reading.scenario.strategy.framework == Framework::torchtitan;
+    r.loss_chunks = eight ? 8 : ligers_chunks(reading.scenario);
+    note_default(reading, "/runtime/loss_chunks", std::to_string(r.loss_chunks),
+                 eight ? "torchtitan's ChunkedCELoss: num_chunks = 8"
+                       : "as Liger chooses: the logits of a chunk take the memory of hidden states");
+}
+
 void resolve_kernels(Reading& reading) {
     Scenario& sc = reading.scenario;
     const bool flash_given = reading.has("/strategy/flash_attention"), kernel_given = reading.has("/runtime/attention_kernel");
@@ -178,6 +217,7 @@ void resolve_kernels(Reading& reading) {
         sc.runtime.fp8_recipe = precision == DType::mxfp8 ? ScalingRecipe::mxfp8 : ScalingRecipe::nvfp4;
         note_default(reading, "/runtime/fp8_recipe", name(precision), "training.precision names the recipe");
     }
+    resolve_loss(reading);
     // Megatron-Core of 2026 on Blackwell: experts' kernels that hold activation and casts and need no counts on the host, graphs of the
     // whole step and the overlap of dispatch and combine are one recipe (hybridep, MXFP8).
     const Runtime& r = sc.runtime;

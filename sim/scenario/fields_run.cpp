@@ -189,6 +189,16 @@ const Fields& runtime_fields() {
               "not Transformer Engine's kernel"},
         Field{"loss_upcast", BoolSlot{[](Scenario& s) { return &s.runtime.loss_upcast; }},
               "PyTorch's own loss is of fp32 copies of 16-bit logits (logits.float()); false: of the logits themselves"},
+        choice<&Scenario::runtime, &Runtime::loss>(
+            "loss", "what of the logits exists at once; vocabulary-parallel: each tensor-parallel rank has a part of the vocabulary; "
+                    "whole: every rank "
+                    "has all logits of its tokens; chunked: only the logits of some tokens (Liger, torchtitan's chunked loss)"),
+        Field{"loss_chunks", IntSlot{[](Scenario& s) { return &s.runtime.loss_chunks; }},
+              "parts that a microbatch's tokens are cut into by a chunked loss; default: 8 (torchtitan), elsewhere as Liger chooses: parts "
+              "in "
+              "which the logits take about the memory of the hidden states"}
+            .least(1)
+            .most(256),
         Field{"fused_norm", BoolSlot{[](Scenario& s) { return &s.runtime.fused_norm; }}, "a norm is one kernel"},
         Field{"fused_optimizer", BoolSlot{[](Scenario& s) { return &s.runtime.fused_optimizer; }}, "one kernel updates many parameters"},
         Field{"fused_weight_gradient_accumulation", BoolSlot{[](Scenario& s) { return &s.runtime.fused_weight_gradient_accumulation; }},

@@ -113,6 +113,8 @@ void note_without_effect(Reading& reading) {
     note("/runtime/permute_fusion", !sc.model.moe, "the model has no experts");
     note("/model/activation_clamp", !sc.model.moe || !sc.model.gated(), "it is of experts with a gated activation");
     note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
+    note("/runtime/loss", sc.runtime.loss == LossKind::whole && s.tensor_parallel == 1, "tensor_parallel is 1: each rank has all logits");
+    note("/runtime/loss_chunks", sc.runtime.loss != LossKind::chunked, "runtime.loss is not chunked");
     note("/runtime/loss_upcast", !sc.runtime.loss_upcast && !practice_of(sc).narrow_loss,
          "it is of PyTorch's own loss, unfused, of an undivided vocabulary and 16-bit logits");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");

@@ -39,7 +39,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
     p.narrow_loss =
-        !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !p.autocast && s.strategy.tensor_parallel == 1 && !p.megatrons_layers;
+        !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !p.autocast && !divides_vocabulary(s) && !p.megatrons_layers;
     p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
     p.compiles_loss = megatron_core(w.name);
     p.copies_logits_twice = w.is({F::nanotron});
@@ -108,6 +108,8 @@ Stack stack_of(const Practice& p, const Software& w) {
 }
 
 } // namespace
+
+bool divides_vocabulary(const Scenario& s) { return s.strategy.tensor_parallel > 1 && s.runtime.loss != LossKind::whole; }
 
 Practice practice_of(const Scenario& scenario) {
     const Software software{scenario.strategy.framework, scenario.runtime.year};

@@ -213,6 +213,9 @@ struct Practice {
 };
 Practice practice_of(const Scenario& scenario);
 
+// Whether tensor-parallel ranks have a part of each token's logits in the loss.
+bool divides_vocabulary(const Scenario& scenario);
+
 // For the head of a report: "megatron, software of 2024 (assumed: runtime.year sets it)".
 std::string software_text(const Scenario& scenario);
 

@@ -207,11 +207,19 @@ template <> struct Spelling<ScalingRecipe> { static constexpr const char* all[] 
 enum class TokenDispatcher : std::uint8_t { alltoall, allgather, deepep, hybridep };
 template <> struct Spelling<TokenDispatcher> { static constexpr const char* all[] = {"alltoall", "allgather", "deepep", "hybridep"}; };
 
+// What of the logits exists at once. vocabulary_parallel: each tensor-parallel rank has its part of the vocabulary (Shoeybi et al.,
+// arXiv:1909.08053, section 3). whole: all of them on every tensor-parallel rank, gathered. chunked: those of some tokens at a time; the
+// product, the loss and all gradients of it are made before the next tokens' (Liger's fused linear cross-entropy, arXiv:2410.10989).
+enum class LossKind : std::uint8_t { vocabulary_parallel, whole, chunked };
+template <> struct Spelling<LossKind> { static constexpr const char* all[] = {"vocabulary-parallel", "whole", "chunked"}; };
+
 struct Runtime {
     int year = 2024;
     AttentionKernel attention_kernel = AttentionKernel::flash2;
     bool fused_softmax = true, fused_activation = true, fused_rope = true, fused_loss = true, compiled_loss = false, loss_upcast = true,
          fused_norm = true, fused_optimizer = true, fused_weight_gradient_accumulation = true;
+    LossKind loss = LossKind::vocabulary_parallel;
+    int loss_chunks = 8; // of a chunked loss
     bool launch_blocking = false, recompute_early_stop = false;
     ScalingRecipe fp8_recipe = ScalingRecipe::delayed;
     bool fp8_activation_input = false; // an MLP's activation keeps its input in 8 bits for the backward pass

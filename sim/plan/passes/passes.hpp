@@ -11,6 +11,7 @@ void tensor_parallel(Lowering& l);   // passes/tensor_parallel.cpp
 void sequence_parallel(Lowering& l); // passes/sequence_parallel.cpp
 void context_parallel(Lowering& l);  // passes/context_parallel.cpp
 void expert_parallel(Lowering& l);   // passes/expert_parallel.cpp
+void loss_logits(Lowering& l);       // passes/loss.cpp
 void precision(Lowering& l);         // passes/precision.cpp
 void tensor_overlap(Lowering& l);    // passes/tensor_overlap.cpp
 void mark_recompute(Lowering& l);    // passes/recompute.cpp
