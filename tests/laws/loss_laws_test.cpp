@@ -9,6 +9,14 @@
 namespace orrery::laws {
 namespace {
 
+Gpt model(const char* framework, int layers, int vocab = 51200) {
+    Gpt g;
+    g.framework = framework;
+    g.layers = layers;
+    g.vocab = vocab;
+    return g;
+}
+
 Scenario with(Gpt g, LossKind loss, int chunks = 8) {
     Scenario s = g.make();
     s.runtime.loss = loss;
@@ -44,7 +52,7 @@ long ops_on(const Plan& plan, const std::string& block, CollectiveKind kind) {
 // PyTorch's eager loss: at its gradient an fp32 copy, the log-softmax and a gradient of it, 12 bytes a logit, and the gradient in 16 bits;
 // statistics are a few bytes a token beside. Divided, each rank has its part.
 TEST(LossLaws, WholeLogitsTakeTheSameBytesWhateverTheTensorDegree) {
-    Gpt g{.layers = 1, .framework = "fsdp2"};
+    Gpt g = model("fsdp2", 1);
     const std::int64_t logits = 2 * 512 * 51200, one = peak_of_logits(lower(with(g, LossKind::whole)));
     EXPECT_NEAR(static_cast<double>(one) / static_cast<double>(logits), 14, 0.1);
     g.tp = 4;
@@ -53,7 +61,7 @@ TEST(LossLaws, WholeLogitsTakeTheSameBytesWhateverTheTensorDegree) {
 }
 
 TEST(LossLaws, AChunkTakesTheBytesOfItsOwnLogits) {
-    const Gpt g{.layers = 1, .framework = "fsdp2"};
+    const Gpt g = model("fsdp2", 1);
     const double whole = static_cast<double>(peak_of_logits(lower(with(g, LossKind::whole))));
     for (int chunks : {2, 8, 32})
         EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(with(g, LossKind::chunked, chunks)))) * chunks / whole, 1, 0.35) << chunks;
@@ -61,7 +69,7 @@ TEST(LossLaws, AChunkTakesTheBytesOfItsOwnLogits) {
 
 // Whole: logits are gathered once forward, and no statistics travel. Divided: maximum and sums, each chunk its own.
 TEST(LossLaws, RanksTellEachOtherLogitsOrStatistics) {
-    Gpt g{.layers = 1, .framework = "fsdp2"};
+    Gpt g = model("fsdp2", 1);
     g.tp = 4;
     const Plan divided = lower(with(g, LossKind::vocabulary_parallel)), whole = lower(with(g, LossKind::whole)),
                chunked = lower(with(g, LossKind::chunked, 4));
@@ -73,7 +81,7 @@ TEST(LossLaws, RanksTellEachOtherLogitsOrStatistics) {
 // The same multiplications: chunks change when they are made, not how many there are.
 TEST(LossLaws, ChunksMultiplyAsMuch) {
     for (const bool sp : {false, true}) {
-        Gpt g{.layers = 2, .framework = "fsdp2"};
+        Gpt g = model("fsdp2", 2);
         g.tp = 2;
         g.sp = sp;
         const auto flops_of = [](const Plan& plan) {
@@ -91,7 +99,7 @@ TEST(LossLaws, EveryPlanIsSound) {
     for (const char* schedule : {"1f1b", "gpipe", "zb-h1"})
         for (const int tp : {1, 2})
             for (const LossKind loss : {LossKind::whole, LossKind::chunked}) {
-                Gpt g{.layers = 4, .framework = "megatron"};
+                Gpt g = model("megatron", 4);
                 g.tp = tp;
                 g.sp = tp > 1;
                 g.pp = 2;
@@ -102,7 +110,7 @@ TEST(LossLaws, EveryPlanIsSound) {
 
 // Memory of the fullest stage: chunked <= divided <= whole; and gathering logits takes time.
 TEST(LossLaws, LessOfTheLogitsIsLessMemory) {
-    Gpt g{.layers = 2, .vocab = 128256, .framework = "fsdp2"};
+    Gpt g = model("fsdp2", 2, 128256);
     g.tp = 4;
     const auto peak = [&](LossKind k) {
         const Scenario s = with(g, k);
