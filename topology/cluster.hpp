@@ -64,6 +64,7 @@ struct Host {
     BytesPerSecond pcie_bandwidth; // per device, each direction
     Bytes nvme;
     BytesPerSecond nvme_bandwidth;
+    double adam_rate = 0; // parameters per second that all its processors update by Adam; 0: what memory bandwidth gives
 };
 
 // A custom graph. Names are free; every device vertex is one rank slot, in the order listed.

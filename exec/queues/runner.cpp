@@ -222,8 +222,8 @@ void Runner::issue(std::size_t i) {
     const EventId begin = timing_ ? mark(q.queues[0]) : -1;
     if (std::holds_alternative<Collective>(op.work) || std::holds_alternative<Exchange>(op.work)) {
         communicate(i);
-    } else if (const auto* copy = std::get_if<Copy>(&op.work)) {
-        check(device_.copy(c.out[0].data, c.in[0].data, copy->bytes.count, q.queues[0]), op.name.c_str());
+    } else if (std::holds_alternative<Copy>(op.work)) {
+        check(device_.copy(c.out[0].data, c.in[0].data, bytes_of(world_, c.in[0]), q.queues[0]), op.name.c_str());
     } else if (!std::holds_alternative<HostWork>(op.work)) {
         compute(i);
     }

@@ -10,25 +10,38 @@
 namespace orrery {
 namespace {
 
-// The operands of the rank's optimizer, for whole and divided steps: gradients and states, each once.
+// The operands of one of the rank's optimizer steps, whole or divided (both parts work on the same states): gradients and states, each
+// once.
 struct Worked {
     std::vector<BufferId> gradients, states;
 };
 
-Worked worked_on(const World& world, const Rank& rank) {
-    Worked w;
-    const auto add = [](std::vector<BufferId>& list, BufferId b) {
-        if (std::find(list.begin(), list.end(), b) == list.end()) list.push_back(b);
-    };
+bool has(const std::vector<BufferId>& list, BufferId b) { return std::find(list.begin(), list.end(), b) != list.end(); }
+
+std::vector<Worked> worked_on(const World& world, const Rank& rank) {
+    std::vector<Worked> all;
     for (const Issue& i : rank.order->issues) {
         if (!std::holds_alternative<OptimizerStep>(i.op->work)) continue;
+        Worked own;
         for (BufferId b : i.op->in) {
             const MemoryKind kind = world.plan.buffers[static_cast<std::size_t>(b)].kind;
-            if (kind == MemoryKind::gradients) add(w.gradients, b);
-            if (kind == MemoryKind::optimizer_states) add(w.states, b);
+            if (kind == MemoryKind::gradients) own.gradients.push_back(b);
+            if (kind == MemoryKind::optimizer_states) own.states.push_back(b);
         }
+        // Steps without states (plain SGD) have their gradients alone in common.
+        const auto known = std::find_if(all.begin(), all.end(), [&](const Worked& w) {
+            const auto met = [](const std::vector<BufferId>& list, const std::vector<BufferId>& more) {
+                return std::any_of(more.begin(), more.end(), [&](BufferId b) { return has(list, b); });
+            };
+            return met(w.states, own.states) || met(w.gradients, own.gradients);
+        });
+        Worked& w = known == all.end() ? all.emplace_back() : *known;
+        for (BufferId b : own.gradients)
+            if (!has(w.gradients, b)) w.gradients.push_back(b);
+        for (BufferId b : own.states)
+            if (!has(w.states, b)) w.states.push_back(b);
     }
-    return w;
+    return all;
 }
 
 const LogicalTensor& tensor_of(const World& world, BufferId b) {
@@ -90,18 +103,19 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         }
         return parts;
     }
-    const auto [gradients, states] = worked_on(world, rank);
-    if (what == Quantity::gradients) {
-        for (BufferId b : gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), stored(b), parts);
-        return parts;
-    }
-    for (BufferId b : states) {
-        const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
-        std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
-        for (BufferId g : gradients) {
-            add_parts(world, rank, g, state_name(x.role) + "/", data, stored(b), parts);
-            data += elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
-        }
+    for (const auto& [gradients, states] : worked_on(world, rank)) {
+        if (what == Quantity::gradients)
+            for (BufferId b : gradients) add_parts(world, rank, b, "", rank.memory.at(b, -1), stored(b), parts);
+        else
+            for (BufferId b : states) {
+                const Buffer& x = world.plan.buffers[static_cast<std::size_t>(b)];
+                std::byte* data = rank.memory.at(b, -1); // the tensors concatenated, in the order of the gradients
+                for (BufferId g : gradients) {
+                    add_parts(world, rank, g, state_name(x.role) + "/", data, stored(b), parts);
+                    data +=
+                        elements(world.plan.buffers[static_cast<std::size_t>(g)]) * static_cast<std::int64_t>(bytes_per_element(stored(b)));
+                }
+            }
     }
     return parts;
 }

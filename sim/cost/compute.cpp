@@ -177,6 +177,16 @@ KernelTime CostModel::Data::copy(const Copy& c) const {
     return {pointwise.copy_us + static_cast<double>(c.bytes.count) / (disk ? nvme : pcie), 1};
 }
 
+// A step on the host: bound by its memory; with a measured rate of Adam, as much faster or slower as its bytes are fewer or more.
+double CostModel::Data::host_us(const OptimizerStep& w, double buffer_bytes) const {
+    const double bytes = optimizer_bytes(pointwise, w, buffer_bytes);
+    if (host_adam <= 0) return bytes / host_memory;
+    OptimizerStep adam = w;
+    adam.kind = OptimizerKind::adam;
+    const double elements = static_cast<double>(w.elements);
+    return elements / host_adam * std::min(1.0, bytes / std::max(1.0, optimizer_bytes(pointwise, adam, 0)));
+}
+
 KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
     const MemoryDevice memory{bandwidth};
     auto buffers = [&] { return buffer_bytes(plan, op); };
@@ -269,7 +279,7 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
                 return t;
             },
             [&](const OptimizerStep& w) -> KernelTime {
-                if (w.on_host) return {pointwise.copy_us + optimizer_bytes(pointwise, w, buffers()) / host_memory, 1};
+                if (w.on_host) return {pointwise.copy_us + host_us(w, buffers()), 1};
                 KernelTime t = memory_time(pointwise, kernels, memory, w, buffers());
                 if (optimizer_apart && w.fused)
                     t.us += pointwise.optimizer_apart * static_cast<double>(w.elements) /

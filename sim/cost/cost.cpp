@@ -112,6 +112,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     auto known = [](double mine, double otherwise) { return mine > 0 ? mine * 1e-6 : otherwise; };
     d.host_memory = known(c.host.memory_bandwidth.value, d.pointwise.host_memory) * d.pointwise.host_share / d.devices_per_node;
     d.pcie = known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share;
+    d.host_adam = c.host.adam_rate * 1e-6 / d.devices_per_node;
     d.nvme = known(c.host.nvme_bandwidth.value, d.pointwise.nvme) / d.devices_per_node;
 }
 
@@ -177,6 +178,10 @@ std::vector<Provenance> CostModel::provenance() const {
         out.push_back({"owners' turns", "assumed",
                        "a chunk of 512 KiB (NCCL's 4 MiB buffer in 8 steps) passes every member before the next owner's does "
                        "(InternLM's training at 8 to 1,024 A100, fitted to nothing: 7 % off at 1,024 with it, 40 % without)"});
+    if (d.strategy.offload.optimizer != Tier::none || d.strategy.offload.activations != Tier::none) {
+        if (d.host_adam > 0) out.push_back({"host's optimizer", "given", "cluster.host.adam_gparams_per_s"});
+        line("host", d.pointwise.host_source);
+    }
     line("interference", d.pointwise.interference_source);
     if (d.fabric->devices() > d.nodes) line("links " + d.links.name, d.links.source);
     if (d.nodes > 1) line("fabric " + d.between.name, d.between.source);

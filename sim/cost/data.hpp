@@ -78,6 +78,7 @@ struct CostModel::Data {
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
     double host_memory = 1, pcie = 1, nvme = 1;   // bytes/us, of one device
+    double host_adam = 0;                         // parameters/us, of one device's share of the node; 0: what host_memory gives
     std::int64_t hidden = 1;                      // the model's
     bool experts = false;                         // the model has some
     std::int64_t dispatch_depth =
@@ -111,6 +112,7 @@ struct CostModel::Data {
     KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
+    double host_us(const OptimizerStep& w, double buffer_bytes) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;

@@ -186,9 +186,9 @@ struct ProgramCompiler {
         o.duration = cost.duration.ps;
         o.host = op.queue == host_queue ? 0 : host(op, cost.kernels);
         o.queue = queue(op.queue);
-        o.category = static_cast<std::uint8_t>(op.queue == compute_queue ? compute_category(op.phase)
-                                               : std::holds_alternative<Copy>(op.work) && op.phase == Phase::offload ? Category::offload
-                                                                                                                     : Category::other);
+        o.category = static_cast<std::uint8_t>(op.queue == compute_queue    ? compute_category(op.phase)
+                                               : op.phase == Phase::offload ? Category::offload
+                                                                            : Category::other);
         if (o.duration < 0) engine_bug("an op's duration is negative", source.stage, o.source);
         c.machine.ops.push_back(o);
     }

@@ -43,8 +43,9 @@ struct Range {
 
 class StageWalk {
   public:
-    StageWalk(const Plan& plan, const Program& program)
-        : plan_(plan), program_(program), ranges_(plan.blocks.size()), met_(plan.buffers.size()), alive_at_start_(plan.buffers.size()) {}
+    StageWalk(const Plan& plan, const Program& program, Space space = Space::device)
+        : plan_(plan), program_(program), space_(space), ranges_(plan.blocks.size()), met_(plan.buffers.size()),
+          alive_at_start_(plan.buffers.size()) {}
 
     StageMemory measure() {
         find_initial();
@@ -78,7 +79,7 @@ class StageWalk {
             const Buffer& b = plan_.buffers[static_cast<std::size_t>(s.buffer)];
             if (s.sign < 0) freed_first(s.buffer, b);
             met_[static_cast<std::size_t>(s.buffer)] = true;
-            if (b.space != Space::device) continue;
+            if (b.space != space_) continue;
             level += s.sign * b.bytes.count;
             r.change[index(b)] += s.sign * b.bytes.count;
             if (level > r.highest) r.highest = level, r.highest_op = i;
@@ -88,7 +89,7 @@ class StageWalk {
 
     // A buffer whose first op in a steady step is its Free was alive when the step began.
     void freed_first(BufferId id, const Buffer& b) {
-        if (met_[static_cast<std::size_t>(id)] || b.space != Space::device) return;
+        if (met_[static_cast<std::size_t>(id)] || b.space != space_) return;
         initial_[index(b)] += b.bytes.count;
         alive_at_start_[static_cast<std::size_t>(id)] = true;
     }
@@ -99,7 +100,7 @@ class StageWalk {
             const Buffer& b = plan_.buffers[i];
             const bool whole_step = b.scope == Scope::run || b.scope == Scope::step;
             // A view's bytes are those of its storage: a rank's part of a bucket that is whole on every rank is no memory of its own.
-            if (b.stage != program_.stage || b.space != Space::device || !whole_step || met_[i] || b.storage >= 0) continue;
+            if (b.stage != program_.stage || b.space != space_ || !whole_step || met_[i] || b.storage >= 0) continue;
             held_[index(b)] += b.bytes.count;
             alive_at_start_[i] = true;
         }
@@ -144,7 +145,7 @@ class StageWalk {
         if (times == 0) return;
         for (std::int32_t i = first; i < last; ++i) {
             const MemoryStep s = memory_step(block.ops[static_cast<std::size_t>(i)]);
-            if (s.sign == 0 || plan_.buffers[static_cast<std::size_t>(s.buffer)].space != Space::device) continue;
+            if (s.sign == 0 || plan_.buffers[static_cast<std::size_t>(s.buffer)].space != space_) continue;
             alive[static_cast<std::size_t>(s.buffer)] += s.sign * times;
         }
     }
@@ -194,6 +195,7 @@ class StageWalk {
 
     const Plan& plan_;
     const Program& program_;
+    const Space space_;
     std::vector<std::vector<Range>> ranges_; // by block
     std::vector<char> met_, alive_at_start_; // by buffer
     Kinds initial_{}, held_{};
@@ -203,13 +205,38 @@ class StageWalk {
 
 PlanMemory walk(const Plan& plan) {
     PlanMemory out;
+    const bool elsewhere = std::any_of(plan.buffers.begin(), plan.buffers.end(), [](const Buffer& b) { return b.space == Space::host; });
     for (const Program& program : plan.programs) {
         StageWalk walk(plan, program);
         out.stages.push_back(walk.measure());
         out.dynamic.push_back(walk.dynamic(out.stages.back()));
+        if (!elsewhere) continue;
+        const StageMemory host = StageWalk(plan, program, Space::host).measure();
+        out.stages.back().host = {host.allocated_peak, host.by_kind};
     }
     return out;
 }
+
+namespace {
+
+// Ranks of a node may be of several stages, and nodes unlike.
+TierMemory fullest_node(const Plan& plan, const std::vector<StageMemory>& stages, int devices_per_node) {
+    TierMemory fullest, node;
+    for (int r = 0; r < plan.mesh.ranks(); ++r) {
+        if (r % devices_per_node == 0) node = {};
+        const TierMemory& of_rank = stages[static_cast<std::size_t>(plan.mesh.coordinates(r)[static_cast<std::size_t>(Axis::pp)])].host;
+        node.peak += of_rank.peak;
+        for (std::size_t k = 0; k < node.by_kind.size(); ++k) node.by_kind[k] += of_rank.by_kind[k];
+        if (node.peak > fullest.peak) fullest = node;
+    }
+    return fullest;
+}
+
+bool offloads(const Offload& o) {
+    return o.optimizer != Tier::none || o.parameters != Tier::none || o.gradients != Tier::none || o.activations != Tier::none;
+}
+
+} // namespace
 
 MemoryReport memory(const Plan& plan, const Scenario& scenario) { return memory(plan, walk(plan), scenario); }
 
@@ -224,6 +251,9 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
         report.fits = report.fits && stage.peak <= report.capacity;
         report.stages.push_back(std::move(stage));
     }
+    if (!offloads(scenario.strategy.offload)) return report;
+    report.host = {fullest_node(plan, report.stages, std::max(1, scenario.cluster.devices_per_node)), scenario.cluster.host.memory};
+    report.fits = report.fits && report.host.fits();
     return report;
 }
 

@@ -30,6 +30,12 @@ struct LiveBuffer {
     std::int32_t count;
 };
 
+// Bytes in a memory outside the device: the plan's buffers there, at their peak.
+struct TierMemory {
+    Bytes peak;
+    std::array<Bytes, memory_kind_count> by_kind{};
+};
+
 struct StageMemory {
     int stage = 0;
     Bytes peak;                                     // allocated peak + reserve
@@ -40,14 +46,23 @@ struct StageMemory {
     int peak_action = -1, peak_op = -1; // where in the stage's program
     std::string peak_op_name;           // "l17.fc1.dgrad (microbatch 3)"
     std::vector<LiveBuffer> largest;    // largest groups alive at the peak
+    TierMemory host;                    // of one rank, in its node's memory
     // After each action of one steady step, by kind (same index as Program::actions); for the memory timeline.
     std::vector<std::array<std::int64_t, memory_kind_count>> timeline;
+};
+
+// The memory of the fullest node: what its ranks have there at their peaks, together.
+struct NodeMemory {
+    TierMemory used;
+    Bytes capacity; // 0: the cluster does not say
+    bool fits() const { return capacity.count == 0 || used.peak <= capacity; }
 };
 
 struct MemoryReport {
     std::vector<StageMemory> stages;
     Bytes capacity;
-    bool fits = true;
+    bool fits = true; // devices and nodes
+    NodeMemory host;  // zero where nothing is offloaded
 };
 
 // A stage's peak as such a figure counts it.

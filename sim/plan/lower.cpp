@@ -67,6 +67,7 @@ constexpr Pass recipe[] = {
     {"join", join, "steps that run as one become one block; after data parallelism, which looks at each of them"},
     {"optimizer", optimizer, "the ends of a step: around all that computes gradients"},
     {"synchronization", synchronization, "what workers do between their steps; needs all parameters and the optimizer's copies"},
+    {"offload-optimizer", offload_optimizer, "needs the optimizer's step and its states, however they came about"},
     {"bind", bind, "last: drafts become programs, with the dependencies of all that is there"},
 };
 

@@ -36,6 +36,7 @@ enum class Role : std::uint8_t {
     gradient_summand,    // of one microbatch, before it is added to the gradient
     padding,             // after a bucket's tensors, so that its shards are whole
     master,              // the optimizer's own copy of what it steps on; like its moments one after the other, as the step names them
+    master_copy,         // on the device, of a master that the host steps on
     first_moment,
     second_moment,
     wide_moments, // copies of moments in fp32 that a step needs room for

@@ -43,6 +43,10 @@ class StageGradients {
         findings_.add(rule, place(plan_, *stage_.program, action_, op_), plan_.buffers[at(b)].name + " " + what);
     }
     bool tracked(BufferId b) const { return is_gradient(plan_.buffers[at(b)].role); }
+    bool holds_parameters(BufferId b) const { // or what they are rounded from
+        const Buffer& x = plan_.buffers[at(b)];
+        return x.kind == MemoryKind::parameters || x.role == Role::master || x.role == Role::master_copy;
+    }
     void accumulate(BufferId b);
     void visit(const Op& op);
     void reduce(const Op& op, const Collective& c);
@@ -50,6 +54,7 @@ class StageGradients {
     void move(const Op& op);
     void update(const Op& op);
     void gather(const Op& op);
+    void follow(const Op& op);
     void finish();
 
     const Plan& plan_;
@@ -140,7 +145,16 @@ void StageGradients::move(const Op& op) {
 void StageGradients::update(const Op& op) {
     consume(op);
     for (BufferId b : op.out)
-        if (plan_.buffers[at(b)].kind == MemoryKind::parameters) ++updated_[at(b)];
+        if (holds_parameters(b)) ++updated_[at(b)];
+}
+
+// Copies to another memory, and parameters cast from an fp32 copy: updated where what they are made from was.
+void StageGradients::follow(const Op& op) {
+    int updates = 0;
+    for (BufferId b : op.in)
+        if (holds_parameters(b)) updates = std::max(updates, updated_[at(b)]);
+    for (BufferId b : op.out)
+        if (holds_parameters(b)) updated_[at(b)] += updates;
 }
 
 // Whole parameters from shards, perhaps by way of a flat copy.
@@ -182,6 +196,10 @@ void StageGradients::visit(const Op& op) {
             gather(op);
         else
             move(op);
+        if (p->kind == PointwiseKind::cast) follow(op);
+    } else if (std::holds_alternative<Copy>(op.work)) {
+        move(op);
+        follow(op);
     }
 }
 
@@ -229,6 +247,7 @@ void check_counts(const Plan& plan, Findings& findings) {
     std::unordered_map<TensorId, int> stages_of;
     for (std::size_t i = 0; i < plan.buffers.size(); ++i) {
         const Buffer& b = plan.buffers[i];
+        if (b.space != Space::device) continue;
         if (b.role == Role::gradient) gradient_of[at(b.stage)].emplace(b.tensor, static_cast<BufferId>(i));
         if (b.role == Role::parameter) ++stages_of[b.tensor];
     }

@@ -25,6 +25,7 @@ Json stage(const StageMemory& s) {
     Json reserve = Json::array();
     for (const ReserveItem& i : s.reserve) reserve.push_back({{"name", i.name}, {"bytes", i.bytes.count}, {"source", i.source}});
     j["reserve"] = reserve;
+    if (s.host.peak.count > 0) j["host_bytes"] = s.host.peak.count;
     j["peak_op"] = s.peak_op_name;
     j["peak_action"] = s.peak_action;
     Json largest = Json::array();
@@ -40,6 +41,12 @@ Json memory_json(const MemoryReport& m) {
     j["capacity_bytes"] = m.capacity.count;
     j["fits"] = m.fits;
     j["by_kind_bytes"] = any ? by_kind(fullest(m)) : Json::object();
+    if (m.host.used.peak.count > 0) {
+        Json node{{"peak_bytes", m.host.used.peak.count}, {"capacity_bytes", m.host.capacity.count}, {"fits", m.host.fits()}};
+        for (int k = 0; k < memory_kind_count; ++k)
+            node["by_kind_bytes"][name(static_cast<MemoryKind>(k))] = m.host.used.by_kind[static_cast<std::size_t>(k)].count;
+        j["node"] = std::move(node);
+    }
     j["per_stage"] = Json::array();
     for (const StageMemory& s : m.stages) j["per_stage"].push_back(stage(s));
     return j;

@@ -170,12 +170,19 @@ std::string why_not(const MemoryReport& memory) {
     const StageMemory& s = fullest(memory);
     const auto over =
         std::count_if(memory.stages.begin(), memory.stages.end(), [&](const StageMemory& m) { return m.peak > memory.capacity; });
+    const auto too_full = [&] {
+        return fmt::format("a node's ranks keep {:.1f} GB in its memory, {:.1f} GB more than the {:.1f} GB it has (cluster.host.memory_gb)",
+                           memory.host.used.peak.gigabytes(), (memory.host.used.peak - memory.host.capacity).gigabytes(),
+                           memory.host.capacity.gigabytes());
+    };
+    if (over == 0) return too_full();
     std::string text =
         fmt::format("stage {} needs {:.1f} GB ({:.1f} GiB), {:.1f} GB more than the device's {:.1f} GB ({:.1f} GiB)", s.stage,
                     s.peak.gigabytes(), static_cast<double>(s.peak.count) / 1073741824.0, (s.peak - memory.capacity).gigabytes(),
                     memory.capacity.gigabytes(), static_cast<double>(memory.capacity.count) / 1073741824.0);
     if (!s.peak_op_name.empty()) text += ", at " + s.peak_op_name;
     if (over > 1) text += fmt::format("; {} of {} stages do not fit", over, memory.stages.size());
+    if (!memory.host.fits()) text += "; " + too_full();
     return text;
 }
 

@@ -67,6 +67,19 @@ std::string degrees(const Strategy& s) {
     return text.empty() ? "one device" : text;
 }
 
+// ", 25 % of the optimizer and activations on the host".
+std::string offload_text(const Offload& o) {
+    std::string text;
+    const auto add = [&](Tier tier, const std::string& what) {
+        if (tier != Tier::none) text += (text.empty() ? ", " : " and ") + what + (tier == Tier::cpu ? " on the host" : " on disks");
+    };
+    add(o.optimizer, o.optimizer_fraction < 1 ? fmt::format("{:.3g} % of the optimizer", 100 * o.optimizer_fraction) : "optimizer");
+    add(o.gradients, "gradients");
+    add(o.parameters, "parameters");
+    add(o.activations, "activations");
+    return text;
+}
+
 std::string strategy_line(const Scenario& s) {
     const Strategy& g = s.strategy;
     std::string text = degrees(g);
@@ -76,7 +89,7 @@ std::string strategy_line(const Scenario& s) {
     if (g.zero_stage > 0) text += fmt::format(", ZeRO {}", g.zero_stage);
     if (g.shard_group_size > 0) text += fmt::format(" over {}", g.shard_group_size);
     static constexpr std::array<const char*, 4> recompute{"", ", selective recompute", ", full recompute", ", recompute by op"};
-    return text + recompute[static_cast<std::size_t>(g.recompute)];
+    return text + recompute[static_cast<std::size_t>(g.recompute)] + offload_text(g.offload);
 }
 
 // "405.9 billion".
@@ -204,6 +217,22 @@ bool alike(const StageMemory& a, const StageMemory& b) {
     return a.peak == b.peak && a.by_kind == b.by_kind && a.peak_op_name == b.peak_op_name;
 }
 
+// "a node's memory: 301.2 GB of 2000.0 GB, 15 %: gradients 60.1 GB, optimizer 241.1 GB".
+std::string node_memory_text(const NodeMemory& node, const TextStyle& style) {
+    if (node.used.peak.count == 0) return {};
+    std::string text = "a node's memory: " + gb(node.used.peak);
+    if (node.capacity.count > 0)
+        text += fmt::format(" of {}, {:.0f} %", gb(node.capacity),
+                            100 * static_cast<double>(node.used.peak.count) / static_cast<double>(node.capacity.count));
+    const char* separator = ": ";
+    for (std::size_t k = 0; k < node.used.by_kind.size(); ++k) {
+        if (node.used.by_kind[k].count < 50000) continue;
+        text += fmt::format("{}{} {}", separator, kinds[k].text, gb(node.used.by_kind[k]));
+        separator = ", ";
+    }
+    return paint(wrapped(text, style.width, "  ", "    "), node.fits() ? Ink::plain : Ink::red, style);
+}
+
 std::string memory_text(const Report& r, const TextStyle& style) {
     const MemoryReport& m = r.memory;
     if (m.stages.empty()) return {};
@@ -230,7 +259,7 @@ std::string memory_text(const Report& r, const TextStyle& style) {
         text += "    " + pad_right(item.name, 24) + fmt::format("{:>9}  ", gb(item.bytes)) +
                 paint(clip(item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
     }
-    return text;
+    return text + node_memory_text(m.host, style);
 }
 
 // The error bar, and the groups of constants: each with its source, or by kind, the surest first.

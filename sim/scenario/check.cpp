@@ -361,6 +361,28 @@ void check_synchronization(Reading& reading) {
            "training.master_remainders is not modelled with " + local + ", which averages whole master weights: set it to false");
 }
 
+// The host's optimizer steps on whole parameters in fp32.
+void check_offload(Reading& reading) {
+    if (!sound(reading, {"/strategy", "/training"})) return;
+    const Scenario& sc = reading.scenario;
+    if (sc.strategy.offload.optimizer == Tier::none) return;
+    const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
+        if (broken) reading.problem(pointer, what);
+    };
+    const std::string host = std::string("strategy.offload.optimizer = ") + name(sc.strategy.offload.optimizer);
+    const Training& t = sc.training;
+    refuse(t.optimizer == Optimizer::lamb || t.optimizer == Optimizer::lars, "/training/optimizer",
+           std::string("training.optimizer = ") + name(t.optimizer) + " needs norms of whole tensors, which is not modelled with " + host +
+               ": try adamw, or offload.optimizer = none");
+    refuse(t.moment_dtype != DType::fp32, "/training/moment_dtype",
+           std::string("training.moment_dtype = ") + name(t.moment_dtype) + " is not modelled with " + host + ": set it to fp32");
+    refuse(t.master_remainders, "/training/master_remainders",
+           "training.master_remainders is not modelled with " + host + ", which steps on whole masters: set it to false");
+    refuse(sc.strategy.local_sgd(), "/strategy/synchronization/kind",
+           "strategy.synchronization.kind = local_sgd is not modelled with " + host +
+               ": set kind = synchronous, or keep states on devices");
+}
+
 } // namespace
 
 bool sound(const Reading& reading, std::initializer_list<const char*> pointers) {
@@ -380,6 +402,7 @@ void check_combinations(Reading& reading) {
     check_batch(reading);
     check_sharding(reading);
     check_synchronization(reading);
+    check_offload(reading);
     check_experts(reading);
     check_device(reading);
     check_framework(reading);

@@ -96,6 +96,21 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
     }
 }
 
+void read_offload_ops(Reading& reading, const Json& value, const std::string& where) {
+    std::vector<OffloadOp>& ops = reading.scenario.strategy.offload.activation_ops;
+    ops.clear();
+    if (!value.is_array() || value.empty())
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a list of some of " + join(words<OffloadOp>()) +
+                                          "; left out: all that is saved");
+    for (std::size_t i = 0; i < value.size(); ++i) {
+        const std::string at = where + "/" + std::to_string(i);
+        if (const auto op = value[i].is_string() ? named<OffloadOp>(value[i].get<std::string>()) : std::nullopt)
+            ops.push_back(*op);
+        else
+            reading.problem(at, dotted(at) + " = " + short_text(value[i]) + " is not known: it is one of " + join(words<OffloadOp>()));
+    }
+}
+
 void read_recompute_layers(Reading& reading, const Json& value, const std::string& where) {
     Strategy& strategy = reading.scenario.strategy;
     if (value.is_object()) {

@@ -98,6 +98,13 @@ void resolve_overlap(Reading& reading) {
         s.overlap.grad_reduce = true;
         note_default(reading, "/strategy/overlap/grad_reduce", "true", "DeepSpeed's overlap_comm is on by default in ZeRO stage 3");
     }
+    const bool one_after_another = megatron_core(s.framework) || practice_of(reading.scenario).fully_sharded();
+    if (s.offload.optimizer != Tier::none && one_after_another && !reading.has("/strategy/overlap/offload")) {
+        s.overlap.offload = false;
+        note_default(reading, "/strategy/overlap/offload", "false",
+                     megatron_core(s.framework) ? "Megatron-Core's overlap_cpu_optimizer_d2h_h2d is off by default"
+                                                : "FSDP's CPUOffloadPolicy copies, updates and copies back one after the other");
+    }
     if (reading.has("/strategy/overlap/pipeline") || s.pipeline_parallel == 1) return;
     const char* source = nullptr;
     const ScheduleInfo* schedule = find_schedule(s.schedule);

@@ -126,6 +126,7 @@ std::string plain_number(double value);       // without an exponent or trailing
 
 // Fields with a form of their own (custom.cpp).
 void read_layer_split(Reading&, const Json&, const std::string& where);
+void read_offload_ops(Reading&, const Json&, const std::string& where);
 void read_recompute(Reading&, const Json&, const std::string& where);
 void read_recompute_layers(Reading&, const Json&, const std::string& where);
 void read_imbalance(Reading&, const Json&, const std::string& where);

@@ -89,6 +89,19 @@ const Fields& offload_fields() {
         tier(
             "activations", [](Scenario& s, int i) { s.strategy.offload.activations = static_cast<Tier>(i); },
             "where saved activations live"),
+        Field{"optimizer_fraction", NumberSlot{[](Scenario& s) { return &s.strategy.offload.optimizer_fraction; }},
+              "share of a rank's optimizer states that offload.optimizer moves, as near as whole tensors or shards of buckets come to it"}
+            .least(0)
+            .most(1),
+        Field{"delayed_update", BoolSlot{[](Scenario& s) { return &s.strategy.offload.delayed_update; }},
+              "the host updates while the next step computes, which is then one update behind (ZeRO-Offload)"},
+        Field{"activation_ops", CustomSlot{read_offload_ops},
+              "saved activations that offload.activations moves: a list of layer_input and of the op kinds that make them; default: all"}
+            .like(R"({"type":"array","items":{"type":"string"}})"),
+        Field{"activation_layers", IntSlot{[](Scenario& s) { return &s.strategy.offload.activation_layers; }},
+              "layers of each stage whose activations offload.activations moves, the first ones; -1: all"}
+            .least(-1)
+            .most(1'000'000),
     };
     return fields;
 }
@@ -157,6 +170,14 @@ const Fields& strategy_fields() {
             .like(R"({"oneOf":[{"type":"number","exclusiveMinimum":0},{"type":"string"}]})"),
         Field{"overlap", SectionSlot{overlap_fields, [](Scenario&) {}}, "what communication runs beside computation"},
         Field{"offload", SectionSlot{offload_fields, [](Scenario&) {}}, "what lives outside the device"},
+        choice<&Scenario::strategy, &Strategy::quantized_weights>(
+            "quantized_weights", "what weights travel in to the forward pass of ZeRO 3 (ZeRO++'s qwZ: int8, in blocks)"),
+        Field{"secondary_shard_size", IntSlot{[](Scenario& s) { return &s.strategy.secondary_shard_size; }},
+              "ranks that share a second copy of the weights, which the backward pass gathers (ZeRO++'s hpZ); 1: none"}
+            .least(1)
+            .most(max_degree),
+        choice<&Scenario::strategy, &Strategy::quantized_gradients>(
+            "quantized_gradients", "what gradients travel in to their shards, by two all-to-alls (ZeRO++'s qgZ: int4, in blocks)"),
         choice<&Scenario::strategy, &Strategy::gradient_compression>("gradient_compression", "of the data-parallel reduction"),
         Field{"synchronization", SectionSlot{synchronization_fields, [](Scenario&) {}}, "when data-parallel replicas meet"},
         Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},

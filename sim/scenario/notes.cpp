@@ -84,6 +84,11 @@ void note_without_effect(Reading& reading) {
          s.overlap.offload && s.offload.optimizer == Tier::none && s.offload.parameters == Tier::none &&
              s.offload.gradients == Tier::none && s.offload.activations == Tier::none,
          "nothing is offloaded");
+    const Offload& o = s.offload;
+    note("/strategy/offload/optimizer_fraction", o.optimizer == Tier::none, "offload.optimizer is none");
+    note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
+    note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
+    note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
     note("/strategy/context_parallel_kind", s.context_parallel == 1 && s.context_parallel_kind != ContextKind::ring,
          "context_parallel is 1");
     note("/strategy/expert_tensor_parallel", !sc.model.moe && s.expert_tensor_parallel > 1, "the model has no experts");

@@ -66,6 +66,7 @@ void resolve_step(Practice& p, const Scenario& s, const Software& w) {
     p.collectives_on_lists = deepspeed && w.year < 2022;
     p.tensors_have_owners = w.is({F::internlm});
     p.reads_gradient_norm = core || deepspeed;
+    p.keeps_master_on_device = core;
     p.widens_moments = core;
     p.copies_half_gradients = w.is({F::megatron});
 }

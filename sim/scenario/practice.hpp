@@ -164,6 +164,9 @@ struct Practice {
     // The optimizer reads the gradient norm back: the host, else far ahead of the device, comes into step with it (Megatron's,
     // DeepSpeed's).
     bool reads_gradient_norm = false;
+    // An optimizer on the host leaves the fp32 parameters on the device, too: only moments are saved there, and fp32 comes back, to be cast
+    // (Megatron-Core's HybridDeviceOptimizer inside its DistributedOptimizer).
+    bool keeps_master_on_device = false;
     // While it steps, Adam holds 16-bit moments in fp32 copies: of all that one of Megatron's optimizers holds, and experts have one of
     // their own (Transformer Engine's FusedAdam under Megatron-Core).
     bool widens_moments = false;

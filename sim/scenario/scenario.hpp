@@ -153,10 +153,25 @@ struct Overlap {
     bool grad_reduce = false, param_gather = false, tensor_parallel = false, pipeline = false, expert_parallel = false, offload = false;
     bool operator==(const Overlap&) const = default;
 };
+// Saved activations that may leave the device: the inputs of layers, or what an op of this kind makes.
+enum class OffloadOp : std::uint8_t { layer_input, attention, norm, activation, rope, residual, qkv, proj, fc1, fc2 };
+template <> struct Spelling<OffloadOp> {
+    static constexpr const char* all[] = {"layer_input", "attention", "norm", "activation", "rope",
+                                          "residual",    "qkv",       "proj", "fc1",        "fc2"};
+};
 struct Offload {
     Tier optimizer = Tier::none, parameters = Tier::none, gradients = Tier::none, activations = Tier::none;
+    double optimizer_fraction = 1;         // of a rank's optimizer states, as near as whole tensors or shards of buckets come to it
+    bool delayed_update = false;           // the host updates while the next step computes
+    std::vector<OffloadOp> activation_ops; // empty: all that is saved
+    int activation_layers = -1;            // the first layers of each stage; -1: all
     bool operator==(const Offload&) const = default;
 };
+// Weights on their way to a gather, gradients on their way to a reduction (ZeRO++, arXiv:2306.10209).
+enum class QuantizedWeights : std::uint8_t { none, int8 };
+template <> struct Spelling<QuantizedWeights> { static constexpr const char* all[] = {"none", "int8"}; };
+enum class QuantizedGradients : std::uint8_t { none, int4 };
+template <> struct Spelling<QuantizedGradients> { static constexpr const char* all[] = {"none", "int4"}; };
 
 // When data-parallel replicas meet. synchronous: every step, in their gradients. local_sgd: each does `inner_steps` steps with its own
 // gradients, then their parameters are averaged.
@@ -186,6 +201,9 @@ struct Strategy {
     Bytes bucket_bytes; // of a gradient bucket
     Overlap overlap;
     Offload offload;
+    QuantizedWeights quantized_weights = QuantizedWeights::none;
+    QuantizedGradients quantized_gradients = QuantizedGradients::none;
+    int secondary_shard_size = 1; // ranks that share the copy which the backward pass gathers; 1: it gathers what the forward pass did
     GradientCompression gradient_compression = GradientCompression::none;
     Synchronization synchronization;
     bool post_validation = false;              // optimizer_sync: post-validation

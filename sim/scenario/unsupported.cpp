@@ -2,6 +2,25 @@
 #include "sim/scenario/parse.hpp"
 
 namespace orrery {
+namespace {
+
+// What of an offload has no pass yet. `refuse` is unsupported()'s.
+template <class F> void refuse_offload(const Strategy& s, F&& refuse) {
+    const auto tier = [&](const char* key, Tier asked, bool built, const char* instead) {
+        const std::string field = std::string("strategy.offload.") + key;
+        refuse(asked == Tier::nvme || (asked == Tier::cpu && !built), (std::string("/strategy/offload/") + key).c_str(),
+               field + " = " + name(asked), asked == Tier::nvme && built ? field + " = cpu is" : instead);
+    };
+    const char* const divide = "zero_stage = 1, 2, 3 divide them among the devices; none keeps all on each";
+    tier("optimizer", s.offload.optimizer, true, divide);
+    tier("parameters", s.offload.parameters, false, divide);
+    tier("gradients", s.offload.gradients, false, divide);
+    tier("activations", s.offload.activations, false, "recompute = full keeps the fewest of them on the device");
+    refuse(s.offload.delayed_update, "/strategy/offload/delayed_update", "strategy.offload.delayed_update = true",
+           "false waits for the host's update at the end of each step");
+}
+
+} // namespace
 
 std::vector<Problem> unsupported(const Scenario& scenario) {
     std::vector<Problem> problems;
@@ -21,16 +40,15 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "/model/attention/full_every",
            "model.attention.full_every under ring attention (a ring places tokens for windows or for whole rows; allgather and ulysses do "
            "not mind)");
-    for (const auto& [key, tier] : {std::pair{"optimizer", s.offload.optimizer},
-                                    {"parameters", s.offload.parameters},
-                                    {"gradients", s.offload.gradients},
-                                    {"activations", s.offload.activations}}) {
-        const std::string field = std::string("offload/") + key;
-        refuse(tier != Tier::none, ("/strategy/" + field).c_str(),
-               std::string("strategy.offload.") + key + " = " + (tier == Tier::cpu ? "cpu" : "nvme"),
-               key == std::string("activations") ? "recompute = full keeps the fewest of them on the device"
-                                                 : "zero_stage = 1, 2, 3 divide them among the devices; none keeps all on each");
-    }
+    refuse_offload(s, refuse);
+    refuse(s.quantized_weights != QuantizedWeights::none, "/strategy/quantized_weights",
+           std::string("strategy.quantized_weights = ") + name(s.quantized_weights), "leave it out: weights are gathered in 16 bits");
+    refuse(s.quantized_gradients != QuantizedGradients::none, "/strategy/quantized_gradients",
+           std::string("strategy.quantized_gradients = ") + name(s.quantized_gradients),
+           "training.gradient_dtype = bf16 halves what is reduced");
+    refuse(s.secondary_shard_size > 1, "/strategy/secondary_shard_size",
+           "strategy.secondary_shard_size = " + std::to_string(s.secondary_shard_size),
+           "shard_group_size keeps all gathers among neighbours");
     refuse(s.gradient_compression != GradientCompression::none, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression),
            "training.gradient_dtype = bf16 halves what is reduced");

@@ -22,12 +22,13 @@ void lifetimes(Lowering& l); // passes/lifetimes.cpp
 void buckets(Lowering& l);   // passes/buckets.cpp: the blocks that gather, release and reduce parameters
 
 // On draft programs (draft.hpp).
-void schedule(Lowering& l);        // passes/schedule.cpp: compute steps, in order
-void exchange(Lowering& l);        // passes/exchange.cpp: transfers between stages
-void data_parallel(Lowering& l);   // passes/data_parallel.cpp: gathers, releases and reductions
-void join(Lowering& l);            // passes/join.cpp: one block for steps that run as one
-void optimizer(Lowering& l);       // passes/optimizer.cpp: the ends of a step
-void synchronization(Lowering& l); // passes/synchronization.cpp: what a round runs after its steps
-void bind(Lowering& l);            // passes/bind.cpp: drafts become programs, with dependencies from the buffers they share
+void schedule(Lowering& l);          // passes/schedule.cpp: compute steps, in order
+void exchange(Lowering& l);          // passes/exchange.cpp: transfers between stages
+void data_parallel(Lowering& l);     // passes/data_parallel.cpp: gathers, releases and reductions
+void join(Lowering& l);              // passes/join.cpp: one block for steps that run as one
+void optimizer(Lowering& l);         // passes/optimizer.cpp: the ends of a step
+void synchronization(Lowering& l);   // passes/synchronization.cpp: what a round runs after its steps
+void offload_optimizer(Lowering& l); // passes/offload_optimizer.cpp: states and update on the host, with the copies there and back
+void bind(Lowering& l);              // passes/bind.cpp: drafts become programs, with dependencies from the buffers they share
 
 } // namespace orrery

@@ -1,0 +1,221 @@
+// Optimizer states in the host's memory, updated by its processors (ZeRO-Offload, arXiv:2101.06840; its ratio: Twin-Flow; Megatron-Core's
+// HybridDeviceOptimizer). Gradients go to the host once they are whole and clipped, parameters come back after the step; the rest of the
+// states, where a fraction stays, is updated on the device at the same time.
+//
+// After it: every optimizer step that works on the host reads and writes the host's buffers alone, and copies bring its gradients and take
+// back what it made. With overlap.offload it works bucket by bucket, so that copies both ways run beside it; else all gradients come first,
+// and parameters leave when all are done.
+#include "sim/plan/passes/passes.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+// What one step works on: gradients and weights in the same order, states of all of them one after the other.
+struct Operands {
+    std::vector<BufferId> gradients, weights, states;
+    std::int64_t elements = 0;
+};
+
+std::int64_t elements_of(const Buffer& b) {
+    std::int64_t n = 1;
+    for (std::int64_t d : b.shape) n *= d;
+    return n;
+}
+
+class HostStep {
+  public:
+    HostStep(Lowering& l, Block& block, std::size_t step) : l_(l), block_(block), at_(step), device_(block.ops[step]) {}
+    void run();
+
+  private:
+    const Buffer& of(BufferId b) const { return l_.plan.buffers[static_cast<std::size_t>(b)]; }
+    Operands operands(const Op& op) const;
+    void divide(const Operands& all);
+    std::vector<Operands> groups() const;
+    BufferId on_host(BufferId b);
+    std::vector<BufferId> host_states(const Operands& group, std::size_t index);
+    void copy(const std::string& name, BufferId from, BufferId to, CopyKind kind);
+    void step_on_host(const Operands& group, std::size_t index, bool several);
+    void keep_on_device();
+
+    Lowering& l_;
+    Block& block_;
+    std::size_t at_; // of the step in the block
+    Op device_;      // the step as it was
+    Operands here_, host_;
+    std::vector<BufferId> states_; // of all: what the host's states are like
+    std::vector<Op> ops_, back_;   // to the host and there; from it
+};
+
+Operands HostStep::operands(const Op& op) const {
+    Operands all;
+    for (BufferId b : op.in) {
+        if (of(b).kind == MemoryKind::gradients) all.gradients.push_back(b);
+        if (of(b).kind == MemoryKind::optimizer_states) all.states.push_back(b);
+    }
+    for (BufferId b : op.out)
+        if (of(b).kind == MemoryKind::parameters) all.weights.push_back(b);
+    return all;
+}
+
+// The first operands go to the host, until the next would be more than half beyond the fraction.
+void HostStep::divide(const Operands& all) {
+    std::int64_t total = 0;
+    for (BufferId g : all.gradients) total += elements_of(of(g));
+    const double wanted = l_.scenario.strategy.offload.optimizer_fraction * static_cast<double>(total);
+    for (std::size_t i = 0; i < all.gradients.size(); ++i) {
+        const std::int64_t n = elements_of(of(all.gradients[i]));
+        Operands& side = static_cast<double>(host_.elements) + static_cast<double>(n) / 2 <= wanted ? host_ : here_;
+        side.gradients.push_back(all.gradients[i]);
+        side.weights.push_back(all.weights[i]);
+        side.elements += n;
+    }
+    states_ = all.states;
+}
+
+// One, or one for about each bucket's bytes.
+std::vector<Operands> HostStep::groups() const {
+    if (!l_.scenario.strategy.overlap.offload) return {host_};
+    std::vector<Operands> groups;
+    Bytes bytes;
+    for (std::size_t i = 0; i < host_.gradients.size(); ++i) {
+        if (groups.empty() || bytes >= l_.scenario.strategy.bucket_bytes) {
+            groups.emplace_back();
+            bytes = {};
+        }
+        groups.back().gradients.push_back(host_.gradients[i]);
+        groups.back().weights.push_back(host_.weights[i]);
+        groups.back().elements += elements_of(of(host_.gradients[i]));
+        bytes += of(host_.gradients[i]).bytes;
+    }
+    return groups;
+}
+
+// The pinned memory through which it passes: kept from step to step.
+BufferId HostStep::on_host(BufferId b) {
+    Buffer x = of(b);
+    x.name = "host." + x.name;
+    x.space = Space::host;
+    x.scope = Scope::run;
+    x.storage = -1;
+    return l_.add(std::move(x));
+}
+
+std::vector<BufferId> HostStep::host_states(const Operands& group, std::size_t index) {
+    std::vector<BufferId> states;
+    for (BufferId s : states_) {
+        Buffer x = of(s);
+        x.space = Space::host;
+        x.shape = {group.elements};
+        x.bytes = bytes(x.shape, x.dtype);
+        if (here_.gradients.empty() && index == 0) { // none stays: these move themselves
+            l_.buffer(s) = x;
+            states.push_back(s);
+            continue;
+        }
+        x.name += fmt::format(".host{}", index);
+        states.push_back(l_.add(std::move(x)));
+    }
+    return states;
+}
+
+void HostStep::copy(const std::string& name, BufferId from, BufferId to, CopyKind kind) {
+    Op op;
+    op.name = name;
+    op.work = Copy{kind, of(from).bytes};
+    op.queue = kind == CopyKind::device_to_host ? d2h_queue : h2d_queue;
+    op.phase = Phase::offload;
+    op.in = {from};
+    op.out = {to};
+    (kind == CopyKind::device_to_host ? ops_ : back_).push_back(std::move(op));
+}
+
+void HostStep::step_on_host(const Operands& group, std::size_t index, bool several) {
+    const std::string suffix = several ? fmt::format(".{}", index) : "";
+    Op step = device_;
+    step.name = "optimizer.host" + suffix;
+    auto& work = std::get<OptimizerStep>(step.work);
+    work.elements = group.elements;
+    work.on_host = true;
+    step.queue = host_queue;
+    step.phase = Phase::offload;
+    step.in.clear();
+    step.out.clear();
+    for (BufferId g : group.gradients) {
+        step.in.push_back(on_host(g));
+        copy("to_host." + of(g).name, g, step.in.back(), CopyKind::device_to_host);
+    }
+    for (BufferId w : group.weights) step.out.push_back(on_host(w));
+    const std::vector<BufferId> states = host_states(group, index);
+    step.in.insert(step.in.end(), states.begin(), states.end());
+    step.out.insert(step.out.end(), states.begin(), states.end());
+    const bool mastered = !states.empty() && of(states.front()).role == Role::master;
+    if (mastered && l_.practice.keeps_master_on_device) {
+        Buffer kept = of(states.front());
+        kept.name = "opt.master.device" + suffix;
+        kept.role = Role::master_copy;
+        kept.space = Space::device;
+        const BufferId master = l_.add(std::move(kept));
+        copy("from_host.master" + suffix, states.front(), master, CopyKind::host_to_device);
+        Op cast;
+        cast.name = "cast.master" + suffix;
+        cast.work = Pointwise{PointwiseKind::cast, Direction::forward, group.elements, true};
+        cast.phase = Phase::optimizer;
+        cast.in = {master};
+        cast.out = group.weights;
+        back_.push_back(std::move(cast));
+    } else {
+        for (std::size_t i = 0; i < group.weights.size(); ++i)
+            copy("from_host." + of(group.weights[i]).name, step.out[i], group.weights[i], CopyKind::host_to_device);
+    }
+    ops_.push_back(std::move(step));
+}
+
+// The device's step on what is left to it; it has none where all went.
+void HostStep::keep_on_device() {
+    if (here_.gradients.empty()) return;
+    for (BufferId s : states_) {
+        Buffer& x = l_.buffer(s);
+        x.shape = {here_.elements};
+        x.bytes = bytes(x.shape, x.dtype);
+    }
+    const auto gone = [&](BufferId b, const std::vector<BufferId>& list) { return std::find(list.begin(), list.end(), b) != list.end(); };
+    std::erase_if(device_.in, [&](BufferId b) { return gone(b, host_.gradients); });
+    std::erase_if(device_.out, [&](BufferId b) { return gone(b, host_.weights); });
+    std::get<OptimizerStep>(device_.work).elements = here_.elements;
+}
+
+void HostStep::run() {
+    divide(operands(device_));
+    if (host_.gradients.empty()) return;
+    const std::vector<Operands> all = groups();
+    for (std::size_t i = 0; i < all.size(); ++i) step_on_host(all[i], i, all.size() > 1);
+    keep_on_device();
+    const auto at = block_.ops.begin() + static_cast<std::ptrdiff_t>(at_);
+    auto next = block_.ops.erase(at);
+    if (!here_.gradients.empty()) ops_.push_back(device_);
+    ops_.insert(ops_.end(), std::make_move_iterator(back_.begin()), std::make_move_iterator(back_.end()));
+    block_.ops.insert(next, std::make_move_iterator(ops_.begin()), std::make_move_iterator(ops_.end()));
+}
+
+} // namespace
+
+void offload_optimizer(Lowering& l) {
+    if (l.scenario.strategy.offload.optimizer != Tier::cpu) return;
+    for (std::size_t b = 0; b < l.plan.blocks.size(); ++b) {
+        Block& block = l.plan.blocks[b];
+        if (block.kind != BlockKind::optimizer) continue;
+        const auto step =
+            std::find_if(block.ops.begin(), block.ops.end(), [](const Op& op) { return std::holds_alternative<OptimizerStep>(op.work); });
+        if (step == block.ops.end()) continue;
+        HostStep(l, block, static_cast<std::size_t>(step - block.ops.begin())).run();
+        for (Draft& draft : l.drafts)
+            for (DraftAction& a : draft.actions)
+                if (a.run.block == static_cast<std::int32_t>(b)) a.run.last = static_cast<std::int32_t>(block.ops.size());
+    }
+}
+
+} // namespace orrery
