@@ -1,4 +1,4 @@
-// What Qt's meta-object compiler reads before every file: see CMakeLists.txt.
+// Qt's meta-object compiler reads this before every file: see CMakeLists.txt.
 #pragma once
 
 #include <string>

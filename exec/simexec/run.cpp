@@ -292,19 +292,40 @@ void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) 
             grouped(ranks_here), ranks_here == 1 ? "" : "s", metric(needed, 3), metric(static_cast<double>(physical_memory()), 3)));
 }
 
+// The world as it begins: fresh, or as the checkpoint has it. The step to begin with; nothing, with a message, where there is none to do.
+std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenario, const RunOptions& how) {
+    if (how.resume.empty()) {
+        initialise(world);
+        return 0;
+    }
+    const Checkpoint checkpoint = load_checkpoint(how.resume);
+    restore(world, checkpoint);
+    const auto it = checkpoint.state.facts.find("corpus");
+    if (checkpoint.state.seed != scenario.training.seed || (it != checkpoint.state.facts.end() && it->second != how.text))
+        complain("the checkpoint was trained on another text or seed: going on with this one");
+    if (checkpoint.state.step >= how.steps) {
+        complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, checkpoint.state.step));
+        return std::nullopt;
+    }
+    return checkpoint.state.step;
+}
+
+// Why this plan cannot be run like this; empty: it can.
+std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
+    if (plan.workers != 0 && (!how.checkpoint.empty() || !how.resume.empty()))
+        return "strategy.synchronization.kind = local_sgd keeps no checkpoints: each worker's optimizer has states of its own; leave out "
+               "--checkpoint and --resume";
+    if (launched && launched->size != plan.mesh.ranks())
+        return fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size);
+    return "";
+}
+
 int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport,
           const StopSignals& signals) {
     Plan plan = lower(scenario);
-    if (plan.workers != 0 && (!how.checkpoint.empty() || !how.resume.empty()))
-        return complain("strategy.synchronization.kind = local_sgd keeps no checkpoints: each worker's optimizer has states of its own; "
-                        "leave out --checkpoint and --resume"),
-               bad_input;
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     const std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
-    if (launched && launched->size != plan.mesh.ranks())
-        return complain(
-                   fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size)),
-               bad_input;
+    if (const std::string why = refusal(plan, how, launched); !why.empty()) return complain(why), bad_input;
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
     if (transport || launched) here = {transport ? transport->rank : launched->rank};
@@ -316,19 +337,8 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     if (rounded(scenario, how)) round_storage(*world);
     if (transport) agree_on_plan(*world, *transport);
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
-    std::int64_t first = 0;
-    if (how.resume.empty()) {
-        initialise(*world);
-    } else {
-        const Checkpoint checkpoint = load_checkpoint(how.resume);
-        restore(*world, checkpoint);
-        first = checkpoint.state.step;
-        if (const auto it = checkpoint.state.facts.find("corpus");
-            checkpoint.state.seed != scenario.training.seed || (it != checkpoint.state.facts.end() && it->second != how.text))
-            complain("the checkpoint was trained on another text or seed: going on with this one");
-        if (first >= how.steps)
-            return complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, first)), bad_input;
-    }
+    const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how);
+    if (!first) return bad_input;
     world->watch = how.find_nan ? Watch::all : Watch::ends;
     world->notes_routing = !how.routing.empty();
     for (auto& rank : world->ranks)
@@ -352,7 +362,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
                           : gpus    ? fleet_executor()
                                     : make_executor(how.executor, *world, {how.patience, give_up});
     try {
-        Training{*world, *executor, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(first, r);
+        Training{*world, *executor, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(*first, r);
     } catch (...) {
         if (!r.record.empty()) write_trace(*world, r, how, transport);
         throw;

@@ -38,7 +38,7 @@ class ActionRegistry : public QObject {
 
     // A view's own command: in palette and sheet. Its keys are the view's to handle, while it has the focus. title: the view's.
     void addOfView(const QString& view, const QString& title, const ViewCommand& command, std::function<void()> run);
-    // What the mouse does, or every table: for the sheet alone.
+    // Actions of the mouse, and of every table: for the sheet alone.
     void addHint(const QString& title, const QString& what, const QString& keys);
 
     QAction* find(const QString& id) const;

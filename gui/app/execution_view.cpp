@@ -216,7 +216,7 @@ void ExecutionView::follow(const QString& line) {
     words_->setText(tr("running %1: %2").arg(name_, step.captured(2)));
 }
 
-// What it said went wrong: from its word "error:" on, else its last line.
+// The message of what went wrong: from its word "error:" on, else its last line.
 QString ExecutionView::complaint() const {
     const QString all = log_->toPlainText();
     if (const qsizetype at = all.lastIndexOf(QLatin1String("error: ")); at >= 0)

@@ -29,7 +29,7 @@ class ExecutionView : public QWidget, public AsTable {
     ~ExecutionView() override;
 
     TextTable asTable() const override;
-    // The scenario with so many devices, in one node; what else it asks for has to suit them.
+    // The scenario with this number of devices, in one node; all else it asks for has to suit them.
     static std::string withRanks(const std::string& scenario, int ranks);
 
     void setProgram(const QString& path); // tests bring their own

@@ -1,4 +1,4 @@
-// What the window does with files: opening, saving, exporting, the command line.
+// The window and files: opening, saving, exporting, the command line.
 #include "gui/app/main_window.hpp"
 
 #include "gui/app/execution_view.hpp"
@@ -28,7 +28,7 @@ namespace {
 constexpr qsizetype recent_kept = 12;
 constexpr qint64 largest_sweep = 64 << 20;
 
-// What --select calls a span: its op, or what it waits for.
+// The name that --select has for a span: its op, or what it waits for.
 std::string link_name(const Trace& trace, const Span& s) {
     return s.op >= 0 ? trace.ops[static_cast<std::size_t>(s.op)].name : std::string(name(s.cause));
 }

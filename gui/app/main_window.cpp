@@ -33,7 +33,7 @@ constexpr int autosave_ms = 3000;
 
 namespace {
 
-// What table and frontier show of a sweep: the points that have figures, those that do not fit among them.
+// The points of a sweep that table and frontier show: those that have figures, those that do not fit among them.
 std::vector<SweptPoint> swept_points(const SweepModel& model) {
     std::vector<SweptPoint> out;
     for (int point = 0; point < model.rowCount(); ++point) {
@@ -308,7 +308,7 @@ void MainWindow::fileChanged(RunId run, bool read_again) {
 
 bool MainWindow::idle() const { return !store_.busy() && !sweep_->running(); }
 
-// What went wrong goes to its dock, never into a box that stops the work.
+// Problems go to their dock, never into a box that stops the work.
 void MainWindow::complain(const QString& source, const QString& what) {
     problems_->add({source, {}, what});
     showView(QStringLiteral("problems"));

@@ -74,7 +74,7 @@ class MainWindow : public QMainWindow {
         QDockWidget* dock;
         Place place;
     };
-    // What there is of views, each said once: in the order of their tabs and keys.
+    // All views, each said once, in the order of their tabs and keys.
     struct ViewKind {
         const char *name, *title;
         Place place;

@@ -23,7 +23,7 @@ struct Options {
     bool fresh = false; // nothing of the last session
 };
 
-// What to do instead of starting: text to print and the exit code.
+// The program prints this and exits with this code instead of starting.
 struct Answer {
     QString text;
     int code = 0;

@@ -1,4 +1,4 @@
-// What went wrong, in a dock instead of boxes that stop the work: a list with where, what and a jump to the place.
+// Problems, in a dock instead of boxes that stop the work: a list with where, what and a jump to the place.
 #pragma once
 
 #include <QAbstractTableModel>

@@ -1,4 +1,4 @@
-// What a new user sees: what to do, and scenarios to begin with. It lies over the empty window and goes when there is something to show.
+// The page for new users: what to do, and scenarios to begin with. It lies over the empty window and goes when there is something to show.
 #pragma once
 
 #include <QWidget>

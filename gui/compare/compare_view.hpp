@@ -16,7 +16,7 @@ class CompareView : public QTabWidget, public AsTable, public HasCommands {
     Q_OBJECT
   public:
     CompareView(RunStore& runs, ViewState& state, QWidget* parent = nullptr);
-    // Of the page in front: what differs; or the errors by kind of op, with the slices that are furthest off as a second table.
+    // The table of the page in front: what differs; or the errors by kind of op, with the slices that are furthest off as a second table.
     TextTable asTable() const override;
     std::vector<TextTable> moreTables() const override;
     std::vector<ViewCommand> commands() override;

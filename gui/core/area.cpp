@@ -33,7 +33,7 @@ std::int64_t length(const Intervals& in) {
     return sum;
 }
 
-// Of two merged lists.
+// The overlap of two merged lists.
 std::int64_t common(const Intervals& a, const Intervals& b) {
     std::int64_t sum = 0;
     for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
@@ -46,7 +46,7 @@ std::int64_t common(const Intervals& a, const Intervals& b) {
     return sum;
 }
 
-// What a slice is counted under: its kind, and its op's kind or its cause.
+// The name that a slice is counted under: its kind, and its op's kind or its cause.
 struct Key {
     SliceKind kind;
     std::int32_t what; // < 0: -1 - cause; else an index of kind names

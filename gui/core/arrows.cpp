@@ -1,4 +1,4 @@
-// What a slice hangs together with: the trace knows transfers and collectives, the plan knows dependencies.
+// The links of a slice to others: the trace knows transfers and collectives, the plan knows dependencies.
 #include "gui/core/queries.hpp"
 
 #include <algorithm>

@@ -44,7 +44,7 @@ QString to_tabs(const TextTable& table);
 
 // A header with its unit: "Step (s)".
 QString with_unit(const QString& title, const QString& unit);
-// What a model gives under export_role for a figure: the number, or an empty cell where there is none.
+// The value that a model gives under export_role for a figure: the number, or an empty cell where there is none.
 QVariant exported(std::optional<double> figure, double unit = 1);
 
 // Numbers as every program reads them: the shortest text that gives the same number again.

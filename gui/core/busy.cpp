@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-// What a look-up needs of a track, in registers.
+// The part of a track that a look-up needs, in registers.
 struct View {
     const Span* spans;         // of the lane
     const std::int32_t* order; // null: spans are in line
@@ -64,7 +64,7 @@ struct View {
         const std::int64_t* record = samples + r * width + 1;
         for (std::size_t k = 0; k + 1 < width; ++k) out[k] = record[k];
         if (const Eight& e = eights[r]; e.exact) {
-            // Of each the part before t, all eight at once; those behind the last slice have no length.
+            // The part of each before t, all eight at once; those after the last slice have no length.
             const auto into = static_cast<std::uint32_t>(std::clamp<std::int64_t>(t - record[-1], 0, UINT32_MAX));
             std::uint32_t part[sample_step];
             for (int j = 0; j < sample_step; ++j) part[j] = std::min(std::max(into, e.begin[j]) - e.begin[j], e.length[j]);

@@ -1,4 +1,4 @@
-// What a step's time goes to, as it is drawn everywhere: order, colour, pattern and words of each category.
+// The parts of a step's time, as they are drawn everywhere: order, colour, pattern and words of each category.
 #pragma once
 
 #include "sim/engine/simulate.hpp"

@@ -147,7 +147,8 @@ QColor ink_on(const QColor& c) {
 
 namespace {
 
-// Of a row in device pixels, so that rows neither touch nor drift apart at a ratio like 1.25; top >= bottom: nothing of it is seen.
+// The edges of a row in device pixels, so that rows neither touch nor drift apart at a ratio like 1.25; top >= bottom: nothing of it is
+// seen.
 struct Band {
     int top, bottom;
 };
@@ -156,7 +157,7 @@ Band band(const FrameRequest& r, const FrameRow& place, int height) {
             std::min(height, static_cast<int>(std::lround((place.y + r.row_height) * r.ratio)))};
 }
 
-// What no row paints over.
+// The area that no row paints over.
 void clear_between(QImage& image, const std::vector<Row>& rows, const FrameRequest& r) {
     std::vector<bool> painted(at(image.height()));
     for (const FrameRow& place : r.rows) {

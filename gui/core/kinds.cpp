@@ -10,7 +10,7 @@ namespace {
 
 QString tr(const char* text) { return QCoreApplication::translate("orrery", text); }
 
-// Of the dark theme: the same hues, light enough for dark backgrounds.
+// Colours of the dark theme: the same hues, light enough for dark backgrounds.
 struct Look {
     const char* label;
     QRgb light, dark;

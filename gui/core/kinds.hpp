@@ -1,4 +1,4 @@
-// What a slice is drawn as: a dozen kinds of spans, each with a colour (Okabe and Ito's, safe for the colour-blind) and, where
+// The look of a slice: a dozen kinds of spans, each with a colour (Okabe and Ito's, safe for the colour-blind) and, where
 // nothing is computed or moved, a pattern: never told apart by colour alone.
 #pragma once
 

@@ -40,7 +40,7 @@ QColor memory_shade(std::size_t kind, bool dark);
 QImage memory_swatch(std::size_t kind, bool dark); // for legends
 QString bytes_text(std::int64_t bytes);            // "12.3 GB", 1e9 bytes
 
-// What runs on the lane's computation queue at t: "l17.fc1.fwd (microbatch 3)"; empty: nothing.
+// The op that runs on the lane's computation queue at t: "l17.fc1.fwd (microbatch 3)"; empty: nothing.
 QString running_at(const RunData& run, std::int32_t lane, std::int64_t t);
 
 } // namespace orrery

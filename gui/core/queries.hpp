@@ -1,4 +1,4 @@
-// What is asked of a trace: what a slice is, what it hangs together with, where something is, what an area holds.
+// Questions to a trace: what a slice is, what it hangs together with, where something is, what an area holds.
 #pragma once
 
 #include "gui/core/tracks.hpp"
@@ -33,10 +33,10 @@ struct Arrow {
     SpanRef from, to;
     ArrowKind kind;
 };
-// Of one slice: its transfers' other ends, the members of its collective, and, where the plan is known, what it depends on.
+// The links of one slice: its transfers' other ends, the members of its collective, and, where the plan is known, what it depends on.
 std::vector<Arrow> arrows_of(const TrackStore& store, const Plan* plan, SpanRef ref);
 
-// What a search is for: words that a name, a kind, a phase or a cause holds, or "mb:3" for a microbatch, all of them.
+// The terms of a search: words that a name, a kind, a phase or a cause holds, or "mb:3" for a microbatch, all of them.
 class Search {
   public:
     Search(const Trace& trace, const QString& text);

@@ -59,7 +59,7 @@ struct Stacks {
     std::vector<std::uint16_t> low, high;
     explicit Stacks(std::size_t kinds) : top(kinds), low(kinds), high(kinds) {}
 
-    // Of one row of pixels, whose lower edge is at `base`.
+    // One row of pixels, whose lower edge is at `base`.
     void paint(QRgb* out, int count, std::uint16_t base, std::size_t row, const std::vector<Ink>& inks, const Ink& background) const {
         const std::size_t kinds = top.size();
         std::size_t first = 0, last = 0; // kinds that may be seen here

@@ -24,7 +24,7 @@ Tiles tiles(bool dark, QRgb background, int scale = 1); // scale: device pixels 
 struct ColumnTimes {
     std::vector<SliceKind> kinds;
     std::vector<std::int64_t> busy; // [column * kinds.size() + kind]
-    std::int32_t tracks = 1;        // a column's whole height: its time on so many tracks
+    std::int32_t tracks = 1;        // a column's whole height is its time on this number of tracks
 };
 ColumnTimes column_times(const TrackStore& store, const std::vector<std::int32_t>& tracks, const Columns& columns);
 void column_times(const TrackStore& store, const std::vector<std::int32_t>& tracks, const Columns& columns,

@@ -25,7 +25,7 @@ namespace orrery {
 
 struct TrackStore; // gui/core/tracks.hpp
 
-// What a run holds, never changed once made: views and threads keep it as long as they draw it.
+// The data of a run, never changed once made: views and threads keep it as long as they draw it.
 struct RunData {
     std::string scenario_json, base_dir; // empty: only a trace was loaded
     std::optional<Scenario> scenario;

@@ -1,4 +1,5 @@
-// What all views share: the time shown, what is selected, pinned, brushed. Views change it and listen to it; none talks to another.
+// The state that all views share: the time shown, what is selected, pinned, brushed. Views change it and listen to it; none talks to
+// another.
 #pragma once
 
 #include <QObject>

@@ -1,4 +1,4 @@
-// What a scenario says otherwise than the baseline's does: field by field, as both are written.
+// The fields in which a scenario differs from the baseline's, as both are written.
 #pragma once
 
 #include <QAbstractTableModel>

@@ -93,7 +93,8 @@ void Documents::watch(const QString& path) {
 void Documents::lookAtFile(const QString& path) {
     settling_.erase(path);
     watch(path);
-    // What a document here has just written is no other program's change: runs from the same file keep their text, and saving them asks.
+    // A file that a document here has just written was not changed by another program: runs from the same file keep their text, and saving
+    // them asks.
     const bool ours = std::any_of(documents_.begin(), documents_.end(),
                                   [&](const auto& d) { return d.second->path() == path && !d.second->differsOnDisk(); });
     if (ours) return;

@@ -24,7 +24,7 @@ class ScenarioDocument : public QObject {
     bool isModified() const { return text_ != saved_; }
     const std::string& saved() const { return saved_; } // the text as it was read or last written
     bool differsOnDisk() const;                         // another program has written other text to the file since
-    // Of the text as it stands: the scenario, or why not (the parser's problems, and what cannot be lowered yet).
+    // The scenario of the text as it stands, or why there is none (the parser's problems, and what cannot be lowered yet).
     const ParseResult& parsed() const { return parsed_; }
     QUndoStack& undoStack() { return *undo_; }
 

@@ -1,4 +1,4 @@
-// What colours and patterns mean: swatches with words, in as many lines as it takes.
+// The meaning of colours and patterns: swatches with words, in as many lines as it takes.
 #pragma once
 
 #include "gui/core/tracks.hpp"

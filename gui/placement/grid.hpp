@@ -27,7 +27,7 @@ struct Grid {
 // aspect: width over height of where it is to be shown: groups wrap to fill it.
 Grid grid(const Placements& placements, Arrangement arrangement, double aspect);
 
-// What a device's colour tells.
+// The meaning of a device's colour.
 enum class ShadeBy { stage, tensor, context, data, experts };
 struct Shade {
     int index = 0, count = 1;

@@ -1,4 +1,4 @@
-// What each device holds under a plan: its place on every axis, its layers, its share of weights, data and experts. From the plan
+// The contents of each device under a plan: its place on every axis, its layers, its share of weights, data and experts. From the plan
 // alone, so that any strategy a plan can express can be drawn. No Qt here.
 #pragma once
 
@@ -18,7 +18,7 @@ struct ChunkLayers {
     bool embedding = false, loss = false;
 };
 
-// What lives from step to step on each rank of a stage, in bytes. axes: what it is split over (a mask of the mesh's axes).
+// The bytes that live from step to step on each rank of a stage. axes: what it is split over (a mask of the mesh's axes).
 struct Holding {
     Bytes bytes;
     AxisMask axes = 0;

@@ -399,7 +399,7 @@ bool StrategiesProxy::filterAcceptsRow(int row, const QModelIndex& parent) const
     });
 }
 
-// What has no figure goes to the end of a rising order.
+// A run without a figure goes to the end of a rising order.
 bool StrategiesProxy::lessThan(const QModelIndex& left, const QModelIndex& right) const {
     const QVariant a = left.data(sortRole()), b = right.data(sortRole());
     if (!a.isValid() || !b.isValid()) return a.isValid() && !b.isValid();

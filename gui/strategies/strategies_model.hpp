@@ -16,7 +16,7 @@ class StrategiesModel : public QAbstractTableModel {
     Q_OBJECT
   public:
     enum Column {
-        // What decides stands where narrow windows show it.
+        // The columns that decide stand where narrow windows show them.
         NameColumn,
         StepColumn,
         DeltaColumn,

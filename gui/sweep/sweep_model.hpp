@@ -14,7 +14,7 @@ namespace orrery {
 class SweepModel : public QAbstractTableModel {
     Q_OBJECT
   public:
-    // Behind the axes.
+    // Columns after the axes.
     enum Figure { StatusFigure, StepFigure, TokensFigure, MfuFigure, BubbleFigure, PeakFigure, ReasonFigure, FigureCount };
     enum Role { SortRole = Qt::UserRole + 1, PointRole };
     using QAbstractTableModel::QAbstractTableModel;
@@ -37,7 +37,7 @@ class SweepModel : public QAbstractTableModel {
     std::vector<std::optional<SweepRow>> rows_; // by point
 };
 
-// What the map shows; smaller step times and memory are better, larger shares.
+// The figure that the map shows; smaller step times and memory are better, larger shares.
 enum class HeatMetric { step_time, tokens_per_s, mfu, bubble, peak_memory };
 struct HeatCell {
     std::optional<double> value; // of the best point that fits

@@ -27,7 +27,7 @@ class SweepView : public QWidget, public HasCommands {
     SweepView(RunStore& store, ViewState& state, QWidget* parent = nullptr);
     ~SweepView() override;
 
-    // What is wrong with it; empty: it is shown, and can be run.
+    // The problems of the text; empty: it is shown, and can be run.
     std::vector<Problem> load(const std::string& text, const std::string& base_dir, const QString& name);
     void start();
     void cancel();

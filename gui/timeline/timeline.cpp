@@ -1,4 +1,4 @@
-// What the timeline shows and where it goes.
+// The content of the timeline, and its moves.
 #include "gui/timeline/timeline.hpp"
 
 #include "gui/timeline/accessible.hpp"

@@ -65,7 +65,7 @@ class Timeline : public QAbstractScrollArea {
     void showArea(TimeRange area); // over all rows; says nothing
     void clearArea();
 
-    // What keys do.
+    // The commands of keys.
     void zoom(double factor, double anchor_x); // the time under anchor_x (of the viewport) stays there
     void pan(double share);                    // of the width shown
     void fit();                                // the selection, the area, or all

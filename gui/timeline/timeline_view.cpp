@@ -203,7 +203,7 @@ void TimelineView::connectState() {
         markersOf_.erase(id);
         if (id == shown_) showRun();
     });
-    // What is asked for ends where the run does: then the range that all share is the one that is shown.
+    // A range ends where the run does: then the range that all views share is the one that is shown.
     connect(&state_, &ViewState::timeRangeChanged, timeline_, [this] {
         if (!timeline_->store() || timeline_->run() != state_.currentRun()) {
             fitted_ = state_.timeRange().length() <= 0; // of a run to come

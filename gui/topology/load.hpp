@@ -1,4 +1,4 @@
-// What the links of a run carry: over the step, at its busiest, at an instant. From a trace's series; where the cluster is known, with
+// The load of the links of a run: over the step, at its busiest, at an instant. From a trace's series; where the cluster is known, with
 // the place of each link in it. No Qt here.
 #pragma once
 

@@ -106,17 +106,11 @@ struct KernelTables {
     Source memory_source;
 };
 
-// A user's own calibration file (what `simrun fit TABLE -o FILE` writes): the groups of constants it states replace the device's
-// compiled-in ones in all predictions from then on. Call before the first of them; not for several threads. Throws std::runtime_error: what
-// is wrong.
-void use_calibration(const std::string& json_text);
-const std::string& calibration_in_use(); // all of them, concatenated; empty: none. Predictions depend on it
-
-std::vector<std::string> calibrations_not_asked_for(); // the devices of those that no prediction since was for; none: there was none
+class OwnConstants; // a user's own (own_constants.hpp)
 
 // The tables for this device: its own, those of the same silicon, or its architecture's, then its vendor's nearest (marked assumed).
 // Attention's with these releases of libraries: an entry "cudnn@cudnn-9.19" takes cudnn's place where that release is among them.
-KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases = {});
+KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases = {}, const OwnConstants* own = nullptr);
 
 struct TrafficEntry {
     double bytes, phi;
@@ -214,6 +208,6 @@ struct FabricTable {
     double usable = 1; // share of a NIC's line rate that all flows through it have together
     Source source;
 };
-FabricTable fabric_table(const Cluster& cluster);
+FabricTable fabric_table(const Cluster& cluster, const OwnConstants* own = nullptr);
 
 } // namespace orrery

@@ -4,12 +4,12 @@
 // is like it at a share of its rates and a multiple of its latencies, so that of one line rate a better kind is never slower. A site's own
 // constants replace its kind's, and nothing else is drawn from them.
 #include "sim/cost/calibration_files.hpp"
+#include "sim/cost/own_constants.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 
 namespace orrery {
 namespace {
@@ -108,12 +108,9 @@ FabricTable table_of(const Json& j) {
     return t;
 }
 
-std::deque<Json>& own_fabrics() {
-    static std::deque<Json> all; // what use_fabric was given
-    return all;
-}
+} // namespace
 
-FabricTable own_table(const Json& j) {
+FabricTable calibration::own_fabric(const Json& j) {
     FabricTable t = table_of(j);
     t.name = j.at("class").get<std::string>();
     t.hop = j.at("hop_us").get<double>();
@@ -122,28 +119,26 @@ FabricTable own_table(const Json& j) {
     return t;
 }
 
-} // namespace
-
-// Unlike a file of ours it may lack anything, which is found here and not in a prediction.
-void calibration::use_fabric(const Json& j) {
+void calibration::check_fabric(const Json& j) {
     if (!j.at("source").at("kind").is_string() || !j.at("source").at("text").is_string())
         throw std::runtime_error("\"source\" needs a kind and a text");
-    const FabricTable t = own_table(j);
+    const FabricTable t = own_fabric(j);
     if (!j.at("kinds").is_array() || j.at("kinds").empty() || !j.at("nic_gbit_from").is_number() || !j.at("nic_gbit_below").is_number())
         throw std::runtime_error("\"kinds\", \"nic_gbit_from\" and \"nic_gbit_below\" say which clusters have this fabric");
     for (const double v : {t.base, t.eta_rail, t.eta_ring_all_reduce, t.eta_ring, t.eta_tree, t.eta_tree_more, t.eta_all_to_all_2,
                            t.eta_all_to_all, t.eta_fan_out, t.p2p_eta})
         if (!(v > 0)) throw std::runtime_error("base_us and every eta must be above 0");
-    own_fabrics().push_back(j);
 }
 
-FabricTable fabric_table(const Cluster& cluster) {
-    // A user's own fabric comes first, the last one given before the others.
+bool calibration::serves(const Json& j, const Cluster& cluster) {
     const double gbit = cluster.inter.nic_bandwidth.value * 8e-9;
-    for (auto j = own_fabrics().rbegin(); j != own_fabrics().rend(); ++j)
-        if (lists((*j)["kinds"], name(cluster.inter.kind)) && gbit >= (*j)["nic_gbit_from"].get<double>() &&
-            gbit < (*j)["nic_gbit_below"].get<double>())
-            return own_table(*j);
+    return lists(j["kinds"], name(cluster.inter.kind)) && gbit >= j["nic_gbit_from"].get<double>() &&
+           gbit < j["nic_gbit_below"].get<double>();
+}
+
+FabricTable fabric_table(const Cluster& cluster, const OwnConstants* own_constants) {
+    if (own_constants)
+        if (const auto table = own_constants->fabric_of(cluster)) return *table;
     const std::vector<const Json*> kinds = files_of("fabric");
     const std::string& site = cluster.inter.fabric;
     const Json* file = nullptr;

@@ -1,4 +1,4 @@
-// Reading calibration files: shared by calibration.cpp, calibration_links.cpp and calibration_fabric.cpp, included by nobody else.
+// Reading calibration files: shared by calibration_*.cpp and own_constants.cpp, included by nobody else.
 #pragma once
 
 #include "sim/cost/calibration.hpp"
@@ -16,8 +16,11 @@ Source source_of(const Json& j);
 bool lists(const Json& j, const std::string& text); // whether an array has this text
 double rate(const Json& j, const char* key);        // GB/s to bytes/us
 
-// A user's own fabric (use_calibration found "what": "fabric"): serves clusters of its kinds and NIC rates from now on. Throws where a
-// constant is missing.
-void use_fabric(const Json& j);
+void replace_groups(KernelTables& t, const Json& file); // by those the file states
+
+// A user's own fabric ("what": "fabric"): throws where a constant is missing or is not what it must be.
+void check_fabric(const Json& j);
+bool serves(const Json& fabric, const Cluster& cluster); // it names the cluster's kind and the rate of its NICs
+FabricTable own_fabric(const Json& j);
 
 } // namespace orrery::calibration

@@ -59,7 +59,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.nodes = fabric.nodes();
     d.devices_per_node = std::max(1, c.devices_per_node);
     d.fabric = &fabric;
-    d.kernels = kernel_tables(c.device, d.practice.releases);
+    d.kernels = kernel_tables(c.device, d.practice.releases, scenario.constants.get());
     d.pointwise = pointwise_table();
     if (d.practice.collectives_on_lists && d.strategy.zero_stage == 3) d.list_copy_us = d.pointwise.list_copy;
     d.owned = owned_tensors(scenario, d.practice);
@@ -98,7 +98,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     if (d.custom_graph) inside.intra.bandwidth = fabric.scale_up_bandwidth(0);
     d.links = link_table(inside);
     d.domain = domain_of(c);
-    if (d.nodes > 1) d.between = fabric_table(c); // a torus has one, too: unused
+    if (d.nodes > 1) d.between = fabric_table(c, scenario.constants.get()); // a torus has one, too: unused
     d.multicast = d.links.has_nvls && c.intra.kind == IntraKind::nvswitch &&
                   (c.device.architecture == "hopper" || c.device.architecture == "blackwell");
     d.bandwidth = c.device.memory_bandwidth.value * 1e-6;

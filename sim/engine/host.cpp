@@ -20,6 +20,16 @@ void next_action(const CompiledProgram& p, LaneState& l) {
     l.step_ends.push_back(l.issued);
 }
 
+void put_on_queue(EventLoop& loop, std::int32_t lane, std::int64_t index) {
+    const int q = loop.m.ops[at(loop.slot(lane, index).op)].queue;
+    QueueState& Q = loop.queue(lane, q);
+    if (Q.tail >= 0 && Q.head >= 0) loop.slot(lane, Q.tail).next = static_cast<std::int32_t>(index - Q.tail);
+    Q.tail = index;
+    if (Q.head >= 0) return;
+    Q.head = index;
+    loop.reach_head(lane, q);
+}
+
 } // namespace
 
 // The host's clock may run ahead of now (it issues what it will issue) but never past an event it has to wait for.
@@ -80,16 +90,7 @@ void EventLoop::issue(std::int32_t lane) {
                 shadow.issue = l.host;
                 ++l.position, ++l.issued;
             }
-        for (std::int64_t i = index; i < l.issued; ++i) {
-            int q = m.ops[at(slot(lane, i).op)].queue;
-            QueueState& Q = queue(lane, q);
-            if (Q.tail >= 0 && Q.head >= 0) slot(lane, Q.tail).next = static_cast<std::int32_t>(i - Q.tail);
-            Q.tail = i;
-            if (Q.head < 0) {
-                Q.head = i;
-                reach_head(lane, q);
-            }
-        }
+        for (std::int64_t i = index; i < l.issued; ++i) put_on_queue(*this, lane, i);
     }
 }
 

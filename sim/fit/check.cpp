@@ -22,7 +22,7 @@ Checked check_gemm(const MeasuredTable& t) {
     Checked out;
     const auto device = find_device(t.device);
     if (!device) return {{}, {fmt::format("{}: no device {}", t.file, t.device)}};
-    const KernelTables kernels = kernel_tables(*device);
+    const KernelTables kernels = kernel_tables(*device, {}, t.constants.get());
     std::set<std::string> dtypes;
     for (std::size_t i = 0; i < t.rows.size(); ++i) dtypes.insert(t.text(i, "dtype"));
     for (const std::string& dtype : dtypes) {
@@ -70,7 +70,7 @@ Checked check_attention(const MeasuredTable& t) {
             without.insert(t.text(i, "device") + " " + t.text(i, "implementation"));
             continue;
         }
-        const KernelTables kernels = kernel_tables(*device);
+        const KernelTables kernels = kernel_tables(*device, {}, t.constants.get());
         const AttentionDevice d{double(std::max(1, device->processors)), device->peak.at("bf16").value * 1e-12,
                                 device->memory_bandwidth.value * 1e-6, 1};
         const bool causal = t.number(i, "causal") != 0;
@@ -109,7 +109,7 @@ Checked check_prefill(const MeasuredTable& t) {
     const std::string name = t.device.starts_with("mla_") ? t.device.substr(4) : t.device;
     const auto device = find_device(name);
     if (!device) return {{}, {fmt::format("{}: no device {}", t.file, name)}};
-    const KernelTables kernels = kernel_tables(*device);
+    const KernelTables kernels = kernel_tables(*device, {}, t.constants.get());
     const char* kind = is_latent(t) ? "latent" : "full";
     const auto table = kernels.prefill.find(kind);
     if (table == kernels.prefill.end()) return {{}, {fmt::format("{}: no constants of {} attention's prefill for {}", t.file, kind, name)}};

@@ -73,7 +73,7 @@ double domain_us(const Device& device, const Measured& m) {
 }
 
 // Nothing where the system's name does not say what joins its nodes.
-std::optional<double> between_us(const Device& device, const Measured& m, const std::string& system) {
+std::optional<double> between_us(const Device& device, const Measured& m, const std::string& system, const OwnConstants* own) {
     const InterKind kind = network_of(system);
     const auto nics = nics_of(system);
     if (kind == InterKind::none || !nics || system.find("SHARP") != std::string::npos || system.find("rack") != std::string::npos)
@@ -84,7 +84,7 @@ std::optional<double> between_us(const Device& device, const Measured& m, const 
     Group group;
     group.n = m.devices, group.nodes = m.nodes, group.lanes = m.devices / m.nodes;
     group.nic_rate = nics->first * nics->second * 1e3 / 8;
-    return multi_node(link_table(cluster), fabric_table(cluster), group, m.kind, m.bytes, m.one_byte, m.multicast,
+    return multi_node(link_table(cluster), fabric_table(cluster, own), group, m.kind, m.bytes, m.one_byte, m.multicast,
                       CollectiveAlgorithm::automatic)
         .us;
 }
@@ -119,7 +119,7 @@ Checked check_collectives(const MeasuredTable& t) {
         m.multicast = !off && (device->architecture == "hopper" || device->architecture == "blackwell");
         // A rack's trays are nodes, but one domain of links.
         const bool one_domain = m.nodes == 1 || (system.find("NVL72") != std::string::npos && m.devices <= 72);
-        const std::optional<double> us = one_domain ? domain_us(*device, m) : between_us(*device, m, system);
+        const std::optional<double> us = one_domain ? domain_us(*device, m) : between_us(*device, m, system, t.constants.get());
         if (!us) {
             without.insert(system + ": what joins its nodes is not said");
             continue;

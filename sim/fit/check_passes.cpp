@@ -32,8 +32,10 @@ bool of_experts(const std::string& op) {
 }
 
 // From the first of a pass's ops to the last, waits included; input and weight gradients by what their ops take.
-Passes passes_of(const Json& scenario, bool experts) {
-    const ParseResult parsed = parse_scenario(scenario.dump());
+Passes passes_of(const Json& scenario, bool experts, const std::shared_ptr<const OwnConstants>& constants) {
+    ParseOptions parsing;
+    parsing.constants = constants;
+    const ParseResult parsed = parse_scenario(scenario.dump(), parsing);
     if (!parsed.scenario) throw std::runtime_error(to_text(parsed.problems));
     PredictOptions options;
     options.simulate.trace = true;
@@ -194,7 +196,7 @@ Checked check_passes(const MeasuredTable& t) {
             out.skipped.push_back(t.file + ": the dimensions of " + name + " are not known");
             continue;
         }
-        const Passes p = passes_of(scenario, experts);
+        const Passes p = passes_of(scenario, experts, t.constants);
         const double n = experts ? 1 : repeats;
         const Json& training = scenario.at("training");
         const Compared like{experts ? "experts" : "layers", training.at("precision"), name, scenario.at("cluster").at("device")};

@@ -20,6 +20,7 @@ double bus_share(std::string_view op, double n) {
 MeasuredTable collectives_of(const MeasuredTable& points, std::vector<std::string>& skipped) {
     MeasuredTable t;
     t.file = points.file;
+    t.constants = points.constants;
     for (const char* c : {"system", "devices", "nodes", "op", "variant", "bytes", "us"}) t.column.emplace(c, t.column.size());
     const auto cell = [&](std::size_t row, const char* c) { return points.has(c) ? points.text(row, c) : std::string(); };
     for (std::size_t i = 0; i < points.rows.size(); ++i) {

@@ -131,7 +131,7 @@ Checked check_experts(const MeasuredTable& t) {
     Checked out;
     const auto device = find_device(t.device);
     if (!device) return {{}, {fmt::format("{}: no device {}", t.file, t.device)}};
-    const KernelTables kernels = kernel_tables(*device);
+    const KernelTables kernels = kernel_tables(*device, {}, t.constants.get());
     for (const auto& [dtype, cases] : cases_of(t)) {
         const auto table = kernels.experts.find(dtype);
         if (table == kernels.experts.end()) {
@@ -148,7 +148,7 @@ Checked check_experts(const MeasuredTable& t) {
 
 std::string fit_experts(const MeasuredTable& t) {
     const Device device = device_named(t, t.device, "moe");
-    const KernelTables kernels = kernel_tables(device);
+    const KernelTables kernels = kernel_tables(device, {}, t.constants.get());
     nlohmann::ordered_json out;
     for (const auto& [dtype, cases] : cases_of(t)) {
         const auto dense = kernels.gemm.find(dtype);

@@ -202,13 +202,13 @@ PlacedCurve place(const NcclCurve& curve, Cluster cluster, int nodes) {
         cluster.inter.nics_per_node = std::max(1, cluster.inter.nics_per_node * (ranks / cluster.nodes) / cluster.devices_per_node);
         cluster.devices_per_node = ranks / cluster.nodes;
     }
-    return {curve, std::move(cluster)};
+    return {curve, std::move(cluster), {}};
 }
 
 std::vector<Compared> compare_curve(const PlacedCurve& p) {
     const Timed t = timed(p);
     const bool inside = t.group.nodes == 1;
-    const FabricTable f = inside ? FabricTable{} : fabric_table(p.cluster);
+    const FabricTable f = inside ? FabricTable{} : fabric_table(p.cluster, p.constants.get());
     std::vector<Compared> out;
     for (const NcclRow& row : p.curve.rows) {
         const double us =
@@ -243,7 +243,7 @@ FabricFit fit_fabric(std::span<const PlacedCurve> curves) {
     if (!first)
         throw std::runtime_error("no curve goes from node to node: a fabric's constants need nccl-tests on two nodes or more (--nodes says "
                                  "how many, where the file does not)");
-    const FabricTable base = fabric_table(first->cluster);
+    const FabricTable base = fabric_table(first->cluster, first->constants.get());
     FabricFit out;
     std::vector<const Constant*> chosen;
     const FabricTable f = fitted(points, base, chosen);

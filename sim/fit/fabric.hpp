@@ -15,7 +15,8 @@ namespace orrery {
 // std::runtime_error where the curve's ranks do not fill nodes of the cluster.
 struct PlacedCurve {
     NcclCurve curve;
-    Cluster cluster; // its nodes are the curve's
+    Cluster cluster;                                 // its nodes are the curve's
+    std::shared_ptr<const OwnConstants> constants{}; // of a user's own, that a check or a fit starts from
 };
 PlacedCurve place(const NcclCurve& curve, Cluster cluster, int nodes);
 

@@ -6,6 +6,7 @@
 #include "sim/graph/parameter.hpp"
 #include "sim/graph/placement.hpp"
 #include "topology/dtype.hpp"
+#include "topology/indexed.hpp"
 #include "topology/units.hpp"
 
 #include <string>
@@ -144,10 +145,10 @@ enum class UnitKind : std::uint8_t { embedding, layer, prediction, head, empty }
 struct Graph {
     int chunk = 0;
     int stage = 0;
-    std::vector<Value> values;
-    std::vector<Node> nodes; // in topological order
-    ValueId input = -1;      // received from the chunk before; -1: the chunk starts with the embedding
-    ValueId output = -1;     // sent to the next chunk; -1: the chunk ends with the loss
+    Indexed<ValueId, Value> values;
+    Indexed<std::int32_t, Node> nodes; // in topological order
+    ValueId input = -1;                // received from the chunk before; -1: the chunk starts with the embedding
+    ValueId output = -1;               // sent to the next chunk; -1: the chunk ends with the loss
     int units = 0;
     std::vector<UnitKind> unit_kinds;
 

@@ -65,8 +65,8 @@ Coordinates Mesh::coordinates(int rank) const {
     return c;
 }
 
-std::vector<Axis> parse_rank_order(std::string_view text) {
-    std::vector<Axis> order;
+RankOrder parse_rank_order(std::string_view text) {
+    RankOrder order;
     const auto add = [&](Axis a) {
         if (std::find(order.begin(), order.end(), a) == order.end()) order.push_back(a);
     };

@@ -19,9 +19,11 @@ constexpr AxisMask mask(Axis a) { return static_cast<AxisMask>(1u << static_cast
 
 using Coordinates = std::array<int, axis_count>; // indexed by Axis
 
+using RankOrder = std::vector<Axis>; // every axis once
+
 struct Mesh {
     std::array<int, axis_count> size{1, 1, 1, 1, 1, 1};
-    std::vector<Axis> order; // fastest-varying first, every axis once
+    RankOrder order; // fastest-varying first, every axis once
 
     int extent(Axis a) const { return size[static_cast<std::size_t>(a)]; }
     int ranks() const;
@@ -32,6 +34,6 @@ struct Mesh {
 };
 
 // "tp-cp-ep-dp-pp" as axes, fastest first; dpr follows dp. Throws std::invalid_argument naming the first bad word.
-std::vector<Axis> parse_rank_order(std::string_view text);
+RankOrder parse_rank_order(std::string_view text);
 
 } // namespace orrery

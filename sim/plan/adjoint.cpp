@@ -23,7 +23,7 @@ BufferId Emitter::need(ValueId v) {
     if (value(v).kept_as >= 0) v = value(v).kept_as;
     const std::int32_t p = producer[static_cast<std::size_t>(v)];
     if (p < 0) return forward_buffer[static_cast<std::size_t>(v)];
-    const Node& n = g.nodes[static_cast<std::size_t>(p)];
+    const Node& n = g.nodes[p];
     if (n.kind == NodeKind::enter && n.along_seq &&
         (n.late || !l.practice.keeps_gathered)) { // the shard is saved, and gathered anew for each use
         const BufferId shard = need(n.in[0]);
@@ -44,8 +44,7 @@ BufferId Emitter::need(ValueId v) {
 // framework stops early.
 void Emitter::recompute_run(std::int32_t node) {
     const auto marked = [&](std::int32_t i) {
-        return i >= 0 && i < static_cast<std::int32_t>(g.nodes.size()) && g.nodes[static_cast<std::size_t>(i)].recompute &&
-               g.nodes[static_cast<std::size_t>(i)].layer == g.nodes[static_cast<std::size_t>(node)].layer;
+        return i >= 0 && i < static_cast<std::int32_t>(g.nodes.size()) && g.nodes[i].recompute && g.nodes[i].layer == g.nodes[node].layer;
     };
     std::int32_t first = node, last = node;
     while (marked(first - 1)) --first;
@@ -54,11 +53,11 @@ void Emitter::recompute_run(std::int32_t node) {
         // The layer's tail (last linear, its reduction, the add) makes nothing the adjoint reads: residual and exit read no value of
         // theirs.
         const auto read_later = [&](std::int32_t i) {
-            const NodeKind k = g.nodes[static_cast<std::size_t>(i)].kind;
+            const NodeKind k = g.nodes[i].kind;
             if (k != NodeKind::residual && k != NodeKind::exit && k != NodeKind::linear) return true;
             for (std::int32_t j = i + 1; j <= last; ++j)
-                for (ValueId v : g.nodes[static_cast<std::size_t>(i)].out)
-                    for (ValueId u : g.nodes[static_cast<std::size_t>(j)].in)
+                for (ValueId v : g.nodes[i].out)
+                    for (ValueId u : g.nodes[j].in)
                         if (u == v) return true;
             return false;
         };
@@ -68,7 +67,7 @@ void Emitter::recompute_run(std::int32_t node) {
     const std::int16_t saved_layer = layer, saved_unit = unit;
     phase = Phase::recompute;
     for (std::int32_t i = first; i <= last; ++i) {
-        const Node& n = g.nodes[static_cast<std::size_t>(i)];
+        const Node& n = g.nodes[i];
         // The recomputed forward pass gathers its inputs once more; what the adjoint then needs is gathered again there.
         forward(n, recomputed, true);
     }
@@ -148,9 +147,8 @@ void Emitter::accumulate_weight(const Node& n, ValueId x, BufferId dy) {
         Block holder;
         Block* const outer = block;
         const std::int32_t p = producer[static_cast<std::size_t>(x)];
-        const bool gather =
-            p >= 0 && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::enter && g.nodes[static_cast<std::size_t>(p)].along_seq;
-        if (gather) need(g.nodes[static_cast<std::size_t>(p)].in[0]); // recomputed in B, if at all
+        const bool gather = p >= 0 && g.nodes[p].kind == NodeKind::enter && g.nodes[p].along_seq;
+        if (gather) need(g.nodes[p].in[0]); // recomputed in B, if at all
         if (gather) block = &holder;
         input = need(x);
         block = outer;
@@ -346,10 +344,10 @@ void set_units(Block& b) {
 // Where the chunk before is on the same stage, nothing is sent: its backward blocks read this chunk's input gradient itself.
 void join_gradients(Lowering& l, int chunk) {
     ChunkBlocks& before = l.chunks[static_cast<std::size_t>(chunk) - 1];
-    const BufferId old = before.output_gradient, now = l.chunks[static_cast<std::size_t>(chunk)].input_gradient;
+    const BufferId old = before.output_gradient, now = l.chunks[chunk].input_gradient;
     for (std::int32_t id : {before.backward, before.weight}) {
         if (id < 0) continue;
-        for (Op& op : l.plan.blocks[static_cast<std::size_t>(id)].ops)
+        for (Op& op : l.plan.blocks[id].ops)
             for (auto* list : {&op.in, &op.out}) std::replace(list->begin(), list->end(), old, now);
     }
     for (Buffer& b : l.plan.buffers)
@@ -370,9 +368,9 @@ Block new_block(const Graph& g, BlockKind kind, const char* letter) {
 } // namespace
 
 void emit_chunk(Lowering& l, int chunk) {
-    const Graph& g = l.graphs[static_cast<std::size_t>(chunk)];
+    const Graph& g = l.graphs[chunk];
     Emitter e(l, g);
-    ChunkBlocks& ends = l.chunks[static_cast<std::size_t>(chunk)];
+    ChunkBlocks& ends = l.chunks[chunk];
     const bool local_before = g.input >= 0 && l.graphs[static_cast<std::size_t>(chunk) - 1].stage == g.stage;
 
     Block forward = new_block(g, BlockKind::forward, "F");

@@ -30,9 +30,8 @@ void Emitter::adjoint_exit(const Node& n, BufferId dy) {
     if (!n.along_seq) return add_gradient(n.in[0], dy, false);
     const std::int32_t p = producer[static_cast<std::size_t>(n.in[0])];
     const bool one_scale = s().runtime.fp8_recipe == ScalingRecipe::delayed || s().runtime.fp8_recipe == ScalingRecipe::current;
-    const bool low = p >= 0 && one_scale && g.nodes[static_cast<std::size_t>(p)].kind == NodeKind::linear &&
-                     g.nodes[static_cast<std::size_t>(p)].gemm_dtype == DType::fp8 &&
-                     g.nodes[static_cast<std::size_t>(p)].params.size() == 1;
+    const bool low =
+        p >= 0 && one_scale && g.nodes[p].kind == NodeKind::linear && g.nodes[p].gemm_dtype == DType::fp8 && g.nodes[p].params.size() == 1;
     if (low) dy = cast_gradient(n, n.out[0], dy, DType::fp8);
     const DType dtype = low ? DType::fp8 : activation_dtype(s());
     const BufferId whole = fresh_gradient(n.in[0], ".grad.gathered", dtype);

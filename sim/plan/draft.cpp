@@ -19,7 +19,7 @@ std::string transfer_text(const TransferStep& t) {
 std::string action_text(const Plan& plan, const DraftAction& action) {
     std::string ops;
     if (action.run.block >= 0) {
-        const Block& block = plan.blocks[static_cast<std::size_t>(action.run.block)];
+        const Block& block = plan.blocks[action.run.block];
         if (action.run.first != 0 || action.run.last != static_cast<std::int32_t>(block.ops.size()))
             ops = fmt::format("[{}-{})", action.run.first, action.run.last);
         if (action.parts.empty() && action.transfers.empty()) {
@@ -42,7 +42,7 @@ DraftAction run_of(const Plan& plan, Draft& draft, std::int32_t block) {
     DraftAction action;
     action.id = draft.ids++;
     action.run.block = block;
-    action.run.last = static_cast<std::int32_t>(plan.blocks[static_cast<std::size_t>(block)].ops.size());
+    action.run.last = static_cast<std::int32_t>(plan.blocks[block].ops.size());
     return action;
 }
 
@@ -70,13 +70,13 @@ Schedule steps_of(const std::vector<Draft>& drafts) {
 
 std::int32_t first_timed_op(const Block& block, std::int32_t first, std::int32_t last) {
     for (std::int32_t i = first; i < last; ++i)
-        if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) return i;
+        if (!is_memory_op(block.ops[i].work)) return i;
     return -1;
 }
 
 std::int32_t last_timed_op(const Block& block, std::int32_t first, std::int32_t last) {
     for (std::int32_t i = last; i-- > first;)
-        if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) return i;
+        if (!is_memory_op(block.ops[i].work)) return i;
     return -1;
 }
 

@@ -75,7 +75,7 @@ std::int32_t Emitter::parameter_index(ValueId v) {
 }
 
 std::int32_t Emitter::find_parameter(ValueId v) {
-    auto& parameters = l.parameters[static_cast<std::size_t>(g.stage)];
+    auto& parameters = l.parameters[g.stage];
     const Value& value = g.value(v);
     const TensorId tensor = l.tensor(value);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -146,12 +146,8 @@ BufferId Emitter::tokens_buffer(int ahead) {
     return l.add(std::move(b));
 }
 
-BufferId Emitter::weight(ValueId v) {
-    return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].weight;
-}
-BufferId Emitter::weight_gradient(ValueId v) {
-    return l.parameters[static_cast<std::size_t>(g.stage)][static_cast<std::size_t>(parameter_index(v))].gradient;
-}
+BufferId Emitter::weight(ValueId v) { return l.parameters[g.stage][static_cast<std::size_t>(parameter_index(v))].weight; }
+BufferId Emitter::weight_gradient(ValueId v) { return l.parameters[g.stage][static_cast<std::size_t>(parameter_index(v))].gradient; }
 
 BufferId Emitter::input_of(ValueId v, bool recomputing) {
     if (!recomputing) return forward_buffer[static_cast<std::size_t>(v)];

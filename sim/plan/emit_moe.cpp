@@ -36,7 +36,7 @@ bool Emitter::in_no_graph(const Node& n) const {
 
 bool Emitter::made_by_activation(ValueId v) const {
     const std::int32_t node = producer[static_cast<std::size_t>(v)];
-    return node >= 0 && g.nodes[static_cast<std::size_t>(node)].kind == NodeKind::activation;
+    return node >= 0 && g.nodes[node].kind == NodeKind::activation;
 }
 
 bool Emitter::read_by_activation(ValueId v) const {
@@ -73,39 +73,46 @@ void Emitter::know_counts(const Node& n, BufferId counts, const std::string& suf
     push(std::move(wait));
 }
 
+// Whole tokens to every rank that has one of their experts, and the sums of what these bring back.
+void Emitter::move_tokens(const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts, const std::string& name) {
+    const MoeSpec& e = *s().model.moe;
+    const BufferId outside = to_experts ? from[0] : to[0], inside = to_experts ? to[0] : from[0];
+    if (gathers(s().runtime)) {
+        collect_rows(name, to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, l.buffer(inside).bytes, from, to,
+                     "ep.etp");
+        return;
+    }
+    const std::int16_t copies = static_cast<std::int16_t>(e.top_k * s().strategy.expert_tensor_parallel);
+    // A token's few probabilities and experts are next to nothing beside its columns.
+    const DType dtype = l.buffer(from[0]).dtype;
+    const Bytes size = bytes({l.buffer(outside).shape[0] * copies, s().model.hidden_size}, dtype);
+    Op op = make_op(name,
+                    Collective{CollectiveKind::all_to_all, l.comm("ep.etp"), size, dtype, copies, static_cast<std::int16_t>(e.groups),
+                               static_cast<std::int16_t>(e.group_limit)},
+                    from, to);
+    op.queue = queue_of(l.comm("ep.etp"));
+    push(std::move(op));
+}
+
+// A collective over rows and what goes along with each: `size` is that of the first buffers.
+void Emitter::collect_rows(const std::string& name, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in,
+                           const std::vector<BufferId>& out, const char* comm) {
+    Op op = make_op(name, Collective{kind, l.comm(comm), size, l.buffer(in[0]).dtype}, in, out);
+    auto& work = std::get<Collective>(op.work);
+    for (std::size_t i = 1; i < in.size(); ++i) work.bytes = work.bytes + std::max(l.buffer(in[i]).bytes, l.buffer(out[i]).bytes);
+    op.queue = queue_of(work.comm);
+    push(std::move(op));
+}
+
 // Rows (or tokens) from their ranks to the experts' and back, and what goes along with each: from and to have the placements of their ends.
 void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const std::vector<BufferId>& to, bool to_experts,
                         const std::string& name) {
+    if (n.dispatches_tokens) return move_tokens(from, to, to_experts, name);
     const MoeSpec& e = *s().model.moe;
     const Strategy& st = s().strategy;
     const DType dtype = l.buffer(from[0]).dtype;
     const std::int64_t h = s().model.hidden_size;
     const BufferId outside = to_experts ? from[0] : to[0], inside = to_experts ? to[0] : from[0];
-    const auto collective = [&](const std::string& called, CollectiveKind kind, Bytes size, const std::vector<BufferId>& in,
-                                const std::vector<BufferId>& out, const char* comm) {
-        Op op = make_op(called, Collective{kind, l.comm(comm), size, dtype}, in, out);
-        auto& work = std::get<Collective>(op.work);
-        for (std::size_t i = 1; i < in.size(); ++i) work.bytes = work.bytes + std::max(l.buffer(in[i]).bytes, l.buffer(out[i]).bytes);
-        op.queue = queue_of(work.comm);
-        push(std::move(op));
-    };
-    if (n.dispatches_tokens && gathers(s().runtime)) {
-        collective(name, to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, l.buffer(inside).bytes, from, to,
-                   "ep.etp");
-        return;
-    }
-    if (n.dispatches_tokens) {
-        const std::int16_t copies = static_cast<std::int16_t>(e.top_k * st.expert_tensor_parallel);
-        // A token's few probabilities and experts are next to nothing beside its columns.
-        const Bytes size = bytes({l.buffer(outside).shape[0] * copies, h}, dtype);
-        Op op = make_op(name,
-                        Collective{CollectiveKind::all_to_all, l.comm("ep.etp"), size, dtype, copies, static_cast<std::int16_t>(e.groups),
-                                   static_cast<std::int16_t>(e.group_limit)},
-                        from, to);
-        op.queue = queue_of(l.comm("ep.etp"));
-        push(std::move(op));
-        return;
-    }
     // Stations on the way: outside -> (all-to-all) -> received -> (gather over expert-tensor ranks) -> gathered -> (sort) -> inside.
     const bool exchanges = st.expert_parallel > 1, gathered = st.expert_tensor_parallel > 1;
     const std::int64_t local = e.experts / st.expert_parallel;
@@ -136,13 +143,13 @@ void Emitter::move_rows(const Node& n, const std::vector<BufferId>& from, const 
     const auto exchange = [&](const std::vector<BufferId>& b) {
         // A rank of the slowest group sends back the rows it receives: its rows bound the exchange.
         const Bytes size = std::max(bytes({part, h}, dtype), l.buffer(outside).bytes);
-        collective(name, CollectiveKind::all_to_all, size, at, b, "ep");
+        collect_rows(name, CollectiveKind::all_to_all, size, at, b, "ep");
         block->ops.back().in = with_counts(n, std::move(block->ops.back().in));
         at = b;
     };
     const auto over_tensor = [&](const std::vector<BufferId>& b) {
-        collective(name + ".etp", to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, bytes({rows, h}, dtype), at, b,
-                   "etp");
+        collect_rows(name + ".etp", to_experts ? CollectiveKind::all_gather : CollectiveKind::reduce_scatter, bytes({rows, h}, dtype), at,
+                     b, "etp");
         block->ops.back().in = with_counts(n, std::move(block->ops.back().in));
         at = b;
     };

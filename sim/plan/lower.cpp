@@ -23,7 +23,7 @@ void build_forward(Lowering& l) {
     // Replicas that are workers of their own share no gradients: they are copies along the outer axis.
     const int shard = s.local_sgd() ? 1 : s.shard_group_size > 0 ? std::max(1, s.shard_group_size / s.context_parallel) : s.data_parallel;
     plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, s.data_parallel / shard, s.pipeline_parallel};
-    plan.mesh.order = parse_rank_order(s.rank_order);
+    plan.mesh.order = s.rank_order;
     if (s.local_sgd()) {
         plan.workers = mask(Axis::dpr);
         plan.repeat = s.synchronization.inner_steps;

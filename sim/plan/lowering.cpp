@@ -30,7 +30,7 @@ TensorId Lowering::tensor(const Value& parameter) {
 
 CommId Lowering::add_expert_communicator(std::string name, AxisMask axes) {
     const CommId id = add_communicator(std::move(name), axes);
-    plan.communicators[static_cast<std::size_t>(id)].expert = true;
+    plan.communicators[id].expert = true;
     return id;
 }
 

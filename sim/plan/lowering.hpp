@@ -37,11 +37,11 @@ struct Lowering {
     const Scenario& scenario;
     const ScheduleInfo* schedule = nullptr;
     Plan plan{};
-    std::vector<Graph> graphs{};                      // by chunk
-    std::vector<ChunkBlocks> chunks{};                // by chunk
-    std::vector<std::vector<Parameter>> parameters{}; // by stage
+    Indexed<std::int16_t, Graph> graphs{};                                // by chunk
+    Indexed<std::int16_t, ChunkBlocks> chunks{};                          // by chunk
+    Indexed<std::int16_t, Indexed<std::int32_t, Parameter>> parameters{}; // by stage
     DataParallel data_parallel{};
-    std::vector<Draft> drafts{}; // by stage
+    Indexed<std::int16_t, Draft> drafts{}; // by stage
     std::map<std::string, CommId> comm_ids{};
     std::map<std::string, TensorId> tensor_ids{};    // by name
     const Practice practice = practice_of(scenario); // of the software that runs it
@@ -51,15 +51,9 @@ struct Lowering {
     TensorId tensor(const Value& parameter); // makes it where it is new
     // The stages that share a communicator for the copies of a chunk come to its collectives in this order.
     std::vector<int> chunks_in_model_order() const;
-    Buffer& buffer(BufferId b) { return plan.buffers[static_cast<std::size_t>(b)]; }
-    BufferId add(Buffer b) {
-        plan.buffers.push_back(std::move(b));
-        return static_cast<BufferId>(plan.buffers.size()) - 1;
-    }
-    std::int32_t add(Block b) {
-        plan.blocks.push_back(std::move(b));
-        return static_cast<std::int32_t>(plan.blocks.size()) - 1;
-    }
+    Buffer& buffer(BufferId b) { return plan.buffers[b]; }
+    BufferId add(Buffer b) { return plan.buffers.add(std::move(b)); }
+    std::int32_t add(Block b) { return plan.blocks.add(std::move(b)); }
     CommId add_communicator(std::string name, AxisMask axes, std::vector<std::int16_t> stages = {});
     CommId add_expert_communicator(std::string name, AxisMask axes); // axes of the experts' mesh
 };

@@ -47,7 +47,7 @@ const char* name(Phase p) {
 }
 
 BufferId storage(const Plan& plan, BufferId b) {
-    while (plan.buffers[static_cast<std::size_t>(b)].storage >= 0) b = plan.buffers[static_cast<std::size_t>(b)].storage;
+    while (plan.buffers[b].storage >= 0) b = plan.buffers[b].storage;
     return b;
 }
 
@@ -80,7 +80,7 @@ std::vector<int> steps_along(const Plan& plan, const Communicator& comm, Axis ax
 }
 
 std::vector<int> members(const Plan& plan, CommId c, int rank) {
-    const Communicator& comm = plan.communicators[static_cast<std::size_t>(c)];
+    const Communicator& comm = plan.communicators[c];
     const int self = stage_major(plan, rank), of_a_stage = plan.mesh.ranks() / plan.mesh.extent(Axis::pp);
     const int stage = self / of_a_stage, place = self % of_a_stage;
     if (!comm.stages.empty() && std::find(comm.stages.begin(), comm.stages.end(), stage) == comm.stages.end()) return {};
@@ -103,7 +103,7 @@ std::vector<int> members(const Plan& plan, CommId c, int rank) {
 }
 
 int size(const Plan& plan, CommId c) {
-    const Communicator& comm = plan.communicators[static_cast<std::size_t>(c)];
+    const Communicator& comm = plan.communicators[c];
     const Mesh& mesh = mesh_of(plan, comm);
     int n = 1;
     for (Axis a : mesh.order) {

@@ -6,6 +6,7 @@
 #include "sim/graph/placement.hpp"
 #include "sim/plan/tensors.hpp"
 #include "sim/plan/work.hpp"
+#include "topology/indexed.hpp"
 
 #include <array>
 #include <cstdint>
@@ -81,8 +82,9 @@ struct Op {
 enum class BlockKind : std::uint8_t { forward, backward, weight, exchange, reduce, gather, release, optimizer, other };
 
 // An action of a block made of others stands for a whole action of each of them, with the microbatch of its port.
+using BlockId = std::int32_t; // index in Plan::blocks
 struct BlockPart {
-    std::int32_t block;
+    BlockId block;
     std::uint8_t port;
 };
 
@@ -92,7 +94,7 @@ struct Block {
     BlockKind kind = BlockKind::other;
     std::int16_t stage = 0, chunk = -1;
     bool blocking = false; // an exchange the computation after it waits for, sends included
-    std::vector<Op> ops;
+    Indexed<std::int32_t, Op> ops;
     std::vector<std::int32_t> unit_begin; // first op of each unit (a layer, or the ops before or after the layers); empty: one unit
     std::vector<BlockPart> parts{};       // it has their ops, interleaved; empty: it is no other's
 };
@@ -115,7 +117,7 @@ struct ActionDep {
 
 struct Program {
     std::int16_t stage = 0;
-    std::vector<Action> actions; // one step, in issue order
+    Indexed<std::int32_t, Action> actions; // one step, in issue order
     std::vector<ActionDep> deps;
     std::vector<std::int32_t> step_begins{}; // of an unrolled round: the first action of each training step but the first
 };
@@ -142,11 +144,11 @@ struct Plan {
     int stages = 1, chunks_per_stage = 1;
     int directions = 1;            // pipelines through the same ranks: equal shares of the chunks, in order, each of a copy of the model
     std::int64_t microbatches = 1; // of all directions, in equal shares, in order
-    std::vector<Communicator> communicators;
-    std::vector<LogicalTensor> tensors;
-    std::vector<TensorBucket> buckets;
-    std::vector<Buffer> buffers;
-    std::vector<Block> blocks;
+    Indexed<CommId, Communicator> communicators;
+    Indexed<TensorId, LogicalTensor> tensors;
+    Indexed<std::int32_t, TensorBucket> buckets;
+    Indexed<BufferId, Buffer> buffers;
+    Indexed<BlockId, Block> blocks;
     // A round, over and over: the training step of `programs` so many times, then each further phase. A phase begins on a rank when all
     // that the rank runs of the phase before has ended. Ordinary training has rounds of one step. rounds.hpp unrolls a round.
     std::vector<Program> programs; // one per pipeline rank: all ranks of a stage run the same one

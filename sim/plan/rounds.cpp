@@ -24,9 +24,8 @@ Edges edges_of(const Plan& plan, const Program& program, bool first) {
     Edges edges;
     for (std::size_t a = 0; a < program.actions.size(); ++a) {
         const Action& action = program.actions[a];
-        const Block& block = plan.blocks[static_cast<std::size_t>(action.block)];
-        for (std::int32_t i = action.first; i < action.last; ++i)
-            add_queues(block.ops[static_cast<std::size_t>(i)], {static_cast<std::int32_t>(a), i}, first, edges);
+        const Block& block = plan.blocks[action.block];
+        for (std::int32_t i = action.first; i < action.last; ++i) add_queues(block.ops[i], {static_cast<std::int32_t>(a), i}, first, edges);
     }
     return edges;
 }

@@ -68,24 +68,20 @@ std::string shape_text(const Plan& plan, const Work& work) {
             },
             [](const GradientNorm& g) { return fmt::format("{}", g.elements); },
             [&](const Collective& c) {
-                return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count,
-                                   plan.communicators[static_cast<std::size_t>(c.comm)].name);
+                return fmt::format("{} {} B over {}", name(c.dtype), c.bytes.count, plan.communicators[c.comm].name);
             },
             [&](const Exchange& x) {
                 std::string text;
                 for (const Transfer& t : x.transfers)
                     text += fmt::format("{}{} {} B port {} over {}", text.empty() ? "" : ", ", t.send ? "send" : "receive", t.bytes.count,
-                                        t.port, plan.communicators[static_cast<std::size_t>(t.comm)].name);
+                                        t.port, plan.communicators[t.comm].name);
                 return text;
             },
             [](const Copy& c) { return fmt::format("{} B", c.bytes.count); },
             [](const HostSync&) { return std::string{}; },
             [](const HostWork& h) { return format(h.duration); },
-            [&](const Alloc& a) {
-                return fmt::format("{} {} B", plan.buffers[static_cast<std::size_t>(a.buffer)].name,
-                                   plan.buffers[static_cast<std::size_t>(a.buffer)].bytes.count);
-            },
-            [&](const Free& f) { return plan.buffers[static_cast<std::size_t>(f.buffer)].name; },
+            [&](const Alloc& a) { return fmt::format("{} {} B", plan.buffers[a.buffer].name, plan.buffers[a.buffer].bytes.count); },
+            [&](const Free& f) { return plan.buffers[f.buffer].name; },
         },
         work);
 }
@@ -96,7 +92,7 @@ void append_names(std::string& text, const Plan& plan, const std::vector<BufferI
             text += fmt::format(" +{} more", ids.size() - i);
             return;
         }
-        text += " " + plan.buffers[static_cast<std::size_t>(ids[i])].name;
+        text += " " + plan.buffers[ids[i]].name;
     }
 }
 
@@ -125,7 +121,7 @@ std::string to_text(const Plan& plan, const Block& block) {
 std::string to_text(const Plan& plan, const Program& program) {
     std::string text = fmt::format("{}:", program.stage);
     for (const Action& a : program.actions) {
-        const Block& b = plan.blocks[static_cast<std::size_t>(a.block)];
+        const Block& b = plan.blocks[a.block];
         text += " " + b.name;
         if (a.first != 0 || a.last != static_cast<std::int32_t>(b.ops.size())) text += fmt::format("[{}-{})", a.first, a.last);
         std::string mb;

@@ -216,14 +216,15 @@ void check_experts(Reading& reading) {
 // A shorter order ("tp-pp-dp") is filled up with the axes it leaves out, after tp, if they are 1 wide.
 void resolve_rank_order(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
+    const std::string& order = reading.rank_order;
     if (!sound(reading, {"/strategy/rank_order"})) return;
     std::vector<std::string> words;
-    for (std::size_t at = 0; at <= s.rank_order.size();) {
-        const std::size_t dash = std::min(s.rank_order.find('-', at), s.rank_order.size());
-        words.push_back(s.rank_order.substr(at, dash - at));
+    for (std::size_t at = 0; at <= order.size();) {
+        const std::size_t dash = std::min(order.find('-', at), order.size());
+        words.push_back(order.substr(at, dash - at));
         at = dash + 1;
     }
-    const std::string is = "strategy.rank_order = \"" + s.rank_order + "\"";
+    const std::string is = "strategy.rank_order = \"" + order + "\"";
     for (const std::string& word : words) {
         if (word != "tp" && word != "cp" && word != "ep" && word != "dp" && word != "pp")
             return reading.problem("/strategy/rank_order",
@@ -242,7 +243,7 @@ void resolve_rank_order(Reading& reading) {
         const auto tp = std::find(words.begin(), words.end(), "tp");
         words.insert(tp == words.end() ? words.begin() : tp + 1, axis);
     }
-    s.rank_order = join(words, "-");
+    s.rank_order = parse_rank_order(join(words, "-"));
 }
 
 void check_device(Reading& reading) {

@@ -64,6 +64,12 @@ void read_layer_split(Reading& reading, const Json& value, const std::string& wh
     if (whole_numbers(reading, value, where, 0, split)) reading.layer_split = split;
 }
 
+void read_rank_order(Reading& reading, const Json& value, const std::string& where) {
+    if (!value.is_string() || !is_name(value.get<std::string>()))
+        return reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a text such as \"tp-cp-ep-dp-pp\"");
+    reading.rank_order = value.get<std::string>();
+}
+
 void read_recompute(Reading& reading, const Json& value, const std::string& where) {
     static const std::vector<std::string> wholes = {"none", "selective", "full"};
     Strategy& strategy = reading.scenario.strategy;

@@ -22,7 +22,8 @@ struct Reading {
     std::vector<Problem> problems;
     std::set<std::string> given;
     ParseOptions options;
-    std::vector<int> layer_split; // as written; resolved in layers.cpp
+    std::vector<int> layer_split;              // as written; resolved in layers.cpp
+    std::string rank_order = "tp-cp-ep-dp-pp"; // as written; resolved in check.cpp
 
     bool has(const std::string& pointer) const { return given.contains(pointer); }
     void problem(std::string where, std::string what) { problems.push_back({std::move(where), std::move(what)}); }
@@ -118,6 +119,9 @@ void read_object(Reading& reading, const Json& object, const std::string& where,
 // One value by its field; false where it was a problem.
 bool read_value(Reading& reading, const Json& value, const std::string& where, const Field& field);
 
+// The choices of a field that something is built for: not those that unsupported() refuses whatever the rest of the scenario.
+std::vector<std::string> offered_choices(const Field& field);
+
 // The field "strategy.overlap.pipeline" of the scenario's tables, or nullptr.
 const Field* find_field(std::string_view dotted);
 std::string dotted(std::string_view pointer); // "/strategy/overlap/pipeline" -> "strategy.overlap.pipeline"
@@ -127,6 +131,7 @@ std::string plain_number(double value);       // without an exponent or trailing
 // Fields with a form of their own (custom.cpp).
 void read_layer_split(Reading&, const Json&, const std::string& where);
 void read_offload_ops(Reading&, const Json&, const std::string& where);
+void read_rank_order(Reading&, const Json&, const std::string& where);
 void read_recompute(Reading&, const Json&, const std::string& where);
 void read_recompute_layers(Reading&, const Json&, const std::string& where);
 void read_imbalance(Reading&, const Json&, const std::string& where);

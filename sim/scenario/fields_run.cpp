@@ -183,8 +183,8 @@ const Fields& strategy_fields() {
         Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
               "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}
             .one_of({"global", "post-validation"}),
-        Field{"rank_order", TextSlot{[](Scenario& s) { return &s.strategy.rank_order; }},
-              "axes of the rank grid, fastest-varying first: tp, cp, ep, dp, pp"},
+        Field{"rank_order", CustomSlot{read_rank_order}, "axes of the rank grid, fastest-varying first: tp, cp, ep, dp, pp"}.like(
+            R"({"type":"string"})"),
         choice<&Scenario::strategy, &Strategy::collective_algorithm>("collective_algorithm", "of collectives; auto: as NCCL chooses"),
     };
     return fields;

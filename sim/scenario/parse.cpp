@@ -42,6 +42,7 @@ void drop_repeated(std::vector<Problem>& problems) {
 ParseResult parse_scenario(std::string_view json_text, const ParseOptions& options) {
     Reading reading;
     reading.options = options;
+    reading.scenario.constants = options.constants;
     Json document = read_json(json_text, reading.problems);
     if (reading.problems.empty() && !document.is_object())
         reading.problem("", "the file holds " + type_name(document) +
@@ -68,12 +69,14 @@ ParseResult parse_scenario(std::string_view json_text, const ParseOptions& optio
     return result;
 }
 
-ParseResult load_scenario(const std::string& path, const std::vector<std::string>& overrides) {
+ParseResult load_scenario(const std::string& path, const std::vector<std::string>& overrides,
+                          std::shared_ptr<const OwnConstants> constants) {
     std::string text;
     if (!read_file(path, text)) return {std::nullopt, {{"", "cannot read " + path}}};
     ParseOptions options;
     options.base_dir = std::filesystem::path(path).parent_path().string();
     options.overrides = overrides;
+    options.constants = std::move(constants);
     return parse_scenario(text, options);
 }
 

@@ -22,6 +22,7 @@ struct Problem {
 struct ParseOptions {
     std::string base_dir;               // what relative paths in the scenario start from; empty: the current directory
     std::vector<std::string> overrides; // "strategy.tensor_parallel=8" or "/strategy/tensor_parallel=8"; values are JSON or plain words
+    std::shared_ptr<const OwnConstants> constants{}; // what the scenario carries
 };
 
 // scenario is there exactly when problems is empty.
@@ -33,7 +34,8 @@ struct ParseResult {
 ParseResult parse_scenario(std::string_view json_text, const ParseOptions& options = {});
 
 // Reads the file; relative paths in it start from its folder. A file that cannot be read is a problem too.
-ParseResult load_scenario(const std::string& path, const std::vector<std::string>& overrides = {});
+ParseResult load_scenario(const std::string& path, const std::vector<std::string>& overrides = {},
+                          std::shared_ptr<const OwnConstants> constants = {});
 
 // A model alone: a preset's name or an inline object, as under "model".
 struct ModelResult {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace orrery {
@@ -26,7 +27,13 @@ struct TypeName {
     std::string operator()(ScaledSlot) const { return "number"; }
     std::string operator()(BoolSlot) const { return "true or false"; }
     std::string operator()(TextSlot) const { return field.choices.empty() ? "text" : join(field.choices); }
-    std::string operator()(ChoiceSlot) const { return join(field.choices); }
+    std::string operator()(ChoiceSlot) const {
+        const std::vector<std::string> offered = offered_choices(field);
+        std::vector<std::string> later;
+        for (const std::string& choice : field.choices)
+            if (std::find(offered.begin(), offered.end(), choice) == offered.end()) later.push_back(choice);
+        return join(offered) + (later.empty() ? "" : "; not built yet: " + join(later));
+    }
     std::string operator()(const SectionSlot&) const { return "object"; }
     std::string operator()(CustomSlot) const { return "several forms"; }
 };
@@ -58,12 +65,29 @@ std::string defaults_by_framework(const std::string& path) {
     return join(parts, "; ");
 }
 
+// Of a field that is no section: its line in examples.cpp.
+const FieldExample* example_of(const std::string& path) {
+    const auto all = field_examples();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const FieldExample& e) { return path == e.field; });
+    return found == all.end() ? nullptr : &*found;
+}
+
+std::string default_of(const Field& field, const std::string& path) {
+    if (field.required) return "required";
+    const std::string by_framework = defaults_by_framework(path);
+    const FieldExample* example = example_of(path);
+    return !by_framework.empty() || !example ? by_framework : example->usual;
+}
+
 void write_section(std::string& text, const std::string& path, const Fields& fields, int depth) {
-    text += fmt::format("\n{} {}\n\n| field | type | default | meaning |\n|---|---|---|---|\n",
+    text += fmt::format("\n{} {}\n\n| field | type | example | default | meaning |\n|---|---|---|---|---|\n",
                         std::string(static_cast<std::size_t>(depth), '#'), path);
-    for (const Field& field : fields)
-        text += fmt::format("| `{}` | {} | {} | {} |\n", field.key, cell(type_of(field)),
-                            field.required ? "required" : cell(defaults_by_framework(path + "." + field.key)), cell(field.help));
+    for (const Field& field : fields) {
+        const std::string whole = path + "." + field.key;
+        const FieldExample* example = example_of(whole);
+        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", field.key, cell(type_of(field)),
+                            example ? fmt::format("`{}`", cell(example->example)) : "", cell(default_of(field, whole)), cell(field.help));
+    }
     for (const Field& field : fields)
         if (const auto* section = std::get_if<SectionSlot>(&field.slot))
             write_section(text, path + "." + field.key, section->fields(), depth + 1);
@@ -75,13 +99,11 @@ std::string field_reference() {
     std::string text =
         "# Every field of a scenario\n\n"
         "`simrun schema --markdown` writes this page from the table that the parser reads; a test holds it current.\n\n"
-        "The column \"default\" lists what the software does where the scenario is silent: first every framework, then each framework with "
-        "a "
-        "habit of its\nown, with the year of the release and the device architecture where these matter. A later entry of the same "
-        "framework "
-        "replaces an earlier one.\nAn empty cell means that the default depends on other fields or is the usual one of the model; "
-        "`simrun SCENARIO.json -v` prints every default\nthat a scenario got, and its source. `--set strategy.tensor_parallel=8` sets any "
-        "field from the command line.\n\n"
+        "The column \"default\" lists what the software does where the scenario is silent: first every framework, then each framework "
+        "with a habit of its\nown, with the year of the release and the device architecture where these matter. A later entry of the same "
+        "framework replaces an earlier one.\n`simrun SCENARIO.json -v` prints every default that a scenario got, and its source.\n\n"
+        "The column \"example\" has a value as `--set` takes it on the command line: `--set strategy.tensor_parallel=2`. In a file, texts "
+        "have quotation\nmarks. Choices that are \"not built yet\" are refused with a message that says so.\n\n"
         "A complete scenario:\n\n"
         "    {\"model\": \"llama3-8b\",\n"
         "     \"cluster\": {\"preset\": \"dgx-h100\", \"nodes\": 2},\n"

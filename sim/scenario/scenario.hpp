@@ -1,17 +1,21 @@
 // A scenario after parsing: every field resolved, defaults filled in. The parser is parse.hpp; the text format is described by schema.hpp.
 #pragma once
 
+#include "sim/graph/mesh.hpp"
 #include "sim/scenario/words.hpp"
 #include "topology/cluster.hpp"
 #include "topology/dtype.hpp"
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace orrery {
+
+class OwnConstants; // sim/cost/own_constants.hpp
 
 enum class ActivationKind { gelu, relu, swiglu, geglu };
 template <> struct Spelling<ActivationKind> { static constexpr const char* all[] = {"gelu", "relu", "swiglu", "geglu"}; };
@@ -206,8 +210,8 @@ struct Strategy {
     int secondary_shard_size = 1; // ranks that share the copy which the backward pass gathers; 1: it gathers what the forward pass did
     GradientCompression gradient_compression = GradientCompression::none;
     Synchronization synchronization;
-    bool post_validation = false;              // optimizer_sync: post-validation
-    std::string rank_order = "tp-cp-ep-dp-pp"; // fastest-varying first
+    bool post_validation = false; // optimizer_sync: post-validation
+    RankOrder rank_order = parse_rank_order("tp-cp-ep-dp-pp");
     CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
 
     bool local_sgd() const { return synchronization.kind == Synchronization::Kind::local_sgd && data_parallel > 1; }
@@ -271,8 +275,9 @@ struct Scenario {
     Runtime runtime;
     std::vector<Perturbation> perturb;
 
-    std::vector<std::string> notes;              // fields that have no effect, and the like, for the report
-    std::map<std::string, std::string> defaults; // JSON pointer -> where the value came from when left out
+    std::vector<std::string> notes;                // fields that have no effect, and the like, for the report
+    std::map<std::string, std::string> defaults;   // JSON pointer -> where the value came from when left out
+    std::shared_ptr<const OwnConstants> constants; // of the cost model, a user's own; null: the built-in ones alone
 
     int world_size() const {
         return strategy.data_parallel * strategy.tensor_parallel * strategy.pipeline_parallel * strategy.context_parallel;

@@ -27,7 +27,7 @@ struct TypeOf {
     Ordered operator()(ScaledSlot) const { return {{"type", "number"}}; }
     Ordered operator()(BoolSlot) const { return {{"type", "boolean"}}; }
     Ordered operator()(TextSlot) const { return field.choices.empty() ? Ordered{{"type", "string"}} : Ordered{{"enum", field.choices}}; }
-    Ordered operator()(ChoiceSlot) const { return {{"enum", field.choices}}; }
+    Ordered operator()(ChoiceSlot) const { return {{"enum", offered_choices(field)}}; }
     Ordered operator()(const SectionSlot& section) const { return object_schema(section.fields(), needs_required); }
     Ordered operator()(CustomSlot) const { return *field.schema != 0 ? Ordered::parse(field.schema) : Ordered::object(); }
 };

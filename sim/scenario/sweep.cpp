@@ -69,6 +69,7 @@ std::string word(const std::string& json_text) {
 
 struct SweepDocument::Data {
     std::string name, base_json, base_dir;
+    std::shared_ptr<const OwnConstants> constants;
     Json base;
     std::vector<SweepAxis> axes;
     std::vector<std::vector<Json>> values;
@@ -92,6 +93,7 @@ std::int64_t SweepDocument::size() const { return data_->size; }
 
 SweepPoint SweepDocument::point(std::int64_t index) const {
     SweepPoint point;
+    point.constants = data_->constants;
     std::vector<std::size_t> chosen(data_->axes.size());
     for (std::size_t axis = chosen.size(); axis-- > 0;) {
         const auto count = static_cast<std::int64_t>(data_->values[axis].size());
@@ -223,6 +225,7 @@ bool is_sweep(std::string_view json_text) {
 SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options) {
     SweepReader reader;
     reader.data.base_dir = options.base_dir;
+    reader.data.constants = options.constants;
     reader.data.base = read_json(json_text, reader.problems);
     if (!reader.problems.empty()) return {std::nullopt, reader.problems};
     const Ordered document = Ordered::parse(json_text, nullptr, false, true); // keeps the axes in the file's order
@@ -238,12 +241,13 @@ SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options)
     return reader.finish();
 }
 
-SweepResult load_sweep(const std::string& path, const std::vector<std::string>& overrides) {
+SweepResult load_sweep(const std::string& path, const std::vector<std::string>& overrides, std::shared_ptr<const OwnConstants> constants) {
     std::string text;
     if (!read_file(path, text)) return {std::nullopt, {{"", "cannot read " + path}}};
     ParseOptions options;
     options.base_dir = std::filesystem::path(path).parent_path().string();
     options.overrides = overrides;
+    options.constants = std::move(constants);
     return parse_sweep(text, options);
 }
 

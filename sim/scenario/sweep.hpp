@@ -19,10 +19,11 @@ struct SweepAxis {
 };
 
 struct SweepPoint {
-    std::string label;                   // "tensor_parallel=8 schedule=1f1b": only what varies
-    std::vector<std::string> values;     // JSON text, one an axis, in the axes' order
-    std::string json;                    // the whole scenario's text, without "sweep" and "constraints"
-    std::optional<std::string> rejected; // the constraint it breaks; the scenario itself is not parsed here
+    std::string label;                               // "tensor_parallel=8 schedule=1f1b": only what varies
+    std::vector<std::string> values;                 // JSON text, one an axis, in the axes' order
+    std::string json;                                // the whole scenario's text, without "sweep" and "constraints"
+    std::optional<std::string> rejected;             // the constraint it breaks; the scenario itself is not parsed here
+    std::shared_ptr<const OwnConstants> constants{}; // of all points: ParseOptions::constants
 };
 
 class SweepDocument {
@@ -55,6 +56,7 @@ struct SweepResult {
 bool is_sweep(std::string_view json_text);
 
 SweepResult parse_sweep(std::string_view json_text, const ParseOptions& options = {});
-SweepResult load_sweep(const std::string& path, const std::vector<std::string>& overrides = {});
+SweepResult load_sweep(const std::string& path, const std::vector<std::string>& overrides = {},
+                       std::shared_ptr<const OwnConstants> constants = {});
 
 } // namespace orrery

@@ -1,4 +1,5 @@
 // Features that parse and are checked, but have no lowering yet. A line goes when its pass comes.
+#include "sim/scenario/fields.hpp"
 #include "sim/scenario/parse.hpp"
 
 namespace orrery {
@@ -53,6 +54,19 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression),
            "training.gradient_dtype = bf16 halves what is reduced");
     return problems;
+}
+
+std::vector<std::string> offered_choices(const Field& field) {
+    const auto* slot = std::get_if<ChoiceSlot>(&field.slot);
+    if (!slot) return field.choices;
+    std::vector<std::string> offered;
+    for (std::size_t i = 0; i < field.choices.size(); ++i) {
+        Scenario scenario;
+        scenario.model.moe.emplace();
+        (*slot)(scenario, static_cast<int>(i));
+        if (unsupported(scenario).empty()) offered.push_back(field.choices[i]);
+    }
+    return offered;
 }
 
 } // namespace orrery

@@ -2,7 +2,9 @@
 #pragma once
 
 #include "sim/console/console.hpp"
+#include "sim/cost/own_constants.hpp"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,10 +16,11 @@ enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, our_bug = 70 }
 
 struct Options {
     bool json = false, quiet = false, verbose = false;
-    std::string output;                   // -o: a file instead of standard output
-    std::vector<std::string> overrides;   // --set path=value
-    std::vector<std::string> calibration; // --calibration: files of `simrun fit`
-    int jobs = 0;                         // --jobs; 0: all cores
+    std::string output;                            // -o: a file instead of standard output
+    std::vector<std::string> overrides;            // --set path=value
+    std::vector<std::string> calibration;          // --calibration: files of `simrun fit`
+    std::shared_ptr<const OwnConstants> constants; // what these hold; null: there are none
+    int jobs = 0;                                  // --jobs; 0: all cores
 };
 
 struct ScenarioOptions {

@@ -15,7 +15,7 @@ std::optional<std::string> read_input(const std::string& file) { return console:
 
 std::optional<Scenario> load(const std::string& file, const Options& options) {
     if (!read_input(file)) return std::nullopt;
-    ParseResult parsed = load_scenario(file, options.overrides);
+    ParseResult parsed = load_scenario(file, options.overrides, options.constants);
     if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
     if (!parsed.problems.empty() || !parsed.scenario) {
         complain(file, parsed.problems);

@@ -49,10 +49,11 @@ struct Curves {
     std::vector<std::string> skipped;
 };
 
-void add_curves(const std::string& file, const std::string& text, const FitCommand& command, Curves& out) {
+void add_curves(const std::string& file, const std::string& text, const Options& options, const FitCommand& command, Curves& out) {
     const Cluster cluster = cluster_named(command.cluster);
     for (const NcclCurve& curve : parse_nccl_tests(file, text, out.skipped)) {
         out.placed.push_back(place(curve, cluster, command.nodes));
+        out.placed.back().constants = options.constants;
         if (!curve.assumed.empty()) out.skipped.push_back(file + ": assumed: " + curve.assumed);
     }
 }
@@ -90,10 +91,11 @@ int run_fit(const std::vector<std::string>& files, const Options& options, const
         for (const std::string& file : files) {
             std::string text;
             if (read_file(file, text) && looks_like_nccl_tests(text)) {
-                add_curves(file, text, command, curves);
+                add_curves(file, text, options, command, curves);
                 continue;
             }
-            const MeasuredTable table = read_table(file);
+            MeasuredTable table = read_table(file);
+            table.constants = options.constants;
             if (command.only_check) {
                 Checked one = check(table);
                 points.insert(points.end(), std::make_move_iterator(one.points.begin()), std::make_move_iterator(one.points.end()));

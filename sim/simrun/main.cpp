@@ -1,5 +1,4 @@
 // simrun: from a scenario to its report. The command line; each subcommand is a file of this folder (command.hpp lists them).
-#include "sim/cost/calibration.hpp"
 #include "sim/simrun/command.hpp"
 
 #include "sim/console/command_line.hpp"
@@ -90,14 +89,17 @@ void add_calibration(CLI::App& app, Options& o) {
 }
 
 // False, with a message, where a file cannot be used.
-bool use_calibrations(const Options& o) {
+bool read_calibrations(Options& o) {
+    if (o.calibration.empty()) return true;
+    const auto constants = std::make_shared<OwnConstants>();
     for (const std::string& file : o.calibration) {
         const auto text = read_input(file);
         if (!text) return false;
         try {
-            use_calibration(*text);
+            constants->add(*text);
         } catch (const std::runtime_error& e) { return complain(file + " cannot be used as a calibration: " + e.what()), false; }
     }
+    o.constants = constants;
     return true;
 }
 
@@ -133,19 +135,7 @@ CLI::App* add_command(CLI::App& app, Parsed& p, const char* name, const char* wh
     return sub;
 }
 
-void add_commands(CLI::App& app, Parsed& p) {
-    CLI::App* plan = add_command(app, p, "plan", "Print the plan of a scenario and verify it");
-    plan->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
-    plan->add_option("--after", p.after, "Print the state after this pass (simrun list passes)")->type_name("PASS");
-    add_set(*plan, p.options);
-    CLI::App* list = add_command(app, p, "list", "List the names that a scenario can use");
-    list->add_option(
-            "topic", p.topic,
-            "models, clusters, devices, fabrics, schedules, strategies, frameworks, passes or constants (of calibration files, with "
-            "their limits)")
-        ->type_name("TOPIC");
-    CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
-    schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
+void add_validate(CLI::App& app, Parsed& p) {
     CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
     validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
     validate->add_flag("--csv", p.validate.csv,
@@ -164,6 +154,9 @@ void add_commands(CLI::App& app, Parsed& p) {
         "attainable: the expected tau of a predictor that knows every true time, given the noise of the readings. The noise is\n"
         "step_time_noise of a row or its dataset (a relative standard deviation), or the scatter of the dataset's repeated readings.\n"
         "beyond noise: tau of the pairs that differ by more than two standard deviations. Doubtful rows are left out of both.");
+}
+
+void add_fit(CLI::App& app, Parsed& p) {
     CLI::App* fitting = add_command(app, p, "fit", "Fit constants of the cost model to tables of measurements");
     fitting->add_option("tables", p.datasets, "CSV tables with a header, plain or gzipped, JSON lists of rows, or the output of nccl-tests")
         ->required()
@@ -185,6 +178,23 @@ void add_commands(CLI::App& app, Parsed& p) {
         "turn\n"
         "  simrun fit all_reduce.log --cluster cluster.json --calibration fabric.json --check   measured and predicted, size by size\n"
         "  simrun job.json --calibration fabric.json                                        predictions on that fabric");
+}
+
+void add_commands(CLI::App& app, Parsed& p) {
+    CLI::App* plan = add_command(app, p, "plan", "Print the plan of a scenario and verify it");
+    plan->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
+    plan->add_option("--after", p.after, "Print the state after this pass (simrun list passes)")->type_name("PASS");
+    add_set(*plan, p.options);
+    CLI::App* list = add_command(app, p, "list", "List the names that a scenario can use");
+    list->add_option(
+            "topic", p.topic,
+            "models, clusters, devices, fabrics, schedules, strategies, frameworks, passes or constants (of calibration files, with "
+            "their limits)")
+        ->type_name("TOPIC");
+    CLI::App* schema = add_command(app, p, "schema", "The JSON Schema of scenarios, for editors; --markdown: the field reference");
+    schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
+    add_validate(app, p);
+    add_fit(app, p);
     CLI::App* comparing =
         add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
@@ -287,10 +297,10 @@ int run(int argc, char** argv) {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) { return console::refuse(app, e, {argv + 1, argv + argc}); }
     try {
-        if (!use_calibrations(parsed.options)) return bad_input;
+        if (!read_calibrations(parsed.options)) return bad_input;
         const int code = dispatch(app, parsed);
-        if ((code == 0 || code == too_big) && !parsed.options.quiet)
-            for (const std::string& device : calibrations_not_asked_for())
+        if (const auto& own = parsed.options.constants; own && (code == 0 || code == too_big) && !parsed.options.quiet)
+            for (const std::string& device : own->not_asked_for())
                 std::fputs(("simrun: note: the calibration of " + printable(device) +
                             " was not used: nothing was predicted for that device (`simrun list devices` names them)\n")
                                .c_str(),

@@ -82,7 +82,7 @@ std::string counts(const SweepRun& run, const TextStyle& style) {
 } // namespace
 
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& how) {
-    const SweepResult loaded = load_sweep(file, options.overrides);
+    const SweepResult loaded = load_sweep(file, options.overrides, options.constants);
     if (!loaded.document || !loaded.problems.empty()) {
         complain(file, loaded.problems);
         return bad_input;

@@ -20,6 +20,7 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
                          printable(file).c_str());
         rows.insert(rows.end(), std::make_move_iterator(set.rows.begin()), std::make_move_iterator(set.rows.end()));
     }
+    for (ValidationRow& row : rows) row.constants = options.constants;
     if (rows.empty()) {
         complain("no rows to validate");
         return bad_input;

@@ -2,7 +2,7 @@
 // slow disk delays no prediction.
 #include "sim/sweep/sweep.hpp"
 
-#include "sim/cost/calibration.hpp"
+#include "sim/cost/own_constants.hpp"
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/store.hpp"
 #include "topology/input_error.hpp"
@@ -117,7 +117,7 @@ std::string point_hash(const SweepPoint& point) {
         for (unsigned char c : text) h = (h ^ c) * 1099511628211u;
     };
     mix(ORRERY_VERSION);
-    mix(calibration_in_use());
+    if (point.constants) mix(point.constants->text());
     mix(point.json);
     if (point.rejected) mix(*point.rejected);
     return fmt::format("{:016x}", h);
@@ -165,6 +165,7 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
     try {
         ParseOptions parsing;
         parsing.base_dir = base_dir;
+        parsing.constants = point.constants;
         ParseResult parsed = parse_scenario(point.json, parsing);
         if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
         if (!parsed.problems.empty() || !parsed.scenario) {

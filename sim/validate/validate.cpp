@@ -156,6 +156,7 @@ void predict_row(ValidationRow& row) {
     try {
         ParseOptions options;
         options.base_dir = row.base_dir;
+        options.constants = row.constants;
         ParseResult parsed = parse_scenario(row.scenario_json, options);
         if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
         if (!parsed.problems.empty()) {

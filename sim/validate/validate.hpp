@@ -19,6 +19,7 @@ struct RowFigures {
 struct ValidationRow {
     std::string dataset, name, source, note;
     std::string scenario_json, base_dir;
+    std::shared_ptr<const OwnConstants> constants{}; // what its scenario is predicted with: ParseOptions::constants
     RowFigures measured, predicted;
     MemoryMeasure memory_measure = MemoryMeasure::allocated; // what measured.memory_gb counts
     std::vector<std::string> assumed;                        // fields its source does not state

@@ -1,4 +1,4 @@
-// What the agreement tests share: a tiny model trained under some strategy, and the same on one rank.
+// Shared by the agreement tests: a tiny model trained under some strategy, and the same on one rank.
 #pragma once
 
 #include "exec/executors/executors.hpp"

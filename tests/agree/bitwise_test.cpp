@@ -62,7 +62,7 @@ TEST(SameBits, Recompute) {
     expect_same_bits({"model.dropout=0.2"}, {"model.dropout=0.2", "strategy.recompute=full"});
 }
 
-// What software fuses, and what it keeps for that, changes no number.
+// Fusions, and the values they keep, change no number.
 TEST(SameBits, ActivationsInStepsAndCompiledLosses) {
     for (const char* activation : {"model.activation=swiglu", "model.activation=geglu"})
         for (const char* again : {"strategy.recompute=none", "strategy.recompute=full"}) {

@@ -116,7 +116,7 @@ TEST(AgreeExperts, OverPipelinesAndContext) {
                                        "strategy.schedule=dualpipe-v", "strategy.data_parallel=2", "strategy.expert_parallel=2",
                                        "strategy.overlap.expert_parallel=true", "strategy.overlap.pipeline=true"});
 }
-// What the router did is recorded, and the simulator takes it: loads, and the fullest rank's rows, are those of the run.
+// The router's choices are recorded, and the simulator takes them: loads, and the fullest rank's rows, are those of the run.
 void expect_recorded(const Fields& strategy) {
     const Fields fields = mixture + strategy + room + Fields{"model.layers=2", "training.global_batch_size=16"};
     const Trained t = train(tiny(fields), {.steps = 3, .forced_routing = false});

@@ -21,7 +21,7 @@ std::unique_ptr<World> world_of(const Fields& fields) {
     return world;
 }
 
-// What a step says as it ends, "" where it ends well.
+// The message of a step as it ends, "" where it ends well.
 template <class Failure> std::string failure_of(World& world, const std::string& executor) {
     try {
         make_executor(executor, world)->step(nullptr);
@@ -29,7 +29,7 @@ template <class Failure> std::string failure_of(World& world, const std::string&
     return "";
 }
 
-// Behind a rank's op of that name, whatever runs kernels there.
+// After a rank's op of that name, whatever runs kernels there.
 void behind(World& world, int rank, const std::string& op_name, std::function<void(std::span<const Operand> out)> work) {
     const int stage = world.rank(rank).stage;
     const Coordinates at = world.rank(rank).context.at;

@@ -45,7 +45,7 @@ BENCHMARK(deepseek_v3_2048_devices)->Unit(benchmark::kMillisecond);
 void gpt3_175b_1024_devices(benchmark::State& state) { predict_text(state, text_of("gpt3-175b-1024-a100")); }
 BENCHMARK(gpt3_175b_1024_devices)->Unit(benchmark::kMillisecond);
 
-// Llama 3 405B by 16 stages of 8 devices on so many nodes, a sequence a replica and stage.
+// Llama 3 405B by 16 stages of 8 devices on a given number of nodes, a sequence a replica and stage.
 std::string llama_on(std::int64_t nodes) {
     const std::string n = std::to_string(nodes);
     return R"({"name": "405b", "model": "llama3-405b", "cluster": {"preset": "dgx-h100", "nodes": )" + n +
@@ -55,7 +55,7 @@ std::string llama_on(std::int64_t nodes) {
            "layer_split": [7, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 7], "zero_stage": 2}})";
 }
 
-// What more devices alike cost: links, instances and their folding.
+// The cost of more devices alike: links, instances and their folding.
 void devices_alike(benchmark::State& state) { predict_text(state, llama_on(state.range(0) / 8)); }
 BENCHMARK(devices_alike)->Arg(1024)->Arg(16384)->Arg(131072)->Unit(benchmark::kMillisecond);
 

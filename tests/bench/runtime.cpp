@@ -1,4 +1,5 @@
-// What the runtime adds to its kernels: time per op where kernels do nothing, and the share of a step of tiny-gpt that kernels work.
+// The time that the runtime adds to its kernels: time per op where kernels do nothing, and the share of a step of tiny-gpt that kernels
+// work.
 #include "exec/local/clock.hpp"
 #include "exec/local/collectives.hpp"
 #include "exec/local/executor.hpp"
@@ -35,7 +36,7 @@ void issue_only(benchmark::State& state) {
 }
 BENCHMARK(issue_only)->Unit(benchmark::kMillisecond);
 
-// Of a step's time, the part that is inside kernels.
+// The part of a step's time that is inside kernels.
 void kernels_share(benchmark::State& state) {
     const Scenario s = scenario({"training.global_batch_size=4"});
     const auto world = make_world(s, DType::fp32);

@@ -34,7 +34,7 @@ std::vector<std::string> cases() {
     return names;
 }
 
-// What a program would print for this file; "" where it finds nothing wrong.
+// The text that a program would print for this file; "" where it finds nothing wrong.
 std::string message_of(const std::string& text) {
     ParseOptions options;
     options.base_dir = "";

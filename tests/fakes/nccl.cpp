@@ -25,7 +25,7 @@ struct Call {
     bool there = false;
 };
 
-// What the members of a communicator share.
+// The state that the members of a communicator share.
 struct Hub {
     std::string name;
     int size = 0, joined = 0, finalized = 0;
@@ -163,7 +163,7 @@ void arrive(Hub& hub, Call call, std::int64_t round) {
     if (std::ranges::all_of(members, &Call::there)) meet(members);
 }
 
-// What a communicator does in a group is one kernel on one stream: its calls start together, it ends when all have.
+// The calls of a communicator in a group are one kernel on one stream: they start together, and it ends when all have ended.
 void start(ncclComm_t comm, cudaStream_t stream, std::vector<Call> calls) {
     std::vector<std::int64_t> rounds;
     static const char* const names[] = {"all-reduce", "reduce-scatter", "all-gather", "send", "receive"};

@@ -1,4 +1,4 @@
-// What the stand-ins of the CUDA runtime and NCCL share. Internal to tests/fakes.
+// The state that the stand-ins of the CUDA runtime and NCCL share. Internal to tests/fakes.
 #pragma once
 
 #include "tests/fakes/fakes.hpp"

@@ -37,7 +37,7 @@ inline int setting(const char* name, int otherwise) {
 
 inline bool close(Time a, Time b) { return std::abs(a.seconds() - b.seconds()) <= 1e-9 * std::max(a.seconds(), b.seconds()); }
 
-// What must hold of every accepted scenario. `thorough` also runs it unfolded and without replay.
+// The rules that must hold for every accepted scenario. `thorough` also runs it unfolded and without replay.
 inline void check(const Scenario& s, bool thorough) {
     const Plan plan = lower(s);
     const auto violations = verify(plan);

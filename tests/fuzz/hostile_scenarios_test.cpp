@@ -74,7 +74,7 @@ void check_report(const Report& r) {
     EXPECT_TRUE(is_printable(r.name)) << r.name;
 }
 
-// What became of it: refused, ended (with an error that names a reason), large (not run here) or predicted.
+// The outcome: refused, ended (with an error that names a reason), large (not run here) or predicted.
 std::string outcome(const std::string& base, const std::vector<std::string>& overrides) {
     ParseOptions options;
     options.overrides = overrides;

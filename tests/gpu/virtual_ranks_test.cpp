@@ -23,7 +23,7 @@ TEST(VirtualRanks, TrainOnOneGpuAsOnTheCpu) {
     for (std::size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(here[i], cpu[i], 1e-3) << "step " << i;
 }
 
-// What the test above compares with, so that it is known to train where the other skips.
+// The run that the test above compares with, so that it is known to train where the other skips.
 TEST(VirtualRanks, TrainOnTheCpu) {
     const std::vector<double> cpu = losses(tiny_scenario({"cluster.devices_per_node=2", "strategy.data_parallel=2"}), cpu_machine());
     EXPECT_LT(cpu.back(), cpu.front());

@@ -88,7 +88,7 @@ class SessionTest : public QObject {
         QVERIFY(!window.findChild<QDockWidget*>("dock.topology")->isHidden());
     }
 
-    // What is on the disk a few seconds after an edit is all a crash leaves.
+    // After a crash only that is left which was on the disk a few seconds after the edit.
     void editsAreSavedWithoutBeingAsked() {
         QTemporaryDir folder;
         const Options options = remembering(folder);

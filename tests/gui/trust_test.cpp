@@ -332,7 +332,7 @@ class TrustTest : public QObject {
         QVERIFY(timeline_of(window).whole().length() > 2 * first);
         QCOMPARE(timeline_of(window).range(), timeline_of(window).whole());
         QCOMPARE(window.state().timeRange(), timeline_of(window).whole());
-        // What lies behind the end of the other run is no place to stay.
+        // The view must not stay at a time after the end of the other run.
         window.state().setTimeRange({2 * first, 2 * first + first / 10});
         window.state().setCurrentRun(window.store().runs()[0].id);
         QCOMPARE(timeline_of(window).range(), timeline_of(window).whole());

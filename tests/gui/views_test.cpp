@@ -192,7 +192,7 @@ class ViewsTest : public QObject {
             if (fabric.links()[i].kind == LinkKind::scale_up) QVERIFY2(series[i] >= 0, fabric.link_name(static_cast<LinkId>(i)).c_str());
     }
 
-    // What the simulation says of links alike is what an unfolded run finds: the same bytes on each of them.
+    // A folded simulation and an unfolded run agree about links that are alike: the same bytes on each of them.
     void linksAlikeAreThoseTheSimulationFolded() {
         for (const char* strategy :
              {R"("tensor_parallel": 4, "pipeline_parallel": 2, "zero_stage": 1)", R"("context_parallel": 2, "pipeline_parallel": 2)"}) {
@@ -317,7 +317,7 @@ class ViewsTest : public QObject {
         QCOMPARE(report.step_time_s, *heat_map(view.model(), 0, 1, HeatMetric::step_time).cell(0, 1).value);
     }
 
-    // What cannot be run says why, instead of nothing.
+    // A scenario that cannot be run says why, instead of nothing.
     void pointsThatCannotBeSaySo() {
         QTemporaryDir folder;
         RunStore store;

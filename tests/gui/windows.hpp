@@ -1,4 +1,4 @@
-// What tests of whole windows share: a scenario that simulates in milliseconds, files in a folder of their own, settings nobody else has.
+// Shared by tests of whole windows: a scenario that simulates in milliseconds, files in a folder of their own, settings nobody else has.
 #pragma once
 
 #include "gui/app/main_window.hpp"

@@ -76,7 +76,7 @@ TEST(ActivationLaws, FlashAttentionStoresNoSquare) {
     EXPECT_DOUBLE_EQ(bytes_of_one_layer(longer), 4 * bytes_of_one_layer(g)) << "linear in the sequence";
 }
 
-// What attention returned is kept where a checkpointed function returned it, and made again where XLA's policy does not name it.
+// The result of attention is kept where a checkpointed function returned it, and made again where XLA's policy does not name it.
 TEST(ActivationLaws, XlaKeepsOfALayerWhatItsPolicyNames) {
     const auto kept = [](const char* framework, const char* recompute) {
         const Scenario s = scenario(fmt::format(

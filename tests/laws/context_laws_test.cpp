@@ -36,7 +36,7 @@ struct Context {
 
 const char* const kinds[] = {"ring", "allgather", "ulysses"};
 
-// What happens on the context communicator in one block.
+// The ops of one block on the context communicator.
 struct Moved {
     int count = 0;
     std::int64_t bytes = 0;

@@ -33,7 +33,7 @@ Gpt small(const std::string& schedule, int p, int v, int m) {
 
 const Block& block_of(const Plan& plan, std::int32_t b) { return plan.blocks[static_cast<std::size_t>(b)]; }
 
-// What a block stands for: itself, or its parts with their ports.
+// The blocks that a block stands for: itself, or its parts with their ports.
 std::vector<BlockPart> parts_of(const Plan& plan, std::int32_t b) {
     return block_of(plan, b).parts.empty() ? std::vector<BlockPart>{{b, 0}} : block_of(plan, b).parts;
 }
@@ -227,7 +227,7 @@ TEST(DualLaws, JoinedBlocksKeepTheOrderOfTheirParts) {
     EXPECT_GT(joined, 8);
 }
 
-// What is gathered, released and reduced stands before and behind a joined block, not inside it.
+// Gathers, releases and reductions stand before and after a joined block, not inside it.
 TEST(DualLaws, ShardingLeavesJoinedBlocksJoined) {
     for (const char* schedule : {"dualpipe-v", "interleaved-1f1b"}) {
         const auto joined = [&](int zero) {

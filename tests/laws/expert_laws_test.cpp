@@ -158,7 +158,7 @@ TEST(Experts, TheSameWorkHoweverItIsSplit) {
     }
 }
 
-// What a microbatch keeps of its routed rows: the input of the first linear, and that of the second or what it is made of. Weighted in the
+// A microbatch keeps of its routed rows the input of the first linear, and that of the second or what it is made of. Weighted in the
 // activation, nobody reads the experts' output again.
 TEST(Experts, ProbabilitiesNeedNoOutputOfTheExperts) {
     for (const char* dispatcher : {"alltoall", "allgather", "deepep"})

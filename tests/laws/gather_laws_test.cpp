@@ -1,5 +1,5 @@
-// What ZeRO-3 and FSDP gather and wait for: without prefetch a step takes what computation and gathers take together, and DeepSpeed of 2021
-// gathers a parameter at a time; FSDP2 hides what it can.
+// The gathers of ZeRO-3 and FSDP and what waits for them: without prefetch a step takes what computation and gathers take together, and
+// DeepSpeed of 2021 gathers a parameter at a time; FSDP2 hides what it can.
 #include "sim/report/report.hpp"
 #include "tests/laws/scenarios.hpp"
 

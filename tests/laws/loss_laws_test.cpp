@@ -1,4 +1,4 @@
-// What of the logits exists at once (runtime.loss): bytes a logit, what ranks tell each other, and which is faster.
+// The part of the logits that exists at once (runtime.loss): bytes a logit, messages between ranks, and which is faster.
 #include "sim/memory/memory.hpp"
 #include "sim/plan/verify.hpp"
 #include "sim/report/report.hpp"

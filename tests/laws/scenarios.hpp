@@ -64,7 +64,7 @@ inline const Block& block_named(const Plan& plan, const std::string& name) {
     return plan.blocks.front();
 }
 
-// What a rank of `stage` holds all step, by kind.
+// The bytes that a rank of `stage` holds all step, by kind.
 inline std::map<MemoryKind, double> resident(const Plan& plan, int stage) {
     std::map<MemoryKind, double> sum;
     for (const Buffer& b : plan.buffers)

@@ -1,4 +1,4 @@
-// What a planner does: change one thing for the better, look at the difference. Over random pairs no improvement makes a step slower.
+// A planner changes one thing for the better and looks at the difference. Over random pairs no improvement makes a step slower.
 #include "sim/report/report.hpp"
 #include "sim/scenario/parse.hpp"
 #include "tests/laws/whatif.hpp"
@@ -136,7 +136,7 @@ TEST(WhatIfLaws, WhatHasNoEffectIsNamed) {
     }
 }
 
-// Of one line rate a better protocol is never slower, and costs what it says: the fault that this file began with.
+// At one line rate a better protocol is never slower, and costs as much as it says.
 TEST(WhatIfLaws, KindsOfNetworksRankByProtocol) {
     double last = 0;
     for (const char* kind : {"infiniband", "roce", "efa", "ethernet"}) {

@@ -165,7 +165,8 @@ Pair network(Random& random, const Json& base) {
         return less(random, base, "/cluster/inter_node/latency_us", 2);
     case 6:
     case 7: {
-        // Where leaves have so many ports, more NICs leave fewer nodes under one: as many nodes under a leaf, or it is two changes.
+        // A leaf has a fixed number of ports, so more NICs leave fewer nodes under it. The pair keeps the nodes under a leaf: one change,
+        // not two.
         const auto [worse, better] = steps<int>(random, {1, 2, 3, 4, 6, 8, 16});
         Pair p = whole(base, "/cluster/inter_node/nics_per_node", worse, better);
         for (Json* s : {&p.worse, &p.better})

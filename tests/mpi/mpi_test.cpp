@@ -142,7 +142,7 @@ TEST_F(Mpi, SameBitsAsOneProcess) {
     }
 }
 
-// What routers of all processes chose is one record.
+// The choices of the routers of all processes are one record.
 TEST_F(Mpi, RoutingIsRecordedOverRanks) {
     const Words experts{
         "--set", "strategy.pipeline_parallel=2", "--set",    "strategy.schedule=1f1b", "--set", "strategy.expert_parallel=2",
@@ -247,7 +247,7 @@ TEST_F(Mpi, OutOfMemoryEndsTheJob) {
     EXPECT_TRUE(std::regex_search(p.text(), std::regex("out of memory: .* are in use; alive are"))) << p.text();
 }
 
-// What a rank may write is limited, as on a disk that is full: 12 MB, in blocks of 512.
+// The bytes a rank may write are limited, as on a disk that is full: 12 MB, in blocks of 512.
 TEST_F(Mpi, FullDiskEndsTheJob) {
     const fs::path folder = scratch("full");
     Words words{"mpirun", "-n", "2", "sh", "-c", "trap '' XFSZ; ulimit -f 24576; exec \"$@\"", "sh"}, rank = over(2, {});

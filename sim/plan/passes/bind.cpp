@@ -195,10 +195,10 @@ StageTracker track(const Plan& plan, const Program& program) {
         const BufferId x = storage(plan, id);
         const Seen& s = seen[static_cast<std::size_t>(x)];
         // A buffer that lives longer than a step meets itself in the next step.
-        if (!s.queues || (!s.places && per_microbatch(plan.buffers[static_cast<std::size_t>(x)]))) return;
+        if (!s.queues || (!s.places && per_microbatch(plan.buffers[x]))) return;
         if (t.tracked[static_cast<std::size_t>(x)] < 0) {
             t.tracked[static_cast<std::size_t>(x)] = static_cast<std::int32_t>(t.many.size());
-            t.many.push_back(per_microbatch(plan.buffers[static_cast<std::size_t>(x)]));
+            t.many.push_back(per_microbatch(plan.buffers[x]));
         }
         const Op& op = plan.blocks[b].ops[i];
         t.touches[b].push_back({static_cast<std::int32_t>(i), t.tracked[static_cast<std::size_t>(x)], op.queue, write,
@@ -270,80 +270,87 @@ struct ProgramBinder {
                 {op_index, on.action - static_cast<std::int32_t>(program.actions.size()), on.op});
     }
 
+    void meet_buffers(std::int32_t index, std::int32_t self, bool record);
     void walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps);
 };
 
+std::int32_t first_computation(const Block& block, const Action& a) {
+    for (std::int32_t i = a.first; i < a.last; ++i)
+        if (block.ops[i].queue == compute_queue) return i;
+    return -1;
+}
+
+std::int32_t last_computation(const Block& block, const Action& a) {
+    for (std::int32_t i = a.last; i-- > a.first;)
+        if (block.ops[i].queue == compute_queue) return i;
+    return -1;
+}
+
+// One step, action by action.
 void ProgramBinder::walk(std::int32_t step, const std::vector<ExplicitDep>& explicit_deps) {
     const std::int32_t count = static_cast<std::int32_t>(program.actions.size());
     Spot blocking;
     Spot compute; // the last computation issued
-    Latest waits;
     std::size_t next_explicit = 0;
     for (std::int32_t index = 0; index < count; ++index) {
-        const Action& a = program.actions[static_cast<std::size_t>(index)];
-        const Block& block = plan.blocks[static_cast<std::size_t>(a.block)];
+        const Action& a = program.actions[index];
+        const Block& block = plan.blocks[a.block];
         const std::int32_t self = step * count + index;
         enter(a);
         for (; next_explicit < explicit_deps.size() && explicit_deps[next_explicit].action == index; ++next_explicit) {
             const ActionDep& d = explicit_deps[next_explicit].dep;
-            const Block& on = plan.blocks[static_cast<std::size_t>(program.actions[static_cast<std::size_t>(d.on_action)].block)];
-            note(index, d.op, block.ops[static_cast<std::size_t>(d.op)].queue,
-                 {step * count + d.on_action, d.on_op, on.ops[static_cast<std::size_t>(d.on_op)].queue}, step == 1);
+            const Block& on = plan.blocks[program.actions[d.on_action].block];
+            note(index, d.op, block.ops[d.op].queue, {step * count + d.on_action, d.on_op, on.ops[d.on_op].queue}, step == 1);
         }
         if (blocking.action >= 0)
-            for (std::int32_t i = a.first; i < a.last; ++i)
-                if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) {
-                    note(index, i, compute_queue, blocking, step == 1);
-                    blocking = {};
-                    break;
-                }
+            if (const std::int32_t i = first_computation(block, a); i >= 0) {
+                note(index, i, compute_queue, blocking, step == 1);
+                blocking = {};
+            }
         for (std::int32_t i = a.first; i < a.last && compute.action >= 0; ++i) {
-            const Op& op = block.ops[static_cast<std::size_t>(i)];
+            const Op& op = block.ops[i];
             if (op.queue == compute_queue) break;
             if (follows_computation(op)) note(index, i, op.queue, compute, step == 1);
         }
-        const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
-        auto touch =
-            std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
-        while (touch != touches.end() && touch->op < a.last) {
-            const std::int32_t i = touch->op;
-            const QueueId queue = touch->queue;
-            const Spot here{self, i, queue};
-            const auto own = [&](const Touch& t, QueueId q) {
-                return q == queue || (t.several && uses_queue(block.ops[static_cast<std::size_t>(i)], q));
-            };
-            waits.clear();
-            for (; touch != touches.end() && touch->op == i; ++touch) {
-                History& h = at(*touch, a);
-                if (h.writer.action >= 0 && !own(*touch, h.writer.queue)) waits.merge(h.writer);
-                if (!touch->write) {
-                    h.readers.merge(here);
-                    continue;
-                }
-                h.readers.each([&](const Spot& r) {
-                    if (!own(*touch, r.queue)) waits.merge(r);
-                });
-                h.readers.clear();
-                h.writer = here;
-            }
-            waits.each([&](const Spot& w) {
-                if (w.action != self) note(index, i, queue, w, step == 1);
-            });
-        }
+        meet_buffers(index, self, step == 1);
         leave(a, index);
-        for (std::int32_t i = a.last; i-- > a.first;)
-            if (block.ops[static_cast<std::size_t>(i)].queue == compute_queue) {
-                compute = {self, i, compute_queue};
-                break;
-            }
+        if (const std::int32_t i = last_computation(block, a); i >= 0) compute = {self, i, compute_queue};
         if (block.blocking)
-            for (std::int32_t i = a.last; i-- > a.first;)
-                if (!is_memory_op(block.ops[static_cast<std::size_t>(i)].work)) {
-                    blocking = {self, i, block.ops[static_cast<std::size_t>(i)].queue};
-                    break;
-                }
+            if (const std::int32_t i = last_timed_op(block, a.first, a.last); i >= 0) blocking = {self, i, block.ops[i].queue};
     }
     clear(0); // a microbatch's buffers are new in the next step: only what lives all step carries over
+}
+
+// What the buffers an action touches make it wait for.
+void ProgramBinder::meet_buffers(std::int32_t index, std::int32_t self, bool record) {
+    const Action& a = program.actions[index];
+    const Block& block = plan.blocks[a.block];
+    const auto& touches = tracker.touches[static_cast<std::size_t>(a.block)];
+    auto touch = std::lower_bound(touches.begin(), touches.end(), a.first, [](const Touch& t, std::int32_t first) { return t.op < first; });
+    Latest waits;
+    while (touch != touches.end() && touch->op < a.last) {
+        const std::int32_t i = touch->op;
+        const QueueId queue = touch->queue;
+        const Spot here{self, i, queue};
+        const auto own = [&](const Touch& t, QueueId q) { return q == queue || (t.several && uses_queue(block.ops[i], q)); };
+        waits.clear();
+        for (; touch != touches.end() && touch->op == i; ++touch) {
+            History& h = at(*touch, a);
+            if (h.writer.action >= 0 && !own(*touch, h.writer.queue)) waits.merge(h.writer);
+            if (!touch->write) {
+                h.readers.merge(here);
+                continue;
+            }
+            h.readers.each([&](const Spot& r) {
+                if (!own(*touch, r.queue)) waits.merge(r);
+            });
+            h.readers.clear();
+            h.writer = here;
+        }
+        waits.each([&](const Spot& w) {
+            if (w.action != self) note(index, i, queue, w, record);
+        });
+    }
 }
 
 Program program_of(const Draft& draft, int stage) {
@@ -364,7 +371,7 @@ std::vector<ExplicitDep> waits_of(const Plan& plan, const Draft& draft) {
         for (const DraftWait& wait : draft.actions[i].waits) {
             const std::int32_t on = place[static_cast<std::size_t>(wait.on)];
             const Action& a = draft.actions[static_cast<std::size_t>(on)].run;
-            const std::int32_t op = last_timed_op(plan.blocks[static_cast<std::size_t>(a.block)], a.first, a.last);
+            const std::int32_t op = last_timed_op(plan.blocks[a.block], a.first, a.last);
             if (op >= 0) deps.push_back({static_cast<std::int32_t>(i), {wait.op, on, op}});
         }
     return deps;

@@ -35,7 +35,7 @@ struct DataParallel {
     bool gathers_in_step = false;      // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
     bool weight_by_weight = false;     // large weights are gathered where they are used, not where their unit begins (XLA)
     bool keeps_until_backward = false; // gathered in the forward pass, released after the backward pass (FSDP's ZeRO-2)
-    std::vector<std::vector<Bucket>> buckets; // by chunk, in backward order
+    Indexed<std::int16_t, std::vector<Bucket>> buckets; // by chunk, in backward order
 
     bool active() const { return shards * replicas * expert_shards * expert_replicas > 1; }
     bool sharded() const { return (shards > 1 || expert_shards > 1) && zero >= 1; }

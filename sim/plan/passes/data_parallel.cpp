@@ -51,7 +51,7 @@ class Weaver {
 
     DraftAction& push(DraftAction action) { return draft_.actions.emplace_back(std::move(action)); }
     DraftAction& push(std::int32_t block) { return push(run_of(l.plan, draft_, block)); }
-    const Block& block(std::int32_t id) const { return l.plan.blocks[static_cast<std::size_t>(id)]; }
+    const Block& block(std::int32_t id) const { return l.plan.blocks[id]; }
     std::int32_t new_id() { return draft_.ids++; }
 
   private:
@@ -106,7 +106,7 @@ struct Weaving {
     std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
     bool root(int unit) const {
-        const UnitKind kind = w.l.graphs[static_cast<std::size_t>(step.chunk)].unit_kinds[static_cast<std::size_t>(unit)];
+        const UnitKind kind = w.l.graphs[step.chunk].unit_kinds[static_cast<std::size_t>(unit)];
         return whole_root && (kind == UnitKind::embedding || kind == UnitKind::head);
     }
     // Gathered in the forward pass and kept until the backward pass is through.
@@ -172,12 +172,11 @@ struct Weaving {
     }
 };
 
-Weaver::Weaver(Lowering& lowering, int stage)
-    : l(lowering), pieces(lowering, stage), stage_(stage), draft_(lowering.drafts[static_cast<std::size_t>(stage)]) {
+Weaver::Weaver(Lowering& lowering, int stage) : l(lowering), pieces(lowering, stage), stage_(stage), draft_(lowering.drafts[stage]) {
     if (!dp.active()) return;
     // Reduced once a step: when every chunk that adds to it has done so.
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
-        if (l.graphs[static_cast<std::size_t>(c)].stage != stage) continue;
+        if (l.graphs[c].stage != stage) continue;
         for (const Bucket* b : pieces.added_to(c))
             if (!dp.reduces_each_run(*b)) ++uses[b].gradients;
     }
@@ -269,7 +268,7 @@ void Weaver::run_apart(const DraftAction& action, const WovenPart& woven) {
 
 void Weaver::reduce_at_the_end() {
     for (int c : l.chunks_in_model_order())
-        for (const Bucket& b : dp.buckets[static_cast<std::size_t>(c)])
+        for (const Bucket& b : dp.buckets[c])
             if (b.stage == stage_ && b.reduce >= 0 && !dp.reduces_each_run(b)) push(b.reduce);
 }
 

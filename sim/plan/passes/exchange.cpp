@@ -15,7 +15,7 @@ namespace {
 // One stage's draft with its transfers.
 class Exchanger {
   public:
-    Exchanger(Lowering& l, int stage) : l_(l), stage_(stage), draft_(l.drafts[static_cast<std::size_t>(stage)]) {}
+    Exchanger(Lowering& l, int stage) : l_(l), stage_(stage), draft_(l.drafts[stage]) {}
 
     // `program`: the same steps with the transfers between them.
     void run(const std::vector<ProgramStep>& program) {

@@ -22,10 +22,6 @@ bool scatters(const Lowering& l) {
     return l.practice.scatters_transfers && s.tensor_parallel > 1 && !s.sequence_parallel;
 }
 
-struct End {
-    BufferId whole, part;
-};
-
 // Transfers awaited one by one: both ends take activations first, those of earlier stages before later ones', so that they meet.
 std::vector<std::size_t> order_of(const std::vector<TransferStep>& transfers, bool apart) {
     std::vector<std::size_t> order(transfers.size());
@@ -37,42 +33,18 @@ std::vector<std::size_t> order_of(const std::vector<TransferStep>& transfers, bo
     return order;
 }
 
-} // namespace
-
-ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<TransferStep>& transfers, bool blocking) {
-    Block block;
-    block.kind = BlockKind::exchange;
-    block.stage = static_cast<std::int16_t>(stage);
-    block.name = "X";
-    std::vector<Op> before, behind, later;
-    // A second transfer of one channel goes into a second exchange after the first: transfers to one peer keep their order.
-    std::vector<Op> rounds;
-    std::vector<std::vector<CommId>> met;
+// The block of one exchange as it grows.
+struct ExchangeMaker {
+    Lowering& l;
+    const bool blocking;
     const bool scatter = scatters(l), apart = blocking && l.practice.transfers_one_by_one;
-    for (std::size_t i : order_of(transfers, apart)) {
-        const TransferStep& t = transfers[i];
-        const std::uint8_t port = static_cast<std::uint8_t>(i);
-        // A transfer names its sending chunk: activations go to the chunk after, gradients to the one before.
-        const int receiver = t.gradient ? t.chunk - 1 : t.chunk + 1;
-        const ChunkBlocks& mine = l.chunks[static_cast<std::size_t>(t.send ? t.chunk : receiver)];
-        const BufferId whole = t.send ? (t.gradient ? mine.input_gradient : mine.output) : (t.gradient ? mine.output_gradient : mine.input);
-        const BufferId root = storage(l.plan, whole);
-        const CommId comm = l.add_communicator(fmt::format("pp.{}.{}-{}", t.gradient ? "down" : "up", t.from_stage, t.to_stage),
-                                               mask(Axis::pp), {t.from_stage, t.to_stage});
-        BufferId part = whole;
-        Bytes size = l.buffer(whole).bytes;
-        if (scatter) {
-            size = {(size.count + l.tp() - 1) / l.tp()};
-            Buffer p = l.buffer(whole);
-            p.name += t.send ? ".part" : ".received";
-            p.bytes = size;
-            p.shape[0] = p.shape[0] / l.tp() + (p.shape[0] % l.tp() != 0);
-            p.storage = t.send ? whole : -1;
-            p.part_of = t.send ? l.comm("tp") : -1;
-            p.kind = t.send ? p.kind : MemoryKind::communication;
-            p.placement.set(Axis::tp, PlacementKind::sharded, 0);
-            part = l.add(std::move(p));
-        }
+    std::string name = "X";
+    std::vector<Op> before = {}, behind = {}, later = {}; // memory ops around the exchange; gathers of a block of their own
+    // A second transfer of one channel goes into a second exchange after the first: transfers to one peer keep their order.
+    std::vector<Op> rounds = {};
+    std::vector<std::vector<CommId>> met = {};
+
+    Op& round_of(CommId comm) {
         std::size_t round = apart ? met.size() : 0;
         while (round < met.size() && std::find(met[round].begin(), met[round].end(), comm) != met[round].end()) ++round;
         if (round == rounds.size()) {
@@ -82,45 +54,90 @@ ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<Tra
             rounds.back().work = Exchange{};
         }
         met[round].push_back(comm);
-        std::get<Exchange>(rounds[round].work).transfers.push_back({comm, t.send, size, part, port});
-        (t.send ? rounds[round].in : rounds[round].out).push_back(part);
-        block.name += fmt::format(".{}{}{}", t.send ? "s" : "r", t.gradient ? "B" : "F", t.send ? t.chunk : receiver);
+        return rounds[round];
+    }
+
+    // A rank's own 1/t of the value; the receivers of all of them make it whole.
+    BufferId part_of(BufferId whole, bool send) {
+        Buffer p = l.buffer(whole);
+        p.name += send ? ".part" : ".received";
+        p.bytes = {(p.bytes.count + l.tp() - 1) / l.tp()};
+        p.shape[0] = p.shape[0] / l.tp() + (p.shape[0] % l.tp() != 0);
+        p.storage = send ? whole : -1;
+        p.part_of = send ? l.comm("tp") : -1;
+        p.kind = send ? p.kind : MemoryKind::communication;
+        p.placement.set(Axis::tp, PlacementKind::sharded, 0);
+        return l.add(std::move(p));
+    }
+
+    void gather(BufferId whole, BufferId part, std::uint8_t port) {
+        Op gather;
+        gather.name = l.buffer(whole).name + ".gather";
+        gather.work = Collective{CollectiveKind::all_gather, l.comm("tp"), l.buffer(whole).bytes, l.buffer(whole).dtype};
+        gather.queue = queue_of(l.comm("tp"));
+        gather.phase = Phase::exchange;
+        gather.port = port;
+        gather.in = {part};
+        gather.out = {whole};
+        auto& ops = blocking ? behind : later;
+        ops.push_back(gather);
+        ops.push_back(memory_op(Free{part}, port));
+    }
+
+    void add(const TransferStep& t, std::uint8_t port) {
+        // A transfer names its sending chunk: activations go to the chunk after, gradients to the one before.
+        const int receiver = t.gradient ? t.chunk - 1 : t.chunk + 1;
+        const ChunkBlocks& mine = l.chunks[t.send ? t.chunk : receiver];
+        const BufferId whole = t.send ? (t.gradient ? mine.input_gradient : mine.output) : (t.gradient ? mine.output_gradient : mine.input);
+        const BufferId root = storage(l.plan, whole);
+        const CommId comm = l.add_communicator(fmt::format("pp.{}.{}-{}", t.gradient ? "down" : "up", t.from_stage, t.to_stage),
+                                               mask(Axis::pp), {t.from_stage, t.to_stage});
+        const BufferId part = scatter ? part_of(whole, t.send) : whole;
+        Op& round = round_of(comm);
+        std::get<Exchange>(round.work).transfers.push_back({comm, t.send, l.buffer(part).bytes, part, port});
+        (t.send ? round.in : round.out).push_back(part);
+        name += fmt::format(".{}{}{}", t.send ? "s" : "r", t.gradient ? "B" : "F", t.send ? t.chunk : receiver);
         if (t.send) {
             if (l.buffer(root).freed_by_send) behind.push_back(memory_op(Free{root}, port));
-        } else {
-            before.push_back(memory_op(Alloc{root}, port));
-            if (scatter) {
-                before.push_back(memory_op(Alloc{part}, port));
-                Op gather;
-                gather.name = l.buffer(whole).name + ".gather";
-                gather.work = Collective{CollectiveKind::all_gather, l.comm("tp"), l.buffer(whole).bytes, l.buffer(whole).dtype};
-                gather.queue = queue_of(l.comm("tp"));
-                gather.phase = Phase::exchange;
-                gather.port = port;
-                gather.in = {part};
-                gather.out = {whole};
-                auto& ops = blocking ? behind : later;
-                ops.push_back(gather);
-                ops.push_back(memory_op(Free{part}, port));
-            }
+            return;
         }
+        before.push_back(memory_op(Alloc{root}, port));
+        if (!scatter) return;
+        before.push_back(memory_op(Alloc{part}, port));
+        gather(whole, part, port);
     }
-    block.ops = std::move(before);
-    for (Op& op : rounds) {
-        op.name = block.name;
-        op.queue = queue_of(std::get<Exchange>(op.work).transfers[0].comm);
-        if (apart && &op != &rounds.front()) op.deps.push_back(static_cast<std::int32_t>(block.ops.size()) - 1);
-        block.ops.push_back(std::move(op));
+
+    Block block(int stage) {
+        Block block;
+        block.kind = BlockKind::exchange;
+        block.stage = static_cast<std::int16_t>(stage);
+        block.name = name;
+        block.blocking = blocking;
+        block.ops = std::move(before);
+        for (Op& op : rounds) {
+            op.name = name;
+            op.queue = queue_of(std::get<Exchange>(op.work).transfers[0].comm);
+            if (apart && &op != &rounds.front()) op.deps.push_back(static_cast<std::int32_t>(block.ops.size()) - 1);
+            block.ops.push_back(std::move(op));
+        }
+        for (Op& op : behind) block.ops.push_back(std::move(op));
+        return block;
     }
-    for (Op& o : behind) block.ops.push_back(std::move(o));
-    block.blocking = blocking;
+};
+
+} // namespace
+
+ExchangeBlocks make_exchange_block(Lowering& l, int stage, const std::vector<TransferStep>& transfers, bool blocking) {
+    ExchangeMaker maker{l, blocking};
+    for (std::size_t i : order_of(transfers, maker.apart)) maker.add(transfers[i], static_cast<std::uint8_t>(i));
+    Block block = maker.block(stage);
     ExchangeBlocks made;
-    if (!later.empty()) {
+    if (!maker.later.empty()) {
         Block gather;
         gather.kind = BlockKind::exchange;
         gather.stage = block.stage;
         gather.name = "G" + block.name.substr(1);
-        gather.ops = std::move(later);
+        gather.ops = std::move(maker.later);
         made.gather = l.add(std::move(gather));
     }
     made.exchange = l.add(std::move(block));

@@ -81,112 +81,134 @@ struct Folding {
         n.dispatches_tokens = tokens_travel;
         return n;
     }
-
-    void run(Graph& g) const;
 };
 
-void Folding::run(Graph& g) const {
-    std::vector<Node> nodes;
-    for (Value& v : g.values)
-        if (v.parameter && !v.dims.empty() && v.dims[0] == DimKind::expert) shard_parameter(v);
-    Node held; // the permutation after a dispatch of tokens, until experts want its rows
+// One chunk's graph with its experts' rows sent to them and back.
+struct GraphFolding {
+    const Folding& f;
+    Graph& g;
+    std::vector<Node> nodes = {};
+    Node held = {}; // the permutation after a dispatch of tokens, until experts want its rows
     bool holding = false;
-    std::vector<ValueId> here;            // tokens, probabilities and map after a dispatch of tokens
-    std::vector<ValueId> inside, outside; // rows and their probabilities
+    std::vector<ValueId> here = {};                 // tokens, probabilities and map after a dispatch of tokens
+    std::vector<ValueId> inside = {}, outside = {}; // rows and their probabilities
     std::int64_t tokens = 0;
-    const auto is_expert_value = [&](ValueId v) { return !g.value(v).dims.empty() && g.value(v).dims[0] == DimKind::routed; };
-    for (Node& n : g.nodes) {
-        if (n.kind == NodeKind::permute) {
-            tokens = g.value(n.in[0]).shape[0];
-            outside = inside = n.out;
-            if (!moves()) {
-                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens, n.layer));
-                nodes.push_back(n);
-            } else if (tokens_travel) {
-                // Tokens with their probabilities and map: whole to each rank they go to, whose gradients of them are summands.
-                const std::vector<ValueId> sent{n.in[0], n.in[3], n.in[1]};
-                std::vector<ValueId> arrived;
-                for (ValueId s : sent) {
-                    Value v = g.value(s);
-                    v.name += ".dispatched";
-                    v.shape[0] = tokens_arrived(tokens, n.layer);
-                    place(v, PlacementKind::varying, 0);
-                    v.placement.set(Axis::ep, PlacementKind::varying);
-                    arrived.push_back(g.add(std::move(v)));
-                }
-                Node dispatch = mover(NodeKind::dispatch, n, {sent[0], n.in[2], sent[1], sent[2]}, arrived[0]);
-                dispatch.out = arrived;
-                nodes.push_back(std::move(dispatch));
-                for (ValueId v : inside) shard_rows(g.value(v), rows_of_experts(tokens, n.layer));
-                here = arrived;
-                held = n;
-                held.in = {arrived[0], arrived[2], n.in[2], arrived[1]};
-                held.dispatches_tokens = true;
-                holding = true;
-            } else {
-                inside.clear();
-                for (ValueId o : outside) { // sent from where its tokens are
-                    Value received = g.value(o);
-                    received.name += ".dispatched";
-                    shard_rows(received, rows_of_experts(tokens, n.layer));
-                    g.value(o).shape[0] = rows_sent(tokens);
-                    g.value(o).placement = g.value(n.in[0]).placement;
-                    inside.push_back(g.add(std::move(received)));
-                }
-                nodes.push_back(n);
-                nodes.push_back(mover(NodeKind::dispatch, n, {outside[0], n.in[2], outside[1]}, inside[0]));
-                nodes.back().out = inside;
-            }
-            continue;
+
+    void shard_inside(int layer) {
+        for (ValueId v : inside) f.shard_rows(g.value(v), f.rows_of_experts(tokens, layer));
+    }
+
+    // Tokens with their probabilities and map: whole to each rank they go to, whose gradients of them are summands.
+    void dispatch_tokens(const Node& n) {
+        const std::vector<ValueId> sent{n.in[0], n.in[3], n.in[1]};
+        std::vector<ValueId> arrived;
+        for (ValueId s : sent) {
+            Value v = g.value(s);
+            v.name += ".dispatched";
+            v.shape[0] = f.tokens_arrived(tokens, n.layer);
+            f.place(v, PlacementKind::varying, 0);
+            v.placement.set(Axis::ep, PlacementKind::varying);
+            arrived.push_back(g.add(std::move(v)));
         }
-        const bool of_experts = (n.kind == NodeKind::linear || n.kind == NodeKind::clamp || n.kind == NodeKind::activation ||
-                                 n.kind == NodeKind::weigh || n.kind == NodeKind::weighted_bias) &&
-                                is_expert_value(n.out[0]);
-        if (of_experts) {
-            if (holding) nodes.push_back(held);
-            holding = false;
-            for (ValueId& v : n.in)
-                for (std::size_t i = 0; i < outside.size(); ++i)
-                    if (v == outside[i]) v = inside[i];
-            for (ValueId v : n.out) shard_rows(g.value(v), rows_of_experts(tokens, n.layer));
-            nodes.push_back(n);
-            // The last of them: its sum over the expert-tensor ranks is part of the combine.
-            const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
-            if (row_parallel && etp > 1) g.value(n.out[0]).placement.set(Axis::tp, PlacementKind::partial);
-            const bool last = l.scenario.model.bias ? n.kind == NodeKind::weighted_bias : row_parallel;
-            if (!last || !moves() || tokens_travel) continue;
-            Value back = g.value(outside[0]);
-            back.name = g.value(n.out[0]).name + ".combined";
-            const ValueId combined = g.add(std::move(back));
-            nodes.push_back(mover(NodeKind::combine, n, {n.out[0]}, combined));
-            inside[0] = combined;
-            continue;
-        }
-        if (n.kind == NodeKind::unpermute && moves()) {
-            if (!tokens_travel) {
-                n.in[0] = inside[0];
-                nodes.push_back(n);
-                continue;
-            }
-            // Each rank sums the rows it has; the combine sums over ranks.
-            const ValueId y = n.out[0];
-            Value partial = g.value(y);
-            partial.name = g.value(y).name + ".local";
-            partial.shape[0] = tokens_arrived(tokens, n.layer);
-            place(partial, PlacementKind::partial, 0);
-            partial.placement.set(Axis::ep, PlacementKind::partial);
-            const ValueId local = g.add(std::move(partial));
-            n.in[1] = here[2];
-            n.out[0] = local;
-            n.dispatches_tokens = true;
-            nodes.push_back(n);
-            nodes.push_back(mover(NodeKind::combine, n, {local}, y));
-            continue;
+        Node dispatch = f.mover(NodeKind::dispatch, n, {sent[0], n.in[2], sent[1], sent[2]}, arrived[0]);
+        dispatch.out = arrived;
+        nodes.push_back(std::move(dispatch));
+        shard_inside(n.layer);
+        here = arrived;
+        held = n;
+        held.in = {arrived[0], arrived[2], n.in[2], arrived[1]};
+        held.dispatches_tokens = true;
+        holding = true;
+    }
+
+    // Rows are sent from where their tokens are.
+    void dispatch_rows(const Node& n) {
+        inside.clear();
+        for (ValueId o : outside) {
+            Value received = g.value(o);
+            received.name += ".dispatched";
+            f.shard_rows(received, f.rows_of_experts(tokens, n.layer));
+            g.value(o).shape[0] = f.rows_sent(tokens);
+            g.value(o).placement = g.value(n.in[0]).placement;
+            inside.push_back(g.add(std::move(received)));
         }
         nodes.push_back(n);
+        nodes.push_back(f.mover(NodeKind::dispatch, n, {outside[0], n.in[2], outside[1]}, inside[0]));
+        nodes.back().out = inside;
     }
-    g.nodes = std::move(nodes);
-}
+
+    void permute(const Node& n) {
+        tokens = g.value(n.in[0]).shape[0];
+        outside = inside = n.out;
+        if (f.moves()) return f.tokens_travel ? dispatch_tokens(n) : dispatch_rows(n);
+        shard_inside(n.layer);
+        nodes.push_back(n);
+    }
+
+    bool of_experts(const Node& n) const {
+        if (n.kind != NodeKind::linear && n.kind != NodeKind::clamp && n.kind != NodeKind::activation && n.kind != NodeKind::weigh &&
+            n.kind != NodeKind::weighted_bias)
+            return false;
+        const Value& out = g.value(n.out[0]);
+        return !out.dims.empty() && out.dims[0] == DimKind::routed;
+    }
+
+    void expert(Node& n) {
+        if (holding) nodes.push_back(held);
+        holding = false;
+        for (ValueId& v : n.in)
+            for (std::size_t i = 0; i < outside.size(); ++i)
+                if (v == outside[i]) v = inside[i];
+        for (ValueId v : n.out) f.shard_rows(g.value(v), f.rows_of_experts(tokens, n.layer));
+        nodes.push_back(n);
+        // The last of them: its sum over the expert-tensor ranks is part of the combine.
+        const bool row_parallel = n.kind == NodeKind::linear && g.value(n.params[0]).dims[2] == DimKind::expert_parallel;
+        if (row_parallel && f.etp > 1) g.value(n.out[0]).placement.set(Axis::tp, PlacementKind::partial);
+        const bool last = f.l.scenario.model.bias ? n.kind == NodeKind::weighted_bias : row_parallel;
+        if (!last || !f.moves() || f.tokens_travel) return;
+        Value back = g.value(outside[0]);
+        back.name = g.value(n.out[0]).name + ".combined";
+        const ValueId combined = g.add(std::move(back));
+        nodes.push_back(f.mover(NodeKind::combine, n, {n.out[0]}, combined));
+        inside[0] = combined;
+    }
+
+    void unpermute(Node& n) {
+        if (!f.tokens_travel) {
+            n.in[0] = inside[0];
+            nodes.push_back(n);
+            return;
+        }
+        // Each rank sums the rows it has; the combine sums over ranks.
+        const ValueId y = n.out[0];
+        Value partial = g.value(y);
+        partial.name = g.value(y).name + ".local";
+        partial.shape[0] = f.tokens_arrived(tokens, n.layer);
+        f.place(partial, PlacementKind::partial, 0);
+        partial.placement.set(Axis::ep, PlacementKind::partial);
+        const ValueId local = g.add(std::move(partial));
+        n.in[1] = here[2];
+        n.out[0] = local;
+        n.dispatches_tokens = true;
+        nodes.push_back(n);
+        nodes.push_back(f.mover(NodeKind::combine, n, {local}, y));
+    }
+
+    void run() {
+        for (Value& v : g.values)
+            if (v.parameter && !v.dims.empty() && v.dims[0] == DimKind::expert) f.shard_parameter(v);
+        for (Node& n : g.nodes)
+            if (n.kind == NodeKind::permute)
+                permute(n);
+            else if (of_experts(n))
+                expert(n);
+            else if (n.kind == NodeKind::unpermute && f.moves())
+                unpermute(n);
+            else
+                nodes.push_back(n);
+        g.nodes = std::move(nodes);
+    }
+};
 
 } // namespace
 
@@ -204,7 +226,7 @@ void expert_parallel(Lowering& l) {
     if (etp > 1 && !f.tokens_travel) l.add_expert_communicator("etp", mask(Axis::tp));
     const bool tells_counts = ep > 1 && etp > 1 && host_waits_for_counts(sc); // of all ranks that rows may come from
     if ((f.moves() && f.tokens_travel) || tells_counts) l.add_expert_communicator("ep.etp", mask(Axis::ep) | mask(Axis::tp));
-    for (Graph& g : l.graphs) f.run(g);
+    for (Graph& g : l.graphs) GraphFolding{f, g}.run();
 }
 
 } // namespace orrery

@@ -29,7 +29,7 @@ struct Parts {
     const Plan& plan;
     const std::vector<BlockPart>& list;
 
-    const Block& block(std::size_t part) const { return plan.blocks[static_cast<std::size_t>(list[part].block)]; }
+    const Block& block(std::size_t part) const { return plan.blocks[list[part].block]; }
     const Op& op(const Group& g) const { return block(g.part).ops[static_cast<std::size_t>(g.op)]; }
     bool computes(const Group& g) const { return op(g).queue == compute_queue; }
     bool speaks(const Group& g) const { return op(g).queue >= first_comm_queue; }
@@ -140,7 +140,7 @@ std::vector<Group> interleave(const Parts& parts, Side (&sides)[2]) {
 
 void append(const Parts& parts, const Group& g, std::vector<std::vector<std::int32_t>>& moved, Block& out) {
     const auto add = [&](std::size_t part, std::int32_t i) {
-        Op op = parts.block(part).ops[static_cast<std::size_t>(i)];
+        Op op = parts.block(part).ops[i];
         op.port = parts.list[part].port;
         for (std::int32_t& d : op.deps) d = moved[part][static_cast<std::size_t>(d)];
         std::sort(op.deps.begin(), op.deps.end());
@@ -200,7 +200,7 @@ void join(Lowering& l) {
             auto [it, fresh] = joined.try_emplace(key, -1);
             if (fresh) it->second = make_joined_block(l, list);
             action.run.block = it->second;
-            action.run.last = static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(it->second)].ops.size());
+            action.run.last = static_cast<std::int32_t>(l.plan.blocks[it->second].ops.size());
         }
     }
 }

@@ -22,13 +22,13 @@ struct Life {
 std::vector<std::int32_t> passage(const Lowering& l, int stage) {
     std::vector<std::int32_t> order;
     const int chunks = static_cast<int>(l.chunks.size());
-    const auto here = [&](int c) { return l.graphs[static_cast<std::size_t>(c)].stage == stage; };
+    const auto here = [&](int c) { return l.graphs[c].stage == stage; };
     for (int c = 0; c < chunks; ++c)
-        if (here(c)) order.push_back(l.chunks[static_cast<std::size_t>(c)].forward);
+        if (here(c)) order.push_back(l.chunks[c].forward);
     for (int c = chunks; c-- > 0;)
-        if (here(c)) order.push_back(l.chunks[static_cast<std::size_t>(c)].backward);
+        if (here(c)) order.push_back(l.chunks[c].backward);
     for (int c = chunks; c-- > 0;)
-        if (here(c) && l.chunks[static_cast<std::size_t>(c)].weight >= 0) order.push_back(l.chunks[static_cast<std::size_t>(c)].weight);
+        if (here(c) && l.chunks[c].weight >= 0) order.push_back(l.chunks[c].weight);
     return order;
 }
 
@@ -85,7 +85,7 @@ void lifetimes(Lowering& l) {
         const std::vector<std::int32_t> order = passage(l, stage);
         std::vector<Life> lives(plan.buffers.size());
         for (std::int32_t b : order) {
-            const Block& block = plan.blocks[static_cast<std::size_t>(b)];
+            const Block& block = plan.blocks[b];
             for (std::size_t i = 0; i < block.ops.size(); ++i)
                 for (const auto* list : {&block.ops[i].in, &block.ops[i].out})
                     for (BufferId raw : *list) {
@@ -104,9 +104,9 @@ void lifetimes(Lowering& l) {
             const Life& life = lives[id];
             if (life.first.block < 0) continue;
             // A gradient that is sent is freed after its transfer, unless a later weight-gradient block still reads it.
-            const bool last_in_weight = plan.blocks[static_cast<std::size_t>(life.last.block)].kind == BlockKind::weight;
-            const bool saved_output = sent[id] && plan.blocks[static_cast<std::size_t>(life.first.block)].kind == BlockKind::forward &&
-                                      plan.blocks[static_cast<std::size_t>(life.last.block)].kind != BlockKind::forward;
+            const bool last_in_weight = plan.blocks[life.last.block].kind == BlockKind::weight;
+            const bool saved_output = sent[id] && plan.blocks[life.first.block].kind == BlockKind::forward &&
+                                      plan.blocks[life.last.block].kind != BlockKind::forward;
             if (!received[id]) allocs[static_cast<std::size_t>(life.first.block)].push_back({life.first.op, static_cast<BufferId>(id)});
             if (!sent[id] || last_in_weight || saved_output) {
                 frees[static_cast<std::size_t>(life.last.block)].push_back({life.last.op, static_cast<BufferId>(id)});
@@ -118,7 +118,7 @@ void lifetimes(Lowering& l) {
             auto &a = allocs[static_cast<std::size_t>(b)], &f = frees[static_cast<std::size_t>(b)];
             std::sort(a.begin(), a.end());
             std::sort(f.begin(), f.end());
-            insert_memory_ops(plan.blocks[static_cast<std::size_t>(b)], a, f);
+            insert_memory_ops(plan.blocks[b], a, f);
         }
     }
     for (std::size_t id = 0; id < sent.size(); ++id) l.buffer(static_cast<BufferId>(id)).freed_by_send = sent[id] != 0;

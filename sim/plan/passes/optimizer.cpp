@@ -65,7 +65,7 @@ struct Part {
 
 Part owned(const Lowering& l, const DataParallel& dp, int stage) {
     Part p;
-    const auto& parameters = l.parameters[static_cast<std::size_t>(stage)];
+    const auto& parameters = l.parameters[stage];
     for (const Parameter& x : parameters) p.parameters += x.elements;
     if (!dp.sharded()) {
         const int length = static_cast<int>(l.chunks.size()) / l.plan.directions;
@@ -146,7 +146,7 @@ BufferId sum_tensor_norms(Lowering& l, const DataParallel& dp, const Part& part,
     AxisMask axes = summed_axes(l, dp);
     std::vector<std::int16_t> stages;
     std::set<TensorId> tensors;
-    for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) tensors.insert(p.tensor);
+    for (const Parameter& p : l.parameters[stage]) tensors.insert(p.tensor);
     if (l.plan.directions > 1 && dp.sharded()) { // shards of a chunk lie on both stages that run it
         const int other = l.plan.stages - 1 - stage;
         axes |= mask(Axis::pp);
@@ -191,7 +191,7 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
     if (l.tp() == 1) return;
     std::vector<BufferId> partial;
     std::int64_t elements = 0;
-    for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
+    for (const Parameter& p : l.parameters[stage]) {
         if (p.expert || l.buffer(p.gradient).placement.on(Axis::tp) != PlacementKind::partial) continue;
         partial.push_back(p.gradient);
         elements += p.elements;
@@ -202,8 +202,8 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
                 if (b.stage == stage && !b.expert && std::any_of(b.parameters.begin(), b.parameters.end(), [&](std::int32_t i) {
-                        return l.buffer(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient)
-                                   .placement.on(Axis::tp) == PlacementKind::partial;
+                        return l.buffer(l.parameters[stage][static_cast<std::size_t>(i)].gradient).placement.on(Axis::tp) ==
+                               PlacementKind::partial;
                     }))
                     partial.push_back(b.gradient_shard);
         elements = (elements + dp.shards - 1) / dp.shards;
@@ -218,8 +218,8 @@ void reduce_over_tensor_parallel(Lowering& l, const DataParallel& dp, int stage,
 void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block& out) {
     if ((!l.scenario.model.tied_embeddings && l.scenario.model.mtp_layers == 0) || l.graphs.front().stage == l.graphs.back().stage) return;
     if (stage != l.graphs.front().stage && stage != l.graphs.back().stage) return;
-    for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
-        if (l.plan.tensors[static_cast<std::size_t>(p.tensor)].use != TensorUse::embedding) continue;
+    for (const Parameter& p : l.parameters[stage]) {
+        if (l.plan.tensors[p.tensor].use != TensorUse::embedding) continue;
         l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
         const CommId comm =
             l.add_communicator("embedding", mask(Axis::pp),
@@ -231,9 +231,7 @@ void reduce_tied_embedding(Lowering& l, const DataParallel& dp, int stage, Block
             for (const auto& buckets : dp.buckets)
                 for (const Bucket& b : buckets)
                     for (std::int32_t i : b.parameters)
-                        if (b.stage == stage &&
-                            l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].tensor == p.tensor)
-                            g = b.gradient_shard;
+                        if (b.stage == stage && l.parameters[stage][static_cast<std::size_t>(i)].tensor == p.tensor) g = b.gradient_shard;
         }
         const DType dtype = l.scenario.training.gradient_dtype;
         out.ops.push_back(step_op("finalize.embedding", summands(comm, bytes({elements}, dtype), dtype), {g}, {g}, queue_of(comm),
@@ -255,8 +253,7 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     std::vector<BufferId> zeroed;
     std::int64_t elements = 0;
     if (dp.made_in_backward) {
-        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)])
-            out.ops.push_back(step_op({}, Free{p.gradient}, {}, {}, host_queue));
+        for (const Parameter& p : l.parameters[stage]) out.ops.push_back(step_op({}, Free{p.gradient}, {}, {}, host_queue));
     } else if (dp.reduces_each_run()) {
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
@@ -266,11 +263,11 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
                     elements += b.shard_elements;
                 } else if (b.stage == stage && !dp.reduces_each_run(b))
                     for (std::int32_t i : b.parameters) {
-                        zeroed.push_back(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient);
-                        elements += l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].elements;
+                        zeroed.push_back(l.parameters[stage][static_cast<std::size_t>(i)].gradient);
+                        elements += l.parameters[stage][static_cast<std::size_t>(i)].elements;
                     }
     } else {
-        for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
+        for (const Parameter& p : l.parameters[stage]) {
             zeroed.push_back(p.gradient);
             elements += p.elements;
         }
@@ -280,97 +277,125 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
     return l.add(std::move(out));
 }
 
-std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage) {
+// The optimizer's block as it grows.
+struct OptimizerBlock {
+    Lowering& l;
+    const DataParallel& dp;
+    int stage;
+    Part part = owned(l, dp, stage);
+    Block out = {};
+    std::vector<BufferId> in = part.gradients; // of the step
     const Training& t = l.scenario.training;
-    Block out;
-    out.name = fmt::format("optimizer:{}", stage);
-    out.kind = BlockKind::optimizer;
-    out.stage = static_cast<std::int16_t>(stage);
-    reduce_over_tensor_parallel(l, dp, stage, out);
-    reduce_tied_embedding(l, dp, stage, out);
-    const Part part = owned(l, dp, stage);
-    if (part.gradients.empty()) return l.add(std::move(out));
     const bool fused = l.scenario.runtime.fused_optimizer;
-    std::vector<BufferId> in = part.gradients;
-    if (t.gradient_clipping > 0) {
+    const OptimizerKind kind = optimizer_kind(t.optimizer);
+
+    // Post-validation checks the norm after the step and rolls back (zero-bubble paper): nothing waits for it, and nothing is clipped.
+    bool post_validation() const { return l.scenario.strategy.post_validation; }
+
+    void clip() {
         Buffer norm = state("norm", Role::gradient_norm, stage, 1, DType::fp32);
         norm.kind = MemoryKind::workspace;
         norm.scope = Scope::step;
         norm.placement = {};
-        // Ranks that hold the same gradients (replicas) have the same summand: the sum is over the others.
+        const BufferId total = sum_norm(norm);
+        if (post_validation()) return;
+        if (l.practice.reads_gradient_norm)
+            out.ops.push_back(step_op("gradient_norm.wait", HostSync{}, {total}, {}, host_queue, Phase::optimizer));
+        norm.name = "opt.clip";
+        norm.role = Role::clipping_factor;
+        norm.storage = -1;
+        norm.placement = {};
+        const BufferId scale = l.add(norm);
+        std::vector<BufferId> clip_in{total}, clip_out{scale};
+        clip_in.insert(clip_in.end(), part.gradients.begin(), part.gradients.end());
+        clip_out.insert(clip_out.end(), part.gradients.begin(), part.gradients.end());
+        out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::clip, Direction::forward, part.elements, fused}, clip_in, clip_out));
+        in.push_back(scale);
+    }
+
+    // The norm of all gradients: ranks that hold the same ones (replicas) have the same summand, and the sum is over the others.
+    BufferId sum_norm(Buffer& norm) {
         const AxisMask axes = static_cast<AxisMask>(summed_axes(l, dp) | mask(Axis::pp));
         const int summands = place_summand(l, axes, norm);
-        BufferId total = l.add(norm);
-        out.ops.push_back(step_op("gradient_norm", GradientNorm{part.counted_elements, fused}, part.counted, {total}));
-        if (summands > 1) {
-            const CommId world = l.add_communicator("norm", axes);
-            const BufferId summand = total;
-            norm.name = "opt.norm.total";
-            norm.storage = summand;
-            norm.placement = {};
-            total = l.add(norm);
-            out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand},
-                                      {total}, queue_of(world), Phase::optimizer));
-        }
-        if (!l.scenario.strategy.post_validation && l.practice.reads_gradient_norm)
-            out.ops.push_back(step_op("gradient_norm.wait", HostSync{}, {total}, {}, host_queue, Phase::optimizer));
-        // Post-validation checks the norm after the step and rolls back (zero-bubble paper): nothing waits for it.
-        if (!l.scenario.strategy.post_validation) {
-            norm.name = "opt.clip";
-            norm.role = Role::clipping_factor;
-            norm.storage = -1;
-            norm.placement = {};
-            const BufferId scale = l.add(norm);
-            std::vector<BufferId> clip_in{total}, clip_out{scale};
-            clip_in.insert(clip_in.end(), part.gradients.begin(), part.gradients.end());
-            clip_out.insert(clip_out.end(), part.gradients.begin(), part.gradients.end());
-            out.ops.push_back(step_op("clip", Pointwise{PointwiseKind::clip, Direction::forward, part.elements, fused}, clip_in, clip_out));
-            in.push_back(scale);
-        }
+        const BufferId summand = l.add(norm);
+        out.ops.push_back(step_op("gradient_norm", GradientNorm{part.counted_elements, fused}, part.counted, {summand}));
+        if (summands == 1) return summand;
+        const CommId world = l.add_communicator("norm", axes);
+        norm.name = "opt.norm.total";
+        norm.storage = summand;
+        norm.placement = {};
+        const BufferId total = l.add(norm);
+        out.ops.push_back(step_op("gradient_norm.reduce", Collective{CollectiveKind::all_reduce, world, {4}, DType::fp32}, {summand},
+                                  {total}, queue_of(world), Phase::optimizer));
+        return total;
     }
-    const OptimizerKind kind = optimizer_kind(t.optimizer);
-    std::vector<BufferId> states;
-    const DType act = activation_dtype(l.scenario);
-    if (t.master_weights && sixteen_bit(act))
-        states.push_back(l.add(
-            state("master", Role::master, stage, part.elements, t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
-    for (int i = 0; i < moments(kind); ++i)
-        states.push_back(l.add(state(i == 0 ? "moment1" : "moment2", i == 0 ? Role::first_moment : Role::second_moment, stage,
-                                     part.elements, t.moment_dtype)));
-    const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars,
-               mastered = static_cast<int>(states.size()) > moments(kind);
-    const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, states, kind, stage, mastered, out) : -1;
-    std::vector<BufferId> result = part.weights;
-    auto part_of_step = OptimizerStep::Part::whole;
-    if (norms >= 0) { // LAMB has used its gradients: they are in the moments
-        part_of_step = OptimizerStep::Part::apply;
-        in = kind == OptimizerKind::lamb ? std::vector<BufferId>{} : part.gradients;
-        in.push_back(norms);
+
+    // The fp32 copy of 16-bit parameters, then the moments.
+    std::vector<BufferId> states() {
+        std::vector<BufferId> made;
+        const DType act = activation_dtype(l.scenario);
+        if (t.master_weights && sixteen_bit(act))
+            made.push_back(l.add(state("master", Role::master, stage, part.elements,
+                                       t.master_remainders && act == DType::bf16 ? DType::bf16 : DType::fp32)));
+        for (int i = 0; i < moments(kind); ++i)
+            made.push_back(l.add(state(i == 0 ? "moment1" : "moment2", i == 0 ? Role::first_moment : Role::second_moment, stage,
+                                       part.elements, t.moment_dtype)));
+        return made;
     }
-    in.insert(in.end(), states.begin(), states.end());
-    const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
-    result.insert(result.end(), states.begin(), keeps_moments ? states.begin() + (mastered ? 1 : 0) : states.end());
-    // The fp32 copies of 16-bit moments are room that is written; the step itself widens what it reads.
-    BufferId wide = -1;
-    if (kind == OptimizerKind::adam && sixteen_bit(t.moment_dtype) && l.practice.widens_moments) {
+
+    // The fp32 copies of 16-bit moments are room that is written; the step itself widens what it reads. -1: there are none.
+    BufferId widen_moments() {
+        if (kind != OptimizerKind::adam || !sixteen_bit(t.moment_dtype) || !l.practice.widens_moments) return -1;
         Buffer copies =
             state("wide_moments", Role::wide_moments, stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32);
         copies.kind = MemoryKind::workspace;
         copies.scope = Scope::action;
-        wide = l.add(copies);
+        const BufferId wide = l.add(copies);
         out.ops.push_back(step_op({}, Alloc{wide}, {}, {}, host_queue));
         out.ops.push_back(step_op("widen_moments", Pointwise{PointwiseKind::zero, Direction::forward, copies.shape[0], fused}, {}, {wide}));
         in.push_back(wide);
+        return wide;
     }
-    out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false, part_of_step}, in, result));
-    if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
-    return l.add(std::move(out));
+
+    void step() {
+        const std::vector<BufferId> kept = states();
+        const bool layer_wise = kind == OptimizerKind::lamb || kind == OptimizerKind::lars,
+                   mastered = static_cast<int>(kept.size()) > moments(kind);
+        const BufferId norms = layer_wise ? sum_tensor_norms(l, dp, part, kept, kind, stage, mastered, out) : -1;
+        auto part_of_step = OptimizerStep::Part::whole;
+        if (norms >= 0) { // LAMB has used its gradients: they are in the moments
+            part_of_step = OptimizerStep::Part::apply;
+            in = kind == OptimizerKind::lamb ? std::vector<BufferId>{} : part.gradients;
+            in.push_back(norms);
+        }
+        in.insert(in.end(), kept.begin(), kept.end());
+        const bool keeps_moments = norms >= 0 && kind == OptimizerKind::lamb;
+        std::vector<BufferId> result = part.weights;
+        result.insert(result.end(), kept.begin(), keeps_moments ? kept.begin() + (mastered ? 1 : 0) : kept.end());
+        const BufferId wide = widen_moments();
+        out.ops.push_back(step_op("optimizer", OptimizerStep{kind, part.elements, fused, false, part_of_step}, in, result));
+        if (wide >= 0) out.ops.push_back(step_op({}, Free{wide}, {}, {}, host_queue));
+    }
+};
+
+std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage) {
+    OptimizerBlock made{l, dp, stage};
+    made.out.name = fmt::format("optimizer:{}", stage);
+    made.out.kind = BlockKind::optimizer;
+    made.out.stage = static_cast<std::int16_t>(stage);
+    reduce_over_tensor_parallel(l, dp, stage, made.out);
+    reduce_tied_embedding(l, dp, stage, made.out);
+    if (!made.part.gradients.empty()) {
+        if (made.t.gradient_clipping > 0) made.clip();
+        made.step();
+    }
+    return l.add(std::move(made.out));
 }
 
 // The parameters of the next step, in the order its forward pass wants them.
 void gather_for_next_step(Lowering& l, int stage, Draft& draft) {
     for (int c : l.chunks_in_model_order()) {
-        const auto& buckets = l.data_parallel.buckets[static_cast<std::size_t>(c)];
+        const auto& buckets = l.data_parallel.buckets[c];
         for (std::size_t k = buckets.size(); k-- > 0;)
             if (buckets[k].stage == stage && buckets[k].gather >= 0) draft.actions.push_back(run_of(l.plan, draft, buckets[k].gather));
     }
@@ -381,10 +406,9 @@ void gather_for_next_step(Lowering& l, int stage, Draft& draft) {
 void optimizer(Lowering& l) {
     const DataParallel& dp = l.data_parallel;
     for (int stage = 0; stage < l.plan.stages; ++stage) {
-        Draft& draft = l.drafts[static_cast<std::size_t>(stage)];
+        Draft& draft = l.drafts[stage];
         const std::int32_t begin = make_begin_block(l, dp, stage);
-        if (!l.plan.blocks[static_cast<std::size_t>(begin)].ops.empty())
-            draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, begin));
+        if (!l.plan.blocks[begin].ops.empty()) draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, begin));
         const std::int32_t step = make_optimizer_block(l, dp, stage);
         draft.actions.push_back(run_of(l.plan, draft, step));
         if (dp.sharded() && !dp.gathers_in_step) gather_for_next_step(l, stage, draft);

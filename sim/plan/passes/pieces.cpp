@@ -23,7 +23,7 @@ bool gathers_behind_recomputation(const Lowering& l) {
 std::int32_t behind_recomputation(const Block& block, std::int32_t begin, std::int32_t end) {
     std::int32_t last = end;
     for (std::int32_t i = begin; i < end; ++i)
-        if (block.ops[static_cast<std::size_t>(i)].phase == Phase::recompute) last = i + 1;
+        if (block.ops[i].phase == Phase::recompute) last = i + 1;
     return last;
 }
 
@@ -34,7 +34,7 @@ BlockPieces::BlockPieces(const Lowering& l, int stage) : l_(l) {
         for (const Bucket& b : of_chunk)
             for (std::int32_t i : b.parameters) {
                 if (b.stage != stage) continue;
-                const Parameter& p = l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)];
+                const Parameter& p = l.parameters[stage][static_cast<std::size_t>(i)];
                 bucket_of_[p.weight] = bucket_of_[p.gradient] = &b;
             }
 }
@@ -46,7 +46,7 @@ void BlockPieces::cut_by_weight(const Block& block, const BlockPiece& unit, std:
     std::vector<const Bucket*> own, touched; // buckets of their own: of the piece, of an op (it may read two: a weight and its bias)
     std::int32_t group = unit.first;         // where the allocations before the next op begin
     for (std::int32_t i = unit.first; i < unit.last; ++i) {
-        const Op& op = block.ops[static_cast<std::size_t>(i)];
+        const Op& op = block.ops[i];
         if (std::holds_alternative<Alloc>(op.work)) continue;
         touched.clear();
         each_bucket(op, [&](const Bucket* b, BufferId) {
@@ -60,7 +60,7 @@ void BlockPieces::cut_by_weight(const Block& block, const BlockPiece& unit, std:
         }
         for (const Bucket* b : touched) once(own, b);
         each_bucket(op, [&](const Bucket* b, BufferId id) {
-            const bool gradient = l_.plan.buffers[static_cast<std::size_t>(id)].kind == MemoryKind::gradients;
+            const bool gradient = l_.plan.buffers[id].kind == MemoryKind::gradients;
             once(gradient ? piece.gradients : piece.weights, b);
         });
         group = i + 1;
@@ -73,20 +73,19 @@ const std::vector<BlockPiece>& BlockPieces::of(std::int32_t id, int chunk) {
     const auto [it, fresh] = of_block_.try_emplace(id);
     std::vector<BlockPiece>& pieces = it->second;
     if (!fresh) return pieces;
-    const Block& block = l_.plan.blocks[static_cast<std::size_t>(id)];
+    const Block& block = l_.plan.blocks[id];
     for (std::size_t u = 0; u < block.unit_begin.size(); ++u) {
         const std::int32_t begin = block.unit_begin[u],
                            end = u + 1 < block.unit_begin.size() ? block.unit_begin[u + 1] : static_cast<std::int32_t>(block.ops.size());
         if (begin == end) continue;
-        BlockPiece p{begin, end, block.ops[static_cast<std::size_t>(begin)].unit, {}, {}};
+        BlockPiece p{begin, end, block.ops[begin].unit, {}, {}};
         if (l_.data_parallel.weight_by_weight) {
             cut_by_weight(block, p, pieces);
             continue;
         }
-        for (const Bucket& b : l_.data_parallel.buckets[static_cast<std::size_t>(chunk)])
+        for (const Bucket& b : l_.data_parallel.buckets[chunk])
             if (std::find(b.units.begin(), b.units.end(), p.unit) != b.units.end()) once(p.weights, &b);
-        for (std::int32_t i = begin; i < end; ++i)
-            each_bucket(block.ops[static_cast<std::size_t>(i)], [&](const Bucket* b, BufferId) { once(p.weights, b); });
+        for (std::int32_t i = begin; i < end; ++i) each_bucket(block.ops[i], [&](const Bucket* b, BufferId) { once(p.weights, b); });
         p.gradients = p.weights;
         const std::int32_t cut = gathers_behind_recomputation(l_) ? behind_recomputation(block, begin, end) : end;
         if (cut < end) {
@@ -100,9 +99,9 @@ const std::vector<BlockPiece>& BlockPieces::of(std::int32_t id, int chunk) {
 }
 
 std::vector<const Bucket*> BlockPieces::added_to(int chunk) {
-    const ChunkBlocks& ends = l_.chunks[static_cast<std::size_t>(chunk)];
+    const ChunkBlocks& ends = l_.chunks[chunk];
     std::vector<const Bucket*> met;
-    for (const Bucket& b : l_.data_parallel.buckets[static_cast<std::size_t>(chunk)]) once(met, &b);
+    for (const Bucket& b : l_.data_parallel.buckets[chunk]) once(met, &b);
     for (std::int32_t block : {ends.backward, ends.weight}) {
         if (block < 0) continue;
         for (const BlockPiece& p : of(block, chunk))

@@ -16,20 +16,20 @@ namespace {
 double block_flops(const Plan& plan, std::int32_t block) {
     double sum = 0;
     if (block >= 0)
-        for (const Op& op : plan.blocks[static_cast<std::size_t>(block)].ops) sum += flops(op.work).count;
+        for (const Op& op : plan.blocks[block].ops) sum += flops(op.work).count;
     return sum;
 }
 
 // Bytes of a microbatch's own buffers that the blocks `from` write and the blocks `to` read: what is held in between.
 double bytes_kept(const Plan& plan, std::initializer_list<std::int32_t> from, std::initializer_list<std::int32_t> to) {
-    const auto buffer = [&](BufferId b) -> const Buffer& { return plan.buffers[static_cast<std::size_t>(b)]; };
+    const auto buffer = [&](BufferId b) -> const Buffer& { return plan.buffers[b]; };
     std::set<BufferId> written, kept;
     for (std::int32_t block : from)
-        for (const Op& op : plan.blocks[static_cast<std::size_t>(block)].ops)
+        for (const Op& op : plan.blocks[block].ops)
             for (BufferId b : op.out)
                 if (buffer(b).scope == Scope::microbatch) written.insert(storage(plan, b));
     for (std::int32_t block : to)
-        for (const Op& op : plan.blocks[static_cast<std::size_t>(block)].ops)
+        for (const Op& op : plan.blocks[block].ops)
             for (BufferId b : op.in)
                 if (written.contains(storage(plan, b))) kept.insert(storage(plan, b));
     double bytes = 0;
@@ -60,7 +60,7 @@ void set_relative_times(const Lowering& l, ScheduleShape& shape) {
     if (rates.peak <= 0 || middle.input < 0) return;
     constexpr double usual_efficiency = 0.5; // of the peak: what dense training reaches
     const double seconds = forward / (usual_efficiency * rates.peak);
-    const double transfer = static_cast<double>(l.plan.buffers[static_cast<std::size_t>(middle.input)].bytes.count) / rates.link;
+    const double transfer = static_cast<double>(l.plan.buffers[middle.input].bytes.count) / rates.link;
     shape.communication = std::floor(16 * transfer / seconds) / 16;
 }
 
@@ -89,13 +89,13 @@ Draft draft_of(const Lowering& l, const std::vector<ScheduleStep>& steps) {
         action.id = draft.ids++;
         action.run.block = -1;
         for (std::uint8_t port = 0;; ++port, ++i) {
-            add_parts(l.chunks[static_cast<std::size_t>(steps[i].chunk)], steps[i], port, action.parts);
+            add_parts(l.chunks[steps[i].chunk], steps[i], port, action.parts);
             action.run.microbatch[port] = steps[i].microbatch;
             if (!steps[i].joined) break;
         }
         if (action.parts.size() == 1) {
             action.run.block = action.parts[0].block;
-            action.run.last = static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(action.run.block)].ops.size());
+            action.run.last = static_cast<std::int32_t>(l.plan.blocks[action.run.block].ops.size());
         }
         draft.actions.push_back(std::move(action));
     }

@@ -67,7 +67,7 @@ std::int32_t averaging_block(Lowering& l, int stage) {
         size = {};
     };
     std::int64_t elements = 0;
-    for (const Parameter& p : l.parameters[static_cast<std::size_t>(stage)]) {
+    for (const Parameter& p : l.parameters[stage]) {
         weights.push_back(p.weight);
         bucket.push_back(p.weight);
         elements += p.elements;
@@ -92,7 +92,7 @@ void synchronization(Lowering& l) {
         const std::int32_t block = averaging_block(l, stage);
         Action action;
         action.block = block;
-        action.last = static_cast<std::int32_t>(l.plan.blocks[static_cast<std::size_t>(block)].ops.size());
+        action.last = static_cast<std::int32_t>(l.plan.blocks[block].ops.size());
         Program& program = phase.programs.emplace_back();
         program.stage = static_cast<std::int16_t>(stage);
         program.actions.push_back(action);

@@ -114,8 +114,8 @@ TEST(Collectives, VolumesBetweenNodes) {
 }
 
 // One member a node: eight such rings side by side each have one rail, 0.92 of a NIC, and together the node's.
-// What is for one peer goes by LL up to 32 KiB, flags with every word: over slow links twice the time, and no more until Simple has caught
-// up.
+// A message for one peer goes by LL up to 32 KiB, flags with every word: over slow links twice the time, and no more until Simple has
+// caught up.
 TEST(Collectives, SmallPiecesOfAnAllToAllPayForTheirFlags) {
     LinkTable t;
     t.direct_base = 8, t.direct_rate = 2000, t.direct_copy = 1e9, t.direct_small_rate = 1e9;
@@ -170,7 +170,7 @@ TEST(Collectives, PlateausBetweenNodes) {
     }
 }
 
-// What tells networks of one rate apart is what their protocols deliver and how long they take: no kind is better at one thing and worse at
+// Networks of one rate differ by what their protocols deliver and how long they take: no kind is better at one thing and worse at
 // another, at no rate; and a faster NIC delivers more.
 TEST(Collectives, KindsOfNetworksRankOneWay) {
     const auto table = [](InterKind kind, double gbit) {

@@ -66,8 +66,8 @@ TEST(Gemm, TwoProcessorsShareATile) {
     EXPECT_NEAR(gemm_us(t, d, {74 * 160, 256, 4096}), gemm_us(t, d, {256, 74 * 160, 4096}), 1e-9); // either way round
 }
 
-// What the chip keeps up as a whole binds full waves; a wave and a half, whose processors rest a quarter of the time, is bound by its own
-// two. A product as short as its pauses is not held back.
+// The rate that the chip keeps up as a whole limits full waves; a wave and a half, whose processors rest a quarter of the time, is bound by
+// its own two. A product as short as its pauses is not held back.
 TEST(Gemm, IdleProcessorsLeaveTheOthersTheirPower) {
     GemmTable t;
     t.menu = TileMenu::pairs_nosplit;

@@ -1,4 +1,4 @@
-// What issuing ops costs the host: launches, calls of Python modules, and what of them a captured graph takes away.
+// The cost of issuing ops for the host: launches, calls of Python modules, and what of them a captured graph takes away.
 #include "fixture.hpp"
 
 namespace orrery {
@@ -82,7 +82,7 @@ TEST(HostCost, AGraphHoldsAllButWhatTheHostHadToWaitFor) {
     EXPECT_EQ(host_us(megatron(true), expert), host_us(megatron(false), expert));
 }
 
-// What is in the epilogue of another kernel is no kernel of its own: no start, no call, and part of the traffic is hidden.
+// An op in the epilogue of another kernel is no kernel of its own: no start, no call, and part of the traffic is hidden.
 TEST(HostCost, AnEpilogueCostsPartOfItsTraffic) {
     Pointwise act{PointwiseKind::swiglu, Direction::forward, 1 << 20, true}, twice = act, inside = act, both = act;
     twice.elements = both.elements = 1 << 21;

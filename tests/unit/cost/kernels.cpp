@@ -83,7 +83,7 @@ TEST(AttentionCost, WorkFollowsTheShareThatIsComputed) {
     EXPECT_GT(c.compute_us(attention(Direction::forward, 16384, AttentionKernel::flash2, false)), 1.7 * c.compute_us(causal));
 }
 
-// What cuDNN 9.19 reaches on GB200 in bursts, the sustained clock (0.84) taken out.
+// The rate of cuDNN 9.19 on GB200 in bursts, the sustained clock (0.84) taken out.
 TEST(AttentionCost, FollowsTheSoftwareOfTheYear) {
     Scenario s = on_device("gb200");
     const auto burst_tflops = [&](Attention a, int year) {

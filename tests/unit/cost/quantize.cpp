@@ -1,4 +1,4 @@
-// What quantising costs: which recipe moves what, on which device, with which software.
+// The cost of quantising: which recipe moves what, on which device, with which software.
 #include "fixture.hpp"
 
 #include "sim/cost/quantize.hpp"

@@ -1,6 +1,7 @@
 // Is every constant of a calibration of one's own held to its limits, and does each compiled-in file keep them?
 #include "sim/cost/calibration.hpp"
 #include "sim/cost/calibration_ranges.hpp"
+#include "sim/cost/own_constants.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -66,7 +67,7 @@ TEST(CalibrationRanges, NamesOfKernelsAreChecked) {
     for (const char* name : {"flash-2@zz", "flash-9", "cudnn@", "@2025", ""}) {
         file["attention"] = {{name, series}};
         EXPECT_NE(refusal(file).find("is no attention kernel"), std::string::npos) << name;
-        EXPECT_THROW(use_calibration(file.dump()), std::runtime_error) << name;
+        EXPECT_THROW(OwnConstants().add(file.dump()), std::runtime_error) << name;
     }
     file["attention"] = {{"flash-2", series}};
     EXPECT_EQ(refusal(file), "");

@@ -41,7 +41,7 @@ TEST(Systolic, TilesThatExpertsShareAreWorkedOnTwice) {
             const double m = static_cast<double>(rows);
             EXPECT_NEAR(ratio({direction, rows, 2048, 7168, 64}), (64 * m + 63 * 512) / (64 * m), 0.02) << rows;
         }
-        // What weights and gradients take to be read and written is not repeated: few rows of many experts are no 64 times slower.
+        // The time to read and write weights and gradients is not repeated: few rows of many experts are not 64 times slower.
         EXPECT_LT(ratio({direction, 8, 2048, 7168, 64}), 8);
         EXPECT_GE(ratio({direction, 8, 2048, 7168, 64}), 1);
     }

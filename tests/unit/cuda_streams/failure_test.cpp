@@ -1,4 +1,4 @@
-// What goes wrong between GPUs, with stand-ins that fail and hang: does every rank leave, soon, and say who was missing where?
+// Failures between GPUs, with stand-ins that fail and hang: does every rank leave soon, and say who was missing where?
 #include "tests/unit/cuda_streams/fleet.hpp"
 
 #include "exec/mpi/processes.hpp"

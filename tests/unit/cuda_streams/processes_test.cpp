@@ -12,7 +12,7 @@
 namespace orrery::test {
 namespace {
 
-// What simexec does in each process.
+// The work of simexec in each process.
 Fleet fleet_of(const World& world, int rank, std::shared_ptr<Store> store, double patience) {
     Fleet fleet;
     fleet.devices.push_back(std::make_unique<StandInGpu>(rank, world.machine));

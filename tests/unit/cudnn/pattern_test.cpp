@@ -12,7 +12,8 @@
 namespace orrery::cuda {
 namespace {
 
-// What cudaGetDeviceProperties says of an H200 SXM (NVIDIA's datasheet, CUDA's table of compute capability 9.0), in cuDNN's words.
+// The properties that cudaGetDeviceProperties returns for an H200 SXM (NVIDIA's datasheet, CUDA's table of compute capability 9.0), in
+// cuDNN's words.
 constexpr const char* h200 = R"({"maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536,
     "multiProcessorCount": 132, "warpSize": 32, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
     "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048,

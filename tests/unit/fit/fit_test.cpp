@@ -87,7 +87,7 @@ TEST(Fit, RecoversAPrefillAndTheCheckSeesTheSameLaw) {
     EXPECT_NE(g.at("source").at("text").get<std::string>().find("median error 0."), std::string::npos) << g.at("source");
 }
 
-// What a token takes whatever its heads shows where heads are few.
+// The time of a token that does not depend on its heads shows where heads are few.
 TEST(Fit, RecoversWhatATokenOfLatentAttentionTakesWhateverItsHeads) {
     const Device device = *find_device("h100-sxm-80gb");
     PrefillTable law{12, 0.8, 100, 0.3, 0.7, 128, {{160, 0.6}}, {}};

@@ -1,5 +1,6 @@
 // Is nccl-tests' output read as it is printed, and does a fit to it find the fabric it came from?
 #include "sim/cost/collectives.hpp"
+#include "sim/cost/own_constants.hpp"
 #include "sim/fit/fabric.hpp"
 
 #include <fmt/format.h>
@@ -54,7 +55,7 @@ Cluster site(int nodes) {
     return c;
 }
 
-// What a site with these constants would print.
+// The output that nccl-tests would print at a site with these constants.
 std::string output_of(const FabricTable& fabric, CollectiveKind kind, const char* program, int nodes, const char* prefix) {
     const Cluster cluster = site(nodes);
     std::vector<int> ranks(static_cast<std::size_t>(cluster.devices()));
@@ -189,15 +190,17 @@ TEST(FitFabric, TheFileIsTakenAsACalibration) {
     for (const NcclCurve& c : read(output_of(truth, CollectiveKind::all_reduce, "all_reduce", 4, "")))
         curves.push_back(place(c, site(1), 0));
     const FabricFit fit = fit_fabric(curves);
-    EXPECT_THROW(use_calibration(R"({"what": "fabric", "class": "x"})"), std::runtime_error);
-    EXPECT_THROW(use_calibration(R"({"what": "fabric"})"), std::runtime_error);
+    const auto own = std::make_shared<OwnConstants>();
+    EXPECT_THROW(own->add(R"({"what": "fabric", "class": "x"})"), std::runtime_error);
+    EXPECT_THROW(own->add(R"({"what": "fabric"})"), std::runtime_error);
     const double before = fabric_table(site(4)).base;
-    use_calibration(fit.json);
-    const FabricTable mine = fabric_table(site(4));
+    own->add(fit.json);
+    const FabricTable mine = fabric_table(site(4), own.get());
     EXPECT_EQ(mine.name, "site");
     EXPECT_GT(mine.base, 2 * before);
+    curves[0].constants = own;
     for (const Compared& c : compare_curve(curves[0])) EXPECT_NEAR(c.predicted, c.measured, 0.05 * c.measured);
     Cluster slower = site(4);
     slower.inter.nic_bandwidth = BytesPerSecond::gigabits(100);
-    EXPECT_NE(fabric_table(slower).name, "site") << "another rate is another fabric";
+    EXPECT_NE(fabric_table(slower, own.get()).name, "site") << "another rate is another fabric";
 }

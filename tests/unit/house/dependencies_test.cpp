@@ -39,7 +39,7 @@ std::vector<std::string> includes(std::istream& source) {
     return out;
 }
 
-// What is wrong with the includes of one file, in words. `path` is relative to the root.
+// The faults of one file's includes, in words. `path` is relative to the root.
 std::vector<std::string> faults(const fs::path& path, std::istream& source) {
     std::vector<std::string> out;
     const auto folder = may_include.find(path.begin()->string());

@@ -32,7 +32,7 @@ touch "$build/build.ninja")");
                                  words + " >/dev/null 2>&1";
         EXPECT_EQ(std::system(line.c_str()), 0) << words;
     }
-    // What it was configured with, one time after the other.
+    // The options it was configured with, one time after the other.
     std::string configured() const {
         std::ifstream in(root_ / "configured");
         std::string text{std::istreambuf_iterator<char>(in), {}};

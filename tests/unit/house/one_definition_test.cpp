@@ -1,7 +1,7 @@
 // Rooms are linked into one program: two types of one name in different files are one type to the linker, whichever it takes, and nothing
 // says so. Read from the text, so that every file is seen whatever is built; types of an anonymous namespace are their file's own.
 //
-// What the scan cannot see: types that macros make, functions (inline ones clash the same way), one file's types in different branches of
+// The scan cannot see types that macros make, functions (inline ones clash the same way), one file's types in different branches of
 // #if.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using Tokens = std::vector<std::string>;
 
 bool of_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-// Behind a literal that begins at `at`.
+// The place after a literal that begins at `at`.
 std::size_t behind_literal(const std::string& text, std::size_t at) {
     if (at > 0 && text[at] == '"' && text[at - 1] == 'R') {
         const std::size_t open = text.find('(', at);

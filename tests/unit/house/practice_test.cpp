@@ -1,5 +1,5 @@
-// What software does is resolved in sim/scenario (practice.hpp) and nowhere else: behind it no source text may look at a framework's name
-// or at a year. Read from the text; comments, where sources of a rule are named, may say what they like.
+// The habits of software are resolved in sim/scenario (practice.hpp) and nowhere else: behind it no source text may look at a framework's
+// name or at a year. Read from the text; comments, where sources of a rule are named, may say what they like.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -75,7 +75,7 @@ std::set<std::string> framework_names(const std::string& source) {
     return names;
 }
 
-// What is wrong with one file, in words.
+// The faults of one file, in words.
 std::vector<std::string> faults(const std::string& path, const std::string& source, const std::set<std::string>& names) {
     std::vector<std::string> out;
     const auto fault = [&](const std::string& what) {

@@ -79,7 +79,7 @@ TEST(Clipping, CountsOnceWhatAllRanksHold) {
     EXPECT_EQ(sum, 9 + 16 + 16);
 }
 
-// What is dropped depends on the place, the step and the token, not on who drops it.
+// Dropout depends on the place, the step and the token, not on the rank that does it.
 TEST(Dropout, IsTheSameHoweverTokensAreSpread) {
     constexpr std::int64_t rows = 8, cols = 64;
     const auto rank_with = [](int tp, int r) {

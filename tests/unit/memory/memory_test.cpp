@@ -12,7 +12,7 @@ namespace {
 
 using namespace hand_made;
 
-// What the room computes cleverly, done plainly: every op of every action in turn.
+// The same computation done plainly: every op of every action in turn.
 std::int64_t plain_peak(const Plan& p) {
     std::int64_t level = 0, peak = 0;
     for (const Buffer& b : p.buffers) level += b.scope == Scope::run || b.scope == Scope::step ? b.bytes.count : 0;

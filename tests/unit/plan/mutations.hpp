@@ -14,7 +14,7 @@ void swap_actions(Plan& plan, std::size_t program, std::int32_t action); // acti
 // Whether the two ops must keep their order: one makes, changes, allocates or frees what the other uses. Two that both add to the same
 // buffer may change places.
 bool depend(const Plan& plan, const Op& a, const Op& b);
-// Of actions: the same for any ops of theirs on the same microbatch's buffers.
+// For actions: the same for any ops of theirs on the same microbatch's buffers.
 bool depend(const Plan& plan, const Action& a, const Action& b);
 
 } // namespace orrery::test

@@ -287,7 +287,8 @@ TEST(DataParallel, ShardGroupsReduceInsideAndBetween) {
     EXPECT_EQ(calls, (std::vector<std::pair<CollectiveKind, int>>{{CollectiveKind::reduce_scatter, 4}, {CollectiveKind::all_reduce, 2}}));
 }
 
-// What each microbatch allocates it frees, stage by stage, and what is there between steps comes back: counted here action by action.
+// Each microbatch frees what it allocates, stage by stage, and the bytes between two steps are the same each time: counted here action by
+// action.
 TEST(Lifetimes, AllocationsAndFreesBalance) {
     for (const Example& e : examples()) {
         const Plan plan = plan_of(e.overrides);

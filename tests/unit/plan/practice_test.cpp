@@ -6,7 +6,7 @@
 namespace orrery::test {
 namespace {
 
-// What is left to choose is stated, so that only how units are sharded, gathered and reduced may differ.
+// All other choices are stated, so that only how units are sharded, gathered and reduced may differ.
 std::string text_of(const char* framework, const std::vector<std::string>& more) {
     return to_text(plan_of(std::vector<std::string>{std::string("strategy.framework=") + framework, "strategy.fused=false",
                                                     "training.gradient_dtype=fp32", "runtime.fused_loss=false",

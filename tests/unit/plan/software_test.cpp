@@ -174,8 +174,8 @@ std::map<BlockKind, std::size_t> gathered_at_once(const Plan& plan) {
     return most;
 }
 
-// What XLA gathers by itself it holds from its first use in a layer to its last, and the next two meanwhile: three of a layer's four
-// weights, but where it is made again on the way back, and what that used is used again.
+// XLA holds a parameter that it gathers by itself from its first use in a layer to its last, and the next two meanwhile: three of a layer's
+// four weights, but where it is made again on the way back, and what that used is used again.
 TEST(SoftwareOfItsYear, XlaHoldsTheWeightsInUseAndTheNextTwo) {
     const auto held = [](const std::vector<std::string>& more) {
         return gathered_at_once(plan_of(

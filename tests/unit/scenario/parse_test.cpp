@@ -119,7 +119,7 @@ TEST(Parse, EveryProblemIsReportedAtOnce) {
                                                                                                                        << to_text(problems);
 }
 
-// What is offered behind "try" must itself be accepted.
+// A value that a message offers after "try" must itself be accepted.
 TEST(Parse, TheWayOutOffered) {
     const std::string text =
         R"({"model": "llama3-8b", "cluster": {"preset": "dgx-h100", "nodes": 3}, "training": {"global_batch_size": 48, "sequence_length": 8192}})";
@@ -247,7 +247,7 @@ TEST(Defaults, AttentionKernelFollowsYearDeviceAndFlash) {
     EXPECT_EQ(with({"strategy.flash_attention=false"}).runtime.attention_kernel, AttentionKernel::unfused);
 }
 
-// What a graph saves is the cost model's: kernels that no graph can hold are still launched one by one.
+// The cost model counts the launches that a graph saves: kernels that no graph can hold are still launched one by one.
 TEST(Defaults, CudaGraphsLeaveTheLaunchTimeOfOtherKernels) {
     EXPECT_DOUBLE_EQ(with({}).runtime.launch_us, 6);
     EXPECT_DOUBLE_EQ(with({"runtime.cuda_graphs=true"}).runtime.launch_us, 6);
@@ -320,7 +320,7 @@ TEST(Unsupported, WhatHasNoLoweringIsRefusedByName) {
 
 TEST(RankOrder, ShorterOrdersAreFilledUp) {
     EXPECT_EQ(with({"strategy.rank_order=tp-pp-dp", "strategy.tensor_parallel=2", "strategy.pipeline_parallel=2"}).strategy.rank_order,
-              "tp-cp-ep-pp-dp");
+              parse_rank_order("tp-cp-ep-pp-dp"));
     EXPECT_EQ(problems_with({"strategy.rank_order=tp-pp", "strategy.tensor_parallel=2"}).size(), 1u);
 }
 

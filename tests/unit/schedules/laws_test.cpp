@@ -213,7 +213,7 @@ TEST(Unequal, BubblesDoNotGrowWithMicrobatches) {
             }
 }
 
-// What is simulated once per period can be skipped: in the middle of a long step the order repeats with every microbatch.
+// A period that was simulated once can be skipped: in the middle of a long step the order repeats with every microbatch.
 TEST(Unequal, OrdersRepeatWithEveryMicrobatch) {
     for (const char* name : {"zb-h1", "zb-h2", "zb-v"}) {
         const int v = std::string(name) == "zb-v" ? 2 : 1;

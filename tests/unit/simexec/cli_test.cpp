@@ -105,7 +105,7 @@ TEST(Simexec, FailsWithACode) {
     }
 }
 
-// What was recorded of a step that fails is written.
+// The record of a step that fails is written.
 TEST(Simexec, FailureLeavesATrace) {
     const fs::path trace = scratch("failed.trace");
     fs::remove(trace);
@@ -151,7 +151,7 @@ TEST(Simexec, TraceIsComparable) {
     EXPECT_GT(fs::file_size(trace), 1000u);
 }
 
-// What routers chose is the same whoever runs it.
+// Routers choose the same whichever executor runs them.
 TEST(Simexec, RecordsRouting) {
     const std::string two = small + " --set cluster.devices_per_node=2 --set strategy.expert_parallel=2 --set model.moe.experts=4 --set "
                                     "model.moe.top_k=2 --set model.moe.expert_ffn_size=16 --set model.moe.imbalance=zipf:30 --steps 2 -q";

@@ -313,7 +313,7 @@ TEST_F(Simrun, HelpsWithExamplesAndAVersion) {
     EXPECT_EQ(run("search x.json").code, 1) << "what is not built is absent";
 }
 
-// Of two scenarios: parts that add up to each step, as their reports have it, and whether one is certainly the faster.
+// Two scenarios compared: parts that add up to each step, as their reports have it, and whether one is certainly the faster.
 TEST_F(Simrun, ComparesWhatTwoStepsGoTo) {
     const std::string a = scenario("a.json"), b = scenario("b.json") + " --set strategy.framework=nemo";
     const Ran r = run("compare " + a + " " + b);
@@ -357,7 +357,7 @@ TEST_F(Simrun, WritesTheBestOfASweepAsScenarios) {
     EXPECT_NE(run(scenario() + " --write best").code, 0) << "no sweep: nothing to write";
 }
 
-// What was fitted to a table serves predictions: products twice as slow by the table make a slower step, and the report says so.
+// Constants fitted to a table serve predictions: products twice as slow by the table make a slower step, and the report says so.
 TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
     std::string table = "dtype,m,n,k,batch,us,source\n";
     for (int m = 128; m <= 16384; m *= 2)

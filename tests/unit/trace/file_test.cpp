@@ -34,7 +34,7 @@ class TraceFile : public testing::Test {
         std::filesystem::remove(path_); // overwriting a file makes ext4 flush it, thousands of times here
         std::ofstream(path_, std::ios::binary) << bytes;
     }
-    // What load_trace says about these bytes; empty if it takes them.
+    // The message of load_trace about these bytes; empty if it takes them.
     std::string complaint(const std::string& bytes) const {
         write(bytes);
         try {

@@ -31,7 +31,7 @@ TEST(Statistics, KendallsTau) {
     EXPECT_DOUBLE_EQ(kendall_tau(std::vector<double>{1}, std::vector<double>{1}), 0);
 }
 
-// Of two readings apart by d with noise s each, a perfect predictor's order holds with Phi(d / (s sqrt 2)): by simulation of new readings.
+// For two readings apart by d with noise s each, a perfect predictor's order holds with Phi(d / (s sqrt 2)): by simulation of new readings.
 TEST(Statistics, AttainableTauIsWhatAPerfectPredictorReaches) {
     const std::vector<double> truth{1.0, 1.02, 1.05, 1.051, 1.3}, noise(truth.size(), 0.02);
     std::mt19937_64 random(7);
@@ -295,7 +295,7 @@ TEST(Validate, ReadingsAloneGiveTheirMedian) {
     EXPECT_EQ(set.rows[0].measured.step_time_s, 2.0);
 }
 
-// What no constant was fitted to is summed up apart, and a run whose memory a scenario cannot say answers nothing about fitting.
+// Rows that no constant was fitted to are summed up apart, and a run whose memory a scenario cannot say answers nothing about fitting.
 TEST(Validate, SumsUpWhatNothingWasFittedTo) {
     const TemporaryFile file(
         R"({"name": "new", "held_out": true, "rows": [{"name": "r", "scenario": {}, "measured": {"step_time_s": 2}, "not_comparable": ["fits"]}]})");

@@ -1,14 +1,12 @@
-// Reads the calibration files of devices and of memory-bound kernels, and decides which file serves a device.
+// Reads the calibration files of devices, and decides which file serves a device.
 #include "sim/cost/calibration_files.hpp"
-#include "sim/cost/calibration_ranges.hpp"
+#include "sim/cost/own_constants.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <deque>
 
 namespace orrery {
 namespace {
@@ -95,8 +93,9 @@ ExpertsTable experts_of(const Json& j) {
     return t;
 }
 
-// Groups of a file replace the groups it inherits.
-void apply(KernelTables& t, const Json& j) {
+} // namespace
+
+void calibration::replace_groups(KernelTables& t, const Json& j) {
     t.device = j.at("device").get<std::string>();
     if (j.contains("reference")) t.reference_tflops_16 = j.at("reference").at("tflops_16").get<double>();
     if (j.contains("gemm"))
@@ -141,6 +140,8 @@ void apply(KernelTables& t, const Json& j) {
     }
 }
 
+namespace {
+
 // The file of one device alone; nullptr: it has none. Parsing all of them would be most of what a first cost model costs to set up.
 const Json* file_of_device(const std::string& device) {
     for (const EmbeddedFile& f : calibration_files())
@@ -179,7 +180,7 @@ KernelTables resolve(const Json& j) {
         rescale_attention(t, j["reference"]["tflops_16"].get<double>());
         mark_inherited(t, (*base)["device"].get<std::string>());
     }
-    apply(t, j);
+    calibration::replace_groups(t, j);
     return t;
 }
 
@@ -216,86 +217,13 @@ KernelTables of_any_release(const Device& device) {
                                              (*nearest)["device"].get<std::string>()));
 }
 
-// The files given to use_calibration.
-struct OwnFile {
-    explicit OwnFile(const Json& j) : json(j) {}
-    const Json json;
-    std::atomic<bool> asked_for = false; // threads of a sweep read it side by side
-};
-struct Own {
-    std::deque<OwnFile> files;
-    std::string text;
-    std::atomic<bool> predicted = false;
-};
-Own& own() {
-    static Own all;
-    return all;
-}
-
-// nlohmann's words without its "[json.exception.out_of_range.403] ".
-std::string plain(const Json::exception& e) {
-    const std::string what = e.what();
-    const std::size_t end = what.find("] ");
-    return end == std::string::npos ? what : what.substr(end + 2);
-}
-
-// A file of a user's: unlike ours it may lack anything, which is found here and not in a prediction.
-void use(const Json& j) {
-    if (!j.is_object()) throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file)");
-    if (j.contains("what") && j["what"] == "fabric") {
-        try {
-            calibration::use_fabric(j);
-        } catch (const std::exception& e) {
-            throw std::runtime_error(std::string("a constant of the fabric is missing or is not what it must be: ") + e.what());
-        }
-        own().text += j.dump();
-        return;
-    }
-    if (!j.contains("device") || !j["device"].is_string()) throw std::runtime_error("it does not say for which \"device\" it is");
-    if (!j.contains("gemm") && !j.contains("attention") && !j.contains("sustained") && !j.contains("memory"))
-        throw std::runtime_error("it holds none of the groups of constants of a device: gemm, attention, sustained, memory");
-    check_constants(j);
-    try {
-        KernelTables scratch;
-        apply(scratch, j);
-    } catch (const Json::exception& e) { throw std::runtime_error("a constant is missing or is not what it must be: " + plain(e)); }
-    own().files.emplace_back(j);
-    own().text += j.dump();
-}
-
 } // namespace
-
-void use_calibration(const std::string& text) {
-    Json j;
-    try {
-        j = Json::parse(text);
-    } catch (const Json::exception& e) {
-        throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file): " + plain(e));
-    }
-    if (!j.is_array()) return use(j);
-    for (const Json& one : j) use(one);
-}
-
-const std::string& calibration_in_use() { return own().text; }
-
-std::vector<std::string> calibrations_not_asked_for() {
-    std::vector<std::string> devices;
-    if (!own().predicted) return devices;
-    for (const OwnFile& f : own().files)
-        if (!f.asked_for) devices.push_back(f.json["device"].get<std::string>());
-    return devices;
-}
 
 const char* name(TileMenu menu) { return menus[static_cast<std::size_t>(menu)]; }
 
-KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases) {
+KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> releases, const OwnConstants* own) {
     KernelTables t = of_any_release(device);
-    own().predicted = true;
-    for (OwnFile& f : own().files)
-        if (f.json["device"] == device.name) {
-            f.asked_for = true;
-            apply(t, f.json);
-        }
+    if (own) own->replace_groups(t, device.name);
     std::map<std::string, AttentionTable> chosen;
     for (auto& [name, a] : t.attention)
         if (name.find('@') == std::string::npos) chosen[name] = a;
@@ -304,118 +232,6 @@ KernelTables kernel_tables(const Device& device, std::span<const KernelRelease> 
             if (const std::size_t at = name.find('@'); at != std::string::npos && name.substr(at + 1) == orrery::name(release))
                 chosen[name.substr(0, at)] = a;
     t.attention = std::move(chosen);
-    return t;
-}
-
-namespace {
-
-TrafficEntry entry_of(const Json& j) {
-    return {j["bytes"].get<double>(),
-            j["phi"].get<double>(),
-            {j["eager"][0].get<double>(), j["fused"][0].get<double>()},
-            {j["eager"][1].get<int>(), j["fused"][1].get<int>()}};
-}
-
-void read_loss(PointwiseTable& t, const Json& j) {
-    t.loss_phi = j["phi"].get<double>();
-    t.loss_stream_phi = j["stream_phi"].get<double>();
-    t.loss_autocast_phi = j["autocast_phi"].get<double>();
-    const char* modes[] = {"eager", "fused", "whole", "autocast", "one_kernel", "narrow"};
-    for (std::size_t mode = 0; mode < 6; ++mode)
-        for (std::size_t part = 0; part < 4; ++part) {
-            t.loss_bytes[mode][part] = j[modes[mode]]["bytes"][part].get<double>();
-            t.loss_kernels[mode][part] = j[modes[mode]]["kernels"][part].get<int>();
-        }
-    t.loss_source = source_of(j);
-}
-
-void read_optimizer(PointwiseTable& t, const Json& j) {
-    t.optimizer_phi = j["phi"].get<double>();
-    t.optimizer_kernel_elements = j["kernel_elements"].get<double>();
-    t.optimizer_eager_kernels = j["eager_kernels"].get<int>();
-    for (const char* kind : {"sgd", "momentum", "adam", "lamb", "lars", "gradient_norm"})
-        t.optimizer[kind] = {j[kind][1].get<double>(), j[kind][0].get<double>()};
-    t.optimizer_apart = j["apart"]["bytes"].get<double>();
-    t.optimizer_source = source_of(j);
-}
-
-void read_quantize(QuantizeTable& t, const Json& j) {
-    t.phi = j["phi"].get<double>();
-    const auto recipes = [&](const char* key) {
-        std::vector<ScalingRecipe> out;
-        for (const Json& word : j[key]) out.push_back(named<ScalingRecipe>(word.get<std::string>()).value());
-        return out;
-    };
-    t.earlier = j["earlier"].get<double>();
-    t.earlier_recipes = recipes("earlier_recipes");
-    t.turning_architectures = j["turning_architectures"].get<std::vector<std::string>>();
-    t.both_ways = recipes("both_ways");
-    t.present_maximum = recipes("present_maximum");
-    t.norm_casts = recipes("norm_casts");
-    t.source = source_of(j);
-}
-
-void read_host(PointwiseTable& t, const Json& j) {
-    t.host_share = j["optimizer_share"].get<double>();
-    t.host_memory = rate(j, "memory_gb_per_s");
-    t.pcie_share = j["pcie_share"].get<double>();
-    t.pcie = rate(j, "pcie_gb_per_s");
-    t.nvme = rate(j, "nvme_gb_per_s");
-    t.copy_us = j["copy_us"].get<double>();
-    t.host_source = source_of(j);
-}
-
-void read_calls(CallTable& t, const Json& j) {
-    for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
-    t.low = j["low"].get<std::array<double, 2>>();
-    t.expert = j["expert"].get<std::array<double, 2>>();
-    t.low_expert = j["low_expert"].get<std::array<double, 2>>();
-    t.source = source_of(j);
-}
-
-} // namespace
-
-PointwiseTable pointwise_table() {
-    const Json& j = *files_of("pointwise").front();
-    PointwiseTable t;
-    for (const auto& [name, op] : j["ops"].items()) t.ops[name] = {entry_of(op["forward"]), entry_of(op["backward"])};
-    read_loss(t, j["cross_entropy"]);
-    t.embedding_phi = j["embedding"]["phi"].get<double>();
-    t.embedding_source = source_of(j["embedding"]);
-    read_optimizer(t, j["optimizer"]);
-    read_quantize(t.quantize, j["quantize"]);
-    read_host(t, j["host"]);
-    const Json& l = j["launch"];
-    t.launch_eager = l["eager_us"].get<double>();
-    t.launch_graph = l["graph_us"].get<double>();
-    t.launch_blocking = l["blocking_us"].get<double>();
-    t.list_copy = l["list_copy_us"].get<double>();
-    const Json& heads = j["head_norms"];
-    t.head_norms = {heads["start_us"].get<double>(), heads["block_us"].get<double>(), heads["rows"].get<double>(),
-                    heads["blocks_per_processor"].get<double>()};
-    t.head_norms_source = source_of(heads);
-    t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
-    t.epilogue = j["epilogue"]["share"].get<double>();
-    t.epilogue_source = source_of(j["epilogue"]);
-    t.exchange_sync = l["exchange_sync_us"].get<double>();
-    t.launch_source = source_of(l);
-    read_calls(t.calls, j["calls"]);
-    auto named = [&](const char* key) { return Source{l[key]["kind"].get<std::string>(), l[key]["text"].get<std::string>()}; };
-    t.blocking_source = named("blocking_source");
-    t.exchange_source = named("exchange_source");
-    t.list_source = named("list_source");
-    const Json& i = j["interference"];
-    t.compute_slowdown = i["compute_slowdown"].get<double>();
-    t.communication_slowdown = i["communication_slowdown"].get<double>();
-    t.interference_source = source_of(i);
-    t.throttle_kept = j["throttle"]["kept"].get<double>();
-    t.throttle_power = j["throttle"]["power"].get<double>();
-    t.throttle_source = source_of(j["throttle"]);
-    t.spread = j["spread"]["sigma"].get<double>();
-    t.spread_layerwise = j["spread"]["layerwise"].get<double>();
-    t.spread_from = j["spread"]["devices"].get<double>();
-    t.spread_source = source_of(j["spread"]);
-    t.source = source_of(j);
     return t;
 }
 

@@ -1,0 +1,110 @@
+#include "sim/cost/own_constants.hpp"
+
+#include "sim/cost/calibration_files.hpp"
+#include "sim/cost/calibration_ranges.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <deque>
+#include <stdexcept>
+
+namespace orrery {
+namespace {
+
+using calibration::Json;
+
+struct KernelFile {
+    explicit KernelFile(const Json& j) : json(j) {}
+    const Json json;
+    mutable std::atomic<bool> asked_for = false; // threads of a sweep read it side by side
+};
+
+// nlohmann's words without its "[json.exception.out_of_range.403] ".
+std::string plain(const Json::exception& e) {
+    const std::string what = e.what();
+    const std::size_t end = what.find("] ");
+    return end == std::string::npos ? what : what.substr(end + 2);
+}
+
+// Unlike a file of ours it may lack anything, which is found here and not in a prediction.
+void check_fabric(const Json& j) {
+    try {
+        calibration::check_fabric(j);
+    } catch (const std::exception& e) {
+        throw std::runtime_error(std::string("a constant of the fabric is missing or is not what it must be: ") + e.what());
+    }
+}
+
+void check_kernels(const Json& j) {
+    if (!j.contains("device") || !j["device"].is_string()) throw std::runtime_error("it does not say for which \"device\" it is");
+    if (!j.contains("gemm") && !j.contains("attention") && !j.contains("sustained") && !j.contains("memory"))
+        throw std::runtime_error("it holds none of the groups of constants of a device: gemm, attention, sustained, memory");
+    check_constants(j);
+    try {
+        KernelTables scratch;
+        calibration::replace_groups(scratch, j);
+    } catch (const Json::exception& e) { throw std::runtime_error("a constant is missing or is not what it must be: " + plain(e)); }
+}
+
+} // namespace
+
+struct OwnConstants::Data {
+    std::deque<KernelFile> kernels;
+    std::vector<Json> fabrics;
+    std::string text;
+    mutable std::atomic<bool> predicted = false;
+
+    void add(const Json& j) {
+        if (!j.is_object()) throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file)");
+        if (j.contains("what") && j["what"] == "fabric") {
+            check_fabric(j);
+            fabrics.push_back(j);
+        } else {
+            check_kernels(j);
+            kernels.emplace_back(j);
+        }
+        text += j.dump();
+    }
+};
+
+OwnConstants::OwnConstants() : data_(std::make_unique<Data>()) {}
+OwnConstants::~OwnConstants() = default;
+
+void OwnConstants::add(const std::string& json_text) {
+    Json j;
+    try {
+        j = Json::parse(json_text);
+    } catch (const Json::exception& e) {
+        throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file): " + plain(e));
+    }
+    if (!j.is_array()) return data_->add(j);
+    for (const Json& one : j) data_->add(one);
+}
+
+const std::string& OwnConstants::text() const { return data_->text; }
+
+std::vector<std::string> OwnConstants::not_asked_for() const {
+    std::vector<std::string> devices;
+    if (!data_->predicted) return devices;
+    for (const KernelFile& f : data_->kernels)
+        if (!f.asked_for) devices.push_back(f.json["device"].get<std::string>());
+    return devices;
+}
+
+void OwnConstants::replace_groups(KernelTables& tables, const std::string& device) const {
+    data_->predicted = true;
+    for (const KernelFile& f : data_->kernels)
+        if (f.json["device"] == device) {
+            f.asked_for = true;
+            calibration::replace_groups(tables, f.json);
+        }
+}
+
+std::optional<FabricTable> OwnConstants::fabric_of(const Cluster& cluster) const {
+    for (auto j = data_->fabrics.rbegin(); j != data_->fabrics.rend(); ++j)
+        if (calibration::serves(*j, cluster)) return calibration::own_fabric(*j);
+    return std::nullopt;
+}
+
+} // namespace orrery

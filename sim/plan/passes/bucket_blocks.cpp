@@ -1,0 +1,247 @@
+#include "sim/plan/passes/bucket_blocks.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace orrery {
+namespace {
+
+Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in,
+           std::vector<BufferId> out, Collective::Operands operands = Collective::Operands::joined) {
+    Op op;
+    op.name = std::move(name);
+    Collective work{kind, comm, bytes, dtype};
+    work.operands = operands;
+    op.work = work;
+    op.queue = queue_of(comm);
+    op.phase = phase;
+    op.in = std::move(in);
+    op.out = std::move(out);
+    return op;
+}
+
+Op pointwise_op(std::string name, PointwiseKind kind, std::int64_t elements, Phase phase, std::vector<BufferId> in,
+                std::vector<BufferId> out) {
+    Op op;
+    op.name = std::move(name);
+    op.work = Pointwise{kind, Direction::forward, elements, true};
+    op.phase = phase;
+    op.in = std::move(in);
+    op.out = std::move(out);
+    return op;
+}
+
+Op memory_op(Work work, Phase phase) {
+    Op op;
+    op.work = std::move(work);
+    op.queue = host_queue;
+    op.phase = phase;
+    return op;
+}
+
+// A bucket's shards lie on data and context ranks alike: both have gradients of tokens of their own.
+constexpr AxisMask shard_axes = mask(Axis::dp) | mask(Axis::cp);
+
+std::string bucket_name(const Bucket& b) {
+    return fmt::format("c{}.u{}{}", b.chunk,
+                       b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()),
+                       b.expert ? ".experts" : "");
+}
+} // namespace
+
+CommId BucketBlocks::communicator(const Bucket& b, std::string name, AxisMask axes) const {
+    // The copies of a chunk that other directions run are on the stage opposite: their ranks are data-parallel ranks like the others.
+    std::vector<std::int16_t> copies;
+    if (l.plan.directions > 1 && (axes & mask(Axis::dp))) {
+        const int other = l.plan.stages - 1 - b.stage;
+        copies = {static_cast<std::int16_t>(std::min(b.stage, other)), static_cast<std::int16_t>(std::max(b.stage, other))};
+        axes = static_cast<AxisMask>(axes | mask(Axis::pp));
+        name += fmt::format(".{}-{}", copies[0], copies[1]);
+    }
+    const CommId id = b.expert ? l.add_expert_communicator("e" + name, axes) : l.add_communicator(std::move(name), axes);
+    l.plan.communicators[id].stages = copies;
+    return id;
+}
+
+std::vector<BufferId> BucketBlocks::gradients(const Bucket& b) const {
+    std::vector<BufferId> out;
+    for (std::int32_t i : b.parameters) out.push_back(parameter(b, i).gradient);
+    return out;
+}
+
+std::vector<BufferId> BucketBlocks::weights(const Bucket& b) const {
+    std::vector<BufferId> out;
+    for (std::int32_t i : b.parameters) out.push_back(parameter(b, i).weight);
+    return out;
+}
+
+Block BucketBlocks::block(const Bucket& b, BlockKind kind, const char* what) const {
+    Block out;
+    out.name = fmt::format("{}:{}", what, bucket_name(b));
+    out.kind = kind;
+    out.stage = static_cast<std::int16_t>(b.stage);
+    out.chunk = static_cast<std::int16_t>(b.chunk);
+    return out;
+}
+
+void BucketBlocks::lay_out(Bucket& b) {
+    b.id = static_cast<std::int32_t>(l.plan.buckets.size());
+    TensorBucket out;
+    out.name = bucket_name(b);
+    out.stage = static_cast<std::int16_t>(b.stage);
+    out.chunk = static_cast<std::int16_t>(b.chunk);
+    out.expert = b.expert;
+    std::int64_t at = 0;
+    for (std::int32_t i : b.parameters) {
+        const Parameter& p = parameter(b, i);
+        out.tensors.push_back({p.tensor, p.weight, p.gradient, at, at + p.elements});
+        at += p.elements;
+        l.buffer(p.weight).bucket = l.buffer(p.gradient).bucket = b.id;
+    }
+    l.plan.buckets.push_back(std::move(out));
+}
+
+BufferId BucketBlocks::flat(const Bucket& b, const std::string& name, Role role, std::int64_t elements, DType dtype, MemoryKind kind,
+                            Scope scope, PlacementKind over_shards) {
+    Buffer f;
+    f.role = role;
+    f.bucket = b.id;
+    f.name = name + "." + bucket_name(b);
+    f.shape = {elements};
+    f.dtype = dtype;
+    f.bytes = bytes(f.shape, dtype);
+    f.kind = kind;
+    f.scope = scope;
+    f.stage = static_cast<std::int16_t>(b.stage);
+    f.chunk = static_cast<std::int16_t>(b.chunk);
+    f.expert = b.expert;
+    for (Axis a : {Axis::dp, Axis::cp}) f.placement.set(a, over_shards);
+    if (l.plan.directions > 1) f.placement.set(Axis::pp, over_shards);
+    if (over_shards == PlacementKind::partial) f.placement.set(Axis::dpr, over_shards);
+    return l.add(std::move(f));
+}
+
+void BucketBlocks::make_reduce(Bucket& b) {
+    Block out = block(b, BlockKind::reduce, "reduce");
+    const Phase phase = Phase::gradient_reduce;
+    // Unsharded, replicas of a shard group are ranks like the others.
+    const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? shard_axes : shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
+    const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
+    std::vector<BufferId> whole = gradients(b);
+    const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, grad_dtype);
+    planned(b).reduce = comm;
+    planned(b).reduced_in = grad_dtype;
+    const std::string name = bucket_name(b);
+    if (!dp.sharded(b)) {
+        out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
+        b.reduce = l.add(std::move(out));
+        return;
+    }
+    BufferId flat_copy = -1;
+    if (dp.fsdp && dp.zero >= 2) { // FSDP copies a unit's gradients into one flat buffer, in the dtype they are reduced in
+        flat_copy = flat(b, "g.flat", Role::flat_gradients, b.shard_elements * b.shards, grad_dtype, MemoryKind::communication,
+                         Scope::action, PlacementKind::partial);
+        out.ops.push_back(memory_op(Alloc{flat_copy}, phase));
+        out.ops.push_back(pointwise_op("flatten." + name, PointwiseKind::cast, b.elements, phase, whole, {flat_copy}));
+        for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
+        whole = {flat_copy};
+    }
+    BufferId part = b.gradient_shard;
+    if (b.accumulates) {
+        part = flat(b, "g.part", Role::gradient_part, b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action,
+                    PlacementKind::sharded);
+        out.ops.push_back(memory_op(Alloc{part}, phase));
+    }
+    out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
+    if (flat_copy >= 0)
+        out.ops.push_back(memory_op(Free{flat_copy}, phase));
+    else if (dp.zero >= 2)
+        for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
+    if (b.replicas > 1) {
+        const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
+        out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
+                                  grad_dtype, phase, {part}, {part}, Collective::Operands::summands));
+    }
+    if (b.accumulates) {
+        // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
+        out.ops.push_back(
+            pointwise_op("accumulate." + name, PointwiseKind::add, b.shard_elements, phase, {part, b.gradient_shard}, {b.gradient_shard}));
+        out.ops.back().queue = queue_of(comm);
+        out.ops.push_back(memory_op(Free{part}, phase));
+    }
+    b.reduce = l.add(std::move(out));
+}
+
+void BucketBlocks::make_gather(Bucket& b) {
+    Block out = block(b, BlockKind::gather, "gather");
+    const Phase phase = Phase::param_gather;
+    const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
+    const Bytes full = bytes({b.shard_elements * b.shards}, act);
+    planned(b).gather = comm;
+    planned(b).gathered_in = act;
+    const std::string name = bucket_name(b);
+    const bool copies_out = l.practice.sharding == Sharding::per_parameter && dp.gathers_in_step;
+    std::vector<BufferId> into = weights(b);
+    if (copies_out) {
+        into = {flat(b, "w.flat", Role::gathered_parameters, b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action,
+                     PlacementKind::invariant)};
+        out.ops.push_back(memory_op(Alloc{into.front()}, phase));
+    } else if (dp.gathers_in_step) {
+        for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
+    }
+    out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, into));
+    b.gather = l.add(std::move(out));
+    if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
+        Block copy = block(b, BlockKind::gather, "copy_out");
+        for (BufferId w : weights(b)) copy.ops.push_back(memory_op(Alloc{w}, phase));
+        copy.ops.push_back(pointwise_op("copy_out." + name, PointwiseKind::copy, b.elements, phase, into, weights(b)));
+        copy.ops.push_back(memory_op(Free{into.front()}, phase));
+        b.copy_out = l.add(std::move(copy));
+    }
+    if (!dp.gathers_in_step) return;
+    Block release = block(b, BlockKind::release, "release");
+    for (BufferId w : weights(b)) release.ops.push_back(memory_op(Free{w}, phase));
+    b.release = l.add(std::move(release));
+}
+
+void BucketBlocks::make_acquire(Bucket& b) {
+    Block out = block(b, BlockKind::other, "acquire");
+    for (BufferId g : gradients(b)) {
+        if (!dp.made_in_backward) l.buffer(g).scope = Scope::action;
+        out.ops.push_back(memory_op(Alloc{g}, Phase::backward_weight));
+    }
+    b.acquire = l.add(std::move(out));
+}
+
+// Padding after a bucket's tensors, so that its shards are whole: bytes that no op touches.
+void BucketBlocks::pad(const Bucket& b, BufferId first, const char* name) {
+    const std::int64_t elements = b.shard_elements * b.shards - b.elements;
+    if (elements == 0) return;
+    const BufferId id =
+        flat(b, name, Role::padding, elements, l.buffer(first).dtype, MemoryKind::communication, Scope::run, PlacementKind::invariant);
+    l.buffer(id).placement = {};
+}
+
+void BucketBlocks::make_shards(Bucket& b) {
+    // Megatron pads a bucket so that every rank's part is whole; 128 elements keep parts aligned.
+    const std::int64_t granule = static_cast<std::int64_t>(b.shards) * (dp.fsdp ? 1 : 128);
+    b.shard_elements = (b.elements + granule - 1) / granule * granule / b.shards;
+    planned(b).shard = b.shard_elements;
+    const bool own_storage = dp.zero >= 2;
+    b.gradient_shard =
+        flat(b, "g.shard", Role::gradient_shard, b.shard_elements, grad_dtype, MemoryKind::gradients, Scope::step, PlacementKind::sharded);
+    if (!own_storage) { // in place, in the bucket's own memory
+        l.buffer(b.gradient_shard).storage = gradients(b)[0];
+        pad(b, gradients(b)[0], "pad.gradients");
+    }
+    b.weight_shard =
+        flat(b, "w.shard", Role::parameter_shard, b.shard_elements, act, MemoryKind::parameters, Scope::run, PlacementKind::sharded);
+    if (!dp.gathers_in_step) {
+        l.buffer(b.weight_shard).storage = weights(b)[0];
+        pad(b, weights(b)[0], "pad.weights");
+    }
+    if (dp.gathers_in_step)
+        for (BufferId w : weights(b)) l.buffer(w).scope = Scope::action;
+}
+
+} // namespace orrery

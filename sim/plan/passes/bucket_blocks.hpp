@@ -1,0 +1,36 @@
+// The blocks of buckets and the buffers they work on: what reduces gradients, gathers parameters, releases and acquires them.
+#pragma once
+
+#include "sim/plan/lowering.hpp"
+
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// Makes them for the buckets of one plan; each block's id goes into its Bucket.
+struct BucketBlocks {
+    Lowering& l;
+    const DataParallel& dp;
+    DType grad_dtype, act; // gradients are reduced in the one, parameters gathered in the other
+
+    void lay_out(Bucket& b);     // its entry in the plan: how its tensors lie in it
+    void make_shards(Bucket& b); // the buffers of this rank's part, and padding
+    void make_reduce(Bucket& b);
+    void make_gather(Bucket& b); // and copies out of the gathered buffer, and releases, where parameters are gathered in each pass
+    void make_acquire(
+        Bucket& b); // where gradients live only for a run of backward steps, or from the first of a step until the next step begins
+    std::vector<BufferId> gradients(const Bucket& b) const;
+
+  private:
+    std::vector<BufferId> weights(const Bucket& b) const;
+    const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[b.stage][i]; }
+    TensorBucket& planned(const Bucket& b) const { return l.plan.buckets[b.id]; }
+    CommId communicator(const Bucket& b, std::string name, AxisMask axes) const;
+    Block block(const Bucket& b, BlockKind kind, const char* what) const;
+    BufferId flat(const Bucket& b, const std::string& name, Role role, std::int64_t elements, DType dtype, MemoryKind kind, Scope scope,
+                  PlacementKind over_shards);
+    void pad(const Bucket& b, BufferId first, const char* name);
+};
+
+} // namespace orrery
