@@ -24,6 +24,8 @@ struct BucketBlocks {
 
   private:
     std::vector<BufferId> weights(const Bucket& b) const;
+    Bytes gathered_bytes(const Bucket& b) const;
+    void gather_low(const Bucket& b);
     const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[b.stage][i]; }
     TensorBucket& planned(const Bucket& b) const { return l.plan.buckets[b.id]; }
     CommId communicator(const Bucket& b, std::string name, AxisMask axes) const;
