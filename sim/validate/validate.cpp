@@ -162,8 +162,11 @@ void predict_row(ValidationRow& row) {
             row.failure = in_one_line(parsed.problems);
             return;
         }
-        const Prediction p = predict(*parsed.scenario);
+        PredictOptions predicting;
+        predicting.shares = true;
+        const Prediction p = predict(*parsed.scenario, predicting);
         row.breakdown_s = p.report.breakdown_s;
+        row.shares = p.report.shares;
         row.configuration = configuration_of(*parsed.scenario, p.report);
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;

@@ -30,6 +30,7 @@ struct ValidationRow {
     bool doubtful = false;                    // odd by its source's own figures: its note says "Doubtful: .."
     Configuration configuration;              // what is like it, for error bars
     std::array<double, category_count> breakdown_s{}; // where the predicted time goes
+    CostShares shares{};                              // by group of constants
     std::optional<double> planned_share;              // predicted peak, of what the device has
     std::string failure;                              // why there is no prediction; empty: there is one
 
