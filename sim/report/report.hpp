@@ -55,7 +55,7 @@ struct PredictOptions {
     SimulateOptions simulate;
     bool verify = true;
     bool only_if_fits = false;
-    bool shares = false; // Report::shares too
+    bool shares = false;                // Report::shares too
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});

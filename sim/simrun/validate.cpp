@@ -35,7 +35,8 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
         to.output = file;
         return deliver(text(result), to);
     };
-    if (!also(validating.html, to_html) || !also(validating.markdown, to_markdown) || !also(validating.rows, to_experience))
+    if (!also(validating.html, to_html) || !also(validating.markdown, to_markdown) || !also(validating.rows, to_experience) ||
+        !also(validating.spreads, to_spreads))
         return bad_input;
     if (!validating.against.empty()) {
         const auto earlier = read_input(validating.against);

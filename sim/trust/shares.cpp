@@ -1,6 +1,8 @@
 // The time of a step, by the group of constants that it rests on.
 #include "sim/trust/shares.hpp"
 
+#include <algorithm>
+#include <initializer_list>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -12,8 +14,8 @@ namespace {
 std::size_t at(CostGroup g) { return static_cast<std::size_t>(g); }
 
 constexpr const char* group_names[] = {"products", "experts", "attention", "memory", "host", "links-inside", "links-between"};
-constexpr const char* group_words[] = {
-    "matrix products", "products of experts", "attention kernels", "kernels that move bytes", "host time", "links inside nodes", "networks between nodes"};
+constexpr const char* group_words[] = {"matrix products", "products of experts", "attention kernels",     "kernels that move bytes",
+                                       "host time",       "links inside nodes",  "networks between nodes"};
 
 // Host and copy queues have no place here: what the device waits for of theirs is the host's.
 CostGroup group_of(const Work& work) {
@@ -45,15 +47,13 @@ CostShares computed(const Plan& plan, const CostModel& cost) {
     return sum;
 }
 
-// Whether ranks that differ along these axes stand on several nodes.
-bool leaves_node(const Plan& plan, const Scenario& s, AxisMask axes) {
-    for (std::size_t c = 0; c < plan.communicators.size(); ++c) {
-        if (!(plan.communicators[c].axes & axes)) continue;
-        const std::vector<int> ranks = members(plan, static_cast<CommId>(c), 0);
-        for (int rank : ranks)
-            if (rank / s.cluster.devices_per_node != ranks.front() / s.cluster.devices_per_node) return true;
-    }
-    return false;
+// Whether the ranks of rank 0's group along one of these axes stand on several nodes.
+bool leaves_node(const Mesh& mesh, int of_a_node, std::initializer_list<Axis> axes) {
+    return std::any_of(axes.begin(), axes.end(), [&](Axis axis) {
+        Coordinates last{};
+        last[static_cast<std::size_t>(axis)] = mesh.extent(axis) - 1;
+        return mesh.rank_of(last) >= of_a_node; // rank 0 stands on the first node
+    });
 }
 
 void scale_to_one(CostShares& shares) {
@@ -77,14 +77,15 @@ CostShares cost_shares(const Plan& plan, const Scenario& scenario, const Simulat
     scale_to_one(shares);
     for (double& share : shares) share *= of(Category::compute) + of(Category::recompute) + of(Category::optimizer);
     shares[at(CostGroup::host)] += of(Category::other) + of(Category::offload);
-    const auto wait = [&](Category c, AxisMask axes) {
-        if (of(c) > 0) shares[at(leaves_node(plan, scenario, axes) ? CostGroup::links_between : CostGroup::links_inside)] += of(c);
+    const auto wait = [&](Category c, const Mesh& mesh, std::initializer_list<Axis> axes) {
+        shares[at(leaves_node(mesh, scenario.cluster.devices_per_node, axes) ? CostGroup::links_between : CostGroup::links_inside)] +=
+            of(c);
     };
-    wait(Category::exposed_tp, mask(Axis::tp));
-    wait(Category::exposed_cp, mask(Axis::cp));
-    wait(Category::exposed_ep, mask(Axis::ep));
-    wait(Category::exposed_pp, mask(Axis::pp));
-    wait(Category::exposed_dp, static_cast<AxisMask>(mask(Axis::dp) | mask(Axis::dpr)));
+    wait(Category::exposed_tp, plan.mesh, {Axis::tp});
+    wait(Category::exposed_cp, plan.mesh, {Axis::cp});
+    wait(Category::exposed_ep, plan.expert_mesh, {Axis::ep});
+    wait(Category::exposed_pp, plan.mesh, {Axis::pp});
+    wait(Category::exposed_dp, plan.mesh, {Axis::dp, Axis::dpr});
     scale_to_one(shares); // a bubble is time in which other stages do the same
     return shares;
 }

@@ -112,6 +112,19 @@ std::string to_html(const Validation& validation);       // self-contained: erro
 std::string to_markdown(const Validation& validation);   // VALIDATION.md; figures are read back by regressions()
 std::string to_experience(const Validation& validation); // what error bars are made of (sim/report/error_bar.hpp)
 
+// The spreads of beliefs (sim/trust/beliefs.hpp) from the rows of datasets that no constant was fitted to.
+std::string to_spreads(const Validation& validation);
+
+// What a few measured steps of one's own do (simrun learn): of each dataset of four sound timed rows and more, the mean absolute error of
+// the rows that were not learned from, for none, one and three learned ones: the mean over all single rows, and over `windows` of three.
+struct Learning {
+    std::string dataset;
+    int rows = 0;
+    double none = 0, one = 0, three = 0;
+    bool held_out = false;
+};
+std::vector<Learning> learning(const Validation& validation);
+
 // Datasets whose mean absolute error (time, memory; or share of wrong fits) is more than `allowed` above that in an earlier VALIDATION.md,
 // a sentence each. Rows that were not there then, and datasets that are not here now, are no regression.
 std::vector<std::string> regressions(const Validation& now, const std::string& earlier, double allowed = 0.01);
