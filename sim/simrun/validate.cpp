@@ -27,7 +27,9 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
     Validation result;
     {
         ProgressBar progress("validating", options);
-        result = validate(std::move(rows), options.jobs, [&](std::size_t n, std::size_t total) { progress.show(n, total); });
+        result = validate(
+            std::move(rows), options.jobs, [&](std::size_t n, std::size_t total) { progress.show(n, total); },
+            !validating.markdown.empty() || !validating.spreads.empty());
     }
     const auto also = [&](const std::string& file, const auto& text) {
         if (file.empty()) return true;

@@ -19,7 +19,7 @@ struct Lesson {
 
 std::optional<Lesson> lesson(const ValidationRow& r) {
     const std::optional<double> error = r.step_time_error();
-    if (!error || !r.failure.empty() || r.doubtful || *error <= -1) return std::nullopt;
+    if (!error || r.shares == CostShares{} || !r.failure.empty() || r.doubtful || *error <= -1) return std::nullopt;
     return Lesson{&r, -std::log1p(*error)};
 }
 
@@ -54,7 +54,7 @@ std::vector<Lesson> dealt(const std::vector<Lesson>& rows) {
 
 } // namespace
 
-std::vector<Learning> learning(const Validation& v) {
+std::vector<LearnedFrom> learned_from(const Validation& v) {
     std::vector<std::string> order;
     std::map<std::string, std::vector<Lesson>> by_dataset;
     for (const ValidationRow& r : v.rows)
@@ -62,7 +62,7 @@ std::vector<Learning> learning(const Validation& v) {
             if (by_dataset[r.dataset].empty()) order.push_back(r.dataset);
             by_dataset[r.dataset].push_back(*l);
         }
-    std::vector<Learning> out;
+    std::vector<LearnedFrom> out;
     for (const std::string& dataset : order) {
         const std::vector<Lesson> ring = dealt(by_dataset[dataset]);
         if (ring.size() < 4) continue;

@@ -103,7 +103,7 @@ std::string left_out(const Validation& v) {
 // What one's own measured rows do to the predictions of the others.
 std::string learned(const Validation& v) {
     std::string text;
-    for (const Learning& l : learning(v))
+    for (const LearnedFrom& l : learned_from(v))
         text += fmt::format("| {} | {} | {} | {} | {} |\n", l.dataset, l.rows, percent(l.none), percent(l.one), percent(l.three));
     return text;
 }
