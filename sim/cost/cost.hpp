@@ -2,6 +2,7 @@
 // (calibration.hpp); nothing here knows a model's or a paper's name.
 #pragma once
 
+#include "sim/cost/groups.hpp"
 #include "sim/plan/plan.hpp"
 #include "topology/fabric.hpp"
 

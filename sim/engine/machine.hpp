@@ -175,6 +175,8 @@ struct CompileOptions {
 Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const CompileOptions& options = {});
 Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric);
 Wires wires_of(const Scenario& scenario, const Fabric& fabric);
+// All durations that rest on a group of constants take `by` times as long: kernels, latencies, rates of protocols and capacities of links.
+void slow_down(Costs& costs, Wires& wires, const CostFactors& by, const Fabric& fabric);
 
 // Runs it (simulate() is compile, then this).
 Simulation run(const Machine& machine, const SimulateOptions& options);

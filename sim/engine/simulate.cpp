@@ -142,8 +142,10 @@ Simulation run(const Machine& machine, const SimulateOptions& options) {
 Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fabric, const CostModel& cost,
                     const SimulateOptions& options) {
     if (has_rounds(plan)) return simulate(unrolled(plan), scenario, fabric, cost, options);
-    Machine machine = compile(plan, costs_of(cost, plan, scenario, fabric), wires_of(scenario, fabric),
-                              {options.fold, scenario.runtime.launch_blocking, options.stop});
+    Costs costs = costs_of(cost, plan, scenario, fabric);
+    Wires wires = wires_of(scenario, fabric);
+    slow_down(costs, wires, options.factors, fabric);
+    Machine machine = compile(plan, costs, wires, {options.fold, scenario.runtime.launch_blocking, options.stop});
     Simulation out = run(machine, options);
     if (out.trace) {
         out.trace->plan_hash = hash(plan);

@@ -49,11 +49,12 @@ struct LinkUse {
 }; // bytes in a step on one link; twins: links alike
 
 struct SimulateOptions {
-    bool fold = true;        // off: every rank its own lane
-    bool replay = true;      // off: every op of every microbatch is an event
-    bool trace = false;      // record spans of the last step
-    int max_steps = 4;       // simulated until the state at a step's end repeats
-    StopFlag stop = nullptr; // set: simulate() throws Stopped within milliseconds
+    bool fold = true;                 // off: every rank its own lane
+    bool replay = true;               // off: every op of every microbatch is an event
+    bool trace = false;               // record spans of the last step
+    int max_steps = 4;                // simulated until the state at a step's end repeats
+    CostFactors factors = no_factors; // on durations, by group of constants: what if attention took 5 % longer
+    StopFlag stop = nullptr;          // set: simulate() throws Stopped within milliseconds
 };
 
 struct SimulationStats {

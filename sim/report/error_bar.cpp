@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
+#include <utility>
 
 namespace orrery {
 
@@ -16,43 +18,47 @@ namespace {
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
-constexpr std::size_t considered = 100; // the nearest rows; those beyond weigh next to nothing
-constexpr double dataset_share = 0.5, widening = 0.05;
+constexpr double reach = 2, source_share = 0.5, least = 0.02;
 
-struct Neighbour {
-    double distance = 0, weight = 0;
-    const Experience* row = nullptr;
-};
+std::optional<double> figure_of(const Experience& e, Figure figure) { return figure == Figure::step_time ? e.step_time : e.memory; }
 
-// The nearest rows that have this error, nearest first. Rows of one source share its systematic error: no dataset outweighs the others.
-std::vector<Neighbour> neighbours(const Configuration& of, std::span<const Experience> rows, std::optional<double> Experience::*error) {
-    std::vector<Neighbour> near;
-    for (const Experience& e : rows)
-        if (e.*error) near.push_back({(error == &Experience::step_time ? distance_in_time : distance)(of, e.configuration), 0, &e});
-    std::stable_sort(near.begin(), near.end(), [](const Neighbour& a, const Neighbour& b) { return a.distance < b.distance; });
-    if (near.size() > considered) near.resize(considered);
-    std::map<std::string, double> of_dataset;
-    double all = 0;
-    for (Neighbour& n : near) all += n.weight = std::exp(near.front().distance - n.distance);
-    for (const Neighbour& n : near) of_dataset[n.row->dataset] += n.weight;
-    for (const auto& [dataset, weight] : of_dataset) {
-        const double others = all - weight;
-        if (others <= 0 || weight <= dataset_share * all) continue;
-        for (Neighbour& n : near)
-            if (n.row->dataset == dataset) n.weight *= std::max(0.1, others * dataset_share / (1 - dataset_share) / weight);
-    }
-    return near;
+double distance_of(const Configuration& a, const Configuration& b, Figure figure) {
+    return figure == Figure::step_time ? distance_in_time(a, b) : distance(a, b);
 }
 
-// The error that four in five of the weight stay within, never below 2 %: measurements themselves repeat no better.
-double four_in_five(std::vector<Neighbour> near, std::optional<double> Experience::*error) {
-    const auto off = [&](const Neighbour& n) { return std::abs(*(n.row->*error)); };
-    std::sort(near.begin(), near.end(), [&](const Neighbour& a, const Neighbour& b) { return off(a) < off(b); });
-    double all = 0, away = 0, within = 0;
-    for (const Neighbour& n : near) all += n.weight, away += n.weight * n.distance;
-    for (const Neighbour& n : near)
-        if ((within += n.weight) >= 0.8 * all) return std::max(0.02, off(n)) * (1 + widening * away / all);
+// The error that four in five of the weight of unseen rows stay within; rows of the source `without` are left out. 0: there are none.
+double four_in_five(const Configuration& of, std::span<const Experience> rows, Figure figure, std::string_view without = {}) {
+    struct Weighed {
+        double off, weight;
+        std::string_view source;
+    };
+    std::vector<Weighed> all;
+    std::map<std::string_view, double> of_source;
+    for (const Experience& e : rows) {
+        const std::optional<double> error = figure_of(e, figure);
+        if (!e.unseen || !error) continue;
+        Weighed w{std::abs(*error), std::exp(-distance_of(of, e.configuration, figure) / reach), source_of(e.dataset)};
+        if (!without.empty() && w.source == without) continue;
+        of_source[w.source] += w.weight;
+        all.push_back(std::move(w));
+    }
+    double sum = 0, within = 0;
+    for (Weighed& w : all) sum += w.weight *= std::pow(of_source[w.source], source_share - 1);
+    std::sort(all.begin(), all.end(), [](const Weighed& a, const Weighed& b) { return a.off < b.off; });
+    for (const Weighed& w : all)
+        if ((within += w.weight) >= 0.8 * sum) return std::max(least, w.off);
     return 0;
+}
+
+const Experience* nearest(const Configuration& of, std::span<const Experience> rows) {
+    const Experience* best = nullptr;
+    double at = 0;
+    for (const Experience& e : rows) {
+        if (!e.step_time) continue;
+        const double d = distance_in_time(of, e.configuration);
+        if (!best || d < at) best = &e, at = d;
+    }
+    return best;
 }
 
 // The addition for a device without a validated row. For 30 rows on V100, TPU v4 and v5p and MI300X, predicted from assumed constants
@@ -106,44 +112,119 @@ double distance_in_time(const Configuration& a, const Configuration& b) {
     return distance(a, b) + lengths + 5 * std::abs(a.host_share - b.host_share);
 }
 
-const std::vector<Experience>& validated_rows() {
-    static const std::vector<Experience> rows = [] {
-        std::vector<Experience> all;
-        for (const EmbeddedFile& f : validated_files()) {
-            auto more = read_experience(f.text);
-            all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+std::string_view source_of(std::string_view dataset) {
+    if (dataset.starts_with("b_")) dataset.remove_prefix(2);
+    return dataset.substr(0, std::min(dataset.find('_'), dataset.find(' ')));
+}
+
+std::vector<Experience> merged(std::vector<Experience> now, std::span<const Experience> first) {
+    std::map<std::pair<std::string, std::string>, Experience*> known;
+    for (Experience& e : now) known[{e.dataset, e.name}] = &e;
+    // Half of what was mended counts, in squares; the sign is that of the first error.
+    const auto joined = [](std::optional<double> before, std::optional<double> after) -> std::optional<double> {
+        if (!before || !after) return before ? before : after;
+        return std::copysign(std::sqrt((*before * *before + *after * *after) / 2), *before);
+    };
+    std::vector<Experience> more;
+    for (const Experience& f : first) {
+        const auto at = known.find({f.dataset, f.name});
+        if (at == known.end()) {
+            more.push_back(f);
+            continue;
         }
-        return all;
-    }();
+        Experience& e = *at->second;
+        e.step_time = joined(f.step_time, e.step_time);
+        e.memory = joined(f.memory, e.memory);
+        e.unseen = true;
+    }
+    now.insert(now.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    return now;
+}
+
+namespace {
+
+std::vector<Experience> read_files(bool first) {
+    std::vector<Experience> all;
+    for (const EmbeddedFile& f : validated_files()) {
+        if ((f.name == "first_contact") != first) continue;
+        auto more = read_experience(f.text);
+        all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    }
+    return all;
+}
+
+} // namespace
+
+const std::vector<Experience>& first_contacts() {
+    static const std::vector<Experience> rows = read_files(true);
+    return rows;
+}
+
+const std::vector<Experience>& validated_rows() {
+    static const std::vector<Experience> rows = merged(read_files(false), first_contacts());
     return rows;
 }
 
 ErrorBar error_bar(const Configuration& of, std::span<const Experience> rows) {
     ErrorBar bar;
-    const std::vector<Neighbour> timed = neighbours(of, rows, &Experience::step_time);
-    bar.memory = four_in_five(neighbours(of, rows, &Experience::memory), &Experience::memory);
-    if (timed.empty()) return bar;
-    for (const Neighbour& n : timed) {
-        if (n.weight < 0.1 * timed.front().weight) continue;
+    bar.memory = four_in_five(of, rows, Figure::memory);
+    std::set<std::string_view> sources;
+    for (const Experience& e : rows) {
+        if (!e.step_time) continue;
+        bar.same_device += e.configuration.device == of.device;
+        if (!e.unseen) continue;
         ++bar.rows;
-        bar.same_device += n.row->configuration.device == of.device;
+        sources.insert(source_of(e.dataset));
     }
-    bar.nearest = timed.front().row->dataset + " / " + timed.front().row->name;
-    bar.nearest_error = *timed.front().row->step_time;
+    bar.sources = static_cast<int>(sources.size());
+    if (const Experience* near = nearest(of, rows)) {
+        bar.nearest = near->dataset + " / " + near->name;
+        bar.nearest_error = *near->step_time;
+    }
+    if (bar.rows == 0) return bar;
     bar.transferred = of_transfer(of, rows);
-    bar.step_time = std::hypot(four_in_five(timed, &Experience::step_time), bar.transferred);
+    bar.step_time = std::hypot(four_in_five(of, rows, Figure::step_time), bar.transferred);
     return bar;
+}
+
+std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure figure) {
+    std::map<std::pair<int, std::string>, std::pair<Coverage, std::set<std::string_view>>> groups;
+    const auto count = [&](int kind, const std::string& by, const Experience& e, double error, double width) {
+        auto& [c, sources] = groups[{kind, by}];
+        c.by = by;
+        ++c.rows;
+        sources.insert(source_of(e.dataset));
+        c.mean_abs_error += std::abs(error), c.bias += error, c.width += width;
+        c.covered += std::abs(error) <= width;
+    };
+    for (const Experience& e : rows) {
+        const std::optional<double> error = figure_of(e, figure);
+        if (!e.unseen || !error) continue;
+        const double width = four_in_five(e.configuration, rows, figure, source_of(e.dataset));
+        count(0, "all", e, *error, width);
+        count(1, name(e.configuration.stack), e, *error, width);
+        count(2, e.configuration.device, e, *error, width);
+    }
+    std::vector<Coverage> out;
+    for (auto& [key, group] : groups) {
+        Coverage c = group.first;
+        c.sources = static_cast<int>(group.second.size());
+        for (double* sum : {&c.mean_abs_error, &c.bias, &c.covered, &c.width}) *sum /= c.rows;
+        out.push_back(c);
+    }
+    return out;
 }
 
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
-    const std::string text =
-        fmt::format("80 % interval, from the most similar validated runs: step time within {:.0f} %, memory within {:.0f} % "
-                    "({} runs for the time, {} on this device; nearest: {}, {:+.0f} % off)",
-                    bar.step_time * 100, bar.memory * 100, bar.rows, bar.same_device, bar.nearest, bar.nearest_error * 100);
-    if (bar.transferred == 0) return text;
-    return text + fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it",
-                              bar.transferred * 100);
+    std::string text =
+        fmt::format("80 % interval: step time within {:.0f} %, memory within {:.0f} %; so far off were predictions of {} runs of {} "
+                    "sources that no constant was fitted to, those most like this job first",
+                    bar.step_time * 100, bar.memory * 100, bar.rows, bar.sources);
+    if (bar.transferred > 0)
+        text += fmt::format("; nothing was ever validated on this device: {:.0f} % of it stand for constants transferred to it",
+                            bar.transferred * 100);
+    return text + fmt::format("; nearest validated run: {}, {:+.0f} % off", bar.nearest, bar.nearest_error * 100);
 }
 
 } // namespace orrery

@@ -88,6 +88,7 @@ class Scanner {
         c.recompute = truth(",\"recompute\":");
         if (left_.starts_with(",\"step_time\":")) e.step_time = number<double>(",\"step_time\":");
         if (left_.starts_with(",\"memory\":")) e.memory = number<double>(",\"memory\":");
+        e.unseen = next(",\"unseen\":true");
         expect("}");
         return e;
     }
@@ -120,6 +121,7 @@ std::vector<Experience> read_experience(std::string_view text) {
         c.recompute = j.at("recompute").get<bool>();
         if (j.contains("step_time")) e.step_time = j.at("step_time").get<double>();
         if (j.contains("memory")) e.memory = j.at("memory").get<double>();
+        e.unseen = j.value("unseen", false);
         rows.push_back(std::move(e));
     }
     return rows;
@@ -146,6 +148,7 @@ std::string write_experience(std::span<const Experience> rows) {
                                  {"recompute", c.recompute}};
         if (e.step_time) j["step_time"] = rounded(*e.step_time);
         if (e.memory) j["memory"] = rounded(*e.memory);
+        if (e.unseen) j["unseen"] = true;
         text += comma + j.dump();
         comma = ",\n  ";
     }

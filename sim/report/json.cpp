@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace orrery {
 
 namespace {
@@ -86,9 +88,18 @@ std::string to_json(const Report& r) {
     j["provenance"] = nlohmann::ordered_json::array();
     for (const Provenance& p : r.provenance) j["provenance"].push_back(to_text(p));
     if (const ErrorBar& e = r.error_bar; e.rows > 0)
-        j["error_bar"] = {
-            {"step_time", e.step_time},     {"memory", e.memory},           {"narrow", r.narrow()}, {"rows", e.rows},
-            {"same_device", e.same_device}, {"transferred", e.transferred}, {"nearest", e.nearest}, {"nearest_error", e.nearest_error}};
+        j["error_bar"] = {{"step_time", e.step_time},
+                          {"memory", e.memory},
+                          {"narrow", r.narrow()},
+                          {"rows", e.rows},
+                          {"sources", e.sources},
+                          {"same_device", e.same_device},
+                          {"transferred", e.transferred},
+                          {"nearest", e.nearest},
+                          {"nearest_error", e.nearest_error}};
+    if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)
+        for (int g = 0; g < cost_group_count; ++g)
+            j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[static_cast<std::size_t>(g)];
     return j.dump(2) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include "sim/engine/simulate.hpp"
 #include "sim/memory/memory.hpp"
 #include "sim/report/error_bar.hpp"
+#include "sim/trust/shares.hpp"
 
 #include <array>
 #include <string>
@@ -34,6 +35,7 @@ struct Report {
     std::vector<std::string> notes;     // fields without effect, assumptions
     std::vector<Provenance> provenance; // what the prediction rests on
     ErrorBar error_bar;                 // of the nearest validated rows
+    CostShares shares{};                // of the step, by group of constants: its sensitivities; 0 where not asked for
 
     double headroom() const; // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
     bool narrow() const;     // that is less than predictions of memory are off by
@@ -53,6 +55,7 @@ struct PredictOptions {
     SimulateOptions simulate;
     bool verify = true;
     bool only_if_fits = false;
+    bool shares = false;                // Report::shares too
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});

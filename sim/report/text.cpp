@@ -2,11 +2,14 @@
 #include "sim/report/report.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/scenario/perturb.hpp"
+#include "sim/trust/beliefs.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <utility>
 
 namespace orrery {
 
@@ -274,10 +277,48 @@ std::string memory_text(const Report& r, const TextStyle& style) {
     return text + node_memory_text(m.host, style);
 }
 
+// The fields that would make a group of constants surer, where the scenario leaves them to defaults.
+std::string unstated(CostGroup g, const Scenario& s) {
+    static constexpr std::pair<CostGroup, const char*> fields[] = {
+        {CostGroup::attention, "/runtime/attention_kernel"}, {CostGroup::memory, "/strategy/fused"},
+        {CostGroup::memory, "/runtime/fused_norm"},          {CostGroup::memory, "/runtime/fused_optimizer"},
+        {CostGroup::host, "/runtime/cuda_graphs"},           {CostGroup::host, "/runtime/launch_us"},
+        {CostGroup::experts, "/runtime/fused_experts"},      {CostGroup::experts, "/runtime/token_dispatcher"}};
+    std::string text;
+    for (const auto& [group, field] : fields) {
+        if (group != g || !s.defaults.contains(field)) continue;
+        std::string dotted = std::string(field).substr(1);
+        std::replace(dotted.begin(), dotted.end(), '/', '.');
+        text += (text.empty() ? "" : ", ") + dotted;
+    }
+    return text;
+}
+
+// Which constants most of the interval of the step time comes from: the largest parts, to four fifths of it.
+std::string comes_from(const Report& r, const Scenario& s) {
+    const BeliefArray parts = parts_of_spread(beliefs_before(), r.shares);
+    std::vector<std::size_t> order(static_cast<std::size_t>(cost_group_count));
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return parts[a] > parts[b]; });
+    std::string text, fields;
+    double told = 0;
+    for (std::size_t i : order) {
+        if (told >= 0.8 || parts[i] < 0.1) break;
+        told += parts[i];
+        const auto group = static_cast<CostGroup>(i);
+        text += fmt::format("{}{} {:.0f}", text.empty() ? "" : ", ", in_words(group), parts[i] * r.error_bar.step_time * 100);
+        if (const std::string more = unstated(group, s); !more.empty()) fields += (fields.empty() ? "" : ", ") + more;
+    }
+    if (text.empty()) return {};
+    text = fmt::format("the {:.0f} % of the step time come from: {}", r.error_bar.step_time * 100, text);
+    return fields.empty() ? text : text + "; not stated, so taken from defaults: " + fields;
+}
+
 // The error bar, and the groups of constants: each with its source, or by kind, the surest first.
-std::vector<std::string> rests_on(const Report& r, bool detailed) {
+std::vector<std::string> rests_on(const Report& r, const Scenario& s, bool detailed) {
     std::vector<std::string> lines;
     if (r.error_bar.rows > 0) lines.push_back(to_text(r.error_bar));
+    if (const std::string from = comes_from(r, s); r.error_bar.rows > 0 && !from.empty()) lines.push_back(from);
     if (detailed) {
         for (const Provenance& p : r.provenance) lines.push_back(to_text(p));
         return lines;
@@ -308,7 +349,7 @@ std::string to_text(const Report& report, const Scenario& scenario, const TextSt
     text += memory_text(report, style);
     text += list("Notes", report.notes, style);
     return text + list(style.detailed ? "Basis of the prediction" : "Basis of the prediction  (-v: with every source)",
-                       rests_on(report, style.detailed), style);
+                       rests_on(report, scenario, style.detailed), style);
 }
 
 } // namespace orrery

@@ -34,7 +34,7 @@ struct SweepOptions {
 };
 struct ValidateOptions {
     bool csv = false;
-    std::string html, markdown, rows, against;
+    std::string html, markdown, rows, spreads, against;
 }; // files to write; a VALIDATION.md to hold it to
 
 struct FitCommand {

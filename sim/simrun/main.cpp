@@ -145,6 +145,8 @@ void add_validate(CLI::App& app, Parsed& p) {
     validate->add_option("--markdown", p.validate.markdown, "The figures by dataset (VALIDATION.md) into this file")->type_name("FILE");
     validate->add_option("--rows", p.validate.rows, "Write the errors that the intervals of reports are computed from into this file")
         ->type_name("FILE");
+    validate->add_option("--spreads", p.validate.spreads, "Write the spreads of what is believed of constants, from rows fitted to nothing")
+        ->type_name("FILE");
     add_calibration(*validate, p.options);
     validate->add_option("--against", p.validate.against, "Fail where an error has grown by more than a point since this VALIDATION.md")
         ->type_name("FILE");

@@ -80,6 +80,7 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     PredictOptions predicting;
     predicting.simulate.fold = how.fold;
     predicting.simulate.replay = how.replay;
+    predicting.shares = options.verbose; // as long as the prediction itself several times
     const bool json = options.json || options.output.ends_with(".json");
     predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
     const auto begin = std::chrono::steady_clock::now();

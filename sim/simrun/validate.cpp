@@ -28,7 +28,9 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
     Validation result;
     {
         ProgressBar progress("validating", options);
-        result = validate(std::move(rows), options.jobs, [&](std::size_t n, std::size_t total) { progress.show(n, total); });
+        result = validate(
+            std::move(rows), options.jobs, [&](std::size_t n, std::size_t total) { progress.show(n, total); },
+            !validating.markdown.empty() || !validating.spreads.empty());
     }
     const auto also = [&](const std::string& file, const auto& text) {
         if (file.empty()) return true;
@@ -36,7 +38,8 @@ int run_validate(const std::vector<std::string>& files, const Options& options, 
         to.output = file;
         return deliver(text(result), to);
     };
-    if (!also(validating.html, to_html) || !also(validating.markdown, to_markdown) || !also(validating.rows, to_experience))
+    if (!also(validating.html, to_html) || !also(validating.markdown, to_markdown) || !also(validating.rows, to_experience) ||
+        !also(validating.spreads, to_spreads))
         return bad_input;
     if (!validating.against.empty()) {
         const auto earlier = read_input(validating.against);

@@ -152,7 +152,7 @@ std::optional<bool> ValidationRow::fitted() const {
 std::optional<double> ValidationRow::step_time_error() const { return error(*this, predicted.step_time_s, measured.step_time_s); }
 std::optional<double> ValidationRow::memory_error() const { return error(*this, predicted.memory_gb, measured.memory_gb); }
 
-void predict_row(ValidationRow& row) {
+void predict_row(ValidationRow& row, bool shares) {
     try {
         ParseOptions options;
         options.base_dir = row.base_dir;
@@ -163,8 +163,11 @@ void predict_row(ValidationRow& row) {
             row.failure = in_one_line(parsed.problems);
             return;
         }
-        const Prediction p = predict(*parsed.scenario);
+        PredictOptions predicting;
+        predicting.shares = shares;
+        const Prediction p = predict(*parsed.scenario, predicting);
         row.breakdown_s = p.report.breakdown_s;
+        row.shares = p.report.shares;
         row.configuration = configuration_of(*parsed.scenario, p.report);
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;
@@ -176,14 +179,14 @@ void predict_row(ValidationRow& row) {
     } catch (const std::exception& e) { row.failure = e.what(); }
 }
 
-Validation validate(std::vector<ValidationRow> rows, int jobs, const Progress& progress) {
+Validation validate(std::vector<ValidationRow> rows, int jobs, const Progress& progress, bool shares) {
     if (jobs <= 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     std::atomic<std::size_t> next{0};
     std::size_t done = 0;
     std::mutex counting;
     const auto work = [&] {
         for (std::size_t i = next++; i < rows.size(); i = next++) {
-            predict_row(rows[i]);
+            predict_row(rows[i], shares);
             const std::lock_guard lock(counting);
             if (++done; progress) progress(done, rows.size());
         }

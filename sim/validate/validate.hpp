@@ -31,6 +31,7 @@ struct ValidationRow {
     bool doubtful = false;                    // odd by its source's own figures: its note says "Doubtful: .."
     Configuration configuration;              // what is like it, for error bars
     std::array<double, category_count> breakdown_s{}; // where the predicted time goes
+    CostShares shares{};                              // by group of constants; 0 where they were not asked for
     std::optional<double> planned_share;              // predicted peak, of what the device has
     std::string failure;                              // why there is no prediction; empty: there is one
 
@@ -96,10 +97,11 @@ DatasetResult load_dataset(const std::string& path);
 using Progress = std::function<void(std::size_t done, std::size_t total)>; // called by one thread at a time
 
 // Fills in the predictions, rows side by side on `jobs` threads (0: all cores). Result and order do not depend on it.
-Validation validate(std::vector<ValidationRow> rows, int jobs = 0, const Progress& progress = {});
+// shares: the rows' sensitivities too, which takes some five times as long.
+Validation validate(std::vector<ValidationRow> rows, int jobs = 0, const Progress& progress = {}, bool shares = false);
 
 // Predicts one row in place. Never throws: what goes wrong is row.failure.
-void predict_row(ValidationRow& row);
+void predict_row(ValidationRow& row, bool shares = false);
 Validation summarise(std::vector<ValidationRow> rows);
 
 // The noise of a dataset's step times, row by row: what the row or its dataset states, else the scatter of the dataset's repeated readings
@@ -111,6 +113,19 @@ std::string to_csv(const Validation& validation);
 std::string to_html(const Validation& validation);       // self-contained: errors by dataset, predicted against measured, every row
 std::string to_markdown(const Validation& validation);   // VALIDATION.md; figures are read back by regressions()
 std::string to_experience(const Validation& validation); // what error bars are made of (sim/report/error_bar.hpp)
+
+// The spreads of beliefs (sim/trust/beliefs.hpp) from the rows of datasets that no constant was fitted to.
+std::string to_spreads(const Validation& validation);
+
+// What a few measured steps of one's own do (simrun learn): of each dataset of four sound timed rows and more, the mean absolute error of
+// the rows that were not learned from, for none, one and three learned ones: the mean over all single rows, and over `windows` of three.
+struct LearnedFrom {
+    std::string dataset;
+    int rows = 0;
+    double none = 0, one = 0, three = 0;
+    bool held_out = false;
+};
+std::vector<LearnedFrom> learned_from(const Validation& validation);
 
 // Datasets whose mean absolute error (time, memory; or share of wrong fits) is more than `allowed` above that in an earlier VALIDATION.md,
 // a sentence each. Rows that were not there then, and datasets that are not here now, are no regression.
