@@ -2,6 +2,7 @@
 #include "sim/engine/run.hpp"
 
 #include "sim/engine/clock.hpp"
+#include "sim/engine/passage.hpp"
 #include "sim/engine/record.hpp"
 
 #include <algorithm>
@@ -116,6 +117,9 @@ void EventLoop::finish_bundle(std::int32_t id) {
     BundleState& b = bundles[at(id)];
     const BundleClass& c = m.bundles[at(id)];
     ++completions[at(b.cost)];
+    if (const BundleMember& one = m.members[at(c.members_begin)];
+        passages && c.members_end - c.members_begin == 1 && passages->keeps(one.lane))
+        passages->sends(*this, one.lane, one.queue, b.cost - c.costs);
     if (recorder) record_bundle_end(*recorder, *this, id);
     if (b.sharing >= 0) {
         sharing.remove(b.sharing);

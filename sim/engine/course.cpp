@@ -40,13 +40,13 @@ Waypoint waypoint(EventLoop& run, std::int32_t step) {
     Waypoint w;
     w.action = run.anchor_action;
     w.time = run.now + run.skipped;
-    w.ops = run.stats.events + run.stats.replayed_ops;
     place_in_step(run, step, w.state);
     for (std::size_t l = 0; l < run.lanes.size(); ++l) {
         run.charge(static_cast<std::int32_t>(l));
         w.accounts.push_back(run.lanes[l].account);
     }
     w.completions = run.completions;
+    w.ops = run.stats.events + run.stats.replayed_ops;
     return w;
 }
 

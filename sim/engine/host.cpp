@@ -23,11 +23,11 @@ void next_action(const CompiledProgram& p, LaneState& l) {
 } // namespace
 
 // The host's clock may run ahead of now (it issues what it will issue) but never past an event it has to wait for.
-void EventLoop::issue(std::int32_t lane) {
+void EventLoop::issue(std::int32_t lane, std::int64_t when) {
     LaneState& l = lanes[at(lane)];
     const CompiledProgram& p = program(lane);
     if (p.step_slots == 0) return;
-    if (l.blocked == HostBlock::window || l.blocked == HostBlock::sync) l.host = std::max(l.host, now);
+    if (l.blocked == HostBlock::window || l.blocked == HostBlock::sync) l.host = std::max(l.host, when);
     l.blocked = HostBlock::none;
     while (true) {
         if (l.issued - l.oldest >= m.window) {
@@ -64,6 +64,7 @@ void EventLoop::issue(std::int32_t lane) {
                 return;
             }
             s.ended = true;
+            l.ended_to = std::max(l.ended_to, index + 1);
             ++l.position, ++l.issued, l.dep_cursor = cursor;
             if (l.oldest == index) l.oldest = l.issued;
             continue;

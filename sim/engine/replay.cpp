@@ -17,7 +17,6 @@ std::int64_t position(const EventLoop& run, std::size_t lane) {
 void keep(Replay& r, EventLoop& run, std::int64_t period) {
     r.target = r.anchors + period;
     r.time = run.now;
-    r.events = run.stats.events;
     snapshot(run, r.words);
     r.positions.clear();
     r.accounts.clear();
@@ -27,6 +26,7 @@ void keep(Replay& r, EventLoop& run, std::int64_t period) {
         r.accounts.push_back(run.lanes[l].account);
     }
     r.completions = run.completions;
+    r.ops = run.stats.events + run.stats.replayed_ops;
 }
 
 // How many more periods of `shift` actions lane's program goes on as it did, from the oldest op in flight, inside this step.
@@ -68,9 +68,10 @@ bool skip(Replay& r, EventLoop& run) {
         run.charge(static_cast<std::int32_t>(l));
         move_lane(run, l, shift[l] * periods, r.accounts[l], periods);
     }
+    const std::uint64_t ops = run.stats.events + run.stats.replayed_ops - r.ops;
     for (std::size_t c = 0; c < run.completions.size(); ++c) run.completions[c] += periods * (run.completions[c] - r.completions[c]);
     run.skipped += periods * (run.now - r.time);
-    run.stats.replayed_ops += static_cast<std::uint64_t>(periods) * (run.stats.events - r.events);
+    run.stats.replayed_ops += static_cast<std::uint64_t>(periods) * ops;
     run.anchor_action += static_cast<std::int32_t>(shift[at(run.reference)] * periods);
     return true;
 }

@@ -16,7 +16,7 @@ struct Replay {
     std::int64_t rest_until = 0; // anchors to let pass after a candidate that failed
     // The candidate: its state, to be met again at anchor `target`.
     std::int64_t target = -1, time = 0;
-    std::uint64_t events = 0;
+    std::uint64_t ops = 0; // executed and replayed until then
     std::vector<std::uint64_t> words, scratch;
     std::vector<std::int64_t> positions; // by lane: actions issued
     std::vector<std::array<std::int64_t, account_count>> accounts;

@@ -4,6 +4,7 @@
 #include "sim/engine/clock.hpp"
 #include "sim/engine/course.hpp"
 #include "sim/engine/fold.hpp"
+#include "sim/engine/passage.hpp"
 #include "sim/engine/record.hpp"
 #include "sim/engine/replay.hpp"
 
@@ -55,7 +56,10 @@ EventLoop::EventLoop(const Machine& machine, const SimulateOptions& how)
         if (program(static_cast<std::int64_t>(l)).step_slots > 0) reference = static_cast<std::int32_t>(l);
     interferes = m.interference.compute_slowdown > 0 || m.interference.communication_slowdown > 0;
     stats.lanes = static_cast<int>(lanes.size());
+    if (options.replay && !options.trace && m.jitter == 0) passages = std::make_unique<Passages>(m);
 }
+
+EventLoop::~EventLoop() = default;
 
 // The op at the head of q has just got there.
 void EventLoop::reach_head(std::int32_t lane, int q) {
@@ -101,6 +105,7 @@ void EventLoop::begin(std::int32_t lane, int q) {
     const CompiledOp& op = m.ops[at(s.op)];
     Q.begin = now;
     mark(lane);
+    if (passages && passages->keeps(lane)) passages->begins(lane, Q.head);
     if (op.kind == OpClass::collective) {
         arrive(lane, q);
         return;
@@ -109,16 +114,17 @@ void EventLoop::begin(std::int32_t lane, int q) {
         post(lane, q);
         return;
     }
+    if (q == 0 && lane == reference && s.action != anchor_action) {
+        anchor = true;
+        anchor_action = s.action;
+    }
+    if (q == 0 && passages && passages->enter(*this, lane)) return;
     Q.phase = QueuePhase::running;
     Q.last = now;
     Q.remaining = duration_of(*this, lane, s);
     Q.slow = q == 0 && lanes[at(lane)].fluids > 0 && m.interference.compute_slowdown > 0;
     std::int64_t end = now + (Q.slow ? stretched(Q.remaining, 1 + m.interference.compute_slowdown) : Q.remaining);
     heap.set(queue_entity(lane, q), end);
-    if (q == 0 && lane == reference && s.action != anchor_action) {
-        anchor = true;
-        anchor_action = s.action;
-    }
 }
 
 // The op at the head of q has ended: the queue goes on, and whoever waited for it.
@@ -140,7 +146,9 @@ void EventLoop::complete(std::int32_t lane, int q) {
         own.head = each.next ? index + k + each.next : -1;
         own.phase = QueuePhase::empty;
     }
+    l.ended_to = std::max(l.ended_to, index + slots);
     bool host = (waiters & host_bit) != 0;
+    if (passages && passages->keeps(lane)) passages->ends(*this, lane, index);
     if (index == l.oldest) {
         do ++l.oldest;
         while (l.oldest < l.issued && slot(lane, l.oldest).ended);
@@ -164,12 +172,15 @@ void EventLoop::handle(std::int32_t entity) {
     int q = entity - m.lanes[at(lane)].queues;
     if (queues[at(entity)].phase == QueuePhase::launching)
         begin(lane, q);
+    else if (q == 0 && lanes[at(lane)].inside.passage)
+        passages->leave(*this, lane);
     else
         complete(lane, q);
 }
 
 void EventLoop::charge(std::int32_t lane) {
     LaneState& l = lanes[at(lane)];
+    if (l.inside.passage) return Passages::charge(*this, lane);
     l.account[l.account_as] += now - l.since;
     l.since = now;
 }
@@ -201,6 +212,7 @@ void settle_account(EventLoop& run, std::int32_t lane) {
         why = why_idle(run, lane);
         as = static_cast<std::uint8_t>(why.category);
     }
+    if (run.passages && run.passages->keeps(lane)) run.passages->turns(run, lane, as);
     if (run.recorder) record_wait(*run.recorder, run, lane, Q.phase != QueuePhase::running, why);
     if (as == l.account_as) return;
     run.charge(lane);
@@ -216,7 +228,7 @@ void EventLoop::settle() {
         LaneState& l = lanes[at(lane)];
         QueueState& Q = queue(lane, 0);
         bool busy = Q.phase == QueuePhase::running;
-        if (interferes) {
+        if (interferes && !l.inside.passage) {
             if (busy != l.busy) compute_turned(lane, busy);
             if (busy && m.interference.compute_slowdown > 0) retime_compute(*this, lane, Q);
         }
@@ -226,7 +238,7 @@ void EventLoop::settle() {
             ++l.steps_done;
             if (recorder) record_step_end(*recorder, *this, lane);
         }
-        settle_account(*this, lane);
+        if (!l.inside.passage) settle_account(*this, lane);
         l.dirty = false;
     }
     dirty_lanes.clear();

@@ -44,6 +44,15 @@ struct QueueState {
     bool slow = false;
 };
 
+// A lane inside an action that is run in one piece (passage.hpp), since when, and how much of its course has been accounted for.
+struct Passage;
+struct WithinAction {
+    const Passage* passage = nullptr;
+    std::int32_t op = 0;               // the first, in Machine::ops
+    std::int64_t since = 0, first = 0; // first: slot of the action
+    std::size_t freed = 0, turns = 0, sent = 0, ends = 0;
+};
+
 enum class HostBlock : std::uint8_t { none, window, sync, far_ahead }; // far_ahead: steps beyond those asked for
 
 struct LaneState {
@@ -60,6 +69,8 @@ struct LaneState {
     std::array<std::int64_t, account_count> account{};
     std::vector<std::int64_t> step_ends; // slots at which the steps being run end
     std::int32_t steps_done = 0;
+    std::int64_t ended_to = 0; // slots from here on have not ended
+    WithinAction inside;
 };
 
 enum class BundlePhase : std::uint8_t { idle, latency, fluid };
@@ -80,6 +91,7 @@ struct BundleState {
 struct Recorder;
 struct Replay;
 struct Course;
+class Passages;
 
 struct EventLoop {
     const Machine& m;
@@ -104,9 +116,11 @@ struct EventLoop {
     bool anchor = false;         // it has begun the computation of an action
     std::int32_t anchor_action = -1;
     SimulationStats stats;
-    Recorder* recorder = nullptr; // nullptr: no spans
+    Recorder* recorder = nullptr;       // nullptr: no spans
+    std::unique_ptr<Passages> passages; // nullptr: every op is an event
 
     EventLoop(const Machine& machine, const SimulateOptions& how);
+    ~EventLoop();
 
     Slot& slot(std::int64_t lane, std::int64_t index) { return ring[at(lane * ring_size + (index & (ring_size - 1)))]; }
     const Slot& slot(std::int64_t lane, std::int64_t index) const { return ring[at(lane * ring_size + (index & (ring_size - 1)))]; }
@@ -133,7 +147,8 @@ struct EventLoop {
     std::int64_t unmet_inside(std::int32_t lane, std::int64_t index, std::int32_t d) const { return unmet(lane, index, m.deps[at(d)]); }
 
     // host.cpp
-    void issue(std::int32_t lane);
+    void issue(std::int32_t lane) { issue(lane, now); }
+    void issue(std::int32_t lane, std::int64_t when); // as at that time, before now only where nothing issued can begin
     // run.cpp
     void reach_head(std::int32_t lane, int q);
     void make_ready(std::int32_t lane, int q);
@@ -181,6 +196,8 @@ void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words);
 // The state relative to now and to the beginning of step `step` (from 1): equal words mean equal futures.
 void place_in_step(const EventLoop& run, std::int32_t step, std::vector<std::uint64_t>& words);
 std::uint64_t fingerprint(const EventLoop& run); // cheap, of a part of it
+// Of a lane at the beginning of an action, all that its course does not say. place_known: as place_in_step(), else as snapshot().
+void state_at_beginning(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& words);
 
 Deadlock deadlock(const EventLoop& run);
 

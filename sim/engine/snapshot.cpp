@@ -3,6 +3,7 @@
 #include "sim/engine/run.hpp"
 
 #include "sim/engine/fold.hpp"
+#include "sim/engine/passage.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -36,53 +37,84 @@ void queue_state(const EventLoop& run, std::int32_t lane, int q, std::vector<std
     }
 }
 
-// The ops under way, each by its place in Machine::ops.
-void slots_by_op(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
-    const LaneState& l = run.lanes[at(lane)];
-    for (std::int64_t i = l.oldest; i < l.issued; ++i) {
-        const Slot& s = run.slot(lane, i);
-        bool late = s.issue > run.now;
-        w.push_back(static_cast<std::uint64_t>(s.op) | static_cast<std::uint64_t>(s.ended) << 32 | static_cast<std::uint64_t>(late) << 33 |
-                    static_cast<std::uint64_t>(s.heads) << 40);
-        if (late) w.push_back(lag(s.issue, run.now));
-    }
-}
-
-// The same where the lane's place in its step, and so each op, is known: only of those that something has happened to, or that are late.
-void slots_by_place(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
+// The slots that something has happened to, or that are late at `base`: first those that may have ended, in order; then the heads of
+// queues behind them; then the late ones, which are the last as the host issues in order.
+void slots(const EventLoop& run, std::int32_t lane, std::int64_t base, std::vector<std::uint64_t>& w) {
     const LaneState& l = run.lanes[at(lane)];
     const auto word = [&](std::int64_t i) {
         const Slot& s = run.slot(lane, i);
-        bool late = s.issue > run.now;
+        bool late = s.issue > base;
         if (!late && !s.ended && s.heads == 0) return;
         w.push_back(static_cast<std::uint64_t>(i - l.oldest) | static_cast<std::uint64_t>(s.ended) << 32 |
                     static_cast<std::uint64_t>(late) << 33 | static_cast<std::uint64_t>(s.heads) << 40);
-        if (late) w.push_back(lag(s.issue, run.now));
+        if (late) w.push_back(lag(s.issue, base));
     };
-    // Nothing has happened to what stands after the heads of all queues (of a queue that has served all it was given, after its tail);
-    // and the host issues in order, so that the late ones are the last.
-    std::int64_t behind = l.oldest;
-    for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) {
-        const QueueState& Q = run.queue(lane, static_cast<std::int64_t>(q));
-        behind = std::max(behind, (Q.head >= 0 ? Q.head : Q.tail) + 1);
-    }
+    const std::int64_t behind = std::clamp(l.ended_to, l.oldest, l.issued);
     for (std::int64_t i = l.oldest; i < behind; ++i) word(i);
-    for (std::int64_t i = l.issued - 1; i >= behind && run.slot(lane, i).issue > run.now; --i) word(i);
+    for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) {
+        std::int64_t head = run.queue(lane, static_cast<std::int64_t>(q)).head;
+        if (head < 0) continue;
+        const CompiledOp& op = run.m.ops[at(run.slot(lane, head).op)];
+        if (op.kind == OpClass::shadow) head -= op.pattern;
+        if (head >= behind && run.slot(lane, head).heads > 0) word(head);
+    }
+    for (std::int64_t i = l.issued - 1; i >= behind && run.slot(lane, i).issue > base; --i) word(i);
     w.push_back(nothing);
 }
 
-void lane_state(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& w) {
+// The ops under way where the lane's place in its step is not known: the segments they are of, and where in the first they begin.
+void segments_under_way(const EventLoop& run, std::int32_t lane, std::vector<std::uint64_t>& w) {
+    const LaneState& l = run.lanes[at(lane)];
+    if (l.oldest == l.issued) return;
+    const auto& actions = run.program(lane).actions;
+    const Slot& oldest = run.slot(lane, l.oldest);
+    std::size_t action = at(oldest.action);
+    const std::int32_t into = oldest.op - run.m.segments[at(actions[action].segment)].begin;
+    w.push_back(static_cast<std::uint64_t>(into));
+    for (std::int64_t n = -into; n < l.issued - l.oldest; ++action) {
+        if (action == actions.size()) action = 0;
+        const Segment& s = run.m.segments[at(actions[action].segment)];
+        w.push_back(static_cast<std::uint64_t>(actions[action].segment));
+        n += s.end - s.begin;
+    }
+}
+
+void lane_state(const EventLoop& run, std::int32_t lane, std::int64_t base, bool place_known, bool inside, std::vector<std::uint64_t>& w) {
     const LaneState& l = run.lanes[at(lane)];
     w.push_back(static_cast<std::uint64_t>(l.issued - l.oldest));
-    w.push_back(lag(l.host, run.now));
+    w.push_back(lag(l.host, base));
     w.push_back(static_cast<std::uint64_t>(l.position) << 8 | static_cast<std::uint64_t>(l.blocked));
-    w.push_back(static_cast<std::uint64_t>(l.account_as));
-    (place_known ? slots_by_place : slots_by_op)(run, lane, w);
-    for (std::size_t q = 0; q < run.program(lane).queues.size(); ++q) queue_state(run, lane, static_cast<int>(q), w);
+    if (!inside) w.push_back(static_cast<std::uint64_t>(l.account_as));
+    if (!place_known) segments_under_way(run, lane, w);
+    slots(run, lane, base, w);
+    for (std::size_t q = inside; q < run.program(lane).queues.size(); ++q) queue_state(run, lane, static_cast<int>(q), w);
+}
+
+bool keeps(const EventLoop& run, std::int32_t lane) { return run.passages && run.passages->keeps(lane); }
+
+// A lane inside an action shows how far it has come and what it was at the beginning, whether it is run in one piece or op by op.
+void any_lane(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& w) {
+    const WithinAction& in = run.lanes[at(lane)].inside;
+    const auto into = [&](std::int32_t op, std::int64_t since) {
+        w.push_back(nothing - 1 - static_cast<std::uint64_t>(op));
+        w.push_back(static_cast<std::uint64_t>(run.now - since));
+    };
+    if (in.passage) {
+        into(in.op, in.since);
+        lane_state(run, lane, in.since, place_known, true, w);
+    } else if (keeps(run, lane)) {
+        const Passages::Beginning& b = run.passages->beginning(lane);
+        into(b.op, b.time);
+        const auto& words = place_known ? b.by_place : b.by_op;
+        w.insert(w.end(), words.begin(), words.end());
+    } else
+        lane_state(run, lane, run.now, place_known, false, w);
 }
 
 void bundle_state(const EventLoop& run, std::int32_t id, std::vector<std::uint64_t>& w) {
     const BundleState& b = run.bundles[at(id)];
+    const BundleClass& c = run.m.bundles[at(id)];
+    if (c.members_end - c.members_begin == 1 && keeps(run, run.m.members[at(c.members_begin)].lane)) return; // part of the action
     std::uint64_t flags = static_cast<std::uint64_t>(b.phase) | static_cast<std::uint64_t>(b.started[0]) << 10 |
                           static_cast<std::uint64_t>(b.started[1]) << 11;
     if (b.phase == BundlePhase::idle && !flags && !b.arrived) return;
@@ -101,24 +133,39 @@ void bundle_state(const EventLoop& run, std::int32_t id, std::vector<std::uint64
 
 void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words) {
     words.clear();
-    for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) lane_state(run, static_cast<std::int32_t>(lane), false, words);
+    for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) any_lane(run, static_cast<std::int32_t>(lane), false, words);
     for (std::size_t b = 0; b < run.bundles.size(); ++b) bundle_state(run, static_cast<std::int32_t>(b), words);
 }
 
 void place_in_step(const EventLoop& run, std::int32_t step, std::vector<std::uint64_t>& words) {
     words.clear();
     for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) {
-        words.push_back(static_cast<std::uint64_t>(run.lanes[lane].step - step));
-        words.push_back(static_cast<std::uint64_t>(run.lanes[lane].action));
-        lane_state(run, static_cast<std::int32_t>(lane), true, words);
+        const bool kept = keeps(run, static_cast<std::int32_t>(lane));
+        const Passages::Beginning* begun = kept ? &run.passages->beginning(static_cast<std::int32_t>(lane)) : nullptr;
+        words.push_back(static_cast<std::uint64_t>((begun ? begun->step : run.lanes[lane].step) - step));
+        words.push_back(static_cast<std::uint64_t>(begun ? begun->action : run.lanes[lane].action));
+        any_lane(run, static_cast<std::int32_t>(lane), true, words);
     }
     for (std::size_t b = 0; b < run.bundles.size(); ++b) bundle_state(run, static_cast<std::int32_t>(b), words);
+}
+
+void state_at_beginning(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& words) {
+    words.clear();
+    lane_state(run, lane, run.now, place_known, true, words);
 }
 
 std::uint64_t fingerprint(const EventLoop& run) {
     std::uint64_t h = 0;
     for (std::size_t lane = 0; lane < run.lanes.size(); ++lane) {
         const LaneState& l = run.lanes[lane];
+        const bool kept = keeps(run, static_cast<std::int32_t>(lane));
+        if (kept || l.inside.passage) {
+            const Passages::Beginning* b = kept ? &run.passages->beginning(static_cast<std::int32_t>(lane)) : nullptr;
+            h = mix(h, static_cast<std::uint64_t>(run.now - (b ? b->time : l.inside.since)));
+            h = mix(h, b ? b->by_op[0] ^ b->by_op[1] << 16
+                         : static_cast<std::uint64_t>(l.issued - l.oldest) ^ lag(l.host, l.inside.since) << 16);
+            continue;
+        }
         h = mix(h, static_cast<std::uint64_t>(l.issued - l.oldest) ^ lag(l.host, run.now) << 16);
         for (std::size_t q = 0; q < run.program(static_cast<std::int64_t>(lane)).queues.size(); ++q) {
             const QueueState& Q = run.queue(static_cast<std::int64_t>(lane), static_cast<std::int64_t>(q));
@@ -129,7 +176,10 @@ std::uint64_t fingerprint(const EventLoop& run) {
         }
     }
     for (std::size_t b = 0; b < run.bundles.size(); ++b)
-        if (run.bundles[b].phase != BundlePhase::idle) h = mix(h, event_in(run, run.bundle_entity(static_cast<std::int32_t>(b))) ^ b << 48);
+        if (const BundleClass& c = run.m.bundles[b];
+            run.bundles[b].phase != BundlePhase::idle &&
+            !(c.members_end - c.members_begin == 1 && keeps(run, run.m.members[at(c.members_begin)].lane)))
+            h = mix(h, event_in(run, run.bundle_entity(static_cast<std::int32_t>(b))) ^ b << 48);
     return h;
 }
 

@@ -1,0 +1,337 @@
+#include "sim/engine/passage.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+namespace orrery {
+
+namespace {
+
+constexpr std::int64_t fewest_ops = 4;   // of an action that is worth it
+constexpr std::size_t most_courses = 4;  // of one action: its host may come late in several ways
+constexpr std::int64_t more_issued = 32; // slots that the host may issue beyond those that an action frees: an exchange takes several
+
+// The class of the collectives on a lane's queue, where no other lane is in it; nullptr: another is, or there are none.
+const BundleClass* own_collective(const Machine& m, const MachineLane& lane, std::int32_t queue) {
+    const std::int32_t id = m.lane_comms[at(lane.queues + queue)].collective;
+    if (id < 0) return nullptr;
+    const BundleClass& c = m.bundles[at(id)];
+    return c.members_end - c.members_begin == 1 && !c.channel ? &c : nullptr;
+}
+
+std::int32_t costs_end(const Machine& m, const BundleClass& c) {
+    const auto next = static_cast<std::size_t>(&c - m.bundles.data()) + 1;
+    return next < m.bundles.size() ? m.bundles[next].costs : static_cast<std::int32_t>(m.bundle_costs.size());
+}
+
+std::int16_t unit_of(const Machine& m, std::size_t segment, std::int32_t op) {
+    return m.plan->blocks[at(m.segments[segment].block)].ops[at(m.ops[at(op)].source)].unit;
+}
+
+} // namespace
+
+Passages::Passages(const Machine& machine) : m_(machine), shapes_(machine.segments.size()), kept_(machine.lanes.size()) {
+    find_users();
+    std::map<std::vector<std::uint64_t>, std::int32_t> kinds;
+    std::int32_t lane_number = -1;
+    for (const MachineLane& lane : m_.lanes) {
+        ++lane_number;
+        std::vector<std::uint64_t> words{static_cast<std::uint64_t>(lane.program), std::bit_cast<std::uint64_t>(lane.slowness)};
+        const auto queues = static_cast<std::int32_t>(m_.programs[at(lane.program)].queues.size());
+        for (std::int32_t q = 1; q < queues; ++q) {
+            const BundleClass* own = own_collective(m_, lane, q);
+            words.push_back(own != nullptr);
+            for (std::int32_t i = own ? own->costs : 0; own && i < costs_end(m_, *own); ++i) {
+                const BundleCost& cost = m_.bundle_costs[at(i)];
+                words.insert(words.end(), {static_cast<std::uint64_t>(cost.latency), std::bit_cast<std::uint64_t>(cost.payload),
+                                           std::bit_cast<std::uint64_t>(cost.cap), std::bit_cast<std::uint64_t>(cost.limit),
+                                           static_cast<std::uint64_t>(cost.shared_end - cost.shared_begin), cost.kind});
+                for (std::int32_t u = cost.shared_begin; u < cost.shared_end; ++u) {
+                    const LinkWeight& use = m_.shared[at(u)];
+                    words.insert(words.end(),
+                                 {std::bit_cast<std::uint64_t>(use.weight), std::bit_cast<std::uint64_t>(m_.shared_capacity[at(use.link)]),
+                                  user_[at(use.link)] == lane_number});
+                }
+            }
+        }
+        kind_.push_back(kinds.try_emplace(std::move(words), static_cast<std::int32_t>(kinds.size())).first->second);
+    }
+    kinds_ = static_cast<std::int32_t>(kinds.size());
+    closed_.assign(shapes_.size() * at(kinds_), -1);
+    starts_.assign(m_.ops.size(), 0);
+    for (std::size_t s = 0; s < shapes_.size(); ++s)
+        for (std::int32_t o = m_.segments[s].begin; o < m_.segments[s].end; ++o) {
+            shapes_[s].queues |= 1u << m_.ops[at(o)].queue;
+            shapes_[s].sync = shapes_[s].sync || m_.ops[at(o)].kind == OpClass::sync;
+            starts_[at(o)] = o == m_.segments[s].begin || (m_.plan && unit_of(m_, s, o) != unit_of(m_, s, o - 1));
+        }
+}
+
+// A collective's members begin it together, a transfer's too: a link whose bundles all have one lane in common is used when that lane
+// says so.
+void Passages::find_users() {
+    constexpr std::int32_t none = -1, several = -2;
+    user_.assign(m_.shared_capacity.size(), none);
+    std::vector<std::vector<std::int32_t>> common(user_.size());
+    for (const BundleClass& c : m_.bundles) {
+        std::vector<std::int32_t> members;
+        for (std::int32_t i = c.members_begin; i < c.members_end; ++i) members.push_back(m_.members[at(i)].lane);
+        std::sort(members.begin(), members.end());
+        for (std::int32_t k = c.costs; k < costs_end(m_, c); ++k)
+            for (std::int32_t u = m_.bundle_costs[at(k)].shared_begin; u < m_.bundle_costs[at(k)].shared_end; ++u) {
+                const auto link = at(m_.shared[at(u)].link);
+                if (user_[link] == none) {
+                    user_[link] = several;
+                    common[link] = members;
+                } else
+                    std::erase_if(common[link], [&](std::int32_t l) { return !std::binary_search(members.begin(), members.end(), l); });
+            }
+    }
+    for (std::size_t link = 0; link < user_.size(); ++link)
+        if (common[link].size() == 1) user_[link] = common[link].front();
+}
+
+// The course from this op on, met with the same lateness; nullptr: none is known.
+const Passage* Passages::known(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late) const {
+    const auto it = known_.find({op, kind_[at(lane)]});
+    if (it == known_.end()) return nullptr;
+    for (const auto& p : it->second) {
+        bool same = at(late) == p->late.size();
+        for (std::int64_t i = 0; same && i < late; ++i) same = run.slot(lane, last - i).issue - run.now == p->late[at(i)];
+        if (same) return p.get();
+    }
+    return nullptr;
+}
+
+// No bundle that another lane can begin loads a link of it.
+bool Passages::unshared(std::int32_t lane, const BundleCost& cost) const {
+    return std::all_of(m_.shared.begin() + cost.shared_begin, m_.shared.begin() + cost.shared_end,
+                       [&](const LinkWeight& use) { return user_[at(use.link)] == lane; });
+}
+
+bool Passages::closed(std::int32_t lane, std::int32_t segment) {
+    std::int8_t& known = closed_[at(segment) * at(kinds_) + at(kind_[at(lane)])];
+    if (known >= 0) return known != 0;
+    const Segment& s = m_.segments[at(segment)];
+    bool all = s.end - s.begin >= fewest_ops;
+    for (std::int32_t o = s.begin; o < s.end && all; ++o) {
+        const CompiledOp& op = m_.ops[at(o)];
+        const BundleClass* own = op.kind == OpClass::collective ? own_collective(m_, m_.lanes[at(lane)], op.queue) : nullptr;
+        all = (op.kind == OpClass::timed && op.queue == 0) || (own && unshared(lane, m_.bundle_costs[at(own->costs + op.pattern)]));
+    }
+    known = all;
+    return all;
+}
+
+// Nothing is under way on the lane, and nothing of the action but the op that is to begin can begin by itself.
+bool Passages::alone(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last) const {
+    const auto queues = static_cast<std::int32_t>(run.program(lane).queues.size());
+    for (std::int32_t q = 1; q < queues; ++q) {
+        const QueueState& Q = run.queue(lane, q);
+        if (Q.head < 0) continue;
+        if (Q.phase != QueuePhase::empty && Q.phase != QueuePhase::waiting && Q.phase != QueuePhase::held) return false;
+        if (Q.head >= first && Q.head <= last && !run.any_unmet(lane, Q.head, [](std::int64_t) { return true; })) return false;
+    }
+    return run.lanes[at(lane)].fluids == 0;
+}
+
+// A later op does not begin before the action ends, though all on its queue up to it has ended by `after`.
+bool Passages::held_back(const EventLoop& run, std::int32_t lane, std::int64_t slot, std::int64_t first, std::int64_t last,
+                         const Passage& p, std::int64_t after) const {
+    const CompiledOp& op = m_.ops[at(run.slot(lane, slot).op)];
+    if (op.kind == OpClass::shadow) slot -= op.pattern;
+    if (slot <= last) return false;
+    const bool waits = run.any_unmet(lane, slot, [&](std::int64_t on) {
+        if (on > last) return true;
+        after = std::max(after, p.ended[at(on - first)]);
+        return false;
+    });
+    return waits || after == p.duration;
+}
+
+bool Passages::followers_wait(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last, const Passage& p) const {
+    for (const auto& [q, offset] : p.lasts) {
+        const std::int32_t next = run.slot(lane, first + offset).next;
+        if (next == 0 || !held_back(run, lane, first + offset + next, first, last, p, p.ended[at(offset)])) return false;
+    }
+    const auto queues = static_cast<std::int32_t>(run.program(lane).queues.size());
+    for (std::int32_t q = 1; q < queues; ++q)
+        if (const QueueState& Q = run.queue(lane, q); Q.head > last && !held_back(run, lane, Q.head, first, last, p, 0)) return false;
+    return true;
+}
+
+// What the host will issue meanwhile comes on queues that hold something behind the action; or it waits for something behind it.
+bool Passages::host_appends(const EventLoop& run, std::int32_t lane, std::int64_t last, std::int64_t slots) const {
+    const LaneState& l = run.lanes[at(lane)];
+    if (l.blocked == HostBlock::sync) {
+        std::int64_t on = -1; // what it waits for
+        run.any_unmet(lane, l.issued, [&](std::int64_t slot) { return on = slot, true; });
+        return on > last;
+    }
+    if (l.blocked != HostBlock::window) return false;
+    const auto& actions = run.program(lane).actions;
+    std::uint32_t queues = 0;
+    std::size_t action = at(l.action);
+    std::int64_t step = l.step;
+    const std::int64_t room = std::max<std::int64_t>(0, m_.window - (l.issued - l.oldest));
+    for (std::int64_t n = -l.position; n < slots + room + more_issued;) {
+        const std::int32_t segment = actions[action].segment;
+        if (shapes_[at(segment)].sync) return false;
+        queues |= shapes_[at(segment)].queues;
+        n += m_.segments[at(segment)].end - m_.segments[at(segment)].begin;
+        if (++action < actions.size()) continue;
+        if (step++ > run.step_limit + m_.window / run.program(lane).step_slots) return false; // it may stop there
+        action = 0;
+    }
+    for (; queues; queues &= queues - 1) {
+        const QueueState& Q = run.queue(lane, std::countr_zero(queues));
+        if (Q.head < 0 || Q.tail <= last) return false;
+    }
+    return true;
+}
+
+bool Passages::enter(EventLoop& run, std::int32_t lane) {
+    LaneState& l = run.lanes[at(lane)];
+    QueueState& Q = run.queue(lane, 0);
+    const Slot& s = run.slot(lane, Q.head);
+    if (Q.head != l.oldest || !starts_[at(s.op)] || keeps(lane)) return false;
+    const std::int32_t segment = run.program(lane).actions[at(s.action)].segment;
+    const std::int64_t slots = m_.segments[at(segment)].end - s.op;
+    const std::int64_t first = Q.head, last = first + slots - 1;
+    if (slots < fewest_ops || last >= l.issued || !closed(lane, segment)) return false;
+    if (!alone(run, lane, first, last) || !host_appends(run, lane, last, slots)) return false;
+    std::int64_t late = 0;
+    while (late < slots && run.slot(lane, last - late).issue > run.now) ++late;
+    const Passage* p = known(run, lane, s.op, last, late);
+    if (!p) {
+        keep(run, lane, s.op, last, late);
+        return false;
+    }
+    if (!followers_wait(run, lane, first, last, *p)) return false;
+    run.charge(lane);
+    l.inside = {p, s.op, run.now, first, 0, 1, 0, 0};
+    l.account_as = p->turns.front().as;
+    Q.phase = QueuePhase::running;
+    Q.last = run.now;
+    Q.remaining = 0;
+    Q.slow = false;
+    run.heap.set(run.queue_entity(lane, 0), run.now + p->duration);
+    return true;
+}
+
+void Passages::charge(EventLoop& run, std::int32_t lane) {
+    LaneState& l = run.lanes[at(lane)];
+    WithinAction& in = l.inside;
+    const Passage& p = *in.passage;
+    const std::int64_t elapsed = run.now - in.since;
+    for (; in.turns < p.turns.size() && p.turns[in.turns].time <= elapsed; ++in.turns) {
+        const std::int64_t then = in.since + p.turns[in.turns].time;
+        l.account[l.account_as] += then - l.since;
+        l.since = then;
+        l.account_as = p.turns[in.turns].as;
+    }
+    l.account[l.account_as] += run.now - l.since;
+    l.since = run.now;
+    for (; in.sent < p.sent.size() && p.sent[in.sent].time <= elapsed; ++in.sent) {
+        const std::int32_t id = run.m.lane_comms[at(run.queue_entity(lane, p.sent[in.sent].queue))].collective;
+        ++run.completions[at(run.m.bundles[at(id)].costs + p.sent[in.sent].pattern)];
+    }
+    for (; in.ends < p.ends.size() && p.ends[in.ends] <= elapsed; ++in.ends) ++run.stats.replayed_ops;
+}
+
+// What the host issued as the action's ops ended.
+void Passages::issue_freed(EventLoop& run, std::int32_t lane) {
+    LaneState& l = run.lanes[at(lane)];
+    WithinAction& in = l.inside;
+    const std::vector<std::int64_t>& freed = in.passage->freed;
+    const std::int64_t elapsed = run.now - in.since;
+    while (in.freed < freed.size() && freed[in.freed] <= elapsed) {
+        const std::int64_t time = freed[in.freed];
+        while (in.freed < freed.size() && freed[in.freed] == time) ++in.freed;
+        l.oldest = in.first + static_cast<std::int64_t>(in.freed);
+        if (in.freed == freed.size())
+            while (l.oldest < l.issued && run.slot(lane, l.oldest).ended) ++l.oldest; // a gather ahead may have ended before
+        if (l.blocked == HostBlock::window) run.issue(lane, in.since + time);
+    }
+}
+
+void Passages::leave(EventLoop& run, std::int32_t lane) {
+    charge(run, lane);
+    LaneState& l = run.lanes[at(lane)];
+    const Passage& p = *l.inside.passage;
+    const std::int64_t first = l.inside.first;
+    std::array<std::int64_t, 32> heads{}; // by place in p.lasts; read before the host's next slots take the room of those that ended
+    for (std::size_t i = 0; i < p.lasts.size(); ++i) heads[i] = first + p.lasts[i].second + run.slot(lane, first + p.lasts[i].second).next;
+    issue_freed(run, lane);
+    const std::int64_t last = first + static_cast<std::int64_t>(p.ended.size()) - 1;
+    l.inside = {};
+    for (std::size_t i = 0; i < p.lasts.size(); ++i) {
+        QueueState& Q = run.queue(lane, p.lasts[i].first);
+        Q.head = heads[i];
+        Q.phase = QueuePhase::empty;
+    }
+    run.mark(lane);
+    const auto queues = static_cast<std::int32_t>(run.program(lane).queues.size());
+    for (std::int32_t q = 1; q < queues; ++q)
+        if (const QueueState& Q = run.queue(lane, q); Q.head > last && Q.phase == QueuePhase::waiting) run.make_ready(lane, q);
+    for (const auto& [q, offset] : p.lasts)
+        if (const QueueState& Q = run.queue(lane, q); Q.head >= 0 && Q.phase == QueuePhase::empty) run.reach_head(lane, q);
+}
+
+void Passages::keep(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late) {
+    Kept& k = kept_[at(lane)];
+    const LaneState& l = run.lanes[at(lane)];
+    k.op = op;
+    k.first = l.oldest;
+    k.left = static_cast<std::int32_t>(last - l.oldest) + 1;
+    k.course = {};
+    k.course.ended.resize(at(k.left));
+    for (std::int64_t i = 0; i < late; ++i) k.course.late.push_back(run.slot(lane, last - i).issue - run.now);
+    k.beginning = {0, 0, run.now, op, {}, {}};
+}
+
+void Passages::begins(std::int32_t lane, std::int64_t slot) {
+    Kept& k = kept_[at(lane)];
+    if (slot >= k.first + static_cast<std::int64_t>(k.course.ended.size())) k.op = -1;
+}
+
+void Passages::ends(const EventLoop& run, std::int32_t lane, std::int64_t slot) {
+    Kept& k = kept_[at(lane)];
+    k.course.ended[at(slot - k.first)] = k.course.duration = run.now - k.beginning.time;
+    k.course.ends.push_back(k.course.duration);
+    if (--k.left == 0) finish(lane);
+}
+
+void Passages::finish(std::int32_t lane) {
+    Kept& k = kept_[at(lane)];
+    Passage& p = k.course;
+    std::int64_t freed = 0;
+    for (std::int64_t t : p.ended) p.freed.push_back(freed = std::max(freed, t));
+    std::map<std::int32_t, std::int32_t> last;
+    for (std::size_t i = 0; i < p.ended.size(); ++i) last[m_.ops[at(k.op) + i].queue] = static_cast<std::int32_t>(i);
+    p.lasts.assign(last.begin(), last.end());
+    auto& known = known_[{k.op, kind_[at(lane)]}];
+    const bool there = std::any_of(known.begin(), known.end(), [&](const auto& other) { return other->late == p.late; });
+    if (!there && known.size() < most_courses && !p.turns.empty()) known.push_back(std::make_unique<Passage>(std::move(p)));
+    k.op = -1;
+}
+
+void Passages::turns(const EventLoop& run, std::int32_t lane, std::uint8_t as) {
+    Kept& k = kept_[at(lane)];
+    auto& list = k.course.turns;
+    if (list.empty()) { // all of the instant has happened
+        k.beginning.step = run.lanes[at(lane)].step;
+        k.beginning.action = run.lanes[at(lane)].action;
+        state_at_beginning(run, lane, false, k.beginning.by_op);
+        state_at_beginning(run, lane, true, k.beginning.by_place);
+    }
+    if (list.empty() || list.back().as != as) list.push_back({run.now - k.beginning.time, as});
+}
+
+void Passages::sends(const EventLoop& run, std::int32_t lane, std::int32_t queue, std::int32_t pattern) {
+    Kept& k = kept_[at(lane)];
+    k.course.sent.push_back({run.now - k.beginning.time, queue, pattern});
+}
+
+} // namespace orrery

@@ -1,0 +1,103 @@
+// Actions, or the rest of one from the beginning of a layer, run in one piece. Where nothing but an action's own computation and the
+// collectives inside its lane's own class can happen on a lane until the action ends, it runs as it ran before: its course is kept from the
+// first time, op by op, and later ones are one event.
+//
+// A course depends on the segment and on the lane's speed and collectives alone, because an action is run so only where
+//   - all ops before it have ended, and all of its own are issued (where the host is late, as late as then);
+//   - its ops are computation, or collectives that no other lane takes part in and whose links no other bundle can fill;
+//   - whatever stands behind it on any queue waits for an op that is not its own, or can begin only when it ends;
+//   - the host issues meanwhile only behind ops that stand there already.
+// Meanwhile the lane's state stays that of the beginning. Its account, what it sent and what its host issued are brought up when they are
+// asked for, each at its own time, so that every figure is that of the run op by op.
+#pragma once
+
+#include "sim/engine/run.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace orrery {
+
+// The course of a segment; times from its beginning. Slots are counted from its first.
+struct Passage {
+    struct Turn {
+        std::int64_t time;
+        std::uint8_t as;
+    }; // from then on the lane's time is charged to this
+    struct Sent {
+        std::int64_t time;
+        std::int32_t queue, pattern;
+    }; // a collective of a local queue that ended
+    std::int64_t duration = 0;
+    std::vector<Turn> turns;
+    std::vector<Sent> sent;
+    std::vector<std::int64_t> late;  // when the host launches those it has not launched at the beginning, from the last slot back
+    std::vector<std::int64_t> ended; // by slot
+    std::vector<std::int64_t> freed; // by slot: when it and all before it have ended
+    std::vector<std::int64_t> ends;  // of its ops, in order of time
+    std::vector<std::pair<std::int32_t, std::int32_t>> lasts; // queue, and its last slot
+};
+
+class Passages {
+  public:
+    explicit Passages(const Machine& machine);
+
+    // The op at the head of the lane's compute queue is to begin: runs its action in one piece, or begins to keep its course. True: done.
+    bool enter(EventLoop& run, std::int32_t lane);
+    void leave(EventLoop& run, std::int32_t lane); // the action has ended
+    // Brings up to now the account of a lane inside an action, and what it sent.
+    static void charge(EventLoop& run, std::int32_t lane);
+
+    // What happens on a lane whose course is being kept.
+    bool keeps(std::int32_t lane) const { return kept_[at(lane)].op >= 0; }
+    void begins(std::int32_t lane, std::int64_t slot); // of another action: the course is of no use
+    void ends(const EventLoop& run, std::int32_t lane, std::int64_t slot);
+    void turns(const EventLoop& run, std::int32_t lane, std::uint8_t as);
+    void sends(const EventLoop& run, std::int32_t lane, std::int32_t queue, std::int32_t pattern);
+
+    // The lane's state at the beginning of the action whose course is being kept: what a lane inside an action shows (snapshot.cpp).
+    struct Beginning {
+        std::int32_t step = 0, action = 0;
+        std::int64_t time = 0;
+        std::int32_t op = 0; // the first, in Machine::ops
+        std::vector<std::uint64_t> by_op, by_place;
+    };
+    const Beginning& beginning(std::int32_t lane) const { return kept_[at(lane)].beginning; }
+
+  private:
+    struct Shape { // of a segment
+        std::uint32_t queues = 0;
+        bool sync = false;
+    };
+    struct Kept {
+        std::int32_t op = -1, left = 0; // the first, in Machine::ops; how many have not ended
+        std::int64_t first = 0;
+        Passage course;
+        Beginning beginning;
+    };
+    const Passage* known(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late) const;
+    void find_users();
+    bool unshared(std::int32_t lane, const BundleCost& cost) const;
+    bool closed(std::int32_t lane, std::int32_t segment);
+    bool alone(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last) const;
+    bool held_back(const EventLoop& run, std::int32_t lane, std::int64_t slot, std::int64_t first, std::int64_t last, const Passage& p,
+                   std::int64_t after) const;
+    bool followers_wait(const EventLoop& run, std::int32_t lane, std::int64_t first, std::int64_t last, const Passage& p) const;
+    static void issue_freed(EventLoop& run, std::int32_t lane);
+    bool host_appends(const EventLoop& run, std::int32_t lane, std::int64_t last, std::int64_t slots) const;
+    void keep(const EventLoop& run, std::int32_t lane, std::int32_t op, std::int64_t last, std::int64_t late);
+    void finish(std::int32_t lane);
+
+    const Machine& m_;
+    std::vector<std::int32_t> user_; // by link that is shared: the one lane that is in all its bundles, < 0: there is none, or several
+    std::vector<std::int32_t> kind_; // by lane: equal for lanes of one program, speed and collectives
+    std::int32_t kinds_ = 0;
+    std::vector<Shape> shapes_;       // by segment
+    std::vector<char> starts_;        // by op: the first of a segment or of a layer in it
+    std::vector<std::int8_t> closed_; // by segment and kind; -1: not looked at
+    std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::unique_ptr<Passage>>> known_; // by first op and kind
+    std::vector<Kept> kept_;                                                                       // by lane
+};
+
+} // namespace orrery
