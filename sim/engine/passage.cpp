@@ -222,7 +222,7 @@ bool Passages::enter(EventLoop& run, std::int32_t lane) {
 
 void Passages::charge(EventLoop& run, std::int32_t lane) {
     LaneState& l = run.lanes[at(lane)];
-    Inside& in = l.inside;
+    WithinAction& in = l.inside;
     const Passage& p = *in.passage;
     const std::int64_t elapsed = run.now - in.since;
     for (; in.turns < p.turns.size() && p.turns[in.turns].time <= elapsed; ++in.turns) {
@@ -243,7 +243,7 @@ void Passages::charge(EventLoop& run, std::int32_t lane) {
 // What the host issued as the action's ops ended.
 void Passages::issue_freed(EventLoop& run, std::int32_t lane) {
     LaneState& l = run.lanes[at(lane)];
-    Inside& in = l.inside;
+    WithinAction& in = l.inside;
     const std::vector<std::int64_t>& freed = in.passage->freed;
     const std::int64_t elapsed = run.now - in.since;
     while (in.freed < freed.size() && freed[in.freed] <= elapsed) {

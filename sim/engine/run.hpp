@@ -46,7 +46,7 @@ struct QueueState {
 
 // A lane inside an action that is run in one piece (passage.hpp), since when, and how much of its course has been accounted for.
 struct Passage;
-struct Inside {
+struct WithinAction {
     const Passage* passage = nullptr;
     std::int32_t op = 0;               // the first, in Machine::ops
     std::int64_t since = 0, first = 0; // first: slot of the action
@@ -70,7 +70,7 @@ struct LaneState {
     std::vector<std::int64_t> step_ends; // slots at which the steps being run end
     std::int32_t steps_done = 0;
     std::int64_t ended_to = 0; // slots from here on have not ended
-    Inside inside;
+    WithinAction inside;
 };
 
 enum class BundlePhase : std::uint8_t { idle, latency, fluid };

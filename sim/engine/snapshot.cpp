@@ -94,7 +94,7 @@ bool keeps(const EventLoop& run, std::int32_t lane) { return run.passages && run
 
 // A lane inside an action shows how far it has come and what it was at the beginning, whether it is run in one piece or op by op.
 void any_lane(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& w) {
-    const Inside& in = run.lanes[at(lane)].inside;
+    const WithinAction& in = run.lanes[at(lane)].inside;
     const auto into = [&](std::int32_t op, std::int64_t since) {
         w.push_back(nothing - 1 - static_cast<std::uint64_t>(op));
         w.push_back(static_cast<std::uint64_t>(run.now - since));
