@@ -63,11 +63,8 @@ double price_of(const Cluster& c) { return c.price_usd_per_device_hour > 0 ? c.p
 // Board power of every device and what the cluster says its nodes draw besides, for the whole step: an upper bound, as boards idle below
 // it.
 void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
-    const Cluster& c = s.cluster;
-    const double board = c.device.power_limit_w > 0 ? c.device.power_limit_w : c.device.power_w;
-    const double nodes = static_cast<double>(r.world_size) / std::max(1, c.devices_per_node);
-    if (board > 0) r.energy_j = step * (board * r.world_size + c.power_w_per_node * nodes);
-    r.cost_usd = price_of(c) * r.world_size * step / 3600;
+    r.energy_j = step * watts_of(s.cluster, r.world_size);
+    r.cost_usd = step * usd_per_second(s.cluster, r.world_size);
 }
 
 void fill_experts(Report& r, const Scenario& s) {
@@ -145,6 +142,14 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.error_bar = error_bar(configuration_of(scenario, r), validated_rows());
     return r;
 }
+
+double watts_of(const Cluster& c, int devices) {
+    const double board = c.device.power_limit_w > 0 ? c.device.power_limit_w : c.device.power_w;
+    const double nodes = static_cast<double>(devices) / std::max(1, c.devices_per_node);
+    return board > 0 ? board * devices + c.power_w_per_node * nodes : 0;
+}
+
+double usd_per_second(const Cluster& c, int devices) { return price_of(c) * devices / 3600; }
 
 double Report::headroom() const {
     if (memory.stages.empty() || memory.capacity.count == 0) return 1;
