@@ -81,11 +81,8 @@ double price_of(const Cluster& c) {
 // Board power of every device and what the cluster says its nodes draw besides, for the whole step: an upper bound, as boards idle below
 // it.
 void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
-    const Cluster& c = s.cluster;
-    const double board = mean_over_nodes(c, [](const Device& d) { return d.power_limit_w > 0 ? d.power_limit_w : d.power_w; });
-    const double nodes = static_cast<double>(r.world_size) / std::max(1, c.devices_per_node);
-    if (board > 0) r.energy_j = step * (board * r.world_size + c.power_w_per_node * nodes);
-    r.cost_usd = price_of(c) * r.world_size * step / 3600;
+    r.energy_j = step * watts_of(s.cluster, r.world_size);
+    r.cost_usd = step * usd_per_second(s.cluster, r.world_size);
 }
 
 void fill_experts(Report& r, const Scenario& s) {
@@ -164,6 +161,14 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.error_bar = error_bar(configuration_of(scenario, r), validated_rows());
     return r;
 }
+
+double watts_of(const Cluster& c, int devices) {
+    const double board = mean_over_nodes(c, [](const Device& d) { return d.power_limit_w > 0 ? d.power_limit_w : d.power_w; });
+    const double nodes = static_cast<double>(devices) / std::max(1, c.devices_per_node);
+    return board > 0 ? board * devices + c.power_w_per_node * nodes : 0;
+}
+
+double usd_per_second(const Cluster& c, int devices) { return price_of(c) * devices / 3600; }
 
 double Report::headroom() const {
     if (memory.stages.empty() || memory.capacity.count == 0) return 1;

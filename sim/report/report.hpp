@@ -65,7 +65,10 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
 
 Report report(const Scenario& scenario, const Plan& plan, const Simulation& simulation, const MemoryReport& memory, const CostModel& cost);
 std::string to_json(const Report& report); // report.json, keys in DESIGN.md's order
-const char* in_words(Category category);   // "tensor-parallel wait", as reports for a person call it
+// What so many of a cluster's devices take, nodes' own share included, and cost; 0: not known.
+double watts_of(const Cluster& cluster, int devices);
+double usd_per_second(const Cluster& cluster, int devices);
+const char* in_words(Category category); // "tensor-parallel wait", as reports for a person call it
 // Why it does not fit, in one sentence: which stage, by how much, at which op. Empty where it fits.
 std::string why_not(const MemoryReport& memory);
 // How near it is, where that is narrow(): what is to spare or too much, and how far predictions are off. Empty where not.
@@ -78,6 +81,7 @@ struct TextStyle {
     int width = 100;
     bool unicode = false, detailed = false;
 };
+std::string strategy_text(const Scenario& scenario); // "tensor 8 x pipeline 4 x data 2, 1f1b, ZeRO 1"
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style = {});
 
 } // namespace orrery

@@ -83,18 +83,6 @@ std::string offload_text(const Offload& o) {
     return text;
 }
 
-std::string strategy_line(const Scenario& s) {
-    const Strategy& g = s.strategy;
-    std::string text = degrees(g);
-    if (g.pipeline_parallel > 1) text += ", " + g.schedule;
-    if (g.virtual_pipeline > 1) text += fmt::format(", {} chunks a stage", g.virtual_pipeline);
-    if (g.sequence_parallel) text += ", sequence parallel";
-    if (g.zero_stage > 0) text += fmt::format(", ZeRO {}", g.zero_stage);
-    if (g.shard_group_size > 0) text += fmt::format(" over {}", g.shard_group_size);
-    static constexpr std::array<const char*, 4> recompute{"", ", selective recompute", ", full recompute", ", recompute by op"};
-    return text + recompute[static_cast<std::size_t>(g.recompute)] + offload_text(g.offload);
-}
-
 // "405.9 billion".
 std::string count_text(double n) {
     if (n >= 1e12) return fmt::format("{:.2f} trillion", n * 1e-12);
@@ -137,7 +125,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     text += fmt::format("  {}, {} parameters, {}\n", s.model.name.empty() ? "a model of its own" : s.model.name, count_text(r.parameters),
                         name(s.training.precision));
     text += fmt::format("  {} on {} node{}\n", devices_text(r, c), grouped(nodes), nodes == 1 ? "" : "s");
-    text += wrapped(strategy_line(s), style.width, "  ", "    ");
+    text += wrapped(strategy_text(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es",
                         s.training.micro_batch_size);
@@ -342,6 +330,18 @@ std::string list(const std::string& title, const std::vector<std::string>& lines
 } // namespace
 
 const char* in_words(Category category) { return categories[static_cast<std::size_t>(category)].text; }
+
+std::string strategy_text(const Scenario& s) {
+    const Strategy& g = s.strategy;
+    std::string text = degrees(g);
+    if (g.pipeline_parallel > 1) text += ", " + g.schedule;
+    if (g.virtual_pipeline > 1) text += fmt::format(", {} chunks a stage", g.virtual_pipeline);
+    if (g.sequence_parallel) text += ", sequence parallel";
+    if (g.zero_stage > 0) text += fmt::format(", ZeRO {}", g.zero_stage);
+    if (g.shard_group_size > 0) text += fmt::format(" over {}", g.shard_group_size);
+    static constexpr std::array<const char*, 4> recompute{"", ", selective recompute", ", full recompute", ", recompute by op"};
+    return text + recompute[static_cast<std::size_t>(g.recompute)] + offload_text(g.offload);
+}
 
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style) {
     std::string text = headline(report, scenario, style);

@@ -11,8 +11,6 @@
 #include <filesystem>
 
 namespace orrery {
-namespace {
-
 // The sections in the order they build on each other; the table's order is the reader's.
 void read_sections(Reading& reading, const Json& document) {
     const auto section = [&](const char* key) {
@@ -29,6 +27,8 @@ void read_sections(Reading& reading, const Json& document) {
     static constexpr const char* done[] = {"model", "cluster", "training", "strategy", "runtime", "run", "perturb", "name"};
     read_object(reading, document, "", scenario_fields(), done);
 }
+
+namespace {
 
 void drop_repeated(std::vector<Problem>& problems) {
     std::vector<Problem> once;

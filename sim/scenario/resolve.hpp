@@ -8,6 +8,9 @@
 
 namespace orrery {
 
+// Every section of a scenario's document, in the order they build on each other; the framework's defaults on the way.
+void read_sections(Reading& reading, const Json& document);
+
 // Before training, strategy and runtime are read: puts the table's defaults of the framework and year the text names (or the usual ones) in
 // place.
 void apply_framework_defaults(Reading& reading, const Json& document);

@@ -32,6 +32,11 @@ struct SweepOptions {
     int top = 20;
     bool fresh = false;
 };
+struct SearchCommand {
+    std::string by = "time", space, csv, write, database; // files; a folder for the best
+    int top = 5;
+    bool fresh = false;
+};
 struct ValidateOptions {
     bool csv = false;
     std::string html, markdown, rows, spreads, against;
@@ -52,6 +57,7 @@ struct IngestCommand {
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& scenario);
 int run_scenarios(const std::vector<std::string>& files, const Options& options); // several: one table
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& sweep);
+int run_search(const std::string& file, const Options& options, const SearchCommand& command);
 int run_plan(const std::string& file, const std::string& after, const Options& options);
 int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options, bool markdown);

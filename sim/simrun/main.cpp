@@ -30,6 +30,7 @@ constexpr const char* examples =
   simrun a.json b.json c.json                         several scenarios side by side
   simrun sweep.json --top 10 --csv all.csv            a sweep on all cores; a stopped sweep continues
   simrun sweep.json --top 3 --write best              the three best as scenarios best/1.json .., to run or compare
+  simrun search job.json --top 3 --write best         the best strategy for what job.json leaves free, with a proof
   simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
   simrun compare a.json b.json --worst 30             why one is slower: by kind of op, queue, wait and op
   simrun validate scenarios/validation/narayanan_sc21.json          published measurements, predicted, and the errors
@@ -58,6 +59,7 @@ struct Parsed {
     ValidateOptions validate;
     IngestCommand ingest;
     FitCommand fit;
+    SearchCommand search;
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
     bool no_fold = false, no_replay = false, markdown = false;
@@ -232,6 +234,35 @@ void add_ingest(CLI::App& app, Parsed& p) {
         "Every value that no file states is assumed: the terminal lists it, and \"sources\" in the cluster marks it.");
 }
 
+void add_search(CLI::App& app, Parsed& p) {
+    CLI::App* sub = add_command(app, p, "search", "Find the best strategy for a model, a cluster and a batch, with a proof");
+    sub->add_option("scenario", p.one_file, "The scenario: fields that it states are fixed, all other strategy fields are free")
+        ->required()
+        ->type_name("SCENARIO.json");
+    add_set(*sub, p.options);
+    add_calibration(*sub, p.options);
+    add_jobs(*sub, p.options);
+    sub->add_option("--by", p.search.by, "What is made small (default: time, of a step); tokens_per_s_per_gpu is made large")
+        ->check(CLI::IsMember({"time", "tokens_per_s_per_gpu", "cost", "energy", "memory"}))
+        ->type_name("FIGURE");
+    sub->add_option("--top", p.search.top, "Number of strategies to print, each of other degrees")
+        ->check(CLI::Range(1, 1000))
+        ->type_name("N");
+    sub->add_option("--space", p.search.space,
+                    "Values of fields, as {\"/strategy/tensor_parallel\": [1, 2], \"/cluster/nodes\": [8, 16]}; a field named here has "
+                    "these alone")
+        ->type_name("FILE");
+    sub->add_option("--csv", p.search.csv, "Every simulated point that fits, best first, into this file")->type_name("FILE");
+    sub->add_option("--write", p.search.write, "Write the best (--top of them) as scenarios 1.json, 2.json .. into this folder")
+        ->type_name("DIR");
+    sub->add_option("--database", p.search.database, "Keep simulated points in this file (SQLite): a search that is stopped goes on")
+        ->type_name("FILE");
+    sub->add_flag("--fresh", p.search.fresh, "Forget what the database holds");
+    sub->footer("Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
+                "Ctrl-C stops the search and prints the best so far.\n"
+                "Exit: 0 found, 1 bad input or no legal point, 2 nothing fits in memory (the nearest miss is named).");
+}
+
 // A file that is not there and looks like a command is one that was misspelt.
 std::string command_meant(const CLI::App& app, const std::string& file) {
     std::vector<std::string> names;
@@ -275,6 +306,7 @@ int run_files(Parsed& p, const CLI::App& app) {
 }
 
 int dispatch(const CLI::App& app, Parsed& p) {
+    if (app.got_subcommand("search")) return run_search(p.one_file, p.options, p.search);
     if (app.got_subcommand("plan")) return run_plan(p.one_file, p.after, p.options);
     if (app.got_subcommand("list")) return run_list(p.topic, p.options);
     if (app.got_subcommand("schema")) return run_schema(p.options, p.markdown);
@@ -293,6 +325,7 @@ int run(int argc, char** argv) {
     add_run(app, parsed);
     add_commands(app, parsed);
     add_ingest(app, parsed);
+    add_search(app, parsed);
     console::add_examples(app, examples, exits);
     app.require_subcommand(0, 1);
     try {

@@ -3,6 +3,7 @@
 #include "sim/sweep/sweep.hpp"
 
 #include "sim/cost/own_constants.hpp"
+#include "sim/plan/lower.hpp"
 #include "sim/report/reuse.hpp"
 #include "sim/sweep/store.hpp"
 #include "topology/input_error.hpp"
@@ -150,6 +151,25 @@ SweepOrder evaluation_order(const SweepDocument& document) {
     std::ranges::sort(keyed);
     for (const auto& [key, i] : keyed) order.points.push_back(i);
     return order;
+}
+
+SweepRow evaluate_scenario(const Scenario& scenario) {
+    SweepRow row;
+    try {
+        PredictOptions predicting;
+        predicting.only_if_fits = true;
+        const Plan plan = lower(scenario);
+        const PlanMemory bytes = walk(plan);
+        predicting.walked = &bytes;
+        fill(row, predict(scenario, plan, predicting).report);
+    } catch (const InputError& e) {
+        row.status = PointStatus::impossible;
+        row.reason = e.what();
+    } catch (const std::exception& e) {
+        row.status = PointStatus::failed;
+        row.reason = e.what();
+    }
+    return row;
 }
 
 SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept) {

@@ -57,6 +57,9 @@ struct SweepRunOptions {
 };
 
 std::string point_hash(const SweepPoint& point);
+// A resolved scenario's figures; hash, label and index are left empty, and its plan is not verified. Never throws: what goes wrong is in
+// the row.
+SweepRow evaluate_scenario(const Scenario& scenario);
 // Never throws: what goes wrong is in the row.
 // kept: plans of the points before, for those that have the same (they differ in links, devices, disturbances).
 SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string& base_dir, ReadyPlans* kept = nullptr);

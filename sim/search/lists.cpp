@@ -1,0 +1,272 @@
+#include "sim/search/lists.hpp"
+
+#include "sim/schedules/schedule.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace orrery {
+
+namespace {
+
+constexpr const char* tensor = "/strategy/tensor_parallel";
+constexpr const char* pipeline = "/strategy/pipeline_parallel";
+constexpr const char* context = "/strategy/context_parallel";
+constexpr const char* expert = "/strategy/expert_parallel";
+constexpr const char* expert_tensor = "/strategy/expert_tensor_parallel";
+constexpr const char* micro_batch = "/training/micro_batch_size";
+constexpr const char* sequence = "/strategy/sequence_parallel";
+constexpr const char* kind = "/strategy/context_parallel_kind";
+constexpr const char* dispatcher = "/runtime/token_dispatcher";
+constexpr const char* schedule = "/strategy/schedule";
+constexpr const char* chunks = "/strategy/virtual_pipeline";
+constexpr const char* zero = "/strategy/zero_stage";
+constexpr const char* group = "/strategy/shard_group_size";
+constexpr const char* order = "/strategy/rank_order";
+constexpr const char* recompute = "/strategy/recompute";
+constexpr const char* overlap_fields[] = {"/strategy/overlap/grad_reduce", "/strategy/overlap/param_gather",
+                                          "/strategy/overlap/tensor_parallel", "/strategy/overlap/pipeline"};
+constexpr const char* overlap_experts = "/strategy/overlap/expert_parallel";
+constexpr const char* grouped[] = {tensor,     pipeline, context, expert, expert_tensor, micro_batch, sequence, kind,
+                                   dispatcher, schedule, chunks,  zero,   group,         order,       recompute};
+
+std::string quoted(const std::string& word) { return '"' + word + '"'; }
+std::string bare(const std::string& json) { return json.size() > 1 && json.front() == '"' ? json.substr(1, json.size() - 2) : json; }
+std::string last_step(const std::string& pointer) { return pointer.substr(pointer.rfind('/') + 1); }
+
+std::vector<std::string> texts(const std::vector<std::int64_t>& numbers) {
+    std::vector<std::string> out;
+    for (const std::int64_t n : numbers) out.push_back(std::to_string(n));
+    return out;
+}
+
+} // namespace
+
+std::vector<std::int64_t> divisors(std::int64_t n) {
+    std::vector<std::int64_t> low, high;
+    for (std::int64_t d = 1; d * d <= n; ++d) {
+        if (n % d != 0) continue;
+        low.push_back(d);
+        if (d * d != n) high.push_back(n / d);
+    }
+    low.insert(low.end(), high.rbegin(), high.rend());
+    return low;
+}
+
+std::vector<Choice> product(const std::vector<Choice>& a, const std::vector<Choice>& b) {
+    std::vector<Choice> out;
+    for (const Choice& x : a) {
+        for (const Choice& y : b) {
+            Choice c = x;
+            c.settings.insert(c.settings.end(), y.settings.begin(), y.settings.end());
+            if (!y.word.empty()) c.word += (c.word.empty() ? "" : ", ") + y.word;
+            out.push_back(std::move(c));
+        }
+    }
+    return out;
+}
+
+Lists::Lists(Variations& variations, const SpaceFile& space) : variations_(variations), space_(space) {
+    const Scenario& s = variations.base();
+    const auto add = [&](const std::string& pointer, const std::vector<std::string>& all) {
+        for (const std::string& value : all) ids_[{pointer, value}] = variations.add(pointer, value);
+    };
+    const std::vector<std::int64_t> of_devices = divisors(s.cluster.devices());
+    std::vector<std::string> pipelines;
+    for (const std::int64_t d : of_devices)
+        if (d <= s.model.layers + 2) pipelines.push_back(std::to_string(d));
+    std::vector<std::string> tensors;
+    for (const std::int64_t d : of_devices)
+        if (s.model.attention_heads % d == 0) tensors.push_back(std::to_string(d));
+    add(tensor, tensors);
+    add(pipeline, pipelines);
+    add(context, texts(of_devices));
+    if (s.model.moe) {
+        add(expert, texts(divisors(s.model.moe->experts)));
+        add(expert_tensor, tensors);
+        for (const char* word : Spelling<TokenDispatcher>::all) add(dispatcher, {quoted(word)});
+    }
+    add(micro_batch, texts(divisors(s.training.global_batch_size)));
+    add(sequence, {"true", "false"});
+    for (const char* word : Spelling<ContextKind>::all) add(kind, {quoted(word)});
+    for (const std::string& name : schedule_names()) add(schedule, {quoted(name)});
+    for (int v = 1; v <= s.model.layers + 2; ++v) add(chunks, {std::to_string(v)});
+    add(zero, {"0", "1", "2", "3"});
+    for (int g = 0; g <= s.cluster.devices_per_node; ++g) add(group, {std::to_string(g)});
+    add(order, {quoted("tp-cp-ep-dp-pp"), quoted("tp-cp-ep-pp-dp")});
+    add(recompute, {quoted("none"), quoted("selective"), R"(["norm","activation"])", quoted("full")});
+    for (const char* field : overlap_fields) add(field, {"true", "false"});
+    add(overlap_experts, {"true", "false"});
+    for (const auto& [pointer, list] : space) {
+        if (!Variations::can_vary(pointer)) continue;
+        add(pointer, list);
+        const bool known = std::find(std::begin(grouped), std::end(grouped), pointer) != std::end(grouped);
+        if (!known) others_.push_back(pointer);
+    }
+    degrees_ = {axis(tensor, tensors), axis(pipeline, pipelines), axis(context, texts(of_devices))};
+    if (s.model.moe) {
+        degrees_.push_back(axis(expert, texts(divisors(s.model.moe->experts))));
+        degrees_.push_back(axis(expert_tensor, {"1", "same"})); // of tensor_parallel, as is usual, or whole experts
+    }
+}
+
+std::vector<std::string> Lists::values(const std::string& pointer, std::vector<std::string> usual) const {
+    const auto own = space_.find(pointer);
+    if (own != space_.end()) return own->second;
+    return fixed(pointer) ? std::vector<std::string>{} : usual;
+}
+
+int Lists::id(const std::string& pointer, const std::string& value) const {
+    const auto it = ids_.find({pointer, value});
+    if (it == ids_.end()) throw std::logic_error("search: no setting " + pointer + " = " + value);
+    return it->second;
+}
+
+// One choice without settings where the field is not free.
+std::vector<Choice> Lists::axis(const std::string& pointer, const std::vector<std::string>& usual) const {
+    std::vector<Choice> out;
+    for (const std::string& value : values(pointer, usual)) {
+        std::string name = last_step(pointer);
+        if (value == "same") {
+            out.push_back({{}, ""});
+            continue;
+        }
+        if (value == "true" || value == "false")
+            out.push_back({{id(pointer, value)}, (value == "true" ? "" : "no ") + name});
+        else
+            out.push_back({{id(pointer, value)}, name + " " + bare(value)});
+    }
+    if (out.empty()) out.push_back({});
+    return out;
+}
+
+std::vector<Settings> Lists::degrees() const {
+    std::vector<Choice> all{{}};
+    for (const std::vector<Choice>& one : degrees_) all = product(all, one);
+    std::vector<Settings> out;
+    for (Choice& c : all) out.push_back(std::move(c.settings));
+    return out;
+}
+
+std::vector<Choice> Lists::micro_batches(const Scenario& shape) const {
+    const std::int64_t dp = shape.strategy.data_parallel, batch = shape.training.global_batch_size;
+    if (dp <= 0 || batch % dp != 0) return {};
+    if (space_.contains(micro_batch) || fixed(micro_batch)) return axis(micro_batch, {});
+    return axis(micro_batch, texts(divisors(batch / dp)));
+}
+
+std::vector<Choice> Lists::schedules(const Scenario& shape) const {
+    const Strategy& s = shape.strategy;
+    const int stages = s.pipeline_parallel, whole = (shape.model.layers + stages - 1) / stages;
+    std::vector<Choice> out;
+    const std::vector<std::string> names = values(schedule, [] {
+        std::vector<std::string> all;
+        for (const std::string& name : schedule_names()) all.push_back(quoted(name));
+        return all;
+    }());
+    const auto fits = [&](const ScheduleInfo& info, int v) {
+        ScheduleShape asked;
+        asked.stages = stages;
+        asked.chunks_per_stage = v;
+        asked.microbatches = 1 << 20;
+        for (const ShapeProblem& p : info.check(asked))
+            if (p.count != ShapeCount::microbatches) return false;
+        return true;
+    };
+    for (const std::string& name : names.empty() ? std::vector<std::string>{""} : names) {
+        const ScheduleInfo* info = find_schedule(name.empty() ? s.schedule : bare(name));
+        if (info == nullptr || (std::string_view(info->name) == "none") != (stages == 1)) continue;
+        Choice base{{}, ""};
+        if (!name.empty()) base = {{id(schedule, name)}, stages > 1 ? "schedule " + bare(name) : ""};
+        std::vector<std::string> counts;
+        for (int v = 1; v <= whole && static_cast<std::int64_t>(v) * stages <= shape.model.layers + 2; ++v)
+            if ((whole % v == 0 || (shape.model.layers / stages) % v == 0) && fits(*info, v)) counts.push_back(std::to_string(v));
+        counts = values(chunks, counts);
+        if (counts.empty() && fixed(chunks)) out.push_back(base);
+        for (const std::string& v : counts) {
+            Choice c = base;
+            c.settings.push_back(id(chunks, v));
+            if (v != "1") c.word += (c.word.empty() ? "" : ", ") + v + " chunks a stage";
+            out.push_back(std::move(c));
+        }
+    }
+    return out;
+}
+
+// As the framework does, or all that runs under computation where there is any.
+std::vector<Choice> Lists::overlaps(const Scenario& shape) const {
+    const Strategy& s = shape.strategy;
+    Choice on{{}, "all overlapped"};
+    const auto take = [&](const char* field, bool useful) {
+        if (useful && !fixed(field) && !space_.contains(field)) on.settings.push_back(id(field, "true"));
+    };
+    const bool replicas = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel > 1;
+    take(overlap_fields[0], replicas);
+    take(overlap_fields[1], replicas);
+    take(overlap_fields[2], s.tensor_parallel > 1);
+    take(overlap_fields[3], s.pipeline_parallel > 1);
+    std::vector<Choice> out{{}};
+    if (!on.settings.empty()) out.push_back(on);
+    if (s.expert_parallel > 1 && !fixed(overlap_experts) && !space_.contains(overlap_experts)) {
+        on.settings.push_back(id(overlap_experts, "true"));
+        on.word += ", experts too";
+        out.push_back(on);
+    }
+    return out;
+}
+
+std::vector<Choice> Lists::cores(const Scenario& shape) const {
+    const Strategy& s = shape.strategy;
+    std::vector<Choice> all{{}};
+    if (s.tensor_parallel > 1) all = product(all, axis(sequence, {"true", "false"}));
+    if (s.context_parallel > 1) {
+        std::vector<std::string> kinds;
+        for (const char* word : Spelling<ContextKind>::all) kinds.push_back(quoted(word));
+        all = product(all, axis(kind, kinds));
+    }
+    if (s.expert_parallel > 1) all = product(all, axis(dispatcher, {quoted("alltoall"), quoted("allgather"), quoted("deepep")}));
+    all = product(all, overlaps(shape));
+    for (const std::string& pointer : others_) all = product(all, axis(pointer, {}));
+    return all;
+}
+
+std::vector<Choice> Lists::rests(const Scenario& shape) const {
+    const Strategy& s = shape.strategy;
+    const std::int64_t replicas = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
+    std::vector<Choice> all{{}};
+    if (replicas > 1) {
+        all.clear();
+        const std::int64_t inside = shape.cluster.devices_per_node / std::max(1, s.tensor_parallel);
+        const bool groups =
+            shape.cluster.nodes > 1 && inside > 1 && inside < replicas && replicas % inside == 0 && inside % s.context_parallel == 0;
+        for (const Choice& stage : axis(zero, {"0", "1", "2", "3"})) {
+            const bool sharded = stage.settings.empty() ? s.zero_stage > 0 : variations_.value(stage.settings.front()) != "0";
+            for (const std::string& size : values(group, {"0", sharded && groups ? std::to_string(inside) : "0"})) {
+                Choice c = stage;
+                c.settings.push_back(id(group, size));
+                if (size != "0") c.word += (c.word.empty() ? "" : " ") + ("in groups of " + size);
+                all.push_back(std::move(c));
+            }
+            if (fixed(group)) all.push_back(stage);
+        }
+    }
+    if (s.pipeline_parallel > 1 && s.data_parallel > 1 && shape.cluster.nodes > 1)
+        all = product(all, axis(order, {quoted("tp-cp-ep-dp-pp"), quoted("tp-cp-ep-pp-dp")}));
+    return all;
+}
+
+std::vector<Choice> Lists::recomputes() const {
+    return axis(recompute, {quoted("none"), quoted("selective"), R"(["norm","activation"])", quoted("full")});
+}
+
+std::vector<std::string> Lists::free() const {
+    std::vector<std::string> out;
+    for (const char* pointer : grouped)
+        if (!fixed(pointer)) out.push_back(last_step(pointer));
+    for (const std::string& pointer : others_) out.push_back(last_step(pointer));
+    return out;
+}
+
+} // namespace orrery

@@ -1,0 +1,46 @@
+// The values of each group of fields that a machine's points are made of. Private to this room.
+#pragma once
+
+#include "sim/search/space.hpp"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+using SpaceFile = std::map<std::string, std::vector<std::string>>; // JSON pointer -> values as JSON text
+
+class Lists {
+  public:
+    // Adds every setting that any list may use: none is added later.
+    Lists(Variations& variations, const SpaceFile& space);
+
+    std::vector<Settings> degrees() const; // tensor, pipeline, context, expert and expert-tensor degrees, all combinations
+    std::vector<Choice> micro_batches(const Scenario& shape) const; // divisors of the sequences of a data-parallel rank
+    std::vector<Choice> schedules(const Scenario& shape) const;     // with the chunks a stage that each can have
+    std::vector<Choice> cores(const Scenario& shape) const; // sequence parallelism, kind of context parallelism, dispatcher, overlap
+    std::vector<Choice> rests(const Scenario& shape) const; // ZeRO stage with its group, rank order
+    std::vector<Choice> recomputes() const;
+    std::vector<std::string> free() const; // "tensor_parallel: 1, 2, 4, 8"
+
+  private:
+    bool fixed(const std::string& pointer) const { return variations_.given(pointer) && !space_.contains(pointer); }
+    // Values of a field: the space's own, else `usual`; none where the scenario fixes it.
+    std::vector<std::string> values(const std::string& pointer, std::vector<std::string> usual) const;
+    int id(const std::string& pointer, const std::string& value) const;
+    std::vector<Choice> axis(const std::string& pointer, const std::vector<std::string>& usual) const;
+    std::vector<Choice> overlaps(const Scenario& shape) const;
+
+    const Variations& variations_;
+    const SpaceFile& space_;
+    std::vector<std::vector<Choice>> degrees_;
+    std::map<std::pair<std::string, std::string>, int> ids_;
+    std::vector<std::string> others_; // pointers of the space that no group has
+};
+
+std::vector<std::int64_t> divisors(std::int64_t n);
+// Each of the first with each of the second; settings and words side by side.
+std::vector<Choice> product(const std::vector<Choice>& a, const std::vector<Choice>& b);
+
+} // namespace orrery

@@ -1,0 +1,174 @@
+#include "sim/search/print.hpp"
+
+#include "sim/search/choose.hpp"
+#include "topology/text.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace orrery {
+
+namespace {
+
+std::string gigabytes(std::int64_t bytes) { return fmt::format("{:.1f}", Bytes{bytes}.gigabytes()); }
+
+Table table_of(const SearchResult& result, const std::vector<std::size_t>& which, const TextStyle& style) {
+    const double best = result.points.front().score;
+    Table t{{"", "step time", "within", "behind", "peak memory", "bubble", "MFU", "USD a step", "strategy"},
+            {true, true, true, true, true, true, true, true, false},
+            {},
+            true};
+    for (const std::size_t i : which) {
+        const SearchPoint& p = result.points[i];
+        const SweepRow& r = p.row;
+        const std::string memory = gigabytes(r.peak_bytes) + " of " + gigabytes(r.capacity_bytes) + " GB";
+        t.rows.push_back({std::to_string(t.rows.size() + 1), seconds_text(r.step_time_s),
+                          r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "",
+                          p.score > best ? fmt::format("{:.1f} %", (p.score / best - 1) * 100) : "",
+                          r.narrow() ? paint(memory + ", narrowly", Ink::yellow, style) : memory,
+                          fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
+                          p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "", r.label});
+    }
+    return t;
+}
+
+std::string counted(const SearchResult& r, const TextStyle& style) {
+    const SearchCounts& c = r.counts;
+    std::string text = fmt::format("{} legal points: {} simulated", grouped(c.legal), grouped(c.simulated));
+    if (c.reused > 0) text += fmt::format(" ({} of them known from before)", grouped(c.reused));
+    const auto add = [&](std::int64_t n, const char* why) {
+        if (n > 0) text += fmt::format("; {} {}", grouped(n), why);
+    };
+    add(c.by_memory_bound, "cannot fit, by a bound of their memory");
+    add(c.by_memory, "do not fit, by their plan");
+    add(c.by_time_bound, "cannot be better than the best, by a bound of their time");
+    add(c.failed, "failed");
+    add(c.left, "not looked at");
+    text += fmt::format(". Bounds are {:.0f} % of the simulated time (mean; {:.0f} to {:.0f}), from {} small plans.",
+                        r.mean_tightness * 100, r.loosest * 100, r.tightest * 100, grouped(c.profiles));
+    std::string rules;
+    std::int64_t refused = 0;
+    for (const auto& [where, n] : r.refused) refused += n, rules += fmt::format("{}{} {}", rules.empty() ? "" : ", ", where, grouped(n));
+    if (refused > 0) text += fmt::format(" {} combinations are not legal, by the field that a rule names: {}.", grouped(refused), rules);
+    return wrapped(text, style.width, "", "  ");
+}
+
+// The strategies within the interval of the first.
+std::string ties(const SearchResult& r, const SearchPoint& first, const SearchOptions& options) {
+    const auto near =
+        std::count_if(r.points.begin(), r.points.end(), [&](const SearchPoint& p) { return p.score <= first.score * (1 + options.ties); });
+    if (near < 2) return {};
+    return fmt::format("{} simulated points are within {:.0f} % of the first: steps repeat no better, so they are ties.\n", grouped(near),
+                       options.ties * 100);
+}
+
+} // namespace
+
+std::string no_answer(const SearchResult& r) {
+    if (!r.points.empty() || !r.problems.empty()) return {};
+    if (r.counts.legal <= 0)
+        return "no combination of the free fields is legal" +
+               (r.nearest_refusal.what.empty() ? std::string() : "; the first that was refused: " + r.nearest_refusal.what);
+    if (!r.nearest_miss) return r.counts.left > 0 ? "the search was stopped before any point was simulated" : "no point could be simulated";
+    return fmt::format("none of {} legal points fits in memory; the nearest lacks {} GB a device: {}: {}. More devices, a smaller batch or "
+                       "sequence, or devices with more memory would help",
+                       grouped(r.counts.legal), gigabytes(r.nearest_miss->row.peak_bytes - r.nearest_miss->row.capacity_bytes),
+                       r.nearest_miss->row.label, r.nearest_miss->row.reason);
+}
+
+std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
+    if (r.points.empty()) return {};
+    const std::size_t lead = leader(r.points, options.ties);
+    const SearchPoint& first = r.points[lead];
+    std::string text = paint("Best strategy", Ink::bold, style) + ": " + first.row.label + "\n";
+    std::string proof = r.proven ? "Proven: none of the other legal points is better by the model."
+                                 : "Not proven: the search was stopped, and points that could be better were not looked at.";
+    if (lead != 0)
+        proof += r.points.front().row.narrow()
+                     ? " The fastest fits by less than predictions of memory are off, so one that fits surely leads."
+                     : " Others are as fast within the tie; this one has most memory to spare.";
+    text += wrapped(proof, style.width, "", "  ") + "\n";
+    text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
+    text += "\n" + ties(r, first, options) + counted(r, style);
+    if (!r.refined.empty()) {
+        text += "\n" + paint("Refined", Ink::bold, style) + "  layers and recompute of single stages\n";
+        for (const SearchPoint& p : r.refined)
+            text += fmt::format("  {}: {} ({:+.1f} %), {} of {} GB\n", p.refined, seconds_text(p.row.step_time_s),
+                                (p.score / first.score - 1) * 100, gigabytes(p.row.peak_bytes), gigabytes(p.row.capacity_bytes));
+    }
+    const std::vector<std::size_t> edge = frontier(r.points);
+    if (edge.size() > 1) {
+        std::vector<std::size_t> few(edge.begin(), edge.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(edge.size(), 8)));
+        text += "\n" + paint("Frontier", Ink::bold, style) +
+                "  simulated points that no other beats in time, memory, devices and cost at once\n" +
+                to_text(table_of(r, few, style), style);
+    }
+    return text;
+}
+
+std::string to_json(const SearchResult& r, const SearchOptions& options) {
+    using Json = nlohmann::ordered_json;
+    const auto point = [&](const SearchPoint& p) {
+        Json j{{"strategy", p.row.label},
+               {"kind", p.kind},
+               {"score", p.score},
+               {"bound", p.bound},
+               {"step_time_s", p.row.step_time_s},
+               {"tokens_per_s", p.row.tokens_per_s},
+               {"mfu", p.row.mfu},
+               {"bubble_fraction", p.row.bubble_fraction},
+               {"world_size", p.row.world_size},
+               {"peak_bytes", p.row.peak_bytes},
+               {"capacity_bytes", p.row.capacity_bytes},
+               {"step_time_error_bar", p.row.step_time_error_bar},
+               {"memory_error_bar", p.row.memory_error_bar},
+               {"narrow", p.row.narrow()},
+               {"cost_usd", p.cost_usd},
+               {"energy_j", p.energy_j},
+               {"scenario", Json::parse(p.json)}};
+        if (!p.refined.empty()) j["refined"] = p.refined;
+        return j;
+    };
+    const SearchCounts& c = r.counts;
+    Json j{{"proven", r.proven},
+           {"unit", unit(options.by)},
+           {"counts",
+            {{"legal", c.legal},
+             {"simulated", c.simulated},
+             {"reused", c.reused},
+             {"cut_by_memory_bound", c.by_memory_bound},
+             {"cut_by_memory", c.by_memory},
+             {"cut_by_time_bound", c.by_time_bound},
+             {"failed", c.failed},
+             {"left", c.left}}},
+           {"refused", r.refused},
+           {"tightness", {{"mean", r.mean_tightness}, {"least", r.loosest}, {"most", r.tightest}}},
+           {"free", r.free}};
+    j["best"] = Json::array();
+    if (!r.points.empty())
+        for (const std::size_t i : different(r.points, leader(r.points, options.ties), static_cast<std::size_t>(options.top)))
+            j["best"].push_back(point(r.points[i]));
+    j["refined"] = Json::array();
+    for (const SearchPoint& p : r.refined) j["refined"].push_back(point(p));
+    j["frontier"] = Json::array();
+    if (!r.points.empty())
+        for (const std::size_t i : frontier(r.points)) j["frontier"].push_back(point(r.points[i]));
+    if (r.nearest_miss) j["nearest_miss"] = point(*r.nearest_miss);
+    if (const std::string why = no_answer(r); !why.empty()) j["no_answer"] = why;
+    return j.dump(1) + "\n";
+}
+
+std::string to_csv(const SearchResult& r) {
+    std::string text =
+        "strategy,score,bound,step_time_s,tokens_per_s,mfu,bubble_fraction,world_size,peak_bytes,capacity_bytes,step_time_error_"
+        "bar,memory_error_bar,cost_usd,energy_j,hash\n";
+    for (const SearchPoint& p : r.points)
+        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", csv_cell(p.row.label), p.score, p.bound, p.row.step_time_s,
+                            p.row.tokens_per_s, p.row.mfu, p.row.bubble_fraction, p.row.world_size, p.row.peak_bytes, p.row.capacity_bytes,
+                            p.row.step_time_error_bar, p.row.memory_error_bar, p.cost_usd, p.energy_j, p.row.hash);
+    return text;
+}
+
+} // namespace orrery

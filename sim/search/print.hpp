@@ -1,0 +1,18 @@
+// A search's answer as text, JSON and CSV.
+#pragma once
+
+#include "sim/report/terminal.hpp"
+#include "sim/search/search.hpp"
+
+#include <string>
+
+namespace orrery {
+
+std::string to_text(const SearchResult& result, const SearchOptions& options, const TextStyle& style);
+std::string to_json(const SearchResult& result, const SearchOptions& options);
+std::string to_csv(const SearchResult& result); // the simulated points that fit, best first
+
+// Why there is no answer: no legal point, or none that fits, and what the nearest lacks. Empty where there is one.
+std::string no_answer(const SearchResult& result);
+
+} // namespace orrery

@@ -1,0 +1,248 @@
+// Why this bounds from below: a rank's kernels run in one queue, in order. From a layer's first kernel to the next layer's first, the ops
+// between are placed as if all before them had long ended and no link or host were shared; whatever really delays them makes that longer.
+#include "sim/search/profile.hpp"
+
+#include "sim/memory/reserve.hpp"
+#include "sim/plan/lower.hpp"
+#include "sim/scenario/parameters.hpp"
+#include "sim/scenario/practice.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <variant>
+
+namespace orrery {
+
+namespace {
+
+// A model with a few layers of each kind in place of all; `like` says which stands for which.
+Model small_model(const Model& m, std::vector<std::int16_t>& like) {
+    Model small = m;
+    const int period = std::lcm(m.moe ? std::max(1, m.moe->layer_frequency) : 1, std::max(1, m.attention.full_every));
+    const int dense = m.moe ? std::min(2, m.moe->first_dense_layers) : 0;
+    small.layers = dense + 2 * period + 1;
+    if (small.moe) small.moe->first_dense_layers = dense;
+    bool same = small.layers < m.layers && !(m.moe && m.moe->imbalance_loads.size() > 1);
+    like.clear();
+    for (int layer = 0; layer < m.layers && same; ++layer) {
+        int found = -1;
+        for (int j = small.layers - 1; j >= 0; --j) { // one in the middle, where there is one
+            if (is_moe_layer(small, j) != is_moe_layer(m, layer) || window_of(small.attention, j) != window_of(m.attention, layer))
+                continue;
+            if (found < 0 || (j > 0 && j + 1 < small.layers)) found = j;
+        }
+        same = found >= 0;
+        like.push_back(static_cast<std::int16_t>(found));
+    }
+    if (same) return small;
+    like.resize(static_cast<std::size_t>(m.layers));
+    std::iota(like.begin(), like.end(), std::int16_t{0});
+    return m;
+}
+
+// One stage, one microbatch, as few replicas as the experts allow.
+Strategy small_strategy(const Scenario& s) {
+    Strategy t = s.strategy;
+    t.pipeline_parallel = t.virtual_pipeline = 1;
+    t.schedule = "none";
+    t.zero_stage = t.shard_group_size = 0;
+    t.overlap.pipeline = t.overlap.grad_reduce = t.overlap.param_gather = t.overlap.expert_parallel = false;
+    t.post_validation = false;
+    t.synchronization = {};
+    t.bucket_bytes = Bytes{25 << 20};
+    t.recompute_layers.clear();
+    const int inside = t.tensor_parallel * t.context_parallel, experts = t.expert_parallel * t.expert_tensor_parallel;
+    t.data_parallel = std::lcm(inside, experts) / inside;
+    t.layers_per_chunk.clear();
+    return t;
+}
+
+struct Timed {
+    double duration = 0, host = 0;
+    int queue = 0;
+    bool kernel = false, memory = false;
+    int part = 0; // 0: head, 1 + layer, then the tail
+};
+
+class SmallPlan {
+  public:
+    SmallPlan(const Scenario& scenario, const Fabric& fabric)
+        : scenario_(scenario), plan_(lower(scenario)), fabric_(fabric), cost_(scenario, fabric) {}
+
+    void measure(Profile& p) {
+        layers_ = scenario_.model.layers;
+        parts_.assign(static_cast<std::size_t>(layers_) + 2, {});
+        for (const Block& block : plan_.blocks) {
+            if (block.kind != BlockKind::forward && block.kind != BlockKind::backward && block.kind != BlockKind::weight) continue;
+            const std::vector<Timed> ops = timed(block);
+            spans(block, ops);
+            levels(block, ops);
+        }
+        p.head = parts_.front();
+        p.tail = parts_.back();
+        p.layers.assign(parts_.begin() + 1, parts_.end() - 1);
+        double saved = p.head.saved;
+        for (const PartCost& c : p.layers) saved += c.saved;
+        p.tail_peak = std::max(0.0, tail_level_ - saved);
+        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{}))
+            p.reserve += static_cast<double>(item.bytes.count);
+    }
+
+  private:
+    double collective(const Collective& c) {
+        const std::vector<int> ranks = members(plan_, c.comm, 0);
+        if (ranks.size() < 2) return 0;
+        const CommCost cost = cost_.collective(c, ranks);
+        double rate = cost.cap.value;
+        for (const LinkLoad& l : cost_.loads(c, cost, ranks))
+            if (l.load > 0) rate = std::min(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
+        return cost.latency.seconds() + (rate > 0 ? cost.payload / rate : 0);
+    }
+
+    // Ops with their times; head until a layer is met, tail behind the last (backward passes the other way round).
+    std::vector<Timed> timed(const Block& block) {
+        std::vector<Timed> out;
+        const bool forward = block.kind == BlockKind::forward;
+        bool layer_met = false;
+        for (const Op& op : block.ops) {
+            Timed t;
+            t.memory = is_memory_op(op.work);
+            if (const auto* c = std::get_if<Collective>(&op.work)) {
+                t.duration = collective(*c);
+                t.queue = queue_of(c->comm);
+                t.host = cost_.host(op, 1).seconds();
+            } else if (!t.memory && !std::holds_alternative<HostSync>(op.work) && !std::holds_alternative<Exchange>(op.work) &&
+                       op.queue == compute_queue) {
+                const ComputeCost cost = cost_.compute(plan_, op);
+                t.kernel = true;
+                t.duration = cost.duration.seconds();
+                t.host = cost_.host(op, cost.kernels).seconds();
+            } else if (!t.memory)
+                t.queue = -1; // waited for, but timed as nothing
+            const bool of_layer = op.layer >= 0 && op.layer < layers_;
+            layer_met = layer_met || of_layer;
+            t.part = of_layer ? 1 + op.layer : (layer_met == forward ? layers_ + 1 : 0);
+            out.push_back(t);
+        }
+        return out;
+    }
+
+    // From op `begin`, which starts at 0, until the kernel `end` may start (ops.size(): until the last kernel ends).
+    double span(const Block& block, const std::vector<Timed>& ops, std::size_t begin, std::size_t end) {
+        ends_.assign(ops.size(), 0);
+        free_.assign(static_cast<std::size_t>(first_comm_queue) + plan_.communicators.size(), 0);
+        double last = 0;
+        for (std::size_t i = begin; i <= std::min(end, ops.size() - 1); ++i) {
+            const Timed& t = ops[i];
+            if (t.memory) continue;
+            double start = t.queue >= 0 ? free_[static_cast<std::size_t>(t.queue)] : 0;
+            for (const std::int32_t d : block.ops[i].deps) {
+                const auto dep = static_cast<std::size_t>(d);
+                // Gathers in pieces overlap with the linears that read them.
+                const bool pieces = block.ops[i].pieces > 1 && block.ops[dep].pieces > 1;
+                if (dep >= begin && !pieces) start = std::max(start, ends_[dep]);
+            }
+            if (i == end) return start;
+            ends_[i] = start + t.duration;
+            if (t.queue >= 0) free_[static_cast<std::size_t>(t.queue)] = ends_[i];
+            if (t.kernel) last = ends_[i];
+        }
+        return last;
+    }
+
+    void spans(const Block& block, const std::vector<Timed>& ops) {
+        const bool forward = block.kind == BlockKind::forward;
+        std::vector<std::size_t> begins; // the first kernel of each run of kernels of one part
+        int part = -1;
+        for (std::size_t i = 0; i < ops.size(); ++i) {
+            PartCost& c = parts_[static_cast<std::size_t>(ops[i].part)];
+            c.host += ops[i].host;
+            if (!ops[i].kernel) continue;
+            (forward ? c.forward_kernels : c.backward_kernels) += ops[i].duration;
+            if (block.ops[i].phase == Phase::backward_weight) c.weight += ops[i].duration;
+            if (ops[i].part != part) begins.push_back(i);
+            part = ops[i].part;
+        }
+        for (std::size_t k = 0; k < begins.size(); ++k) {
+            const double time = span(block, ops, begins[k], k + 1 < begins.size() ? begins[k + 1] : ops.size());
+            PartCost& c = parts_[static_cast<std::size_t>(ops[begins[k]].part)];
+            (forward ? c.forward : c.backward) += time;
+        }
+    }
+
+    // What each part leaves alive, and how far the level rises.
+    void levels(const Block& block, const std::vector<Timed>& ops) {
+        const bool forward = block.kind == BlockKind::forward;
+        int part = 0; // memory ops have no layer of their own: they belong to what was computed last
+        double start = level_;
+        for (std::size_t i = 0; i < ops.size(); ++i) {
+            if (!ops[i].memory && ops[i].part != part) part = ops[i].part, start = level_;
+            const auto* alloc = std::get_if<Alloc>(&block.ops[i].work);
+            const auto* release = std::get_if<Free>(&block.ops[i].work);
+            if (!alloc && !release) continue;
+            const Buffer& b = plan_.buffers[static_cast<std::size_t>(alloc ? alloc->buffer : release->buffer)];
+            if (b.space != Space::device || b.scope == Scope::run || b.scope == Scope::step) continue;
+            const double change = alloc ? static_cast<double>(b.bytes.count) : -static_cast<double>(b.bytes.count);
+            level_ += change;
+            PartCost& c = parts_[static_cast<std::size_t>(part)];
+            if (forward) c.saved += change;
+            if (!forward) c.rise = std::max(c.rise, level_ - start);
+            if (part == layers_ + 1) tail_level_ = std::max(tail_level_, level_);
+        }
+    }
+
+    const Scenario& scenario_;
+    Plan plan_;
+    const Fabric& fabric_;
+    CostModel cost_;
+    int layers_ = 0;
+    std::vector<PartCost> parts_;
+    std::vector<double> ends_, free_;
+    double level_ = 0, tail_level_ = 0;
+};
+
+std::uint64_t mixed(std::uint64_t h, std::uint64_t x) { return (h ^ x) * 1099511628211u; }
+
+} // namespace
+
+Profile profile_of(const Scenario& whole, const Fabric& fabric) {
+    Profile p;
+    Scenario s = whole;
+    s.model = small_model(whole.model, p.like);
+    s.strategy = small_strategy(whole);
+    s.strategy.layers_per_chunk = {s.model.layers};
+    s.training.global_batch_size = s.training.micro_batch_size * s.strategy.data_parallel;
+    SmallPlan(s, fabric).measure(p);
+    return p;
+}
+
+const Profile& Profiles::of(const Scenario& scenario, const Fabric& fabric) {
+    const Strategy strategy = small_strategy(scenario);
+    std::uint64_t h = 14695981039346656037u;
+    for (const std::int64_t x :
+         {std::int64_t{strategy.tensor_parallel}, std::int64_t{strategy.context_parallel}, std::int64_t{strategy.expert_parallel},
+          std::int64_t{strategy.expert_tensor_parallel}, std::int64_t{strategy.sequence_parallel}, scenario.training.micro_batch_size,
+          static_cast<std::int64_t>(strategy.recompute), static_cast<std::int64_t>(strategy.context_parallel_kind),
+          static_cast<std::int64_t>(scenario.runtime.token_dispatcher), std::int64_t{strategy.overlap.tensor_parallel}})
+        h = mixed(h, static_cast<std::uint64_t>(x));
+    const bool issues = practice_of(scenario).issues_within_linears;
+    const auto find = [&]() -> const Profile* {
+        const auto [begin, end] = known_.equal_range(h);
+        for (auto it = begin; it != end; ++it)
+            if (it->second->strategy == strategy && it->second->training == scenario.training && it->second->runtime == scenario.runtime &&
+                it->second->issues_within_linears == issues)
+                return &it->second->profile;
+        return nullptr;
+    };
+    {
+        const std::lock_guard lock(mutex_);
+        if (const Profile* known = find()) return *known;
+    }
+    auto made = std::make_unique<Known>(Known{scenario.training, strategy, scenario.runtime, issues, profile_of(scenario, fabric)});
+    const std::lock_guard lock(mutex_);
+    if (const Profile* known = find()) return *known; // another thread was faster
+    ++made_;
+    return known_.emplace(h, std::move(made))->second->profile;
+}
+
+} // namespace orrery

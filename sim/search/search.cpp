@@ -1,0 +1,393 @@
+#include "sim/search/search.hpp"
+
+#include "sim/plan/lower.hpp"
+#include "sim/search/bounds.hpp"
+#include "sim/search/threads.hpp"
+#include "sim/sweep/store.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <queue>
+#include <stdexcept>
+
+namespace orrery {
+
+namespace {
+
+constexpr std::size_t batch = 16; // points simulated side by side; fixed, so that what is simulated does not depend on threads
+
+// Points that share all but what happens once a step.
+struct Item {
+    double bound = 0;
+    std::int32_t form = 0;
+    std::int16_t core = 0, recompute = 0;
+};
+
+struct Leaf {
+    double bound = 0;
+    PointId id;
+    bool operator<(const Leaf& other) const { // the worse one, for a queue with the best on top
+        return bound != other.bound ? bound > other.bound : id > other.id;
+    }
+};
+
+// What a machine's points share; `factor` makes a score of a step time.
+struct Shared {
+    std::unique_ptr<Profiles> profiles = std::make_unique<Profiles>();
+    double factor = 1;
+    struct Recompute {
+        RecomputeKind kind;
+        std::vector<RecomputeOp> ops;
+    };
+    std::vector<Recompute> recomputes;
+};
+
+// A thread's own.
+struct Worker {
+    std::vector<std::unique_ptr<Variation>> variations; // by machine
+    std::vector<std::unique_ptr<Fabric>> fabrics;
+};
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+std::string kind_of(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    std::string text = fmt::format("tensor {} x pipeline {} x data {}", t.tensor_parallel, t.pipeline_parallel, t.data_parallel);
+    if (t.context_parallel > 1) text += fmt::format(" x context {}", t.context_parallel);
+    if (t.expert_parallel > 1) text += fmt::format(", expert {}", t.expert_parallel);
+    if (s.cluster.nodes > 1) text += fmt::format(" on {} nodes", s.cluster.nodes);
+    return text;
+}
+
+std::string label_of(const Scenario& s) {
+    std::string text = fmt::format("{}, micro batch {}", strategy_text(s), s.training.micro_batch_size);
+    const Overlap& o = s.strategy.overlap;
+    std::string overlapped;
+    for (const auto& [on, word] : {std::pair{o.grad_reduce, "gradients"},
+                                   {o.param_gather, "parameters"},
+                                   {o.tensor_parallel, "tensor"},
+                                   {o.pipeline, "pipeline"},
+                                   {o.expert_parallel, "experts"}})
+        if (on) overlapped += (overlapped.empty() ? ", overlapped: " : " ") + std::string(word);
+    text += overlapped;
+    if (s.strategy.context_parallel > 1) text += std::string(", ") + name(s.strategy.context_parallel_kind);
+    if (s.strategy.expert_parallel > 1) text += std::string(", ") + name(s.runtime.token_dispatcher);
+    if (s.strategy.rank_order != "tp-cp-ep-dp-pp") text += ", " + s.strategy.rank_order;
+    if (s.cluster.nodes > 1) text += fmt::format(", {} nodes", s.cluster.nodes);
+    return text;
+}
+
+// Layers alone whose recompute is not the same for all: bounds take what is certain of both.
+Scenario bound_scenario(const Scenario& s, bool of_time) {
+    Scenario b = s;
+    const bool some = !s.strategy.recompute_layers.empty() || s.strategy.recompute_every > 0;
+    if (some && of_time) b.strategy.recompute = RecomputeKind::none, b.strategy.recompute_ops.clear();
+    b.strategy.recompute_layers.clear();
+    b.strategy.recompute_every = 0;
+    return b;
+}
+
+class Search {
+  public:
+    Search(std::string_view json, const SearchOptions& options) : options_(options), space_(make_space(json, options.space)) {}
+
+    SearchResult run() {
+        result_.problems = space_.problems;
+        result_.free = space_.free;
+        result_.refused = space_.refused;
+        result_.nearest_refusal = space_.nearest;
+        result_.counts.legal = space_.legal();
+        if (!result_.problems.empty() || space_.forms.empty()) return std::move(result_);
+        prepare();
+        if (!result_.problems.empty()) return std::move(result_);
+        bound_items();
+        explore();
+        finish();
+        return std::move(result_);
+    }
+
+  private:
+    void prepare() {
+        if (!options_.database.empty()) {
+            store_ = std::make_unique<SweepStore>(options_.database);
+            if (options_.fresh) store_->clear();
+            known_ = store_->rows();
+        }
+        for (const SpaceMachine& machine : space_.machines) {
+            Shared shared;
+            const Cluster& cluster = machine.variations.base().cluster;
+            const double usd = usd_per_second(cluster, cluster.devices()), watts = watts_of(cluster, cluster.devices());
+            if (options_.by == SearchBy::cost && usd <= 0)
+                result_.problems.push_back(
+                    {"/cluster/price_usd_per_device_hour",
+                     "the price of " + cluster.device.name + " is not known: set cluster.price_usd_per_device_hour to rank by cost"});
+            if (options_.by == SearchBy::energy && watts <= 0)
+                result_.problems.push_back({"/cluster/device/power_w", "the power of " + cluster.device.name +
+                                                                           " is not known: set cluster.device.power_w to rank by energy"});
+            shared.factor = options_.by == SearchBy::device_time ? cluster.devices()
+                            : options_.by == SearchBy::cost      ? usd
+                            : options_.by == SearchBy::energy    ? watts
+                                                                 : 1;
+            Variation variation(machine.variations);
+            for (const Choice& r : machine.recomputes) {
+                variation.with(r.settings);
+                shared.recomputes.push_back({variation.resolved().strategy.recompute, variation.resolved().strategy.recompute_ops});
+            }
+            shared_.push_back(std::move(shared));
+        }
+        for (int t = 0; t < threads_for(options_.space.jobs); ++t) {
+            Worker w;
+            for (const SpaceMachine& machine : space_.machines) {
+                w.variations.push_back(std::make_unique<Variation>(machine.variations));
+                w.fabrics.push_back(std::make_unique<Fabric>(machine.variations.base().cluster));
+            }
+            workers_.push_back(std::move(w));
+        }
+    }
+
+    // `work(worker, i)` for each i below n, side by side.
+    template <typename Work> void each(std::size_t n, Work work) {
+        std::atomic<std::size_t> next{0}, worker{0};
+        in_threads(std::min<int>(static_cast<int>(n), threads_for(options_.space.jobs)), [&] {
+            Worker& mine = workers_[worker++];
+            for (std::size_t i = next++; i < n; i = next++) work(mine, i);
+        });
+    }
+
+    double bound_of(Worker& w, const Scenario& s, std::int32_t machine) {
+        const Fabric& fabric = *w.fabrics[at(machine)];
+        Shared& shared = shared_[at(machine)];
+        if (options_.by == SearchBy::memory) {
+            Scenario best = bound_scenario(s, false);
+            best.strategy.zero_stage = 3;
+            best.strategy.shard_group_size = 0;
+            return memory_bound(best, shared.profiles->of(best, fabric), in_flight_);
+        }
+        const bool plain = s.strategy.recompute_layers.empty() && s.strategy.recompute_every == 0;
+        if (plain) return shared.factor * time_bound(s, shared.profiles->of(s, fabric), in_flight_);
+        const Scenario b = bound_scenario(s, true);
+        return shared.factor * time_bound(b, shared.profiles->of(b, fabric), in_flight_);
+    }
+
+    void bound_items() {
+        std::vector<std::vector<Item>> found(space_.forms.size());
+        each(space_.forms.size(), [&](Worker& w, std::size_t i) {
+            const Form& form = space_.forms[i];
+            Variation& variation = *w.variations[at(form.machine)];
+            for (std::size_t c = 0; c < form.cores.size(); ++c) {
+                Settings all = form.settings;
+                all.insert(all.end(), form.cores[c].settings.begin(), form.cores[c].settings.end());
+                if (!variation.with(all)) continue;
+                Scenario s = variation.resolved();
+                const auto& recomputes = shared_[at(form.machine)].recomputes;
+                for (std::size_t r = 0; r < recomputes.size(); ++r) {
+                    s.strategy.recompute = recomputes[r].kind;
+                    s.strategy.recompute_ops = recomputes[r].ops;
+                    found[i].push_back({options_.exhaustive ? 0 : bound_of(w, s, form.machine), static_cast<std::int32_t>(i),
+                                        static_cast<std::int16_t>(c), static_cast<std::int16_t>(r)});
+                }
+            }
+        });
+        for (auto& f : found) items_.insert(items_.end(), f.begin(), f.end());
+        std::ranges::stable_sort(items_, {}, &Item::bound);
+        for (std::size_t i = 0; i < shared_.size(); ++i) result_.counts.profiles += shared_[i].profiles->made();
+    }
+
+    std::int64_t rests(const Item& item) const { return static_cast<std::int64_t>(space_.forms[at(item.form)].rests.size()); }
+
+    // The points of an item, each with its own bound; those whose memory cannot do are counted.
+    void open(Worker& w, const Item& item) {
+        const Form& form = space_.forms[at(item.form)];
+        for (std::int32_t r = 0; r < rests(item); ++r) {
+            const PointId id{item.form, item.core, item.recompute, r};
+            const Scenario* s = w.variations[at(form.machine)]->with(settings_of(space_, id));
+            if (!s) {
+                --result_.counts.legal; // rules that look at all fields at once
+                ++result_.refused[w.variations[at(form.machine)]->problems().front().where];
+                continue;
+            }
+            const Scenario b = bound_scenario(*s, false);
+            const double bytes = memory_bound(b, shared_[at(form.machine)].profiles->of(b, *w.fabrics[at(form.machine)]), in_flight_);
+            const auto capacity = static_cast<double>(s->cluster.device.memory.count);
+            if (bytes > capacity && !options_.exhaustive) {
+                ++result_.counts.by_memory_bound;
+                if (bytes - capacity < least_over_) least_over_ = bytes - capacity, least_over_id_ = id;
+                continue;
+            }
+            leaves_.push({options_.by == SearchBy::memory ? bytes : item.bound, id});
+        }
+    }
+
+    double best() const { return best_; }
+    bool worth(double bound) const {
+        if (options_.exhaustive) return true;
+        if (bound < best_) return true;
+        return result_.counts.simulated + result_.counts.by_memory < ties_end_ && bound <= best_ * (1 + options_.ties);
+    }
+
+    void explore() {
+        std::size_t next = 0;
+        while (true) {
+            if (options_.space.go_on && !options_.space.go_on()) break;
+            std::vector<Leaf> taken;
+            bool proven = false;
+            while (taken.size() < batch) {
+                const double of_item = next < items_.size() ? items_[next].bound : std::numeric_limits<double>::infinity();
+                const double of_leaf = leaves_.empty() ? std::numeric_limits<double>::infinity() : leaves_.top().bound;
+                const double lowest = std::min(of_item, of_leaf);
+                if (std::isinf(lowest) || !worth(lowest)) {
+                    proven = true;
+                    break;
+                }
+                if (of_item <= of_leaf) {
+                    open(workers_.front(), items_[next++]);
+                } else {
+                    taken.push_back(leaves_.top());
+                    leaves_.pop();
+                }
+            }
+            simulate_all(taken);
+            report_progress(next);
+            if (proven && taken.empty()) break;
+        }
+        std::int64_t left = static_cast<std::int64_t>(leaves_.size());
+        for (std::size_t i = next; i < items_.size(); ++i) left += rests(items_[i]);
+        const double lowest = std::min(next < items_.size() ? items_[next].bound : std::numeric_limits<double>::infinity(),
+                                       leaves_.empty() ? std::numeric_limits<double>::infinity() : leaves_.top().bound);
+        result_.proven = !(lowest < best_) || left == 0;
+        (result_.proven ? result_.counts.by_time_bound : result_.counts.left) = left;
+    }
+
+    void report_progress(std::size_t next) {
+        if (!options_.progress) return;
+        SearchProgress p{result_.counts.legal, result_.counts.simulated, static_cast<std::int64_t>(leaves_.size()),
+                         std::isinf(best_) ? 0 : best_};
+        for (std::size_t i = next; i < items_.size() && items_[i].bound < best_; ++i) p.left += rests(items_[i]);
+        options_.progress(p);
+    }
+
+    double score_of(const SweepRow& row, std::int32_t machine) const {
+        return options_.by == SearchBy::memory ? static_cast<double>(row.peak_bytes) : row.step_time_s * shared_[at(machine)].factor;
+    }
+
+    SearchPoint evaluate(Worker& w, const Leaf& leaf) {
+        SearchPoint p;
+        const std::int32_t machine = space_.forms[at(leaf.id.form)].machine;
+        p.id = leaf.id;
+        p.bound = leaf.bound;
+        p.json = json_of(space_, leaf.id);
+        const Scenario* resolved = w.variations[at(machine)]->with(settings_of(space_, leaf.id));
+        if (!resolved) throw std::logic_error("search: a legal point is refused: " + p.json);
+        const std::string hash = point_hash({"", {}, p.json, std::nullopt});
+        p.kind = kind_of(*resolved);
+        if (const auto it = known_.find(hash); it != known_.end()) {
+            p.row = it->second;
+            p.row.label = label_of(*resolved);
+        } else {
+            p.row = evaluate_scenario(*resolved);
+            p.row.hash = hash;
+            p.row.label = label_of(*resolved);
+            p.row.index = -1; // new
+        }
+        price(p, resolved->cluster);
+        p.score = score_of(p.row, machine);
+        return p;
+    }
+
+    static void price(SearchPoint& p, const Cluster& cluster) {
+        p.cost_usd = usd_per_second(cluster, static_cast<int>(p.row.world_size)) * p.row.step_time_s;
+        p.energy_j = watts_of(cluster, static_cast<int>(p.row.world_size)) * p.row.step_time_s;
+    }
+
+    void simulate_all(const std::vector<Leaf>& leaves) {
+        std::vector<SearchPoint> found(leaves.size());
+        if (!leaves.empty()) each(leaves.size(), [&](Worker& w, std::size_t i) { found[i] = evaluate(w, leaves[i]); });
+        std::vector<SweepRow> fresh;
+        for (SearchPoint& p : found) {
+            if (p.row.index == -1)
+                fresh.push_back(p.row);
+            else
+                ++result_.counts.reused;
+            take(std::move(p));
+        }
+        if (store_ && !fresh.empty()) store_->commit(fresh);
+    }
+
+    void take(SearchPoint p) {
+        if (p.row.status == PointStatus::failed || p.row.status == PointStatus::impossible) {
+            ++result_.counts.failed;
+            return;
+        }
+        if (p.row.status == PointStatus::too_big) {
+            ++result_.counts.by_memory;
+            const auto over = static_cast<double>(p.row.peak_bytes - p.row.capacity_bytes);
+            if (!result_.nearest_miss || over < static_cast<double>(result_.nearest_miss->row.peak_bytes - p.row.capacity_bytes))
+                result_.nearest_miss = std::move(p);
+            return;
+        }
+        ++result_.counts.simulated;
+        if (options_.by != SearchBy::memory && p.score > 0) {
+            const double tightness = p.bound / p.score;
+            tightness_ += tightness;
+            result_.tightest = std::max(result_.tightest, tightness);
+            result_.loosest = std::min(result_.loosest, tightness);
+        }
+        if (p.score < best_) best_ = p.score, ties_end_ = result_.counts.simulated + result_.counts.by_memory + options_.most_ties;
+        result_.points.push_back(std::move(p));
+    }
+
+    void finish() {
+        std::ranges::stable_sort(result_.points, [](const SearchPoint& a, const SearchPoint& b) {
+            return a.score != b.score ? a.score < b.score : a.id < b.id;
+        });
+        if (result_.counts.simulated > 0) result_.mean_tightness = tightness_ / static_cast<double>(result_.counts.simulated);
+        if (!result_.points.empty()) {
+            result_.nearest_miss.reset();
+            return;
+        }
+        if (result_.nearest_miss || std::isinf(least_over_)) return;
+        result_.nearest_miss = evaluate(workers_.front(), {0, least_over_id_}); // by its plan, not by its bound
+    }
+
+    const SearchOptions& options_;
+    StrategySpace space_;
+    SearchResult result_;
+    std::vector<Shared> shared_;
+    std::vector<Worker> workers_;
+    InFlight in_flight_;
+    std::vector<Item> items_;
+    std::priority_queue<Leaf> leaves_;
+    double best_ = std::numeric_limits<double>::infinity(), tightness_ = 0;
+    std::int64_t ties_end_ = 0;
+    double least_over_ = std::numeric_limits<double>::infinity();
+    PointId least_over_id_;
+    std::unique_ptr<SweepStore> store_;
+    std::map<std::string, SweepRow> known_;
+};
+
+} // namespace
+
+const char* unit(SearchBy by) {
+    switch (by) {
+    case SearchBy::time:
+        return "s";
+    case SearchBy::device_time:
+        return "device s";
+    case SearchBy::cost:
+        return "USD";
+    case SearchBy::energy:
+        return "J";
+    case SearchBy::memory:
+        break;
+    }
+    return "bytes";
+}
+
+SearchResult search(std::string_view json_text, const SearchOptions& options) { return Search(json_text, options).run(); }
+
+} // namespace orrery

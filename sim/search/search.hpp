@@ -1,0 +1,72 @@
+// The best strategy of a space, with a proof: points are simulated in the order of their bounds until the next bound is no better than the
+// best simulated; what was left out cannot be better by the model. Results do not depend on the number of threads.
+#pragma once
+
+#include "sim/report/report.hpp"
+#include "sim/search/space.hpp"
+#include "sim/sweep/sweep.hpp"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// What is made small. time: of a step. device_time: step time x devices (tokens a second and device). memory: the peak of the fullest
+// stage.
+enum class SearchBy : std::uint8_t { time, device_time, cost, energy, memory };
+const char* unit(SearchBy by);
+
+struct SearchProgress {
+    std::int64_t legal = 0, simulated = 0, left = 0; // left: points whose bound is still better than the best
+    double best = 0;                                 // 0: none yet
+};
+
+struct SearchOptions {
+    SpaceOptions space;
+    SearchBy by = SearchBy::time;
+    int top = 5;
+    bool refine = true;      // layer split and recompute of single stages, from the best on
+    bool exhaustive = false; // simulate every legal point (tests compare)
+    double ties = 0.02;      // points so near to the best are simulated too, as measured steps repeat no better
+    std::int64_t most_ties = 200;
+    std::string database; // SQLite file of simulated points: a search that is stopped goes on; empty: none
+    bool fresh = false;
+    std::function<void(const SearchProgress&)> progress{};
+    std::function<bool()> go_on{}; // asked between batches; false: stop with what there is
+};
+
+struct SearchCounts {
+    std::int64_t legal = 0, simulated = 0, reused = 0;
+    std::int64_t by_memory_bound = 0, by_memory = 0; // do not fit: by their bound; by their plan
+    std::int64_t by_time_bound = 0;                  // cannot be better than the best
+    std::int64_t failed = 0, left = 0;               // left: a stopped search did not come to them
+    std::int64_t profiles = 0;                       // small plans that bounds were made from
+};
+
+struct SearchPoint {
+    PointId id;
+    std::string json, kind; // kind: its degrees, "tensor 8 x pipeline 4 x data 2"
+    std::string refined;    // what was changed against the uniform strategy it comes from; empty: nothing
+    double bound = 0, score = 0;
+    SweepRow row;
+    double cost_usd = 0, energy_j = 0; // of a step; 0: not known
+};
+
+struct SearchResult {
+    std::vector<Problem> problems; // of the scenario or the space
+    std::vector<std::string> free;
+    std::map<std::string, std::int64_t> refused;
+    SearchCounts counts;
+    std::vector<SearchPoint> points;                      // that fit, simulated, best score first
+    std::vector<SearchPoint> refined;                     // better than the best, or fitting surely where it does so narrowly; best first
+    std::optional<SearchPoint> nearest_miss;              // where nothing fits: the point that lacks least
+    Problem nearest_refusal;                              // where nothing is legal
+    bool proven = false;                                  // of points.front()
+    double tightest = 0, loosest = 1, mean_tightness = 0; // bound / simulated, of what was simulated
+};
+
+SearchResult search(std::string_view json_text, const SearchOptions& options);
+
+} // namespace orrery

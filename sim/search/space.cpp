@@ -1,0 +1,219 @@
+#include "sim/search/space.hpp"
+
+#include "sim/search/lists.hpp"
+#include "sim/search/threads.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <atomic>
+
+namespace orrery {
+
+namespace {
+
+using Json = nlohmann::json;
+
+void refuse(std::map<std::string, std::int64_t>& refused, Problem& nearest, const std::vector<Problem>& problems) {
+    if (problems.empty()) return;
+    ++refused[problems.front().where];
+    if (nearest.what.empty()) nearest = problems.front();
+}
+
+// Rules about degrees alone: no other field heals what they refuse.
+bool about_degrees(const std::vector<Problem>& problems) {
+    static constexpr const char* pointers[] = {"/strategy", "/strategy/tensor_parallel", "/strategy/expert_parallel",
+                                               "/strategy/expert_tensor_parallel", "/strategy/data_parallel"};
+    return std::any_of(problems.begin(), problems.end(), [](const Problem& p) {
+        return std::any_of(std::begin(pointers), std::end(pointers), [&](const char* pointer) { return p.where == pointer; });
+    });
+}
+
+// What one thread finds below some degrees.
+struct Found {
+    std::vector<Form> forms;
+    std::map<std::string, std::int64_t> refused;
+    Problem nearest;
+};
+
+// What fields come to: two choices that come to the same are one.
+struct Resolved {
+    Training training;
+    Strategy strategy;
+    Runtime runtime;
+    bool operator==(const Resolved&) const = default;
+};
+
+Settings joined(const Settings& a, const Settings& b) {
+    Settings all = a;
+    all.insert(all.end(), b.begin(), b.end());
+    return all;
+}
+
+struct Below {
+    const Lists& lists;
+    Variation& variation;
+    std::int32_t machine;
+    Found& found;
+
+    // Those of `choices` that are legal after `settings`, each that comes to something new.
+    std::vector<Choice> legal(const Settings& settings, const std::vector<Choice>& choices) {
+        std::vector<Choice> out;
+        std::vector<Resolved> seen;
+        for (const Choice& c : choices) {
+            const Scenario* s = variation.with(joined(settings, c.settings));
+            if (!s) {
+                refuse(found.refused, found.nearest, variation.problems());
+                continue;
+            }
+            Resolved is{s->training, s->strategy, s->runtime};
+            if (std::find(seen.begin(), seen.end(), is) != seen.end()) continue;
+            seen.push_back(std::move(is));
+            out.push_back(c);
+        }
+        return out;
+    }
+
+    void form(const Settings& settings) {
+        variation.with(settings);
+        const Scenario shape = variation.resolved();
+        Form form{machine, settings, {}, {}};
+        form.cores = legal(settings, lists.cores(shape));
+        if (form.cores.empty()) return;
+        form.rests = legal(joined(settings, form.cores.front().settings), lists.rests(shape));
+        if (!form.rests.empty()) found.forms.push_back(std::move(form));
+    }
+
+    void degrees(const Settings& settings) {
+        variation.with(settings);
+        if (about_degrees(variation.problems())) return refuse(found.refused, found.nearest, variation.problems());
+        const Scenario shape = variation.resolved();
+        const std::vector<Choice> batches = lists.micro_batches(shape);
+        if (batches.empty())
+            refuse(found.refused, found.nearest,
+                   {{"/training/global_batch_size", fmt::format("training.global_batch_size = {} must be a multiple of data_parallel = {}",
+                                                                shape.training.global_batch_size, shape.strategy.data_parallel)}});
+        for (const Choice& c : product(batches, lists.schedules(shape))) form(joined(settings, c.settings));
+    }
+};
+
+// A machine's forms, degrees side by side on all threads and then in order.
+void enumerate(StrategySpace& space, std::int32_t machine, const Lists& lists, const SpaceOptions& options) {
+    const Variations& variations = space.machines[static_cast<std::size_t>(machine)].variations;
+    const std::vector<Settings> all = lists.degrees();
+    std::vector<Found> found(all.size());
+    std::atomic<std::size_t> next{0};
+    in_threads(options.jobs, [&] {
+        Variation variation(variations);
+        for (std::size_t i = next++; i < all.size(); i = next++) {
+            if (options.go_on && !options.go_on()) return;
+            Below{lists, variation, machine, found[i]}.degrees(all[i]);
+        }
+    });
+    for (Found& f : found) {
+        space.forms.insert(space.forms.end(), std::make_move_iterator(f.forms.begin()), std::make_move_iterator(f.forms.end()));
+        for (const auto& [where, n] : f.refused) space.refused[where] += n;
+        if (space.nearest.what.empty()) space.nearest = f.nearest;
+    }
+}
+
+// The space's file: {pointer: [values]}; a value alone is a list of one.
+SpaceFile read_space(const std::string& text, std::vector<Problem>& problems) {
+    SpaceFile file;
+    if (text.empty()) return file;
+    const Json j = Json::parse(text, nullptr, false, true);
+    if (!j.is_object()) {
+        problems.push_back({"", "the space must be an object of fields and lists, as in {\"/strategy/tensor_parallel\": [1, 2, 4, 8]}"});
+        return file;
+    }
+    for (const auto& [pointer, list] : j.items()) {
+        const std::string where = "space " + pointer;
+        const bool machine = pointer.starts_with("/cluster") || pointer.starts_with("/model") || pointer == "/strategy/framework" ||
+                             pointer == "/runtime/year";
+        if (!machine && !Variations::can_vary(pointer))
+            problems.push_back({where, "the space names " + pointer +
+                                           ", which is not a field: its keys are JSON pointers, as in "
+                                           "\"/strategy/tensor_parallel\" (simrun schema --markdown lists them)"});
+        else if (list.is_array() && list.empty())
+            problems.push_back({where, "the space gives " + pointer + " no value: name at least one"});
+        else if (pointer == "/strategy/data_parallel" || pointer == "/strategy/layer_split" || pointer == "/strategy/recompute_layers")
+            problems.push_back({where, "the space cannot vary " + pointer + ": " +
+                                           (pointer.ends_with("data_parallel") ? "it follows from the other degrees"
+                                                                               : "it depends on the stages; the search refines it")});
+        // A list of recomputed ops is a value itself.
+        else if (list.is_array() && !(pointer == "/strategy/recompute" && list.front().is_string() && list.front() != "none" &&
+                                      list.front() != "selective" && list.front() != "full"))
+            for (const Json& value : list) file[pointer].push_back(value.dump());
+        else
+            file[pointer].push_back(list.dump());
+    }
+    return file;
+}
+
+// Overrides of each machine: all combinations of what cannot vary in place.
+std::vector<std::vector<std::string>> machines_of(const SpaceFile& file) {
+    std::vector<std::vector<std::string>> all{{}};
+    for (const auto& [pointer, list] : file) {
+        if (Variations::can_vary(pointer)) continue;
+        std::vector<std::vector<std::string>> more;
+        for (const auto& before : all)
+            for (const std::string& value : list) {
+                more.push_back(before);
+                more.back().push_back(pointer + "=" + value);
+            }
+        all = std::move(more);
+    }
+    return all;
+}
+
+} // namespace
+
+std::int64_t StrategySpace::legal() const {
+    std::int64_t n = 0;
+    for (const Form& f : forms)
+        n += static_cast<std::int64_t>(f.cores.size() * f.rests.size() * machines[static_cast<std::size_t>(f.machine)].recomputes.size());
+    return n;
+}
+
+StrategySpace make_space(std::string_view json_text, const SpaceOptions& options) {
+    StrategySpace space;
+    const SpaceFile file = read_space(options.space, space.problems);
+    if (!space.problems.empty()) return space;
+    for (const std::vector<std::string>& overrides : machines_of(file)) {
+        ParseOptions parsing = options.parsing;
+        parsing.overrides.insert(parsing.overrides.end(), overrides.begin(), overrides.end());
+        SpaceMachine machine{Variations(json_text, parsing), "", {}};
+        for (const Problem& p : machine.variations.problems()) space.problems.push_back(p);
+        if (!space.problems.empty()) return space;
+        for (const std::string& one : overrides) machine.label += (machine.label.empty() ? "" : " ") + one.substr(one.rfind('/') + 1);
+        space.machines.push_back(std::move(machine));
+        const Lists lists(space.machines.back().variations, file);
+        space.machines.back().recomputes = lists.recomputes();
+        if (space.free.empty()) space.free = lists.free();
+        enumerate(space, static_cast<std::int32_t>(space.machines.size()) - 1, lists, options);
+    }
+    return space;
+}
+
+namespace {
+
+const SpaceMachine& machine_of(const StrategySpace& space, const Form& form) {
+    return space.machines[static_cast<std::size_t>(form.machine)];
+}
+const Form& form_of(const StrategySpace& space, const PointId& id) { return space.forms[static_cast<std::size_t>(id.form)]; }
+
+} // namespace
+
+Settings settings_of(const StrategySpace& space, const PointId& id) {
+    const Form& form = form_of(space, id);
+    Settings all = joined(form.settings, form.cores[static_cast<std::size_t>(id.core)].settings);
+    all = joined(all, machine_of(space, form).recomputes[static_cast<std::size_t>(id.recompute)].settings);
+    return joined(all, form.rests[static_cast<std::size_t>(id.rest)].settings);
+}
+
+std::string json_of(const StrategySpace& space, const PointId& id) {
+    return machine_of(space, form_of(space, id)).variations.json(settings_of(space, id));
+}
+
+} // namespace orrery

@@ -1,0 +1,66 @@
+// The strategies to choose from: the fields that a scenario leaves free, in groups, so that nothing meaningless multiplies (a kind of
+// context parallelism only where there is any). Legal is what the checker of sim/scenario accepts.
+//
+// A point is a form (degrees, micro batch, schedule: what decides how many layers and microbatches a stage has), a core (what else
+// decides the time of a layer), a recompute and a rest (sharding and rank order, which decide communication once a step).
+#pragma once
+
+#include "sim/scenario/variations.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+struct SpaceOptions {
+    ParseOptions parsing;
+    std::string space; // JSON text: {JSON pointer: list of values}; a field named here has these values alone; empty: as usual
+    int jobs = 0;      // threads; 0: all cores
+    std::function<bool()> go_on{};
+};
+
+using Settings = std::vector<int>; // of Variations
+
+struct Choice { // one value of a group of fields
+    Settings settings;
+    std::string word; // "recompute full", for people
+};
+
+struct Form {
+    std::int32_t machine = 0;
+    Settings settings;
+    std::vector<Choice> cores; // legal with `settings`
+    std::vector<Choice> rests; // legal with `settings` and the first core
+};
+
+// One cluster, model and framework: what cannot vary in place.
+struct SpaceMachine {
+    Variations variations;
+    std::string label; // "nodes=16"; empty where there is one machine
+    std::vector<Choice> recomputes;
+};
+
+struct StrategySpace {
+    std::vector<SpaceMachine> machines;
+    std::vector<Form> forms;                     // by machine, degrees, micro batch, schedule: the order does not depend on threads
+    std::vector<std::string> free;               // fields that vary: "tensor_parallel (1, 2, 4, 8)"
+    std::map<std::string, std::int64_t> refused; // combinations that a rule refuses, by the rule's field; each before what follows from it
+    std::vector<Problem> problems;               // of the scenario or the space; with any, the rest is empty
+    Problem nearest;                             // of a refused combination, where there is no legal point
+    std::int64_t legal() const;                  // points
+};
+
+StrategySpace make_space(std::string_view json_text, const SpaceOptions& options);
+
+// A point's place in the space.
+struct PointId {
+    std::int32_t form = 0, core = 0, recompute = 0, rest = 0;
+    friend auto operator<=>(const PointId&, const PointId&) = default;
+};
+Settings settings_of(const StrategySpace& space, const PointId& id);
+std::string json_of(const StrategySpace& space, const PointId& id); // the scenario's text
+
+} // namespace orrery

@@ -1,0 +1,107 @@
+// `simrun search SCENARIO.json`: the best strategy for what the scenario leaves free.
+#include "sim/search/search.hpp"
+
+#include "sim/search/choose.hpp"
+#include "sim/search/print.hpp"
+#include "sim/simrun/command.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <map>
+
+namespace orrery::simrun {
+
+namespace {
+
+std::atomic<bool> interrupted{false};
+
+void stop(int) { interrupted = true; }
+
+SearchBy search_by(const std::string& name) {
+    static const std::map<std::string, SearchBy> names{{"time", SearchBy::time},
+                                                       {"tokens_per_s_per_gpu", SearchBy::device_time},
+                                                       {"cost", SearchBy::cost},
+                                                       {"energy", SearchBy::energy},
+                                                       {"memory", SearchBy::memory}};
+    const auto it = names.find(name);
+    return it == names.end() ? SearchBy::time : it->second;
+}
+
+// The best of each kind as scenarios, 1.json the first. False, with a message, where they cannot be written.
+bool write_best(const SearchResult& r, const SearchOptions& searching, const std::string& folder, Options options) {
+    std::error_code failed;
+    std::filesystem::create_directories(folder, failed);
+    int n = 0;
+    for (const std::size_t i : different(r.points, leader(r.points, searching.ties), static_cast<std::size_t>(searching.top))) {
+        options.output = (std::filesystem::path(folder) / fmt::format("{}.json", ++n)).string();
+        if (!deliver(nlohmann::ordered_json::parse(r.points[i].json).dump(1) + "\n", options)) return false;
+    }
+    return true;
+}
+
+int exit_of(const SearchResult& r) {
+    if (!r.points.empty()) return done;
+    return r.nearest_miss ? too_big : bad_input;
+}
+
+SearchOptions options_of(const Options& options, const SearchCommand& command, const std::string& file) {
+    SearchOptions searching;
+    searching.space.parsing.base_dir = std::filesystem::path(file).parent_path().string();
+    searching.space.parsing.overrides = options.overrides;
+    searching.space.jobs = options.jobs;
+    searching.space.go_on = [] { return !interrupted.load(); };
+    searching.by = search_by(command.by);
+    searching.top = command.top;
+    searching.database = command.database;
+    searching.fresh = command.fresh;
+    return searching;
+}
+
+} // namespace
+
+int run_search(const std::string& file, const Options& options, const SearchCommand& command) {
+    const auto text = read_input(file);
+    if (!text) return bad_input;
+    SearchOptions searching = options_of(options, command, file);
+    if (!command.space.empty()) {
+        const auto space = read_input(command.space);
+        if (!space) return bad_input;
+        searching.space.space = *space;
+    }
+    console::StatusLine line(!options.quiet);
+    searching.progress = [&](const SearchProgress& p) {
+        if (!line.due()) return;
+        const double rate = static_cast<double>(p.simulated) / std::max(1e-9, line.seconds());
+        line.show(fmt::format("searching: {} of {} points simulated, {} left to look at{}{}", grouped(p.simulated), grouped(p.legal),
+                              grouped(p.left),
+                              rate > 0 ? fmt::format(", at most {} more", seconds_text(static_cast<double>(p.left) / rate)) : "",
+                              p.best > 0 ? fmt::format(", best {:.4g} {}", p.best, unit(searching.by)) : ""));
+    };
+    interrupted = false;
+    const auto before = std::signal(SIGINT, stop); // what was found until then is kept
+    const SearchResult result = search(*text, searching);
+    std::signal(SIGINT, before);
+    line.show("");
+    if (!result.problems.empty()) {
+        complain(command.space.empty() ? file : file + " with " + command.space, result.problems);
+        return bad_input;
+    }
+    if (!command.csv.empty()) {
+        Options csv = options;
+        csv.output = command.csv;
+        if (!deliver(to_csv(result), csv)) return bad_input;
+    }
+    if (!command.write.empty() && !result.points.empty() && !write_best(result, searching, command.write, options)) return bad_input;
+    const bool json = options.json || options.output.ends_with(".json");
+    if (json || !options.quiet || !options.output.empty())
+        if (!deliver(json ? to_json(result, searching) : to_text(result, searching, output_style(options)), options)) return bad_input;
+    if (const std::string why = no_answer(result); !why.empty()) complain(file + ": " + why);
+    return exit_of(result);
+}
+
+} // namespace orrery::simrun

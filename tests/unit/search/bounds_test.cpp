@@ -1,0 +1,81 @@
+// No bound is above what the simulator and the memory walk say, over random points; how tight they are is printed.
+#include "sim/memory/memory.hpp"
+#include "sim/plan/lower.hpp"
+#include "sim/report/report.hpp"
+#include "sim/search/bounds.hpp"
+#include "sim/search/space.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <random>
+
+namespace orrery {
+namespace {
+
+struct Case {
+    const char* name;
+    const char* json;
+};
+
+// Small models, so that a point takes milliseconds.
+const Case cases[] = {
+    {"dense", R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4, "vocab_size": 32000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 2048, "precision": "bf16"},
+        "strategy": {"framework": "megatron"}})"},
+    {"experts", R"({"model": {"name": "small-moe", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false,
+        "moe": {"experts": 8, "top_k": 2, "expert_ffn_size": 2048, "first_dense_layers": 1}},
+        "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16, "sequence_length": 1024, "precision": "bf16"},
+        "strategy": {"framework": "megatron"}})"},
+    {"eager", R"({"model": {"name": "small", "layers": 6, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 50257},
+        "cluster": {"preset": "dgx-a100-80gb", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 1024,
+        "precision": "bf16"}, "strategy": {"framework": "fsdp", "pipeline_parallel": 1}})"},
+    {"unfused", R"({"model": {"name": "small", "layers": 6, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 50257},
+        "cluster": {"preset": "dgx-v100", "nodes": 2}, "training": {"global_batch_size": 32, "sequence_length": 1024,
+        "precision": "fp16"}, "strategy": {"framework": "deepspeed"}})"}};
+
+class Bounds : public testing::TestWithParam<Case> {};
+
+TEST_P(Bounds, AreNeverAboveWhatIsSimulated) {
+    const char* asked = std::getenv("ORRERY_BOUND_POINTS"); // 10000 by night
+    const int points = asked ? std::atoi(asked) : 60;
+    const StrategySpace space = make_space(GetParam().json, {});
+    ASSERT_TRUE(space.problems.empty()) << to_text(space.problems);
+    ASSERT_GT(space.legal(), 1000);
+    Variation variation(space.machines.front().variations);
+    const Fabric fabric(space.machines.front().variations.base().cluster);
+    Profiles profiles;
+    InFlight in_flight;
+    std::mt19937 random(7);
+    const auto below = [&](std::size_t n) { return static_cast<std::int32_t>(random() % n); };
+    double times = 0, bytes = 0;
+    int simulated = 0;
+    for (int i = 0; i < points; ++i) {
+        PointId id;
+        id.form = below(space.forms.size());
+        const Form& form = space.forms[static_cast<std::size_t>(id.form)];
+        id.core = below(form.cores.size()), id.rest = below(form.rests.size());
+        id.recompute = below(space.machines.front().recomputes.size());
+        const Scenario* resolved = variation.with(settings_of(space, id));
+        if (!resolved) continue;
+        const Scenario s = *resolved;
+        const Prediction p = predict(s, lower(s), {});
+        const Profile& profile = profiles.of(s, fabric);
+        const double time = time_bound(s, profile, in_flight), memory = memory_bound(s, profile, in_flight);
+        const auto peak = static_cast<double>(fullest(p.report.memory).peak.count);
+        EXPECT_LE(time, p.report.step_time_s * (1 + 1e-9)) << json_of(space, id);
+        EXPECT_LE(memory, peak * (1 + 1e-9)) << json_of(space, id);
+        times += time / p.report.step_time_s, bytes += memory / peak;
+        ++simulated;
+    }
+    ASSERT_GT(simulated, points / 2);
+    std::printf("%s: bounds are %.1f %% of the step time and %.1f %% of the memory of %d random points\n", GetParam().name,
+                100 * times / simulated, 100 * bytes / simulated, simulated);
+}
+
+INSTANTIATE_TEST_SUITE_P(Random, Bounds, testing::ValuesIn(cases), [](const auto& c) { return std::string(c.param.name); });
+
+} // namespace
+} // namespace orrery

@@ -1,0 +1,105 @@
+// The best of a search is the best of all, on spaces small enough to simulate every point; and it does not depend on threads.
+#include "sim/search/choose.hpp"
+#include "sim/search/print.hpp"
+#include "sim/search/search.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace orrery {
+namespace {
+
+constexpr const char* dense = R"({"model": {"name": "small", "layers": 4, "hidden_size": 1024, "attention_heads": 16, "kv_heads": 4,
+    "vocab_size": 32000, "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+    "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 8, "sequence_length": 2048, "precision": "bf16"},
+    "strategy": {"framework": "megatron", "context_parallel": 1, "rank_order": "tp-cp-ep-dp-pp", "shard_group_size": 0}})";
+
+SearchOptions with_space(const char* space) {
+    SearchOptions options;
+    options.space.space = space;
+    return options;
+}
+
+constexpr const char* few = R"({"/strategy/schedule": ["none", "1f1b", "interleaved-1f1b", "zb-h1"], "/strategy/recompute": ["none", "full"],
+    "/training/micro_batch_size": [1, 2]})";
+
+TEST(Search, FindsWhatExhaustiveSearchFinds) {
+    for (const SearchBy by : {SearchBy::time, SearchBy::memory}) {
+        SearchOptions options = with_space(few);
+        options.by = by;
+        options.ties = 0;
+        const SearchResult found = search(dense, options);
+        options.exhaustive = true;
+        const SearchResult all = search(dense, options);
+        ASSERT_FALSE(found.points.empty());
+        ASSERT_FALSE(all.points.empty());
+        EXPECT_TRUE(found.proven);
+        EXPECT_EQ(found.counts.legal, all.counts.legal);
+        EXPECT_EQ(all.counts.simulated + all.counts.by_memory + all.counts.failed, all.counts.legal);
+        EXPECT_EQ(all.counts.failed, 0);
+        EXPECT_DOUBLE_EQ(found.points.front().score, all.points.front().score);
+        EXPECT_LT(found.counts.simulated, all.counts.simulated);
+        const SearchCounts& c = found.counts;
+        EXPECT_EQ(c.simulated + c.by_memory_bound + c.by_memory + c.by_time_bound + c.failed, c.legal);
+    }
+}
+
+TEST(Search, DoesNotDependOnThreads) {
+    SearchOptions options = with_space(few);
+    options.space.jobs = 1;
+    const std::string one = to_json(search(dense, options), options);
+    options.space.jobs = 3;
+    EXPECT_EQ(one, to_json(search(dense, options), options));
+}
+
+TEST(Search, SaysWhyNothingIsLegal) {
+    SearchOptions options = with_space(R"({"/strategy/tensor_parallel": [8], "/strategy/pipeline_parallel": [4]})");
+    const SearchResult r = search(dense, options);
+    EXPECT_EQ(r.counts.legal, 0);
+    EXPECT_NE(no_answer(r).find("tensor_parallel"), std::string::npos) << no_answer(r);
+}
+
+TEST(Search, NamesTheNearestMiss) {
+    nlohmann::json j = nlohmann::json::parse(dense);
+    j["model"]["hidden_size"] = 16384;
+    j["model"]["attention_heads"] = 128;
+    j["model"]["layers"] = 64;
+    j["strategy"]["pipeline_parallel"] = 1;
+    SearchOptions options = with_space(R"({"/training/micro_batch_size": [1], "/strategy/recompute": ["full"]})");
+    const SearchResult r = search(j.dump(), options);
+    EXPECT_TRUE(r.points.empty());
+    ASSERT_TRUE(r.nearest_miss.has_value());
+    EXPECT_GT(r.nearest_miss->row.peak_bytes, r.nearest_miss->row.capacity_bytes);
+    EXPECT_NE(no_answer(r).find("lacks"), std::string::npos);
+}
+
+TEST(Search, RefusesASpaceOfUnknownFields) {
+    SearchOptions options = with_space(R"({"/strategy/tensor_paralel": [8], "/strategy/zero_stage": []})");
+    EXPECT_EQ(search(dense, options).problems.size(), 2u);
+}
+
+SearchPoint point(double seconds, std::int64_t peak, const char* kind) {
+    SearchPoint p;
+    p.score = p.row.step_time_s = seconds;
+    p.row.status = PointStatus::fits;
+    p.row.peak_bytes = peak, p.row.capacity_bytes = 100;
+    p.row.memory_error_bar = 0.1, p.row.step_time_error_bar = 0.05;
+    p.kind = kind;
+    return p;
+}
+
+TEST(Choice, OneThatFitsSurelyLeadsWithinTheInterval) {
+    EXPECT_EQ(leader({point(1, 95, "a"), point(1.04, 80, "b")}), 1u) << "the fastest may not fit";
+    EXPECT_EQ(leader({point(1, 95, "a"), point(1.2, 80, "b")}), 0u) << "nothing within the interval fits surely";
+    EXPECT_EQ(leader({point(1, 80, "a"), point(1.01, 50, "b"), point(1.015, 20, "c")}), 2u) << "ties: most memory to spare";
+    EXPECT_EQ(leader({point(1, 80, "a"), point(1.04, 50, "b")}), 0u) << "no tie";
+}
+
+TEST(Choice, OthersDifferInKindAndTheFrontierIsNotBeaten) {
+    const std::vector<SearchPoint> points{point(1, 80, "a"), point(1.1, 80, "a"), point(1.2, 60, "b")};
+    EXPECT_EQ(different(points, 0, 5), (std::vector<std::size_t>{0, 2}));
+    EXPECT_EQ(frontier(points), (std::vector<std::size_t>{0, 2}));
+}
+
+} // namespace
+} // namespace orrery
