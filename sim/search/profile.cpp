@@ -84,7 +84,7 @@ class SmallPlan {
         double saved = p.head.saved;
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
-        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{}))
+        for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{}, Bytes{}))
             p.reserve += static_cast<double>(item.bytes.count);
     }
 
