@@ -58,7 +58,7 @@ double node_links(const Layout& l) {
     for (int e = 0; e < l.endpoints; ++e) {
         int devices = 0;
         for (int d = 0; d < l.per_node; ++d) devices += l.endpoint_of(d) == e;
-        const double nics = l.endpoint_bandwidth(e).value;
+        const double nics = l.nic.value * l.nics_of(e); // as if all were up, and nodes alike
         sum += l.has_pcie ? std::min(nics, l.pcie.value * devices) : nics;
     }
     return sum;

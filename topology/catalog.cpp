@@ -60,7 +60,8 @@ Device read_device(const Json& json) {
 IntraNode read_intra(const Json& json) {
     const auto kind = parse_intra_kind(json.at("kind").get<std::string>());
     require(kind.has_value(), "intra_node.kind of a cluster file is unknown");
-    return {*kind, BytesPerSecond::gigabytes(json.at("gb_per_s").get<double>()), Time::microseconds(json.at("latency_us").get<double>())};
+    return {*kind, BytesPerSecond::gigabytes(json.at("gb_per_s").get<double>()), Time::microseconds(json.at("latency_us").get<double>()),
+            json.value("domain_nodes", 1)};
 }
 
 InterNode read_inter(const Json& json) {

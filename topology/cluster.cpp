@@ -25,9 +25,10 @@ constexpr Word<InterKind> inter_words[] = {{InterKind::infiniband, "infiniband"}
                                            {InterKind::torus, "torus"},
                                            {InterKind::none, "none"}};
 constexpr Word<InterTopology> topology_words[] = {
-    {InterTopology::fat_tree, "fat-tree"},   {InterTopology::rail_optimized, "rail-optimized"},
-    {InterTopology::rail_only, "rail-only"}, {InterTopology::single_switch, "single-switch"},
-    {InterTopology::torus, "torus"},         {InterTopology::dragonfly, "dragonfly"}};
+    {InterTopology::fat_tree, "fat-tree"},    {InterTopology::rail_optimized, "rail-optimized"},
+    {InterTopology::rail_only, "rail-only"},  {InterTopology::single_switch, "single-switch"},
+    {InterTopology::torus, "torus"},          {InterTopology::dragonfly, "dragonfly"},
+    {InterTopology::dual_plane, "dual-plane"}};
 constexpr Word<Routing> routing_words[] = {{Routing::even, "even"},
                                            {Routing::ecmp, "ecmp"},
                                            {Routing::planned, "planned"},
@@ -56,5 +57,25 @@ const char* name(InterTopology topology) { return word<InterTopology>(topology_w
 std::optional<IntraKind> parse_intra_kind(std::string_view text) { return kind_of<IntraKind>(intra_words, text); }
 std::optional<InterKind> parse_inter_kind(std::string_view text) { return kind_of<InterKind>(inter_words, text); }
 std::optional<InterTopology> parse_inter_topology(std::string_view text) { return kind_of<InterTopology>(topology_words, text); }
+
+int Cluster::kind_of_node(int node) const {
+    int first = nodes;
+    for (std::size_t k = others.size(); k > 0; --k) {
+        first -= others[k - 1].nodes;
+        if (node >= first) return static_cast<int>(k);
+    }
+    return 0;
+}
+
+Cluster as_of_kind(const Cluster& cluster, int kind) {
+    Cluster c = cluster;
+    c.others.clear();
+    if (kind == 0) return c;
+    const OtherNodes& o = cluster.others[static_cast<std::size_t>(kind - 1)];
+    c.device = o.device;
+    c.intra.bandwidth = o.scale_up;
+    c.inter.nic_bandwidth = o.nic_bandwidth;
+    return c;
+}
 
 } // namespace orrery

@@ -12,11 +12,13 @@ namespace orrery {
 
 enum class InterKind { infiniband, roce, ethernet, omni_path, efa, torus, none };
 // rail_only: as rail_optimized without links between rails; who sends to another rail passes it to the device beside it that has one there.
-enum class InterTopology { fat_tree, rail_optimized, rail_only, single_switch, torus, dragonfly };
+// dual_plane: as rail_optimized, each NIC with a port in each of two planes that share no switch.
+enum class InterTopology { fat_tree, rail_optimized, rail_only, single_switch, torus, dragonfly, dual_plane };
 
-// How traffic between switches takes its equal-cost paths. even: equally over all; planned, adaptive and spray come to that where paths
-// have one rate (in a dragonfly adaptive sends half by way of a third group). ecmp: each flow, or each of its queue pairs, where a hash
-// says.
+// How traffic between switches takes its equal-cost paths. even and spray (by packets): equally over all that are up. ecmp: each flow, or
+// each of its queue pairs, where a hash says. planned: whole flows, as many on each path; those of a path that is down are moved to the
+// next one. adaptive: by what each path has left (in a dragonfly half by way of a third group). Where all paths are up and of one rate,
+// planned, adaptive and spray are even.
 enum class Routing { even, ecmp, planned, adaptive, spray };
 
 // Their names in scenarios and cluster files: "nvlink-mesh", "omni-path", "rail-optimized". Parsing gives nothing for any other text.
@@ -29,10 +31,35 @@ std::optional<InterKind> parse_inter_kind(std::string_view text);
 std::optional<InterTopology> parse_inter_topology(std::string_view text);
 std::optional<Routing> parse_routing(std::string_view text);
 
+// Switches and sockets of a node's PCIe. Two devices under one switch meet there; else their bytes go up to the host bridge of the
+// socket, and to a device of another socket by the link between sockets.
+struct PcieTree {
+    int devices_per_switch = 0;    // 0: all devices under one root
+    int sockets = 1;               // the switches are dealt out to them evenly
+    BytesPerSecond bridge, socket; // of a switch's way to its host bridge, and between two sockets; each direction
+    bool near_nics = true;         // a NIC hangs on the switch of its devices; else on a host bridge
+};
+
 struct IntraNode {
     IntraKind kind = IntraKind::nvswitch;
     BytesPerSecond bandwidth; // per device, each direction
     Time latency;             // one hop, device to device
+    int domain_nodes = 1;     // nodes whose devices share one switch (NVL72: 18 trays of 4)
+    PcieTree tree{};
+};
+
+// Limits of reductions in InfiniBand's switches (SHARP). 0: none.
+struct Sharp {
+    int trees = 0;  // groups that may reduce at the same time; with more, all take rings
+    int levels = 0; // of switches that reduce: a group that lies further apart takes rings
+};
+
+// A link that is down, or loses a share of its rate: a leaf's uplinks, or a NIC (or one of its ports) of a node.
+struct LinkDown {
+    int leaf = -1, uplink = 0, uplinks = 1; // this many from this one on; leaf -1: a NIC's
+    int node = -1, nic = 0, port = -1;      // port -1: all of the NIC
+    double share = 1;                       // lost
+    double flaps_per_hour = 0, flap_s = 0;  // a link that comes and goes: `share` is then the share of time it is down
 };
 
 // Groups of switches, every two of a group joined, and every two groups (Slingshot: Frontier has 74 groups of 32 switches with 4 nodes each
@@ -56,6 +83,13 @@ struct InterNode {
     Dragonfly dragonfly;
     std::vector<int> shape; // of a torus, two or three dimensions; empty: as near a cube as there is
     std::vector<bool> wrap; // whether its rows close to rings; empty: where TPUs' do (rows of 4, 8, 12.. in three dimensions, of 16 in two)
+    int planes = 1;         // networks without a common switch; a NIC has a port in each
+    int ports_per_nic = 1;  // that a NIC's rate is divided over; with planes at least as many
+    Sharp sharp{};
+    std::vector<LinkDown> down{};
+
+    int plane_count() const { return topology == InterTopology::dual_plane && planes < 2 ? 2 : planes < 1 ? 1 : planes; }
+    int port_count() const { return ports_per_nic > plane_count() ? ports_per_nic : plane_count(); }
 };
 
 struct Host {
@@ -65,6 +99,13 @@ struct Host {
     Bytes nvme;
     BytesPerSecond nvme_bandwidth;
     double adam_rate = 0; // parameters per second that all its processors update by Adam; 0: what memory bandwidth gives
+};
+
+// Nodes unlike the cluster's own: another device, its links and NICs. As many devices and NICs a node as the others.
+struct OtherNodes {
+    int nodes = 0;
+    Device device;
+    BytesPerSecond scale_up, nic_bandwidth;
 };
 
 // A custom graph. Names are free; every device vertex is one rank slot, in the order listed.
@@ -93,12 +134,18 @@ struct Cluster {
     InterNode inter;
     Host host;
     std::optional<ExplicitGraph> graph;         // replaces intra and inter
+    std::vector<OtherNodes> others{};           // the last of its nodes, in this order
     double power_w_per_node = 0;                // host, fans, NICs; 0: not known
     double price_usd_per_device_hour = 0;       // 0: the device's, else not known
     std::map<std::string, std::string> sources; // field -> source text
 
     int devices() const { return nodes * devices_per_node; }
+    int kinds_of_nodes() const { return 1 + static_cast<int>(others.size()); }
+    int kind_of_node(int node) const; // 0: its own, 1 ..: others
 };
+
+// The cluster as if all of its nodes were of this kind.
+Cluster as_of_kind(const Cluster& cluster, int kind);
 
 // Faults that make a graph unusable, in words a user can act on ("vertex 3: ..", "edge 7: .."); empty if there are none: every edge
 // joins two vertices with some bandwidth, and every device reaches every other.

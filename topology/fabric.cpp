@@ -53,6 +53,14 @@ void check_built(const Cluster& c, std::vector<std::string>& out) {
             out.emplace_back("inter_node: wrap must say true or false for each dimension of shape");
     }
     if (!(c.inter.oversubscription > 0)) out.emplace_back("inter_node: oversubscription must be more than 0");
+    if (out.empty()) out = down_problems(c);
+}
+
+// Nodes that are unlike: fewer than there are, with rates.
+void check_others(const Cluster& c, std::vector<std::string>& out) {
+    std::int64_t nodes = 0;
+    for (const OtherNodes& o : c.others) nodes += o.nodes;
+    if (nodes >= c.nodes) out.push_back(fmt::format("others: {} nodes of the cluster's {}; at least one must be its own", nodes, c.nodes));
 }
 
 } // namespace
@@ -61,6 +69,7 @@ std::vector<std::string> cluster_problems(const Cluster& c) {
     std::vector<std::string> out;
     if (c.nodes < 1) out.emplace_back("nodes must be at least 1");
     if (c.devices_per_node < 1) out.emplace_back("devices_per_node must be at least 1");
+    check_others(c, out);
     if (!out.empty()) return out;
     if (c.graph)
         check_graph(c, out);
@@ -72,6 +81,7 @@ std::vector<std::string> cluster_problems(const Cluster& c) {
 struct Fabric::Data {
     Layout layout; // of a built cluster; of an explicit graph only the counts
     BytesPerSecond intra_bandwidth;
+    std::vector<BytesPerSecond> scale_up_of_kind; // where nodes are unlike
     std::vector<Link> links;
     std::once_flag named;
     std::vector<std::string> names; // of links, once somebody has asked for one
@@ -107,6 +117,8 @@ Fabric::Fabric(const Cluster& cluster) : data_(std::make_unique<Data>()) {
         throw std::invalid_argument("cluster " + cluster.name + ": " + joined(problems));
     Data& d = *data_;
     d.intra_bandwidth = cluster.intra.bandwidth;
+    if (!cluster.others.empty()) d.scale_up_of_kind = {cluster.intra.bandwidth};
+    for (const OtherNodes& o : cluster.others) d.scale_up_of_kind.push_back(o.scale_up);
     d.hashed = cluster.inter.routing == Routing::ecmp;
     if (!cluster.graph) {
         d.layout = layout_of(cluster);
@@ -140,6 +152,7 @@ Fabric& Fabric::operator=(Fabric&&) noexcept = default;
 int Fabric::devices() const { return data_->layout.devices; }
 int Fabric::nodes() const { return data_->nodes; }
 int Fabric::node_of(int device) const { return data_->explicit_graph ? data_->node_of[at(device)] : device / data_->layout.per_node; }
+int Fabric::domain_of(int device) const { return data_->explicit_graph ? data_->node_of[at(device)] : device / data_->layout.domain; }
 int Fabric::local_index(int device) const {
     return data_->explicit_graph ? data_->local_index[at(device)] : device % data_->layout.per_node;
 }
@@ -162,7 +175,10 @@ const std::string& Fabric::link_name(LinkId link) const {
 int Fabric::nic_of(int device) const {
     if (data_->explicit_graph) return data_->explicit_graph->nearest_nic(device);
     const Layout& l = data_->layout;
-    return l.nics == 0 ? -1 : static_cast<int>(static_cast<std::int64_t>(local_index(device)) * l.nics / l.per_node);
+    if (l.nics == 0) return -1;
+    if (const int own = l.endpoint_of(local_index(device)), up = l.endpoint_at(node_of(device), local_index(device)); up != own)
+        return l.nics <= l.per_node ? up : up * l.nics / l.per_node;
+    return static_cast<int>(static_cast<std::int64_t>(local_index(device)) * l.nics / l.per_node);
 }
 
 void Fabric::append_route(int a, int b, std::vector<LinkShare>& out) const {
@@ -179,11 +195,26 @@ std::vector<LinkShare> Fabric::route(int a, int b) const {
     return out;
 }
 
+namespace {
+
+// Slot, way to the host bridge, memory of that socket; or back.
+std::vector<LinkShare> tree_copy_route(const Layout& l, int device, bool to_host) {
+    const int node = device / l.per_node, group = l.switch_of(device % l.per_node), direction = to_host ? 0 : 1;
+    std::vector<LinkShare> out{{l.first_pcie + device * 2 + direction, 1},
+                               {l.first_bridge + (node * l.groups + group) * 2 + direction, 1},
+                               {l.first_copy + (node * l.sockets + l.socket_of_switch(group)) * 2 + direction, 1}};
+    if (!to_host) std::reverse(out.begin(), out.end());
+    return out;
+}
+
+} // namespace
+
 std::vector<LinkShare> Fabric::copy_route(int device, bool to_host) const {
     const Layout& l = data_->layout;
     if (data_->explicit_graph) return data_->explicit_graph->copy_route(device, to_host);
     if (!l.has_copy) return {};
     const int direction = to_host ? 0 : 1;
+    if (l.tree) return tree_copy_route(l, device, to_host);
     const int group = static_cast<int>(static_cast<std::int64_t>(local_index(device)) * l.groups / l.per_node);
     const LinkShare pcie{l.first_pcie + device * 2 + direction, 1},
         memory{l.first_copy + (node_of(device) * l.groups + group) * 2 + direction, 1};
@@ -215,7 +246,28 @@ BytesPerSecond Fabric::bisection_bandwidth() const {
 
 BytesPerSecond Fabric::scale_up_bandwidth(int device) const {
     if (data_->explicit_graph) return data_->explicit_graph->out_of_device(device);
-    return data_->layout.inside == Inside::nothing ? BytesPerSecond{} : data_->intra_bandwidth;
+    if (data_->layout.inside == Inside::nothing) return {};
+    if (data_->scale_up_of_kind.empty()) return data_->intra_bandwidth;
+    return data_->scale_up_of_kind[at(data_->layout.kind_of(node_of(device)))];
+}
+
+BytesPerSecond Fabric::endpoint_bandwidth(int device) const {
+    const Layout& l = data_->layout;
+    if (data_->explicit_graph) {
+        const int node = node_of(device), nics = data_->explicit_graph->nics_of(node);
+        const auto sharing = static_cast<int>(std::count(data_->node_of.begin(), data_->node_of.end(), node));
+        return nics == 0 ? BytesPerSecond{} : data_->explicit_graph->out_of_node(node) * (1.0 / std::min(nics, sharing));
+    }
+    if (l.torus_spans && !l.torus_of_nodes) return data_->intra_bandwidth;
+    return l.endpoints == 0 ? BytesPerSecond{} : l.endpoint_bandwidth(node_of(device), l.endpoint_at(node_of(device), local_index(device)));
+}
+
+int Fabric::levels_between(int a, int b) const {
+    const Layout& l = data_->layout;
+    if (data_->explicit_graph || l.leaves == 0) return 0;
+    const auto leaf = [&](int d) { return l.leaf_of(node_of(d), l.endpoint_at(node_of(d), local_index(d))); };
+    if (leaf(a) == leaf(b)) return 1;
+    return l.three_levels() && leaf(a) / l.leaves_per_pod != leaf(b) / l.leaves_per_pod ? 3 : 2;
 }
 
 BytesPerSecond Fabric::nic_bandwidth(int device) const {
@@ -227,7 +279,7 @@ BytesPerSecond Fabric::nic_bandwidth(int device) const {
     }
     // A torus that spans nodes leaves them by the same links that join the devices of one.
     if (l.torus_spans && !l.torus_of_nodes) return data_->intra_bandwidth;
-    return l.nic * (static_cast<double>(l.nics) / l.per_node);
+    return l.nic_at(node_of(device)) * (static_cast<double>(l.nics) / l.per_node);
 }
 
 int Fabric::devices_per_nic() const {

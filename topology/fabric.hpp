@@ -42,6 +42,7 @@ class Fabric {
     int devices() const;
     int nodes() const;
     int node_of(int device) const;
+    int domain_of(int device) const;   // of those that share links inside: its node, or nodes under one switch
     int local_index(int device) const; // its position inside its node
     int nic_of(int device) const;      // node-local NIC a device's traffic leaves by (the first, if it has several); -1: none
     std::span<const Link> links() const;
@@ -65,7 +66,11 @@ class Fabric {
     // The rate at which a device can send (or receive) over its scale-up links, and over its share of the node's NICs.
     BytesPerSecond scale_up_bandwidth(int device) const;
     BytesPerSecond nic_bandwidth(int device) const;
+    // All of what it leaves its node by alone: its NICs, or the one that it shares.
+    BytesPerSecond endpoint_bandwidth(int device) const;
     int devices_per_nic() const; // devices that share one NIC (1 or more)
+    // Of a leaf of switches or a spine: how many levels of switches there are from two devices to where their ways meet; 0: none.
+    int levels_between(int a, int b) const;
 
     // The whole cluster as a graph, to draw or to search: edge i is link i; edges after the last link are joints on a board (a NIC in its
     // slot), which never limit anything.

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -210,9 +211,15 @@ struct FabricTable {
            ring_fall = 0;
     double eta_tree_more = 1,
            all_reduce_fall = 0; // trees of more than two nodes; what an all-reduce's ring loses with every doubling of two nodes
+    // An all-reduce passes its ring twice or a tree up and down, and its larger sizes by other protocols: of its latencies, what rings that
+    // gather or scatter have (base; both ramps), and an all-to-all (ramps).
+    double gather_base = 1, gather_ramp = 1, all_to_all_ramp = 1;
     double p2p_base = 0, p2p_rendezvous = 0, p2p_eta = 1;
     double usable = 1; // share of a NIC's line rate that all flows through it have together
     Source source;
+    // Whose constants choose between a ring and a tree: NCCL's tuner has one table for all kinds of networks (src/graph/tuning.cc), so
+    // that another kind of one line rate has the same algorithm. Empty: its own (a site's measured curves).
+    std::shared_ptr<const FabricTable> tuner;
 };
 FabricTable fabric_table(const Cluster& cluster);
 

@@ -52,7 +52,7 @@ const Json* named(const std::vector<const Json*>& files, const std::string& name
 
 // What stands in a site's file in place of its kind's constants.
 void replace(Json& constants, const Json& own) {
-    for (const char* group : {"eta", "point_to_point"})
+    for (const char* group : {"eta", "point_to_point", "of_all_reduce"})
         if (own.contains(group))
             for (const auto& [key, value] : own[group].items()) constants[group][key] = value;
     for (const char* key : latencies)
@@ -101,6 +101,12 @@ FabricTable table_of(const Json& j) {
     t.eta_all_to_all_2 = e.at("all_to_all_2").get<double>();
     t.eta_all_to_all = e.at("all_to_all").get<double>();
     t.eta_fan_out = e.at("fan_out").get<double>();
+    if (j.contains("of_all_reduce")) {
+        const Json& of = j["of_all_reduce"];
+        t.gather_base = of.value("gather_base", 1.0);
+        t.gather_ramp = of.value("gather_ramp", 1.0);
+        t.all_to_all_ramp = of.value("all_to_all_ramp", 1.0);
+    }
     const Json& p = j.at("point_to_point");
     t.p2p_base = p.at("base_us").get<double>();
     t.p2p_rendezvous = p.at("rendezvous_us").get<double>();
@@ -161,6 +167,9 @@ FabricTable fabric_table(const Cluster& cluster) {
     t.hop = hop_of(*file, kinds);
     t.usable = file->value("usable", 1.0);
     t.source = source_of(*file);
+    if (site.empty() && file->contains("like"))
+        if (const Json* like = named(kinds, file->at("like").get<std::string>()))
+            t.tuner = std::make_shared<FabricTable>(table_of(constants_of(*like, kinds, cluster.inter.nic_bandwidth.value * 8e-9)));
     return t;
 }
 

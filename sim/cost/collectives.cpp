@@ -43,6 +43,8 @@ std::string name(Algorithm a, Protocol p) {
         return "direct";
     case Algorithm::fan_out:
         return "fan-out";
+    case Algorithm::pat:
+        return "pat";
     }
     return "none";
 }
@@ -50,7 +52,7 @@ std::string name(Algorithm a, Protocol p) {
 Algorithm parse_algorithm(std::string_view text) {
     if (text.substr(0, 4) == "ring") return Algorithm::ring;
     for (Algorithm a : {Algorithm::tree, Algorithm::nvls, Algorithm::nvls_tree, Algorithm::sharp, Algorithm::hierarchical,
-                        Algorithm::direct, Algorithm::fan_out})
+                        Algorithm::direct, Algorithm::fan_out, Algorithm::pat})
         if (text == name(a, Protocol::simple)) return a;
     return Algorithm::none;
 }
@@ -97,6 +99,8 @@ int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n) {
     case Algorithm::tree:
     case Algorithm::nvls_tree:
         return 2 * static_cast<int>(std::ceil(std::log2(static_cast<double>(n))));
+    case Algorithm::pat:
+        return static_cast<int>(std::ceil(std::log2(static_cast<double>(n))));
     case Algorithm::nvls:
     case Algorithm::sharp:
         return 2;
@@ -173,10 +177,15 @@ struct Level {
     bool one_byte;
 };
 
-// Latency of the fabric's pipelined flow: grows with the logarithm of the nodes, and has two ramps with size.
-double fabric_latency(const FabricTable& f, int nodes, double bytes) {
-    return f.base + f.doubling * (std::log2(static_cast<double>(nodes)) - 1) + f.small * ramp(bytes, 0.25 * mebi) +
-           f.large * ramp(bytes, 16 * mebi);
+// What the smallest size takes, which grows with the logarithm of the nodes.
+double fabric_base(const FabricTable& f, CollectiveKind kind, int nodes) {
+    return f.base * (kind == CollectiveKind::all_reduce ? 1 : f.gather_base) + f.doubling * (std::log2(static_cast<double>(nodes)) - 1);
+}
+
+// Latency of the fabric's pipelined flow: has two ramps with size.
+double fabric_latency(const FabricTable& f, CollectiveKind kind, int nodes, double bytes) {
+    return fabric_base(f, kind, nodes) + (f.small * ramp(bytes, 0.25 * mebi) + f.large * ramp(bytes, 16 * mebi)) *
+                                             (kind == CollectiveKind::all_reduce ? 1 : f.gather_ramp);
 }
 
 // Rings lose bandwidth as they grow (published series of 4 to 128 nodes, and of 2 to 64).
@@ -203,8 +212,18 @@ CollectiveTime ring_across(const Level& l) {
     const double v = volume(l.kind, l.g.n), inner = ring_time(l.t, l.kind, l.g.n, l.bytes, l.one_byte, Protocol::simple).rate;
     const double outer = ring_eta(l.f, l.kind, l.g) * l.g.nic_rate / v;
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
-    const double log = l.f.base + l.f.doubling * (std::log2(static_cast<double>(l.g.nodes)) - 1);
-    return {fabric_latency(l.f, l.g.nodes, l.bytes) + std::max(0.0, ring_latency(l, rate) - log) + l.bytes / rate, rate, Algorithm::ring,
+    const double log = fabric_base(l.f, l.kind, l.g.nodes);
+    return {fabric_latency(l.f, l.kind, l.g.nodes, l.bytes) + std::max(0.0, ring_latency(l, rate) - log) + l.bytes / rate, rate,
+            Algorithm::ring, Protocol::simple};
+}
+
+// Parallel aggregated trees (NCCL 2.23, one member a node): as many bytes over each NIC as a ring sends, in log2(n) hops of the Simple
+// protocol instead of n - 1. Its steps go further, so that trunks carry more (loads.cpp).
+CollectiveTime pat_across(const Level& l) {
+    const double rate = l.f.eta_rail * l.g.nic_rate / volume(l.kind, l.g.n);
+    const double log = fabric_base(l.f, l.kind, l.g.nodes);
+    const double hops = sequential_hops(l.kind, Algorithm::pat, l.g.nodes) * l.f.ring_hop[2];
+    return {fabric_latency(l.f, l.kind, l.g.nodes, l.bytes) + std::max(0.0, hops - log) + l.bytes / rate, rate, Algorithm::pat,
             Protocol::simple};
 }
 
@@ -213,7 +232,7 @@ CollectiveTime tree_across(const Level& l, bool nvls) {
     double inner = 0.92 * l.t.nominal / 2;
     if (nvls) inner = 0.92 * nvls_time(l.t, l.g.lanes, l.bytes).rate;
     const double rate = l.g.n == l.g.nodes ? outer : std::min(inner, outer);
-    return {fabric_latency(l.f, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree,
+    return {fabric_latency(l.f, l.kind, l.g.nodes, l.bytes) + l.bytes / rate, rate, nvls ? Algorithm::nvls_tree : Algorithm::tree,
             Protocol::simple};
 }
 
@@ -248,7 +267,8 @@ CollectiveTime all_to_all_across(const Level& l) {
     const double per_device = l.g.nic_rate / g, off_node = static_cast<double>(n - g) / n;
     const double inner = g > 1 ? 1 / (static_cast<double>(g - 1) / n / l.t.direct_rate + 1 / (n * l.t.direct_copy)) : 1e30;
     const double rate = std::min(inner, eta * per_device / off_node);
-    const double us = l.f.base + 0.3 * (n - 1) + 0.4 * l.f.small * ramp(l.bytes, 0.25 * mebi) + 0.6 * l.f.large * ramp(l.bytes, 16 * mebi) +
+    const double us = l.f.base + 0.3 * (n - 1) +
+                      l.f.all_to_all_ramp * (0.4 * l.f.small * ramp(l.bytes, 0.25 * mebi) + 0.6 * l.f.large * ramp(l.bytes, 16 * mebi)) +
                       l.bytes / rate;
     return {us, rate, Algorithm::direct, Protocol::simple};
 }
@@ -261,17 +281,19 @@ CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group&
     if (kind == CollectiveKind::all_to_all) return all_to_all_across(l);
     if (kind == CollectiveKind::broadcast) return ring_across(l);
     if (wish == CollectiveAlgorithm::hierarchical) return hierarchical(l);
+    if (wish == CollectiveAlgorithm::pat && g.lanes == 1 && g.n == g.nodes && kind != CollectiveKind::all_reduce) return pat_across(l);
     if (kind != CollectiveKind::all_reduce || wish == CollectiveAlgorithm::ring)
         return ring_across(l); // trees and multicast across nodes reduce only
     const bool nvls = multicast && t.has_nvls && g.lanes > 2 && !one_byte;
-    if (wish == CollectiveAlgorithm::sharp) return sharp_across(l, multicast && t.has_nvls);
+    if (wish == CollectiveAlgorithm::sharp) return links.sharp ? sharp_across(l, multicast && t.has_nvls) : ring_across(l);
     if (wish == CollectiveAlgorithm::tree) return tree_across(l, false);
     if (wish == CollectiveAlgorithm::nvls) return tree_across(l, nvls);
     const CollectiveTime tree = tree_across(l, nvls), ring = ring_across(l);
+    const Level tuned{t, f.tuner ? *f.tuner : f, g, kind, bytes, one_byte};
     const auto whole = [&](const CollectiveTime& c, double rate) {
         return c.us + bytes / std::min(rate, c.rate) - bytes / c.rate + links.hop_us * sequential_hops(kind, c.algorithm, g.nodes);
     };
-    return whole(ring, links.ring) < whole(tree, links.tree) ? ring : tree;
+    return whole(ring_across(tuned), links.ring) < whole(tree_across(tuned, nvls), links.tree) ? ring : tree;
 }
 
 FanOut fan_out(const Group& g, int copies, int groups, int group_limit) {

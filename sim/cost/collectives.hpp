@@ -24,7 +24,7 @@
 
 namespace orrery {
 
-enum class Algorithm : std::uint8_t { none, ring, tree, nvls, nvls_tree, sharp, hierarchical, direct, fan_out };
+enum class Algorithm : std::uint8_t { none, ring, tree, nvls, nvls_tree, sharp, hierarchical, direct, fan_out, pat };
 enum class Protocol : std::uint8_t { ll, ll128, simple };
 std::string name(Algorithm a, Protocol p);        // "ring/LL128", "nvls"
 Algorithm parse_algorithm(std::string_view text); // of a CommCost::algorithm
@@ -59,8 +59,9 @@ CollectiveTime single_node(const LinkTable& t, CollectiveKind kind, int n, doubl
 // Hops that follow one another before the first byte is through: over n ranks of a domain, or over n nodes.
 int sequential_hops(CollectiveKind kind, Algorithm algorithm, int n);
 
-// How the devices of a node are wired to each other: all through a switch, each pair by its own link, or to neighbours in a torus.
-enum class Wiring : std::uint8_t { switched, mesh, torus };
+// How the devices of a node are wired to each other: all through a switch, each pair by its own link, to neighbours in a torus, or by PCIe
+// switches under host bridges.
+enum class Wiring : std::uint8_t { switched, mesh, torus, tree };
 struct Domain {
     Wiring wiring = Wiring::switched;
     bool spans_nodes = false; // a torus that goes on from node to node: nodes do not matter
@@ -85,6 +86,7 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 // fitted, and the rates (bytes/us) that its links between switches let a tree and a ring have.
 struct Narrower {
     double hop_us = 0, tree = 1e30, ring = 1e30;
+    bool sharp = true; // switches can reduce for this group (trees, levels and types of data suffice)
 };
 CollectiveTime multi_node(const LinkTable& t, const FabricTable& f, const Group& g, CollectiveKind kind, double bytes, bool one_byte,
                           bool multicast, CollectiveAlgorithm wish, const Narrower& links = {});

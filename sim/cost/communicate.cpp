@@ -123,7 +123,7 @@ double CostModel::Data::owners_us(const Group& g, double bytes, std::span<const 
         if (at != last) ++owners, last = at;
     }
     constexpr double chunk = 512 * 1024;
-    const double nic = fabric->nic_bandwidth(ranks.front()).value * 1e-6 * fabric->devices_per_nic();
+    const double nic = fabric->endpoint_bandwidth(ranks.front()).value * 1e-6;
     const double across = g.nodes > 1 ? between.ring_hop[2] + (nic > 0 ? chunk / nic : 0) : 0;
     return owners * std::min(1.0, bytes / whole) * ((g.n - g.nodes) * links.simple_step + (g.nodes - 1) * across);
 }
@@ -131,7 +131,7 @@ double CostModel::Data::owners_us(const Group& g, double bytes, std::span<const 
 // How much longer a hop between two devices takes in this cluster than in the machines of the fitted tables (negative: shorter). The
 // fits' base latencies hold that hop; a custom graph's is the sum along its route.
 double CostModel::Data::extra_hop(int from, int to) const {
-    const bool inside = domain.spans_nodes || fabric->node_of(from) == fabric->node_of(to);
+    const bool inside = domain.spans_nodes || fabric->domain_of(from) == fabric->domain_of(to);
     const Time own = custom_graph ? fabric->latency(from, to) : inside ? intra_latency : inter_latency;
     return own.ps == 0 ? 0 : own.seconds() * 1e6 - (inside ? links.hop : between.hop);
 }
@@ -160,9 +160,33 @@ bool CostModel::Data::rings_of_old(const Collective& c, const Group& g) const {
     return static_cast<double>(c.bytes.count) / g.nic_rate * (1 / 0.45 - 2.0 * (g.n - 1) / g.n) >= hops;
 }
 
+// SHARP adds numbers of 16 bits and more, in as many trees as its switches hold, as many levels up as they reach.
+bool CostModel::Data::switches_reduce(const KnownGroup& g, bool one_byte) const {
+    if (one_byte || (sharp.trees > 0 && fabric->devices() / g.group.n > sharp.trees)) return false;
+    for (int node = 1; node < g.group.nodes && sharp.levels > 0; ++node)
+        if (fabric->levels_between(g.group.members[0], g.group.node(static_cast<std::size_t>(node))[0]) > sharp.levels) return false;
+    return true;
+}
+
+// A synchronous group runs at the pace of the kind of nodes that is slowest at this.
+template <class Ask> CommCost CostModel::Data::slowest_kind(std::span<const int> ranks, Ask&& ask) const {
+    std::vector<char> present(kinds.size(), 0);
+    for (const int r : ranks) present[static_cast<std::size_t>(kind_of_node[static_cast<std::size_t>(fabric->node_of(r))])] = 1;
+    CommCost most;
+    double longest = -1;
+    for (std::size_t k = 0; k < kinds.size(); ++k) {
+        if (present[k] == 0) continue;
+        CommCost cost = ask(kinds[k]);
+        const double us = cost.latency.seconds() * 1e6 + cost.payload / cost.cap.value * 1e6;
+        if (us > longest) longest = us, most = std::move(cost);
+    }
+    return most;
+}
+
 CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) const {
     const Data& d = *data_;
     if (ranks.size() < 2) return {Time{}, 0, {1e15}, "none", 0};
+    if (!d.kinds.empty()) return d.slowest_kind(ranks, [&](const CostModel& kind) { return kind.collective(c, ranks); });
     if (is_shift(c.kind)) return shift(c, ranks);
     const KnownGroup& g = d.known(ranks);
     const double bytes = static_cast<double>(c.bytes.count);
@@ -183,7 +207,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
                         name(Algorithm::fan_out, Protocol::simple));
     }
     Narrower narrower{g.hop};
-    if (d.may_block && g.group.nodes > 1 && c.kind == CollectiveKind::all_reduce) {
+    narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
+    if (g.group.nodes > 1 && c.kind == CollectiveKind::all_reduce) {
         narrower.tree = d.link_rate(g, c.kind, Algorithm::tree);
         narrower.ring = d.link_rate(g, c.kind, Algorithm::ring);
     }
@@ -220,16 +245,17 @@ std::vector<LinkLoad> CostModel::loads(const Collective& c, const CommCost& cost
 CommCost CostModel::transfer(Bytes bytes, int from, int to) const {
     const Data& d = *data_;
     if (from == to) return {Time{}, 0, {1e15}, "none", 0};
+    if (!d.kinds.empty())
+        return d.slowest_kind(std::array{from, to}, [&](const CostModel& kind) { return kind.transfer(bytes, from, to); });
     const double size = static_cast<double>(bytes.count), narrowest = d.fabric->narrowest(from, to).value * 1e-6;
-    if (d.domain.spans_nodes || d.fabric->node_of(from) == d.fabric->node_of(to)) {
+    if (d.domain.spans_nodes || d.fabric->domain_of(from) == d.fabric->domain_of(to)) {
         // A pair that has less than a device's whole bandwidth reaches the same share of it.
         return d.bundle(send_time(d.links, size), size, narrowest * std::min(1.0, d.links.direct_rate / d.links.link_rate),
                         d.extra_hop(from, to), "p2p");
     }
     const FabricTable& f = d.between;
     // One message uses one NIC, of the sender and of the receiver.
-    const double nic =
-        std::min(d.fabric->nic_bandwidth(from).value, d.fabric->nic_bandwidth(to).value) * 1e-6 * d.fabric->devices_per_nic();
+    const double nic = std::min(d.fabric->endpoint_bandwidth(from).value, d.fabric->endpoint_bandwidth(to).value) * 1e-6;
     const double rate = f.p2p_eta * (nic > 0 ? nic : narrowest);
     const double us = f.p2p_base + (size >= 65536 ? f.p2p_rendezvous : 0) + size / rate;
     return d.bundle({us, rate, Algorithm::direct, Protocol::simple}, size, narrowest, d.extra_hop(from, to), "p2p");

@@ -299,7 +299,8 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
         op.work);
 }
 
-ComputeCost CostModel::compute(const Plan& plan, const Op& op) const {
+ComputeCost CostModel::compute(const Plan& plan, const Op& op, int kind) const {
+    if (kind > 0) return data_->kinds.at(static_cast<std::size_t>(kind)).compute(plan, op);
     if (const auto us = measured_us(data_->device, plan, op)) return {Time::microseconds(*us), 1};
     const KernelTime t = data_->time(plan, op);
     const bool on_device = op.queue == compute_queue;

@@ -88,8 +88,7 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     if (d.gated_halves)
         for (const char* gated : {"swiglu", "geglu"}) d.pointwise.ops[gated] = d.pointwise.ops.at("gated-halves");
     d.custom_graph = c.graph.has_value();
-    d.may_block =
-        d.custom_graph || c.inter.oversubscription > 1 || c.inter.routing == Routing::ecmp || c.inter.topology == InterTopology::dragonfly;
+    d.sharp = c.inter.sharp;
     d.intra_latency = c.intra.latency;
     d.inter_latency = c.inter.latency;
     Cluster inside; // a custom graph says with its edges what a device can send
@@ -114,6 +113,13 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
     d.pcie = known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share;
     d.host_adam = c.host.adam_rate * 1e-6 / d.devices_per_node;
     d.nvme = known(c.host.nvme_bandwidth.value, d.pointwise.nvme) / d.devices_per_node;
+    if (c.others.empty()) return;
+    for (int node = 0; node < c.nodes; ++node) d.kind_of_node.push_back(c.kind_of_node(node));
+    Scenario alike = scenario;
+    for (int kind = 0; kind < c.kinds_of_nodes(); ++kind) {
+        alike.cluster = as_of_kind(c, kind);
+        d.kinds.emplace_back(alike, fabric);
+    }
 }
 
 CostModel::~CostModel() = default;
@@ -185,6 +191,12 @@ std::vector<Provenance> CostModel::provenance() const {
     line("interference", d.pointwise.interference_source);
     if (d.fabric->devices() > d.nodes) line("links " + d.links.name, d.links.source);
     if (d.nodes > 1) line("fabric " + d.between.name, d.between.source);
+    for (std::size_t kind = 1; kind < d.kinds.size(); ++kind)
+        for (Provenance p : d.kinds[kind].provenance()) {
+            if (std::find(out.begin(), out.end(), p) != out.end()) continue;
+            p.what = d.kinds[kind].data_->device.name + ": " + p.what;
+            out.push_back(std::move(p));
+        }
     return out;
 }
 

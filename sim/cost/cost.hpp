@@ -52,8 +52,9 @@ class CostModel {
     ~CostModel();
     CostModel(CostModel&&) noexcept;
 
-    // Any op that is neither a Collective, an Exchange, an Alloc nor a Free. Zero for HostSync.
-    ComputeCost compute(const Plan& plan, const Op& op) const;
+    // Any op that is neither a Collective, an Exchange, an Alloc nor a Free. Zero for HostSync. kind: of the device's node, where a cluster
+    // has unlike ones (Cluster::kind_of_node); collectives and transfers take what the slowest kind among their ranks takes.
+    ComputeCost compute(const Plan& plan, const Op& op, int kind = 0) const;
 
     // The collective over these ranks (in the communicator's order), and the loads of its instance on the links. `algorithm` of the
     // result decides the loads, so that instances alike have loads alike.

@@ -37,7 +37,7 @@ struct KnownGroup {
     std::vector<int> ranks;
     Group group;
     double hop = 0; // of its fabric, or of its domain's links where it is on one node: more than the fits' (us)
-    mutable double link_rate[7][8] = {};
+    mutable double link_rate[7][10] = {};
 };
 
 // A group, and what one algorithm puts on its links. Kinds that send the same volumes by it load them alike.
@@ -73,7 +73,9 @@ struct CostModel::Data {
     FabricTable between;
     Domain domain;
     bool custom_graph = false;
-    bool may_block = false;            // links between switches may let less pass than NICs
+    Sharp sharp;                       // what its switches can reduce
+    std::vector<int> kind_of_node;     // where nodes are unlike
+    std::vector<CostModel> kinds;      // of each kind of nodes, as if all were of it; empty: all are alike
     Time intra_latency, inter_latency; // of the cluster, zero: not said
     bool multicast = false;
     double bandwidth = 1, peak_16 = 1, power = 1; // bytes/us, flops/us; power: clock factor of a limit below the board's
@@ -120,6 +122,8 @@ struct CostModel::Data {
     const std::vector<LinkLoad>& loads_of(std::span<const int> ranks, CollectiveKind kind, Algorithm a) const; // until the next call
     const Group& group(std::span<const int> ranks) const;                                                      // until the next call
     double extra_hop(int from, int to) const;
+    bool switches_reduce(const KnownGroup& g, bool one_byte) const;
+    template <class Ask> CommCost slowest_kind(std::span<const int> ranks, Ask&& ask) const;
     bool rings_of_old(const Collective& c, const Group& g) const; // whether NCCL of then takes a ring where a tree would be faster
     double owners_us(const Group& g, double bytes, std::span<const int> ranks) const; // what their turns add to a gather
     double on_link(LinkId link, double load) const; // what a byte takes of this link, where not all of its rate is to be had

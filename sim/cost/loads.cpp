@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace orrery {
@@ -92,10 +93,11 @@ std::vector<std::vector<int>> neighbours(const Fabric& fabric, std::span<const i
 }
 
 // Every member sends `weight` on: through a switch to the next one, over a mesh or a torus by all links that lead to members, evenly
-// (as many rings as there are links). Members of a torus that do not touch send along routes.
-void around_node(Loads& l, std::span<const int> node, double weight) {
+// (as many rings as there are links). Members of a torus that do not touch send along routes. all_pairs: to each of the others as much,
+// which only a tree of switches tells from a ring.
+void around_node(Loads& l, std::span<const int> node, double weight, bool all_pairs = false) {
     const std::size_t n = node.size();
-    if (l.wiring == Wiring::mesh) {
+    if (l.wiring == Wiring::mesh || (l.wiring == Wiring::tree && all_pairs)) {
         for (int a : node)
             for (int b : node) l.add(a, b, weight / static_cast<double>(n - 1));
         return;
@@ -111,9 +113,62 @@ void around_node(Loads& l, std::span<const int> node, double weight) {
     for (std::size_t i = 0; i < n; ++i) l.add(node[i], node[(i + 1) % n], weight);
 }
 
+// A NIC's number, unlike those of the other nodes of its domain.
+int nic_in_domain(const Fabric& fabric, int device) { return fabric.node_of(device) * 65536 + fabric.nic_of(device); }
+
+// How many bytes a second go from node to node by these shares of the lanes, for what PCIe and NICs let through.
+double rate_of(Loads& l, std::span<const int> node, std::span<const int> next, std::span<const double> share) {
+    std::vector<LoadShare> all;
+    const int lanes = static_cast<int>(share.size());
+    for (int i = 0; i < lanes; ++i) {
+        l.route.clear();
+        l.fabric.append_route(on_lane(node, i, lanes), on_lane(next, i, lanes), l.route);
+        for (const LinkShare& s : l.route) all.push_back({s.link, s.share * share[static_cast<std::size_t>(i)]});
+    }
+    std::sort(all.begin(), all.end(), [](const LoadShare& x, const LoadShare& y) { return x.link < y.link; });
+    double least = 1e30;
+    for (std::size_t i = 0; i < all.size();) {
+        const Link& link = l.fabric.links()[static_cast<std::size_t>(all[i].link)];
+        const LinkId id = all[i].link;
+        double load = 0;
+        for (; i < all.size() && all[i].link == id; ++i) load += all[i].load;
+        if (link.kind == LinkKind::pcie || link.kind == LinkKind::nic) least = std::min(least, link.capacity.value / load);
+    }
+    return least;
+}
+
+// What each lane of a node takes of the bytes that leave it: NCCL deals its channels out to NICs, so that devices which share one take less
+// each than one that has its own, where PCIe lets more through that way.
+std::vector<double> lane_shares(Loads& l, std::span<const int> node, std::span<const int> next, int lanes) {
+    std::vector<std::pair<int, double>> nics; // NIC, its rate
+    std::vector<int> lanes_of;                // of each of these
+    std::vector<std::size_t> at;              // of each lane, its NIC
+    for (int i = 0; i < lanes; ++i) {
+        const int device = on_lane(node, i, lanes), nic = nic_in_domain(l.fabric, device);
+        const auto met = std::find_if(nics.begin(), nics.end(), [&](const auto& x) { return x.first == nic; });
+        at.push_back(static_cast<std::size_t>(met - nics.begin()));
+        if (met == nics.end()) nics.emplace_back(nic, l.fabric.endpoint_bandwidth(device).value), lanes_of.push_back(0);
+        ++lanes_of[at.back()];
+    }
+    std::vector<double> share(at.size());
+    bool even = true;
+    for (std::size_t i = 0; i < at.size(); ++i) {
+        share[i] = nics[at[i]].second / lanes_of[at[i]];
+        even = even && share[i] == share[0];
+    }
+    const std::vector<double> alike(share.size(), 1.0 / lanes);
+    if (even) return alike;
+    const double sum = std::accumulate(share.begin(), share.end(), 0.0);
+    if (!(sum > 0)) return alike;
+    for (double& s : share) s /= sum;
+    return rate_of(l, node, next, share) > rate_of(l, node, next, alike) ? share : alike;
+}
+
 // `weight` split over the lanes, from one node to another.
 void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double weight) {
-    for (int i = 0; i < g.lanes; ++i) l.add(on_lane(g.node(from), i, g.lanes), on_lane(g.node(to), i, g.lanes), weight / g.lanes);
+    const std::vector<double> share = lane_shares(l, g.node(from), g.node(to), g.lanes);
+    for (int i = 0; i < g.lanes; ++i)
+        l.add(on_lane(g.node(from), i, g.lanes), on_lane(g.node(to), i, g.lanes), weight * share[static_cast<std::size_t>(i)]);
 }
 
 // One ring a lane through all nodes: inside a node a byte passes all but one of its members' links.
@@ -151,6 +206,24 @@ void tree(Loads& l, const Group& g) {
         }
 }
 
+// Parallel aggregated trees: to the peer 2^k further on go as many of the n parts as still lie beyond it, far peers first.
+void doubling(Loads& l, const Group& g) {
+    int left = g.nodes - 1; // parts still to come
+    int stride = 1;
+    while (stride * 2 < g.nodes) stride *= 2;
+    std::vector<std::pair<int, int>> steps; // peer's distance, parts
+    for (; stride > 0; stride /= 2) {
+        const int parts = std::max(1, (g.nodes - stride + 2 * stride - 1) / (2 * stride));
+        steps.emplace_back(stride, std::min(parts, left));
+        left -= steps.back().second;
+    }
+    steps.back().second += left;
+    for (const auto& [distance, parts] : steps)
+        for (int k = 0; k < g.nodes; ++k)
+            between(l, g, static_cast<std::size_t>(k), static_cast<std::size_t>((k + distance) % g.nodes),
+                    static_cast<double>(parts) / g.nodes);
+}
+
 void inside(Loads& l, const Group& g, double per_member) {
     for (std::size_t k = 0; k < static_cast<std::size_t>(g.nodes); ++k)
         if (g.node(k).size() > 1) around_node(l, g.node(k), per_member);
@@ -168,7 +241,7 @@ template <class Share> void all_to_all(Loads& l, const Group& g, Share share) { 
     for (std::size_t k = 0; k < nodes; ++k) {
         const std::span<const int> node = g.node(k);
         const FanOut part = share(static_cast<double>(node.size()));
-        around_node(l, node, part.inside);
+        around_node(l, node, part.inside, true);
         for (std::size_t j = 0; j < sample; ++j) {
             const std::span<const int> peer = g.node((k + 1 + j * others / sample) % nodes);
             for (std::size_t i = 0; i < node.size(); ++i)
@@ -184,21 +257,21 @@ double nic_rate(const Fabric& fabric, std::span<const int> node) {
     double rate = 0;
     for (int d : node) {
         if (fabric.nic_bandwidth(d).value <= 0) {
-            const int last = fabric.devices() - 1, other = fabric.node_of(d) == fabric.node_of(0) ? last : 0;
+            const int last = fabric.devices() - 1, other = fabric.domain_of(d) == fabric.domain_of(0) ? last : 0;
             if (other != d) rate += fabric.narrowest(d, other).value * 1e-6;
             continue;
         }
-        const int nic = fabric.nic_of(d);
+        const int nic = nic_in_domain(fabric, d);
         if (std::find(nics.rbegin(), nics.rend(), nic) != nics.rend()) continue;
         nics.push_back(nic);
-        rate += fabric.nic_bandwidth(d).value * 1e-6 * fabric.devices_per_nic();
+        rate += fabric.endpoint_bandwidth(d).value * 1e-6;
     }
     return rate;
 }
 
 // Share of a device's own links that lead to members, of the member with the least.
 double reach_of(const Fabric& fabric, Wiring wiring, std::span<const int> node) {
-    if (wiring == Wiring::switched || node.size() < 2) return 1;
+    if (wiring == Wiring::switched || wiring == Wiring::tree || node.size() < 2) return 1;
     const double all = fabric.scale_up_bandwidth(node[0]).value;
     if (all <= 0) return 1;
     if (wiring == Wiring::mesh) return std::min(1.0, static_cast<double>(node.size() - 1) * fabric.narrowest(node[0], node[1]).value / all);
@@ -223,6 +296,8 @@ Domain domain_of(const Cluster& c) {
         return {Wiring::mesh, false};
     case IntraKind::torus:
         return {Wiring::torus, c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus};
+    case IntraKind::pcie:
+        return {c.intra.tree.devices_per_switch > 0 ? Wiring::tree : Wiring::switched, false};
     default:
         return {};
     }
@@ -238,11 +313,11 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
         g.reach = reach_of(fabric, domain.wiring, ranks);
         return g;
     }
-    std::vector<std::pair<int, int>> seen; // node, its index here; sorted by node
+    std::vector<std::pair<int, int>> seen; // node (or domain of nodes), its index here; sorted by node
     std::vector<int> index(ranks.size()), count;
     for (std::size_t i = 0; i < ranks.size(); ++i) {
-        const int node = fabric.node_of(ranks[i]);
-        if (i > 0 && fabric.node_of(ranks[i - 1]) == node) {
+        const int node = fabric.domain_of(ranks[i]);
+        if (i > 0 && fabric.domain_of(ranks[i - 1]) == node) {
             index[i] = index[i - 1];
         } else {
             auto at = std::lower_bound(seen.begin(), seen.end(), std::pair<int, int>{node, 0});
@@ -266,7 +341,7 @@ Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks) 
         g.nic_rate = nic_rate(fabric, g.node(0));
         for (std::size_t k = 1; k < count.size(); ++k) g.nic_rate = std::min(g.nic_rate, nic_rate(fabric, g.node(k)));
     }
-    for (std::size_t k = 0; domain.wiring != Wiring::switched && k < count.size(); ++k)
+    for (std::size_t k = 0; (domain.wiring == Wiring::mesh || domain.wiring == Wiring::torus) && k < count.size(); ++k)
         g.reach = std::min(g.reach, reach_of(fabric, domain.wiring, g.node(k)));
     return g;
 }
@@ -298,6 +373,9 @@ std::vector<LoadShare> link_loads(const Fabric& fabric, Domain domain, const Gro
     case Algorithm::hierarchical:
         inside(l, g, volume(kind, g.lanes));
         across(l, g, volume(kind, g.nodes));
+        break;
+    case Algorithm::pat:
+        doubling(l, g);
         break;
     case Algorithm::direct:
         all_to_all(l, g, [&](double here) { return FanOut{(here - 1) / g.n, (g.n - here) / g.n}; });

@@ -38,6 +38,7 @@ struct ClassMaker {
             lane.rank = f.ranks.first[at(k)];
             lane.ranks = f.ranks.size[at(k)];
             lane.program = stage_of[at(lane.rank)];
+            lane.kind = wires.kind.empty() ? std::int16_t{0} : wires.kind[at(lane.rank)];
             lane.slowness = wires.slowness.empty() ? 1 : wires.slowness[at(lane.rank)];
             lane.queues = queues;
             queues += static_cast<std::int32_t>(m.programs[at(lane.program)].queues.size());

@@ -190,6 +190,11 @@ struct ProgramCompiler {
                                                : op.phase == Phase::offload ? Category::offload
                                                                             : Category::other);
         if (o.duration < 0) engine_bug("an op's duration is negative", source.stage, o.source);
+        for (std::size_t k = 0; k < c.costs.compute_of_kind.size(); ++k) {
+            std::vector<std::int64_t>& own = c.machine.durations_of_kind[k];
+            own.resize(c.machine.ops.size(), 0);
+            own.push_back(c.costs.compute_of_kind[k](op).duration.ps);
+        }
         c.machine.ops.push_back(o);
     }
 
@@ -357,6 +362,7 @@ Machine compile(const Plan& plan, const Costs& costs, const Wires& wires, const 
     c.machine.interference = costs.interference;
     c.machine.jitter = wires.jitter;
     c.machine.seed = wires.seed;
+    c.machine.durations_of_kind.resize(costs.compute_of_kind.size());
     stop_if(options.stop);
     compile_programs(c, options.launch_blocking);
     stop_if(options.stop);

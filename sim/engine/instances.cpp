@@ -193,6 +193,7 @@ struct InstanceFinder {
         for (std::size_t r = 0; r < stage_of.size(); ++r) {
             std::uint64_t own = mix(static_cast<std::uint64_t>(stage_of[r]));
             if (!wires.slowness.empty()) own = mix(own, std::bit_cast<std::uint64_t>(wires.slowness[r]));
+            if (!wires.kind.empty()) own = mix(own, static_cast<std::uint64_t>(wires.kind[r]) + 1);
             if (wires.jitter > 0) own = mix(own, r + 1);
             g.rank.push_back(own);
         }

@@ -17,6 +17,7 @@ namespace orrery {
 // The questions compile() asks a cost model. costs_of() wraps the real one; a test gives a few lambdas.
 struct Costs {
     std::function<ComputeCost(const Op&)> compute;
+    std::vector<std::function<ComputeCost(const Op&)>> compute_of_kind = {}; // of nodes unlike the first kind: 1, 2 ..
     std::function<CommCost(const Collective&, std::span<const int>)> collective;
     std::function<std::vector<LinkLoad>(const Collective&, const CommCost&, std::span<const int>)> loads;
     std::function<CommCost(Bytes, int from, int to)> transfer;
@@ -30,9 +31,10 @@ struct Costs {
 
 // The links, and what the scenario's perturbations made of them and of the ranks.
 struct Wires {
-    std::vector<double> capacity; // by LinkId, bytes per second
-    std::vector<double> slowness; // by rank: factor on compute times; empty: 1 for all
-    double jitter = 0;            // sigma of the logarithm of each compute op's duration
+    std::vector<double> capacity;        // by LinkId, bytes per second
+    std::vector<double> slowness;        // by rank: factor on compute times; empty: 1 for all
+    std::vector<std::int16_t> kind = {}; // by rank: of its node; empty: all are alike
+    double jitter = 0;                   // sigma of the logarithm of each compute op's duration
     std::uint64_t seed = 0;
 };
 
@@ -114,6 +116,7 @@ struct BundleCost {
 
 struct MachineLane {
     std::int32_t rank = 0, ranks = 1, program = 0;
+    std::int16_t kind = 0; // of its node
     double slowness = 1;
     std::int32_t queues = 0; // first of its queues among all lanes'
 };
@@ -138,7 +141,8 @@ struct Machine {
     std::int64_t window = 1008;
 
     std::vector<CompiledOp> ops;
-    std::vector<std::int32_t> deps; // distances back in issue order
+    std::vector<std::vector<std::int64_t>> durations_of_kind; // of ops on nodes of kind 1, 2 ..
+    std::vector<std::int32_t> deps;                           // distances back in issue order
     std::vector<CompiledDep> action_deps;
     std::vector<CompiledTransfer> transfers;
     std::vector<Segment> segments;

@@ -28,14 +28,15 @@ std::int64_t stretched(std::int64_t ps, double factor) { return whole_ps(static_
 std::int64_t duration_of(const EventLoop& run, std::int32_t lane, const Slot& s) {
     const CompiledOp& op = run.m.ops[at(s.op)];
     const MachineLane& l = run.m.lanes[at(lane)];
-    if (op.queue != 0) return op.duration;
+    const std::int64_t own = l.kind == 0 ? op.duration : run.m.durations_of_kind[at(l.kind - 1)][at(s.op)];
+    if (op.queue != 0) return own;
     double factor = l.slowness;
     if (run.m.jitter > 0) {
         std::uint64_t key = mix(mix(run.m.seed, static_cast<std::uint64_t>(l.rank)),
                                 mix(static_cast<std::uint64_t>(s.action), static_cast<std::uint64_t>(op.source)));
         factor *= std::exp(run.m.jitter * normal(key) - run.m.jitter * run.m.jitter / 2);
     }
-    return factor == 1 ? op.duration : stretched(op.duration, factor);
+    return factor == 1 ? own : stretched(own, factor);
 }
 
 } // namespace

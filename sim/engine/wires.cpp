@@ -12,6 +12,8 @@ namespace orrery {
 Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario, const Fabric& fabric) {
     Costs c;
     c.compute = [&](const Op& op) { return cost.compute(plan, op); };
+    for (int kind = 1; kind < scenario.cluster.kinds_of_nodes(); ++kind)
+        c.compute_of_kind.emplace_back([&cost, &plan, kind](const Op& op) { return cost.compute(plan, op, kind); });
     c.collective = [&](const Collective& work, std::span<const int> ranks) { return cost.collective(work, ranks); };
     c.loads = [&](const Collective& work, const CommCost& of, std::span<const int> ranks) { return cost.loads(work, of, ranks); };
     c.transfer = [&](Bytes bytes, int from, int to) {
@@ -23,13 +25,15 @@ Costs costs_of(const CostModel& cost, const Plan& plan, const Scenario& scenario
     c.interference = cost.interference();
     c.launch = cost.launch();
     c.host = [&](const Op& op, int kernels) { return cost.host(op, kernels); };
-    if (scenario.cluster.graph) return c; // no two places of a custom graph need be alike
+    // No two places of a custom graph need be alike, nor those of a cluster with unlike nodes or with links down.
+    if (scenario.cluster.graph || !scenario.cluster.others.empty() || !scenario.cluster.inter.down.empty()) return c;
     // The nodes of a regular cluster are alike: only the placement of ranks on them and the distance to the next node count.
     c.shape = [&, route = std::vector<LinkShare>{}](std::span<const int> ranks) mutable {
         std::uint64_t h = ranks.size();
         int first = fabric.node_of(ranks[0]), last = first, before = ranks[0];
         for (int r : ranks) {
             int node = fabric.node_of(r);
+            h = mix(h, static_cast<std::uint64_t>(fabric.domain_of(r) - fabric.domain_of(ranks[0])));
             if (node != last) h = mix(h, static_cast<std::uint64_t>(fabric.latency(before, r, route).ps));
             h = mix(h, static_cast<std::uint64_t>(node - first) << 32 | static_cast<std::uint64_t>(fabric.local_index(r)));
             last = node;
@@ -59,6 +63,8 @@ Wires wires_of(const Scenario& scenario, const Fabric& fabric) {
     w.seed = scenario.training.seed;
     for (const Link& l : fabric.links()) w.capacity.push_back(l.capacity.value);
     auto ranks = static_cast<std::size_t>(scenario.world_size());
+    for (std::size_t r = 0; r < ranks && !scenario.cluster.others.empty(); ++r)
+        w.kind.push_back(static_cast<std::int16_t>(scenario.cluster.kind_of_node(fabric.node_of(static_cast<int>(r)))));
     auto slow = [&](std::size_t rank, double factor) {
         if (w.slowness.empty()) w.slowness.assign(ranks, 1.0);
         if (rank < ranks) w.slowness[rank] *= factor;

@@ -56,6 +56,9 @@ constexpr Constant constants[] = {{"base_us", &FabricTable::base, 1, 2000},
                                   {"doubling_us", &FabricTable::doubling, 0.1, 500},
                                   {"small_us", &FabricTable::small, 0.1, 2000},
                                   {"large_us", &FabricTable::large, 0.1, 20000},
+                                  {"of_all_reduce.gather_base", &FabricTable::gather_base, 0.1, 10},
+                                  {"of_all_reduce.gather_ramp", &FabricTable::gather_ramp, 0.01, 10},
+                                  {"of_all_reduce.all_to_all_ramp", &FabricTable::all_to_all_ramp, 0.01, 10},
                                   {"eta.ring_all_reduce", &FabricTable::eta_ring_all_reduce, 0.02, 1.2},
                                   {"eta.ring", &FabricTable::eta_ring, 0.02, 1.2},
                                   {"eta.tree", &FabricTable::eta_tree, 0.02, 1.6},
@@ -72,7 +75,11 @@ FabricTable with(const FabricTable& base, const std::vector<const Constant*>& ch
 // Those that move a prediction by a part in a thousand when they grow, or shrink, by half.
 std::vector<const Constant*> felt(std::span<const FabricPoint> points, const FabricTable& base) {
     std::vector<const Constant*> out;
-    for (const Constant& c : constants)
+    const bool reduced =
+        std::any_of(points.begin(), points.end(), [](const FabricPoint& p) { return p.kind == CollectiveKind::all_reduce; });
+    for (const Constant& c : constants) {
+        // Without an all-reduce there is nothing to be a share of: the latencies themselves are fitted.
+        if (!reduced && std::string_view(c.name).starts_with("of_all_reduce")) continue;
         for (const double factor : {0.5, 1.5}) {
             FabricTable moved = base;
             moved.*c.at = std::max(c.least, base.*c.at) * factor;
@@ -84,6 +91,7 @@ std::vector<const Constant*> felt(std::span<const FabricPoint> points, const Fab
             out.push_back(&c);
             break;
         }
+    }
     return out;
 }
 
@@ -168,6 +176,8 @@ OrderedJson to_fabric(const FabricTable& f, const Cluster& cluster, const std::s
                 {"all_to_all", four(f.eta_all_to_all)},
                 {"fan_out", f.eta_fan_out},
                 {"ring_fall", f.ring_fall}};
+    j["of_all_reduce"] = {
+        {"gather_base", four(f.gather_base)}, {"gather_ramp", four(f.gather_ramp)}, {"all_to_all_ramp", four(f.all_to_all_ramp)}};
     j["point_to_point"] = {{"base_us", f.p2p_base}, {"rendezvous_us", f.p2p_rendezvous}, {"eta", f.p2p_eta}};
     j["usable"] = f.usable;
     j["source"] = {{"kind", "fitted"}, {"text", text}};

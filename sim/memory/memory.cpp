@@ -243,6 +243,8 @@ MemoryReport memory(const Plan& plan, const Scenario& scenario) { return memory(
 MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& scenario) {
     MemoryReport report;
     report.capacity = scenario.cluster.device.memory;
+    for (const OtherNodes& o : scenario.cluster.others)
+        report.capacity = std::min(report.capacity, o.device.memory); // any stage may lie there
     for (std::size_t i = 0; i < plan.programs.size(); ++i) {
         StageMemory stage = walked.stages[i];
         stage.reserve = reserve(plan, scenario, plan.programs[i], walked.dynamic[i]);

@@ -57,14 +57,32 @@ void fill_lanes(Report& r, const Simulation& simulation, double step) {
     if (r.peak_tflops_per_gpu > 0) r.hfu = hardware / ranks / step * 1e-12 / r.peak_tflops_per_gpu;
 }
 
+// f(device of this kind of nodes), mean over the cluster's nodes; 0 where it is not known of one.
+template <class F> double mean_over_nodes(const Cluster& c, F&& f) {
+    double sum = f(c.device);
+    int own = c.nodes;
+    for (const OtherNodes& o : c.others) own -= o.nodes;
+    if (c.others.empty() || sum <= 0) return sum;
+    sum *= own;
+    for (const OtherNodes& o : c.others) {
+        const double one = f(o.device);
+        if (one <= 0) return 0;
+        sum += one * o.nodes;
+    }
+    return sum / c.nodes;
+}
+
 // USD of a device and hour; 0: not known.
-double price_of(const Cluster& c) { return c.price_usd_per_device_hour > 0 ? c.price_usd_per_device_hour : c.device.price_usd_per_hour; }
+double price_of(const Cluster& c) {
+    return c.price_usd_per_device_hour > 0 ? c.price_usd_per_device_hour
+                                           : mean_over_nodes(c, [](const Device& d) { return d.price_usd_per_hour; });
+}
 
 // Board power of every device and what the cluster says its nodes draw besides, for the whole step: an upper bound, as boards idle below
 // it.
 void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
     const Cluster& c = s.cluster;
-    const double board = c.device.power_limit_w > 0 ? c.device.power_limit_w : c.device.power_w;
+    const double board = mean_over_nodes(c, [](const Device& d) { return d.power_limit_w > 0 ? d.power_limit_w : d.power_w; });
     const double nodes = static_cast<double>(r.world_size) / std::max(1, c.devices_per_node);
     if (board > 0) r.energy_j = step * (board * r.world_size + c.power_w_per_node * nodes);
     r.cost_usd = price_of(c) * r.world_size * step / 3600;
@@ -132,7 +150,8 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
                        model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length));
     fill_experts(r, scenario);
     const Peak peak = peak_of(scenario.cluster.device, scenario.training.precision);
-    r.peak_tflops_per_gpu = peak.rate.value * 1e-12;
+    r.peak_tflops_per_gpu =
+        1e-12 * mean_over_nodes(scenario.cluster, [&](const Device& d) { return peak_of(d, scenario.training.precision).rate.value; });
     r.peak_dtype = peak.dtype;
     if (r.step_time_s > 0) {
         fill_rates(r, scenario, r.step_time_s);

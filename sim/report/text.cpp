@@ -113,6 +113,18 @@ std::string experts_line(const Report& r, const Scenario& s, const TextStyle& st
     return wrapped(text, style.width, "  ", "    ");
 }
 
+// "64 x NVIDIA H100", or of unlike nodes "48 x NVIDIA H100 and 16 x NVIDIA A100".
+std::string devices_text(const Report& r, const Cluster& c) {
+    const auto title = [](const Device& d) { return d.title.empty() ? d.name : d.title; };
+    int own = r.world_size;
+    std::string rest;
+    for (const OtherNodes& o : c.others) {
+        own -= o.nodes * c.devices_per_node;
+        rest += fmt::format(" and {} x {}", grouped(o.nodes * c.devices_per_node), title(o.device));
+    }
+    return fmt::format("{} x {}{}", grouped(own), title(c.device), rest);
+}
+
 std::string headline(const Report& r, const Scenario& s, const TextStyle& style) {
     const Cluster& c = s.cluster;
     std::string fits = r.memory.fits ? paint("fits", r.narrow() ? Ink::yellow : Ink::green, style) : paint("DOES NOT FIT", Ink::red, style);
@@ -121,8 +133,7 @@ std::string headline(const Report& r, const Scenario& s, const TextStyle& style)
     const int nodes = (r.world_size + c.devices_per_node - 1) / std::max(1, c.devices_per_node);
     text += fmt::format("  {}, {} parameters, {}\n", s.model.name.empty() ? "a model of its own" : s.model.name, count_text(r.parameters),
                         name(s.training.precision));
-    text += fmt::format("  {} x {} on {} node{}\n", grouped(r.world_size), c.device.title.empty() ? c.device.name : c.device.title,
-                        grouped(nodes), nodes == 1 ? "" : "s");
+    text += fmt::format("  {} on {} node{}\n", devices_text(r, c), grouped(nodes), nodes == 1 ? "" : "s");
     text += wrapped(strategy_line(s), style.width, "  ", "    ");
     text += fmt::format("  {} sequences of {} tokens a step: {} microbatch{} of {}\n", grouped(s.training.global_batch_size),
                         grouped(s.training.sequence_length), grouped(r.microbatches), r.microbatches == 1 ? "" : "es",

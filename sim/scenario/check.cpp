@@ -290,6 +290,44 @@ void check_torus(Reading& reading) {
         if (problem.find("shape") != std::string::npos) reading.problem("/cluster/inter_node/shape", "cluster." + problem);
 }
 
+bool has_precision(const Device& d, DType precision) { return d.peak.contains(name(precision)); }
+
+// Of nodes that share a switch, PCIe trees, links that are down, and unlike nodes.
+void check_network(Reading& reading) {
+    if (!sound(reading, {"/cluster"})) return;
+    const Scenario& sc = reading.scenario;
+    const Cluster& c = sc.cluster;
+    if (c.intra.domain_nodes > 1 && c.intra.kind != IntraKind::nvswitch)
+        reading.problem("/cluster/intra_node/domain_nodes", std::string("cluster.intra_node.domain_nodes = ") +
+                                                                std::to_string(c.intra.domain_nodes) + " is of kind nvswitch, not " +
+                                                                name(c.intra.kind) + ": leave one of the two out");
+    const PcieTree& t = c.intra.tree;
+    if (t.devices_per_switch > 0 && c.devices_per_node % t.devices_per_switch != 0)
+        reading.problem("/cluster/intra_node/pcie_tree/devices_per_switch",
+                        "cluster.intra_node.pcie_tree.devices_per_switch = " + std::to_string(t.devices_per_switch) +
+                            " must divide devices_per_node = " + std::to_string(c.devices_per_node));
+    else if (const int switches = t.devices_per_switch > 0 ? c.devices_per_node / t.devices_per_switch : 1;
+             t.devices_per_switch > 0 && switches % t.sockets != 0)
+        reading.problem("/cluster/intra_node/pcie_tree/sockets", "cluster.intra_node.pcie_tree.sockets = " + std::to_string(t.sockets) +
+                                                                     " must divide the node's PCIe switches = " + std::to_string(switches));
+    if (c.inter.topology == InterTopology::dual_plane && reading.has("/cluster/inter_node/planes") && c.inter.planes < 2)
+        reading.problem("/cluster/inter_node/planes", "cluster.inter_node.planes = 1 contradicts topology = dual-plane: leave it out");
+    if (c.graph) {
+        if (!c.others.empty() || !c.inter.down.empty())
+            reading.problem("/cluster/graph", "cluster.graph has no unlike nodes and no list of links that are down: give its edges the "
+                                              "rates they have, and leave others and inter_node.down out");
+        return;
+    }
+    for (std::size_t i = 0; i < c.others.size(); ++i)
+        if (!has_precision(c.others[i].device, sc.training.precision) && has_precision(c.device, sc.training.precision))
+            reading.problem("/cluster/others/" + std::to_string(i) + "/device",
+                            "cluster.others[" + std::to_string(i) + "].device = " + c.others[i].device.name + " does not compute in " +
+                                name(sc.training.precision) + ", the training's precision");
+    if (c.inter.down.empty() && c.others.empty()) return;
+    for (const std::string& problem : cluster_problems(c))
+        reading.problem(problem.starts_with("others") ? "/cluster/others" : "/cluster/inter_node/down", "cluster." + problem);
+}
+
 // Frameworks of CUDA's and ROCm's world, which have no build for TPUs.
 void check_framework(Reading& reading) {
     if (!sound(reading, {"/cluster", "/strategy/framework", "/strategy/tensor_parallel", "/strategy/pipeline_parallel",
@@ -408,6 +446,7 @@ void check_combinations(Reading& reading) {
     check_framework(reading);
     check_torus(reading);
     check_bounds(reading);
+    check_network(reading);
     check_perturbations(reading); // makes the cluster's links: within their bounds
     resolve_rank_order(reading);
 }

@@ -98,10 +98,35 @@ void check_fabric(Reading& reading, const std::string& where) {
                                 name(c.inter.kind) + ": leave one of the two out");
 }
 
+// What unlike nodes do not say is their device's, or as in the other nodes.
+void fill_others(Reading& reading, const std::string& where) {
+    Cluster& c = reading.scenario.cluster;
+    for (std::size_t i = 0; i < c.others.size(); ++i) {
+        OtherNodes& o = c.others[i];
+        const std::string at = where + "/others/" + std::to_string(i);
+        if (o.nic_bandwidth.value == 0) o.nic_bandwidth = c.inter.nic_bandwidth;
+        if (o.scale_up.value > 0) continue;
+        const bool slots = c.intra.kind == IntraKind::pcie && o.device.scale_up_kind != IntraKind::pcie;
+        o.scale_up = slots ? BytesPerSecond::gigabytes(pcie_gigabytes(o.device)) : o.device.scale_up;
+        if (o.scale_up.value == 0) o.scale_up = c.intra.bandwidth;
+        reading.scenario.defaults[at + "/gb_per_s"] =
+            slots ? "sixteen lanes of the PCIe generation the device came with" : "the device's scale-up bandwidth";
+    }
+}
+
+// What a PCIe tree does not say. NCCL counts 16 GB/s between two sockets of AMD (src/graph/topo.h).
+void fill_tree(Reading& reading, const std::string& where) {
+    PcieTree& t = reading.scenario.cluster.intra.tree;
+    if (t.devices_per_switch <= 0 || t.sockets < 2 || t.socket.value > 0) return;
+    t.socket = BytesPerSecond::gigabytes(16);
+    reading.scenario.defaults[where + "/intra_node/pcie_tree/socket_gb_per_s"] = "assumed: what NCCL counts between two sockets of AMD";
+}
+
 void fill_links(Reading& reading, const std::string& where) {
     Scenario& s = reading.scenario;
     Cluster& c = s.cluster;
     check_fabric(reading, where);
+    fill_tree(reading, where);
     if (c.intra.bandwidth.value == 0) {
         fill_intra_bandwidth(s, where);
         if (c.devices_per_node == 1)
@@ -135,6 +160,7 @@ void fill_links(Reading& reading, const std::string& where) {
         c.inter.latency = Time::microseconds(latency.us);
         s.defaults[where + "/inter_node/latency_us"] = latency.why;
     }
+    fill_others(reading, where);
 }
 
 // Fields a device without a preset cannot do without.

@@ -136,6 +136,8 @@ void read_model(Reading&, const Json&, const std::string& where);   // model_tex
 void read_cluster(Reading&, const Json&, const std::string& where); // cluster_text.cpp
 void read_device(Reading&, const Json&, const std::string& where);
 void read_graph(Reading&, const Json&, const std::string& where); // graph_text.cpp
+void read_down(Reading&, const Json&, const std::string& where);  // network_text.cpp
+void read_other_nodes(Reading&, const Json&, const std::string& where);
 void read_peak(Reading&, const Json&, const std::string& where);
 void read_kernels(Reading&, const Json&, const std::string& where);
 void ignore(Reading&, const Json&, const std::string& where);

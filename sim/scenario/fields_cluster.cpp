@@ -61,6 +61,32 @@ const Fields& device_fields() {
     return fields;
 }
 
+namespace {
+
+const Fields& tree_fields() {
+    static const Fields fields = {
+        Field{"devices_per_switch", IntSlot{[](Scenario& s) { return &s.cluster.intra.tree.devices_per_switch; }},
+              "devices under one PCIe switch; 0: all under one root"}
+            .least(0)
+            .most(100'000),
+        Field{"sockets", IntSlot{[](Scenario& s) { return &s.cluster.intra.tree.sockets; }},
+              "processors of a node, each with a host bridge for its share of the switches"}
+            .least(1)
+            .most(64),
+        gb_per_s(
+            "bridge_gb_per_s", [](Scenario& s, double v) { s.cluster.intra.tree.bridge = BytesPerSecond::gigabytes(v); },
+            "of a switch's way to its host bridge, each direction; default: a device's own slot"),
+        gb_per_s(
+            "socket_gb_per_s", [](Scenario& s, double v) { s.cluster.intra.tree.socket = BytesPerSecond::gigabytes(v); },
+            "between two sockets, each direction; default: 16, NCCL's figure for AMD (its others: Skylake 10, Sapphire Rapids 22)"),
+        Field{"near_nics", BoolSlot{[](Scenario& s) { return &s.cluster.intra.tree.near_nics; }},
+              "a NIC hangs on the switch of its devices; false: on a host bridge"},
+    };
+    return fields;
+}
+
+} // namespace
+
 const Fields& intra_fields() {
     static const Fields fields = {
         Field{"kind", ChoiceSlot{[](Scenario& s, int i) { s.cluster.intra.kind = static_cast<IntraKind>(i); }},
@@ -72,6 +98,11 @@ const Fields& intra_fields() {
         figure(
             "latency_us", [](Scenario& s, double v) { s.cluster.intra.latency = Time::microseconds(v); },
             "device to device; default: by kind", 1e-6, 1e6, "us"),
+        Field{"domain_nodes", IntSlot{[](Scenario& s) { return &s.cluster.intra.domain_nodes; }},
+              "nodes whose devices share one NVSwitch (GB200 NVL72: 18 nodes of 4)"}
+            .least(1)
+            .most(100'000),
+        Field{"pcie_tree", SectionSlot{tree_fields, [](Scenario&) {}}, "PCIe switches, host bridges and sockets of a node"},
     };
     return fields;
 }
@@ -105,6 +136,20 @@ void read_wrap(Reading& reading, const Json& value, const std::string& where) {
     }
     if (!fine)
         reading.problem(where, dotted(where) + " = " + short_text(value) + " must be a list of true and false, one a dimension of shape");
+}
+
+const Fields& sharp_fields() {
+    static const Fields fields = {
+        Field{"trees", IntSlot{[](Scenario& s) { return &s.cluster.inter.sharp.trees; }},
+              "groups that the switches can reduce for at the same time; with more, all take rings; 0: no limit"}
+            .least(0)
+            .most(1e6),
+        Field{"levels", IntSlot{[](Scenario& s) { return &s.cluster.inter.sharp.levels; }},
+              "of switches that reduce: groups that span more take rings; 0: no limit"}
+            .least(0)
+            .most(3),
+    };
+    return fields;
 }
 
 const Fields& dragonfly_fields() {
@@ -147,7 +192,7 @@ const Fields& inter_fields() {
             "NIC to NIC through one switch; default: by kind", 1e-6, 1e6, "us"),
         Field{"topology", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.topology = static_cast<InterTopology>(i); }},
               "how switches are joined"}
-            .one_of({"fat-tree", "rail-optimized", "rail-only", "single-switch", "torus", "dragonfly"}),
+            .one_of({"fat-tree", "rail-optimized", "rail-only", "single-switch", "torus", "dragonfly", "dual-plane"}),
         Field{"oversubscription", NumberSlot{[](Scenario& s) { return &s.cluster.inter.oversubscription; }},
               "a leaf's capacity down / up; below 1: more up than down"}
             .least(1e-3)
@@ -157,7 +202,8 @@ const Fields& inter_fields() {
             .least(0)
             .most(1e6),
         Field{"routing", ChoiceSlot{[](Scenario& s, int i) { s.cluster.inter.routing = static_cast<Routing>(i); }},
-              "how traffic takes equal-cost paths: over all; ecmp: as hashes of flows fall; adaptive: in a dragonfly half by third groups"}
+              "how traffic takes equal-cost paths. even, spray: over all that are up; ecmp: as hashes of flows fall; planned: whole flows, "
+              "those of a path that is down on the next; adaptive: by what is left of each, in a dragonfly half by third groups"}
             .one_of({"even", "ecmp", "planned", "adaptive", "spray"}),
         Field{"queue_pairs", IntSlot{[](Scenario& s) { return &s.cluster.inter.queue_pairs; }}, "of a flow, each with a hash of its own"}
             .least(1)
@@ -168,6 +214,17 @@ const Fields& inter_fields() {
         Field{"wrap", CustomSlot{read_wrap},
               "whether a dimension's rows close to rings; default, with shape: rows of 4, 8, 12.. in three dimensions, of 16 in two"}
             .like(R"({"type":"array","items":{"type":"boolean"}})"),
+        Field{"planes", IntSlot{[](Scenario& s) { return &s.cluster.inter.planes; }},
+              "networks without a common switch, a port of each NIC in each; dual-plane: 2"}
+            .least(1)
+            .most(16),
+        Field{"ports_per_nic", IntSlot{[](Scenario& s) { return &s.cluster.inter.ports_per_nic; }},
+              "that a NIC's rate is divided over; default: one a plane"}
+            .least(1)
+            .most(16),
+        Field{"sharp", SectionSlot{sharp_fields, [](Scenario&) {}}, "limits of collective_algorithm = sharp"},
+        Field{"down", CustomSlot{read_down}, "links that are down, in part or for part of the time: a leaf's uplinks, a node's NICs"}.like(
+            R"({"type":"array","maxItems":100000,"items":{"type":"object","properties":{"leaf":{"type":"integer","minimum":0},"uplink":{"type":"integer","minimum":0},"uplinks":{"type":"integer","minimum":1},"node":{"type":"integer","minimum":0},"nic":{"type":"integer","minimum":0},"port":{"type":"integer","minimum":0},"share":{"type":"number","exclusiveMinimum":0,"maximum":1},"flaps_per_hour":{"type":"number","minimum":0},"flap_s":{"type":"number","minimum":0}},"additionalProperties":false}})"),
         Field{"dragonfly", SectionSlot{dragonfly_fields, [](Scenario&) {}}, "of topology dragonfly: its groups of switches"},
     };
     return fields;
@@ -205,6 +262,10 @@ const Fields& cluster_fields() {
             100'000),
         Field{"intra_node", SectionSlot{intra_fields, [](Scenario&) {}}, "links inside a node"},
         Field{"inter_node", SectionSlot{inter_fields, [](Scenario&) {}}, "the network between nodes"},
+        Field{"others", CustomSlot{read_other_nodes},
+              "nodes with another device, the last of the cluster's nodes: {\"nodes\", \"device\", \"gb_per_s\", \"gbit_per_s\"}"}
+            .like(
+                R"({"type":"array","maxItems":64,"items":{"type":"object","properties":{"nodes":{"type":"integer","minimum":1},"device":{},"gb_per_s":{"type":"number","minimum":1e-3,"maximum":1e6},"gbit_per_s":{"type":"number","minimum":1e-3,"maximum":1e7}},"required":["nodes","device"],"additionalProperties":false}})"),
         Field{"host", SectionSlot{host_fields, [](Scenario&) {}}, "the node's processor, memory and disks"},
         Field{"graph", CustomSlot{read_graph}, "an explicit graph in place of intra_node and inter_node: vertices and links"},
         Field{"power_w_per_node", NumberSlot{[](Scenario& s) { return &s.cluster.power_w_per_node; }}, "host, fans and NICs of a node"}

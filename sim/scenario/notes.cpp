@@ -10,6 +10,20 @@ namespace orrery {
 
 namespace {
 
+// Whether InfiniBand's switches can reduce for the data-parallel groups, which are alike in size.
+void note_sharp(Reading& reading) {
+    Scenario& sc = reading.scenario;
+    const Cluster& c = sc.cluster;
+    if (sc.strategy.collective_algorithm != CollectiveAlgorithm::sharp || c.graph || c.nodes < 2) return;
+    const int group = sc.strategy.data_parallel * sc.strategy.context_parallel, groups = group > 0 ? sc.world_size() / group : 1;
+    if (c.inter.sharp.trees > 0 && groups > c.inter.sharp.trees)
+        sc.notes.push_back("strategy.collective_algorithm = sharp has no effect on data-parallel reductions: " + std::to_string(groups) +
+                           " groups reduce at the same time, and the switches hold " + std::to_string(c.inter.sharp.trees) +
+                           " trees (cluster.inter_node.sharp.trees): rings serve them");
+    if (bytes_per_element(sc.training.gradient_dtype) < 1.5)
+        sc.notes.push_back("strategy.collective_algorithm = sharp has no effect on gradients of 8 bits: switches add 16 bits and more");
+}
+
 // Links that no byte takes. (Those of leaf switches and perturbed ones are known after the simulation alone: sim/report.)
 void note_network(Reading& reading) {
     Scenario& sc = reading.scenario;
@@ -18,8 +32,9 @@ void note_network(Reading& reading) {
         if (idle && reading.has(pointer)) sc.notes.push_back(dotted(pointer) + " has no effect: " + why);
     };
     const bool spans = c.intra.kind == IntraKind::torus && (c.inter.kind == InterKind::torus || c.inter.topology == InterTopology::torus);
-    for (const char* field : {"kind", "fabric", "nics_per_node", "gbit_per_s", "latency_us", "topology", "oversubscription",
-                              "nodes_per_leaf", "hashed_routes", "routing", "queue_pairs", "dragonfly", "shape", "wrap"}) {
+    for (const char* field :
+         {"kind", "fabric", "nics_per_node", "gbit_per_s", "latency_us", "topology", "oversubscription", "nodes_per_leaf", "hashed_routes",
+          "routing", "queue_pairs", "dragonfly", "shape", "wrap", "planes", "ports_per_nic", "sharp", "down"}) {
         const std::string pointer = std::string("/cluster/inter_node/") + field;
         const std::string_view key(field);
         const bool shape = key == "kind" || key == "topology" || key == "shape" || key == "wrap";
@@ -41,8 +56,22 @@ void note_network(Reading& reading) {
     note("/cluster/inter_node/oversubscription", joined && dragonfly && n.oversubscription != 1, "a dragonfly's own counts say it");
     note("/cluster/inter_node/routing", joined && dragonfly && n.routing == Routing::ecmp, "a dragonfly's shortest path is one");
     note("/cluster/inter_node/routing",
-         joined && (n.routing == Routing::planned || n.routing == Routing::spray || (n.routing == Routing::adaptive && !dragonfly)),
-         "over paths of one rate it is even");
+         joined && n.down.empty() &&
+             (n.routing == Routing::planned || n.routing == Routing::spray || (n.routing == Routing::adaptive && !dragonfly)),
+         "over paths that are up and of one rate it is even");
+    note("/cluster/inter_node/routing", joined && !n.down.empty() && n.routing == Routing::spray, "it is even over the links that are up");
+    note("/cluster/inter_node/planes", joined && dragonfly && n.planes > 1, "a dragonfly has one");
+    const bool some_port = std::any_of(n.down.begin(), n.down.end(), [](const LinkDown& d) { return d.port >= 0; });
+    note("/cluster/inter_node/ports_per_nic", joined && n.ports_per_nic > 1 && !some_port, "none of inter_node.down names a port");
+    note("/cluster/inter_node/sharp", joined && sc.strategy.collective_algorithm != CollectiveAlgorithm::sharp,
+         "strategy.collective_algorithm is not sharp");
+    note_sharp(reading);
+    const PcieTree& tree = c.intra.tree;
+    const bool tells = c.intra.kind == IntraKind::pcie || c.host.pcie_bandwidth.value > 0;
+    note("/cluster/intra_node/pcie_tree", !c.graph && (tree.devices_per_switch == 0 || !tells),
+         tree.devices_per_switch == 0 ? "devices_per_switch is 0" : "the node says no PCIe rate: host.pcie_gb_per_s sets it");
+    note("/cluster/intra_node/pcie_tree/near_nics", !c.graph && tree.devices_per_switch > 0 && c.nodes == 1, "there is one node");
+    note("/cluster/intra_node/domain_nodes", !c.graph && c.nodes == 1 && c.intra.domain_nodes > 1, "there is one node");
     for (const char* field : {"kind", "gb_per_s", "latency_us"})
         note(std::string("/cluster/intra_node/") + field, !c.graph && c.devices_per_node == 1 && c.intra.kind != IntraKind::torus,
              "a node has one device");

@@ -144,9 +144,9 @@ template <> struct Spelling<GradientCompression> {
     static constexpr const char* all[] = {"none", "fp16", "bf16", "int8", "top-k", "powersgd"};
 };
 // automatic: as NCCL chooses.
-enum class CollectiveAlgorithm : std::uint8_t { automatic, ring, tree, hierarchical, nvls, sharp };
+enum class CollectiveAlgorithm : std::uint8_t { automatic, ring, tree, hierarchical, nvls, sharp, pat };
 template <> struct Spelling<CollectiveAlgorithm> {
-    static constexpr const char* all[] = {"auto", "ring", "tree", "hierarchical", "nvls", "sharp"};
+    static constexpr const char* all[] = {"auto", "ring", "tree", "hierarchical", "nvls", "sharp", "pat"};
 };
 
 struct Overlap {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,6 +18,12 @@ using Random = std::mt19937_64;
 // One of n, the same on every standard library (std::uniform_int_distribution is not).
 inline std::size_t one_of(Random& random, std::size_t n) { return static_cast<std::size_t>(random() % n); }
 template <class T> const T& any(Random& random, const std::vector<T>& of) { return of[one_of(random, of.size())]; }
+
+// ORRERY_PAIRS: how many, for a longer look; ORRERY_SEED: other ones.
+inline std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
 
 struct Pair {
     std::string improvement; // "inter_node.kind: roce -> infiniband"

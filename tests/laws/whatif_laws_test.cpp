@@ -15,6 +15,9 @@ namespace orrery::laws {
 namespace {
 
 constexpr double tolerance = 0.002; // of the step: orders of events that change by chance
+// What ends earlier may meet something else on its way: with shared resources a schedule of shorter ops can be longer (R. L. Graham, Bounds
+// on multiprocessing timing anomalies, 1969). Two collectives that now meet on a NIC slow each other. Such pairs are rare and small.
+constexpr double anomaly_of_timing = 0.005, share_of_anomalies = 0.002;
 
 std::optional<double> step(const Json& scenario, std::string& why) {
     const ParseResult parsed = parse_scenario(scenario.dump(), {});
@@ -32,16 +35,10 @@ const Anomaly* known(const Pair& pair, double slower) {
     return nullptr;
 }
 
-// ORRERY_PAIRS: how many, for a longer look; ORRERY_SEED: other ones.
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-    const char* text = std::getenv(name);
-    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
 TEST(WhatIfLaws, NoImprovementMakesAStepSlower) {
     const std::uint64_t pairs = from_environment("ORRERY_PAIRS", 2000), seed = from_environment("ORRERY_SEED", 1);
     std::map<std::string, int> seen;
-    int refused = 0, faster = 0;
+    int refused = 0, faster = 0, timing = 0;
     for (std::uint64_t i = 0; i < pairs; ++i) {
         Random random(seed * 1'000'003 + i);
         const Pair pair = random_pair(random);
@@ -55,7 +52,8 @@ TEST(WhatIfLaws, NoImprovementMakesAStepSlower) {
         ++seen[pair.improvement.substr(0, pair.improvement.find(':'))];
         faster += *better < *worse;
         const double slower = *better / *worse - 1;
-        if (slower > tolerance && known(pair, slower) == nullptr)
+        timing += slower > tolerance && slower <= anomaly_of_timing;
+        if (slower > anomaly_of_timing && known(pair, slower) == nullptr)
             ADD_FAILURE() << "pair " << i << ": " << pair.improvement << " makes it slower by " << slower * 100 << " %: " << *worse
                           << " -> " << *better << " s\n"
                           << pair.worse.dump() << "\n"
@@ -64,6 +62,9 @@ TEST(WhatIfLaws, NoImprovementMakesAStepSlower) {
     // A test that compares nothing cannot fail: most pairs are legal, and a good part of the improvements is felt.
     EXPECT_LT(refused, 0.35 * static_cast<double>(pairs));
     EXPECT_GT(faster, 0.35 * static_cast<double>(pairs));
+    EXPECT_LE(timing, 1 + share_of_anomalies * static_cast<double>(pairs))
+        << "slower by " << 100 * tolerance << " to " << 100 * anomaly_of_timing << " %";
+    RecordProperty("timing", timing);
     RecordProperty("refused", refused);
     RecordProperty("faster", faster);
     for (const auto& [improvement, n] : seen) RecordProperty(improvement, n);

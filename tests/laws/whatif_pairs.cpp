@@ -181,6 +181,107 @@ Pair network(Random& random, const Json& base) {
     }
 }
 
+// Paths between leaves: two nodes under each, so that there are some.
+Json with_leaves(const Json& base) {
+    Json out = base;
+    Json& inter = out["cluster"]["inter_node"];
+    inter["topology"] = "fat-tree";
+    inter["nodes_per_leaf"] = 2;
+    inter["nics_per_node"] = 8;
+    return out;
+}
+
+// Links that are down, in part or wholly: what routing makes of them, and what mending them brings.
+Pair mended(Random& random, const Json& base) {
+    Json leaves = with_leaves(base);
+    Json& inter = leaves["cluster"]["inter_node"];
+    Json link = one_of(random, 2) == 0 ? Json{{"leaf", 0}, {"uplink", one_of(random, 4)}, {"uplinks", any<int>(random, {1, 2, 3})}}
+                                       : Json{{"node", 0}, {"nic", one_of(random, 8)}};
+    if (one_of(random, 2) == 0) link["share"] = any<double>(random, {0.1, 0.5, 0.9});
+    if (one_of(random, 2) == 0) inter["routing"] = any<std::string>(random, {"planned", "adaptive", "spray"});
+    switch (one_of(random, 4)) {
+    case 0: {
+        inter["down"] = Json::array({link});
+        const auto [worse, better] = steps<std::string>(random, {"planned", "adaptive"});
+        return text(leaves, "/cluster/inter_node/routing", worse, better);
+    }
+    case 1: {
+        inter["down"] = Json::array({link});
+        return text(leaves, "/cluster/inter_node/routing", "spray", "adaptive");
+    }
+    default: {
+        Pair p = of("inter_node.down: mended: " + link.dump(), leaves);
+        p.worse["cluster"]["inter_node"]["down"] = Json::array({link});
+        return p;
+    }
+    }
+}
+
+Pair paths(Random& random, const Json& base) {
+    switch (one_of(random, 4)) {
+    case 0:
+        return text(with_leaves(base), "/cluster/inter_node/routing", "ecmp",
+                    any<std::string>(random, {"even", "planned", "adaptive", "spray"}));
+    case 1: {
+        Json leaves = with_leaves(base);
+        const auto [worse, better] = steps<int>(random, {1, 2, 4, 8});
+        return whole(leaves, "/cluster/inter_node/nodes_per_leaf", worse, better);
+    }
+    case 2: {
+        Json dual = base;
+        dual["cluster"]["inter_node"]["topology"] = "dual-plane";
+        dual["cluster"]["inter_node"]["nics_per_node"] = 8;
+        Pair p = of("inter_node.down: port mended", dual);
+        p.worse["cluster"]["inter_node"]["down"] =
+            Json::array({Json{{"node", 0}, {"nic", one_of(random, 8)}, {"port", one_of(random, 2)}}});
+        return p;
+    }
+    default:
+        return mended(random, base);
+    }
+}
+
+// Inside a node: what joins its devices, and how far apart they are.
+Pair inside(Random& random, const Json& base) {
+    Json box = base;
+    Json& intra = box["cluster"]["intra_node"];
+    intra = {{"kind", "pcie"},
+             {"gb_per_s", any<int>(random, {16, 32, 64})},
+             {"pcie_tree", {{"devices_per_switch", 2}, {"sockets", 1}, {"bridge_gb_per_s", 16}, {"socket_gb_per_s", 10}}}};
+    const std::string tree = "/cluster/intra_node/pcie_tree/";
+    switch (one_of(random, 7)) {
+    case 0: // a NIC under each switch: one that several switches share is nearer to them on the host bridge
+        box["cluster"]["inter_node"]["nics_per_node"] = 8;
+        return flag(box, (tree + "near_nics").c_str(), true);
+    case 1:
+        return rate(random, box, (tree + "bridge_gb_per_s").c_str(), 16);
+    case 2: {
+        intra["pcie_tree"]["sockets"] = base["cluster"]["devices_per_node"] == 8 ? 2 : 1;
+        return rate(random, box, (tree + "socket_gb_per_s").c_str(), 10);
+    }
+    case 3: {
+        Pair p = whole(box, (tree + "sockets").c_str(), 2, 1);
+        return p;
+    }
+    case 4:
+        return rate(random, base, "/cluster/host/pcie_gb_per_s", any<double>(random, {8, 16, 32, 64}));
+    case 5: { // two nodes under one switch, where the device has one
+        Json racks = base;
+        racks["cluster"]["preset"] = any<std::string>(random, {"dgx-h100", "dgx-a100-80gb", "dgx-b200"});
+        return whole(racks, "/cluster/intra_node/domain_nodes", 1, 2);
+    }
+    default: {
+        Json nodes = base;
+        nodes["cluster"]["preset"] = any<std::string>(random, {"dgx-h100", "dgx-h200"});
+        nodes["cluster"]["nodes"] = base["cluster"]["nodes"];
+        Pair p = of("others: replaced", nodes);
+        p.worse["cluster"]["others"] =
+            Json::array({Json{{"nodes", 1}, {"device", any<std::string>(random, {"a100-sxm-80gb", "a100-sxm-40gb"})}}});
+        return p;
+    }
+    }
+}
+
 Pair perturbed(Random& random, const Json& base) {
     Pair p = of("perturb: removed", base);
     Json slow{{"slow", any<double>(random, {1.1, 2, 4})}};
@@ -239,13 +340,25 @@ Pair software(Random& random, const Json& base) {
 Pair random_pair(Random& random) {
     const Json base = scenario(random);
     const bool nodes = base["cluster"]["nodes"] > 1;
-    switch (one_of(random, 12)) {
+    switch (one_of(random, 15)) {
     case 0:
     case 1:
     case 2:
-    case 3:
         if (nodes) return network(random, base);
         [[fallthrough]];
+    case 12:
+        if (nodes) return paths(random, base);
+        [[fallthrough]];
+    case 3:
+    case 13:
+        return inside(random, base);
+    case 14: {
+        const double worse = any<double>(random, {100, 300, 900}), better = worse * factor(random);
+        Pair p = of(fmt::format("device.peak_tflops: {} -> {}", worse, better), base);
+        for (auto [which, peak] : {std::pair{&p.worse, worse}, {&p.better, better}})
+            (*which)["cluster"]["device"]["peak_tflops"] = {{"fp16", peak}, {"bf16", peak}, {"fp32", peak / 8}};
+        return p;
+    }
     case 4:
         return rate(random, base, "/cluster/intra_node/gb_per_s", any<double>(random, {100, 300, 450}));
     case 5:

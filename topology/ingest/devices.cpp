@@ -12,31 +12,18 @@ namespace orrery::ingest {
 
 namespace {
 
-// PCI ids as pci.ids lists them (pci-ids.ucw.cz).
-constexpr std::array<std::pair<std::string_view, const char*>, 24> by_id{{{"0x10de:0x1db1", "v100-sxm2-16gb"},
-                                                                          {"0x10de:0x1db5", "v100-sxm2-32gb"},
-                                                                          {"0x10de:0x20b0", "a100-sxm-40gb"},
-                                                                          {"0x10de:0x20b2", "a100-sxm-80gb"},
-                                                                          {"0x10de:0x20b5", "a100-pcie-80gb"},
-                                                                          {"0x10de:0x20f3", "a800-sxm-80gb"},
-                                                                          {"0x10de:0x2330", "h100-sxm-80gb"},
-                                                                          {"0x10de:0x2331", "h100-pcie-80gb"},
-                                                                          {"0x10de:0x2324", "h800-sxm-80gb"},
-                                                                          {"0x10de:0x2329", "h20-sxm-96gb"},
-                                                                          {"0x10de:0x2335", "h200-sxm-141gb"},
-                                                                          {"0x10de:0x2901", "b200-192gb"},
-                                                                          {"0x10de:0x3182", "b300-288gb"},
-                                                                          {"0x10de:0x2941", "gb200"},
-                                                                          {"0x10de:0x31c2", "gb300"},
-                                                                          {"0x10de:0x26b9", "l40s"},
-                                                                          {"0x10de:0x26ba", "l20"},
-                                                                          {"0x10de:0x2204", "rtx-3090"},
-                                                                          {"0x10de:0x2684", "rtx-4090"},
-                                                                          {"0x1002:0x7408", "mi250x"},
-                                                                          {"0x1002:0x740c", "mi250x"},
-                                                                          {"0x1002:0x74a1", "mi300x"},
-                                                                          {"0x1002:0x74a5", "mi325x"},
-                                                                          {"0x1002:0x75a3", "mi355x"}}};
+// PCI ids as pci.ids lists them (pci-ids.ucw.cz), those of Hopper, Blackwell and MI300 to MI355X compared with what others took from it and
+// with lspci's output on such machines.
+constexpr std::array<std::pair<std::string_view, const char*>, 25> by_id{
+    {{"0x10de:0x1db1", "v100-sxm2-16gb"}, {"0x10de:0x1db5", "v100-sxm2-32gb"}, {"0x10de:0x20b0", "a100-sxm-40gb"},
+     {"0x10de:0x20b2", "a100-sxm-80gb"},  {"0x10de:0x20b5", "a100-pcie-80gb"}, {"0x10de:0x20f3", "a800-sxm-80gb"},
+     {"0x10de:0x2330", "h100-sxm-80gb"},  {"0x10de:0x2331", "h100-pcie-80gb"}, {"0x10de:0x2324", "h800-sxm-80gb"},
+     {"0x10de:0x2329", "h20-sxm-96gb"},   {"0x10de:0x2335", "h200-sxm-141gb"}, {"0x10de:0x2901", "b200-192gb"},
+     {"0x10de:0x3182", "b300-288gb"},     {"0x10de:0x2941", "gb200"},          {"0x10de:0x31c2", "gb300"},
+     {"0x10de:0x31c3", "gb300"},          {"0x10de:0x26b9", "l40s"},           {"0x10de:0x26ba", "l20"},
+     {"0x10de:0x2204", "rtx-3090"},       {"0x10de:0x2684", "rtx-4090"},       {"0x1002:0x7408", "mi250x"},
+     {"0x1002:0x740c", "mi250x"},         {"0x1002:0x74a1", "mi300x"},         {"0x1002:0x74a5", "mi325x"},
+     {"0x1002:0x75a3", "mi355x"}}};
 
 // Words that must all stand in a model's name; the first match counts, so the longer come first. sure: the name leaves one preset.
 struct NameRule {
