@@ -140,6 +140,8 @@ void calibration::use_fabric(const Json& j) {
     for (const double v : {t.base, t.eta_rail, t.eta_ring_all_reduce, t.eta_ring, t.eta_tree, t.eta_tree_more, t.eta_all_to_all_2,
                            t.eta_all_to_all, t.eta_fan_out, t.p2p_eta})
         if (!(v > 0)) throw std::runtime_error("base_us and every eta must be above 0");
+    if (!(t.gather_base > 0) || !(t.gather_ramp >= 0) || !(t.all_to_all_ramp >= 0))
+        throw std::runtime_error("of_all_reduce holds shares: gather_base above 0, gather_ramp and all_to_all_ramp not below");
     own_fabrics().push_back(j);
 }
 

@@ -61,9 +61,20 @@ struct Loads {
     }
 };
 
-// The member of this node that stands on a lane, where nodes have unlike numbers of members.
-int on_lane(std::span<const int> node, int lane, int lanes) {
-    return node[static_cast<std::size_t>(lane) * node.size() / static_cast<std::size_t>(lanes)];
+// The member of this node that stands on a lane towards another, where nodes have unlike numbers of members: one on the rail of the other
+// end, if there is one; a domain of several nodes has one in each, which take turns.
+int on_lane(const Fabric& fabric, std::span<const int> node, std::span<const int> other, int lane, int lanes) {
+    const auto l = static_cast<std::size_t>(lane), n = static_cast<std::size_t>(lanes);
+    const auto spread = [&](std::span<const int> of) { return of[l * of.size() / n]; };
+    if (node.size() == n || other.size() != n) return spread(node);
+    const int rail = fabric.local_index(spread(other));
+    const auto on_rail = [&](int d) { return fabric.local_index(d) == rail; };
+    const auto many = std::count_if(node.begin(), node.end(), on_rail);
+    if (many == 0) return spread(node);
+    auto turn = static_cast<std::ptrdiff_t>(l) % many;
+    for (const int d : node)
+        if (on_rail(d) && turn-- == 0) return d;
+    return spread(node);
 }
 
 // Direct neighbours in a torus among the members: for each member, those one link away.
@@ -122,7 +133,7 @@ double rate_of(Loads& l, std::span<const int> node, std::span<const int> next, s
     const int lanes = static_cast<int>(share.size());
     for (int i = 0; i < lanes; ++i) {
         l.route.clear();
-        l.fabric.append_route(on_lane(node, i, lanes), on_lane(next, i, lanes), l.route);
+        l.fabric.append_route(on_lane(l.fabric, node, next, i, lanes), on_lane(l.fabric, next, node, i, lanes), l.route);
         for (const LinkShare& s : l.route) all.push_back({s.link, s.share * share[static_cast<std::size_t>(i)]});
     }
     std::sort(all.begin(), all.end(), [](const LoadShare& x, const LoadShare& y) { return x.link < y.link; });
@@ -144,7 +155,7 @@ std::vector<double> lane_shares(Loads& l, std::span<const int> node, std::span<c
     std::vector<int> lanes_of;                // of each of these
     std::vector<std::size_t> at;              // of each lane, its NIC
     for (int i = 0; i < lanes; ++i) {
-        const int device = on_lane(node, i, lanes), nic = nic_in_domain(l.fabric, device);
+        const int device = on_lane(l.fabric, node, next, i, lanes), nic = nic_in_domain(l.fabric, device);
         const auto met = std::find_if(nics.begin(), nics.end(), [&](const auto& x) { return x.first == nic; });
         at.push_back(static_cast<std::size_t>(met - nics.begin()));
         if (met == nics.end()) nics.emplace_back(nic, l.fabric.endpoint_bandwidth(device).value), lanes_of.push_back(0);
@@ -166,9 +177,11 @@ std::vector<double> lane_shares(Loads& l, std::span<const int> node, std::span<c
 
 // `weight` split over the lanes, from one node to another.
 void between(Loads& l, const Group& g, std::size_t from, std::size_t to, double weight) {
-    const std::vector<double> share = lane_shares(l, g.node(from), g.node(to), g.lanes);
+    const std::span<const int> here = g.node(from), there = g.node(to);
+    const std::vector<double> share = lane_shares(l, here, there, g.lanes);
     for (int i = 0; i < g.lanes; ++i)
-        l.add(on_lane(g.node(from), i, g.lanes), on_lane(g.node(to), i, g.lanes), weight * share[static_cast<std::size_t>(i)]);
+        l.add(on_lane(l.fabric, here, there, i, g.lanes), on_lane(l.fabric, there, here, i, g.lanes),
+              weight * share[static_cast<std::size_t>(i)]);
 }
 
 // One ring a lane through all nodes: inside a node a byte passes all but one of its members' links.

@@ -253,7 +253,8 @@ FabricFit fit_fabric(std::span<const PlacedCurve> curves) {
     if (!first)
         throw std::runtime_error("no curve goes from node to node: a fabric's constants need nccl-tests on two nodes or more (--nodes says "
                                  "how many, where the file does not)");
-    const FabricTable base = fabric_table(first->cluster);
+    FabricTable base = fabric_table(first->cluster);
+    base.tuner.reset(); // its own curves choose
     FabricFit out;
     std::vector<const Constant*> chosen;
     const FabricTable f = fitted(points, base, chosen);

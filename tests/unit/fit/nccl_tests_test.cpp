@@ -171,6 +171,25 @@ TEST(FitFabric, FindsTheFabricThatTheOutputCameFrom) {
     EXPECT_DOUBLE_EQ(json.at("eta").at("all_to_all").get<double>(), fabric_table(site(4)).eta_all_to_all) << "no curve depends on it";
 }
 
+// A transport whose all-reduces wait longer than its gathers, and whose all-to-all hardly does: each keeps its own latencies.
+TEST(FitFabric, CollectivesHaveLatenciesOfTheirOwn) {
+    FabricTable truth = fabric_table(site(2));
+    truth.base *= 3, truth.large *= 6, truth.gather_base = 0.6, truth.gather_ramp = 0.1, truth.all_to_all_ramp = 0.2;
+    std::vector<PlacedCurve> curves;
+    for (const auto& [kind, program] : {std::pair{CollectiveKind::all_reduce, "all_reduce"},
+                                        {CollectiveKind::all_gather, "all_gather"},
+                                        {CollectiveKind::all_to_all, "alltoall"}})
+        for (const NcclCurve& c : read(output_of(truth, kind, program, 2, ""))) curves.push_back(place(c, site(1), 0));
+    ASSERT_EQ(curves.size(), 3u);
+    const FabricFit fit = fit_fabric(curves);
+    EXPECT_LT(fit.large.mean, 0.02);
+    EXPECT_LT(fit.small.mean, 0.03);
+    const auto of = nlohmann::json::parse(fit.json).at("of_all_reduce");
+    EXPECT_NEAR(of.at("gather_base").get<double>(), 0.6, 0.1);
+    EXPECT_NEAR(of.at("gather_ramp").get<double>(), 0.1, 0.05);
+    EXPECT_NEAR(of.at("all_to_all_ramp").get<double>(), 0.2, 0.1);
+}
+
 // One node alone has no fabric to fit.
 TEST(FitFabric, NeedsACurveBetweenNodes) {
     const auto curves = read(header + row_text(1048576, 100, 1.75) + row_text(4194304, 300, 1.75));
