@@ -260,6 +260,8 @@ namespace {
 void check_uplinks(const Layout& whole, const LinkDown& d, const std::string& what, std::vector<std::string>& out) {
     if (whole.groups_of_switches > 0 || whole.torus_of_nodes || whole.leaves == 0)
         out.push_back(what + ": there are no leaves with uplinks; name a node's nic");
+    else if (whole.leaves == 1)
+        out.push_back(what + ": there is one leaf, and nothing goes through its uplinks; inter_node.nodes_per_leaf makes more");
     else if (d.leaf >= whole.leaves * whole.planes)
         out.push_back(fmt::format("{}: leaf {} is not among the {} there are (0 to {}{})", what, d.leaf, whole.leaves * whole.planes,
                                   whole.leaves * whole.planes - 1, whole.planes > 1 ? ", plane by plane" : ""));
