@@ -37,7 +37,8 @@ Passages::Passages(const Machine& machine) : m_(machine), shapes_(machine.segmen
     std::int32_t lane_number = -1;
     for (const MachineLane& lane : m_.lanes) {
         ++lane_number;
-        std::vector<std::uint64_t> words{static_cast<std::uint64_t>(lane.program), std::bit_cast<std::uint64_t>(lane.slowness)};
+        std::vector<std::uint64_t> words{static_cast<std::uint64_t>(lane.program), std::bit_cast<std::uint64_t>(lane.slowness),
+                                         static_cast<std::uint64_t>(lane.kind)};
         const auto queues = static_cast<std::int32_t>(m_.programs[at(lane.program)].queues.size());
         for (std::int32_t q = 1; q < queues; ++q) {
             const BundleClass* own = own_collective(m_, lane, q);
