@@ -12,6 +12,7 @@ namespace orrery {
 struct Bucket {
     int stage = 0, chunk = 0;
     bool expert = false;                  // of experts' parameters: their shards and sums are over expert-data ranks
+    bool comes_with_backward = false;     // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)
     bool alone = false;                   // one large parameter, gathered and reduced by itself
     int shards = 1, replicas = 1;         // ranks it is sharded over, and copies of that
     std::vector<int> units;               // in backward order
