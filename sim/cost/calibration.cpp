@@ -396,6 +396,7 @@ PointwiseTable pointwise_table() {
     t.head_norms = {heads["start_us"].get<double>(), heads["block_us"].get<double>(), heads["rows"].get<double>(),
                     heads["blocks_per_processor"].get<double>()};
     t.head_norms_source = source_of(heads);
+    t.by_index_source = source_of(Json{{"source", j["rows_by_index_source"]}});
     t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
     t.epilogue = j["epilogue"]["share"].get<double>();
     t.epilogue_source = source_of(j["epilogue"]);

@@ -168,8 +168,8 @@ struct PointwiseTable {
     double spread = 0, spread_layerwise = 0,
            spread_from = 8; // of devices' speeds, relative, and of their layers'; the sustained clocks are of this many devices
     double compute_slowdown = 0, communication_slowdown = 0;
-    Source by_index_source, source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source, exchange_source,
-        list_source, interference_source, spread_source, throttle_source;
+    Source by_index_source, source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source,
+        exchange_source, list_source, interference_source, spread_source, throttle_source;
 };
 PointwiseTable pointwise_table();
 

@@ -107,9 +107,10 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Permute& op) {
     // The adjoint of a gather is a scatter: the entry of a part and direction is that of the forward part and its adjoint.
     const bool forward = op.direction == Direction::forward;
-    const char* name = op.part == Permute::Part::sort                                                  ? "sort-rows"
+    const char* name = op.part == Permute::Part::sort ? "sort-rows"
                        : op.by_index ? ((op.part == Permute::Part::gather) == forward ? "permute-by-index" : "unpermute-by-index")
-                       : op.part == Permute::Part::gather ? "permute" : "unpermute";
+                       : op.part == Permute::Part::gather ? "permute"
+                                                          : "unpermute";
     return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0,
                     op.fused); // a token is read once for each of its rows
 }

@@ -75,7 +75,7 @@ const StageMemory& fullest(const MemoryReport& report);
 struct PlanMemory {
     std::vector<StageMemory> stages; // peak and reserve still empty
     std::vector<Bytes> dynamic;      // by stage: bytes at the peak that outlive no step
-    std::vector<Bytes> apart;        // by stage: what gathered and reduced buffers had at their own peaks over what they have at the stage's
+    std::vector<Bytes> apart; // by stage: what gathered and reduced buffers had at their own peaks over what they have at the stage's
 };
 PlanMemory walk(const Plan& plan);
 

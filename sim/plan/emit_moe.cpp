@@ -250,11 +250,13 @@ void Emitter::adjoint_permute(const Node& n, BufferId dy) {
     const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
     if (l.practice.rows_by_index) {
         const BufferId plain = fresh_gradient(n.out[0], ".rows.grad");
-        emit(n.name + ".pad.bwd", Pointwise{PointwiseKind::pad_rows, Direction::backward, elements(value(n.out[0])), n.fused}, {dy}, {plain});
+        emit(n.name + ".pad.bwd", Pointwise{PointwiseKind::pad_rows, Direction::backward, elements(value(n.out[0])), n.fused}, {dy},
+             {plain});
         dy = plain;
     }
     emit(n.name + ".bwd",
-         Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused, l.practice.rows_by_index},
+         Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused,
+                 l.practice.rows_by_index},
          {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
     add_gradient(n.in[0], dx, true);
     add_gradient(n.in[3], dp, true);
@@ -306,9 +308,10 @@ void Emitter::adjoint_unpermute(const Node& n, BufferId dy) {
     const BufferId drows = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
     std::vector<BufferId> read{dy, need(n.in[1])};
     if (const auto wide = wide_rows.find(n.layer); wide != wide_rows.end()) read.push_back(wide->second); // for the weights' gradient
-    emit(n.name + ".bwd",
-         Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused, l.practice.rows_by_index},
-         read, {drows});
+    emit(
+        n.name + ".bwd",
+        Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused, l.practice.rows_by_index},
+        read, {drows});
     add_gradient(n.in[0], drows, true);
 }
 

@@ -117,8 +117,8 @@ enum class PointwiseKind : std::uint8_t {
 // queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a weighted_bias
 // added by a sequence of kernels an expert. average: sums over the
 // workers (Plan::workers), divided by their number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks;
-// its adjoint: this rank's columns. pad_rows: experts' rows to a layout in which each expert's count is a multiple, by a list of places; out
-// of it with direction input_gradient, and the adjoints of both ways.
+// its adjoint: this rank's columns. pad_rows: experts' rows to a layout in which each expert's count is a multiple, by a list of places;
+// out of it with direction input_gradient, and the adjoints of both ways.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;

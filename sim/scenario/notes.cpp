@@ -114,7 +114,8 @@ void note_without_effect(Reading& reading) {
     note("/training/bf16_last_layers", sc.training.bf16_last_layers > 0 && !low, "precision has 16 bits or more");
     note("/training/document_tokens", sc.training.document_tokens > 0 && sc.runtime.attention_kernel == AttentionKernel::unfused,
          "unfused attention makes all scores and masks them");
-    note("/training/document_tokens", sc.training.document_tokens >= sc.training.sequence_length, "a sequence is no longer than a document");
+    note("/training/document_tokens", sc.training.document_tokens >= sc.training.sequence_length,
+         "a sequence is no longer than a document");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
     if (sc.runtime.token_dispatcher == TokenDispatcher::hybridep && sc.model.moe)
         sc.notes.push_back("runtime.token_dispatcher = hybridep is timed as deepep: it has no published figures of its own");

@@ -31,12 +31,14 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.fused_latent_rope = !core || w.year >= 2026;
     p.clamps_ahead = core;
     p.vocabulary_multiple = core || w.is({F::deepspeed}) ? 128 : 1;
-    p.keeps_gathered = p.holds_branches = p.turns_attention = nanotron;
+    p.holds_branches = p.turns_attention = nanotron;
+    p.keeps_gathered = nanotron || w.is({F::fsdp2, F::torchtitan});
     p.selective_by_op = w.is({F::fsdp2, F::torchtitan});
     p.keeps_named_alone = w.is({F::jax});
     // (DeepSpeed without pipeline, tensor parallelism or fused kernels trains Transformers' models.)
-    p.separate_linears = w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) ||
-                         (w.is({F::deepspeed}) && !s.strategy.fused && s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1);
+    p.separate_linears =
+        w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) ||
+        (w.is({F::deepspeed}) && !s.strategy.fused && s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1);
 }
 
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
@@ -54,7 +56,8 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     p.stages_by_cost = p.transfers_one_by_one = w.is({F::nanotron});
     p.scatters_transfers = megatron_core(w.name) || w.is({F::deepspeed});
     p.batch_at_ends_only = w.is({F::deepspeed});
-    // (torch.compile's asynchronous tensor parallelism pipelines gathers and reductions with the products beside them, where it is asked for.)
+    // (torch.compile's asynchronous tensor parallelism pipelines gathers and reductions with the products beside them, where it is asked
+    // for.)
     p.pieced_gathers = (megatron_core(w.name) && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
     p.issues_within_linears = w.is({F::nemo}) || !s.defaults.contains("/strategy/overlap/tensor_parallel");
 }

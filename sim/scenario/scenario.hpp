@@ -96,13 +96,13 @@ struct Training {
     std::int64_t sequence_length = 0;
     DType precision = DType::bf16; // fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4
     Optimizer optimizer = Optimizer::adamw;
-    DType gradient_dtype = DType::fp32; // what gradients are accumulated and reduced in
-    bool master_weights = true;         // fp32 copy of 16-bit parameters
-    bool master_remainders = false;     // of that copy only the 16 bits that the bf16 parameters lack
-    DType moment_dtype = DType::fp32;   // of the optimizer's moments
-    std::int64_t document_tokens = 0;   // of packed documents that do not see each other; 0: a sequence is one
+    DType gradient_dtype = DType::fp32;              // what gradients are accumulated and reduced in
+    bool master_weights = true;                      // fp32 copy of 16-bit parameters
+    bool master_remainders = false;                  // of that copy only the 16 bits that the bf16 parameters lack
+    DType moment_dtype = DType::fp32;                // of the optimizer's moments
+    std::int64_t document_tokens = 0;                // of packed documents that do not see each other; 0: a sequence is one
     int bf16_first_layers = 0, bf16_last_layers = 0; // layers whose linears stay in 16 bits where the others have 8 or 4
-    double gradient_clipping = 1.0;     // 0: none
+    double gradient_clipping = 1.0;                  // 0: none
     double learning_rate = 0;
     std::int64_t warmup_steps = 0;
     std::uint64_t seed = 0;
@@ -131,12 +131,12 @@ template <> struct Spelling<Framework> {
                                           "internlm",   "jax",      "megatron", "nanotron",  "nemo", "te",    "torchtitan"};
 };
 enum class RecomputeKind { none, selective, full, list };
-// What a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to; moe: the whole mixture
-// (Megatron's moe module).
+// What a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to; moe: the whole
+// mixture (Megatron's moe module).
 enum class RecomputeOp : std::uint8_t { attention, norm, activation, rope, residual, cast, linear, qkv, proj, fc1, fc2, latent, moe };
 template <> struct Spelling<RecomputeOp> {
-    static constexpr const char* all[] = {"attention", "norm", "activation", "rope", "residual", "cast",
-                                          "linear",    "qkv",  "proj",       "fc1",  "fc2",      "latent", "moe"};
+    static constexpr const char* all[] = {"attention", "norm", "activation", "rope", "residual", "cast", "linear",
+                                          "qkv",       "proj", "fc1",        "fc2",  "latent",   "moe"};
 };
 enum class ContextKind { ring, allgather, ulysses };
 template <> struct Spelling<ContextKind> { static constexpr const char* all[] = {"ring", "allgather", "ulysses"}; };

@@ -12,7 +12,6 @@ namespace orrery {
 struct Bucket {
     int stage = 0, chunk = 0;
     bool expert = false;                  // of experts' parameters: their shards and sums are over expert-data ranks
-    bool comes_with_backward = false;     // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)
     bool alone = false;                   // one large parameter, gathered and reduced by itself
     int shards = 1, replicas = 1;         // ranks it is sharded over, and copies of that
     std::vector<int> units;               // in backward order
@@ -24,6 +23,7 @@ struct Bucket {
     BufferId gradient_shard = -1;         // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
     std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none
+    bool comes_with_backward = false; // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)
 };
 
 struct DataParallel {

@@ -356,9 +356,9 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     const bool widens = sixteen_bit(t.moment_dtype) && l.practice.widens_moments,
                roots = !fused && t.moment_dtype != DType::uint8 && l.practice.foreach_temporaries; // of all second moments at once
     if (kind == OptimizerKind::adam && (widens || roots)) {
-        Buffer copies = widens ? state("wide_moments", Role::wide_moments, stage,
-                                       2 * std::max(part.experts, part.elements - part.experts), DType::fp32)
-                               : state("roots", Role::wide_moments, stage, part.elements, t.moment_dtype);
+        Buffer copies =
+            widens ? state("wide_moments", Role::wide_moments, stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32)
+                   : state("roots", Role::wide_moments, stage, part.elements, t.moment_dtype);
         copies.kind = MemoryKind::workspace;
         copies.scope = Scope::action;
         wide = l.add(copies);

@@ -85,7 +85,8 @@ void run_linears_low(Graph& g, const Scenario& scenario, DType low) {
     const Runtime& runtime = scenario.runtime;
     std::vector<Node> nodes;
     for (Node& n : g.nodes) {
-        if (runtime.fp8_dispatch && (n.kind == NodeKind::combine || n.kind == NodeKind::unpermute) && !stays(scenario, n.layer)) n.gradient_dtype = low;
+        if (runtime.fp8_dispatch && (n.kind == NodeKind::combine || n.kind == NodeKind::unpermute) && !stays(scenario, n.layer))
+            n.gradient_dtype = low;
         if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision || stays(scenario, n.layer)) {
             nodes.push_back(n);
             continue;

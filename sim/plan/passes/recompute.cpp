@@ -29,7 +29,8 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     case NodeKind::combine:
         return false;
     case NodeKind::linear: // (torch._grouped_mm is none of the kept ones)
-        return n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2 || (n.part == LinearPart::proj && st.tensor_parallel == 1) || (n.part == LinearPart::fc1 && n.layer % 2 == 1);
+        return n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2 ||
+               (n.part == LinearPart::proj && st.tensor_parallel == 1) || (n.part == LinearPart::fc1 && n.layer % 2 == 1);
     default:
         return true;
     }
@@ -51,8 +52,8 @@ bool of_mixture(const Graph& g, const Node& n) {
                n.part == LinearPart::shared_fc1 || n.part == LinearPart::shared_fc2;
     default: // a clamp, an activation, a cast, a region's end: of what the mixture's linears make
         return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& m) {
-            return m.kind == NodeKind::linear && m.layer == n.layer && !n.in.empty() && m.out[0] == n.in[0] && m.part != LinearPart::router &&
-                   of_mixture(g, m);
+            return m.kind == NodeKind::linear && m.layer == n.layer && !n.in.empty() && m.out[0] == n.in[0] &&
+                   m.part != LinearPart::router && of_mixture(g, m);
         });
     }
 }
