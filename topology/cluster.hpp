@@ -67,6 +67,15 @@ struct Host {
     double adam_rate = 0; // parameters per second that all its processors update by Adam; 0: what memory bandwidth gives
 };
 
+// Storage that all nodes share: a parallel file system or an object store. A rate of 0 is not known.
+struct Storage {
+    BytesPerSecond write, read; // of the whole
+    BytesPerSecond per_node;    // of one client
+    Time latency;               // of a request
+    int requests_per_node = 0;  // in flight; 0: as many as it takes
+    Bytes request{4'000'000};
+};
+
 // A custom graph. Names are free; every device vertex is one rank slot, in the order listed.
 struct ExplicitGraph {
     enum class VertexKind { device, nic, switch_, host };
@@ -92,6 +101,7 @@ struct Cluster {
     IntraNode intra;
     InterNode inter;
     Host host;
+    Storage storage;
     std::optional<ExplicitGraph> graph;         // replaces intra and inter
     double power_w_per_node = 0;                // host, fans, NICs; 0: not known
     double price_usd_per_device_hour = 0;       // 0: the device's, else not known

@@ -1,5 +1,6 @@
 // Combinations that cannot be. Each rule names the fields it needs; where one of them is already a problem the rule is silent.
 #include "sim/scenario/resolve.hpp"
+#include "sim/scenario/whole_run_text.hpp"
 
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/layers.hpp"
@@ -408,6 +409,7 @@ void check_combinations(Reading& reading) {
     check_framework(reading);
     check_torus(reading);
     check_bounds(reading);
+    check_whole_run(reading);
     check_perturbations(reading); // makes the cluster's links: within their bounds
     resolve_rank_order(reading);
 }

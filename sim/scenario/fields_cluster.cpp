@@ -1,5 +1,6 @@
 // The fields of "cluster", its device and its links.
 #include "sim/scenario/fields.hpp"
+#include "sim/scenario/whole_run_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -206,6 +207,7 @@ const Fields& cluster_fields() {
         Field{"intra_node", SectionSlot{intra_fields, [](Scenario&) {}}, "links inside a node"},
         Field{"inter_node", SectionSlot{inter_fields, [](Scenario&) {}}, "the network between nodes"},
         Field{"host", SectionSlot{host_fields, [](Scenario&) {}}, "the node's processor, memory and disks"},
+        Field{"storage", SectionSlot{storage_fields, [](Scenario&) {}}, "what all nodes save to and read from"},
         Field{"graph", CustomSlot{read_graph}, "an explicit graph in place of intra_node and inter_node: vertices and links"},
         Field{"power_w_per_node", NumberSlot{[](Scenario& s) { return &s.cluster.power_w_per_node; }}, "host, fans and NICs of a node"}
             .least(0)

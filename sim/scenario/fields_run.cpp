@@ -1,5 +1,6 @@
 // The fields of "training", "strategy", "runtime" and of the scenario itself.
 #include "sim/scenario/fields.hpp"
+#include "sim/scenario/whole_run_text.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -56,7 +57,12 @@ const Fields& training_fields() {
             1e30),
         Field{"warmup_steps", LongSlot{[](Scenario& s) { return &s.training.warmup_steps; }}, "for runs on real devices"}.least(0).most(
             1e12),
-        Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }}, "of jitter, hashed routes and initial weights"}.least(0),
+        Field{"seed", SeedSlot{[](Scenario& s) { return &s.training.seed; }}, "of jitter, hashed routes, initial weights and failures"}
+            .least(0),
+        Field{"data", SectionSlot{data_fields, [](Scenario& s) { s.training.data.emplace(); }},
+              "how samples reach the devices; default: at no cost"},
+        Field{"convergence", SectionSlot{convergence_fields, [](Scenario& s) { s.training.convergence.emplace(); }},
+              "how many samples a target takes, by the batch size: time and cost to it"},
     };
     return fields;
 }
@@ -278,6 +284,8 @@ const Fields& scenario_fields() {
         Field{"training", SectionSlot{training_fields, [](Scenario&) {}}, "batch, sequence, precision, optimizer"}.needed(),
         Field{"strategy", SectionSlot{strategy_fields, [](Scenario&) {}}, "how the work is distributed"},
         Field{"runtime", SectionSlot{runtime_fields, [](Scenario&) {}}, "what software does the work"},
+        Field{"run", SectionSlot{whole_run_fields, [](Scenario& s) { s.run.emplace(); }},
+              "months of steps: its length, failures, restarts and saves; without it one step is predicted"},
         Field{"perturb", CustomSlot{read_perturbations}, "slow ranks, nodes and links, jitter, background traffic"},
     };
     return fields;

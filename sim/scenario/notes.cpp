@@ -2,6 +2,7 @@
 #include "sim/scenario/resolve.hpp"
 
 #include "sim/scenario/practice.hpp"
+#include "sim/scenario/whole_run_text.hpp"
 #include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
@@ -137,6 +138,7 @@ void note_without_effect(Reading& reading) {
             "strategy.schedule = zb-h2 keeps zb-h1's bubble: tied embeddings are summed over the first and the last stage at "
             "every step's end, a barrier; model.tied_embeddings = false has none");
     note_network(reading);
+    note_whole_run(reading);
     if (sc.model.mtp_layers > 0) sc.notes.push_back("model.mtp_layers: multi-token-prediction layers are not counted among the parameters");
     if (sc.training.gradient_clipping > 0 && s.post_validation)
         sc.notes.push_back("strategy.optimizer_sync = post-validation: the gradient norm is checked after the step, as in the zero-bubble "

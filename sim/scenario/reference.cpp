@@ -3,6 +3,7 @@
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/schema.hpp"
 #include "sim/scenario/suggest.hpp"
+#include "sim/scenario/whole_run_text.hpp"
 
 #include <fmt/format.h>
 
@@ -97,6 +98,7 @@ std::string field_reference() {
     write_section(text, "training", training_fields(), 2);
     write_section(text, "strategy", strategy_fields(), 2);
     write_section(text, "runtime", runtime_fields(), 2);
+    write_section(text, "run", whole_run_fields(), 2);
     return text;
 }
 

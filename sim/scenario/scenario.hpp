@@ -1,6 +1,7 @@
 // A scenario after parsing: every field resolved, defaults filled in. The parser is parse.hpp; the text format is described by schema.hpp.
 #pragma once
 
+#include "sim/scenario/whole_run.hpp"
 #include "sim/scenario/words.hpp"
 #include "topology/cluster.hpp"
 #include "topology/dtype.hpp"
@@ -104,6 +105,8 @@ struct Training {
     double learning_rate = 0;
     std::int64_t warmup_steps = 0;
     std::uint64_t seed = 0;
+    std::optional<InputPipeline> data;
+    std::optional<Convergence> convergence;
     bool operator==(const Training&) const = default;
 };
 
@@ -270,6 +273,7 @@ struct Scenario {
     Strategy strategy;
     Runtime runtime;
     std::vector<Perturbation> perturb;
+    std::optional<WholeRun> run; // months of steps; without it a report is of one step
 
     std::vector<std::string> notes;              // fields that have no effect, and the like, for the report
     std::map<std::string, std::string> defaults; // JSON pointer -> where the value came from when left out

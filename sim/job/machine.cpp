@@ -1,0 +1,147 @@
+// See machine.hpp. Where nodes are alike only their counts matter, and that is what is kept.
+#include "sim/job/machine.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace orrery {
+
+JobNodes::JobNodes(const Job& job, int number)
+    : job_(job), random_(~(job.seed * 0x2545f4914f6cdd1du + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u)),
+      named_(job.run.failures.lemon_factor > 1 || job.run.failures.remove_lemons_after > 0 ||
+             job.run.failures.distribution == FailureLaw::trace),
+      anonymous_spares_(job.spares) {
+    if (!named_) return;
+    const int all = job.nodes + job.spares;
+    node_in_.resize(static_cast<std::size_t>(job.nodes));
+    slot_of_.assign(static_cast<std::size_t>(all), -1);
+    failures_.assign(static_cast<std::size_t>(all), 0);
+    lemon_.assign(static_cast<std::size_t>(all), 0);
+    away_.assign(static_cast<std::size_t>(all), 0);
+    back_.assign(static_cast<std::size_t>(all), 0);
+    for (int n = 0; n < all; ++n) {
+        const auto i = static_cast<std::size_t>(n);
+        lemon_[i] = random_.share() < job.run.failures.lemon_share;
+        if (n < job.nodes) node_in_[i] = slot_of_[i] = n, all_weights_ += weight(n);
+    }
+    for (int n = all; n-- > job.nodes;) spares_.push_back(n);
+    weights_ = all_weights_;
+}
+
+double JobNodes::weight(int node) const { return lemon_[static_cast<std::size_t>(node)] ? job_.run.failures.lemon_factor : 1; }
+
+int JobNodes::struck(const MachineEvent& event) {
+    if (!named_) return empty_.empty() || std::ranges::find(empty_, event.slot) == empty_.end() ? event.slot : -1;
+    if (job_.run.failures.distribution == FailureLaw::trace && event.kind == MachineEvent::Kind::failure)
+        return slot_of_[static_cast<std::size_t>(event.slot)];
+    if (random_.share() * all_weights_ >= weights_) return -1; // those that failed so often are gone
+    const double most = job_.run.failures.lemon_factor;
+    for (int tries = 0; tries < 100'000; ++tries) {
+        const int slot = random_.below(job_.nodes), node = node_in_[static_cast<std::size_t>(slot)];
+        if (node >= 0 && random_.share() * most < weight(node)) return slot;
+    }
+    return -1;
+}
+
+bool JobNodes::leave(int slot, double now, double back) {
+    if (named_) {
+        const int node = node_in_[static_cast<std::size_t>(slot)];
+        if (node < 0) return false;
+        const auto i = static_cast<std::size_t>(node);
+        const int limit = job_.run.failures.remove_lemons_after;
+        const bool gone = limit > 0 && ++failures_[i] >= limit;
+        if (back <= now && !gone) return true;
+        weights_ -= weight(node);
+        slot_of_[i] = -1;
+        node_in_[static_cast<std::size_t>(slot)] = -1;
+        away_[i] = 1;
+        back_[i] = back;
+        if (!gone) repairs_.push({back, node});
+        if (!gone) down_s_ += back - now;
+        if (!spares_.empty()) {
+            const int spare = spares_.back();
+            spares_.pop_back();
+            node_in_[static_cast<std::size_t>(slot)] = spare;
+            slot_of_[static_cast<std::size_t>(spare)] = slot;
+            weights_ += weight(spare);
+            return true;
+        }
+        empty_.push_back(slot);
+        return false;
+    }
+    if (back <= now) return true;
+    repairs_.push({back, -1});
+    down_s_ += back - now;
+    if (anonymous_spares_ > 0) return --anonymous_spares_, true;
+    empty_.push_back(slot);
+    return false;
+}
+
+void JobNodes::outage(int node, double now, double back) {
+    const auto i = static_cast<std::size_t>(node);
+    if (away_[i]) { // a second fault of a node that is away: it is back when both are mended
+        if (back <= back_[i]) return;
+        down_s_ += back - std::max(now, back_[i]);
+        back_[i] = back;
+        repairs_.push({back, node});
+        return;
+    }
+    if (back <= now) return;
+    std::erase(spares_, node);
+    away_[i] = 1;
+    back_[i] = back;
+    down_s_ += back - now;
+    repairs_.push({back, node});
+}
+
+int JobNodes::arrive(double now) {
+    int filled = 0;
+    while (!repairs_.empty() && repairs_.top().first <= now) {
+        const auto [at, node] = repairs_.top();
+        repairs_.pop();
+        if (named_ && at < back_[static_cast<std::size_t>(node)]) continue; // a later fault holds it
+        if (named_) away_[static_cast<std::size_t>(node)] = 0;
+        if (!empty_.empty()) {
+            const int slot = empty_.back();
+            empty_.pop_back();
+            ++filled;
+            if (named_) {
+                node_in_[static_cast<std::size_t>(slot)] = node;
+                slot_of_[static_cast<std::size_t>(node)] = slot;
+                weights_ += weight(node);
+            }
+        } else if (named_) {
+            spares_.push_back(node);
+        } else {
+            ++anonymous_spares_;
+        }
+    }
+    return filled;
+}
+
+double JobNodes::next_arrival() const { return repairs_.empty() ? std::numeric_limits<double>::infinity() : repairs_.top().first; }
+
+double JobNodes::down_s(double now) const {
+    double ahead = 0; // what is still to come
+    auto copy = repairs_;
+    for (; !copy.empty(); copy.pop())
+        if (const auto& [at, node] = copy.top(); !named_ || at >= back_[static_cast<std::size_t>(node)]) ahead += std::max(0.0, at - now);
+    return down_s_ - ahead;
+}
+
+bool JobNodes::lose_memory(int slot) {
+    if (std::ranges::find(lost_memory_, slot) == lost_memory_.end()) lost_memory_.push_back(slot);
+    if (lost_memory_.size() <= static_cast<std::size_t>(job_.run.checkpoint.replicas)) return false;
+    // The shard of place i lies in its own memory and at i + d, i + 2 d ..: as far apart as can be, so that a rack holds one copy.
+    const int copies = job_.run.checkpoint.replicas + 1, apart = std::max(1, job_.nodes / copies);
+    for (int c = 0; c < copies; ++c) {
+        const int owner = ((slot - c * apart) % job_.nodes + job_.nodes) % job_.nodes;
+        bool alive = false;
+        for (int k = 0; k < copies && !alive; ++k)
+            alive = std::ranges::find(lost_memory_, (owner + k * apart) % job_.nodes) == lost_memory_.end();
+        if (!alive) return true;
+    }
+    return false;
+}
+
+} // namespace orrery

@@ -1,0 +1,50 @@
+// The nodes of a job: which stand where, which are under repair, which stand by; and what of the newest save their memory still holds.
+// Private to this room.
+#pragma once
+
+#include "sim/job/failures.hpp"
+
+#include <queue>
+#include <utility>
+#include <vector>
+
+namespace orrery {
+
+class JobNodes {
+  public:
+    JobNodes(const Job& job, int number);
+
+    // Which place a failure strikes (of a trace: where that node stands), -1: none that is in use. Lemons are struck more often.
+    int struck(const MachineEvent& event);
+    // The node of a place breaks at `now` and is back at `back`; a spare takes its place where there is one. A node back at once stays.
+    // Returns whether the place is filled.
+    bool leave(int slot, double now, double back);
+    // Nodes whose repair has ended by `now` fill empty places, then stand by. Returns how many places they filled.
+    int arrive(double now);
+    double next_arrival() const;
+    int missing() const { return static_cast<int>(empty_.size()); }
+    double down_s(double now) const;                // node-seconds away up to now
+    void outage(int node, double now, double back); // of a trace, for a node that stands by or is away
+
+    // Copies of saves in other nodes' memory: true where the loss of this place's memory leaves a shard without a copy.
+    bool lose_memory(int slot);
+    void saved() { lost_memory_.clear(); } // a whole save lies in memory again
+
+  private:
+    double weight(int node) const;
+
+    const Job& job_;
+    JobRandom random_;
+    bool named_; // lemons or a trace: it matters which node is which
+    std::vector<int> node_in_, slot_of_, spares_, empty_, failures_;
+    std::vector<char> lemon_, away_;
+    std::vector<double> back_;
+    double weights_ = 0, all_weights_ = 0;
+    using Back = std::pair<double, int>;
+    std::priority_queue<Back, std::vector<Back>, std::greater<>> repairs_;
+    int anonymous_spares_ = 0;
+    double down_s_ = 0;
+    std::vector<int> lost_memory_;
+};
+
+} // namespace orrery

@@ -1,0 +1,439 @@
+// One run, from event to event: between two events any number of cycles of steps and saves passes in closed form. Events come from
+// FailureStream; the answer to one is recover(). Time is split as LostTime says, so that all parts add up to the wall time.
+#include "sim/job/cycle.hpp"
+#include "sim/job/machine.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <limits>
+#include <thread>
+
+namespace orrery {
+
+const char* name(LostTime t) {
+    static constexpr const char* names[] = {
+        "accelerator_initialization", "training_preparation", "program_startup", "checkpoint_save", "checkpoint_restore", "wasted_progress",
+        "infrastructure_recovery",    "evaluation",           "slower_steps"};
+    return names[static_cast<std::size_t>(t)];
+}
+const char* in_words(LostTime t) {
+    static constexpr const char* words[] = {"accelerator initialisation",
+                                            "training preparation",
+                                            "program start-up",
+                                            "checkpoint save",
+                                            "checkpoint restore",
+                                            "wasted progress",
+                                            "infrastructure recovery",
+                                            "evaluation",
+                                            "slower steps"};
+    return words[static_cast<std::size_t>(t)];
+}
+
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+constexpr std::size_t most_spans = 200'000;
+using Kind = MachineEvent::Kind;
+
+bool near(CheckpointKind k) { return k == CheckpointKind::peer || k == CheckpointKind::local || k == CheckpointKind::tiers; }
+
+class JobRun {
+  public:
+    JobRun(const Job& job, int number, bool timeline)
+        : job_(job), run_(job.run), stream_(job, number), nodes_(job, number),
+          random_(job.seed + 77 + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u), timeline_(timeline) {}
+
+    JobOutcome result() {
+        while (!over()) advance();
+        finish();
+        return std::move(out_);
+    }
+
+  private:
+    bool over() const { return finished_ || out_.failures + out_.degraded + out_.planned > job_.most_failures; }
+    double& lost(LostTime t) { return out_.lost_s[static_cast<std::size_t>(t)]; }
+    void span(double begin, double end, const char* what, std::string detail = {}) {
+        if (timeline_ && end > begin && out_.timeline.size() < most_spans) out_.timeline.push_back({begin, end, what, std::move(detail)});
+    }
+
+    // Work: steps whose results stand. anchor_ at the last save, offset_s_ into the cycle since.
+    double work(const SaveCycle& c) const { return anchor_ + std::min(offset_s_, c.work_s) / c.work_s * c.steps * share_; }
+    double durable() const { // what a failure now goes back to
+        return saves_ > 0 && offset_s_ < wait_s_ ? std::min(before_, anchor_) : anchor_;
+    }
+    void pass(double seconds, LostTime why) {
+        lost(why) += seconds;
+        now_ += seconds;
+    }
+    void set_pace();
+    void advance();
+    void train(double seconds, const SaveCycle& c);
+    double time_to(double target, const SaveCycle& c) const;
+    void event();
+    void timer();
+    void go_back(double to, const SaveCycle& c);
+    void recover(const MachineEvent& first);
+    bool wait(double seconds, LostTime why); // false: a failure came between; it has been taken in
+    void take_in(const MachineEvent& e);
+    void restart_planned(const char* why);
+    bool enough_nodes() const;
+    void finish();
+
+    const Job& job_;
+    const WholeRun& run_;
+    FailureStream stream_;
+    JobNodes nodes_;
+    JobRandom random_;
+    bool timeline_, finished_ = false;
+    JobOutcome out_;
+    double now_ = 0;
+    double anchor_ = 0, before_ = 0, stored_ = 0, offset_s_ = 0; // work at the last save, the one before, the last on storage
+    double wait_s_ = 0;                                          // into a cycle, until the last save can be gone back to
+    std::int64_t saves_ = 0;
+    MachineState state_;
+    double step_s_ = 0, share_ = 1;
+    double slow_until_[3] = {0, 0, 0}, exchange_at_[3] = {never, never, never};
+    double corrupt_at_ = -1, corrupt_due_ = never; // work that is still sound; when that is noticed
+    double evaluated_ = 0;
+    // What a failure has done until the run goes on: the slowest detection, and how far it must go back.
+    double detect_s_ = 0, back_to_ = 0;
+    bool far_ = false, cold_ = false, reschedule_ = false;
+    int rejoining_ = 0; // elastic stepwise: nodes that start while the others train
+    double rejoin_at_ = never;
+    double trained_s_ = 0; // steps, those included that are done again
+};
+
+void JobRun::set_pace() {
+    const int lost_replicas = static_cast<int>(std::ceil((nodes_.missing() + rejoining_) * job_.replicas_per_node - 1e-9));
+    state_.replicas_lost = std::min(lost_replicas, job_.replicas - 1);
+    bool* flags[] = {&state_.slow_node, &state_.slow_link, &state_.lost_nic};
+    for (int i = 0; i < 3; ++i) *flags[i] = slow_until_[i] > now_;
+    const Pace pace = state_ == MachineState{} || !job_.pace ? Pace{job_.step_s(), 1} : job_.pace(state_);
+    const SaveCycle before(job_, step_s_ > 0 ? step_s_ : pace.step_s), after(job_, pace.step_s);
+    if (share_ != pace.share) { // a cycle's work is counted at one share
+        anchor_ += std::min(offset_s_, before.work_s) / before.work_s * before.steps * (share_ - pace.share);
+        share_ = pace.share;
+    }
+    if (before.work_s != after.work_s) // as many steps into the cycle as before
+        offset_s_ = offset_s_ <= before.work_s ? offset_s_ / before.work_s * after.work_s : after.work_s + (offset_s_ - before.work_s);
+    offset_s_ = std::min(offset_s_, after.length_s);
+    step_s_ = pace.step_s;
+}
+
+// From now to the moment at which the work done is `target`, evaluations left out.
+double JobRun::time_to(double target, const SaveCycle& c) const {
+    const double left = target - anchor_, a_cycle = c.steps * share_;
+    double cycles = std::floor(left / a_cycle);
+    double rest = left - cycles * a_cycle;
+    if (cycles > 0 && rest <= 1e-9) cycles -= 1, rest = a_cycle; // it is reached as the cycle's work ends, before its save
+    return cycles * c.length_s + rest / a_cycle * c.work_s - offset_s_;
+}
+
+void JobRun::train(double seconds, const SaveCycle& c) {
+    const auto split = [&](double at, double& train, double& save) { // of a cycle up to `at`
+        const double worked = std::min(at, c.work_s);
+        train = worked / c.work_s * c.train_s;
+        save = at - train;
+    };
+    double train0 = 0, save0 = 0, train1 = 0, save1 = 0;
+    split(offset_s_, train0, save0);
+    const double total = offset_s_ + seconds, full = std::floor(total / c.length_s);
+    offset_s_ = total - full * c.length_s;
+    split(offset_s_, train1, save1);
+    const double trained = full * c.train_s + train1 - train0;
+    lost(LostTime::save) += full * (c.length_s - c.train_s) + save1 - save0;
+    trained_s_ += trained;
+    if (full > 0) {
+        const double a_cycle = c.steps * share_;
+        const auto before = saves_;
+        saves_ += static_cast<std::int64_t>(full);
+        anchor_ += full * a_cycle;
+        before_ = anchor_ - a_cycle;
+        wait_s_ = c.durable_s;
+        out_.saves += static_cast<std::int64_t>(full);
+        nodes_.saved();
+        const std::int64_t every = near(run_.checkpoint.kind) ? run_.checkpoint.storage_every : 1;
+        const std::int64_t last = saves_ / every * every;
+        if (last > before) stored_ = anchor_ - static_cast<double>(saves_ - last) * a_cycle;
+        out_.storage_saves += saves_ / every - before / every;
+    }
+    now_ += seconds;
+}
+
+void JobRun::advance() {
+    if (step_s_ <= 0) set_pace();
+    const SaveCycle c(job_, step_s_);
+    const double timers = std::min({slow_until_[0] > now_ ? slow_until_[0] : never, slow_until_[1] > now_ ? slow_until_[1] : never,
+                                    slow_until_[2] > now_ ? slow_until_[2] : never, exchange_at_[0], exchange_at_[1], exchange_at_[2],
+                                    corrupt_due_, rejoin_at_, nodes_.missing() > 0 ? std::max(now_, nodes_.next_arrival()) : never});
+    const double goal = job_.steps > 0 ? job_.steps : never;
+    const double every = static_cast<double>(run_.evaluate_every_steps);
+    const double pause = every > 0 && run_.evaluation_s > 0 ? std::floor(evaluated_ / every + 1) * every : never;
+    const double target = std::min(goal, pause);
+    const double reached = target < never ? now_ + std::max(0.0, time_to(target, c)) : never;
+    const double horizon = job_.steps > 0 ? never : job_.horizon_s;
+    const double until = std::min({stream_.peek().time_s, timers, reached, horizon});
+    const double from = now_;
+    if (until > now_) train(until - now_, c);
+    now_ = std::max(now_, until);
+    span(from, now_, state_ == MachineState{} ? "training" : "training, slower",
+         state_.replicas_lost > 0 ? std::to_string(state_.replicas_lost) + " replicas less" : "");
+    if (until == reached && target == goal) {
+        finished_ = out_.finished = true;
+        out_.steps = goal;
+        if (offset_s_ > 0 && job_.save.block_s > 0 && run_.checkpoint.save_s != 0) pass(job_.save.block_s, LostTime::save), ++out_.saves;
+    } else if (until == horizon) {
+        finished_ = out_.finished = true;
+        out_.steps = work(c);
+    } else if (until == reached) {
+        evaluated_ = target;
+        const double begin = now_;
+        if (wait(run_.evaluation_s, LostTime::evaluation))
+            span(begin, now_, "evaluation");
+        else
+            recover({});
+    } else if (until == stream_.peek().time_s) {
+        event();
+    } else {
+        timer();
+    }
+}
+
+void JobRun::go_back(double to, const SaveCycle& c) {
+    const double redone = std::max(0.0, work(c) - to);
+    if (redone > 0) {
+        const double seconds = std::min(redone / share_ * step_s_, trained_s_);
+        lost(LostTime::wasted) += seconds;
+        trained_s_ -= seconds;
+    }
+    if (corrupt_at_ >= to) corrupt_at_ = -1, corrupt_due_ = never;
+    anchor_ = before_ = to;
+    stored_ = std::min(stored_, to);
+    evaluated_ = std::min(evaluated_, to);
+    offset_s_ = wait_s_ = 0;
+}
+
+// What a failure breaks; a run that stands still already takes it in the same way.
+void JobRun::take_in(const MachineEvent& e) {
+    const bool trace = run_.failures.distribution == FailureLaw::trace && e.kind == Kind::failure;
+    for (int i = 0; i < e.slots; ++i) {
+        MachineEvent one = e;
+        one.slot = e.slot + i;
+        const int slot = nodes_.struck(one);
+        if (slot < 0) {
+            if (trace) nodes_.outage(e.slot, e.time_s, e.time_s + e.repair_s);
+            continue;
+        }
+        if (i == 0) ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        const bool soft = e.part == FailingPart::software || e.part == FailingPart::hang;
+        const bool away = e.repaired && e.repair_s > 0;
+        const bool filled = nodes_.leave(slot, e.time_s, away ? e.time_s + e.repair_s : e.time_s);
+        reschedule_ = reschedule_ || !away || !run_.spares.warm;
+        cold_ = cold_ || (away && filled && !run_.spares.warm);
+        const CheckpointKind kind = run_.checkpoint.kind;
+        bool gone = false;
+        if (kind == CheckpointKind::local) gone = away;
+        if (kind == CheckpointKind::peer && !soft) gone = nodes_.lose_memory(slot);
+        if (kind == CheckpointKind::tiers && !soft) gone = nodes_.lose_memory(slot) && away;
+        far_ = far_ || gone;
+        detect_s_ = std::max(detect_s_, e.part == FailingPart::hang ? run_.detect.hang : run_.detect.crash);
+    }
+}
+
+bool JobRun::enough_nodes() const {
+    if (nodes_.missing() == 0) return true;
+    if (run_.elastic == Elasticity::none) return false;
+    if (run_.elastic == Elasticity::replan) return nodes_.missing() * 2 <= job_.nodes;
+    return std::ceil(nodes_.missing() * job_.replicas_per_node - 1e-9) < job_.replicas;
+}
+
+bool JobRun::wait(double seconds, LostTime why) {
+    double end = now_ + seconds;
+    if (job_.steps <= 0) end = std::min(end, job_.horizon_s);
+    while (stream_.peek().time_s < end) {
+        const MachineEvent e = stream_.peek();
+        stream_.pop();
+        if (e.kind != Kind::failure && e.kind != Kind::group) continue; // nobody trains: a slow node or a plan does not matter
+        const std::int64_t before = out_.failures;
+        pass(std::max(0.0, e.time_s - now_), why);
+        nodes_.arrive(now_);
+        take_in(e);
+        if (out_.failures != before) return false; // else the place is empty
+    }
+    if (end > now_) pass(end - now_, why);
+    if (job_.steps <= 0 && now_ >= job_.horizon_s) {
+        finished_ = out_.finished = true;
+        out_.steps = anchor_;
+    }
+    return true;
+}
+
+// From a failure, already taken in, to the next step. A failure on the way begins it again.
+void JobRun::recover(const MachineEvent&) {
+    const double begin = now_;
+    ++out_.interruptions;
+    back_to_ = durable();
+    const SaveCycle before(job_, step_s_);
+    if (corrupt_due_ <= now_) { // all saves since the corruption hold it; a run that keeps too few has none that is older
+        const double since = (anchor_ - corrupt_at_) / before.steps;
+        back_to_ = run_.checkpoint.keep > 0 && since >= run_.checkpoint.keep ? 0 : std::min(back_to_, corrupt_at_);
+    }
+    while (!over()) {
+        if (far_) ++out_.fallbacks, back_to_ = std::min(back_to_, stored_);
+        go_back(std::min(back_to_, work(before)), before);
+        const bool was_far = far_ || !near(run_.checkpoint.kind);
+        far_ = false;
+        const double detect = detect_s_;
+        detect_s_ = 0;
+        if (!wait(detect, LostTime::recovery)) continue;
+        nodes_.arrive(now_);
+        bool struck = false;
+        while (!enough_nodes() && !over() && !struck) {
+            const double from = now_;
+            struck = !wait(std::max(0.0, nodes_.next_arrival() - now_), LostTime::recovery);
+            out_.missing_node_s += nodes_.missing() * (now_ - from);
+            nodes_.arrive(now_);
+            if (nodes_.next_arrival() == never && !enough_nodes()) return void(finished_ = true); // no node ever comes back
+        }
+        if (struck) continue;
+        const double schedule = (reschedule_ ? run_.restart.schedule_s : 0) + (cold_ ? run_.spares.cold_s : 0);
+        if (!wait(schedule, LostTime::recovery) || !wait(job_.init_s, LostTime::initialisation) ||
+            !wait(was_far ? job_.save.load_s : job_.save.near_load_s, LostTime::restore) ||
+            !wait(run_.restart.compile_s, LostTime::startup) ||
+            !wait(run_.restart.warmup_steps * job_.step_s() * (run_.restart.warmup_factor - 1), LostTime::startup))
+            continue;
+        if (run_.restart.repeat > 0 && random_.share() < run_.restart.repeat) continue;
+        break;
+    }
+    reschedule_ = cold_ = false;
+    rejoining_ = 0, rejoin_at_ = never;
+    span(begin, now_, "restart", std::to_string(nodes_.missing()) + " nodes missing");
+    set_pace();
+}
+
+// A stop that is known before: nothing is lost but the time of a save and a start.
+void JobRun::restart_planned(const char* why) {
+    const SaveCycle c(job_, step_s_);
+    const double begin = now_;
+    const double at = work(c);
+    pass(run_.elastic == Elasticity::stepwise ? 0 : job_.save.block_s, LostTime::save);
+    anchor_ = before_ = at;
+    offset_s_ = wait_s_ = 0;
+    if (run_.elastic == Elasticity::stepwise && std::string_view(why) == "a node is back") {
+        if (!wait(run_.restart.regroup_s, LostTime::preparation)) return recover({});
+    } else if (!wait(job_.init_s, LostTime::initialisation) || !wait(job_.save.near_load_s, LostTime::restore) ||
+               !wait(run_.restart.compile_s, LostTime::startup)) {
+        return recover({});
+    }
+    span(begin, now_, "restart", why);
+    set_pace();
+}
+
+void JobRun::event() {
+    const MachineEvent e = stream_.peek();
+    stream_.pop();
+    const SaveCycle c(job_, step_s_);
+    if (e.kind == Kind::planned) {
+        ++out_.planned;
+        const double begin = now_;
+        if (!wait(run_.failures.planned_s, LostTime::recovery)) return recover({});
+        span(begin, now_, "planned interruption");
+        return restart_planned("planned");
+    }
+    if (e.kind == Kind::slow_node || e.kind == Kind::slow_link || e.kind == Kind::lost_nic) {
+        const int i = static_cast<int>(e.kind) - static_cast<int>(Kind::slow_node);
+        ++out_.degraded;
+        slow_until_[i] = std::max(slow_until_[i], now_ + e.lasts_s);
+        if (exchange_at_[i] == never) exchange_at_[i] = now_ + run_.detect.slow;
+        return set_pace();
+    }
+    if (e.part == FailingPart::sdc && e.kind == Kind::failure) { // noticed later
+        ++out_.failures, ++out_.by_part[static_cast<std::size_t>(e.part)];
+        if (corrupt_due_ == never) corrupt_at_ = durable(), corrupt_due_ = now_ + run_.detect.sdc;
+        return;
+    }
+    const std::int64_t before = out_.failures;
+    nodes_.arrive(now_);
+    take_in(e);
+    if (out_.failures == before) return detect_s_ = 0, void(); // a place that is empty, a node that stands by
+    if (run_.elastic == Elasticity::stepwise && !far_ && enough_nodes()) {
+        // Survivors lose the step that failed; the replica is away until its node has started.
+        const double lost_step = std::min(std::fmod(work(c), 1.0) / share_ * step_s_, trained_s_);
+        ++out_.interruptions;
+        const double undone = lost_step / c.train_s * c.work_s;
+        offset_s_ = std::max(0.0, offset_s_ - undone);
+        lost(LostTime::wasted) += lost_step;
+        trained_s_ -= lost_step;
+        const double detect = detect_s_;
+        detect_s_ = 0;
+        // (A node under repair starts when it is back: the time of a start less is small against a repair.)
+        const double start = (reschedule_ ? run_.restart.schedule_s : 0) + (cold_ ? run_.spares.cold_s : 0) + job_.init_s +
+                             job_.save.near_load_s + run_.restart.compile_s;
+        if (nodes_.missing() == 0) ++rejoining_, rejoin_at_ = now_ + detect + start;
+        reschedule_ = cold_ = false;
+        if (!wait(detect, LostTime::recovery) || !wait(run_.restart.regroup_s, LostTime::preparation)) return recover({});
+        return set_pace();
+    }
+    recover(e);
+}
+
+void JobRun::timer() {
+    bool exchange = false;
+    for (int i = 0; i < 3; ++i) {
+        if (slow_until_[i] <= now_) {
+            exchange_at_[i] = never;
+            slow_until_[i] = 0;
+        } else if (exchange_at_[i] <= now_) {
+            exchange_at_[i] = never;
+            slow_until_[i] = 0;
+            exchange = true;
+        }
+    }
+    if (corrupt_due_ <= now_) {
+        reschedule_ = true;
+        recover({});
+        corrupt_at_ = -1, corrupt_due_ = never;
+        return;
+    }
+    if (nodes_.missing() > 0 && nodes_.next_arrival() <= now_ && nodes_.arrive(now_) > 0) return restart_planned("a node is back");
+    if (rejoin_at_ <= now_) {
+        rejoining_ = 0, rejoin_at_ = never;
+        return restart_planned("a node is back");
+    }
+    if (exchange) return restart_planned("a slow node is exchanged");
+    set_pace();
+}
+
+void JobRun::finish() {
+    out_.wall_s = now_;
+    if (!out_.finished) out_.steps = anchor_;
+    out_.productive_s = out_.steps * job_.step_s();
+    double others = 0;
+    for (const double s : out_.lost_s) others += s;
+    const double slower = now_ - out_.productive_s - others;
+    // What is left is steps that took longer; less than the rounding of the sums is nothing.
+    lost(LostTime::slower) = std::abs(slower) < 1e-9 * (now_ + 1) ? 0 : slower;
+    out_.wall_s = out_.productive_s + others + lost(LostTime::slower);
+    out_.node_down_s = nodes_.down_s(now_);
+}
+
+} // namespace
+
+JobOutcome simulate_job(const Job& job, int number, bool timeline) { return JobRun(job, number, timeline).result(); }
+
+std::vector<JobOutcome> simulate_seeds(const Job& job, int seeds, int jobs) {
+    std::vector<JobOutcome> out(static_cast<std::size_t>(seeds));
+    const int threads = std::clamp(jobs > 0 ? jobs : static_cast<int>(std::thread::hardware_concurrency()), 1, std::max(1, seeds));
+    std::atomic<int> next{0};
+    const auto work = [&] {
+        for (int i = next++; i < seeds; i = next++) out[static_cast<std::size_t>(i)] = simulate_job(job, i);
+    };
+    if (threads == 1) return work(), out;
+    std::vector<std::jthread> pool;
+    for (int t = 0; t < threads; ++t) pool.emplace_back(work);
+    pool.clear();
+    return out;
+}
+
+} // namespace orrery

@@ -1,0 +1,100 @@
+// Are the fields of a whole run read, checked against each other, and named where they do nothing?
+#include "sim/scenario/parse.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+namespace orrery {
+namespace {
+
+ParseResult parsed(const std::string& run, std::vector<std::string> overrides = {}, const std::string& dir = "") {
+    ParseOptions options;
+    options.base_dir = dir;
+    options.overrides = std::move(overrides);
+    return parse_scenario(
+        R"({"model": {"layers": 2, "hidden_size": 256, "attention_heads": 8, "vocab_size": 1024}, "cluster": {"preset": "dgx-h100", "nodes": 2},
+        "training": {"global_batch_size": 64, "sequence_length": 128}, "run": )" +
+            run + "}",
+        options);
+}
+
+bool says(const ParseResult& result, const std::string& where, const std::string& what) {
+    return std::any_of(result.problems.begin(), result.problems.end(),
+                       [&](const Problem& p) { return p.where == where && p.what.find(what) != std::string::npos; });
+}
+
+TEST(WholeRunFields, AreRead) {
+    const ParseResult r =
+        parsed(R"({"tokens": 1e12, "failures": {"per_node_day": 0.01, "by": {"gpu": 3, "hang": 1}, "distribution": "weibull",
+        "shape": 0.7}, "checkpoint": {"every": {"seconds": 1800}, "kind": "tiers"}, "elastic": "drop-replica", "seeds": 7})",
+               {"cluster.storage.write_gb_per_s=100"});
+    ASSERT_TRUE(r.scenario) << to_text(r.problems);
+    const WholeRun& run = *r.scenario->run;
+    EXPECT_EQ(run.tokens, 1e12);
+    EXPECT_EQ(run.failures.by[static_cast<std::size_t>(FailingPart::gpu)], 3);
+    EXPECT_EQ(run.failures.by[static_cast<std::size_t>(FailingPart::hbm)], 0) << "weights that are given replace all others";
+    EXPECT_EQ(run.failures.shape, 0.7);
+    EXPECT_EQ(run.checkpoint.every_seconds, 1800);
+    EXPECT_EQ(run.checkpoint.kind, CheckpointKind::tiers);
+    EXPECT_EQ(run.elastic, Elasticity::drop_replica);
+    EXPECT_EQ(run.seeds, 7);
+    EXPECT_EQ(r.scenario->cluster.storage.write.gigabytes(), 100);
+    EXPECT_FALSE(parsed("{\"days\": 1}").scenario->training.data.has_value());
+}
+
+TEST(WholeRunFields, RulesBetweenThem) {
+    EXPECT_TRUE(says(parsed("{}"), "/run", "one of \"steps\", \"tokens\" and \"days\""));
+    EXPECT_TRUE(says(parsed(R"({"steps": 10, "days": 3})"), "/run", "keep one"));
+    EXPECT_TRUE(says(parsed(R"({"tokens": 1e17})"), "/run/tokens", "at most 8192000000000000"));
+    EXPECT_TRUE(says(parsed(R"({"days": 3, "failures": {"distribution": "trace"}})"), "/run/failures/distribution", "run.failures.file"));
+    EXPECT_TRUE(says(parsed(R"({"days": 3, "failures": {"racks": {"per_day": 1}}})"), "/run/failures/racks/nodes", "how many nodes"));
+    EXPECT_TRUE(says(parsed(R"({"days": 3, "failures": {"by": {"gpu": 0}}})"), "/run/failures/by", "no weight"));
+    EXPECT_TRUE(says(parsed(R"({"days": 3, "repair": {"days": [1,1,1,1,1,1,1,1,1], "mean_days": 0.5}})"), "/run/repair/mean_days",
+                     "at least 0.95"));
+    EXPECT_TRUE(
+        says(parsed(R"({"days": 3, "checkpoint": {"kind": "peer", "replicas": 2}})"), "/run/checkpoint/replicas", "more than 2 nodes"));
+    EXPECT_TRUE(says(parsed(R"({"days": 3, "checkpoint": {"every": {"steps": 0}}})"), "/run/checkpoint/every", "whole number"));
+    EXPECT_TRUE(says(parsed(R"({"days": 3})", {"training.convergence={\"min_samples\": 100}"}), "/training/convergence", "needs two"));
+    const ParseResult target = parsed(R"({"days": 3})", {"training.convergence={\"min_samples\": 100, \"min_steps\": 4}"});
+    ASSERT_TRUE(target.scenario) << to_text(target.problems);
+    EXPECT_EQ(target.scenario->training.convergence->critical_batch_size, 25);
+}
+
+TEST(WholeRunFields, OfNoEffectAreNamed) {
+    const auto notes = [](const std::string& run) {
+        std::string all;
+        const ParseResult result = parsed(run);
+        for (const std::string& note : result.scenario.value().notes) all += note + "\n";
+        return all;
+    };
+    EXPECT_NE(notes(R"({"days": 1, "failures": {"shape": 2}})").find("run.failures.shape has no effect"), std::string::npos);
+    EXPECT_NE(notes(R"({"days": 1, "checkpoint": {"replicas": 1}})").find("run.checkpoint.replicas has no effect"), std::string::npos);
+    EXPECT_NE(notes(R"({"days": 1, "slow_node": {"factor": 1.2}})").find("run.slow_node has no effect"), std::string::npos);
+    EXPECT_EQ(notes(R"({"days": 1, "failures": {"distribution": "weibull", "shape": 2}})").find("failures.shape"), std::string::npos);
+}
+
+TEST(WholeRunFields, ATraceIsAFile) {
+    const std::filesystem::path dir = std::filesystem::path(testing::TempDir()) / ("orrery_trace_" + std::to_string(getpid()));
+    std::filesystem::create_directories(dir);
+    const auto with = [&](const std::string& text) {
+        std::ofstream(dir / "faults.csv") << text;
+        return parsed(R"({"days": 3, "failures": {"distribution": "trace", "file": "faults.csv"}})", {}, dir.string());
+    };
+    const ParseResult good = with("node,class,start_day,end_day\n1,\"GPU, x\",2.5,3\n0,NIC,0.5,0.75\n");
+    ASSERT_TRUE(good.scenario) << to_text(good.problems);
+    ASSERT_EQ(good.scenario->run->failures.trace.size(), 2u);
+    EXPECT_EQ(good.scenario->run->failures.trace[0].node, 0) << "in the order of time";
+    EXPECT_EQ(good.scenario->run->failures.trace[1].end_s, 3 * 86400);
+    EXPECT_TRUE(says(with("node,begin\n"), "/run/failures/file", "column names"));
+    EXPECT_TRUE(says(with("node,start_day,end_day\n1,3,2\n"), "/run/failures/file", "line 2 must have 0 <= start_day"));
+    EXPECT_TRUE(says(with("node,start_day,end_day\n1,1e400,2\n"), "/run/failures/file", "no number"));
+    EXPECT_TRUE(says(with("node,start_day,end_day\n"), "/run/failures/file", "no failure"));
+    std::filesystem::remove_all(dir);
+}
+
+} // namespace
+} // namespace orrery
