@@ -12,7 +12,7 @@ struct SaveCycle {
     double steps = 1, work_s = 1, length_s = 1;
     double train_s = 1;   // of work_s, what the steps take without a save beside them
     double durable_s = 0; // after the cycle's end, until its save can be gone back to
-    SaveCycle(const Job& job, double step_s) : steps(static_cast<double>(job.save_every)) {
+    SaveCycle(const TrainingJob& job, double step_s) : steps(static_cast<double>(job.save_every)) {
         const SaveCost& save = job.save;
         train_s = steps * step_s;
         // While a save is written, for write_s, steps take write_factor times as long.

@@ -15,7 +15,7 @@ bool of_software(FailingPart p) { return p == FailingPart::software || p == Fail
 
 } // namespace
 
-FailureStream::FailureStream(const Job& job, int number)
+FailureStream::FailureStream(const TrainingJob& job, int number)
     : job_(job), random_(job.seed * 0x2545f4914f6cdd1du + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u + 1) {
     const WholeRun& r = job.run;
     const WholeRun::Failures& f = r.failures;

@@ -22,7 +22,7 @@ struct MachineEvent {
 
 class FailureStream {
   public:
-    FailureStream(const Job& job, int number);
+    FailureStream(const TrainingJob& job, int number);
     const MachineEvent& peek() const { return next_; }
     void pop() { next_ = draw(); }
 
@@ -37,7 +37,7 @@ class FailureStream {
         bool operator>(const Later& o) const { return time_s > o.time_s; }
     };
 
-    const Job& job_;
+    const TrainingJob& job_;
     JobRandom random_;
     MachineEvent next_;
     double time_s_ = 0; // of the last event with a constant rate

@@ -1,5 +1,5 @@
 // A whole run as numbers, and what becomes of it: the discrete-event simulation of months of steps. It knows no plan and no cluster;
-// whole_run.hpp makes a Job from a scenario and its predicted step.
+// whole_run.hpp makes a TrainingJob from a scenario and its predicted step.
 #pragma once
 
 #include "sim/scenario/whole_run.hpp"
@@ -50,7 +50,7 @@ struct SaveCost {
     double near_load_s = 0;  // from peers' memory or the node's NVMe
 };
 
-struct Job {
+struct TrainingJob {
     WholeRun run;
     int nodes = 1, replicas = 1;
     double replicas_per_node = 1; // data-parallel replicas that one node's loss ends
@@ -91,8 +91,8 @@ struct JobOutcome {
 };
 
 // One run. `number`: which of the seeds; the same number gives the same failures at the same times, whatever else the job says.
-JobOutcome simulate_job(const Job& job, int number, bool timeline = false);
+JobOutcome simulate_job(const TrainingJob& job, int number, bool timeline = false);
 // All seeds on `jobs` threads (0: all cores), in the order of their numbers.
-std::vector<JobOutcome> simulate_seeds(const Job& job, int seeds, int jobs = 0);
+std::vector<JobOutcome> simulate_seeds(const TrainingJob& job, int seeds, int jobs = 0);
 
 } // namespace orrery

@@ -6,7 +6,7 @@
 
 namespace orrery {
 
-JobNodes::JobNodes(const Job& job, int number)
+JobNodes::JobNodes(const TrainingJob& job, int number)
     : job_(job), random_(~(job.seed * 0x2545f4914f6cdd1du + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u)),
       named_(job.run.failures.lemon_factor > 1 || job.run.failures.remove_lemons_after > 0 ||
              job.run.failures.distribution == FailureLaw::trace),

@@ -12,7 +12,7 @@ namespace orrery {
 
 class JobNodes {
   public:
-    JobNodes(const Job& job, int number);
+    JobNodes(const TrainingJob& job, int number);
 
     // Which place a failure strikes (of a trace: where that node stands), -1: none that is in use. Lemons are struck more often.
     int struck(const MachineEvent& event);
@@ -33,7 +33,7 @@ class JobNodes {
   private:
     double weight(int node) const;
 
-    const Job& job_;
+    const TrainingJob& job_;
     JobRandom random_;
     bool named_; // lemons or a trace: it matters which node is which
     std::vector<int> node_in_, slot_of_, spares_, empty_, failures_;

@@ -40,7 +40,7 @@ bool near(CheckpointKind k) { return k == CheckpointKind::peer || k == Checkpoin
 
 class JobRun {
   public:
-    JobRun(const Job& job, int number, bool timeline)
+    JobRun(const TrainingJob& job, int number, bool timeline)
         : job_(job), run_(job.run), stream_(job, number), nodes_(job, number),
           random_(job.seed + 77 + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u), timeline_(timeline) {}
 
@@ -80,7 +80,7 @@ class JobRun {
     bool enough_nodes() const;
     void finish();
 
-    const Job& job_;
+    const TrainingJob& job_;
     const WholeRun& run_;
     FailureStream stream_;
     JobNodes nodes_;
@@ -93,6 +93,7 @@ class JobRun {
     std::int64_t saves_ = 0;
     MachineState state_;
     double step_s_ = 0, share_ = 1;
+    SaveCycle cycle_{job_, job_.step_s()}; // at that pace
     double slow_until_[3] = {0, 0, 0}, exchange_at_[3] = {never, never, never};
     double corrupt_at_ = -1, corrupt_due_ = never; // work that is still sound; when that is noticed
     double evaluated_ = 0;
@@ -110,7 +111,8 @@ void JobRun::set_pace() {
     bool* flags[] = {&state_.slow_node, &state_.slow_link, &state_.lost_nic};
     for (int i = 0; i < 3; ++i) *flags[i] = slow_until_[i] > now_;
     const Pace pace = state_ == MachineState{} || !job_.pace ? Pace{job_.step_s(), 1} : job_.pace(state_);
-    const SaveCycle before(job_, step_s_ > 0 ? step_s_ : pace.step_s), after(job_, pace.step_s);
+    if (step_s_ == pace.step_s && share_ == pace.share) return;
+    const SaveCycle before = cycle_, after(job_, pace.step_s);
     if (share_ != pace.share) { // a cycle's work is counted at one share
         anchor_ += std::min(offset_s_, before.work_s) / before.work_s * before.steps * (share_ - pace.share);
         share_ = pace.share;
@@ -119,6 +121,7 @@ void JobRun::set_pace() {
         offset_s_ = offset_s_ <= before.work_s ? offset_s_ / before.work_s * after.work_s : after.work_s + (offset_s_ - before.work_s);
     offset_s_ = std::min(offset_s_, after.length_s);
     step_s_ = pace.step_s;
+    cycle_ = after;
 }
 
 // From now to the moment at which the work done is `target`, evaluations left out.
@@ -154,16 +157,16 @@ void JobRun::train(double seconds, const SaveCycle& c) {
         out_.saves += static_cast<std::int64_t>(full);
         nodes_.saved();
         const std::int64_t every = near(run_.checkpoint.kind) ? run_.checkpoint.storage_every : 1;
-        const std::int64_t last = saves_ / every * every;
+        const std::int64_t last = every == 1 ? saves_ : saves_ / every * every;
         if (last > before) stored_ = anchor_ - static_cast<double>(saves_ - last) * a_cycle;
-        out_.storage_saves += saves_ / every - before / every;
+        out_.storage_saves += every == 1 ? saves_ - before : saves_ / every - before / every;
     }
     now_ += seconds;
 }
 
 void JobRun::advance() {
     if (step_s_ <= 0) set_pace();
-    const SaveCycle c(job_, step_s_);
+    const SaveCycle& c = cycle_;
     const double timers = std::min({slow_until_[0] > now_ ? slow_until_[0] : never, slow_until_[1] > now_ ? slow_until_[1] : never,
                                     slow_until_[2] > now_ ? slow_until_[2] : never, exchange_at_[0], exchange_at_[1], exchange_at_[2],
                                     corrupt_due_, rejoin_at_, nodes_.missing() > 0 ? std::max(now_, nodes_.next_arrival()) : never});
@@ -177,8 +180,9 @@ void JobRun::advance() {
     const double from = now_;
     if (until > now_) train(until - now_, c);
     now_ = std::max(now_, until);
-    span(from, now_, state_ == MachineState{} ? "training" : "training, slower",
-         state_.replicas_lost > 0 ? std::to_string(state_.replicas_lost) + " replicas less" : "");
+    if (timeline_)
+        span(from, now_, state_ == MachineState{} ? "training" : "training, slower",
+             state_.replicas_lost > 0 ? std::to_string(state_.replicas_lost) + " replicas less" : "");
     if (until == reached && target == goal) {
         finished_ = out_.finished = true;
         out_.steps = goal;
@@ -274,7 +278,7 @@ void JobRun::recover(const MachineEvent&) {
     const double begin = now_;
     ++out_.interruptions;
     back_to_ = durable();
-    const SaveCycle before(job_, step_s_);
+    const SaveCycle& before = cycle_;
     if (corrupt_due_ <= now_) { // all saves since the corruption hold it; a run that keeps too few has none that is older
         const double since = (anchor_ - corrupt_at_) / before.steps;
         back_to_ = run_.checkpoint.keep > 0 && since >= run_.checkpoint.keep ? 0 : std::min(back_to_, corrupt_at_);
@@ -308,13 +312,13 @@ void JobRun::recover(const MachineEvent&) {
     }
     reschedule_ = cold_ = false;
     rejoining_ = 0, rejoin_at_ = never;
-    span(begin, now_, "restart", std::to_string(nodes_.missing()) + " nodes missing");
+    if (timeline_) span(begin, now_, "restart", std::to_string(nodes_.missing()) + " nodes missing");
     set_pace();
 }
 
 // A stop that is known before: nothing is lost but the time of a save and a start.
 void JobRun::restart_planned(const char* why) {
-    const SaveCycle c(job_, step_s_);
+    const SaveCycle& c = cycle_;
     const double begin = now_;
     const double at = work(c);
     pass(run_.elastic == Elasticity::stepwise ? 0 : job_.save.block_s, LostTime::save);
@@ -333,7 +337,7 @@ void JobRun::restart_planned(const char* why) {
 void JobRun::event() {
     const MachineEvent e = stream_.peek();
     stream_.pop();
-    const SaveCycle c(job_, step_s_);
+    const SaveCycle& c = cycle_;
     if (e.kind == Kind::planned) {
         ++out_.planned;
         const double begin = now_;
@@ -420,9 +424,9 @@ void JobRun::finish() {
 
 } // namespace
 
-JobOutcome simulate_job(const Job& job, int number, bool timeline) { return JobRun(job, number, timeline).result(); }
+JobOutcome simulate_job(const TrainingJob& job, int number, bool timeline) { return JobRun(job, number, timeline).result(); }
 
-std::vector<JobOutcome> simulate_seeds(const Job& job, int seeds, int jobs) {
+std::vector<JobOutcome> simulate_seeds(const TrainingJob& job, int seeds, int jobs) {
     std::vector<JobOutcome> out(static_cast<std::size_t>(seeds));
     const int threads = std::clamp(jobs > 0 ? jobs : static_cast<int>(std::thread::hardware_concurrency()), 1, std::max(1, seeds));
     std::atomic<int> next{0};

@@ -2,6 +2,7 @@
 #include "sim/memory/samples.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/verify.hpp"
+#include "sim/report/input_pipeline.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/perturb.hpp"
 
@@ -68,6 +69,7 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     }
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
+    if (!p.too_big) wait_for_input(p.report, scenario);
     if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);
     return p;
 }

@@ -114,7 +114,6 @@ void note_whole_run(Reading& reading) {
     note("/training/convergence/replica_penalty", !sc.strategy.local_sgd(), "synchronization.kind is synchronous");
     note("/cluster/storage", !sc.run && !data, "there is neither a run that saves nor training.data that is read");
     if (!sc.run) return;
-    sc.notes.push_back("run: the report is of one step; whole runs are not simulated yet");
     const WholeRun& r = *sc.run;
     const bool trace = r.failures.distribution == FailureLaw::trace;
     for (const char* field : {"per_node_day", "lemons", "bursts", "transient", "by", "racks", "switches"})

@@ -1,5 +1,6 @@
 // `simrun export SCENARIO --to FORMAT`: a scenario's plan or simulated step for other programs. To add a format: a function and a line of
 // the table.
+#include "sim/job/whole_run.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/simrun/dot.hpp"
@@ -33,6 +34,21 @@ int export_dot(const Scenario& scenario, const std::string&, const Options& opti
     return deliver(to_dot(lower(scenario)), options) ? done : bad_input;
 }
 
+// The timeline of the whole run: states, restarts, evaluations of the first simulated run.
+int export_run(const Scenario& scenario, const Options& options, std::string (*write)(const WholeRunReport&)) {
+    if (!scenario.run) {
+        complain("this scenario is of one step: give it \"run\", as in {\"run\": {\"days\": 30}}, to export a run's timeline");
+        return bad_input;
+    }
+    return deliver(write(whole_run(scenario, predict(scenario), options.jobs)), options) ? done : bad_input;
+}
+int export_run_perfetto(const Scenario& scenario, const std::string&, const Options& options) {
+    return export_run(scenario, options, timeline_perfetto);
+}
+int export_run_csv(const Scenario& scenario, const std::string&, const Options& options) {
+    return export_run(scenario, options, timeline_csv);
+}
+
 struct Exporter {
     const char* name;
     const char* what; // for --help
@@ -40,6 +56,8 @@ struct Exporter {
 };
 constexpr Exporter exporters[] = {
     {"perfetto", "the simulated step as a trace for ui.perfetto.dev", export_trace},
+    {"run-perfetto", "the timeline of a whole run (\"run\") for ui.perfetto.dev", export_run_perfetto},
+    {"run-csv", "the same as a table", export_run_csv},
     {"dot", "the plan's op graphs for Graphviz", export_dot},
 };
 

@@ -1,4 +1,5 @@
 // `simrun SCENARIO.json`: simulate it, print its report. Several scenarios: one table.
+#include "sim/job/whole_run.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/trace/critical_path.hpp"
 
@@ -72,6 +73,17 @@ bool save_trace(const Simulation& simulation, const std::string& path) {
     }
 }
 
+// The report of a step, and of the whole run where the scenario has one that fits.
+std::string report_text(const Scenario& scenario, const Prediction& p, bool json, const TextStyle& style, int jobs) {
+    std::string text = json ? to_json(p.report) : to_text(p.report, scenario, style);
+    if (!scenario.run || !p.report.memory.fits) return text;
+    const WholeRunReport run = whole_run(scenario, p, jobs);
+    if (!json) return text + to_text(run, scenario, style);
+    text.erase(text.rfind('}')); // its last member
+    while (!text.empty() && text.back() == '\n') text.pop_back();
+    return text + ",\n  \"run\": " + to_json(run) + "\n}\n";
+}
+
 } // namespace
 
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& how) {
@@ -88,7 +100,7 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     if (!how.trace.empty() && !save_trace(p.simulation, how.trace)) return bad_input;
     TextStyle style = output_style(options);
     style.detailed = options.verbose;
-    std::string text = json ? to_json(p.report) : to_text(p.report, *scenario, style);
+    std::string text = report_text(*scenario, p, json, style, options.jobs);
     if (options.verbose && !json && p.simulation.trace) text += critical(*p.simulation.trace, style);
     if (options.verbose && !json) text += details(p, *scenario, took, style);
     if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;

@@ -1,0 +1,97 @@
+// What a save costs, from the bytes of the plan's states and the rates of what takes them.
+#include "sim/job/whole_run.hpp"
+#include "sim/scenario/perturb.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+namespace {
+
+double nics(const Cluster& c) { return c.inter.nics_per_node * c.inter.nic_bandwidth.value; }
+
+// What one node reaches at storage: its limit, its network cards, and the requests it has in flight.
+double per_client(const Cluster& c) {
+    double rate = c.storage.per_node.value > 0 ? c.storage.per_node.value : nics(c);
+    if (c.storage.requests_per_node > 0 && c.storage.latency.seconds() > 0)
+        rate = std::min(rate, c.storage.requests_per_node * static_cast<double>(c.storage.request.count) / c.storage.latency.seconds());
+    return rate > 0 ? rate : 1e9;
+}
+double storage_rate(const Cluster& c, double shared, double assumed_per_node) {
+    return std::min(shared > 0 ? shared : assumed_per_node * c.nodes, per_client(c) * c.nodes);
+}
+double write_rate(const Cluster& c) { return storage_rate(c, c.storage.write.value, 0.5e9); }
+
+} // namespace
+
+double state_bytes(const Scenario& s, double parameters) {
+    const Training& t = s.training;
+    if (s.run && s.run->checkpoint.gigabytes > 0) return s.run->checkpoint.gigabytes * 1e9;
+    const bool narrow = t.precision != DType::fp32 && t.precision != DType::tf32;
+    const int moments = t.optimizer == Optimizer::sgd ? 0 : t.optimizer == Optimizer::momentum || t.optimizer == Optimizer::lars ? 1 : 2;
+    const double own = narrow ? 2 : 4, master = narrow && t.master_weights ? (t.master_remainders ? 2 : 4) : 0;
+    return parameters * (own + master + moments * (t.moment_dtype == DType::fp32 ? 4 : 2));
+}
+
+SaveCost save_cost(const Scenario& s, double bytes) {
+    const WholeRun::Checkpoint& c = s.run->checkpoint;
+    const Cluster& cluster = s.cluster;
+    // Every rank writes an equal share (a fully parallel save). Between full saves only a fraction of it.
+    const double mean = bytes * (1 + (c.full_every - 1) * c.fraction) / c.full_every;
+    const double of_node = mean / cluster.nodes, of_device = of_node / cluster.devices_per_node;
+    const double pcie = cluster.host.pcie_bandwidth.value;
+    const double copy = of_device / (c.copy_gb_per_s > 0 ? c.copy_gb_per_s * 1e9 : pcie > 0 ? pcie : 20e9);
+    const double stored = mean / write_rate(cluster);
+    SaveCost cost;
+    cost.load_s = bytes / storage_rate(cluster, cluster.storage.read.value, 1e9);
+    cost.near_load_s = cost.load_s;
+    switch (c.kind) {
+    case CheckpointKind::sync:
+        cost.block_s = stored;
+        break;
+    case CheckpointKind::async:
+        cost.block_s = copy;
+        cost.write_s = stored;
+        break;
+    case CheckpointKind::peer:
+    case CheckpointKind::local:
+    case CheckpointKind::tiers: {
+        const double network = nics(cluster) > 0 ? nics(cluster) : 1e9, disk = cluster.host.nvme_bandwidth.value;
+        const double to_peers = c.kind == CheckpointKind::local ? 0 : c.replicas * of_node / (network * 0.5);
+        const double to_disk = c.kind == CheckpointKind::peer || disk <= 0 ? 0 : of_node / disk;
+        cost.block_s = copy;
+        cost.write_s = std::max(to_peers, to_disk);
+        cost.storage_s = stored;
+        cost.near_load_s = bytes / cluster.nodes / (c.kind == CheckpointKind::local && disk > 0 ? disk : network) + copy;
+        break;
+    }
+    }
+    cost.block_s += c.barrier_s;
+    if (c.save_s >= 0) cost.block_s = c.save_s;
+    if (s.run->restart.load_s >= 0) cost.load_s = cost.near_load_s = s.run->restart.load_s;
+    return cost;
+}
+
+// A write beside training takes a part of the NICs: the step model says what that costs. Peers' copies take half of them while they last.
+double pace_while_saving(const Scenario& scenario, const Prediction& prediction, const SaveCost& save, double bytes) {
+    const CheckpointKind kind = scenario.run->checkpoint.kind;
+    const double network = nics(scenario.cluster);
+    if (kind == CheckpointKind::sync || kind == CheckpointKind::local || save.write_s <= 0 || network <= 0 || scenario.cluster.nodes < 2 ||
+        scenario.cluster.graph)
+        return 1;
+    const double of_node = bytes / scenario.cluster.nodes / save.write_s;
+    const double part = kind == CheckpointKind::async ? std::min(0.9, of_node / network) : 0.5;
+    if (part < 0.005) return 1; // less than the step model resolves
+    Scenario busy = scenario;
+    Perturbation p;
+    p.kind = Perturbation::Kind::background;
+    p.factor = part;
+    p.link = "nic";
+    busy.perturb.push_back(p);
+    apply_to_cluster(busy);
+    PredictOptions options;
+    options.verify = false;
+    return std::max(1.0, predict(busy, options).report.step_time_s / prediction.report.step_time_s);
+}
+
+} // namespace orrery

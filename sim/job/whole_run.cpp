@@ -1,0 +1,234 @@
+// See whole_run.hpp: the recipe is whole_run() at the end.
+#include "sim/job/whole_run.hpp"
+
+#include "sim/job/formulas.hpp"
+#include "topology/input_error.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace orrery {
+namespace {
+
+constexpr double day = 86400;
+constexpr double most_failures = 2e8; // of all seeds together: minutes of work
+
+double failures_per_s(const WholeRun& r, int nodes) {
+    const WholeRun::Failures& f = r.failures;
+    const auto groups = [&](const WholeRun::Groups& g) { return g.nodes > 0 ? g.per_day * nodes / g.nodes : 0; };
+    return (f.per_node_day * nodes + groups(f.racks) + groups(f.switches)) / day;
+}
+
+double mean_repair_days(const WholeRun& r) {
+    if (r.repair.mean_days > 0) return r.repair.mean_days;
+    double inside = 0;
+    for (std::size_t i = 0; i < r.repair.days.size(); ++i) inside += (r.repair.days[i] + (i > 0 ? r.repair.days[i - 1] : 0)) / 20;
+    return r.repair.days.empty() ? 0 : inside + r.repair.days.back() / 10;
+}
+
+// Nodes under repair at a moment are Poisson: as many spares as are enough in 99 of 100 moments.
+int usual_spares(const WholeRun& r, int nodes) {
+    const WholeRun::Failures& f = r.failures;
+    if (f.distribution == FailureLaw::trace) return 0;
+    const double all = std::accumulate(f.by.begin(), f.by.end(), 0.0);
+    const double soft = f.by[static_cast<std::size_t>(FailingPart::software)] + f.by[static_cast<std::size_t>(FailingPart::hang)];
+    const double away = failures_per_s(r, nodes) * day * (1 - soft / all) * (1 - f.transient) * mean_repair_days(r);
+    double term = std::exp(-std::min(away, 700.0)), sum = term;
+    int spares = 0;
+    if (away > 600) return static_cast<int>(std::min(1e6, away + 2.33 * std::sqrt(away))); // the normal law's
+    while (sum < 0.99 && spares < 1'000'000) term *= away / ++spares, sum += term;
+    return spares;
+}
+
+// What the parser leaves to the simulation: InfiniteHBD's repairs (stepfun-ai/InfiniteHBD-Trace, 584 faults of 400 nodes, 348 days).
+WholeRun with_defaults(const WholeRun& r) {
+    WholeRun run = r;
+    if (run.repair.days.empty() && run.repair.mean_days <= 0) {
+        run.repair.days = {0.009, 0.045, 0.138, 0.483, 0.85, 1.56, 2.48, 4.59, 13.4};
+        run.repair.mean_days = 5.54;
+    }
+    return run;
+}
+
+double restart_s(const TrainingJob& job, bool near) {
+    const WholeRun::Restart& r = job.run.restart;
+    const double schedule = job.run.spares.warm ? r.schedule_s * job.run.failures.transient : r.schedule_s;
+    return job.run.detect.crash + schedule + job.init_s + (near ? job.save.near_load_s : job.save.load_s) + r.compile_s +
+           r.warmup_steps * job.step_s() * (r.warmup_factor - 1);
+}
+
+void check_size(const TrainingJob& job, const WholeRun& run) {
+    const double length = job.steps > 0 ? job.steps * job.step_s() : job.horizon_s;
+    const double failures = failures_per_s(run, job.nodes) * length * run.seeds;
+    if (failures > most_failures || length > 1e12)
+        throw InputError(fmt::format("run: about {:.2g} failures in {} runs of {:.3g} days are too many to simulate: at most {:.0g}. Set a "
+                                     "shorter run, fewer run.seeds (now {}) or a lower run.failures.per_node_day",
+                                     failures, run.seeds, length / day, most_failures, run.seeds));
+}
+
+template <class Get> SeedBand band_of(const std::vector<JobOutcome>& outcomes, Get get) {
+    std::vector<double> values;
+    for (const JobOutcome& o : outcomes)
+        if (o.finished) values.push_back(get(o));
+    return band(std::move(values));
+}
+
+void add_means(WholeRunReport& out, const std::vector<JobOutcome>& outcomes) {
+    const double share = 1.0 / static_cast<double>(outcomes.size());
+    double down = 0, wall = 0;
+    std::int64_t near_saves = 0, storage_saves = 0;
+    for (const JobOutcome& o : outcomes) {
+        out.finished += o.finished;
+        for (std::size_t i = 0; i < lost_times; ++i) out.lost_s[i] += o.lost_s[i] * share;
+        for (std::size_t i = 0; i < failing_parts; ++i) out.by_part[i] += static_cast<double>(o.by_part[i]) * share;
+        out.productive_s += o.productive_s * share;
+        out.mean_wall_s += o.wall_s * share;
+        out.mean_steps += o.steps * share;
+        out.failures += static_cast<double>(o.failures) * share;
+        out.interruptions += static_cast<double>(o.interruptions) * share;
+        out.planned += static_cast<double>(o.planned) * share;
+        out.degraded += static_cast<double>(o.degraded) * share;
+        out.saves += static_cast<double>(o.saves) * share;
+        out.fallbacks += static_cast<double>(o.fallbacks) * share;
+        near_saves += o.saves;
+        storage_saves += o.storage_saves;
+        down += o.node_down_s;
+        wall += o.wall_s;
+    }
+    if (out.interruptions > 0) out.mttf_s = out.mean_wall_s / out.interruptions;
+    if (wall > 0) out.unavailable = down / (wall * (out.nodes + out.spares));
+    out.storage_bytes = static_cast<double>(storage_saves) * share;
+    out.near_bytes = static_cast<double>(near_saves) * share;
+}
+
+void add_theory(WholeRunReport& out, const TrainingJob& job) {
+    const double rate = job.run.failures.distribution == FailureLaw::trace ? 0 : failures_per_s(job.run, job.nodes);
+    if (rate <= 0) return;
+    const double m = 1 / rate, tau = static_cast<double>(out.save_every) * job.step_s(), delta = out.save.block_s;
+    out.failure_every_s = m;
+    out.young_s = young_interval(m, delta);
+    out.daly_s = daly_interval(m, delta);
+    out.exact = exact_goodput(m, tau, delta, out.restart_s);
+    out.meta = meta_ettr(m, tau, delta, out.restart_s);
+}
+
+// The same run with each answer to a node that has no spare, as many spares as the run has.
+std::vector<ElasticOption> compare_elastic(const Scenario& scenario, const Prediction& prediction, const TrainingJob& job, int jobs) {
+    std::vector<ElasticOption> out;
+    if (job.nodes < 2 || job.run.failures.per_node_day <= 0) return out;
+    const int seeds = std::min(job.run.seeds, 16);
+    for (int k = 0; k <= static_cast<int>(Elasticity::stepwise); ++k) {
+        const auto kind = static_cast<Elasticity>(k);
+        if (job.replicas == 1 && kind != Elasticity::none && kind != Elasticity::replan) continue;
+        Scenario other = scenario;
+        other.run->elastic = kind;
+        TrainingJob trial = job;
+        trial.run.elastic = kind;
+        trial.pace = paces(other, prediction);
+        ElasticOption option{kind, 0, 0, 0, kind == job.run.elastic};
+        for (const JobOutcome& o : simulate_seeds(trial, seeds, jobs)) {
+            option.wall_s += o.wall_s / seeds;
+            option.goodput += (o.finished ? o.goodput() : 0) / seeds;
+            option.steps += o.steps / seeds;
+        }
+        out.push_back(option);
+    }
+    return out;
+}
+
+void add_money(WholeRunReport& out, const Scenario& s, const Report& step) {
+    const double steps = out.mean_wall_s / out.step_s; // as if all the time were steps: an upper bound of the energy
+    const double more = static_cast<double>(out.nodes + out.spares) / out.nodes;
+    out.device_hours = out.mean_wall_s / 3600 * (out.nodes + out.spares) * s.cluster.devices_per_node;
+    out.cost_usd = step.cost_usd * steps * more;
+    out.energy_j = step.energy_j * steps;
+}
+
+void add_target(WholeRunReport& out, const Scenario& s) {
+    if (!s.training.convergence || out.mean_steps <= 0) return;
+    const Convergence& c = *s.training.convergence;
+    const double batch = static_cast<double>(s.training.global_batch_size);
+    out.target = c.target.empty() ? "the target" : c.target;
+    out.target_samples = c.min_samples * (1 + batch / c.critical_batch_size) * (s.strategy.local_sgd() ? 1 + c.replica_penalty : 1);
+    out.target_steps = out.target_samples / batch;
+    out.target_s = out.target_steps * out.mean_wall_s / out.mean_steps;
+    if (out.mean_wall_s > 0) out.target_usd = out.cost_usd * out.target_s / out.mean_wall_s;
+}
+
+} // namespace
+
+TrainingJob job_of(const Scenario& scenario, const Prediction& prediction) {
+    TrainingJob job;
+    job.run = with_defaults(*scenario.run);
+    const Report& step = prediction.report;
+    job.nodes = scenario.cluster.nodes;
+    job.replicas = scenario.strategy.data_parallel;
+    job.replicas_per_node = replicas_per_node(scenario);
+    job.step_ps = std::max<std::int64_t>(1, std::llround(step.step_time_s * 1e12));
+    const double tokens = static_cast<double>(scenario.training.global_batch_size) * static_cast<double>(scenario.training.sequence_length);
+    if (job.run.steps > 0) job.steps = static_cast<double>(job.run.steps);
+    if (job.run.tokens > 0) job.steps = std::ceil(job.run.tokens / tokens);
+    if (job.run.days > 0) job.horizon_s = job.run.days * day;
+    job.seed = scenario.training.seed;
+    job.init_s = job.run.restart.init_s + job.run.restart.init_s_per_1024_ranks * scenario.world_size() / 1024;
+    job.spares = job.run.spares.nodes >= 0 ? job.run.spares.nodes : usual_spares(job.run, job.nodes);
+    const double bytes = state_bytes(scenario, step.parameters);
+    job.save = save_cost(scenario, bytes);
+    job.save.write_factor = pace_while_saving(scenario, prediction, job.save, bytes);
+    const WholeRun::Checkpoint& c = job.run.checkpoint;
+    if (c.every_steps > 0) job.save_every = c.every_steps;
+    if (c.every_seconds > 0) job.save_every = std::max<std::int64_t>(1, std::llround(c.every_seconds / job.step_s()));
+    job.pace = paces(scenario, prediction);
+    return job;
+}
+
+WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, int jobs) {
+    TrainingJob job = job_of(scenario, prediction);
+    check_size(job, job.run);
+    WholeRunReport out;
+    out.name = scenario.name;
+    out.nodes = job.nodes;
+    out.devices = scenario.world_size();
+    out.spares = job.spares;
+    out.spares_assumed = job.run.spares.nodes < 0;
+    out.seeds = job.run.seeds;
+    out.step_s = job.step_s();
+    out.ideal_s = job.steps * job.step_s();
+    out.state_bytes = state_bytes(scenario, prediction.report.parameters);
+    out.save = job.save;
+    out.curve = interval_curve(job, jobs);
+    const IntervalPoint best = *std::ranges::max_element(out.curve, {}, &IntervalPoint::goodput);
+    out.best_s = static_cast<double>(best.steps) * job.step_s();
+    out.save_auto = job.run.checkpoint.every_steps == 0 && job.run.checkpoint.every_seconds <= 0;
+    if (out.save_auto) job.save_every = best.steps;
+    out.save_every = job.save_every;
+    const std::vector<JobOutcome> outcomes = simulate_seeds(job, out.seeds, jobs);
+    const double tokens = static_cast<double>(scenario.training.global_batch_size) * static_cast<double>(scenario.training.sequence_length);
+    out.wall_s = band_of(outcomes, [](const JobOutcome& o) { return o.wall_s; });
+    out.goodput = band_of(outcomes, [](const JobOutcome& o) { return o.goodput(); });
+    out.ettr = band_of(outcomes, [](const JobOutcome& o) { return o.ettr(); });
+    out.tokens = band_of(outcomes, [&](const JobOutcome& o) { return o.steps * tokens; });
+    add_means(out, outcomes);
+    const WholeRun::Checkpoint& c = job.run.checkpoint;
+    const double mean_save = out.state_bytes * (1 + (c.full_every - 1) * c.fraction) / c.full_every;
+    const bool direct = c.kind == CheckpointKind::sync || c.kind == CheckpointKind::async;
+    out.near_bytes = direct ? 0 : out.near_bytes * mean_save;
+    out.storage_bytes *= mean_save;
+    out.restart_s = restart_s(job, !direct);
+    add_theory(out, job);
+    out.elastic = compare_elastic(scenario, prediction, job, jobs);
+    add_money(out, scenario, prediction.report);
+    add_target(out, scenario);
+    out.example = simulate_job(job, 0, true);
+    if (out.finished < out.seeds)
+        out.notes.push_back(fmt::format("{} of {} simulated runs came to no end: they fail faster than they save, or no node comes back",
+                                        out.seeds - out.finished, out.seeds));
+    if (job.run.elastic == Elasticity::reroute)
+        out.notes.push_back("run.elastic = reroute: bubbles are taken as filled perfectly, a lower bound of the step");
+    return out;
+}
+
+} // namespace orrery

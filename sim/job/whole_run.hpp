@@ -1,0 +1,87 @@
+// From a scenario with "run" and its predicted step to the report of the whole run.
+#pragma once
+
+#include "sim/job/job.hpp"
+#include "sim/report/report.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace orrery {
+
+// A figure over the seeds: its deciles and median, and how far off each may be by chance (one standard error, from order statistics).
+struct SeedBand {
+    double p10 = 0, p50 = 0, p90 = 0, error10 = 0, error50 = 0, error90 = 0;
+};
+
+struct IntervalPoint {
+    std::int64_t steps = 0;
+    double goodput = 0; // mean over seeds
+};
+
+struct ElasticOption {
+    Elasticity kind = Elasticity::none;
+    double wall_s = 0, goodput = 0; // means over seeds; days runs: wall_s is their length
+    double steps = 0;
+    bool chosen = false;
+};
+
+struct WholeRunReport {
+    std::string name;
+    int seeds = 0, finished = 0;
+    int nodes = 0, devices = 0, spares = 0;
+    bool spares_assumed = false;
+    double step_s = 0, ideal_s = 0; // of the run without any loss; 0: a run of so many days
+    SeedBand wall_s, goodput, ettr, tokens;
+    std::array<double, lost_times> lost_s{}; // means
+    double productive_s = 0, mean_wall_s = 0, mean_steps = 0;
+    double failures = 0, interruptions = 0, planned = 0, degraded = 0, saves = 0, fallbacks = 0; // means of one run
+    std::array<double, failing_parts> by_part{};
+    double mttf_s = 0;      // mean wall time between interruptions that were not planned; 0: there was none
+    double unavailable = 0; // share of all nodes' time, spares included, under repair
+    // saves
+    double state_bytes = 0;
+    SaveCost save;
+    std::int64_t save_every = 0;
+    bool save_auto = false;
+    double young_s = 0, daly_s = 0, exact = 0, meta = 0; // of the failures that stop a run; 0: none
+    double restart_s = 0, failure_every_s = 0;
+    double best_s = 0; // the best interval found on the curve
+    std::vector<IntervalPoint> curve;
+    double storage_bytes = 0, near_bytes = 0; // written in one run, mean
+    // elastic options side by side; empty where there is one node
+    std::vector<ElasticOption> elastic;
+    // money and energy; 0: not known
+    double device_hours = 0, cost_usd = 0, energy_j = 0;
+    // convergence
+    std::string target;
+    double target_samples = 0, target_steps = 0, target_s = 0, target_usd = 0;
+    std::vector<std::string> notes;
+    JobOutcome example; // seed 0, with its timeline
+};
+
+// The job of a scenario: its saves, spares and paces. The paces are simulated when a run first needs them, and kept. The scenario and the
+// prediction must outlive it.
+TrainingJob job_of(const Scenario& scenario, const Prediction& prediction);
+double state_bytes(const Scenario& scenario, double parameters); // of a whole checkpoint: parameters, master copy, moments
+SaveCost save_cost(const Scenario& scenario, double bytes);      // without its effect on steps (write_factor)
+// Data-parallel replicas that have ranks on one node: they end with it.
+int replicas_per_node(const Scenario& scenario);
+// How steps go in states of the machine that lacks something, by the step model.
+std::function<Pace(const MachineState&)> paces(const Scenario& scenario, const Prediction& prediction);
+double pace_while_saving(const Scenario& scenario, const Prediction& prediction, const SaveCost& save, double bytes); // a factor
+// Goodput over intervals between saves, smallest first, on the simulator's own runs.
+std::vector<IntervalPoint> interval_curve(const TrainingJob& job, int jobs);
+
+// Throws InputError where a run cannot be simulated: more failures than can be counted.
+WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, int jobs = 0);
+SeedBand band(std::vector<double> values);
+
+std::string to_text(const WholeRunReport& report, const Scenario& scenario, const TextStyle& style = {});
+std::string to_json(const WholeRunReport& report); // an object, without a line break at its end
+// The timeline of seed 0: for ui.perfetto.dev, and as a table.
+std::string timeline_perfetto(const WholeRunReport& report);
+std::string timeline_csv(const WholeRunReport& report);
+
+} // namespace orrery

@@ -1,0 +1,28 @@
+// How soon the samples of a step are ready ("training.data"), and the stall of a step that waits for them.
+#pragma once
+
+#include "sim/report/report.hpp"
+
+#include <string>
+
+namespace orrery {
+
+// Who reads: devices with their workers, on nodes, from storage. Rates in bytes a second; 0: no limit.
+struct InputSupply {
+    double devices = 1, nodes = 1, storage = 0, per_node = 0;
+};
+// Seconds until `samples` of a step lie ready, and what limits it: the slowest of storage, the nodes' links, readers and decoding.
+struct InputPeriod {
+    double seconds = 0;
+    const char* limit = "";
+};
+InputPeriod input_period(const InputPipeline& data, double samples, const InputSupply& supply);
+
+// Batches are read ahead while steps run: a step waits for what the period is longer than itself. Without workers the training process
+// reads between steps: it waits for all of the period. A sample's size varies: what one step lacks its prefetched batches even out.
+double input_stall(const InputPipeline& data, double step_s, double period_s);
+
+// Adds the stall to a report's step, and says so in its notes. Nothing where the scenario has no training.data.
+void wait_for_input(Report& report, const Scenario& scenario);
+
+} // namespace orrery

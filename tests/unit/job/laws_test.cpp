@@ -1,0 +1,223 @@
+// Does a better job ever finish later? Pairs that meet the same failures, and differ by one thing.
+#include "sim/job/job.hpp"
+#include "sim/job/random.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+namespace orrery {
+namespace {
+
+TrainingJob random_job(JobRandom& random) {
+    TrainingJob job;
+    job.nodes = 16 + random.below(2000);
+    job.replicas = 1 + random.below(16);
+    job.run.failures.per_node_day = 0.5 / job.nodes * std::exp(4 * random.share());
+    job.run.failures.transient = 1; // as many nodes at all times
+    job.run.checkpoint.kind = random.below(2) ? CheckpointKind::sync : CheckpointKind::async;
+    job.run.restart.schedule_s = 100 * random.share();
+    job.step_ps = 1'000'000'000'000 + static_cast<std::int64_t>(random.share() * 2e13);
+    job.steps = 20'000;
+    job.save_every = 1 + random.below(200);
+    job.save.block_s = 60 * random.share();
+    job.save.write_s = job.run.checkpoint.kind == CheckpointKind::async ? 300 * random.share() : 0;
+    job.save.load_s = 200 * random.share();
+    job.init_s = 300 * random.share();
+    job.seed = random.next();
+    return job;
+}
+
+struct Change {
+    const char* what;
+    std::function<void(TrainingJob&)> worse;
+};
+const std::vector<Change>& changes() {
+    static const std::vector<Change> all = {
+        {"slower saves", [](TrainingJob& j) { j.save.block_s *= 1.5; }},
+        {"slower loads", [](TrainingJob& j) { j.save.load_s *= 2; }},
+        {"longer initialisation", [](TrainingJob& j) { j.init_s += 100; }},
+        {"later detection", [](TrainingJob& j) { j.run.detect.crash += 60; }},
+        {"longer compilation", [](TrainingJob& j) { j.run.restart.compile_s *= 2; }},
+        {"slower steps", [](TrainingJob& j) { j.step_ps += j.step_ps / 10; }},
+    };
+    return all;
+}
+
+TEST(JobLaws, WhatIsWorseNeverFinishesEarlier) {
+    for (int i = 0; i < 300; ++i) {
+        JobRandom random(static_cast<std::uint64_t>(i));
+        const TrainingJob job = random_job(random);
+        const JobOutcome better = simulate_job(job, 0);
+        for (const Change& change : changes()) {
+            TrainingJob worse = job;
+            change.worse(worse);
+            // Silent corruption is noticed after a time of its own, and a failure that comes first may spare it: left out.
+            TrainingJob sound = job;
+            worse.run.failures.by[static_cast<std::size_t>(FailingPart::sdc)] =
+                sound.run.failures.by[static_cast<std::size_t>(FailingPart::sdc)] = 0;
+            EXPECT_GE(simulate_job(worse, 0).wall_s, simulate_job(sound, 0).wall_s * (1 - 1e-9)) << "job " << i << ": " << change.what;
+        }
+        EXPECT_TRUE(better.finished) << i;
+    }
+}
+
+// More failures: those of a trace and some more.
+TEST(JobLaws, MoreFailuresNeverFinishEarlier) {
+    for (int i = 0; i < 200; ++i) {
+        JobRandom random(static_cast<std::uint64_t>(1000 + i));
+        TrainingJob few = random_job(random);
+        few.run.failures.distribution = FailureLaw::trace;
+        for (int n = 0; n < 40; ++n) {
+            const double at = random.share() * 1e6;
+            few.run.failures.trace.push_back({random.below(few.nodes), at, at});
+        }
+        few.run.failures.trace.push_back({0, 4e8, 4e8}); // the same period
+        TrainingJob many = few;
+        for (int n = 0; n < 20; ++n) {
+            const double at = random.share() * 1e6;
+            many.run.failures.trace.push_back({random.below(few.nodes), at, at});
+        }
+        for (TrainingJob* job : {&few, &many}) std::ranges::stable_sort(job->run.failures.trace, {}, &WholeRun::Outage::begin_s);
+        EXPECT_GE(simulate_job(many, 0).wall_s, simulate_job(few, 0).wall_s * (1 - 1e-9)) << i;
+    }
+}
+
+TEST(JobLaws, MoreSparesAndShorterRepairsAreNeverWorseInTheMean) {
+    TrainingJob job;
+    job.nodes = 256;
+    job.replicas = 16;
+    job.run.failures.per_node_day = 0.02;
+    job.run.failures.transient = 0;
+    job.run.repair.mean_days = 2;
+    job.step_ps = 10'000'000'000'000;
+    job.horizon_s = 86400 * 60;
+    job.save_every = 60;
+    const auto goodput = [](const TrainingJob& j) {
+        double sum = 0;
+        for (const JobOutcome& o : simulate_seeds(j, 20, 2)) sum += o.goodput() / 20;
+        return sum;
+    };
+    double last = -1;
+    for (const int spares : {0, 4, 8, 16, 32}) {
+        job.spares = spares;
+        const double now = goodput(job);
+        EXPECT_GT(now, last) << spares;
+        last = now;
+    }
+    job.spares = 4;
+    const double waits = goodput(job);
+    job.run.repair.mean_days = 1;
+    EXPECT_GT(goodput(job), waits);
+    job.run.repair.mean_days = 2;
+    job.pace = [&job](const MachineState& s) { return Pace{job.step_s() * 16 / (16 - s.replicas_lost), 1}; };
+    job.run.elastic = Elasticity::drop_replica;
+    EXPECT_GT(goodput(job), waits) << "going on with fewer replicas is worth more than waiting for days";
+}
+
+TEST(JobLaws, ErrorsOfEveryKindCostWhatTheyMust) {
+    TrainingJob job;
+    job.nodes = 100;
+    job.run.failures.per_node_day = 0.01;
+    job.run.failures.transient = 1;
+    job.step_ps = 1'000'000'000'000;
+    job.horizon_s = 86400 * 200;
+    job.save_every = 600;
+    const auto only = [&](FailingPart part) {
+        job.run.failures.by = {};
+        job.run.failures.by[static_cast<std::size_t>(part)] = 1;
+        double recovery = 0, wasted = 0, n = 0;
+        for (const JobOutcome& o : simulate_seeds(job, 10, 2)) {
+            recovery += o.lost_s[static_cast<std::size_t>(LostTime::recovery)];
+            wasted += o.lost_s[static_cast<std::size_t>(LostTime::wasted)];
+            n += static_cast<double>(o.interruptions);
+        }
+        return std::pair{recovery / n, wasted / n};
+    };
+    const auto [crash, crash_wasted] = only(FailingPart::gpu);
+    const auto [hang, hang_wasted] = only(FailingPart::hang);
+    const auto [sdc, sdc_wasted] = only(FailingPart::sdc);
+    EXPECT_NEAR(hang - crash, job.run.detect.hang - job.run.detect.crash, 15);
+    EXPECT_NEAR(crash_wasted, 300, 15) << "half the interval between saves";
+    EXPECT_NEAR(sdc_wasted, 300 + job.run.detect.sdc, 300) << "all since the error is done again";
+    EXPECT_LT(sdc, hang);
+    EXPECT_NEAR(hang_wasted, crash_wasted, 20);
+}
+
+// Copies in other nodes' memory survive one node's loss, and a rack's only where it does not hold all copies.
+TEST(JobLaws, NearCopiesSurviveWhatTheyShould) {
+    TrainingJob job;
+    job.nodes = 64;
+    job.run.failures.per_node_day = 0;
+    job.run.checkpoint.kind = CheckpointKind::peer;
+    job.run.checkpoint.storage_every = 100;
+    job.step_ps = 10'000'000'000'000;
+    job.horizon_s = 86400 * 100;
+    job.save_every = 10;
+    job.run.failures.racks = {8, 0.2};
+    job.run.failures.transient = 1;
+    JobOutcome o = simulate_job(job, 0);
+    EXPECT_GT(o.failures, 50);
+    EXPECT_EQ(o.fallbacks, 0) << "the copy stands 32 nodes away";
+    job.run.failures.racks = {64, 0.2};
+    o = simulate_job(job, 0);
+    EXPECT_GT(o.failures, 5);
+    EXPECT_EQ(o.fallbacks, o.interruptions) << "all nodes at once";
+}
+
+// The share of node time that is under repair, of a trace that is replayed whole.
+TEST(JobLaws, AReplayedTraceGivesItsUnavailableShare) {
+    TrainingJob job;
+    job.nodes = 40;
+    job.run.failures.distribution = FailureLaw::trace;
+    JobRandom random(5);
+    std::vector<std::vector<std::pair<double, double>>> by_node(40);
+    for (int i = 0; i < 300; ++i) {
+        const double at = random.share() * 9e6, lasts = 2e5 * random.exponential();
+        const int node = random.below(40);
+        job.run.failures.trace.push_back({node, at, std::min(at + lasts, 1e7)});
+    }
+    job.run.failures.trace.push_back({0, 9e6, 1e7}); // it is as long as the run
+    std::ranges::stable_sort(job.run.failures.trace, {}, &WholeRun::Outage::begin_s);
+    for (const auto& o : job.run.failures.trace) by_node[static_cast<std::size_t>(o.node)].push_back({o.begin_s, o.end_s});
+    double down = 0;
+    for (const auto& outages : by_node) {
+        double until = 0;
+        for (const auto& [begin, end] : outages) down += std::max(0.0, end - std::max(begin, until)), until = std::max(until, end);
+    }
+    job.run.elastic = Elasticity::drop_replica;
+    job.replicas = 40;
+    job.step_ps = 10'000'000'000'000;
+    job.horizon_s = 1e7 - 1;
+    job.save_every = 10;
+    EXPECT_NEAR(simulate_job(job, 0).node_down_s / down, 1, 1e-4);
+}
+
+// The published trace, where it is: 584 faults of 400 nodes over 348 days (stepfun-ai/InfiniteHBD-Trace), 2.32 % of the node time.
+TEST(JobLaws, InfiniteHbdsTrace) {
+    std::ifstream in(ORRERY_SOURCE_DIR "/../../shared/data/run_fault_trace_infinitehbd.csv");
+    if (!in) GTEST_SKIP() << "the trace is not here";
+    TrainingJob job;
+    job.nodes = 400;
+    job.replicas = 400;
+    job.run.elastic = Elasticity::drop_replica;
+    job.run.failures.distribution = FailureLaw::trace;
+    std::string line;
+    std::getline(in, line);
+    while (std::getline(in, line)) {
+        const auto last = line.rfind(','), before = line.rfind(',', last - 1);
+        job.run.failures.trace.push_back(
+            {std::stoi(line), std::stod(line.substr(before + 1)) * 86400, std::stod(line.substr(last + 1)) * 86400});
+    }
+    std::ranges::stable_sort(job.run.failures.trace, {}, &WholeRun::Outage::begin_s);
+    job.step_ps = 10'000'000'000'000;
+    job.horizon_s = 348 * 86400;
+    const JobOutcome o = simulate_job(job, 0);
+    EXPECT_NEAR(o.node_down_s / (400 * job.horizon_s), 0.0232, 0.0003);
+}
+
+} // namespace
+} // namespace orrery
