@@ -131,14 +131,13 @@ class Paces {
 int replicas_per_node(const Scenario& s) {
     const Strategy& g = s.strategy;
     int stride = 1, replicas = 1;
-    for (std::size_t at = 0; at < g.rank_order.size(); at += 3) {
-        const std::string_view axis = std::string_view(g.rank_order).substr(at, 2);
-        const int size = axis == "tp"   ? g.tensor_parallel
-                         : axis == "cp" ? g.context_parallel
-                         : axis == "dp" ? g.data_parallel
-                         : axis == "pp" ? g.pipeline_parallel
-                                        : 1;
-        if (axis == "dp") replicas = std::clamp((s.cluster.devices_per_node + stride - 1) / stride, 1, size);
+    for (const Axis axis : g.rank_order) {
+        const int size = axis == Axis::tp   ? g.tensor_parallel
+                         : axis == Axis::cp ? g.context_parallel
+                         : axis == Axis::dp ? g.data_parallel
+                         : axis == Axis::pp ? g.pipeline_parallel
+                                            : 1;
+        if (axis == Axis::dp) replicas = std::clamp((s.cluster.devices_per_node + stride - 1) / stride, 1, size);
         stride *= size;
     }
     return replicas;

@@ -77,7 +77,11 @@ std::string label_of(const Scenario& s) {
     text += overlapped;
     if (s.strategy.context_parallel > 1) text += std::string(", ") + name(s.strategy.context_parallel_kind);
     if (s.strategy.expert_parallel > 1) text += std::string(", ") + name(s.runtime.token_dispatcher);
-    if (s.strategy.rank_order != "tp-cp-ep-dp-pp") text += ", " + s.strategy.rank_order;
+    if (s.strategy.rank_order != Strategy{}.rank_order) {
+        text += ", ";
+        for (const Axis axis : s.strategy.rank_order)
+            if (axis != Axis::dpr) text += (text.ends_with(' ') ? "" : "-") + std::string(name(axis)); // replicas follow dp
+    }
     if (s.cluster.nodes > 1) text += fmt::format(", {} nodes", s.cluster.nodes);
     return text;
 }
