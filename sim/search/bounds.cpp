@@ -15,6 +15,7 @@ namespace {
 
 struct ChunkCost {
     double forward = 0, backward = 0, weight = 0, host = 0, saved = 0, rise = 0;
+    double early = 0; // of the backward pass what may run before its gradient comes: one layer's recomputation
 };
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -66,6 +67,7 @@ std::vector<ChunkCost> chunk_costs(const Scenario& s, const Profile& p, bool ker
     for (std::size_t c = 0; c < split.size(); ++c) {
         for (int i = 0; i < split[c]; ++i, ++layer) {
             chunks[c] += cost(p.layer(layer));
+            if (s.strategy.recompute != RecomputeKind::none) chunks[c].early = std::max(chunks[c].early, p.layer(layer).forward);
             const double rise = p.layer(layer).rise;
             chunks[c].rise = i == 0 ? rise : std::min(chunks[c].rise, rise);
         }
@@ -190,7 +192,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
             st.weight += chunk.weight;
             st.last_weight = std::max(st.last_weight, chunk.weight);
             st.ends = std::min(st.ends, ends);
-            ends += chunk.forward + std::max(0.0, chunk.backward - chunk.weight);
+            ends += chunk.forward + std::max(0.0, chunk.backward - chunk.weight - chunk.early);
         }
     }
     const std::vector<InFlight::Held>& held = in_flight.of(s);
