@@ -20,7 +20,8 @@ SearchOptions with_space(const char* space) {
     return options;
 }
 
-constexpr const char* few = R"({"/strategy/schedule": ["none", "1f1b", "interleaved-1f1b", "zb-h1"], "/strategy/recompute": ["none", "full"],
+constexpr const char* few =
+    R"({"/strategy/schedule": ["none", "1f1b", "interleaved-1f1b", "zb-h1"], "/strategy/recompute": ["none", "full"],
     "/training/micro_batch_size": [1, 2]})";
 
 TEST(Search, FindsWhatExhaustiveSearchFinds) {
