@@ -99,8 +99,8 @@ void gradient(const CrossEntropy& w, const Launch& l) {
     const KernelFacts& f = l.context.facts;
 
     const View e = l.input(0), pair = l.input(1), labels = l.input(2), dx = l.output(0);
-    const bool twice = l.out.size() > 1;
-    const View second = twice ? l.output(1) : View{};
+    const bool twice = l.out.size() > 1, thrice = l.out.size() > 2;
+    const View second = twice ? l.output(1) : View{}, third = thrice ? l.output(2) : View{};
     const Words words = words_of(l, l.written(0));
     const std::int64_t used = words.used, offset = words.first, first = w.first;
     const float weight = static_cast<float>((w.ahead > 1 ? f.mtp_weight / f.mtp_layers : 1.0) / static_cast<double>(f.loss_tokens));
@@ -112,6 +112,7 @@ void gradient(const CrossEntropy& w, const Launch& l) {
         Pack<N> g = e.load(width, i);
         for (int k = 0; k < N; ++k) g.x[k] = g.x[k] * scale - (k == hit && label >= 0 ? weight : 0);
         if (twice) second.store(width, i, g);
+        if (thrice) third.store(width, i, g);
         dx.store(width, i, g);
     });
 }

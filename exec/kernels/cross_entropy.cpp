@@ -51,7 +51,8 @@ template <class T> void gradient(const CrossEntropy& w, const Call& c) {
         for (std::int64_t j = 0; j < v.count; ++j) dx[j] = e[j] * scale;
         const std::int64_t target = labels[i] - v.first;
         if (labels[i] >= 0 && target >= 0 && target < v.used) dx[target] -= weight;
-        if (c.out.size() > 1 && c.output<T>(1) != c.output<T>(0)) std::copy_n(dx, v.count, c.output<T>(1) + i * v.count);
+        for (std::size_t more = 1; more < c.out.size(); ++more) // further gradients that eager frameworks make on the way
+            if (c.output<T>(more) != c.output<T>(0)) std::copy_n(dx, v.count, c.output<T>(more) + i * v.count);
     }
 }
 

@@ -238,7 +238,8 @@ template <class T> void run(const Pointwise& w, const Call& c) {
         return clip<T>(c);
     case PointwiseKind::cast:
     case PointwiseKind::copy:
-    case PointwiseKind::index: // of every place in order
+    case PointwiseKind::index:    // of every place in order
+    case PointwiseKind::pad_rows: // rows of experts need no padding here
         return copy<T>(c);
     case PointwiseKind::zero:
         for (std::size_t i = 0; i < c.out.size(); ++i) std::fill_n(c.output<T>(i), elements(c.written(i)), T(0));

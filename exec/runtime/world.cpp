@@ -62,6 +62,11 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     if (p == DType::fp8 || p == DType::mxfp8 || p == DType::nvfp4)
         problems.push_back({"/training/precision", std::string("training.precision = ") + name(p) +
                                                        " has no kernels here: use fp32, or bf16, whose storage is emulated"});
+    if (s.training.document_tokens > 0 && s.training.document_tokens < s.training.sequence_length)
+        problems.push_back(
+            {"/training/document_tokens", "training.document_tokens has no kernels here: use 0, a sequence as one document"});
+    if (s.training.moment_dtype == DType::uint8)
+        problems.push_back({"/training/moment_dtype", "training.moment_dtype = int8 has no kernels here: use fp32 or bf16"});
     if (s.training.master_remainders)
         problems.push_back(
             {"/training/master_remainders", "training.master_remainders has no kernels here: use false, which keeps whole masters"});

@@ -367,6 +367,8 @@ void read_host(PointwiseTable& t, const Json& j) {
 
 void read_calls(CallTable& t, const Json& j) {
     for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
+    t.hook = j["hook"]["us"].get<std::array<double, 2>>();
+    t.hook_source = source_of(j["hook"]);
     t.low = j["low"].get<std::array<double, 2>>();
     t.expert = j["expert"].get<std::array<double, 2>>();
     t.low_expert = j["low_expert"].get<std::array<double, 2>>();
@@ -394,6 +396,7 @@ PointwiseTable pointwise_table() {
     t.head_norms = {heads["start_us"].get<double>(), heads["block_us"].get<double>(), heads["rows"].get<double>(),
                     heads["blocks_per_processor"].get<double>()};
     t.head_norms_source = source_of(heads);
+    t.by_index_source = source_of(Json{{"source", j["rows_by_index_source"]}});
     t.gated_halves_source = source_of(Json{{"source", j["gated_halves_source"]}});
     t.epilogue = j["epilogue"]["share"].get<double>();
     t.epilogue_source = source_of(j["epilogue"]);

@@ -135,6 +135,8 @@ struct QuantizeTable {
 // Host time of modules' calls beside their launches (host.cpp; Practice::module_calls), us: [forward, backward].
 struct CallTable {
     std::map<std::string, std::array<double, 2>> calls;
+    std::array<double, 2> hook{}; // of the hooks around a module with parameters of its own (Practice::module_hooks)
+    Source hook_source;
     std::array<double, 2> low{}, expert{},
         low_expert{}; // more of a linear in 8 bits or fewer; of each expert; more of each expert in 8 bits
     Source source;
@@ -166,8 +168,8 @@ struct PointwiseTable {
     double spread = 0, spread_layerwise = 0,
            spread_from = 8; // of devices' speeds, relative, and of their layers'; the sustained clocks are of this many devices
     double compute_slowdown = 0, communication_slowdown = 0;
-    Source source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source, exchange_source,
-        list_source, interference_source, spread_source, throttle_source;
+    Source by_index_source, source, loss_source, embedding_source, optimizer_source, host_source, launch_source, blocking_source,
+        exchange_source, list_source, interference_source, spread_source, throttle_source;
 };
 PointwiseTable pointwise_table();
 

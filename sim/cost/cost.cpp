@@ -172,6 +172,8 @@ std::vector<Provenance> CostModel::provenance() const {
     line("launch", d.runtime.launch_blocking ? d.pointwise.blocking_source : d.pointwise.launch_source);
     if (d.runtime.fused_experts) line("epilogues of experts' products", d.pointwise.epilogue_source);
     if (d.makes_calls()) line("calls", d.pointwise.calls.source);
+    if (d.practice.module_hooks && d.device.launch_us < 0) line("hooks", d.pointwise.calls.hook_source);
+    if (d.experts && d.practice.rows_by_index) line("rows by index", d.pointwise.by_index_source);
     if (d.strategy.pipeline_parallel > 1 && !d.strategy.overlap.pipeline) line("exchanges", d.pointwise.exchange_source);
     if (d.list_copy_us > 0) line("collectives on lists", d.pointwise.list_source);
     if (!d.owned.empty())

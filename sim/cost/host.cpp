@@ -50,6 +50,15 @@ Call call_of(const Op& op, bool experts) {
                       op.work);
 }
 
+// Whether the op stands for modules with parameters of their own: 0 their forward, 1 their backward pass, -1 it does not.
+int hooked(const Op& op) {
+    if (const auto* w = std::get_if<Linear>(&op.work))
+        return w->direction == Direction::forward ? 0 : w->direction == Direction::input_gradient ? 1 : -1;
+    if (const auto* w = std::get_if<Norm>(&op.work)) return w->direction == Direction::forward ? 0 : 1;
+    if (const auto* w = std::get_if<Embedding>(&op.work)) return w->direction == Direction::forward ? 0 : 1;
+    return -1;
+}
+
 } // namespace
 
 bool CostModel::Data::makes_calls() const {
@@ -70,6 +79,8 @@ Time CostModel::host(const Op& op, int kernels) const {
     const CallTable& t = d.pointwise.calls;
     const bool graph = d.runtime.cuda_graphs && !op.eager;
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
+    if (d.practice.module_hooks && d.device.launch_us < 0)
+        if (const int way = hooked(op); way >= 0) return launches + Time::microseconds(t.hook[static_cast<std::size_t>(way)] * op.modules);
     if (graph || !d.makes_calls()) return launches;
     const Call call = call_of(op, d.experts);
     if (call.kind == nullptr || d.within_product(op)) return launches;

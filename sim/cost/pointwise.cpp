@@ -51,6 +51,8 @@ const char* entry_name(const Pointwise& p) {
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";
+    case PointwiseKind::pad_rows:
+        return p.direction == Direction::forward || p.direction == Direction::backward ? "pad-rows" : "unpad-rows";
     case PointwiseKind::zero:
         return "zero";
     case PointwiseKind::index:
@@ -103,7 +105,12 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 }
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const Permute& op) {
-    const char* name = op.part == Permute::Part::gather ? "permute" : op.part == Permute::Part::scatter ? "unpermute" : "sort-rows";
+    // The adjoint of a gather is a scatter: the entry of a part and direction is that of the forward part and its adjoint.
+    const bool forward = op.direction == Direction::forward;
+    const char* name = op.part == Permute::Part::sort ? "sort-rows"
+                       : op.by_index ? ((op.part == Permute::Part::gather) == forward ? "permute-by-index" : "unpermute-by-index")
+                       : op.part == Permute::Part::gather ? "permute"
+                                                          : "unpermute";
     return by_entry(t, k, d, name, op.direction, static_cast<double>(op.rows * op.cols), 0,
                     op.fused); // a token is read once for each of its rows
 }

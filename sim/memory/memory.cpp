@@ -19,6 +19,13 @@ std::int64_t total(const Kinds& k) {
     return sum;
 }
 
+// Buffers that software may allocate on streams of their own: what is gathered, and what is reduced.
+constexpr int pool_count = 2;
+using Pools = std::array<std::int64_t, pool_count>;
+int pool_of(const Buffer& b) {
+    return b.role == Role::gathered_parameters ? 0 : b.role == Role::flat_gradients || b.role == Role::gradient_part ? 1 : -1;
+}
+
 std::size_t index(const Buffer& b) { return static_cast<std::size_t>(b.kind); }
 
 // The buffer an op allocates (+1) or frees (-1); {-1, 0} for every other op.
@@ -38,7 +45,8 @@ struct Range {
     Kinds change{};
     std::int64_t highest = 0;
     std::int32_t highest_op = -1; // the op that reached it; -1: nothing rose above the start
-    std::int64_t executed = 0;    // while counting what is alive at the peak
+    Pools pool_change{}, pool_highest{};
+    std::int64_t executed = 0; // while counting what is alive at the peak
 };
 
 class StageWalk {
@@ -56,6 +64,8 @@ class StageWalk {
         return m;
     }
 
+    Bytes apart() const { return Bytes{pool_peak_[0] + pool_peak_[1] - pool_at_peak_[0] - pool_at_peak_[1]}; }
+
     // Bytes at the peak that outlive no step: everything but parameters, gradients and optimizer states held throughout.
     Bytes dynamic(const StageMemory& m) const { return m.allocated_peak - Bytes{total(held_)}; }
 
@@ -70,7 +80,7 @@ class StageWalk {
     }
 
     Range make_range(const Action& a) {
-        Range r{a.first, a.last, {}, 0, -1, 0};
+        Range r{a.first, a.last};
         const Block& block = plan_.blocks[static_cast<std::size_t>(a.block)];
         std::int64_t level = 0;
         for (std::int32_t i = a.first; i < a.last; ++i) {
@@ -83,6 +93,11 @@ class StageWalk {
             level += s.sign * b.bytes.count;
             r.change[index(b)] += s.sign * b.bytes.count;
             if (level > r.highest) r.highest = level, r.highest_op = i;
+            if (const int pool = pool_of(b); pool >= 0) {
+                const auto k = static_cast<std::size_t>(pool);
+                r.pool_change[k] += s.sign * b.bytes.count;
+                r.pool_highest[k] = std::max(r.pool_highest[k], r.pool_change[k]);
+            }
         }
         return r;
     }
@@ -109,10 +124,15 @@ class StageWalk {
 
     void walk(StageMemory& m) {
         Kinds level = initial_;
+        Pools pools{};
         std::int64_t sum = total(level), peak = sum;
         m.timeline.reserve(program_.actions.size());
         for (std::size_t i = 0; i < program_.actions.size(); ++i) {
             const Range& r = range_of(program_.actions[i]);
+            for (std::size_t k = 0; k < pools.size(); ++k) {
+                pool_peak_[k] = std::max(pool_peak_[k], pools[k] + r.pool_highest[k]);
+                pools[k] += r.pool_change[k];
+            }
             if (sum + r.highest > peak) peak = sum + r.highest, m.peak_action = static_cast<int>(i);
             for (std::size_t k = 0; k < level.size(); ++k) level[k] += r.change[k];
             sum = total(level);
@@ -136,7 +156,10 @@ class StageWalk {
             name_peak_op(m, block, peak, reached);
         }
         for (std::size_t i = 0; i < alive.size(); ++i) {
-            if (alive[i] != 0) m.by_kind[index(plan_.buffers[i])] += plan_.buffers[i].bytes * alive[i];
+            if (alive[i] == 0) continue;
+            const Buffer& b = plan_.buffers[i];
+            m.by_kind[index(b)] += b.bytes * alive[i];
+            if (const int pool = pool_of(b); pool >= 0) pool_at_peak_[static_cast<std::size_t>(pool)] += b.bytes.count * alive[i];
         }
         m.largest = largest_groups(alive);
     }
@@ -199,6 +222,7 @@ class StageWalk {
     std::vector<std::vector<Range>> ranges_; // by block
     std::vector<char> met_, alive_at_start_; // by buffer
     Kinds initial_{}, held_{};
+    Pools pool_peak_{}, pool_at_peak_{};
 };
 
 } // namespace
@@ -210,6 +234,7 @@ PlanMemory walk(const Plan& plan) {
         StageWalk walk(plan, program);
         out.stages.push_back(walk.measure());
         out.dynamic.push_back(walk.dynamic(out.stages.back()));
+        out.apart.push_back(walk.apart());
         if (!elsewhere) continue;
         const StageMemory host = StageWalk(plan, program, Space::host).measure();
         out.stages.back().host = {host.allocated_peak, host.by_kind};
@@ -245,8 +270,9 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
     report.capacity = scenario.cluster.device.memory;
     for (std::size_t i = 0; i < plan.programs.size(); ++i) {
         StageMemory stage = walked.stages[i];
-        stage.reserve = reserve(plan, scenario, plan.programs[i], walked.dynamic[i]);
-        for (const ReserveItem& item : stage.reserve) stage.reserved += item.bytes;
+        stage.reserve = reserve(plan, scenario, plan.programs[i], walked.dynamic[i], walked.apart[i]);
+        for (const ReserveItem& item : stage.reserve)
+            if (!item.kept) stage.reserved += item.bytes;
         stage.peak = stage.allocated_peak + stage.reserved;
         report.fits = report.fits && stage.peak <= report.capacity;
         report.stages.push_back(std::move(stage));

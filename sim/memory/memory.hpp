@@ -21,6 +21,7 @@ struct ReserveItem {
     Bytes bytes;
     std::string source;
     MemoryMeasure level = MemoryMeasure::device;
+    bool kept = false; // the allocator's cache, which it gives up before memory runs out: measures count it, the need does not
 };
 
 // Buffers alike, layers and chunks as '*' ("c*.l*.qkv"): their bytes together, and how many are alive (layers x microbatches).
@@ -74,6 +75,7 @@ const StageMemory& fullest(const MemoryReport& report);
 struct PlanMemory {
     std::vector<StageMemory> stages; // peak and reserve still empty
     std::vector<Bytes> dynamic;      // by stage: bytes at the peak that outlive no step
+    std::vector<Bytes> apart; // by stage: what gathered and reduced buffers had at their own peaks over what they have at the stage's
 };
 PlanMemory walk(const Plan& plan);
 

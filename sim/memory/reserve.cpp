@@ -153,7 +153,7 @@ std::string source(const char* item) { return figures().at(item).at("source").ge
 
 } // namespace
 
-std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes dynamic) {
+std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, const Program& program, Bytes dynamic, Bytes apart) {
     if (scenario.runtime.reserved_gb >= 0) {
         return {{"runtime.reserved_gb", Bytes::gigabytes(scenario.runtime.reserved_gb), "the scenario", MemoryMeasure::device}};
     }
@@ -174,6 +174,8 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
         items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},
                          source("fragmentation"), MemoryMeasure::reserved});
     }
+    if (practice.stream_pools && !scenario.runtime.plan_allocator)
+        items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});
     const bool flat = practice.flat_step_gradients;
     if (flat)
         items.push_back({"framework buffers", Bytes::mebibytes(f.at("flat_step_gradients").at("mib").get<double>()),

@@ -6,8 +6,12 @@ namespace orrery {
 
 AttentionShape Builder::attention_shape() const {
     AttentionShape a;
-    a.batch = s.training.micro_batch_size;
-    a.seq_q = a.seq_kv = s.training.sequence_length;
+    // Packed documents are so many shorter sequences to a fused kernel; an unfused one makes all scores and masks them.
+    const std::int64_t length = s.training.sequence_length, document = s.training.document_tokens;
+    const bool apart = document > 0 && document < length && s.runtime.attention_kernel != AttentionKernel::unfused;
+    const std::int64_t documents = apart ? std::max<std::int64_t>(1, (length + document / 2) / document) : 1;
+    a.batch = s.training.micro_batch_size * documents;
+    a.seq_q = a.seq_kv = length / documents;
     a.heads = s.model.attention_heads;
     a.kv_heads = s.model.kv_heads;
     a.qk_dim = a.v_dim = d;
@@ -178,7 +182,9 @@ void Builder::loss(const std::string& what, ValueId x) {
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
     node_of_loss.fused = s.runtime.fused_loss;
     node_of_loss.in_place = over_logits;
-    node_of_loss.gradient_twice = !s.runtime.fused_loss && !practice.megatrons_layers;
+    // torch.compile makes the gradient in fp32 and casts it in a kernel of its own (13 bytes a logit: pytorch/torchtitan 4514).
+    const bool compiled = practice.torch_loss && practice.compiler_sees_casts && s.strategy.fused;
+    node_of_loss.gradient_twice = (!s.runtime.fused_loss || compiled) && !practice.megatrons_layers;
 }
 
 void Builder::head(ValueId x) {

@@ -195,6 +195,7 @@ void Emitter::adjoint_linear(const Node& n, BufferId dy) {
     l.buffer(dx).placement = gradient_placement(value(x).placement);
     Op& op = emit(n.name + ".dgrad", linear_work(n, Direction::input_gradient, act), with_counts(n, {dy, weight(n.params[0])}), {dx});
     op.pieces = n.gradient_pieces;
+    op.modules = modules_of(n);
     if (gather_issued && !s().strategy.overlap.tensor_parallel) op.deps.push_back(gathered);
     add_gradient(x, dx, true);
 }

@@ -62,6 +62,10 @@ BufferId Emitter::emit_loss_gradient(const Node& n, const LossRows& r, const Los
     if (n.gradient_twice) {
         const DType wide = value(n.out[1]).dtype;
         out.push_back(make(fmt::format("{}.{}.grad{}", n.name, orrery::name(wide), r.suffix), of_rows(logits, r), wide));
+        // Transformers' models hand the logits they have cast to fp32 out with the loss, and take the loss of a shifted copy of them: one
+        // of these is there beside what autograd keeps. (Compiled stacks let them go.)
+        if (made.second >= 0 && l.practice.separate_linears && !l.practice.compiler_sees_casts)
+            out.push_back(make(n.name + ".handed_out" + r.suffix, of_rows(logits, r), wide));
     }
     emit(n.name + ".grad" + r.suffix, CrossEntropy{CrossEntropy::Part::gradient, r.count, cols(n.out[1]), n.fused, ahead, r.first}, in,
          out);

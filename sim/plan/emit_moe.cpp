@@ -173,11 +173,18 @@ void Emitter::forward_route(const Node& n, const Making& m) {
          read, {output(n, 0, m), output(n, 1, m), output(n, 2, m)});
 }
 
+// By index: gathered, then by a second index to rows that are padded for the experts' kernel.
 void Emitter::forward_permute(const Node& n, const Making& m) {
     if (!n.dispatches_tokens) know_counts(n, m.in[2], m.again ? ".again" : "");
+    const bool by_index = l.practice.rows_by_index;
+    const BufferId sent = output(n, 0, m), gathered = by_index ? make(name_of(n, m) + ".rows", value(n.out[0]), dtype_of(n)) : sent;
     emit(name_of(n, m),
-         Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), s().runtime.permute_fusion},
-         {m.in[0], m.in[1], m.in[3]}, {output(n, 0, m), output(n, 1, m)});
+         Permute{Permute::Part::gather, Direction::forward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), s().runtime.permute_fusion,
+                 by_index},
+         {m.in[0], m.in[1], m.in[3]}, {gathered, output(n, 1, m)});
+    if (by_index)
+        emit(name_of(n, m) + ".pad", Pointwise{PointwiseKind::pad_rows, Direction::forward, elements(value(n.out[0])), n.fused}, {gathered},
+             {sent});
 }
 
 void Emitter::forward_dispatch(const Node& n, const Making& m) {
@@ -199,10 +206,22 @@ void Emitter::forward_weighted_bias(const Node& n, const Making& m) {
          with_counts(n, {m.in[0], m.in[1], weight(n.params[0])}), {output(n, 0, m)});
 }
 
+// By index: out of the padded rows, and summed with their weights in fp32, which is kept for the gradient of the weights.
 void Emitter::forward_unpermute(const Node& n, const Making& m) {
+    std::vector<BufferId> in = m.in;
+    if (l.practice.rows_by_index) {
+        const Value& rows_in = value(n.in[0]);
+        const std::string name = name_of(n, m);
+        const BufferId plain = make(name + ".rows", rows_in, rows_in.dtype), wide = make(name + ".rows.fp32", rows_in, DType::fp32);
+        emit(name + ".unpad", Pointwise{PointwiseKind::pad_rows, Direction::input_gradient, elements(rows_in), n.fused}, {in[0]}, {plain});
+        emit(name + ".widen", Pointwise{PointwiseKind::cast, Direction::forward, elements(rows_in), n.fused}, {plain}, {wide});
+        in[0] = wide;
+        wide_rows[n.layer] = wide;
+    }
     emit(name_of(n, m),
-         Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), s().runtime.permute_fusion},
-         m.in, {output(n, 0, m)});
+         Permute{Permute::Part::scatter, Direction::forward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), s().runtime.permute_fusion,
+                 l.practice.rows_by_index},
+         in, {output(n, 0, m)});
 }
 
 void Emitter::adjoint_route(const Node& n, BufferId dy) {
@@ -229,7 +248,15 @@ void Emitter::adjoint_route(const Node& n, BufferId dy) {
 void Emitter::adjoint_permute(const Node& n, BufferId dy) {
     const bool fused = s().runtime.permute_fusion;
     const BufferId dx = fresh_gradient(n.in[0]), dp = fresh_gradient(n.in[3], ".grad", DType::fp32);
-    emit(n.name + ".bwd", Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused},
+    if (l.practice.rows_by_index) {
+        const BufferId plain = fresh_gradient(n.out[0], ".rows.grad");
+        emit(n.name + ".pad.bwd", Pointwise{PointwiseKind::pad_rows, Direction::backward, elements(value(n.out[0])), n.fused}, {dy},
+             {plain});
+        dy = plain;
+    }
+    emit(n.name + ".bwd",
+         Permute{Permute::Part::scatter, Direction::backward, rows(n.in[0]), rows(n.out[0]), cols(n.out[0]), fused,
+                 l.practice.rows_by_index},
          {dy, gradient_of(n.out[1]), need(n.in[1]), need(n.in[3])}, {dx, dp});
     add_gradient(n.in[0], dx, true);
     add_gradient(n.in[3], dp, true);
@@ -279,8 +306,12 @@ void Emitter::adjoint_unpermute(const Node& n, BufferId dy) {
     const bool fused = s().runtime.permute_fusion;
     dy = cast_gradient(n, n.out[0], dy, n.gradient_dtype);
     const BufferId drows = fresh_gradient(n.in[0], ".grad", n.gradient_dtype);
-    emit(n.name + ".bwd", Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused},
-         {dy, need(n.in[1])}, {drows});
+    std::vector<BufferId> read{dy, need(n.in[1])};
+    if (const auto wide = wide_rows.find(n.layer); wide != wide_rows.end()) read.push_back(wide->second); // for the weights' gradient
+    emit(
+        n.name + ".bwd",
+        Permute{Permute::Part::gather, Direction::backward, rows(n.out[0]), rows(n.in[0]), cols(n.out[0]), fused, l.practice.rows_by_index},
+        read, {drows});
     add_gradient(n.in[0], drows, true);
 }
 

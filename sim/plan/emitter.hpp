@@ -52,6 +52,7 @@ struct Emitter {
     bool split = false;                         // weight gradients go to a block of their own
     std::vector<Op> weight_ops;                 // of the weight block, in order
     std::map<std::int16_t, BufferId> counts_of; // by layer: rows each rank sends to each expert
+    std::map<std::int16_t, BufferId> wide_rows; // by layer: the experts' results in fp32, kept for the gradient of their weights
     std::vector<Op> pending;                    // weight-gradient ops held back to run under the next collective
 
     Emitter(Lowering& lowering, const Graph& graph);
@@ -126,6 +127,7 @@ struct Emitter {
   private:
     Attention attention_work(const Node& n, Direction direction, DType dtype) const;
     PointwiseKind activation_work() const;
+    std::uint8_t modules_of(const Node& n) const;
     Linear linear_work(const Node& n, Direction direction, DType out) const;
     // Mixtures of experts (emit_moe.cpp) and latent attention (emit_latent.cpp).
     std::vector<BufferId> with_counts(const Node& n, std::vector<BufferId> read);

@@ -72,6 +72,7 @@ struct Op {
     // A gather and the linear that reads it run in this number of pieces, overlapped, where the framework does so (Transformer Engine's
     // user buffers): the simulator lets the two overlap. The runtime has no such kernels and runs one after the other; the deps stay.
     std::uint8_t pieces = 1;
+    std::uint8_t modules = 1;       // modules of the software that it stands for (queries, keys and values may be a linear each)
     bool eager = false;             // no captured graph can hold it: what it works on depends on counts the host had to wait for
     std::vector<BufferId> in, out;  // in the kernel's documented order
     std::vector<std::int32_t> deps; // earlier ops of this block it waits for, beyond its queue's order

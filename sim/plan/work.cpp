@@ -58,6 +58,7 @@ const char* pointwise_name(const Pointwise& p) {
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
     case PointwiseKind::join_columns:
+    case PointwiseKind::pad_rows:
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";

@@ -103,7 +103,8 @@ enum class PointwiseKind : std::uint8_t {
     unpack,
     clamp,
     average,
-    join_columns
+    join_columns,
+    pad_rows
 };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
@@ -116,7 +117,8 @@ enum class PointwiseKind : std::uint8_t {
 // queries and keys beside values. epilogue: inside the kernel of the linear that makes what it reads. by_expert: a weighted_bias
 // added by a sequence of kernels an expert. average: sums over the
 // workers (Plan::workers), divided by their number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks;
-// its adjoint: this rank's columns.
+// its adjoint: this rank's columns. pad_rows: experts' rows to a layout in which each expert's count is a multiple, by a list of places;
+// out of it with direction input_gradient, and the adjoints of both ways.
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;
@@ -158,6 +160,7 @@ struct Permute {
     Direction direction;
     std::int64_t tokens, rows, cols;
     bool fused;
+    bool by_index = false; // PyTorch's own indexing: a gather's adjoint adds rows one by one; sums of rows are products in fp32
 };
 
 enum class OptimizerKind : std::uint8_t { sgd, momentum, adam, lamb, lars };

@@ -174,6 +174,11 @@ int ligers_chunks(const Scenario& s) {
 
 void resolve_loss(Reading& reading) {
     Runtime& r = reading.scenario.runtime;
+    if (reading.scenario.strategy.framework == Framework::torchtitan && r.fused_loss && !reading.scenario.strategy.fused &&
+        !reading.has("/runtime/fused_loss")) {
+        r.fused_loss = false;
+        note_default(reading, "/runtime/fused_loss", "false", "torchtitan compiles the loss where it compiles the model");
+    }
     if (!reading.has("/runtime/loss") && ligers_kernels(reading)) {
         r.loss = LossKind::chunked;
         note_default(reading, "/runtime/loss", "chunked",

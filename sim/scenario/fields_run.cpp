@@ -45,10 +45,25 @@ const Fields& training_fields() {
         Field{"master_remainders", BoolSlot{[](Scenario& s) { return &s.training.master_remainders; }},
               "of the fp32 copy only the 16 bits that bf16 parameters lack are kept (Megatron-Core's store_param_remainders)"},
         Field{"moment_dtype", ChoiceSlot{[](Scenario& s, int i) {
-                  s.training.moment_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : DType::bf16;
+                  s.training.moment_dtype = i == 0 ? DType::fp32 : i == 1 ? DType::fp16 : i == 2 ? DType::bf16 : DType::uint8;
               }},
-              "what the optimizer keeps its moments in (Megatron-Core's exp_avg_dtype and exp_avg_sq_dtype)"}
-            .one_of({"fp32", "fp16", "bf16"}),
+              "what the optimizer keeps its moments in (Megatron-Core's exp_avg_dtype and exp_avg_sq_dtype); int8: in blocks with a scale "
+              "each (8-bit Adam of bitsandbytes and torchao)"}
+            .one_of({"fp32", "fp16", "bf16", "int8"}),
+        Field{"document_tokens", LongSlot{[](Scenario& s) { return &s.training.document_tokens; }},
+              "length of the documents packed into a sequence, whose tokens attend to their own document only; of unequal ones the mean of "
+              "the squared lengths over the mean length; 0: a sequence is one document"}
+            .least(0)
+            .most(1e12)
+            .in("tokens"),
+        Field{"bf16_first_layers", IntSlot{[](Scenario& s) { return &s.training.bf16_first_layers; }},
+              "layers at the start whose linears stay in 16 bits where the others have 8 or 4 (Megatron's num-layers-at-start-in-bf16)"}
+            .least(0)
+            .most(10000),
+        Field{"bf16_last_layers", IntSlot{[](Scenario& s) { return &s.training.bf16_last_layers; }},
+              "layers at the end whose linears stay in 16 bits where the others have 8 or 4 (Megatron's num-layers-at-end-in-bf16)"}
+            .least(0)
+            .most(10000),
         Field{"gradient_clipping", NumberSlot{[](Scenario& s) { return &s.training.gradient_clipping; }}, "largest gradient norm; 0: none"}
             .least(0)
             .most(1e12),
@@ -231,6 +246,9 @@ const Fields& runtime_fields() {
         choice<&Scenario::runtime, &Runtime::fp8_recipe>("fp8_recipe", "how 8-bit and 4-bit scales are found"),
         Field{"fp8_activation_input", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_activation_input; }},
               "an MLP's activation keeps its input in 8 bits for the backward pass (Megatron's activation-func-fp8-input-store)"},
+        Field{"fp8_all_gather", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_all_gather; }},
+              "weights of 8-bit linears that are sharded over ranks are cast before they are gathered (torchao's "
+              "enable_fsdp_float8_all_gather)"},
         Field{"fp8_dispatch", BoolSlot{[](Scenario& s) { return &s.runtime.fp8_dispatch; }},
               "tokens go to their experts in the linears' 8 bits, and so do the gradients of what they bring back (DeepSeek-V3)"},
         choice<&Scenario::runtime, &Runtime::token_dispatcher>("token_dispatcher", "how tokens reach experts"),

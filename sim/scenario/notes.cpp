@@ -108,6 +108,14 @@ void note_without_effect(Reading& reading) {
     note("/runtime/fp8_dispatch", sc.runtime.fp8_dispatch && (!low || !sc.model.moe),
          low ? "the model has no experts" : "precision has 16 bits or more");
     note("/runtime/fp8_activation_input", sc.runtime.fp8_activation_input && s.recompute == RecomputeKind::full, "the input is recomputed");
+    note("/runtime/fp8_all_gather", sc.runtime.fp8_all_gather && (sc.training.precision != DType::fp8 || s.zero_stage < 3),
+         sc.training.precision != DType::fp8 ? "precision is not fp8" : "zero_stage is below 3: weights are not gathered layer by layer");
+    note("/training/bf16_first_layers", sc.training.bf16_first_layers > 0 && !low, "precision has 16 bits or more");
+    note("/training/bf16_last_layers", sc.training.bf16_last_layers > 0 && !low, "precision has 16 bits or more");
+    note("/training/document_tokens", sc.training.document_tokens > 0 && sc.runtime.attention_kernel == AttentionKernel::unfused,
+         "unfused attention makes all scores and masks them");
+    note("/training/document_tokens", sc.training.document_tokens >= sc.training.sequence_length,
+         "a sequence is no longer than a document");
     note("/runtime/token_dispatcher", !sc.model.moe, "the model has no experts");
     if (sc.runtime.token_dispatcher == TokenDispatcher::hybridep && sc.model.moe)
         sc.notes.push_back("runtime.token_dispatcher = hybridep is timed as deepep: it has no published figures of its own");

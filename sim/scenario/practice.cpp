@@ -31,9 +31,14 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
     p.fused_latent_rope = !core || w.year >= 2026;
     p.clamps_ahead = core;
     p.vocabulary_multiple = core || w.is({F::deepspeed}) ? 128 : 1;
-    p.keeps_gathered = p.holds_branches = p.turns_attention = nanotron;
+    p.holds_branches = p.turns_attention = nanotron;
+    p.keeps_gathered = nanotron || w.is({F::fsdp2, F::torchtitan});
     p.selective_by_op = w.is({F::fsdp2, F::torchtitan});
     p.keeps_named_alone = w.is({F::jax});
+    // (DeepSpeed without pipeline, tensor parallelism or fused kernels trains Transformers' models.)
+    p.separate_linears =
+        w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan}) ||
+        (w.is({F::deepspeed}) && !s.strategy.fused && s.strategy.tensor_parallel == 1 && s.strategy.pipeline_parallel == 1);
 }
 
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
@@ -51,7 +56,9 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     p.stages_by_cost = p.transfers_one_by_one = w.is({F::nanotron});
     p.scatters_transfers = megatron_core(w.name) || w.is({F::deepspeed});
     p.batch_at_ends_only = w.is({F::deepspeed});
-    p.pieced_gathers = megatron_core(w.name) && w.year >= 2025;
+    // (torch.compile's asynchronous tensor parallelism pipelines gathers and reductions with the products beside them, where it is asked
+    // for.)
+    p.pieced_gathers = (megatron_core(w.name) && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
     p.issues_within_linears = w.is({F::nemo}) || !s.defaults.contains("/strategy/overlap/tensor_parallel");
 }
 
@@ -76,22 +83,27 @@ void resolve_kernels(Practice& p, const Scenario& s, const Software& w) {
     p.module_calls = modules && w.year >= 2024;
     p.engine_norms = core && w.year >= 2024;
     p.early_casts = core && w.year < 2025 && !s.defaults.contains("/runtime/year");
-    p.casts_weights_at_use = w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules);
+    p.casts_weights_at_use = !s.runtime.fp8_all_gather && (w.is({F::ddp, F::jax}) || (p.fully_sharded() && !modules));
     p.compiler_sees_casts = w.is({F::fsdp2, F::torchtitan, F::jax});
+    p.module_hooks = w.is({F::deepspeed}) && s.strategy.zero_stage == 3 && w.year >= 2022;
     p.pads_expert_rows = modules;
+    p.rows_by_index = w.is({F::fsdp, F::fsdp2, F::torchtitan}) && w.year >= 2025 && !s.runtime.permute_fusion && !s.runtime.fused_experts &&
+                      s.runtime.token_dispatcher == TokenDispatcher::alltoall;
     p.masked_dispatch = w.is({F::jax});
     p.rings_between_two_nodes = w.year < 2022;
     if (w.year >= 2025) p.releases = {KernelRelease::long_blocks, KernelRelease::aiter};
     if (w.year >= 2026) p.releases.push_back(KernelRelease::cudnn_9_19);
 }
 
-void resolve_memory(Practice& p, const Software& w) {
+void resolve_memory(Practice& p, const Scenario& s, const Software& w) {
     const bool core = megatron_core(w.name);
     p.lazy_loading = w.year >= 2023;
     p.keeps_scores = core && w.year >= 2022;
     p.grouped_workspaces = core;
     p.gradient_placeholders = core && w.year >= 2025;
     p.flat_step_gradients = w.is({F::deepspeed});
+    p.foreach_temporaries = w.year >= 2023 && !s.runtime.fused_optimizer && w.is({F::ddp, F::fsdp, F::fsdp2, F::torchtitan, F::composer});
+    p.stream_pools = p.sharding == Sharding::per_parameter;
 }
 
 // torchtitan calls fully_shard; Composer (LLM Foundry) FullyShardedDataParallel, and so do loops of one's own around Transformer Engine's
@@ -122,7 +134,7 @@ Practice practice_of(const Scenario& scenario) {
     resolve_parallelism(p, scenario, software);
     resolve_step(p, scenario, software);
     resolve_kernels(p, scenario, software);
-    resolve_memory(p, software);
+    resolve_memory(p, scenario, software);
     return p;
 }
 

@@ -91,8 +91,8 @@ struct Practice {
     // Rows of the embedding table are padded to a multiple of this number for each tensor-parallel rank (Megatron's
     // --make-vocab-size-divisible-by); 1: only so that tensor parallelism divides them.
     int vocabulary_multiple = 1;
-    // A linear keeps its gathered input for the weight gradient (nanotron: the gather is an op of autograd's like any other). Megatron
-    // keeps the shard and gathers it again.
+    // A linear keeps its gathered input for the weight gradient (nanotron, and PyTorch's DTensor: the gather is an op of autograd's like
+    // any other). Megatron keeps the shard and gathers it again.
     bool keeps_gathered = false;
     // What attention and MLP add to the residual stream lives until their backward pass (nanotron, by its logs: in 29 runs each layer
     // holds 2.0 such rows for each token in flight more than its code explains).
@@ -179,6 +179,15 @@ struct Practice {
     // Modules are issued one by one from Python, each call longer for the host than its launches: Transformer Engine's and Megatron-Core's
     // since 2024 (calibration: calls).
     bool module_calls = false;
+    // Queries, keys and values are a linear each, and so are gate and up (Transformers, torchtitan).
+    bool separate_linears = false;
+    // Each module with parameters of its own has hooks before and after its forward and its backward pass that look up, ask for, wait for
+    // and let go of its parameters, in Python (DeepSpeed's ZeRO-3 since 2022, parameter_offload.py; calibration: hooks).
+    bool module_hooks = false;
+    // A mixture in PyTorch's own operators around torch._grouped_mm (torchtitan's moe.py): rows are gathered by an index, gathered again
+    // into rows that are padded for the kernel, and out of them; each token's rows are summed with their weights by a product in fp32,
+    // whose operand is kept. Not where a dispatcher with kernels of its own permutes them.
+    bool rows_by_index = false;
     // Norms are Transformer Engine's kernels (Megatron-Core since 2024; calibration: head_norms).
     bool engine_norms = false;
     // Casts to 8 bits are Transformer Engine's of before 2025 under Megatron, slower with the recipes that calibration lists
@@ -210,6 +219,12 @@ struct Practice {
     // Where the gradient was added to the main gradient, autograd is handed a tensor made once for each shape of weight and kept
     // (Transformer Engine's get_dummy_wgrad, 2025).
     bool gradient_placeholders = false;
+    // An eager optimizer's step takes the root of all second moments at once, a tensor of their size (torch.optim's foreach Adam: the
+    // default since PyTorch 2.0).
+    bool foreach_temporaries = false;
+    // What is gathered and what is reduced is allocated on streams of their own, whose segments the caching allocator keeps apart
+    // (PyTorch's fully_shard): reserved are the peaks of all of them together.
+    bool stream_pools = false;
     // The step flattens the gradients it owns in 16 bits and again in 32; beside fp32 main gradients the 16-bit ones are kept (DeepSpeed's
     // ZeRO optimizer and BF16_Optimizer, 2022).
     bool flat_step_gradients = false;

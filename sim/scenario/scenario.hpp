@@ -96,11 +96,13 @@ struct Training {
     std::int64_t sequence_length = 0;
     DType precision = DType::bf16; // fp32, tf32, fp16, bf16, fp8, mxfp8, nvfp4
     Optimizer optimizer = Optimizer::adamw;
-    DType gradient_dtype = DType::fp32; // what gradients are accumulated and reduced in
-    bool master_weights = true;         // fp32 copy of 16-bit parameters
-    bool master_remainders = false;     // of that copy only the 16 bits that the bf16 parameters lack
-    DType moment_dtype = DType::fp32;   // of the optimizer's moments
-    double gradient_clipping = 1.0;     // 0: none
+    DType gradient_dtype = DType::fp32;              // what gradients are accumulated and reduced in
+    bool master_weights = true;                      // fp32 copy of 16-bit parameters
+    bool master_remainders = false;                  // of that copy only the 16 bits that the bf16 parameters lack
+    DType moment_dtype = DType::fp32;                // of the optimizer's moments
+    std::int64_t document_tokens = 0;                // of packed documents that do not see each other; 0: a sequence is one
+    int bf16_first_layers = 0, bf16_last_layers = 0; // layers whose linears stay in 16 bits where the others have 8 or 4
+    double gradient_clipping = 1.0;                  // 0: none
     double learning_rate = 0;
     std::int64_t warmup_steps = 0;
     std::uint64_t seed = 0;
@@ -129,11 +131,12 @@ template <> struct Spelling<Framework> {
                                           "internlm",   "jax",      "megatron", "nanotron",  "nemo", "te",    "torchtitan"};
 };
 enum class RecomputeKind { none, selective, full, list };
-// What a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to.
-enum class RecomputeOp : std::uint8_t { attention, norm, activation, rope, residual, cast, linear, qkv, proj, fc1, fc2, latent };
+// What a list may recompute; linear: all of qkv, proj, fc1, fc2; latent: what latent attention unfolds its latents to; moe: the whole
+// mixture (Megatron's moe module).
+enum class RecomputeOp : std::uint8_t { attention, norm, activation, rope, residual, cast, linear, qkv, proj, fc1, fc2, latent, moe };
 template <> struct Spelling<RecomputeOp> {
-    static constexpr const char* all[] = {"attention", "norm", "activation", "rope", "residual", "cast",
-                                          "linear",    "qkv",  "proj",       "fc1",  "fc2",      "latent"};
+    static constexpr const char* all[] = {"attention", "norm", "activation", "rope", "residual", "cast", "linear",
+                                          "qkv",       "proj", "fc1",        "fc2",  "latent",   "moe"};
 };
 enum class ContextKind { ring, allgather, ulysses };
 template <> struct Spelling<ContextKind> { static constexpr const char* all[] = {"ring", "allgather", "ulysses"}; };
@@ -241,6 +244,7 @@ struct Runtime {
     bool launch_blocking = false, recompute_early_stop = false;
     ScalingRecipe fp8_recipe = ScalingRecipe::delayed;
     bool fp8_activation_input = false; // an MLP's activation keeps its input in 8 bits for the backward pass
+    bool fp8_all_gather = false;       // sharded weights of 8-bit linears are cast before they are gathered
     bool fp8_dispatch = false;         // tokens go to their experts in 8 bits, and so do gradients of what they bring back
     TokenDispatcher token_dispatcher = TokenDispatcher::alltoall;
     bool permute_fusion = false;

@@ -40,6 +40,8 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
            "/model/attention/full_every",
            "model.attention.full_every under ring attention (a ring places tokens for windows or for whole rows; allgather and ulysses do "
            "not mind)");
+    refuse(s.context_parallel > 1 && scenario.training.document_tokens > 0, "/training/document_tokens",
+           "training.document_tokens with context parallelism (ranks would share documents unequally)");
     refuse_offload(s, refuse);
     refuse(s.quantized_weights != QuantizedWeights::none, "/strategy/quantized_weights",
            std::string("strategy.quantized_weights = ") + name(s.quantized_weights), "leave it out: weights are gathered in 16 bits");

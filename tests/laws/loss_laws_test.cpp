@@ -50,11 +50,13 @@ long ops_on(const Plan& plan, const std::string& block, CollectiveKind kind) {
 }
 
 // PyTorch's eager loss: at its gradient an fp32 copy, the log-softmax and a gradient of it, 12 bytes a logit, and the gradient in 16 bits;
-// statistics are a few bytes a token beside. Divided, each rank has its part.
+// Transformers' trainers hold another fp32 copy. Statistics are a few bytes a token beside. Divided, each rank has its part.
 TEST(LossLaws, WholeLogitsTakeTheSameBytesWhateverTheTensorDegree) {
     Gpt g = model("fsdp2", 1);
     const std::int64_t logits = 2 * 512 * 51200, one = peak_of_logits(lower(with(g, LossKind::whole)));
     EXPECT_NEAR(static_cast<double>(one) / static_cast<double>(logits), 14, 0.1);
+    const Gpt transformers = model("fsdp", 1);
+    EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(with(transformers, LossKind::whole)))) / static_cast<double>(logits), 18, 0.1);
     g.tp = 4;
     EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(with(g, LossKind::whole)))) / static_cast<double>(one), 1, 0.15);
     EXPECT_NEAR(static_cast<double>(peak_of_logits(lower(with(g, LossKind::vocabulary_parallel)))) / static_cast<double>(one), 0.25, 0.05);

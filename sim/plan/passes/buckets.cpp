@@ -157,6 +157,7 @@ struct Maker {
             whole = {flat_copy};
         }
         BufferId part = b.gradient_shard;
+        if (b.comes_with_backward) out.ops.push_back(memory_op(Alloc{part}, phase));
         if (b.accumulates) {
             part = flat(b, "g.part", Role::gradient_part, b.shard_elements, grad_dtype, MemoryKind::communication, Scope::action,
                         PlacementKind::sharded);
@@ -182,11 +183,30 @@ struct Maker {
         b.reduce = l.add(std::move(out));
     }
 
+    // Bytes of what is gathered of a bucket's elements: matrices of layers as they are multiplied where they are cast before (torchao).
+    Bytes gathered_bytes(const Bucket& b) const {
+        std::int64_t low = 0;
+        for (std::int32_t i : b.parameters)
+            if (l.buffer(parameter(b, i).weight).dtype == DType::fp8) low += parameter(b, i).elements;
+        return bytes({b.shard_elements * b.shards - low}, act) + bytes({low}, DType::fp8);
+    }
+    // Weights of layers' linears that are cast before they are gathered: whole ones have 8 bits.
+    void gather_low(const Bucket& b) {
+        for (std::int32_t i : b.parameters) {
+            const Parameter& p = parameter(b, i);
+            if (!p.matrix || l.graphs[static_cast<std::size_t>(p.chunk)].unit_kinds[static_cast<std::size_t>(p.unit)] != UnitKind::layer)
+                continue;
+            l.buffer(p.weight).dtype = DType::fp8;
+            l.buffer(p.weight).bytes = bytes(l.buffer(p.weight).shape, DType::fp8);
+        }
+    }
+
     void make_gather(Bucket& b) {
+        if (l.scenario.runtime.fp8_all_gather && l.scenario.training.precision == DType::fp8 && dp.gathers_in_step) gather_low(b);
         Block out = block(b, BlockKind::gather, "gather");
         const Phase phase = Phase::param_gather;
         const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
-        const Bytes full = bytes({b.shard_elements * b.shards}, act);
+        const Bytes full = gathered_bytes(b);
         planned(b).gather = comm;
         planned(b).gathered_in = act;
         const std::string name = bucket_name(b);
@@ -195,6 +215,7 @@ struct Maker {
         if (copies_out) {
             into = {flat(b, "w.flat", Role::gathered_parameters, b.shard_elements * b.shards, act, MemoryKind::communication, Scope::action,
                          PlacementKind::invariant)};
+            l.buffer(into.front()).bytes = full;
             out.ops.push_back(memory_op(Alloc{into.front()}, phase));
         } else if (dp.gathers_in_step) {
             for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
@@ -389,6 +410,7 @@ void buckets(Lowering& l) {
                     l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
                 }
             b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
+            b.comes_with_backward = dp.fsdp && l.practice.gradients_none && dp.zero >= 2 && dp.reduces_each_run(b) && !b.accumulates;
             maker.make_reduce(b);
             if (dp.sharded(b)) maker.make_gather(b);
             if (dp.reduces_each_run(b)) maker.make_acquire(b);

@@ -23,6 +23,7 @@ struct Bucket {
     BufferId gradient_shard = -1;         // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
     std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none
+    bool comes_with_backward = false; // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)
 };
 
 struct DataParallel {

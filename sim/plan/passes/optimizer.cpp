@@ -261,6 +261,7 @@ std::int32_t make_begin_block(Lowering& l, const DataParallel& dp, int stage) {
         for (const auto& buckets : dp.buckets)
             for (const Bucket& b : buckets)
                 if (b.stage == stage && b.gradient_shard >= 0) {
+                    if (b.comes_with_backward) out.ops.push_back(step_op({}, Free{b.gradient_shard}, {}, {}, host_queue));
                     if (!b.accumulates) continue; // the one reduction writes it
                     zeroed.push_back(b.gradient_shard);
                     elements += b.shard_elements;
@@ -352,9 +353,13 @@ std::int32_t make_optimizer_block(Lowering& l, const DataParallel& dp, int stage
     result.insert(result.end(), states.begin(), keeps_moments ? states.begin() + (mastered ? 1 : 0) : states.end());
     // The fp32 copies of 16-bit moments are room that is written; the step itself widens what it reads.
     BufferId wide = -1;
-    if (kind == OptimizerKind::adam && sixteen_bit(t.moment_dtype) && l.practice.widens_moments) {
+    const bool widens = sixteen_bit(t.moment_dtype) && l.practice.widens_moments,
+               roots = !fused && t.moment_dtype != DType::uint8 && l.practice.foreach_temporaries && // of all second moments at once
+                       l.scenario.strategy.offload.optimizer == Tier::none;
+    if (kind == OptimizerKind::adam && (widens || roots)) {
         Buffer copies =
-            state("wide_moments", Role::wide_moments, stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32);
+            widens ? state("wide_moments", Role::wide_moments, stage, 2 * std::max(part.experts, part.elements - part.experts), DType::fp32)
+                   : state("roots", Role::wide_moments, stage, part.elements, t.moment_dtype);
         copies.kind = MemoryKind::workspace;
         copies.scope = Scope::action;
         wide = l.add(copies);

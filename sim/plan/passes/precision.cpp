@@ -76,11 +76,18 @@ void keep_activation_inputs_low(Graph& g) {
     g.nodes = std::move(nodes);
 }
 
-void run_linears_low(Graph& g, const Runtime& runtime, DType low) {
+// Layers that stay in 16 bits at either end of the model; what predicts further tokens counts as the last.
+bool stays(const Scenario& s, int layer) {
+    return layer < s.training.bf16_first_layers || layer >= s.model.layers - s.training.bf16_last_layers;
+}
+
+void run_linears_low(Graph& g, const Scenario& scenario, DType low) {
+    const Runtime& runtime = scenario.runtime;
     std::vector<Node> nodes;
     for (Node& n : g.nodes) {
-        if (runtime.fp8_dispatch && (n.kind == NodeKind::combine || n.kind == NodeKind::unpermute)) n.gradient_dtype = low;
-        if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision) {
+        if (runtime.fp8_dispatch && (n.kind == NodeKind::combine || n.kind == NodeKind::unpermute) && !stays(scenario, n.layer))
+            n.gradient_dtype = low;
+        if (n.kind != NodeKind::linear || n.layer < 0 || n.keeps_precision || stays(scenario, n.layer)) {
             nodes.push_back(n);
             continue;
         }
@@ -118,7 +125,7 @@ void precision(Lowering& l) {
     const Runtime& runtime = l.scenario.runtime;
     const DType low = l.scenario.training.precision;
     for (Graph& g : l.graphs) {
-        if (low == DType::fp8 || low == DType::mxfp8 || low == DType::nvfp4) run_linears_low(g, runtime, low);
+        if (low == DType::fp8 || low == DType::mxfp8 || low == DType::nvfp4) run_linears_low(g, l.scenario, low);
         if (runtime.fp8_activation_input && l.scenario.strategy.recompute != RecomputeKind::full) keep_activation_inputs_low(g);
     }
 }

@@ -28,16 +28,40 @@ bool made_again_by_op(const Strategy& st, const Node& n) {
     case NodeKind::dispatch:
     case NodeKind::combine:
         return false;
-    case NodeKind::linear:
-        return (n.part == LinearPart::proj && st.tensor_parallel == 1) || (n.part == LinearPart::fc1 && n.layer % 2 == 1);
+    case NodeKind::linear: // (torch._grouped_mm is none of the kept ones)
+        return n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2 ||
+               (n.part == LinearPart::proj && st.tensor_parallel == 1) || (n.part == LinearPart::fc1 && n.layer % 2 == 1);
     default:
         return true;
     }
 }
 
+// What a mixture is of, from its router to the sum of its experts.
+bool of_mixture(const Graph& g, const Node& n) {
+    switch (n.kind) {
+    case NodeKind::route:
+    case NodeKind::permute:
+    case NodeKind::dispatch:
+    case NodeKind::weigh:
+    case NodeKind::weighted_bias:
+    case NodeKind::combine:
+    case NodeKind::unpermute:
+        return true;
+    case NodeKind::linear:
+        return n.part == LinearPart::router || n.part == LinearPart::expert_fc1 || n.part == LinearPart::expert_fc2 ||
+               n.part == LinearPart::shared_fc1 || n.part == LinearPart::shared_fc2;
+    default: // a clamp, an activation, a cast, a region's end: of what the mixture's linears make
+        return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& m) {
+            return m.kind == NodeKind::linear && m.layer == n.layer && !n.in.empty() && m.out[0] == n.in[0] &&
+                   m.part != LinearPart::router && of_mixture(g, m);
+        });
+    }
+}
+
 // Whether a recompute list names the node.
-bool listed(const std::vector<RecomputeOp>& ops, const Node& n) {
+bool listed(const std::vector<RecomputeOp>& ops, const Graph& g, const Node& n) {
     const auto has = [&](RecomputeOp op) { return std::find(ops.begin(), ops.end(), op) != ops.end(); };
+    if (has(RecomputeOp::moe) && of_mixture(g, n)) return true;
     if (has(RecomputeOp::attention) && attention_core(n.kind)) return true;
     if (has(RecomputeOp::norm) && (n.kind == NodeKind::norm || n.kind == NodeKind::head_norm)) return true;
     if (has(RecomputeOp::activation) && (n.kind == NodeKind::activation || n.kind == NodeKind::weigh || n.kind == NodeKind::clamp))
@@ -80,7 +104,7 @@ void mark_recompute(Lowering& l) {
                 n.recompute = true;
                 break;
             case RecomputeKind::list:
-                n.recompute = listed(st.recompute_ops, n);
+                n.recompute = listed(st.recompute_ops, g, n);
                 break;
             case RecomputeKind::none:
                 break;

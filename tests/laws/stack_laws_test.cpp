@@ -1,0 +1,168 @@
+// What software of 2025-26 does and a scenario can say: packed documents, layers in 16 bits, moments and gathers in 8, mixtures in
+// PyTorch's own operators, hooks, and memory that optimizers and streams need.
+#include "sim/memory/memory.hpp"
+#include "sim/report/report.hpp"
+#include "tests/laws/scenarios.hpp"
+
+#include <algorithm>
+
+namespace orrery::laws {
+namespace {
+
+Scenario llama(const std::string& training, const std::string& strategy, const std::string& runtime, const char* model = "llama3-8b") {
+    return scenario(fmt::format(
+        R"({{"model": "{}", "cluster": {{"preset": "dgx-h100", "nodes": 1}},
+            "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 8192, "precision": "bf16"{}}},
+            "strategy": {{"framework": "torchtitan"{}}}, "runtime": {{"year": 2025{}}}}})",
+        model, training, strategy, runtime));
+}
+
+template <class W, class F> double sum_of(const Plan& plan, F&& value) {
+    double sum = 0;
+    for (const Block& b : plan.blocks)
+        for (const Op& op : b.ops)
+            if (const auto* w = std::get_if<W>(&op.work)) sum += value(op, *w);
+    return sum;
+}
+
+std::int64_t bytes_named(const Plan& plan, const std::string& part) {
+    std::int64_t sum = 0;
+    for (const Buffer& b : plan.buffers)
+        if (b.name.find(part) != std::string::npos && b.storage < 0) sum += b.bytes.count;
+    return sum;
+}
+
+// Documents of a quarter of the sequence: a quarter of the scores. A document as long as the sequence changes nothing.
+TEST(StackLaws, PackedDocumentsAttendToThemselves) {
+    const auto attention = [](const std::string& documents) {
+        return sum_of<Attention>(lower(llama(documents, "", "")),
+                                 [](const Op&, const Attention& w) { return static_cast<double>(flops(Work{w}).count); });
+    };
+    const double whole = attention("");
+    EXPECT_NEAR(attention(R"(, "document_tokens": 2048)") / whole, 0.25, 1e-9);
+    EXPECT_DOUBLE_EQ(attention(R"(, "document_tokens": 8192)"), whole);
+}
+
+TEST(StackLaws, ShorterDocumentsAreNeverSlower) {
+    double before = 0;
+    for (const int tokens : {8192, 4096, 2048, 1024, 512}) {
+        const double step = predict(llama(fmt::format(R"(, "document_tokens": {})", tokens), "", "")).report.step_time_s;
+        if (before > 0) { EXPECT_LE(step, before) << tokens; }
+        before = step;
+    }
+}
+
+TEST(StackLaws, LayersAtTheEndsStayInSixteenBits) {
+    const auto low = [](const std::string& ends) {
+        Scenario s = llama(ends, "", "");
+        s.training.precision = DType::fp8;
+        return sum_of<Linear>(lower(s), [](const Op&, const Linear& w) { return w.dtype == DType::fp8 ? 1.0 : 0.0; });
+    };
+    const double all = low("");
+    EXPECT_DOUBLE_EQ(low(R"(, "bf16_first_layers": 1, "bf16_last_layers": 3)"), all * 28 / 32);
+    EXPECT_DOUBLE_EQ(low(R"(, "bf16_first_layers": 40)"), 0);
+}
+
+TEST(StackLaws, MomentsOfEightBitsAreAByteEach) {
+    const auto moments = [](const char* dtype) {
+        return bytes_named(lower(llama(fmt::format(R"(, "moment_dtype": "{}")", dtype), "", "")), "moment");
+    };
+    EXPECT_EQ(moments("fp32"), 4 * moments("int8"));
+}
+
+// Matrices of layers travel in 8 bits, embedding, head and norms in 16.
+TEST(StackLaws, GathersInEightBitsAreHalfOfTheLayers) {
+    const auto gathered = [](bool low) {
+        Scenario s = llama("", "", "");
+        s.training.precision = DType::fp8;
+        s.runtime.fp8_all_gather = low;
+        return sum_of<Collective>(lower(s), [](const Op& op, const Collective& c) {
+            return op.phase == Phase::param_gather ? static_cast<double>(c.bytes.count) : 0.0;
+        });
+    };
+    EXPECT_LT(gathered(true) / gathered(false), 0.62);
+    EXPECT_GT(gathered(true) / gathered(false), 0.5);
+}
+
+// A step of torch's eager Adam takes the root of all second moments at once: 10 bytes a parameter where all states have 16 bits.
+TEST(StackLaws, AnEagerStepHoldsTheRootsOfTheMoments) {
+    const std::string narrow = R"(, "gradient_dtype": "bf16", "master_weights": false, "moment_dtype": "bf16")";
+    const auto states = [&](const char* fused) {
+        Scenario s =
+            llama(narrow, R"(, "recompute": "full")", fmt::format(R"(, "loss": "chunked", "fused_optimizer": {})", fused), "llama3-70b");
+        s.training.sequence_length = 512;
+        return static_cast<double>(fullest(memory(lower(s), s)).allocated_peak.count) * 8 / 70.55e9;
+    };
+    EXPECT_NEAR(states("false"), 10, 0.1);
+    EXPECT_LT(states("true"), 9.5);
+}
+
+// zero_grad() lets gradients go: with one microbatch their shards come with the backward pass; with two the first's are there.
+TEST(StackLaws, GradientShardsComeWithTheBackwardPass) {
+    const auto at_loss = [](int microbatches) {
+        Scenario s = llama("", R"(, "recompute": "full")", "");
+        s.training.global_batch_size = 8 * microbatches;
+        const Plan plan = lower(s);
+        return std::any_of(plan.blocks.begin(), plan.blocks.end(), [&](const Block& b) {
+            return std::any_of(b.ops.begin(), b.ops.end(), [&](const Op& op) {
+                const auto* a = std::get_if<Alloc>(&op.work);
+                return a && plan.buffers[static_cast<std::size_t>(a->buffer)].role == Role::gradient_shard;
+            });
+        });
+    };
+    EXPECT_TRUE(at_loss(1));
+    EXPECT_FALSE(at_loss(2));
+}
+
+// What other streams hold counts where the allocator's segments are counted, and not for whether the job fits.
+TEST(StackLaws, OtherStreamsSegmentsAreReservedAndNotNeeded) {
+    const Scenario s = llama("", "", "");
+    const MemoryReport m = memory(lower(s), s);
+    const StageMemory& stage = fullest(m);
+    const auto other = std::find_if(stage.reserve.begin(), stage.reserve.end(), [](const ReserveItem& i) { return i.kept; });
+    ASSERT_NE(other, stage.reserve.end());
+    EXPECT_EQ(peak_as(stage, MemoryMeasure::device).count, stage.peak.count + other->bytes.count);
+}
+
+// Rows are gathered twice, and kept in fp32 for the gradient of their weights.
+TEST(StackLaws, MixturesInPlainOperatorsCopyTheirRows) {
+    const auto plan = [](const char* more) { return lower(llama("", R"(, "recompute": "none")", more, "qwen3-30b-a3b")); };
+    const Plan plain = plan(""), kernels = plan(R"(, "permute_fusion": true)");
+    const double rows = 8192 * 8 * 2048;
+    EXPECT_DOUBLE_EQ(static_cast<double>(bytes_named(plain, "l0.unpermute.rows.fp32")), 4 * rows);
+    EXPECT_EQ(bytes_named(kernels, "rows.fp32"), 0);
+    const auto pads = [](const Plan& p) {
+        return sum_of<Pointwise>(p, [](const Op&, const Pointwise& w) { return w.kind == PointwiseKind::pad_rows ? 1.0 : 0.0; });
+    };
+    EXPECT_DOUBLE_EQ(pads(plain), 48 * 3); // to the experts, back, and the gradient of the first
+    EXPECT_DOUBLE_EQ(pads(kernels), 0);
+}
+
+TEST(StackLaws, RecomputingTheMixtureKeepsNothingOfIt) {
+    const auto kept = [](const char* recompute) {
+        const Scenario s = llama("", fmt::format(R"(, "recompute": {})", recompute), "", "qwen3-30b-a3b");
+        return left_allocated(lower(s), block_named(lower(s), "F0"));
+    };
+    const double none = static_cast<double>(kept(R"("none")")), mixture = static_cast<double>(kept(R"(["moe"])")),
+                 full = static_cast<double>(kept(R"("full")"));
+    EXPECT_LT(mixture, 0.6 * none);
+    EXPECT_LT(full, mixture);
+}
+
+// Hooks of DeepSpeed's ZeRO-3: a step of few tokens takes the host's time, whatever the device.
+TEST(StackLaws, HooksOfModulesBoundSmallSteps) {
+    const auto step = [](int zero, const char* device) {
+        return predict(scenario(fmt::format(
+                           R"({{"model": "llama3-8b", "cluster": {{"device": "{}", "nodes": 1, "devices_per_node": 8}},
+            "training": {{"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 256, "precision": "bf16"}},
+            "strategy": {{"framework": "deepspeed", "fused": false, "zero_stage": {}}}, "runtime": {{"year": 2025}}}})",
+                           device, zero)))
+            .report.step_time_s;
+    };
+    const double modules = 32 * 9 * 2 * 450e-6; // seven linears and two norms a layer, there and back
+    EXPECT_GT(step(3, "h100-sxm-80gb"), modules);
+    EXPECT_NEAR(step(3, "h100-sxm-80gb") / step(3, "b200-192gb"), 1, 0.15);
+}
+
+} // namespace
+} // namespace orrery::laws
