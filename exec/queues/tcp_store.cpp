@@ -156,8 +156,8 @@ StoreServer::StoreServer(int port) : state_(std::make_unique<State>()) {
     }
     setsockopt(s.socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (s.socket < 0 || ::bind(s.socket, address, length) != 0 || ::listen(s.socket, 1024) != 0)
-        throw std::runtime_error(
-            fmt::format("rank 0 cannot listen on port {}: {}; choose another with MASTER_PORT", port, std::strerror(errno)));
+        throw std::runtime_error(fmt::format("rank 0 cannot listen on port {}: {}; choose another with ORRERY_PORT, the same for all ranks",
+                                             port, std::strerror(errno)));
     sockaddr_in6 bound{};
     socklen_t size = sizeof bound;
     getsockname(s.socket, reinterpret_cast<sockaddr*>(&bound), &size);
@@ -186,7 +186,7 @@ TcpStore::TcpStore(const std::string& host, int port, int rank, double seconds) 
     while ((socket_ = dial(host, port)) < 0) {
         if (static_cast<double>(wall_ns() - began) > seconds * 1e9)
             throw StoreTimeout(fmt::format("rank {}: rank 0 does not answer at {}:{} for {:.0f} s: is its process there, and are "
-                                           "MASTER_ADDR and MASTER_PORT the same everywhere?",
+                                           "MASTER_ADDR and MASTER_PORT (or ORRERY_PORT) the same everywhere?",
                                            rank, host, port, seconds));
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }

@@ -265,8 +265,8 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
     return text;
 }
 
-void write_trace(const World& world, const Result& r, const RunOptions& how, const OrreryTransport* transport) {
-    const std::string file = transport && transport->rank > 0 ? fmt::format("{}.rank{}", how.trace, transport->rank) : how.trace;
+void write_trace(const World& world, const Result& r, const RunOptions& how, int process) {
+    const std::string file = process > 0 ? fmt::format("{}.rank{}", how.trace, process) : how.trace;
     const bool serial = how.executor == "serial";
     const std::vector<OpTime> times = serial ? side_by_side(world, r.record) : r.record;
     const Trace trace =
@@ -324,7 +324,8 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
           const StopSignals& signals) {
     Plan plan = lower(scenario);
     const bool gpus = how.device == "cuda" && how.executor == "queues";
-    const std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
+    std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
+    if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node
     if (const std::string why = refusal(plan, how, launched); !why.empty()) return complain(why), bad_input;
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
@@ -364,11 +365,11 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     try {
         Training{*world, *executor, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(*first, r);
     } catch (...) {
-        if (!r.record.empty()) write_trace(*world, r, how, transport);
+        if (!r.record.empty()) write_trace(*world, r, how, others ? others->rank : 0);
         throw;
     }
     const MemoryReport predicted = memory(world->plan, scenario);
-    if (!r.record.empty()) write_trace(*world, r, how, transport);
+    if (!r.record.empty()) write_trace(*world, r, how, others ? others->rank : 0);
     const bool json = options.json || options.output.ends_with(".json"), speaks = !others || others->rank == 0;
     if (!how.routing.empty()) {
         const std::vector<std::int64_t> here_routed = routed(*world), sums = others ? others->sum(here_routed) : here_routed;
@@ -386,6 +387,11 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
 int run_run(const std::string& file, const Options& options, const RunOptions& how) {
     const std::optional<Scenario> scenario = load(file, options);
     if (!scenario) return bad_input;
+    if (const auto launched = launched_rank(); how.device == "cpu" && how.executor != "mpi" && launched && launched->size > 1)
+        return complain(fmt::format("{} started {} processes, and each would train all ranks of the scenario: add --executor mpi, or start "
+                                    "one process",
+                                    launched->by, launched->size)),
+               bad_input;
     Corpus corpus{"", scenario->model.vocab_size, scenario->training.seed};
     if (!how.text.empty()) {
         auto text = read_text(how.text);

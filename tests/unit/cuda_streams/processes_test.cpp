@@ -169,5 +169,35 @@ TEST(Launch, ReadsTheLaunchersVariables) {
     EXPECT_THROW(of({{"RANK", "x"}, {"WORLD_SIZE", "8"}}), std::runtime_error);
 }
 
+// torchrun's agent listens on MASTER_PORT itself.
+TEST(Launch, LeavesTheAgentItsPort) {
+    std::map<std::string, std::string> v = {
+        {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "1234"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+    const auto port = [&] {
+        return launched_rank([&](const char* name) { return v.contains(name) ? v.at(name).c_str() : nullptr; })->port;
+    };
+    EXPECT_EQ(port(), 1235);
+    v["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+    EXPECT_EQ(port(), 1234);
+    v["ORRERY_PORT"] = "77";
+    EXPECT_EQ(port(), 77);
+}
+
+TEST(Launch, FindsSlurmsFirstNode) {
+    EXPECT_EQ(first_host("gpu[03-05,9],login"), "gpu03");
+    EXPECT_EQ(first_host("gpu[7,9-11]"), "gpu7");
+    EXPECT_EQ(first_host("a1,b[2-3]"), "a1");
+    EXPECT_EQ(first_host("rack[1-2]n0.site"), "rack1n0.site");
+    EXPECT_THROW(first_host("gpu[3"), std::runtime_error);
+    std::map<std::string, std::string> v = {{"SLURM_PROCID", "3"},  {"SLURM_NTASKS", "16"}, {"SLURM_STEP_NUM_TASKS", "4"},
+                                            {"SLURM_LOCALID", "1"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", "gpu[03-04]"}};
+    const auto at = [&] { return launched_rank([&](const char* name) { return v.contains(name) ? v.at(name).c_str() : nullptr; }); };
+    EXPECT_EQ(at()->master, "gpu03");
+    EXPECT_EQ(at()->size, 4);
+    EXPECT_EQ(at()->local_rank, 1);
+    v["SLURM_STEP_ID"] = "4294967290"; // a shell of salloc
+    EXPECT_FALSE(at().has_value());
+}
+
 } // namespace
 } // namespace orrery::test
