@@ -184,6 +184,11 @@ void resolve_loss(Reading& reading) {
         note_default(reading, "/runtime/loss", "chunked",
                      "Liger's kernels (norms, rotations and activation fused in eager layers) include it");
     }
+    if (!reading.has("/runtime/loss") && r.loss == LossKind::whole && reading.scenario.strategy.pipeline_parallel > 1) {
+        r.loss = LossKind::vocabulary_parallel;
+        note_default(reading, "/runtime/loss", "vocabulary-parallel",
+                     "trainers that have pipelines beside tensor parallelism divide the vocabulary: Megatron, torchtitan's loss parallelism");
+    }
     if (r.loss != LossKind::chunked || reading.has("/runtime/loss_chunks") ||
         !sound(reading, {"/model", "/training/micro_batch_size", "/training/sequence_length", "/strategy/context_parallel"}))
         return;

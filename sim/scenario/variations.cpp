@@ -61,9 +61,13 @@ const Scenario& Variations::base() const { return data_->reading.scenario; }
 const std::string& Variations::pointer(int setting) const { return data_->settings[static_cast<std::size_t>(setting)].pointer; }
 const std::string& Variations::value(int setting) const { return data_->settings[static_cast<std::size_t>(setting)].text; }
 
+bool Variations::is_of_the_base(const std::string& pointer) {
+    return pointer.starts_with("/cluster") || pointer.starts_with("/model") || pointer == "/strategy/framework" || pointer == "/runtime/year";
+}
+
 bool Variations::can_vary(const std::string& pointer) {
     const bool sections = pointer.starts_with("/training/") || pointer.starts_with("/strategy/") || pointer.starts_with("/runtime/");
-    return sections && pointer != "/strategy/framework" && pointer != "/runtime/year" && find_field(dotted(pointer)) != nullptr;
+    return sections && !is_of_the_base(pointer) && find_field(dotted(pointer)) != nullptr;
 }
 
 int Variations::add(const std::string& pointer, const std::string& json_value) {

@@ -25,6 +25,8 @@ class Variations {
     // Whether settings of this field can be told without reading the whole again: fields of training, strategy and runtime, but for those
     // that choose defaults.
     static bool can_vary(const std::string& pointer);
+    // Whether a field belongs to what all variations share: the model, the cluster, and what chooses defaults.
+    static bool is_of_the_base(const std::string& pointer);
     // A setting's number. Throws std::invalid_argument where the field cannot vary, is not known, or the value is not JSON.
     int add(const std::string& pointer, const std::string& json_value);
     const std::string& pointer(int setting) const;

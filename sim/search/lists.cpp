@@ -55,11 +55,11 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
     return low;
 }
 
-std::vector<Choice> product(const std::vector<Choice>& a, const std::vector<Choice>& b) {
-    std::vector<Choice> out;
-    for (const Choice& x : a) {
-        for (const Choice& y : b) {
-            Choice c = x;
+std::vector<GroupValue> product(const std::vector<GroupValue>& a, const std::vector<GroupValue>& b) {
+    std::vector<GroupValue> out;
+    for (const GroupValue& x : a) {
+        for (const GroupValue& y : b) {
+            GroupValue c = x;
             c.settings.insert(c.settings.end(), y.settings.begin(), y.settings.end());
             if (!y.word.empty()) c.word += (c.word.empty() ? "" : ", ") + y.word;
             out.push_back(std::move(c));
@@ -125,8 +125,8 @@ int Lists::id(const std::string& pointer, const std::string& value) const {
 }
 
 // One choice without settings where the field is not free.
-std::vector<Choice> Lists::axis(const std::string& pointer, const std::vector<std::string>& usual) const {
-    std::vector<Choice> out;
+std::vector<GroupValue> Lists::axis(const std::string& pointer, const std::vector<std::string>& usual) const {
+    std::vector<GroupValue> out;
     for (const std::string& value : values(pointer, usual)) {
         std::string name = last_step(pointer);
         if (value == "same") {
@@ -143,24 +143,24 @@ std::vector<Choice> Lists::axis(const std::string& pointer, const std::vector<st
 }
 
 std::vector<Settings> Lists::degrees() const {
-    std::vector<Choice> all{{}};
-    for (const std::vector<Choice>& one : degrees_) all = product(all, one);
+    std::vector<GroupValue> all{{}};
+    for (const std::vector<GroupValue>& one : degrees_) all = product(all, one);
     std::vector<Settings> out;
-    for (Choice& c : all) out.push_back(std::move(c.settings));
+    for (GroupValue& c : all) out.push_back(std::move(c.settings));
     return out;
 }
 
-std::vector<Choice> Lists::micro_batches(const Scenario& shape) const {
+std::vector<GroupValue> Lists::micro_batches(const Scenario& shape) const {
     const std::int64_t dp = shape.strategy.data_parallel, batch = shape.training.global_batch_size;
     if (dp <= 0 || batch % dp != 0) return {};
     if (space_.contains(micro_batch) || fixed(micro_batch)) return axis(micro_batch, {});
     return axis(micro_batch, texts(divisors(batch / dp)));
 }
 
-std::vector<Choice> Lists::schedules(const Scenario& shape) const {
+std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
     const int stages = s.pipeline_parallel, whole = (shape.model.layers + stages - 1) / stages;
-    std::vector<Choice> out;
+    std::vector<GroupValue> out;
     const std::vector<std::string> names = values(schedule, [] {
         std::vector<std::string> all;
         for (const std::string& name : schedule_names()) all.push_back(quoted(name));
@@ -178,7 +178,7 @@ std::vector<Choice> Lists::schedules(const Scenario& shape) const {
     for (const std::string& name : names.empty() ? std::vector<std::string>{""} : names) {
         const ScheduleInfo* info = find_schedule(name.empty() ? s.schedule : bare(name));
         if (info == nullptr || (std::string_view(info->name) == "none") != (stages == 1)) continue;
-        Choice base{{}, ""};
+        GroupValue base{{}, ""};
         if (!name.empty()) base = {{id(schedule, name)}, stages > 1 ? "schedule " + bare(name) : ""};
         std::vector<std::string> counts;
         for (int v = 1; v <= whole && static_cast<std::int64_t>(v) * stages <= shape.model.layers + 2; ++v)
@@ -186,7 +186,7 @@ std::vector<Choice> Lists::schedules(const Scenario& shape) const {
         counts = values(chunks, counts);
         if (counts.empty() && fixed(chunks)) out.push_back(base);
         for (const std::string& v : counts) {
-            Choice c = base;
+            GroupValue c = base;
             c.settings.push_back(id(chunks, v));
             if (v != "1") c.word += (c.word.empty() ? "" : ", ") + v + " chunks a stage";
             out.push_back(std::move(c));
@@ -196,9 +196,9 @@ std::vector<Choice> Lists::schedules(const Scenario& shape) const {
 }
 
 // As the framework does, or all that runs under computation where there is any.
-std::vector<Choice> Lists::overlaps(const Scenario& shape) const {
+std::vector<GroupValue> Lists::overlaps(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
-    Choice on{{}, "all overlapped"};
+    GroupValue on{{}, "all overlapped"};
     const auto take = [&](const char* field, bool useful) {
         if (useful && !fixed(field) && !space_.contains(field)) on.settings.push_back(id(field, "true"));
     };
@@ -207,7 +207,7 @@ std::vector<Choice> Lists::overlaps(const Scenario& shape) const {
     take(overlap_fields[1], replicas);
     take(overlap_fields[2], s.tensor_parallel > 1);
     take(overlap_fields[3], s.pipeline_parallel > 1);
-    std::vector<Choice> out{{}};
+    std::vector<GroupValue> out{{}};
     if (!on.settings.empty()) out.push_back(on);
     if (s.expert_parallel > 1 && !fixed(overlap_experts) && !space_.contains(overlap_experts)) {
         on.settings.push_back(id(overlap_experts, "true"));
@@ -217,9 +217,9 @@ std::vector<Choice> Lists::overlaps(const Scenario& shape) const {
     return out;
 }
 
-std::vector<Choice> Lists::cores(const Scenario& shape) const {
+std::vector<GroupValue> Lists::cores(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
-    std::vector<Choice> all{{}};
+    std::vector<GroupValue> all{{}};
     if (s.tensor_parallel > 1) all = product(all, axis(sequence, {"true", "false"}));
     if (s.context_parallel > 1) {
         std::vector<std::string> kinds;
@@ -232,19 +232,19 @@ std::vector<Choice> Lists::cores(const Scenario& shape) const {
     return all;
 }
 
-std::vector<Choice> Lists::rests(const Scenario& shape) const {
+std::vector<GroupValue> Lists::rests(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
     const std::int64_t replicas = static_cast<std::int64_t>(s.data_parallel) * s.context_parallel;
-    std::vector<Choice> all{{}};
+    std::vector<GroupValue> all{{}};
     if (replicas > 1) {
         all.clear();
         const std::int64_t inside = shape.cluster.devices_per_node / std::max(1, s.tensor_parallel);
         const bool groups =
             shape.cluster.nodes > 1 && inside > 1 && inside < replicas && replicas % inside == 0 && inside % s.context_parallel == 0;
-        for (const Choice& stage : axis(zero, {"0", "1", "2", "3"})) {
+        for (const GroupValue& stage : axis(zero, {"0", "1", "2", "3"})) {
             const bool sharded = stage.settings.empty() ? s.zero_stage > 0 : variations_.value(stage.settings.front()) != "0";
             for (const std::string& size : values(group, {"0", sharded && groups ? std::to_string(inside) : "0"})) {
-                Choice c = stage;
+                GroupValue c = stage;
                 c.settings.push_back(id(group, size));
                 if (size != "0") c.word += (c.word.empty() ? "" : " ") + ("in groups of " + size);
                 all.push_back(std::move(c));
@@ -257,7 +257,7 @@ std::vector<Choice> Lists::rests(const Scenario& shape) const {
     return all;
 }
 
-std::vector<Choice> Lists::recomputes() const {
+std::vector<GroupValue> Lists::recomputes() const {
     return axis(recompute, {quoted("none"), quoted("selective"), R"(["norm","activation"])", quoted("full")});
 }
 

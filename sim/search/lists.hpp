@@ -17,11 +17,11 @@ class Lists {
     Lists(Variations& variations, const SpaceFile& space);
 
     std::vector<Settings> degrees() const; // tensor, pipeline, context, expert and expert-tensor degrees, all combinations
-    std::vector<Choice> micro_batches(const Scenario& shape) const; // divisors of the sequences of a data-parallel rank
-    std::vector<Choice> schedules(const Scenario& shape) const;     // with the chunks a stage that each can have
-    std::vector<Choice> cores(const Scenario& shape) const; // sequence parallelism, kind of context parallelism, dispatcher, overlap
-    std::vector<Choice> rests(const Scenario& shape) const; // ZeRO stage with its group, rank order
-    std::vector<Choice> recomputes() const;
+    std::vector<GroupValue> micro_batches(const Scenario& shape) const; // divisors of the sequences of a data-parallel rank
+    std::vector<GroupValue> schedules(const Scenario& shape) const;     // with the chunks a stage that each can have
+    std::vector<GroupValue> cores(const Scenario& shape) const; // sequence parallelism, kind of context parallelism, dispatcher, overlap
+    std::vector<GroupValue> rests(const Scenario& shape) const; // ZeRO stage with its group, rank order
+    std::vector<GroupValue> recomputes() const;
     std::vector<std::string> free() const; // "tensor_parallel: 1, 2, 4, 8"
 
   private:
@@ -29,18 +29,18 @@ class Lists {
     // Values of a field: the space's own, else `usual`; none where the scenario fixes it.
     std::vector<std::string> values(const std::string& pointer, std::vector<std::string> usual) const;
     int id(const std::string& pointer, const std::string& value) const;
-    std::vector<Choice> axis(const std::string& pointer, const std::vector<std::string>& usual) const;
-    std::vector<Choice> overlaps(const Scenario& shape) const;
+    std::vector<GroupValue> axis(const std::string& pointer, const std::vector<std::string>& usual) const;
+    std::vector<GroupValue> overlaps(const Scenario& shape) const;
 
     const Variations& variations_;
     const SpaceFile& space_;
-    std::vector<std::vector<Choice>> degrees_;
+    std::vector<std::vector<GroupValue>> degrees_;
     std::map<std::pair<std::string, std::string>, int> ids_;
     std::vector<std::string> others_; // pointers of the space that no group has
 };
 
 std::vector<std::int64_t> divisors(std::int64_t n);
 // Each of the first with each of the second; settings and words side by side.
-std::vector<Choice> product(const std::vector<Choice>& a, const std::vector<Choice>& b);
+std::vector<GroupValue> product(const std::vector<GroupValue>& a, const std::vector<GroupValue>& b);
 
 } // namespace orrery

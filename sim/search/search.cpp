@@ -138,7 +138,7 @@ class Search {
                             : options_.by == SearchBy::energy    ? watts
                                                                  : 1;
             Variation variation(machine.variations);
-            for (const Choice& r : machine.recomputes) {
+            for (const GroupValue& r : machine.recomputes) {
                 variation.with(r.settings);
                 shared.recomputes.push_back({variation.resolved().strategy.recompute, variation.resolved().strategy.recompute_ops});
             }

@@ -58,10 +58,10 @@ struct Below {
     Found& found;
 
     // Those of `choices` that are legal after `settings`, each that comes to something new.
-    std::vector<Choice> legal(const Settings& settings, const std::vector<Choice>& choices) {
-        std::vector<Choice> out;
+    std::vector<GroupValue> legal(const Settings& settings, const std::vector<GroupValue>& choices) {
+        std::vector<GroupValue> out;
         std::vector<Resolved> seen;
-        for (const Choice& c : choices) {
+        for (const GroupValue& c : choices) {
             const Scenario* s = variation.with(joined(settings, c.settings));
             if (!s) {
                 refuse(found.refused, found.nearest, variation.problems());
@@ -89,12 +89,12 @@ struct Below {
         variation.with(settings);
         if (about_degrees(variation.problems())) return refuse(found.refused, found.nearest, variation.problems());
         const Scenario shape = variation.resolved();
-        const std::vector<Choice> batches = lists.micro_batches(shape);
+        const std::vector<GroupValue> batches = lists.micro_batches(shape);
         if (batches.empty())
             refuse(found.refused, found.nearest,
                    {{"/training/global_batch_size", fmt::format("training.global_batch_size = {} must be a multiple of data_parallel = {}",
                                                                 shape.training.global_batch_size, shape.strategy.data_parallel)}});
-        for (const Choice& c : product(batches, lists.schedules(shape))) form(joined(settings, c.settings));
+        for (const GroupValue& c : product(batches, lists.schedules(shape))) form(joined(settings, c.settings));
     }
 };
 
@@ -129,9 +129,7 @@ SpaceFile read_space(const std::string& text, std::vector<Problem>& problems) {
     }
     for (const auto& [pointer, list] : j.items()) {
         const std::string where = "space " + pointer;
-        const bool machine = pointer.starts_with("/cluster") || pointer.starts_with("/model") || pointer == "/strategy/framework" ||
-                             pointer == "/runtime/year";
-        if (!machine && !Variations::can_vary(pointer))
+        if (!Variations::is_of_the_base(pointer) && !Variations::can_vary(pointer))
             problems.push_back({where, "the space names " + pointer +
                                            ", which is not a field: its keys are JSON pointers, as in "
                                            "\"/strategy/tensor_parallel\" (simrun schema --markdown lists them)"});

@@ -24,7 +24,7 @@ struct SpaceOptions {
 
 using Settings = std::vector<int>; // of Variations
 
-struct Choice { // one value of a group of fields
+struct GroupValue { // one value of a group of fields
     Settings settings;
     std::string word; // "recompute full", for people
 };
@@ -32,15 +32,15 @@ struct Choice { // one value of a group of fields
 struct Form {
     std::int32_t machine = 0;
     Settings settings;
-    std::vector<Choice> cores; // legal with `settings`
-    std::vector<Choice> rests; // legal with `settings` and the first core
+    std::vector<GroupValue> cores; // legal with `settings`
+    std::vector<GroupValue> rests; // legal with `settings` and the first core
 };
 
 // One cluster, model and framework: what cannot vary in place.
 struct SpaceMachine {
     Variations variations;
     std::string label; // "nodes=16"; empty where there is one machine
-    std::vector<Choice> recomputes;
+    std::vector<GroupValue> recomputes;
 };
 
 struct StrategySpace {

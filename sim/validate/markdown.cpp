@@ -108,6 +108,29 @@ std::string learned(const Validation& v) {
     return text;
 }
 
+// How predictions do on sources that they have not seen, and what measured steps add.
+std::string what_new_sources_can_expect(const Validation& v) {
+    std::string text;
+    if (const std::string unseen = left_out(v); !unseen.empty())
+        text +=
+            "\n## Sources that no constant was fitted to, each left out in turn\n\nThe 80 % interval of a report is drawn from these rows. "
+            "Here each row's interval is drawn from the rows of all other sources: what a\n"
+            "new source can expect. Covered: share of rows inside their interval (80 is promised). Width: mean half width. Errors of "
+            "sources "
+            "that were used to\n"
+            "find causes count as they were when they were first predicted, half of what was mended since taken off (in squares).\n\n"
+            "| of | rows | number | sources | mean error | bias | covered | width |\n|---|---|---|---|---|---|---|---|\n" +
+            unseen;
+    if (const std::string taught = learned(v); !taught.empty())
+        text += "\n## What measured steps of one's own teach\n\n`simrun learn` updates what is believed of kernels, hosts and links by "
+                "measured "
+                "steps. Mean error in per cent of a dataset's other rows, predicted after none, one and\n"
+                "three of its rows were learned, over all choices of one and as many of three:\n\n"
+                "| dataset | rows | none | one | three |\n|---|---|---|---|---|\n" +
+                taught;
+    return text;
+}
+
 } // namespace
 
 std::string largest_shares(const ValidationRow& row, int how_many) {
@@ -170,23 +193,7 @@ std::string to_markdown(const Validation& v) {
         for (const ValidationRow& r : v.rows)
             if (!r.failure.empty()) text += fmt::format("- {} / {}: {}\n", r.dataset, r.name, r.failure.substr(0, r.failure.find('\n')));
     }
-    if (const std::string unseen = left_out(v); !unseen.empty())
-        text +=
-            "\n## Sources that no constant was fitted to, each left out in turn\n\nThe 80 % interval of a report is drawn from these rows. "
-            "Here each row's interval is drawn from the rows of all other sources: what a\n"
-            "new source can expect. Covered: share of rows inside their interval (80 is promised). Width: mean half width. Errors of "
-            "sources "
-            "that were used to\n"
-            "find causes count as they were when they were first predicted, half of what was mended since taken off (in squares).\n\n"
-            "| of | rows | number | sources | mean error | bias | covered | width |\n|---|---|---|---|---|---|---|---|\n" +
-            unseen;
-    if (const std::string taught = learned(v); !taught.empty())
-        text += "\n## What measured steps of one's own teach\n\n`simrun learn` updates what is believed of kernels, hosts and links by "
-                "measured "
-                "steps. Mean error in per cent of a dataset's other rows, predicted after none, one and\n"
-                "three of its rows were learned, over all choices of one and as many of three:\n\n"
-                "| dataset | rows | none | one | three |\n|---|---|---|---|---|\n" +
-                taught;
+    text += what_new_sources_can_expect(v);
     if (const std::string far = misses(v); !far.empty())
         text += fmt::format("\n## Step times off by more than {:.0f} %, and where their predicted time goes\n\n| dataset | row | error | "
                             "predicted time |\n|---|---|---|---|\n",

@@ -104,7 +104,7 @@ TEST(OutOfRoom, NamesWhatIsWantedAndWhatIsAlive) {
             const std::string said = failure_of<OutOfMemory>(*world, executor);
             EXPECT_EQ(said.empty(), less == 0) << said;
             if (less > 0) {
-                EXPECT_NE(said.find("of " + std::to_string(peak - 1) + " are in use; alive are opt.moment"), std::string::npos) << said;
+                EXPECT_NE(said.find("of " + std::to_string(peak - 1) + " are in use; alive are opt."), std::string::npos) << said;
             }
         }
         const auto world = world_of(two);

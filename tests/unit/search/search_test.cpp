@@ -89,14 +89,14 @@ SearchPoint point(double seconds, std::int64_t peak, const char* kind) {
     return p;
 }
 
-TEST(Choice, OneThatFitsSurelyLeadsWithinTheInterval) {
+TEST(GroupValue, OneThatFitsSurelyLeadsWithinTheInterval) {
     EXPECT_EQ(leader({point(1, 95, "a"), point(1.04, 80, "b")}), 1u) << "the fastest may not fit";
     EXPECT_EQ(leader({point(1, 95, "a"), point(1.2, 80, "b")}), 0u) << "nothing within the interval fits surely";
     EXPECT_EQ(leader({point(1, 80, "a"), point(1.01, 50, "b"), point(1.015, 20, "c")}), 2u) << "ties: most memory to spare";
     EXPECT_EQ(leader({point(1, 80, "a"), point(1.04, 50, "b")}), 0u) << "no tie";
 }
 
-TEST(Choice, OthersDifferInKindAndTheFrontierIsNotBeaten) {
+TEST(GroupValue, OthersDifferInKindAndTheFrontierIsNotBeaten) {
     const std::vector<SearchPoint> points{point(1, 80, "a"), point(1.1, 80, "a"), point(1.2, 60, "b")};
     EXPECT_EQ(different(points, 0, 5), (std::vector<std::size_t>{0, 2}));
     EXPECT_EQ(frontier(points), (std::vector<std::size_t>{0, 2}));
