@@ -244,7 +244,9 @@ TEST(Collectives, SitesAreKeptApart) {
         EXPECT_EQ(own.name, site);
         EXPECT_NE(usual.name, site);
         EXPECT_FALSE(own.source.text.empty()) << site;
-        EXPECT_TRUE(own.eta_ring != usual.eta_ring || own.eta_ring_all_reduce != usual.eta_ring_all_reduce || own.usable < 1) << site;
+        EXPECT_TRUE(own.eta_ring != usual.eta_ring || own.eta_ring_all_reduce != usual.eta_ring_all_reduce || own.usable < 1 ||
+                    own.base != usual.base)
+            << site;
     }
 }
 
