@@ -75,8 +75,8 @@ TEST(WholeRun, ItsReportAddsUp) {
 }
 
 TEST(WholeRun, StatesAreSimulatedByTheStepModel) {
-    const Scenario s = scenario({"run.slow_node={\"per_node_day\": 0.1, \"factor\": 2}", "run.elastic=drop-replica",
-                                 "model.hidden_size=8192", "model.attention_heads=64"}); // long kernels: no step that waits for its host
+    const Scenario s = scenario({"model.hidden_size=4096", "training.sequence_length=4096",
+                                 "run.slow_node={\"per_node_day\": 0.1, \"factor\": 2}", "run.elastic=drop-replica"});
     const Prediction p = predict(s);
     const auto pace = paces(s, p);
     MachineState slow;
