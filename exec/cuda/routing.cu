@@ -208,7 +208,7 @@ void run(const Permute& w, const Launch& l) {
     if (w.part == Permute::Part::sort) return sort(w, l);
     if (w.part == Permute::Part::gather) {
         const View x = l.input(0), map = l.input(1), out = l.output(0);
-        const bool weighs = l.in.size() > 2;
+        const bool weighs = l.out.size() > 1;
         const View scores = weighs ? l.input(2) : View{}, p = weighs ? l.output(1) : View{};
         const Rows rows = number_rows(l, map, l.read(1), w.tokens, w.rows);
         each_row_packed(l.stream(), w.rows, packing(x, out), [=] __device__(auto width, std::int64_t row) {

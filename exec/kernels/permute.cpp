@@ -35,9 +35,9 @@ std::vector<T> chosen_sums(const T* scores, const unsigned char* map, std::int64
     return sums;
 }
 
-// x, map[, scores] -> rows[, weights]
+// x, map[, scores] -> rows[, weights]. backward: dy, map[, rows in fp32, which the gradient of weights reads] -> drows
 template <class T> void gather(const Permute& w, const Call& c) {
-    const bool weighs = c.in.size() > 2;
+    const bool weighs = c.out.size() > 1;
     const unsigned char* map = c.input<unsigned char>(1);
     const std::int64_t experts = columns(c.read(1));
     const auto rows = rows_of(w, c, map, c.read(1));

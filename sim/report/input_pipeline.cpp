@@ -1,5 +1,6 @@
 #include "sim/report/input_pipeline.hpp"
 #include "sim/report/terminal.hpp"
+#include "topology/input_error.hpp"
 
 #include <algorithm>
 
@@ -33,6 +34,11 @@ void wait_for_input(Report& r, const Scenario& s) {
     const InputPeriod period = input_period(*s.training.data, static_cast<double>(s.training.global_batch_size), supply);
     const double stall = input_stall(*s.training.data, r.step_time_s, period.seconds);
     if (stall <= 0) return;
+    constexpr double longest_step_s = 4e6; // of the simulator's clock (engine/clock.hpp)
+    if (!(r.step_time_s + stall < longest_step_s))
+        throw InputError("/training/data: a step waits " + seconds_text(stall) +
+                         " for its samples, which is longer than steps can be told: " +
+                         "lower bytes_per_sample or cpu_ms_per_sample, or raise the rate of " + period.limit);
     const double longer = (r.step_time_s + stall) / r.step_time_s;
     r.step_time_s += stall;
     r.breakdown_s[static_cast<std::size_t>(Category::other)] += stall;
