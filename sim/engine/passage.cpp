@@ -9,6 +9,7 @@ namespace orrery {
 namespace {
 
 constexpr std::int64_t fewest_ops = 4;   // of an action that is worth it
+constexpr std::uint8_t most_spoilt = 8;  // courses from one op on that came to nothing: it is not tried again
 constexpr std::size_t most_courses = 4;  // of one action: its host may come late in several ways
 constexpr std::int64_t more_issued = 32; // slots that the host may issue beyond those that an action frees: an exchange takes several
 
@@ -61,6 +62,7 @@ Passages::Passages(const Machine& machine) : m_(machine), shapes_(machine.segmen
     kinds_ = static_cast<std::int32_t>(kinds.size());
     closed_.assign(shapes_.size() * at(kinds_), -1);
     starts_.assign(m_.ops.size(), 0);
+    spoilt_.assign(m_.ops.size(), 0);
     for (std::size_t s = 0; s < shapes_.size(); ++s)
         for (std::int32_t o = m_.segments[s].begin; o < m_.segments[s].end; ++o) {
             shapes_[s].queues |= 1u << m_.ops[at(o)].queue;
@@ -294,7 +296,9 @@ void Passages::keep(const EventLoop& run, std::int32_t lane, std::int32_t op, st
 
 void Passages::begins(std::int32_t lane, std::int64_t slot) {
     Kept& k = kept_[at(lane)];
-    if (slot >= k.first + static_cast<std::int64_t>(k.course.ended.size())) k.op = -1;
+    if (slot < k.first + static_cast<std::int64_t>(k.course.ended.size())) return;
+    if (++spoilt_[at(k.op)] == most_spoilt) starts_[at(k.op)] = 0;
+    k.op = -1;
 }
 
 void Passages::ends(const EventLoop& run, std::int32_t lane, std::int64_t slot) {

@@ -93,9 +93,10 @@ class Passages {
     std::vector<std::int32_t> user_; // by link that is shared: the one lane that is in all its bundles, < 0: there is none, or several
     std::vector<std::int32_t> kind_; // by lane: equal for lanes of one program, speed and collectives
     std::int32_t kinds_ = 0;
-    std::vector<Shape> shapes_;       // by segment
-    std::vector<char> starts_;        // by op: the first of a segment or of a layer in it
-    std::vector<std::int8_t> closed_; // by segment and kind; -1: not looked at
+    std::vector<Shape> shapes_;        // by segment
+    std::vector<char> starts_;         // by op: the first of a segment or of a layer in it
+    std::vector<std::uint8_t> spoilt_; // by op: courses from it on that another op spoilt
+    std::vector<std::int8_t> closed_;  // by segment and kind; -1: not looked at
     std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::unique_ptr<Passage>>> known_; // by first op and kind
     std::vector<Kept> kept_;                                                                       // by lane
 };

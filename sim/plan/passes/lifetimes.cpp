@@ -37,24 +37,25 @@ void insert_memory_ops(Block& block, const std::vector<std::pair<std::int32_t, B
     std::vector<Op> ops;
     std::vector<std::int32_t> moved(block.ops.size());
     ops.reserve(block.ops.size() + allocs.size() + frees.size());
-    const auto memory_op = [](const Op& at, Work work) {
-        Op op;
-        op.work = std::move(work);
-        op.queue = host_queue;
-        op.phase = at.phase;
-        op.layer = at.layer;
-        op.unit = at.unit;
-        op.port = at.port;
-        return op;
+    Op at; // what memory ops have of the op that they stand beside
+    at.queue = host_queue;
+    const auto stand_beside = [&](const Op& op) {
+        at.phase = op.phase;
+        at.layer = op.layer;
+        at.unit = op.unit;
+        at.port = op.port;
+    };
+    const auto memory_op = [&](Work work) {
+        at.work = std::move(work);
+        ops.push_back(at);
     };
     std::size_t a = 0, f = 0;
     for (std::size_t i = 0; i < block.ops.size(); ++i) {
-        for (; a < allocs.size() && allocs[a].first == static_cast<std::int32_t>(i); ++a)
-            ops.push_back(memory_op(block.ops[i], Alloc{allocs[a].second}));
+        stand_beside(block.ops[i]);
+        for (; a < allocs.size() && allocs[a].first == static_cast<std::int32_t>(i); ++a) memory_op(Alloc{allocs[a].second});
         moved[i] = static_cast<std::int32_t>(ops.size());
-        const Op at = block.ops[i];
         ops.push_back(std::move(block.ops[i]));
-        for (; f < frees.size() && frees[f].first == static_cast<std::int32_t>(i); ++f) ops.push_back(memory_op(at, Free{frees[f].second}));
+        for (; f < frees.size() && frees[f].first == static_cast<std::int32_t>(i); ++f) memory_op(Free{frees[f].second});
     }
     for (Op& op : ops)
         for (std::int32_t& d : op.deps) d = moved[static_cast<std::size_t>(d)];
@@ -81,9 +82,11 @@ void lifetimes(Lowering& l) {
             sent[static_cast<std::size_t>(storage(plan, ends.output))] =
                 received[static_cast<std::size_t>(storage(plan, ends.output_gradient))] = 1;
     }
+    std::vector<Life> lives(plan.buffers.size()); // of all stages: none has a buffer of another
+    std::vector<std::vector<std::pair<std::int32_t, BufferId>>> allocs(plan.blocks.size()), frees(plan.blocks.size());
     for (int stage = 0; stage < plan.stages; ++stage) {
         const std::vector<std::int32_t> order = passage(l, stage);
-        std::vector<Life> lives(plan.buffers.size());
+        std::vector<BufferId> met;
         for (std::int32_t b : order) {
             const Block& block = plan.blocks[b];
             for (std::size_t i = 0; i < block.ops.size(); ++i)
@@ -92,17 +95,17 @@ void lifetimes(Lowering& l) {
                         const BufferId id = storage(plan, raw);
                         if (l.buffer(id).scope != Scope::microbatch) continue;
                         Life& life = lives[static_cast<std::size_t>(id)];
-                        if (life.first.block < 0)
+                        if (life.first.block < 0) {
                             life.first = {b, static_cast<std::int32_t>(i)};
-                        else if (life.first.block != b)
+                            met.push_back(id);
+                        } else if (life.first.block != b)
                             life.one_block = false;
                         life.last = {b, static_cast<std::int32_t>(i)};
                     }
         }
-        std::vector<std::vector<std::pair<std::int32_t, BufferId>>> allocs(plan.blocks.size()), frees(plan.blocks.size());
-        for (std::size_t id = 0; id < lives.size(); ++id) {
+        for (BufferId buffer : met) {
+            const auto id = static_cast<std::size_t>(buffer);
             const Life& life = lives[id];
-            if (life.first.block < 0) continue;
             // A gradient that is sent is freed after its transfer, unless a later weight-gradient block still reads it.
             const bool last_in_weight = plan.blocks[life.last.block].kind == BlockKind::weight;
             const bool saved_output = sent[id] && plan.blocks[life.first.block].kind == BlockKind::forward &&
