@@ -182,9 +182,7 @@ void Builder::loss(const std::string& what, ValueId x) {
     Node& node_of_loss = node(NodeKind::cross_entropy, what + "loss", {logits}, out);
     node_of_loss.fused = s.runtime.fused_loss;
     node_of_loss.in_place = over_logits;
-    // torch.compile makes the gradient in fp32 and casts it in a kernel of its own (13 bytes a logit: pytorch/torchtitan 4514).
-    const bool compiled = practice.torch_loss && practice.compiler_sees_casts && s.strategy.fused;
-    node_of_loss.gradient_twice = (!s.runtime.fused_loss || compiled) && !practice.megatrons_layers;
+    node_of_loss.gradient_twice = (!s.runtime.fused_loss || practice.compiled_loss_casts_apart) && !practice.megatrons_layers;
 }
 
 void Builder::head(ValueId x) {

@@ -47,6 +47,7 @@ void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
         !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !p.autocast && !divides_vocabulary(s) && !p.megatrons_layers;
     p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
     p.compiles_loss = megatron_core(w.name);
+    p.compiled_loss_casts_apart = w.year >= 2026 && w.is({F::fsdp2, F::torchtitan}) && s.strategy.fused;
     p.copies_logits_twice = w.is({F::nanotron});
     p.torch_loss = w.is({F::ddp, F::horovod}) || (p.fully_sharded() && !w.is({F::te}));
     p.reads_loss = w.is({F::megatron}) && w.year >= 2024;

@@ -91,8 +91,8 @@ struct Practice {
     // Rows of the embedding table are padded to a multiple of this number for each tensor-parallel rank (Megatron's
     // --make-vocab-size-divisible-by); 1: only so that tensor parallelism divides them.
     int vocabulary_multiple = 1;
-    // A linear keeps its gathered input for the weight gradient (nanotron, and PyTorch's DTensor: the gather is an op of autograd's like any
-    // other). Megatron keeps the shard and gathers it again.
+    // A linear keeps its gathered input for the weight gradient (nanotron, and PyTorch's DTensor: the gather is an op of autograd's like
+    // any other). Megatron keeps the shard and gathers it again.
     bool keeps_gathered = false;
     // What attention and MLP add to the residual stream lives until their backward pass (nanotron, by its logs: in 29 runs each layer
     // holds 2.0 such rows for each token in flight more than its code explains).
@@ -198,6 +198,9 @@ struct Practice {
     // A compiler (torch.compile around torchao's linears, XLA) sees the casts where strategy.fused is on: it finds maxima inside the
     // kernels that make a tensor, but casts in kernels of their own, in both layouts.
     bool compiler_sees_casts = false;
+    // torch.compile makes the gradient of the loss in fp32 and casts it in a kernel of its own: 13 bytes a logit (pytorch/torchtitan 4514,
+    // 2026). Runs of 2025 held 8 (torchtitan's float8 rows: 51.5 GB, where 13 would be 62).
+    bool compiled_loss_casts_apart = false;
     // Experts' rows are copied to and from a layout where each expert's count is a multiple that the low type's products take, where an
     // all-to-all brings them (Transformer Engine's Fp8Padding).
     bool pads_expert_rows = false;

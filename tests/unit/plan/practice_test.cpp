@@ -31,7 +31,7 @@ TEST(Practice, TorchtitanShardsAsFullyShardDoes) {
 
 TEST(Practice, ComposerShardsAsFullyShardedDataParallelDoes) {
     for (auto fields : sharded) {
-        fields.push_back("runtime.fused_loss=false"); // LLM Foundry's is fused: no matter of sharding
+        fields.push_back("runtime.loss_upcast=false"); // whose model hands its fp32 logits out is no matter of sharding
         EXPECT_EQ(text_of("composer", fields), text_of("fsdp", fields)) << fields.back();
     }
 }
