@@ -157,7 +157,8 @@ void buckets(Lowering& l) {
                     l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
                 }
             b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
-            b.comes_with_backward = dp.fsdp && l.practice.gradients_none && dp.zero >= 2 && dp.reduces_each_run(b) && !b.accumulates;
+            b.comes_with_backward = dp.fsdp && st.offload.gradients == Tier::none && l.practice.gradients_none && dp.zero >= 2 &&
+                                    dp.reduces_each_run(b) && !b.accumulates;
             maker.make_reduce(b);
             if (dp.sharded(b)) maker.make_gather(b);
             if (dp.reduces_each_run(b)) maker.make_acquire(b);
