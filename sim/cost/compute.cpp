@@ -299,8 +299,14 @@ KernelTime CostModel::Data::time(const Plan& plan, const Op& op) const {
         op.work);
 }
 
+// Work of the host on its own memory (norms, clipping and zeros of gradients that live there): bound by it, as the optimizer's is.
+bool CostModel::Data::on_host(const Op& op) const {
+    return op.queue == host_queue && (std::holds_alternative<Pointwise>(op.work) || std::holds_alternative<GradientNorm>(op.work));
+}
+
 ComputeCost CostModel::compute(const Plan& plan, const Op& op, int kind) const {
     if (kind > 0) return data_->kinds.at(static_cast<std::size_t>(kind)).compute(plan, op);
+    if (data_->on_host(op)) return {Time::microseconds(data_->pointwise.copy_us + data_->buffer_bytes(plan, op) / data_->host_memory), 1};
     if (const auto us = measured_us(data_->device, plan, op)) return {Time::microseconds(*us), 1};
     const KernelTime t = data_->time(plan, op);
     const bool on_device = op.queue == compute_queue;

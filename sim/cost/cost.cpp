@@ -110,7 +110,8 @@ CostModel::CostModel(const Scenario& scenario, const Fabric& fabric) : data_(std
         d.power = std::sqrt(c.device.power_limit_w / c.device.power_w);
     auto known = [](double mine, double otherwise) { return mine > 0 ? mine * 1e-6 : otherwise; };
     d.host_memory = known(c.host.memory_bandwidth.value, d.pointwise.host_memory) * d.pointwise.host_share / d.devices_per_node;
-    d.pcie = known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share;
+    d.pcie = std::min(known(c.host.pcie_bandwidth.value, d.pointwise.pcie) * d.pointwise.pcie_share,
+                      known(c.host.memory_bandwidth.value, d.pointwise.host_memory) / d.devices_per_node);
     d.host_adam = c.host.adam_rate * 1e-6 / d.devices_per_node;
     d.nvme = known(c.host.nvme_bandwidth.value, d.pointwise.nvme) / d.devices_per_node;
     if (c.others.empty()) return;

@@ -114,6 +114,7 @@ struct CostModel::Data {
     KernelTime with(KernelTime t, Extra extra) const;
     KernelTime time(const Plan& plan, const Op& op) const;
     KernelTime copy(const Copy& c) const;
+    bool on_host(const Op& op) const;
     double host_us(const OptimizerStep& w, double buffer_bytes) const;
     bool makes_calls() const;                // whether ops are issued by calls that take the host longer than launches
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it

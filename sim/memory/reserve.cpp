@@ -99,14 +99,14 @@ Bytes communication(const Plan& plan, const Scenario& scenario, const Program& p
     return Bytes::mebibytes(mib);
 }
 
-// Bytes of the parameters that the program updates.
+// Elements of the parameters that the program updates on the device.
 std::int64_t stepped(const Plan& plan, const Program& program) {
     std::set<std::int32_t> blocks;
     for (const Action& a : program.actions) blocks.insert(a.block);
     std::int64_t sum = 0;
     for (std::int32_t b : blocks)
         for (const Op& op : plan.blocks[static_cast<std::size_t>(b)].ops)
-            if (const auto* step = std::get_if<OptimizerStep>(&op.work)) sum += step->elements;
+            if (const auto* step = std::get_if<OptimizerStep>(&op.work); step && !step->on_host) sum += step->elements;
     return sum;
 }
 
@@ -177,7 +177,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     if (practice.stream_pools && !scenario.runtime.plan_allocator)
         items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});
     const bool flat = practice.flat_step_gradients;
-    if (flat)
+    if (flat && (plan.mesh.ranks() > 1 || scenario.strategy.offload.gradients == Tier::none)) // buckets; one rank sends without
         items.push_back({"framework buffers", Bytes::mebibytes(f.at("flat_step_gradients").at("mib").get<double>()),
                          source("flat_step_gradients"), MemoryMeasure::reserved});
     const Training& t = scenario.training;

@@ -398,6 +398,7 @@ void emit_chunk(Lowering& l, int chunk) {
         l.buffer(ends.output_gradient).placement = gradient_placement(g.value(g.output).placement);
         e.gradient[static_cast<std::size_t>(g.output)] = ends.output_gradient;
     }
+    note_leaving(l, g, e.forward_buffer);
     for (std::size_t i = g.nodes.size(); i-- > 0;) e.backward(g.nodes[i]);
     e.flush_weight_ops();
     if (g.input >= 0) ends.input_gradient = e.gradient[static_cast<std::size_t>(g.input)];

@@ -60,6 +60,7 @@ constexpr Pass recipe[] = {
     {"directions", copy_directions, "the last that copies graphs: all passes above need one copy alone"},
     {"adjoint", emit_blocks, "graphs become forward, backward and weight blocks"},
     {"lifetimes", lifetimes, "needs every access of a chunk's buffers"},
+    {"offload-activations", offload_activations, "cuts lifetimes in two; needs them whole"},
     {"buckets", buckets, "the blocks that gather, release and reduce parameters; needs every parameter"},
     {"schedule", schedule, "compute steps in order, the first draft of the programs; its times need the blocks"},
     {"exchange", exchange, "transfers between stages; needs the order of the steps, and goes before data parallelism cuts them"},

@@ -40,6 +40,8 @@ struct Lowering {
     Indexed<std::int16_t, Graph> graphs{};                                // by chunk
     Indexed<std::int16_t, ChunkBlocks> chunks{};                          // by chunk
     Indexed<std::int16_t, Indexed<std::int32_t, Parameter>> parameters{}; // by stage
+    std::map<BufferId, BufferId> homes{}; // on the host, of parameters and gradients that live there (offload_shards.cpp)
+    std::vector<BufferId> leaving{};      // activations that may leave the device between the passes (offload_activations.cpp)
     DataParallel data_parallel{};
     Indexed<std::int16_t, Draft> drafts{}; // by stage
     std::map<std::string, CommId> comm_ids{};
@@ -57,6 +59,9 @@ struct Lowering {
     CommId add_communicator(std::string name, AxisMask axes, std::vector<std::int16_t> stages = {});
     CommId add_expert_communicator(std::string name, AxisMask axes); // axes of the experts' mesh
 };
+
+// Of a chunk that has been emitted, by value: notes in Lowering::leaving what strategy.offload names.
+void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forward_buffers);
 
 DType activation_dtype(const Scenario& scenario);
 

@@ -168,6 +168,7 @@ void StageGradients::gather(const Op& op) {
             source = fed_by_[at(b)];
     }
     if (source < 0) return;
+    if (fed_by_[at(source)] >= 0) source = fed_by_[at(source)]; // a shard that comes from its home on the host
     for (BufferId b : op.out) {
         fed_by_[at(b)] = source;
         follows_[at(b)] = updated_[at(source)] > 0;
@@ -200,6 +201,7 @@ void StageGradients::visit(const Op& op) {
     } else if (std::holds_alternative<Copy>(op.work)) {
         move(op);
         follow(op);
+        if (!op.in.empty() && plan_.buffers[at(op.in[0])].space == Space::host) gather(op);
     }
 }
 

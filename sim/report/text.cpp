@@ -70,11 +70,11 @@ std::string degrees(const Strategy& s) {
     return text.empty() ? "one device" : text;
 }
 
-// ", 25 % of the optimizer and activations on the host".
+// ", on the host: 25 % of the optimizer, activations".
 std::string offload_text(const Offload& o) {
     std::string text;
     const auto add = [&](Tier tier, const std::string& what) {
-        if (tier != Tier::none) text += (text.empty() ? ", " : " and ") + what + (tier == Tier::cpu ? " on the host" : " on disks");
+        if (tier != Tier::none) text += (text.empty() ? ", on the host: " : ", ") + what;
     };
     add(o.optimizer, o.optimizer_fraction < 1 ? fmt::format("{:.3g} % of the optimizer", 100 * o.optimizer_fraction) : "optimizer");
     add(o.gradients, "gradients");

@@ -5,6 +5,7 @@
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/layers.hpp"
 #include "sim/scenario/perturb.hpp"
+#include "sim/scenario/practice.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
 
@@ -401,10 +402,34 @@ void check_synchronization(Reading& reading) {
            "training.master_remainders is not modelled with " + local + ", which averages whole master weights: set it to false");
 }
 
+// Parameters and gradients that live on the host are updated there, and come and go a unit at a time.
+void check_homes(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const bool one = s.data_parallel * s.context_parallel == 1, fsdp = practice_of(sc).fully_sharded();
+    const auto check = [&](const char* key, Tier tier, bool comes_and_goes, const char* stage) {
+        if (tier == Tier::none) return;
+        const std::string pointer = std::string("/strategy/offload/") + key, field = dotted(pointer) + " = " + name(tier);
+        if (s.offload.optimizer == Tier::none || s.offload.optimizer_fraction < 1)
+            reading.problem(pointer, field + " needs the whole update there: set offload.optimizer = cpu and optimizer_fraction = 1");
+        if (!comes_and_goes)
+            reading.problem(pointer, field + " with strategy.zero_stage = " + std::to_string(s.zero_stage) +
+                                         " is not modelled: set zero_stage = " + stage);
+        for (const auto& [other, degree] : {std::pair{"tensor_parallel", s.tensor_parallel}, {"pipeline_parallel", s.pipeline_parallel}})
+            if (degree > 1)
+                reading.problem(pointer,
+                                field + " is not modelled with strategy." + other + " = " + std::to_string(degree) + ": set it to 1");
+        if (sc.model.moe) reading.problem(pointer, field + " is not modelled with a mixture of experts (model.moe): leave it out");
+    };
+    check("parameters", s.offload.parameters, one || s.zero_stage == 3 || (s.zero_stage == 2 && fsdp), "3");
+    check("gradients", s.offload.gradients, one || s.zero_stage >= 2, "2 or 3");
+}
+
 // The host's optimizer steps on whole parameters in fp32.
 void check_offload(Reading& reading) {
-    if (!sound(reading, {"/strategy", "/training"})) return;
+    if (!sound(reading, {"/strategy", "/training", "/model"})) return;
     const Scenario& sc = reading.scenario;
+    check_homes(reading);
     if (sc.strategy.offload.optimizer == Tier::none) return;
     const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
         if (broken) reading.problem(pointer, what);

@@ -119,6 +119,11 @@ void note_without_effect(Reading& reading) {
     note("/strategy/offload/activation_ops", o.activations == Tier::none, "offload.activations is none");
     note("/strategy/offload/activation_layers", o.activations == Tier::none, "offload.activations is none");
     note("/cluster/host/adam_gparams_per_s", o.optimizer == Tier::none, "no optimizer runs on the host");
+    note("/strategy/gradient_compression", s.gradient_compression != GradientCompression::none && s.data_parallel * s.context_parallel == 1,
+         "there is one data-parallel rank");
+    note("/strategy/gradient_compression",
+         s.data_parallel * s.context_parallel > 1 && std::string(name(s.gradient_compression)) == name(sc.training.gradient_dtype),
+         "training.gradient_dtype is that already");
     note("/strategy/context_parallel_kind", s.context_parallel == 1 && s.context_parallel_kind != ContextKind::ring,
          "context_parallel is 1");
     note("/strategy/expert_tensor_parallel", !sc.model.moe && s.expert_tensor_parallel > 1, "the model has no experts");

@@ -14,9 +14,9 @@ template <class F> void refuse_offload(const Strategy& s, F&& refuse) {
     };
     const char* const divide = "zero_stage = 1, 2, 3 divide them among the devices; none keeps all on each";
     tier("optimizer", s.offload.optimizer, true, divide);
-    tier("parameters", s.offload.parameters, false, divide);
-    tier("gradients", s.offload.gradients, false, divide);
-    tier("activations", s.offload.activations, false, "recompute = full keeps the fewest of them on the device");
+    tier("parameters", s.offload.parameters, true, divide);
+    tier("gradients", s.offload.gradients, true, divide);
+    tier("activations", s.offload.activations, true, "recompute = full keeps the fewest of them on the device");
     refuse(s.offload.delayed_update, "/strategy/offload/delayed_update", "strategy.offload.delayed_update = true",
            "false waits for the host's update at the end of each step");
 }
@@ -52,7 +52,12 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     refuse(s.secondary_shard_size > 1, "/strategy/secondary_shard_size",
            "strategy.secondary_shard_size = " + std::to_string(s.secondary_shard_size),
            "shard_group_size keeps all gathers among neighbours");
-    refuse(s.gradient_compression != GradientCompression::none, "/strategy/gradient_compression",
+    const bool cast = s.gradient_compression == GradientCompression::fp16 || s.gradient_compression == GradientCompression::bf16;
+    refuse(cast && s.zero_stage > 0, "/strategy/gradient_compression",
+           std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
+               " with strategy.zero_stage = " + std::to_string(s.zero_stage),
+           "training.gradient_dtype = bf16 halves what is reduced; zero_stage = 0 compresses");
+    refuse(!cast && s.gradient_compression != GradientCompression::none, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression),
            "training.gradient_dtype = bf16 halves what is reduced");
     return problems;

@@ -83,7 +83,7 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 23> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 26> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
@@ -108,6 +108,11 @@ Table strategies() {
          "kind local_sgd: inner_steps steps of each replica on its own, then their parameters are averaged"},
         {"optimizer offload", "offload.optimizer",
          "cpu: states and update on the host, all or optimizer_fraction of them; overlap.offload: copies beside the update"},
+        {"gradient and parameter offload", "offload.gradients",
+         "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit"},
+        {"gradient compression", "gradient_compression", "fp16 or bf16: gradients cast for their all-reduce, and back"},
+        {"activation offload", "offload.activations",
+         "cpu: saved activations wait on the host; activation_ops: which; activation_layers: of how many layers"},
         {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},
     }};
     Table t{{"strategy", "field of strategy", "what it does"}, {false, false, false}, {}};

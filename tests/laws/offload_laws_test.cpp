@@ -110,5 +110,146 @@ TEST(OptimizerOffload, DoesNotFitWhereTheNodeHasTooLittleMemory) {
     EXPECT_NE(why_not(r.memory).find("a node's ranks keep"), std::string::npos) << why_not(r.memory);
 }
 
+TEST(ShardOffload, OfGradientsAndParametersLeavesTheDeviceWhatItWorksOn) {
+    const std::string all = R"("optimizer": "cpu", "gradients": "cpu", "parameters": "cpu")";
+    Gpt g = offloading(all), keeps = offloading("");
+    g.zero = keeps.zero = 3;
+    g.layers = keeps.layers = 16;
+    g.vocab = keeps.vocab = 2048;
+    const Plan plan = lower(g.make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    std::int64_t parameters = 0, gradients = 0;
+    for (const Buffer& b : plan.buffers) {
+        if (b.space != Space::host) continue;
+        if (b.role == Role::parameter_shard) parameters += b.bytes.count;
+        if (b.role == Role::gradient_shard) gradients += b.bytes.count;
+    }
+    // Each microbatch wants parameters in both passes, but for those of the first and the last unit, which stay until the backward pass;
+    // and adds its gradients to the sums so far.
+    const Report here = of(keeps).report, away = of(g).report;
+    EXPECT_EQ(copied(plan, CopyKind::device_to_host) - 4 /* the norm */, 4 * gradients);
+    EXPECT_LE(copied(plan, CopyKind::host_to_device), 8 * parameters + 4 * gradients + 4);
+    EXPECT_GE(copied(plan, CopyKind::host_to_device), 7 * parameters + 4 * gradients);
+    EXPECT_EQ(node_bytes(away, MemoryKind::parameters), 4 * parameters);
+    EXPECT_EQ(node_bytes(away, MemoryKind::gradients), 4 * gradients);
+    EXPECT_LT(kind_bytes(away, MemoryKind::gradients), kind_bytes(here, MemoryKind::gradients));
+    EXPECT_LT(kind_bytes(away, MemoryKind::parameters), kind_bytes(here, MemoryKind::parameters));
+    EXPECT_GT(away.step_time_s, here.step_time_s);
+}
+
+TEST(ShardOffload, LetsOneDeviceTrainWhatItCannotHold) {
+    Gpt g;
+    g.layers = 24, g.hidden = 4096, g.heads = 32, g.vocab = 32000, g.micro_batch = 1, g.microbatches = 1, g.flash = true;
+    g.framework = "deepspeed", g.recompute = "full";
+    g.cluster =
+        R"({"device": "rtx-4090", "nodes": 1, "devices_per_node": 1, "host": {"memory_gb": 128, "memory_gb_per_s": 80, "pcie_gb_per_s": 32}})";
+    EXPECT_FALSE(of(g).report.memory.fits);
+    g.extra_strategy = R"(, "offload": {"optimizer": "cpu", "gradients": "cpu", "parameters": "cpu"})";
+    const Plan plan = lower(g.make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    EXPECT_TRUE(of(g).report.memory.fits);
+}
+
+TEST(ShardOffload, IsNeverSlowerOnAFasterLinkAndFolds) {
+    for (int dp : {1, 4}) {
+        double before = 1e9;
+        for (const char* rate : {"2", "8", "32", "1000"}) {
+            Gpt g = offloading(R"("optimizer": "cpu", "gradients": "cpu", "parameters": "cpu")");
+            g.dp = dp, g.zero = 3;
+            g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": )" + std::to_string(dp) +
+                        R"(, "host": {"memory_gb_per_s": 100000, "pcie_gb_per_s": )" + rate + "}}";
+            const double now = of(g).report.step_time_s;
+            EXPECT_LE(now, before) << rate;
+            before = now;
+            PredictOptions whole;
+            whole.simulate.fold = false;
+            EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, now, 1e-9 * now);
+        }
+    }
+}
+
+// Layers whose inputs alone are kept, fp16.
+Gpt checkpoints(const std::string& offload, const std::string& host = R"("pcie_gb_per_s": 1000, "memory_gb_per_s": 100000)") {
+    Gpt g;
+    g.layers = 12;
+    g.vocab = 2048;
+    g.flash = true;
+    g.recompute = "full";
+    if (!offload.empty()) g.extra_strategy = R"(, "offload": {"activations": "cpu")" + offload + "}";
+    g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 1, "devices_per_node": 1, "host": {)" + host + "}}";
+    return g;
+}
+constexpr std::int64_t layer_input = std::int64_t{2} * 512 * 1024 * 2; // b s h x 2 bytes
+const std::string inputs = R"(, "activation_ops": ["layer_input"])";
+
+TEST(ActivationOffload, MovesTheInputsOfLayers) {
+    const Plan plan = lower(checkpoints(inputs).make());
+    EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+    EXPECT_EQ(copied(plan, CopyKind::device_to_host), 4 * 12 * layer_input); // four microbatches
+    EXPECT_EQ(copied(plan, CopyKind::host_to_device), 4 * 12 * layer_input);
+    const Report here = of(checkpoints("")).report, away = of(checkpoints(inputs)).report;
+    EXPECT_EQ(node_bytes(away, MemoryKind::activations), 12 * layer_input);
+    const std::int64_t saved = (here.memory.stages[0].allocated_peak - away.memory.stages[0].allocated_peak).count;
+    EXPECT_GE(saved, (12 - 4) * layer_input); // three are on their way or in use, and what the peak's layer has
+    EXPECT_LE(saved, 12 * layer_input);
+}
+
+TEST(ActivationOffload, OfSomeLayersMovesTheFirstOfThem) {
+    for (int layers : {0, 3, 12}) {
+        const Plan plan = lower(checkpoints(inputs + fmt::format(R"(, "activation_layers": {})", layers)).make());
+        EXPECT_EQ(copied(plan, CopyKind::device_to_host), 4 * layers * layer_input) << layers;
+    }
+}
+
+// Korthikanti's checkpoints go to the host at no cost where a layer's forward pass takes longer than its input's way; else the link sets
+// the pace.
+TEST(ActivationOffload, CostsNothingWhereTheLinkKeepsUpAndItsBytesElse) {
+    const double here = of(checkpoints("")).report.step_time_s;
+    EXPECT_NEAR(of(checkpoints(inputs)).report.step_time_s, here, 0.02 * here);
+    const double slow = of(checkpoints(inputs, R"("pcie_gb_per_s": 1)")).report.step_time_s;
+    const double way = 4 * 12 * static_cast<double>(layer_input) / 0.85e9; // one way; the two take turns in each microbatch
+    EXPECT_GT(slow, 1.8 * way);
+    EXPECT_LT(slow, 2 * way + here);
+}
+
+TEST(ActivationOffload, IsNeverSlowerOnAFasterLink) {
+    double before = 1e9;
+    for (const char* rate : {"0.5", "1", "4", "16", "64", "1000"}) {
+        const double now = of(checkpoints("", std::string(R"("pcie_gb_per_s": )") + rate)).report.step_time_s; // all is kept: nothing moves
+        const double away =
+            of(checkpoints(inputs, std::string(R"("memory_gb_per_s": 100000, "pcie_gb_per_s": )") + rate)).report.step_time_s;
+        EXPECT_LE(away, before) << rate;
+        EXPECT_GE(away, now * 0.999) << rate;
+        before = away;
+    }
+}
+
+TEST(ActivationOffload, OfAllThatIsSavedLeavesTheDeviceWithoutIt) {
+    Gpt g = checkpoints(", \"activation_layers\": -1");
+    g.recompute = "none";
+    Gpt keeps = checkpoints("");
+    keeps.recompute = "none";
+    const Report here = of(keeps).report, away = of(g).report;
+    EXPECT_LT(kind_bytes(away, MemoryKind::activations), kind_bytes(here, MemoryKind::activations) / 3);
+    EXPECT_GT(node_bytes(away, MemoryKind::activations), kind_bytes(here, MemoryKind::activations) / 2);
+}
+
+TEST(ActivationOffload, IsVerifiedAndFoldsUnderEveryKindOfParallelism) {
+    std::vector<Gpt> all(4, checkpoints(inputs));
+    all[0].tp = 2, all[0].sp = true, all[0].dp = 2, all[0].zero = 1;
+    all[1].dp = 4, all[1].zero = 3, all[1].framework = "fsdp";
+    all[2].pp = 2, all[2].schedule = "zb-h1", all[2].recompute = "none", all[2].extra_strategy = R"(, "offload": {"activations": "cpu"})";
+    all[3].pp = 2, all[3].vp = 2, all[3].schedule = "interleaved-1f1b";
+    for (Gpt& g : all) {
+        g.cluster = "";
+        const Scenario s = g.make();
+        PredictOptions whole;
+        whole.simulate.fold = false;
+        const double time = predict(s).report.step_time_s;
+        EXPECT_NEAR(predict(s, whole).report.step_time_s, time, 1e-9 * time);
+        EXPECT_GT(copied(lower(s), CopyKind::device_to_host), 0);
+    }
+}
+
 } // namespace
 } // namespace orrery::laws

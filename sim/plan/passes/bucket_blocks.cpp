@@ -121,6 +121,33 @@ BufferId BucketBlocks::flat(const Bucket& b, const std::string& name, Role role,
     return l.add(std::move(f));
 }
 
+// What gradients are cast to for their way (PyTorch DDP's fp16_compress_hook and bf16_compress_hook).
+DType BucketBlocks::compressed() const {
+    switch (l.scenario.strategy.gradient_compression) {
+    case GradientCompression::fp16:
+        return DType::fp16;
+    case GradientCompression::bf16:
+        return DType::bf16;
+    default:
+        return grad_dtype;
+    }
+}
+
+// Cast into a flat copy, reduced there, and cast back on the collective's own stream, where the hook's callback runs.
+void BucketBlocks::reduce_compressed(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out) {
+    const Phase phase = Phase::gradient_reduce;
+    const std::string name = bucket_name(b);
+    const BufferId small =
+        flat(b, "g.compressed", Role::flat_gradients, b.elements, low, MemoryKind::communication, Scope::action, PlacementKind::partial);
+    planned(b).reduced_in = low;
+    out.ops.push_back(memory_op(Alloc{small}, phase));
+    out.ops.push_back(pointwise_op("compress." + name, PointwiseKind::cast, b.elements, phase, whole, {small}));
+    out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, bytes({b.elements}, low), low, phase, {small}, {small}));
+    out.ops.push_back(pointwise_op("decompress." + name, PointwiseKind::cast, b.elements, phase, {small}, whole));
+    out.ops.back().queue = queue_of(comm);
+    out.ops.push_back(memory_op(Free{small}, phase));
+}
+
 void BucketBlocks::make_reduce(Bucket& b) {
     Block out = block(b, BlockKind::reduce, "reduce");
     const Phase phase = Phase::gradient_reduce;
@@ -132,6 +159,11 @@ void BucketBlocks::make_reduce(Bucket& b) {
     planned(b).reduce = comm;
     planned(b).reduced_in = grad_dtype;
     const std::string name = bucket_name(b);
+    if (const DType low = compressed(); !dp.sharded(b) && low != grad_dtype) {
+        reduce_compressed(b, low, comm, whole, out);
+        b.reduce = l.add(std::move(out));
+        return;
+    }
     if (!dp.sharded(b)) {
         out.ops.push_back(comm_op("reduce." + name, CollectiveKind::all_reduce, comm, full, grad_dtype, phase, whole, whole));
         b.reduce = l.add(std::move(out));

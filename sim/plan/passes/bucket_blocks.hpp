@@ -24,6 +24,8 @@ struct BucketBlocks {
 
   private:
     std::vector<BufferId> weights(const Bucket& b) const;
+    DType compressed() const;
+    void reduce_compressed(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
     Bytes gathered_bytes(const Bucket& b) const;
     void gather_low(const Bucket& b);
     const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[b.stage][i]; }

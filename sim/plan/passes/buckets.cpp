@@ -6,6 +6,7 @@
 //
 // After it: every parameter that is replicated is in one bucket of Lowering::data_parallel. No program runs the buckets' blocks yet.
 #include "sim/plan/passes/bucket_blocks.hpp"
+#include "sim/plan/passes/offload_shards.hpp"
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -118,16 +119,20 @@ void buckets(Lowering& l) {
     if (std::max(dp.shards, dp.expert_shards) == 1) dp.zero = 0; // replicas only: there is nothing to shard over
     if (once_a_step(l)) dp.zero = std::min(dp.zero, 1);
     dp.gathers_in_step = std::max(dp.shards, dp.expert_shards) > 1 && (dp.zero == 3 || (dp.zero == 2 && dp.fsdp && l.plan.stages == 1));
+    const bool one = std::max(dp.shards, dp.expert_shards) * std::max(dp.replicas, dp.expert_replicas) == 1;
+    dp.fetches = one && st.offload.parameters == Tier::cpu;
+    dp.sends = one && st.offload.gradients == Tier::cpu;
+    dp.gathers_in_step = dp.gathers_in_step || dp.fetches;
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
-    dp.made_in_backward = !dp.active() && l.plan.stages == 1 && l.practice.gradients_none;
+    dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 && l.practice.gradients_none;
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     BucketBlocks maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
     if (directions > 1)
         for (const auto& of_stage : l.parameters)
             for (const Parameter& p : of_stage) l.buffer(p.gradient).placement.set(Axis::pp, PlacementKind::partial);
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
-        auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.made_in_backward);
+        auto of_chunk = cut(l, c, st.bucket_bytes, grad_dtype, dp.zero >= 2 || dp.made_in_backward || dp.fetches || dp.sends);
         const std::int64_t microbatches = l.plan.microbatches / directions;
         const std::int64_t run =
             dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
@@ -136,7 +141,13 @@ void buckets(Lowering& l) {
             b.shards = b.expert ? dp.expert_shards : dp.shards;
             b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
             if (dp.made_in_backward) maker.make_acquire(b);
-            if (!dp.active(b)) continue;
+            if (!dp.active(b)) {
+                b.accumulates = dp.sends && (runs > 1 || used_elsewhere(l, b));
+                if (dp.fetches) fetch_whole(l, b);
+                if (dp.sends) send_whole(l, b);
+                if (dp.sends) maker.make_acquire(b);
+                continue;
+            }
             maker.lay_out(b);
             if (dp.sharded(b)) maker.make_shards(b);
             // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
@@ -146,10 +157,13 @@ void buckets(Lowering& l) {
                     l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
                 }
             b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
-            b.comes_with_backward = dp.fsdp && l.practice.gradients_none && dp.zero >= 2 && dp.reduces_each_run(b) && !b.accumulates;
+            b.comes_with_backward = dp.fsdp && st.offload.gradients == Tier::none && l.practice.gradients_none && dp.zero >= 2 &&
+                                    dp.reduces_each_run(b) && !b.accumulates;
             maker.make_reduce(b);
             if (dp.sharded(b)) maker.make_gather(b);
             if (dp.reduces_each_run(b)) maker.make_acquire(b);
+            if (dp.gathers_in_step && st.offload.parameters == Tier::cpu) fetch_shard(l, b);
+            if (dp.reduces_each_run(b) && st.offload.gradients == Tier::cpu) send_shard(l, b);
         }
         dp.buckets.push_back(std::move(of_chunk));
     }

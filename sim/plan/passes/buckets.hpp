@@ -35,6 +35,8 @@ struct DataParallel {
     bool fsdp = false;                 // PyTorch FSDP's copies and its one communicator
     bool gathers_in_step = false;      // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)
     bool weight_by_weight = false;     // large weights are gathered where they are used, not where their unit begins (XLA)
+    bool fetches = false;              // one rank's parameters are copied from the host unit by unit, as others gather them
+    bool sends = false;                // and its gradients to the host
     bool keeps_until_backward = false; // gathered in the forward pass, released after the backward pass (FSDP's ZeRO-2)
     Indexed<std::int16_t, std::vector<Bucket>> buckets; // by chunk, in backward order
 
@@ -44,8 +46,10 @@ struct DataParallel {
     bool active(const Bucket& b) const { return b.shards * b.replicas > 1; }
     bool sharded(const Bucket& b) const { return b.shards > 1 && zero >= 1; }
     // Gradients are reduced at the end of each run of backward steps of a chunk, not once a step.
-    bool reduces_each_run() const { return zero >= 2 && active(); }
-    bool reduces_each_run(const Bucket& b) const { return zero >= 2 && sharded(b); } // one that is not sharded has its whole sum to keep
+    bool reduces_each_run() const { return sends || (zero >= 2 && active()); }
+    bool reduces_each_run(const Bucket& b) const {
+        return sends || (zero >= 2 && sharded(b));
+    } // one that is not sharded has its whole sum to keep
 };
 
 } // namespace orrery

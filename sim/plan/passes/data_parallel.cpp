@@ -100,9 +100,11 @@ struct Weaving {
     std::vector<const Bucket*> gathered = {}, acquired = {}, to_copy = {};
     // How many units are gathered at once, the one in use among them. Of single weights one more, assumed: XLA's scheduler starts a gather
     // as early as hides it, and the work under a small weight hides no large one.
-    std::size_t ahead = !w.l.scenario.strategy.overlap.param_gather || both_in_one_layer(w.l.practice, pieces) ? 1
-                        : w.dp.weight_by_weight                                                                ? 3
-                                                                                                               : 2;
+    std::size_t ahead = !(w.dp.fetches ? w.l.scenario.strategy.overlap.offload : w.l.scenario.strategy.overlap.param_gather) ||
+                                both_in_one_layer(w.l.practice, pieces)
+                            ? 1
+                        : w.dp.weight_by_weight ? 3
+                                                : 2;
     std::int32_t unhidden = -1; // a reduction that the next piece has to wait for
 
     bool root(int unit) const {
@@ -149,7 +151,8 @@ struct Weaving {
         if (!(w.dp.reduces_each_run(*b) ? now.reduce_run : now.reduce_step)) return;
         if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
         const DraftAction& a = w.push(b->reduce);
-        if (!w.l.scenario.strategy.overlap.grad_reduce && w.dp.reduces_each_run(*b)) unhidden = a.id;
+        const Overlap& overlap = w.l.scenario.strategy.overlap;
+        if (!(w.dp.sends ? overlap.offload : overlap.grad_reduce) && w.dp.reduces_each_run(*b)) unhidden = a.id;
     }
     // After piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {

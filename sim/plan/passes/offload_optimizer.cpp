@@ -94,8 +94,9 @@ std::vector<Operands> HostStep::groups() const {
     return groups;
 }
 
-// The pinned memory through which it passes: kept from step to step.
+// Its home, or the pinned memory through which it passes: kept from step to step.
 BufferId HostStep::on_host(BufferId b) {
+    if (const auto home = l_.homes.find(b); home != l_.homes.end()) return home->second;
     Buffer x = of(b);
     x.name = "host." + x.name;
     x.space = Space::host;
@@ -146,14 +147,14 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
     step.out.clear();
     for (BufferId g : group.gradients) {
         step.in.push_back(on_host(g));
-        copy("to_host." + of(g).name, g, step.in.back(), CopyKind::device_to_host);
+        if (!l_.homes.contains(g)) copy("to_host." + of(g).name, g, step.in.back(), CopyKind::device_to_host);
     }
     for (BufferId w : group.weights) step.out.push_back(on_host(w));
     const std::vector<BufferId> states = host_states(group, index);
     step.in.insert(step.in.end(), states.begin(), states.end());
     step.out.insert(step.out.end(), states.begin(), states.end());
     const bool mastered = !states.empty() && of(states.front()).role == Role::master;
-    if (mastered && l_.practice.keeps_master_on_device) {
+    if (mastered && l_.practice.keeps_master_on_device && l_.homes.empty()) {
         Buffer kept = of(states.front());
         kept.name = "opt.master.device" + suffix;
         kept.role = Role::master_copy;
@@ -169,7 +170,8 @@ void HostStep::step_on_host(const Operands& group, std::size_t index, bool sever
         back_.push_back(std::move(cast));
     } else {
         for (std::size_t i = 0; i < group.weights.size(); ++i)
-            copy("from_host." + of(group.weights[i]).name, step.out[i], group.weights[i], CopyKind::host_to_device);
+            if (!l_.homes.contains(group.weights[i]))
+                copy("from_host." + of(group.weights[i]).name, step.out[i], group.weights[i], CopyKind::host_to_device);
     }
     ops_.push_back(std::move(step));
 }
@@ -201,10 +203,102 @@ void HostStep::run() {
     block_.ops.insert(next, std::make_move_iterator(ops_.begin()), std::make_move_iterator(ops_.end()));
 }
 
+// The norm and the clipping of gradients that live on the host: there, with a number's way to the device where ranks add theirs.
+void clip_on_host(Lowering& l, Block& block) {
+    const auto at_home = [&](BufferId b) {
+        const auto home = l.homes.find(b);
+        return home == l.homes.end() ? b : home->second;
+    };
+    const auto copy = [&](BufferId from, BufferId to, bool leaves) {
+        Op op;
+        op.name = (leaves ? "to_host." : "from_host.") + l.buffer(leaves ? from : to).name;
+        op.work = Copy{leaves ? CopyKind::device_to_host : CopyKind::host_to_device, l.buffer(from).bytes};
+        op.queue = leaves ? d2h_queue : h2d_queue;
+        op.phase = Phase::offload;
+        op.in = {from};
+        op.out = {to};
+        return op;
+    };
+    const auto twin = [&](BufferId b) {
+        Buffer x = l.buffer(b);
+        x.name = "host." + x.name;
+        x.space = Space::host;
+        x.storage = -1;
+        return l.add(std::move(x));
+    };
+    std::vector<Op> ops;
+    for (Op& op : block.ops) {
+        const auto* p = std::get_if<Pointwise>(&op.work);
+        const bool norm = std::holds_alternative<GradientNorm>(op.work), clip = p && p->kind == PointwiseKind::clip;
+        if (!norm && !clip) {
+            ops.push_back(std::move(op));
+            continue;
+        }
+        for (auto* list : {&op.in, &op.out})
+            for (BufferId& b : *list) b = at_home(b);
+        op.queue = host_queue;
+        op.phase = Phase::offload;
+        if (norm) {
+            const BufferId device = op.out[0];
+            op.out[0] = twin(device);
+            const BufferId host = op.out[0];
+            ops.push_back(std::move(op));
+            ops.push_back(copy(host, device, false));
+            continue;
+        }
+        const BufferId total = op.in[0];
+        op.in[0] = twin(total);
+        l.buffer(op.out[0]).space = Space::host; // the factor
+        ops.push_back(copy(total, op.in[0], true));
+        ops.push_back(std::move(op));
+    }
+    block.ops = std::move(ops);
+}
+
+// Sums that several runs add to begin as zero; the device has none of them.
+void zero_on_host(Lowering& l, int stage) {
+    Block block;
+    block.name = fmt::format("begin_host:{}", stage);
+    block.stage = static_cast<std::int16_t>(stage);
+    Op zero;
+    zero.name = "zero_gradients.host";
+    std::int64_t elements = 0;
+    for (const auto& of_chunk : l.data_parallel.buckets)
+        for (const Bucket& b : of_chunk) {
+            if (b.stage != stage || !b.accumulates) continue;
+            std::vector<BufferId> gradients{b.gradient_shard};
+            if (b.gradient_shard < 0) {
+                gradients.clear();
+                for (std::int32_t i : b.parameters)
+                    gradients.push_back(l.parameters[static_cast<std::size_t>(stage)][static_cast<std::size_t>(i)].gradient);
+            }
+            for (BufferId g : gradients)
+                if (const auto home = l.homes.find(g); home != l.homes.end()) {
+                    zero.out.push_back(home->second);
+                    elements += elements_of(l.buffer(g));
+                }
+        }
+    for (Block& other : l.plan.blocks)
+        if (other.kind == BlockKind::other && other.stage == stage)
+            for (Op& op : other.ops)
+                if (const auto* p = std::get_if<Pointwise>(&op.work); p && p->kind == PointwiseKind::zero)
+                    std::erase_if(op.out, [&](BufferId b) { return l.homes.contains(b); });
+    if (zero.out.empty()) return;
+    zero.work = Pointwise{PointwiseKind::zero, Direction::forward, elements, true};
+    zero.queue = host_queue;
+    zero.phase = Phase::offload;
+    block.ops.push_back(std::move(zero));
+    const std::int32_t id = l.add(std::move(block));
+    Draft& draft = l.drafts[static_cast<std::size_t>(stage)];
+    draft.actions.insert(draft.actions.begin(), run_of(l.plan, draft, id));
+}
+
 } // namespace
 
 void offload_optimizer(Lowering& l) {
     if (l.scenario.strategy.offload.optimizer != Tier::cpu) return;
+    const bool gradients_away = l.scenario.strategy.offload.gradients == Tier::cpu;
+    for (int stage = 0; stage < l.plan.stages && gradients_away; ++stage) zero_on_host(l, stage);
     for (std::size_t b = 0; b < l.plan.blocks.size(); ++b) {
         Block& block = l.plan.blocks[b];
         if (block.kind != BlockKind::optimizer) continue;
@@ -212,6 +306,7 @@ void offload_optimizer(Lowering& l) {
             std::find_if(block.ops.begin(), block.ops.end(), [](const Op& op) { return std::holds_alternative<OptimizerStep>(op.work); });
         if (step == block.ops.end()) continue;
         HostStep(l, block, static_cast<std::size_t>(step - block.ops.begin())).run();
+        if (gradients_away) clip_on_host(l, block);
         for (Draft& draft : l.drafts)
             for (DraftAction& a : draft.actions)
                 if (a.run.block == static_cast<std::int32_t>(b)) a.run.last = static_cast<std::int32_t>(block.ops.size());

@@ -18,8 +18,9 @@ void mark_recompute(Lowering& l);    // passes/recompute.cpp
 void copy_directions(Lowering& l);   // passes/directions.cpp
 
 // On the chunks' blocks.
-void lifetimes(Lowering& l); // passes/lifetimes.cpp
-void buckets(Lowering& l);   // passes/buckets.cpp: the blocks that gather, release and reduce parameters
+void lifetimes(Lowering& l);           // passes/lifetimes.cpp
+void offload_activations(Lowering& l); // passes/offload_activations.cpp: saved activations go to the host and come back
+void buckets(Lowering& l);             // passes/buckets.cpp: the blocks that gather, release and reduce parameters
 
 // On draft programs (draft.hpp).
 void schedule(Lowering& l);          // passes/schedule.cpp: compute steps, in order

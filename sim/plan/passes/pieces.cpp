@@ -16,7 +16,7 @@ namespace {
 
 bool gathers_behind_recomputation(const Lowering& l) {
     const Strategy& st = l.scenario.strategy;
-    return l.practice.gathers_where_used && st.zero_stage == 3 && !st.overlap.param_gather;
+    return l.practice.gathers_where_used && st.zero_stage == 3 && !st.overlap.param_gather && !l.data_parallel.fetches;
 }
 
 // The first op of [begin, end) after the recomputation it starts with; end where there is none of either.

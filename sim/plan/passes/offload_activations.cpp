@@ -1,0 +1,284 @@
+// Saved activations in the host's memory between the forward and the backward pass (Megatron-Core's fine-grained offload, MaxText's remat
+// policies). What strategy.offload names leaves when the forward pass has read it last, beside the next unit's computation, and comes back
+// while the backward pass computes the unit before the one that reads it.
+//
+// After it: such a buffer has two lives on the device. The first ends with the forward pass's next unit, which waits for the copy if it is
+// late; the second begins a unit early. Its place on the host lives from one to the other. Small or large, all that is named goes; what
+// one pass alone reads, and what crosses stages, stays.
+#include "sim/plan/passes/passes.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+// The op kind a list calls a node by; nothing: only a list of all has it.
+std::optional<OffloadOp> kind_of(const Node& n) {
+    switch (n.kind) {
+    case NodeKind::attention:
+    case NodeKind::ring_attention:
+    case NodeKind::scores:
+    case NodeKind::softmax:
+    case NodeKind::attention_dropout:
+    case NodeKind::context:
+        return OffloadOp::attention;
+    case NodeKind::norm:
+    case NodeKind::head_norm:
+        return OffloadOp::norm;
+    case NodeKind::activation:
+    case NodeKind::weigh:
+    case NodeKind::clamp:
+        return OffloadOp::activation;
+    case NodeKind::rope:
+        return OffloadOp::rope;
+    case NodeKind::residual:
+        return OffloadOp::residual;
+    case NodeKind::linear:
+        return named<OffloadOp>(name(n.part));
+    default:
+        return {};
+    }
+}
+
+// The place of each layer among those of its stage, -1 where the chunk does not have it.
+std::vector<int> places_of_layers(const Lowering& l, const Graph& g) {
+    std::vector<int> place(static_cast<std::size_t>(l.scenario.model.layers + l.scenario.model.mtp_layers + 1), -1);
+    int next = 0;
+    for (const Graph& other : l.graphs) {
+        if (other.stage != g.stage) continue;
+        int last = -1;
+        for (const Node& n : other.nodes) {
+            if (n.layer < 0 || n.layer == last) continue;
+            last = n.layer;
+            if (&other == &g) place[static_cast<std::size_t>(n.layer)] = next;
+            ++next;
+        }
+        if (&other == &g) break;
+    }
+    return place;
+}
+
+std::int64_t at(std::size_t i) { return static_cast<std::int64_t>(i); }
+
+// Ops to put into a block, each before the op that stood at its place; in the order in which they were asked for.
+class Insertions {
+  public:
+    void before(std::int64_t place, Op op) { list_.push_back({place, std::move(op)}); }
+    void apply(Block& block);
+
+  private:
+    struct One {
+        std::int64_t place;
+        Op op;
+    };
+    std::vector<One> list_;
+};
+
+void Insertions::apply(Block& block) {
+    if (list_.empty()) return;
+    std::stable_sort(list_.begin(), list_.end(), [](const One& a, const One& b) { return a.place < b.place; });
+    std::vector<Op> ops;
+    std::vector<std::int32_t> moved(block.ops.size());
+    ops.reserve(block.ops.size() + list_.size());
+    std::size_t next = 0;
+    for (std::size_t i = 0; i <= block.ops.size(); ++i) {
+        for (; next < list_.size() && list_[next].place == at(i); ++next) ops.push_back(std::move(list_[next].op));
+        if (i == block.ops.size()) break;
+        moved[i] = static_cast<std::int32_t>(ops.size());
+        ops.push_back(std::move(block.ops[i]));
+        for (std::int32_t& d : ops.back().deps) d = moved[static_cast<std::size_t>(d)];
+    }
+    block.ops = std::move(ops);
+    std::size_t u = 0;
+    for (std::size_t i = 0; i < block.ops.size(); ++i)
+        if (i == 0 || block.ops[i].unit != block.ops[i - 1].unit) block.unit_begin[u++] = static_cast<std::int32_t>(i);
+}
+
+// Where a buffer is touched in a block.
+struct Touched {
+    std::int64_t first = -1, last = -1, alloc = -1, free = -1;
+    bool any() const { return first >= 0; }
+};
+
+class Offloading {
+  public:
+    explicit Offloading(Lowering& l) : l_(l), inserted_(l.plan.blocks.size()), leaves_(l.plan.buffers.size(), -1) {}
+    void run();
+
+  private:
+    using Life = std::vector<std::pair<std::int32_t, Touched>>; // by block, in the order a microbatch passes them
+
+    void find_lives();
+    bool goes(const Life& life) const;
+    void send(std::int32_t block, const Touched& in, BufferId x, BufferId host);
+    void fetch(std::int32_t block, const Touched& in, BufferId x, BufferId host);
+    const Block& block(std::int32_t b) const { return l_.plan.blocks[static_cast<std::size_t>(b)]; }
+    // The first op of the run of ops of one unit that op i stands in, and the op behind it.
+    std::int64_t begin_of_unit(const Block& b, std::int64_t i) const;
+    std::int64_t end_of_unit(const Block& b, std::int64_t i) const;
+    Op op_like(const Op& near, Work work, QueueId queue) const;
+    Op copy(const Op& near, CopyKind kind, BufferId from, BufferId to) const;
+
+    Lowering& l_;
+    std::vector<Insertions> inserted_; // by block
+    std::vector<std::int32_t> leaves_; // by buffer: index in lives_, -1
+    std::vector<Life> lives_;
+};
+
+void Offloading::find_lives() {
+    for (BufferId b : l_.leaving) {
+        const BufferId root = storage(l_.plan, b);
+        if (std::int32_t& index = leaves_[static_cast<std::size_t>(root)]; index < 0) {
+            index = static_cast<std::int32_t>(lives_.size());
+            lives_.emplace_back();
+        }
+    }
+    const auto visit = [&](std::int32_t id) {
+        if (id < 0) return;
+        const auto touched = [&](BufferId raw) -> Touched* {
+            const std::int32_t index = leaves_[static_cast<std::size_t>(storage(l_.plan, raw))];
+            if (index < 0) return nullptr;
+            Life& life = lives_[static_cast<std::size_t>(index)];
+            if (life.empty() || life.back().first != id) life.push_back({id, {}});
+            return &life.back().second;
+        };
+        const Block& b = block(id);
+        for (std::size_t i = 0; i < b.ops.size(); ++i) {
+            if (const auto* a = std::get_if<Alloc>(&b.ops[i].work))
+                if (Touched* t = touched(a->buffer)) t->alloc = at(i);
+            if (const auto* f = std::get_if<Free>(&b.ops[i].work))
+                if (Touched* t = touched(f->buffer)) t->free = at(i);
+            for (const auto* list : {&b.ops[i].in, &b.ops[i].out})
+                for (BufferId raw : *list)
+                    if (Touched* t = touched(raw)) {
+                        if (t->first < 0) t->first = at(i);
+                        t->last = at(i);
+                    }
+        }
+    };
+    for (const ChunkBlocks& c : l_.chunks) visit(c.forward);
+    for (std::size_t c = l_.chunks.size(); c-- > 0;) visit(l_.chunks[c].backward);
+    for (std::size_t c = l_.chunks.size(); c-- > 0;) visit(l_.chunks[c].weight);
+}
+
+// Made and read by one forward pass, read and freed by backward passes.
+bool Offloading::goes(const Life& life) const {
+    if (life.size() < 2 || block(life[0].first).kind != BlockKind::forward || block(life[1].first).kind == BlockKind::forward) return false;
+    return life[0].second.alloc >= 0 && life[0].second.any() && life[1].second.any() && life.back().second.free >= 0;
+}
+
+std::int64_t Offloading::begin_of_unit(const Block& b, std::int64_t i) const {
+    while (i > 0 && b.ops[static_cast<std::size_t>(i - 1)].unit == b.ops[static_cast<std::size_t>(i)].unit) --i;
+    return i;
+}
+
+std::int64_t Offloading::end_of_unit(const Block& b, std::int64_t i) const {
+    const std::int16_t unit = b.ops[static_cast<std::size_t>(i)].unit;
+    while (i < at(b.ops.size()) && b.ops[static_cast<std::size_t>(i)].unit == unit) ++i;
+    return i;
+}
+
+Op Offloading::op_like(const Op& near, Work work, QueueId queue) const {
+    Op op;
+    op.work = std::move(work);
+    op.queue = queue;
+    op.phase = Phase::offload;
+    op.layer = near.layer;
+    op.unit = near.unit;
+    op.port = near.port;
+    return op;
+}
+
+Op Offloading::copy(const Op& near, CopyKind kind, BufferId from, BufferId to) const {
+    const bool leaves = kind == CopyKind::device_to_host;
+    Op op = op_like(near, Copy{kind, l_.plan.buffers[static_cast<std::size_t>(from)].bytes}, leaves ? d2h_queue : h2d_queue);
+    op.name = (leaves ? "to_host." : "from_host.") + l_.plan.buffers[static_cast<std::size_t>(leaves ? from : to)].name;
+    op.in = {from};
+    op.out = {to};
+    return op;
+}
+
+void Offloading::send(std::int32_t id, const Touched& in, BufferId x, BufferId host) {
+    const Block& b = block(id);
+    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
+    const Op& last = b.ops[static_cast<std::size_t>(in.last)];
+    insert.before(in.last + 1, op_like(last, Alloc{host}, host_queue));
+    insert.before(in.last + 1, copy(last, CopyKind::device_to_host, x, host));
+    // Computation goes on where the copy has ended: its memory is another's from there.
+    const std::int64_t own = end_of_unit(b, in.last), end = own < at(b.ops.size()) ? end_of_unit(b, own) : own;
+    const Op& near = b.ops[static_cast<std::size_t>(end - 1)];
+    Op wait = op_like(near, HostWork{Time{}}, compute_queue);
+    wait.name = "left." + l_.plan.buffers[static_cast<std::size_t>(x)].name;
+    wait.in = wait.out = {x};
+    insert.before(end, std::move(wait));
+    insert.before(end, op_like(near, Free{x}, host_queue));
+}
+
+void Offloading::fetch(std::int32_t id, const Touched& in, BufferId x, BufferId host) {
+    const Block& b = block(id);
+    Insertions& insert = inserted_[static_cast<std::size_t>(id)];
+    std::int64_t begin = begin_of_unit(b, in.first);
+    if (begin > 0) begin = begin_of_unit(b, begin - 1);
+    const Op& near = b.ops[static_cast<std::size_t>(begin)];
+    insert.before(begin, op_like(near, Alloc{x}, host_queue));
+    Op back = copy(near, CopyKind::host_to_device, host, x);
+    back.layer = b.ops[static_cast<std::size_t>(in.first)].layer;
+    insert.before(begin, std::move(back));
+}
+
+void Offloading::run() {
+    find_lives();
+    for (std::size_t b = 0; b < leaves_.size(); ++b) { // in the order of the buffers
+        if (leaves_[b] < 0) continue;
+        const Life& life = lives_[static_cast<std::size_t>(leaves_[b])];
+        if (!goes(life)) continue;
+        const auto x = static_cast<BufferId>(b);
+        Buffer host = l_.buffer(x);
+        host.name = "host." + host.name;
+        host.space = Space::host;
+        const BufferId away = l_.add(std::move(host));
+        send(life[0].first, life[0].second, x, away);
+        fetch(life[1].first, life[1].second, x, away);
+        const auto& [last, where] = life.back();
+        const Op& freed = block(last).ops[static_cast<std::size_t>(where.free)];
+        inserted_[static_cast<std::size_t>(last)].before(where.free + 1, op_like(freed, Free{away}, host_queue));
+    }
+    for (std::size_t b = 0; b < inserted_.size(); ++b) inserted_[b].apply(l_.plan.blocks[b]);
+}
+
+} // namespace
+
+void note_leaving(Lowering& l, const Graph& g, const std::vector<BufferId>& forward_buffers) {
+    const Offload& o = l.scenario.strategy.offload;
+    if (o.activations != Tier::cpu) return;
+    const std::vector<int> place = places_of_layers(l, g);
+    const auto listed = [&](OffloadOp op) {
+        return o.activation_ops.empty() || std::find(o.activation_ops.begin(), o.activation_ops.end(), op) != o.activation_ops.end();
+    };
+    const auto among_layers = [&](int layer) {
+        return layer >= 0 && (o.activation_layers < 0 || place[static_cast<std::size_t>(layer)] < o.activation_layers);
+    };
+    const auto note = [&](ValueId v) {
+        const BufferId b = forward_buffers[static_cast<std::size_t>(v)];
+        if (b >= 0 && !g.values[static_cast<std::size_t>(v)].parameter && !g.values[static_cast<std::size_t>(v)].counts)
+            l.leaving.push_back(b);
+    };
+    std::vector<int> made_in(g.values.size(), -1); // by value: the layer that makes it
+    for (const Node& n : g.nodes)
+        for (ValueId v : n.out) made_in[static_cast<std::size_t>(v)] = n.layer;
+    for (const Node& n : g.nodes) {
+        if (!among_layers(n.layer)) continue;
+        const std::optional<OffloadOp> kind = kind_of(n);
+        if (kind ? listed(*kind) : o.activation_ops.empty())
+            for (ValueId v : n.out) note(v);
+        if (listed(OffloadOp::layer_input))
+            for (ValueId v : n.in)
+                if (made_in[static_cast<std::size_t>(v)] != n.layer) note(v);
+    }
+}
+
+void offload_activations(Lowering& l) {
+    if (!l.leaving.empty()) Offloading(l).run();
+}
+
+} // namespace orrery
