@@ -102,7 +102,10 @@ bool used_elsewhere(const Lowering& l, const Bucket& b) {
 
 } // namespace
 
-void buckets(Lowering& l) {
+namespace {
+
+// Who shares what: the degrees, and what of data parallelism happens when in a step.
+void share_out(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
     DataParallel& dp = l.data_parallel;
     dp.strategy = &st;
@@ -126,6 +129,47 @@ void buckets(Lowering& l) {
     dp.keeps_until_backward = dp.gathers_in_step && dp.zero == 2;
     // (In a pipeline most microbatches come after the first backward pass, where all gradients are there.)
     dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 && l.practice.gradients_none;
+}
+
+// What reduces, gathers and moves one bucket. runs: how often a step reduces its gradients, of `run` backward steps each.
+void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, int runs) {
+    const Strategy& st = l.scenario.strategy;
+    const DataParallel& dp = l.data_parallel;
+    b.shards = b.expert ? dp.expert_shards : dp.shards;
+    b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
+    if (dp.made_in_backward) maker.make_acquire(b);
+    if (!dp.active(b)) {
+        b.accumulates = dp.sends && (runs > 1 || used_elsewhere(l, b));
+        if (dp.fetches) fetch_whole(l, b);
+        if (dp.sends) send_whole(l, b);
+        if (dp.sends) maker.make_acquire(b);
+        return;
+    }
+    maker.lay_out(b);
+    if (dp.sharded(b)) maker.make_shards(b);
+    // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
+    if (dp.fsdp && dp.reduces_each_run(b) && run == 1)
+        for (BufferId g : maker.gradients(b)) {
+            l.buffer(g).dtype = maker.act;
+            l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
+        }
+    b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
+    b.comes_with_backward = dp.fsdp && st.offload.gradients == Tier::none && l.practice.gradients_none && dp.zero >= 2 &&
+                            dp.reduces_each_run(b) && !b.accumulates;
+    maker.make_reduce(b);
+    if (dp.sharded(b)) maker.make_gather(b);
+    if (dp.reduces_each_run(b)) maker.make_acquire(b);
+    if (dp.gathers_in_step && st.offload.parameters == Tier::cpu) fetch_shard(l, b);
+    if (dp.reduces_each_run(b) && st.offload.gradients == Tier::cpu) send_shard(l, b);
+}
+
+} // namespace
+
+void buckets(Lowering& l) {
+    const Strategy& st = l.scenario.strategy;
+    share_out(l);
+    DataParallel& dp = l.data_parallel;
+    const int directions = l.plan.directions;
     const DType grad_dtype = l.scenario.training.gradient_dtype;
     BucketBlocks maker{l, dp, grad_dtype, activation_dtype(l.scenario)};
     if (directions > 1)
@@ -137,34 +181,7 @@ void buckets(Lowering& l) {
         const std::int64_t run =
             dp.reduces_each_run() && l.plan.chunks_per_stage > 1 ? std::min<std::int64_t>(l.plan.stages, microbatches) : 1;
         const int runs = dp.reduces_each_run() ? static_cast<int>((microbatches + run - 1) / run) : 1;
-        for (Bucket& b : of_chunk) {
-            b.shards = b.expert ? dp.expert_shards : dp.shards;
-            b.replicas = b.expert ? dp.expert_replicas : dp.replicas;
-            if (dp.made_in_backward) maker.make_acquire(b);
-            if (!dp.active(b)) {
-                b.accumulates = dp.sends && (runs > 1 || used_elsewhere(l, b));
-                if (dp.fetches) fetch_whole(l, b);
-                if (dp.sends) send_whole(l, b);
-                if (dp.sends) maker.make_acquire(b);
-                continue;
-            }
-            maker.lay_out(b);
-            if (dp.sharded(b)) maker.make_shards(b);
-            // FSDP leaves a microbatch's gradient in the parameter's dtype where nothing is accumulated unsharded.
-            if (dp.fsdp && dp.reduces_each_run(b) && run == 1)
-                for (BufferId g : maker.gradients(b)) {
-                    l.buffer(g).dtype = maker.act;
-                    l.buffer(g).bytes = bytes(l.buffer(g).shape, maker.act);
-                }
-            b.accumulates = dp.reduces_each_run(b) && (runs > 1 || used_elsewhere(l, b));
-            b.comes_with_backward = dp.fsdp && st.offload.gradients == Tier::none && l.practice.gradients_none && dp.zero >= 2 &&
-                                    dp.reduces_each_run(b) && !b.accumulates;
-            maker.make_reduce(b);
-            if (dp.sharded(b)) maker.make_gather(b);
-            if (dp.reduces_each_run(b)) maker.make_acquire(b);
-            if (dp.gathers_in_step && st.offload.parameters == Tier::cpu) fetch_shard(l, b);
-            if (dp.reduces_each_run(b) && st.offload.gradients == Tier::cpu) send_shard(l, b);
-        }
+        for (Bucket& b : of_chunk) make_blocks(l, maker, b, run, runs);
         dp.buckets.push_back(std::move(of_chunk));
     }
     // A backward pass in two halves makes a weight's gradient in another block than it reads the weight.

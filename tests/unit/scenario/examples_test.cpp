@@ -65,6 +65,8 @@ std::vector<json> bases() {
         scenario(llama, {{"preset", "dgx-b200"}, {"nodes", 2}}, megatron, {{"precision", "mxfp8"}}),
         scenario(llama, dgx, {{"framework", "ddp"}, {"synchronization", {{"kind", "local_sgd"}, {"inner_steps", 4}}}}),
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 1}}),
+        scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 2}, {"offload", {{"optimizer", "cpu"}}}}),
+        scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 3}, {"offload", {{"optimizer", "cpu"}}}}),
         scenario(mixture, inline_cluster, megatron),
         scenario("llama3-8b", {{"preset", "dgx-h100"}, {"nodes", 1}}, {{"framework", "fsdp"}}),
     };
