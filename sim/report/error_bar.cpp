@@ -18,7 +18,7 @@ namespace {
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
-constexpr double reach = 2, source_share = 0.5, least = 0.02;
+constexpr double reach_in_time = 2, reach_in_memory = 4, source_share = 0.5, least = 0.02; // memory has few rows: further ones count more
 
 std::optional<double> figure_of(const Experience& e, Figure figure) { return figure == Figure::step_time ? e.step_time : e.memory; }
 
@@ -34,6 +34,7 @@ double four_in_five(const Configuration& of, std::span<const Experience> rows, F
     };
     std::vector<Weighed> all;
     std::map<std::string_view, double> of_source;
+    const double reach = figure == Figure::step_time ? reach_in_time : reach_in_memory;
     for (const Experience& e : rows) {
         const std::optional<double> error = figure_of(e, figure);
         if (!e.unseen || !error) continue;

@@ -50,12 +50,12 @@ std::vector<Experience> merged(std::vector<Experience> now, std::span<const Expe
 std::vector<Experience> read_experience(std::string_view json);
 std::string write_experience(std::span<const Experience> rows); // one row a line
 
-// The error that four in five of the unseen rows stay within, each weighted by exp(-d/2) of its distance d and the inverse root of the
-// weight of all rows of its source, at least 2 %. Rows whose source a constant was fitted to are left out: on new sources predictions were
-// off by three times as much as on those (bars drawn from all rows held 19 % of the step times of nine new sources). Distance and weights
-// are those whose bars, drawn without a source, hold four in five of its rows and are narrow; a test holds the four in five, VALIDATION.md
-// prints it. Where none of the rows is of this device, what predictions were off by on devices before they had a row is added, in
-// quadrature.
+// The error that four in five of the unseen rows stay within, each weighted by exp(-d/2) of its distance d (memory: exp(-d/4)) and the
+// inverse root of the weight of all rows of its source, at least 2 %. Rows whose source a constant was fitted to are left out: on new
+// sources predictions were off by three times as much as on those (bars drawn from all rows held 19 % of the step times of nine new
+// sources). Distance and weights are those whose bars, drawn without a source, hold four in five of its rows and are narrow; a test holds
+// the four in five, VALIDATION.md prints it. Where none of the rows is of this device, what predictions were off by on devices before they
+// had a row is added, in quadrature.
 struct ErrorBar {
     double step_time = 0, memory = 0; // half widths as fractions; 0: no rows
     double transferred = 0;           // the part of step_time that stands for a device nobody validated

@@ -41,12 +41,12 @@ double dot(const BeliefArray& a, const BeliefArray& b) {
 
 const char* belief_name(std::size_t i) { return i == rest ? "rest" : name(static_cast<CostGroup>(i)); }
 
-// min |A v - b|^2 with v >= 0, of its normal equations: projected coordinate descent, which converges as A'A is positive definite.
-BeliefArray non_negative(const std::array<BeliefArray, n>& normal, const BeliefArray& right, BeliefArray v) {
+// min |A v - b|^2 with v >= least, of its normal equations: projected coordinate descent, which converges as A'A is positive definite.
+BeliefArray bounded(const std::array<BeliefArray, n>& normal, const BeliefArray& right, BeliefArray v, const BeliefArray& least) {
     for (int sweep = 0; sweep < 2000; ++sweep)
         for (std::size_t i = 0; i < n; ++i) {
             if (normal[i][i] <= 0) continue;
-            v[i] = std::max(0.0, v[i] + (right[i] - dot(normal[i], v)) / normal[i][i]);
+            v[i] = std::max(least[i], v[i] + (right[i] - dot(normal[i], v)) / normal[i][i]);
         }
     return v;
 }
@@ -120,7 +120,9 @@ BeliefArray fitted_spreads(std::span<const Observed> rows, const BeliefArray& be
         normal[i][i] += as_much;
         right[i] += as_much * start[i];
     }
-    BeliefArray spreads = non_negative(normal, right, start);
+    BeliefArray least = start; // rows that tell little of a group do not make it certain: at least half of what was believed before
+    for (double& v : least) v /= 4;
+    BeliefArray spreads = bounded(normal, right, start, least);
     for (double& v : spreads) v = std::sqrt(v);
     return spreads;
 }

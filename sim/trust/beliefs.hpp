@@ -4,7 +4,7 @@
 // group g, r that of what no group describes (a source's software, clocks, way to measure). All are normal; before anything was measured
 // their means are 0 and their standard deviations the spreads of scenarios/calibration/trust/spreads.json. A measured step updates them
 // exactly (a linear observation of a Gaussian: Kalman 1960). The law is linear in the logarithm, so it is good for factors near 1; for
-// large ones `simrun learn` predicts again with the factors in place and goes on from there.
+// large ones a prediction has to be made again with the factors in place.
 #pragma once
 
 #include "sim/trust/shares.hpp"
@@ -37,8 +37,8 @@ double spread_of(const Beliefs& beliefs, const CostShares& shares);    // its st
 BeliefArray parts_of_spread(const Beliefs& beliefs, const CostShares& shares);
 
 // Spreads from steps that no constant was fitted to: least squares of their squared errors (at most 0.4 each: beyond, a run differs by what
-// no constant describes) on squared shares, none negative, each source weighing as the square root of its rows, held to `before` where the
-// rows tell little.
+// no constant describes) on squared shares, none below half of `before`, each source weighing as the square root of its rows, held to
+// `before` where the rows tell little.
 struct Observed {
     CostShares shares{};
     double off = 0; // ln(predicted / measured)

@@ -122,12 +122,13 @@ std::string what_new_sources_can_expect(const Validation& v) {
             "| of | rows | number | sources | mean error | bias | covered | width |\n|---|---|---|---|---|---|---|---|\n" +
             unseen;
     if (const std::string taught = learned(v); !taught.empty())
-        text += "\n## What measured steps of one's own teach\n\n`simrun learn` updates what is believed of kernels, hosts and links by "
-                "measured "
-                "steps. Mean error in per cent of a dataset's other rows, predicted after none, one and\n"
-                "three of its rows were learned, over all choices of one and as many of three:\n\n"
-                "| dataset | rows | none | one | three |\n|---|---|---|---|---|\n" +
-                taught;
+        text +=
+            "\n## What measured steps of one's own can teach\n\nWhat is believed of kernels, hosts and links (sim/trust) is updated by "
+            "measured steps; no command does that yet. Mean error in per cent of a\n"
+            "dataset's other rows, predicted after none, one and three of its rows were learned, over all choices of one and as many of "
+            "three:\n\n"
+            "| dataset | rows | none | one | three |\n|---|---|---|---|---|\n" +
+            taught;
     return text;
 }
 
