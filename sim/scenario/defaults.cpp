@@ -186,8 +186,9 @@ void resolve_loss(Reading& reading) {
     }
     if (!reading.has("/runtime/loss") && r.loss == LossKind::whole && reading.scenario.strategy.pipeline_parallel > 1) {
         r.loss = LossKind::vocabulary_parallel;
-        note_default(reading, "/runtime/loss", "vocabulary-parallel",
-                     "trainers that have pipelines beside tensor parallelism divide the vocabulary: Megatron, torchtitan's loss parallelism");
+        note_default(
+            reading, "/runtime/loss", "vocabulary-parallel",
+            "trainers that have pipelines beside tensor parallelism divide the vocabulary: Megatron, torchtitan's loss parallelism");
     }
     if (r.loss != LossKind::chunked || reading.has("/runtime/loss_chunks") ||
         !sound(reading, {"/model", "/training/micro_batch_size", "/training/sequence_length", "/strategy/context_parallel"}))

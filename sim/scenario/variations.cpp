@@ -62,7 +62,8 @@ const std::string& Variations::pointer(int setting) const { return data_->settin
 const std::string& Variations::value(int setting) const { return data_->settings[static_cast<std::size_t>(setting)].text; }
 
 bool Variations::is_of_the_base(const std::string& pointer) {
-    return pointer.starts_with("/cluster") || pointer.starts_with("/model") || pointer == "/strategy/framework" || pointer == "/runtime/year";
+    return pointer.starts_with("/cluster") || pointer.starts_with("/model") || pointer == "/strategy/framework" ||
+           pointer == "/runtime/year";
 }
 
 bool Variations::can_vary(const std::string& pointer) {
