@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include <algorithm>
 
 namespace orrery {
@@ -16,7 +18,11 @@ std::string length_text(double s) {
     return seconds_text(s);
 }
 std::string percent(double share) { return fmt::format("{:.1f} %", share * 100); }
-std::string bytes_text(double b) { return b >= 1e12 ? fmt::format("{:.2f} TB", b / 1e12) : fmt::format("{:.1f} GB", b / 1e9); }
+std::string bytes_text(double b) {
+    if (b >= 1e18) return fmt::format("{:.2f} EB", b / 1e18);
+    if (b >= 1e15) return fmt::format("{:.2f} PB", b / 1e15);
+    return b >= 1e12 ? fmt::format("{:.2f} TB", b / 1e12) : fmt::format("{:.1f} GB", b / 1e9);
+}
 
 std::string heading_of(const std::string& text, const std::string& aside, const TextStyle& style) {
     return "\n" + paint(text, Ink::bold, style) + "  " + paint(aside, Ink::dim, style) + "\n";
@@ -73,7 +79,8 @@ std::string saves_text(const WholeRunReport& r, const Scenario& s, const TextSty
                                    r.save_auto ? ", the best found" : "", length_text(r.save.block_s));
     if (r.save.write_s > 0) line += ", written after " + length_text(r.save.write_s);
     if (r.save.write_factor > 1) line += fmt::format(", steps meanwhile {:.2f} % longer", (r.save.write_factor - 1) * 100);
-    line += fmt::format("; {:.1f} saves a run, {} to storage", r.saves, bytes_text(r.storage_bytes));
+    line += fmt::format("; {} saves a run, {} to storage", grouped(static_cast<std::int64_t>(std::llround(r.saves))),
+                        bytes_text(r.storage_bytes));
     if (r.near_bytes > 0) line += ", " + bytes_text(r.near_bytes) + " nearer";
     if (r.fallbacks > 0) line += fmt::format("; {:.2f} times a run all near copies were lost", r.fallbacks);
     text += wrapped(line, style.width, "  ", "    ");

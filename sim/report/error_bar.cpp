@@ -41,7 +41,7 @@ double four_in_five(const Configuration& of, std::span<const Experience> rows, F
         Weighed w{std::abs(*error), std::exp(-distance_of(of, e.configuration, figure) / reach), source_of(e.dataset)};
         if (!without.empty() && w.source == without) continue;
         of_source[w.source] += w.weight;
-        all.push_back(std::move(w));
+        all.push_back(w);
     }
     double sum = 0, within = 0;
     for (Weighed& w : all) sum += w.weight *= std::pow(of_source[w.source], source_share - 1);
