@@ -4,9 +4,8 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include <algorithm>
+#include <cmath>
 
 namespace orrery {
 namespace {

@@ -42,6 +42,7 @@ struct Variations::Data {
 Variations::Variations(std::string_view json_text, const ParseOptions& options) : data_(std::make_unique<Data>()) {
     Reading& reading = data_->reading;
     reading.options = options;
+    reading.scenario.constants = options.constants;
     data_->document = read_json(json_text, reading.problems);
     if (reading.problems.empty() && !data_->document.is_object())
         reading.problem("", "the file holds " + type_name(data_->document) + ": a scenario is an object");

@@ -53,6 +53,7 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     SearchOptions searching;
     searching.space.parsing.base_dir = std::filesystem::path(file).parent_path().string();
     searching.space.parsing.overrides = options.overrides;
+    searching.space.parsing.constants = options.constants;
     searching.space.jobs = options.jobs;
     searching.space.go_on = [] { return !interrupted.load(); };
     searching.by = search_by(command.by);

@@ -1,4 +1,5 @@
 // The best of a search is the best of all, on spaces small enough to simulate every point; and it does not depend on threads.
+#include "sim/cost/own_constants.hpp"
 #include "sim/search/choose.hpp"
 #include "sim/search/print.hpp"
 #include "sim/search/search.hpp"
@@ -23,6 +24,20 @@ SearchOptions with_space(const char* space) {
 constexpr const char* few =
     R"({"/strategy/schedule": ["none", "1f1b", "interleaved-1f1b", "zb-h1"], "/strategy/recompute": ["none", "full"],
     "/training/micro_batch_size": [1, 2]})";
+
+// --calibration counts in a search too.
+TEST(Variations, CarryAUsersConstants) {
+    ParseOptions options;
+    options.constants = std::make_shared<OwnConstants>();
+    const Variations all(R"({"model": "gpt2-124m", "cluster": {"preset": "dgx-a100-80gb"},
+        "training": {"global_batch_size": 8, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {"framework": "ddp"}})",
+                         options);
+    EXPECT_TRUE(all.problems().empty());
+    Variation one(all);
+    const Scenario* s = one.with({});
+    ASSERT_NE(s, nullptr);
+    EXPECT_EQ(s->constants, options.constants);
+}
 
 TEST(Search, FindsWhatExhaustiveSearchFinds) {
     for (const SearchBy by : {SearchBy::time, SearchBy::memory}) {
@@ -89,14 +104,14 @@ SearchPoint point(double seconds, std::int64_t peak, const char* kind) {
     return p;
 }
 
-TEST(GroupValue, OneThatFitsSurelyLeadsWithinTheInterval) {
+TEST(Choosing, OneThatFitsSurelyLeadsWithinTheInterval) {
     EXPECT_EQ(leader({point(1, 95, "a"), point(1.04, 80, "b")}), 1u) << "the fastest may not fit";
     EXPECT_EQ(leader({point(1, 95, "a"), point(1.2, 80, "b")}), 0u) << "nothing within the interval fits surely";
     EXPECT_EQ(leader({point(1, 80, "a"), point(1.01, 50, "b"), point(1.015, 20, "c")}), 2u) << "ties: most memory to spare";
     EXPECT_EQ(leader({point(1, 80, "a"), point(1.04, 50, "b")}), 0u) << "no tie";
 }
 
-TEST(GroupValue, OthersDifferInKindAndTheFrontierIsNotBeaten) {
+TEST(Choosing, OthersDifferInKindAndTheFrontierIsNotBeaten) {
     const std::vector<SearchPoint> points{point(1, 80, "a"), point(1.1, 80, "a"), point(1.2, 60, "b")};
     EXPECT_EQ(different(points, 0, 5), (std::vector<std::size_t>{0, 2}));
     EXPECT_EQ(frontier(points), (std::vector<std::size_t>{0, 2}));
