@@ -177,7 +177,7 @@ struct Level {
     bool one_byte;
 };
 
-// What the smallest size takes, which grows with the logarithm of the nodes.
+// The time of the smallest size: it grows with the logarithm of the nodes.
 double fabric_base(const FabricTable& f, CollectiveKind kind, int nodes) {
     return f.base * (kind == CollectiveKind::all_reduce ? 1 : f.gather_base) + f.doubling * (std::log2(static_cast<double>(nodes)) - 1);
 }

@@ -164,7 +164,7 @@ bool Passages::followers_wait(const EventLoop& run, std::int32_t lane, std::int6
     return true;
 }
 
-// What the host will issue meanwhile comes on queues that hold something behind the action; or it waits for something behind it.
+// Ops that the host will issue meanwhile come on queues that hold something behind the action; or it waits for something behind it.
 bool Passages::host_appends(const EventLoop& run, std::int32_t lane, std::int64_t last, std::int64_t slots) const {
     const LaneState& l = run.lanes[at(lane)];
     if (l.blocked == HostBlock::sync) {
@@ -243,7 +243,7 @@ void Passages::charge(EventLoop& run, std::int32_t lane) {
     for (; in.ends < p.ends.size() && p.ends[in.ends] <= elapsed; ++in.ends) ++run.stats.replayed_ops;
 }
 
-// What the host issued as the action's ops ended.
+// The ops that the host issued as the action's ops ended.
 void Passages::issue_freed(EventLoop& run, std::int32_t lane) {
     LaneState& l = run.lanes[at(lane)];
     WithinAction& in = l.inside;

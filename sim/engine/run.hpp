@@ -196,7 +196,7 @@ void snapshot(const EventLoop& run, std::vector<std::uint64_t>& words);
 // The state relative to now and to the beginning of step `step` (from 1): equal words mean equal futures.
 void place_in_step(const EventLoop& run, std::int32_t step, std::vector<std::uint64_t>& words);
 std::uint64_t fingerprint(const EventLoop& run); // cheap, of a part of it
-// Of a lane at the beginning of an action, all that its course does not say. place_known: as place_in_step(), else as snapshot().
+// All that the course of an action does not say of its lane at the beginning. place_known: as place_in_step(), else as snapshot().
 void state_at_beginning(const EventLoop& run, std::int32_t lane, bool place_known, std::vector<std::uint64_t>& words);
 
 Deadlock deadlock(const EventLoop& run);

@@ -1,5 +1,6 @@
 #include "sim/fit/table.hpp"
 
+#include "sim/scenario/csv.hpp"
 #include "sim/scenario/input_file.hpp"
 #include "topology/text.hpp"
 
@@ -39,20 +40,6 @@ std::string contents(const std::string& path) {
     return text;
 }
 
-std::vector<std::string> cells(const std::string& line) {
-    std::vector<std::string> out(1);
-    bool quoted = false;
-    for (char c : line) {
-        if (c == '"')
-            quoted = !quoted;
-        else if (c == ',' && !quoted)
-            out.emplace_back();
-        else if (c != '\r')
-            out.back() += c;
-    }
-    return out;
-}
-
 } // namespace
 
 const std::string& MeasuredTable::text(std::size_t row, const char* name) const {
@@ -82,11 +69,11 @@ MeasuredTable parse_table(const std::string& name, const std::string& csv) {
     std::istringstream lines(csv);
     std::string line;
     if (!std::getline(lines, line)) throw std::runtime_error(name + ": is empty");
-    const auto header = cells(line);
+    const auto header = csv_cells(line);
     for (std::size_t i = 0; i < header.size(); ++i) t.column[header[i]] = i;
     for (std::size_t n = 2; std::getline(lines, line); ++n) {
         if (line.empty()) continue;
-        t.rows.push_back(cells(line));
+        t.rows.push_back(csv_cells(line));
         if (!clean)
             for (std::string& c : t.rows.back()) c = printable(c);
         if (t.rows.back().size() != header.size())

@@ -29,7 +29,7 @@ inline constexpr std::size_t lost_times = 9;
 const char* name(LostTime t);
 const char* in_words(LostTime t); // "infrastructure recovery"
 
-// What the machine lacks at a moment.
+// The parts that the machine lacks at a moment.
 struct MachineState {
     int replicas_lost = 0;
     bool slow_node = false, slow_link = false, lost_nic = false;
@@ -40,11 +40,11 @@ struct Pace {
     double step_s = 0, share = 1;
 };
 
-// What a save costs. All but the shares in seconds.
+// The costs of a save. All but the shares in seconds.
 struct SaveCost {
     double block_s = 0;      // steps stand still
     double write_s = 0;      // from then until it can be gone back to; the next save waits for it
-    double write_factor = 1; // steps take so many times as long meanwhile
+    double write_factor = 1; // how many times as long steps take meanwhile
     double storage_s = 0;    // peer, local, tiers: of the copy that goes to storage every storage_every saves
     double load_s = 0;       // from storage
     double near_load_s = 0;  // from peers' memory or the node's NVMe

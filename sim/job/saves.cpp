@@ -1,4 +1,4 @@
-// What a save costs, from the bytes of the plan's states and the rates of what takes them.
+// The costs of a save, from the bytes of the plan's states and the rates of what takes them.
 #include "sim/job/whole_run.hpp"
 #include "sim/scenario/perturb.hpp"
 
@@ -10,7 +10,7 @@ namespace {
 
 double nics(const Cluster& c) { return c.inter.nics_per_node * c.inter.nic_bandwidth.value; }
 
-// What one node reaches at storage: its limit, its network cards, and the requests it has in flight.
+// The rate that one node reaches at storage: its limit, its network cards, and the requests it has in flight.
 double per_client(const Cluster& c) {
     double rate = c.storage.per_node.value > 0 ? c.storage.per_node.value : nics(c);
     if (c.storage.requests_per_node > 0 && c.storage.latency.seconds() > 0)

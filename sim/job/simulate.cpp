@@ -97,7 +97,7 @@ class JobRun {
     double slow_until_[3] = {0, 0, 0}, exchange_at_[3] = {never, never, never};
     double corrupt_at_ = -1, corrupt_due_ = never; // work that is still sound; when that is noticed
     double evaluated_ = 0;
-    // What a failure has done until the run goes on: the slowest detection, and how far it must go back.
+    // The state that a failure leaves until the run goes on: the slowest detection, and how far it must go back.
     double detect_s_ = 0, back_to_ = 0;
     bool far_ = false, cold_ = false, reschedule_ = false;
     int rejoining_ = 0; // elastic stepwise: nodes that start while the others train
@@ -218,7 +218,7 @@ void JobRun::go_back(double to, const SaveCycle& c) {
     offset_s_ = wait_s_ = 0;
 }
 
-// What a failure breaks; a run that stands still already takes it in the same way.
+// The parts that a failure breaks; a run that stands still already takes it in the same way.
 void JobRun::take_in(const MachineEvent& e) {
     const bool trace = run_.failures.distribution == FailureLaw::trace && e.kind == Kind::failure;
     for (int i = 0; i < e.slots; ++i) {

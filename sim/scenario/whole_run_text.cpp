@@ -1,5 +1,6 @@
 // See whole_run_text.hpp: forms of their own.
 #include "sim/scenario/whole_run_text.hpp"
+#include "sim/scenario/csv.hpp"
 
 #include "sim/scenario/input_file.hpp"
 #include "sim/scenario/suggest.hpp"
@@ -16,20 +17,6 @@ namespace orrery {
 namespace {
 
 constexpr std::size_t most_outages = 1'000'000;
-
-std::vector<std::string> cells(const std::string& line) {
-    std::vector<std::string> out(1);
-    bool quoted = false;
-    for (const char c : line) {
-        if (c == '"')
-            quoted = !quoted;
-        else if (c == ',' && !quoted)
-            out.emplace_back();
-        else if (c != '\r')
-            out.back() += c;
-    }
-    return out;
-}
 
 bool number_of(const std::string& text, double& out) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -109,14 +96,14 @@ void read_fault_trace(Reading& reading, const Json& value, const std::string& wh
     std::istringstream lines(text);
     std::string line;
     std::getline(lines, line);
-    const Columns at(cells(line));
+    const Columns at(csv_cells(line));
     if (!at.all())
         return reading.problem(where, dotted(where) + " = \"" + f.file +
                                           "\" must begin with a line of column names, node, start_day and end_day among them");
     for (int n = 2; std::getline(lines, line); ++n) {
         if (line.empty() || line == "\r") continue;
         WholeRun::Outage outage;
-        const std::string why = f.trace.size() < most_outages ? outage_of(cells(line), at, outage) : "is beyond 1000000 failures";
+        const std::string why = f.trace.size() < most_outages ? outage_of(csv_cells(line), at, outage) : "is beyond 1000000 failures";
         if (!why.empty()) return reading.problem(where, dotted(where) + " = \"" + f.file + "\": line " + std::to_string(n) + " " + why);
         f.trace.push_back(outage);
     }

@@ -153,6 +153,23 @@ SweepOrder evaluation_order(const SweepDocument& document) {
     return order;
 }
 
+namespace {
+
+// In a handler: what the exception says of a point. A user's values may be impossible; anything else is a failure.
+void told_by_exception(SweepRow& row) {
+    try {
+        throw;
+    } catch (const InputError& e) {
+        row.status = PointStatus::impossible;
+        row.reason = e.what();
+    } catch (const std::exception& e) {
+        row.status = PointStatus::failed;
+        row.reason = e.what();
+    }
+}
+
+} // namespace
+
 SweepRow evaluate_scenario(const Scenario& scenario) {
     SweepRow row;
     try {
@@ -162,13 +179,7 @@ SweepRow evaluate_scenario(const Scenario& scenario) {
         const PlanMemory bytes = walk(plan);
         predicting.walked = &bytes;
         fill(row, predict(scenario, plan, predicting).report);
-    } catch (const InputError& e) {
-        row.status = PointStatus::impossible;
-        row.reason = e.what();
-    } catch (const std::exception& e) {
-        row.status = PointStatus::failed;
-        row.reason = e.what();
-    }
+    } catch (...) { told_by_exception(row); }
     return row;
 }
 
@@ -198,13 +209,7 @@ SweepRow evaluate(const SweepPoint& point, std::int64_t index, const std::string
         ReadyPlans none;
         const std::shared_ptr<const ReadyPlan> plan = (kept ? *kept : none).of(*parsed.scenario);
         fill(row, predict(*parsed.scenario, *plan, predicting).report);
-    } catch (const InputError& e) {
-        row.status = PointStatus::impossible;
-        row.reason = e.what();
-    } catch (const std::exception& e) {
-        row.status = PointStatus::failed;
-        row.reason = e.what();
-    }
+    } catch (...) { told_by_exception(row); }
     return row;
 }
 

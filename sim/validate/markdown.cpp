@@ -123,8 +123,9 @@ std::string what_new_sources_can_expect(const Validation& v) {
             unseen;
     if (const std::string taught = learned(v); !taught.empty())
         text +=
-            "\n## What measured steps of one's own can teach\n\nWhat is believed of kernels, hosts and links (sim/trust) is updated by "
-            "measured steps; no command does that yet. Mean error in per cent of a\n"
+            "\n## What measured steps of one's own can teach\n\nMeasured steps update what is believed of kernels, hosts and links "
+            "(sim/trust); "
+            "no command does that yet. Mean error in per cent of a\n"
             "dataset's other rows, predicted after none, one and three of its rows were learned, over all choices of one and as many of "
             "three:\n\n"
             "| dataset | rows | none | one | three |\n|---|---|---|---|---|\n" +

@@ -100,11 +100,7 @@ bool used_elsewhere(const Lowering& l, const Bucket& b) {
     });
 }
 
-} // namespace
-
-namespace {
-
-// Who shares what: the degrees, and what of data parallelism happens when in a step.
+// The degrees of sharing, and when in a step gathers and reductions happen.
 void share_out(Lowering& l) {
     const Strategy& st = l.scenario.strategy;
     DataParallel& dp = l.data_parallel;
@@ -131,7 +127,7 @@ void share_out(Lowering& l) {
     dp.made_in_backward = !dp.active() && !dp.sends && l.plan.stages == 1 && l.practice.gradients_none;
 }
 
-// What reduces, gathers and moves one bucket. runs: how often a step reduces its gradients, of `run` backward steps each.
+// The blocks that reduce, gather and move one bucket. runs: how often a step reduces its gradients, of `run` backward steps each.
 void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, int runs) {
     const Strategy& st = l.scenario.strategy;
     const DataParallel& dp = l.data_parallel;
