@@ -15,14 +15,23 @@ struct LostPeer : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// Another rank has failed, and its process says why: this one only ends.
+struct SaidElsewhere : LostPeer {
+    using LostPeer::LostPeer;
+};
+
+// A rank's process ended without a word.
+struct PeerGone : LostPeer {
+    PeerGone(const std::string& what, int which) : LostPeer(what), rank(which) {}
+    int rank;
+};
+
 // Loads exec_mpi.so from beside the program. Throws std::runtime_error with the reason and a way out.
 const OrreryTransport& open_transport();
 
-// All ranks must have the same plan, kernels and element type: else LostPeer names the first that has not.
-void agree_on_plan(const World& world, const OrreryTransport& transport);
-
-// The same sums on all of them.
-std::vector<std::int64_t> sum_over_ranks(const OrreryTransport& transport, const std::vector<std::int64_t>& mine, double patience);
+// Everyone's numbers, by rank; as many from each.
+std::vector<std::vector<std::int64_t>> gather_over_ranks(const OrreryTransport& transport, const std::vector<std::int64_t>& mine,
+                                                         double patience);
 
 // patience: seconds without any progress before it gives up. The order of sums is the serial executor's, so that results are its to the
 // bit.

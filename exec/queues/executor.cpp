@@ -126,7 +126,7 @@ template <class F> void Queues::on_all(F&& work) {
         } catch (const Left&) {
         } catch (const StoreLost& e) {
             const std::lock_guard lock(mutex);
-            if (!failure) failure = std::make_exception_ptr(LostPeer(e.what()));
+            if (!failure) failure = std::make_exception_ptr(PeerGone(e.what(), 0));
             job_.stop = true;
         } catch (const std::exception& e) {
             const std::lock_guard lock(mutex);
@@ -155,7 +155,10 @@ template <class F> void Queues::on_all(F&& work) {
         if (const std::exception_ptr cause = fleet_.failure()) std::rethrow_exception(cause);
     if (!who.empty()) throw StandsStill(who);
     if (failure) std::rethrow_exception(failure);
-    throw LostPeer("another rank has failed: " + job_.why());
+    try {
+        throw_if_failed(*job_.store);
+    } catch (const StoreLost& e) { throw PeerGone(e.what(), 0); }
+    throw SaidElsewhere("another rank has failed");
 }
 
 std::string Queues::blocked() {

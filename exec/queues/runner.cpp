@@ -30,23 +30,17 @@ bool Job::stopped() {
     if (now - asked_ < 200'000'000) return false;
     asked_ = now;
     try {
-        if (store->get("failed")) stop = true;
+        if (store->get(failed_key)) stop = true;
     } catch (const std::exception&) { // the store is gone: so is rank 0
         stop = true;
     }
     return stop;
 }
 
-std::string Job::why() {
-    try {
-        return store->get("failed").value_or("it did not say why");
-    } catch (const std::exception& e) { return e.what(); }
-}
-
 void Job::fail(const std::string& why) {
     stop = true;
     try {
-        if (!store->get("failed")) store->set("failed", why);
+        if (!store->get(failed_key)) store->set(failed_key, why);
     } catch (const std::exception&) { // the store is gone: so is the job
     }
 }

@@ -25,7 +25,6 @@ struct Job {
 
     bool stopped();                    // here or anywhere; asks the store now and then
     void fail(const std::string& why); // tells all
-    std::string why();                 // what the one that failed first has told
 
   private:
     std::atomic<std::int64_t> asked_{0};

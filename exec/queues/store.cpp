@@ -1,6 +1,7 @@
 #include "exec/queues/store.hpp"
 
 #include "exec/local/clock.hpp"
+#include "exec/mpi/processes.hpp"
 
 #include <fmt/format.h>
 
@@ -10,9 +11,10 @@
 namespace orrery {
 namespace {
 
-template <class F> void poll(double seconds, const std::string& what, F&& holds) {
+template <class F> void poll(Store& store, double seconds, const std::string& what, F&& holds) {
     const std::int64_t began = wall_ns();
     for (int i = 0; !holds(); ++i) {
+        if (i % 40 == 20) throw_if_failed(store);
         if (static_cast<double>(wall_ns() - began) > seconds * 1e9)
             throw StoreTimeout(fmt::format("{} did not come within {:.0f} s", what, seconds));
         std::this_thread::sleep_for(std::chrono::microseconds(i < 100 ? 100 : 5000));
@@ -20,6 +22,13 @@ template <class F> void poll(double seconds, const std::string& what, F&& holds)
 }
 
 } // namespace
+
+void throw_if_failed(Store& store) {
+    const auto why = store.get(failed_key);
+    if (!why) return;
+    if (const auto gone = store.get(gone_key)) throw PeerGone(*why, std::stoi(*gone));
+    throw SaidElsewhere("another rank has failed: " + *why);
+}
 
 void LocalStore::set(const std::string& key, const std::string& value) {
     const std::lock_guard lock(mutex_);
@@ -39,13 +48,14 @@ std::int64_t LocalStore::add(const std::string& key, std::int64_t by) {
 
 std::string wait_for(Store& store, const std::string& key, double seconds) {
     std::optional<std::string> value;
-    poll(seconds, "\"" + key + "\"", [&] { return (value = store.get(key)).has_value(); });
+    poll(store, seconds, "\"" + key + "\"", [&] { return (value = store.get(key)).has_value(); });
     return *value;
 }
 
 void barrier(Store& store, const std::string& name, int ranks, double seconds) {
     store.add("barrier " + name, 1);
-    poll(seconds, fmt::format("all {} ranks at the barrier {}", ranks, name), [&] { return store.add("barrier " + name, 0) >= ranks; });
+    poll(store, seconds, fmt::format("all {} ranks at the barrier {}", ranks, name),
+         [&] { return store.add("barrier " + name, 0) >= ranks; });
 }
 
 } // namespace orrery

@@ -39,8 +39,12 @@ struct StoreLost : std::runtime_error {
 struct StoreTimeout : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+// A key of the store: why the job has failed, as the first rank said that failed. Another: that it said nothing, because it is gone.
+inline constexpr const char *failed_key = "failed", *gone_key = "gone";
+// As it stands there: SaidElsewhere or PeerGone (exec/mpi/processes.hpp). Returns where no rank has failed.
+void throw_if_failed(Store& store);
 
-// The value, once somebody has set it; StoreTimeout, saying for what it waited, after `seconds`.
+// The value, once somebody has set it; StoreTimeout, saying for what it waited, after `seconds`. Both throw where a rank has failed.
 std::string wait_for(Store& store, const std::string& key, double seconds);
 // Returns when `ranks` callers have come to the barrier of that name. A name serves once.
 void barrier(Store& store, const std::string& name, int ranks, double seconds);

@@ -129,8 +129,9 @@ struct StoreServer::State {
             append(out, answer);
             if (!send_all(client, out.data(), out.size())) break;
         }
-        if (!said_goodbye && !over && !rank.empty() && !values.get("failed"))
-            values.set("failed", fmt::format("the process of rank {} is gone", rank));
+        if (said_goodbye || over || rank.empty() || values.get(failed_key)) return;
+        values.set(gone_key, rank);
+        values.set(failed_key, fmt::format("the process of rank {} is gone", rank));
     }
 };
 

@@ -23,7 +23,7 @@ class StoreServer {
     std::unique_ptr<State> state_;
 };
 
-// Tries for `seconds`. Keys of the store: "failed" says why the job has, where a rank's connection was lost.
+// Tries for `seconds`. Where a rank's connection is lost, failed_key and gone_key say so.
 class TcpStore final : public Store {
   public:
     TcpStore(const std::string& host, int port, int rank, double seconds);

@@ -4,6 +4,7 @@
 #include "exec/kernels/machine.hpp"
 #include "sim/console/console.hpp"
 
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ namespace orrery::simexec {
 // a different plan. 7: a checkpoint could not be written. 70: our bug.
 enum Exit { done = 0, bad_input = 1, too_big = 2, cannot_run = 3, failed = 4, stopped = 5, lost = 6, unwritten = 7, our_bug = 70 };
 int exit_code(const std::exception& e); // of what ended a run
+void report(const std::exception& e);   // complains, unless another rank's process does
 
 struct Options {
     bool json = false, quiet = false, verbose = false;
@@ -28,6 +30,7 @@ struct RunOptions {
     int steps = 10, every = 0;
     bool fp64 = false, fp32 = false, find_nan = false;
     double patience = 60; // threads, mpi: seconds without progress
+    std::int64_t job = 0; // of the scenario's text and overrides: what ranks compare
     double memory_gb = 0; // a rank may hold, as the plan counts it; 0: as much as there is
 };
 

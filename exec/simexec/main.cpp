@@ -5,6 +5,8 @@
 #include "exec/executors/executors.hpp"
 #include "exec/kernels/room.hpp"
 #include "exec/mpi/processes.hpp"
+#include "exec/queues/launch.hpp"
+#include "exec/queues/store.hpp"
 #include "sim/console/command_line.hpp"
 
 #include <CLI/CLI.hpp>
@@ -187,20 +189,35 @@ int run(int argc, char** argv) {
     try {
         return dispatch(app, parsed);
     } catch (const std::exception& e) {
-        complain(e.what());
+        report(e);
         return exit_code(e);
     }
 }
 
 template <class T> bool is(const std::exception& e) { return dynamic_cast<const T*>(&e) != nullptr; }
 
+// Of processes that all know the same, who says it.
+bool speaks(const std::exception& e) {
+    if (is<SaidElsewhere>(e)) return false;
+    const auto launched = launched_rank();
+    if (!launched || launched->size == 1) return true;
+    const auto* gone = dynamic_cast<const PeerGone*>(&e);
+    if (gone && gone->rank != 0) return launched->rank == 0;        // its process keeps the store, and saw it
+    if (gone || is<StoreLost>(e)) return launched->local_rank <= 1; // rank 0's process is gone: someone on each node says so
+    return true;
+}
+
 } // namespace
+
+void report(const std::exception& e) {
+    if (speaks(e)) complain(e.what());
+}
 
 int exit_code(const std::exception& e) {
     if (is<OutOfMemory>(e) || is<NoRoom>(e) || is<std::bad_alloc>(e)) return too_big;
     if (is<StandsStill>(e)) return cannot_run;
     if (is<NotFinite>(e)) return failed;
-    if (is<LostPeer>(e)) return lost;
+    if (is<LostPeer>(e) || is<StoreLost>(e) || is<StoreTimeout>(e)) return lost;
     if (is<Unwritten>(e)) return unwritten;
     return bad_input;
 }

@@ -323,6 +323,47 @@ TEST_F(Mpi, AnotherPlanIsRefused) {
     EXPECT_NE(p.text().find("has another plan"), std::string::npos) << p.text();
 }
 
+// Two ranks, each with words of its own; they are of one plan, and may differ in what a plan does not say.
+Words two_ranks(const Words& of_first, const Words& of_second) {
+    const std::string file = scenario(2);
+    Words words{"mpirun"};
+    for (const Words* own : {&of_first, &of_second}) {
+        if (words.size() > 1) words.push_back(":");
+        for (const std::string& w : Words{"-n", "1", simexec, "run", file, "--executor", "mpi", "--set", "strategy.data_parallel=2",
+                                          "--set", "model.vocab_size=256"})
+            words.push_back(w);
+        words.insert(words.end(), own->begin(), own->end());
+    }
+    return words;
+}
+
+// Whatever two ranks do not have alike: it is said once, and nothing is trained.
+TEST_F(Mpi, RanksThatDifferAreRefused) {
+    const fs::path a = scratch("a.txt"), b = scratch("b.txt");
+    std::ofstream(a) << std::string(200, 'x');
+    std::ofstream(b) << std::string(200, 'x') << 'y';
+    const struct {
+        const char* what;
+        Words first, second;
+    } cases[] = {
+        {"another scenario file or --set", {"--set", "training.learning_rate=0.01"}, {"--set", "training.learning_rate=0.02"}},
+        {"another scenario file or --set", {"--set", "training.seed=1"}, {"--set", "training.seed=2"}},
+        {"another text", {"--text", a.string()}, {"--text", b.string()}},
+        {"another number of --steps", {"--steps", "3"}, {"--steps", "4"}},
+        {"another choice of --trace", {"--trace", scratch("t").string()}, {"-q"}},
+        {"another choice of --checkpoint and --every", {"--checkpoint", scratch("c").string()}, {"-q"}},
+    };
+    for (const auto& c : cases) {
+        const Process p = start(two_ranks(c.first, c.second), "differ");
+        EXPECT_EQ(p.wait(25), 6) << p.text();
+        const std::string said = p.text(), wanted = std::string("rank 1 has ") + c.what;
+        EXPECT_NE(said.find(wanted), std::string::npos) << said;
+        EXPECT_EQ(said.find("error:", said.find("error:") + 1), std::string::npos) << "said twice:\n" << said;
+    }
+    const Process p = start(two_ranks({"--text", a.string(), "--steps", "3"}, {"--text", a.string(), "--steps", "3"}), "same");
+    EXPECT_EQ(p.wait(25), 0) << p.text();
+}
+
 TEST_F(Mpi, TooFewProcesses) {
     Words words = over(2, {"--set", "strategy.data_parallel=2"});
     words[2] = "1";

@@ -1,0 +1,86 @@
+#include "exec/simexec/others.hpp"
+
+#include "exec/simexec/command.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+namespace orrery::simexec {
+namespace {
+
+using Numbers = Others::Numbers;
+
+// Rank 0 collects and hands out: two words a rank, however many there are.
+std::vector<Numbers> gather_in_store(Store& store, int number, const LaunchedRank& at, const Numbers& mine, double patience) {
+    const auto key = [number](int rank) { return fmt::format("gather {} of {}", number, rank); };
+    const std::string all_key = fmt::format("gather {}", number);
+    store.set(key(at.rank), fmt::format("{}", fmt::join(mine, " ")));
+    if (at.rank == 0) {
+        std::string all;
+        for (int r = 0; r < at.size; ++r) all += wait_for(store, key(r), patience) + "\n";
+        store.set(all_key, all);
+    }
+    std::istringstream in(wait_for(store, all_key, patience));
+    std::vector<Numbers> all(static_cast<std::size_t>(at.size), Numbers(mine.size(), 0));
+    for (Numbers& of_rank : all)
+        for (std::int64_t& x : of_rank) in >> x;
+    return all;
+}
+
+} // namespace
+
+bool Others::any(bool mine) const { return sum({mine})[0] > 0; }
+
+Numbers Others::sum(const Numbers& mine) const {
+    Numbers sums(mine.size(), 0);
+    for (const Numbers& of_rank : gather(mine))
+        for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += of_rank[i];
+    return sums;
+}
+
+Others over(const OrreryTransport& t, double patience) {
+    return {t.rank, t.size, [&t, patience](const Numbers& mine) { return gather_over_ranks(t, mine, patience); }, [&t] { t.barrier(); },
+            [](const std::exception&) {}}; // abort_all tells them
+}
+
+Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
+    const auto number = std::make_shared<int>(0); // of the gathers and barriers so far: the same on all ranks
+    const auto store = fleet.store;
+    const auto fail = [store, at](const std::exception& e) {
+        if (dynamic_cast<const StoreLost*>(&e) || dynamic_cast<const SaidElsewhere*>(&e)) return;
+        try {
+            if (!store->get(failed_key)) store->set(failed_key, e.what());
+        } catch (const StoreLost&) { // then all know
+        }
+        if (at.rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1)); // the store goes with this process: all hear it first
+    };
+    return {at.rank,
+            at.size,
+            [=](const Numbers& mine) { return gather_in_store(*store, (*number)++, at, mine, patience); },
+            [=] { barrier(*store, fmt::format("all {}", (*number)++), at.size, patience); },
+            fail,
+            fleet.keeps};
+}
+
+std::int64_t term(const std::string& text) { return static_cast<std::int64_t>(std::hash<std::string>{}(text)); }
+
+void agree_on_terms(const Others& others, const Terms& terms) {
+    Numbers mine;
+    for (const auto& t : terms) mine.push_back(t.second);
+    std::string found;
+    const std::vector<Numbers> all = others.gather(mine);
+    for (std::size_t i = 0; i < terms.size() && found.empty(); ++i)
+        for (std::size_t r = 1; r < all.size() && found.empty(); ++r)
+            if (all[r][i] != all[0][i])
+                found = fmt::format("rank {} has another {} than rank 0: start all ranks with the same program, scenario and options", r,
+                                    terms[i].first);
+    if (found.empty()) return;
+    if (others.rank == 0) complain(found);
+    others.meet(); // nobody ends the job before that is said
+    throw SaidElsewhere(found);
+}
+
+} // namespace orrery::simexec

@@ -1,0 +1,41 @@
+// The processes that have the other ranks of a job, whatever connects them: MPI, or the store that rank 0's process keeps.
+#pragma once
+
+#include "exec/mpi/processes.hpp"
+#include "exec/queues/executor.hpp"
+#include "exec/queues/launch.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace orrery::simexec {
+
+struct Others {
+    using Numbers = std::vector<std::int64_t>;
+    int rank = 0, size = 1;
+    std::function<std::vector<Numbers>(const Numbers& mine)> gather; // everyone's, by rank; as many from each; the same on all
+    std::function<void()> meet;                                      // a barrier
+    std::function<void(const std::exception&)> fail;                 // tells the others, before this process ends, where that takes a word
+    std::shared_ptr<void> keeps{};                                   // what connects them
+
+    bool any(bool mine) const; // whether any of them says so; the same answer on all
+    Numbers sum(const Numbers& mine) const;
+};
+
+// patience: seconds they wait for each other. What they call throws LostPeer, or StoreTimeout and StoreLost of the fleet's store.
+Others over(const OrreryTransport& transport, double patience);
+Others over(const Fleet& fleet, const LaunchedRank& at, double patience);
+
+// What a rank trains, by the names a user knows, each as a number that stands for its contents.
+using Terms = std::vector<std::pair<const char*, std::int64_t>>;
+std::int64_t term(const std::string& text);
+
+// Before the first step: a rank with another text or learning rate would train on without a word. Rank 0 says which rank has what else, and
+// all throw SaidElsewhere.
+void agree_on_terms(const Others& others, const Terms& terms);
+
+} // namespace orrery::simexec

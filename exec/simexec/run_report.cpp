@@ -1,0 +1,99 @@
+// What `simexec run` says when it is done.
+#include "exec/kernels/room.hpp"
+#include "exec/runtime/machine.hpp"
+#include "exec/simexec/gpu.hpp"
+#include "exec/simexec/training.hpp"
+#include "sim/report/model_flops.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace orrery::simexec {
+
+bool rounded(const Scenario& s, const RunOptions& how) {
+    return s.training.precision == DType::bf16 && !how.fp32 && !how.fp64 && how.device == "cpu";
+}
+
+namespace {
+
+std::string stored_as(const Scenario& s, const RunOptions& how) {
+    if (how.fp64) return "fp64";
+    if (rounded(s, how)) return "fp32 arithmetic, buffers rounded as in bf16";
+    return how.device == "cpu" ? "fp32" : "as the device has it";
+}
+
+struct Figures {
+    double tokens_per_s, flops_per_s;
+    std::optional<double> mfu;
+    std::string peak_of;
+}; // mfu: of the scenario's device, where it ran on such
+
+Figures figures(const Scenario& s, const Result& r, const RunOptions& how) {
+    const double tokens = static_cast<double>(s.training.global_batch_size * s.training.sequence_length);
+    const double flops = model_flops_per_sequence(s.model, static_cast<double>(s.training.sequence_length)) *
+                         static_cast<double>(s.training.global_batch_size);
+    const bool gpu = how.device == "cuda";
+    const auto peak = s.cluster.device.peak.find(gpu ? name(stored_on_gpu(s)) : "fp32");
+    Figures f{tokens / r.step_s, flops / r.step_s, std::nullopt, s.cluster.device.name};
+    if (gpu == (s.cluster.device.architecture != "cpu") && peak != s.cluster.device.peak.end() && peak->second.value > 0)
+        f.mfu = f.flops_per_s / peak->second.value;
+    return f;
+}
+
+} // namespace
+
+std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
+    const Figures f = figures(world.scenario, r, how);
+    nlohmann::ordered_json j{{"name", world.scenario.name},
+                             {"world_size", world.plan.mesh.ranks()},
+                             {"executor", how.executor},
+                             {"kernels", how.device == "cuda" ? r.on : gemm_library()},
+                             {"numbers", stored_as(world.scenario, how)},
+                             {"processor", processor_name()},
+                             {"first_step", r.first_step},
+                             {"steps", r.steps},
+                             {"first_loss", r.first_loss},
+                             {"last_loss", r.last_loss},
+                             {"step_time_s", r.step_s},
+                             {"tokens_per_s", f.tokens_per_s},
+                             {"model_tflops", f.flops_per_s / 1e12}};
+    if (f.mfu) j["mfu"] = *f.mfu;
+    for (const auto& rank : world.ranks)
+        if (rank)
+            j["memory"].push_back({{"rank", rank->rank},
+                                   {"peak_bytes", rank->memory.device().highest},
+                                   {"predicted_bytes", predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count}});
+    if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
+    return j.dump(2) + "\n";
+}
+
+std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style) {
+    const Figures f = figures(world.scenario, r, how);
+    std::string text = paint(world.scenario.name, Ink::bold, style) +
+                       fmt::format(": {} steps on {} rank{}, {} executor, {}\n\n", r.steps, world.plan.mesh.ranks(),
+                                   world.plan.mesh.ranks() == 1 ? "" : "s", how.executor, r.on);
+    if (world.scenario.training.precision != DType::fp32)
+        text += fmt::format("  {} training: {}\n", name(world.scenario.training.precision), stored_as(world.scenario, how));
+    text += fmt::format("  loss       {:.4f} -> {:.4f}\n", r.first_loss, r.last_loss);
+    text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
+    text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) +
+            (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
+    std::vector<std::int64_t> most(predicted.stages.size(), 0);
+    for (const auto& rank : world.ranks)
+        if (rank)
+            most[static_cast<std::size_t>(rank->stage)] =
+                std::max(most[static_cast<std::size_t>(rank->stage)], rank->memory.device().highest);
+    for (std::size_t s = 0; s < most.size(); ++s) {
+        if (most[s] == 0) continue; // no rank of it is in this process
+        const std::int64_t expected = predicted.stages[s].allocated_peak.count;
+        text += fmt::format("  memory of stage {}: {} bytes at the peak, {}\n", s, grouped(most[s]),
+                            most[s] == expected ? "as predicted" : "predicted " + grouped(expected));
+    }
+    if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
+    if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";
+    return text;
+}
+
+} // namespace orrery::simexec

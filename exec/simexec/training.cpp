@@ -1,0 +1,88 @@
+#include "exec/simexec/training.hpp"
+
+#include "exec/runtime/resume.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+namespace orrery::simexec {
+namespace {
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+double median(std::vector<double> v) {
+    if (v.empty()) return 0;
+    std::nth_element(v.begin(), v.begin() + static_cast<std::ptrdiff_t>(v.size() / 2), v.end());
+    return v[v.size() / 2];
+}
+
+} // namespace
+
+// One process writes checkpoints in the background; several write a part each, and the first seals when all have.
+void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const {
+    executor.fetch();
+    if (!others) {
+        if (!writer) writer.emplace(how.checkpoint);
+        return writer->begin(state(step), pieces_of(world));
+    }
+    const CheckpointDraft draft(how.checkpoint, step);
+    bool failed_here = false;
+    try {
+        draft.write_part(others->rank, pieces_of(world));
+    } catch (const std::exception& e) {
+        failed_here = true;
+        complain(e.what());
+    }
+    if (anyone(failed_here)) {
+        if (others->rank == 0) draft.discard();
+        throw Unwritten(failed_here ? "this rank's part of the checkpoint could not be written"
+                                    : "another rank's part of the checkpoint could not be written");
+    }
+    if (others->rank == 0) draft.seal(state(step), others->size);
+    others->meet();
+}
+
+void Training::run(std::int64_t first, Result& r) {
+    r.first_step = first;
+    Progress progress(options);
+    std::optional<CheckpointWriter> writer;
+    std::vector<double> times;
+    std::int64_t step = first, saved = first;
+    const std::int64_t round = world.plan.steps; // what the executor does at a time
+    for (; step < how.steps && !r.signal; step += round) {
+        load_batch(world, corpus, step);
+        const double began = now();
+        r.record.clear(); // kept until the next: where a step fails, its trace says how far it came
+        executor.step(how.trace.empty() ? nullptr : &r.record);
+        times.push_back((now() - began) / static_cast<double>(round));
+        r.last_loss = mean_loss(world);
+        if (step == first) r.first_loss = r.last_loss;
+        if (!std::isfinite(r.last_loss))
+            throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step)); // where no executor looks
+        if (writer) writer->look();
+        const int got = signals.pending();
+        if (anyone(got != 0)) r.signal = got ? got : SIGTERM;
+        if (!how.checkpoint.empty() && how.every > 0 && (step + 1) % how.every == 0) {
+            checkpoint(writer, step + 1);
+            saved = step + 1;
+        }
+        const double tokens = static_cast<double>(world.facts.loss_tokens * world.facts.workers) / times.back();
+        progress.show(static_cast<int>(std::min<std::int64_t>(step + round, how.steps) - first), static_cast<int>(how.steps - first),
+                      fmt::format("loss {:.4f}  {} tokens/s", r.last_loss, metric(tokens, 3)));
+        if (options.verbose)
+            std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
+    }
+    r.steps = step - first;
+    r.step_s = median(times);
+    if (!how.checkpoint.empty()) {
+        if (saved != step) checkpoint(writer, step);
+        if (writer) writer->finish();
+        r.checkpoint = fmt::format("{}/step-{:08}", how.checkpoint, step);
+    }
+}
+
+} // namespace orrery::simexec

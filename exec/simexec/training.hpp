@@ -1,0 +1,69 @@
+// A run of `simexec run` from step to step, and what it says at the end.
+#pragma once
+
+#include "exec/checkpoint/checkpoint.hpp"
+#include "exec/local/executor.hpp"
+#include "exec/runtime/corpus.hpp"
+#include "exec/simexec/command.hpp"
+#include "exec/simexec/others.hpp"
+#include "sim/memory/memory.hpp"
+
+#include <csignal>
+
+namespace orrery::simexec {
+
+// Signals that ask for an end are kept until a step is over. Made before any thread is, so that none of them takes a signal.
+class StopSignals {
+  public:
+    StopSignals() {
+        sigemptyset(&set_);
+        sigaddset(&set_, SIGTERM);
+        sigaddset(&set_, SIGINT);
+        pthread_sigmask(SIG_BLOCK, &set_, &before_);
+    }
+    ~StopSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    StopSignals(const StopSignals&) = delete;
+    StopSignals& operator=(const StopSignals&) = delete;
+    int pending() const {
+        const timespec at_once{0, 0};
+        const int got = sigtimedwait(&set_, nullptr, &at_once);
+        return got > 0 ? got : 0;
+    }
+
+  private:
+    sigset_t set_, before_;
+};
+
+struct Result {
+    std::int64_t first_step = 0, steps = 0;
+    double first_loss = 0, last_loss = 0, step_s = 0;
+    int signal = 0;
+    std::vector<OpTime> record;
+    std::string checkpoint, on; // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
+};
+
+struct Training {
+    World& world;
+    Executor& executor;
+    const Corpus& corpus;
+    const Options& options;
+    const RunOptions& how;
+    std::string corpus_name;
+    const Others* others; // null: all ranks are in this process
+    const StopSignals& signals;
+
+    bool anyone(bool mine) const { return others ? others->any(mine) : mine; }
+    void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
+    CheckpointState state(std::int64_t step) const {
+        return {step, world.scenario.training.seed, {{"scenario", world.scenario.name}, {"corpus", corpus_name}}};
+    }
+    void run(std::int64_t first, Result& result);
+};
+
+// The processor has no bf16: what buffers of that type hold is rounded to it. GPUs store for themselves.
+bool rounded(const Scenario& scenario, const RunOptions& how);
+
+std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted);
+std::string as_text(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted, const TextStyle& style);
+
+} // namespace orrery::simexec
