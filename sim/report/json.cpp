@@ -54,6 +54,14 @@ Json memory_json(const MemoryReport& m) {
     return j;
 }
 
+Json pace_json(const Report& r, double tokens) {
+    const AtThisPace pace = at_this_pace(r, tokens);
+    Json j{{"tokens", tokens}, {"days", pace.seconds / 86400}};
+    if (pace.cost_usd > 0) j["cost_usd"] = pace.cost_usd;
+    if (pace.energy_j > 0) j["energy_j"] = pace.energy_j;
+    return j;
+}
+
 } // namespace
 
 std::string to_json(const Report& r) {
@@ -100,6 +108,10 @@ std::string to_json(const Report& r) {
     if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)
         for (int g = 0; g < cost_group_count; ++g)
             j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[static_cast<std::size_t>(g)];
+    if (r.step_time_s > 0) {
+        j["per_trillion_tokens"] = pace_json(r, 1e12);
+        if (r.run_tokens > 0) j["run_at_this_pace"] = pace_json(r, r.run_tokens);
+    }
     return j.dump(2) + "\n";
 }
 

@@ -85,6 +85,11 @@ void fill_energy_and_cost(Report& r, const Scenario& s, double step) {
     r.cost_usd = step * usd_per_second(s.cluster, r.world_size);
 }
 
+void fill_tokens(Report& r, const Scenario& s) {
+    r.tokens_per_step = static_cast<double>(s.training.global_batch_size) * static_cast<double>(s.training.sequence_length);
+    if (s.run) r.run_tokens = s.run->steps > 0 ? static_cast<double>(s.run->steps) * r.tokens_per_step : s.run->tokens;
+}
+
 void fill_experts(Report& r, const Scenario& s) {
     if (!s.model.moe) return;
     const MoeSpec& moe = *s.model.moe;
@@ -128,8 +133,10 @@ void add_assumptions(Report& r, const Scenario& s) {
     if (price_of(s.cluster) > 0)
         r.notes.push_back(
             fmt::format("cost: {:.4g} USD a device and hour{}", price_of(s.cluster), published ? " (" + source->second + ")" : ""));
-    else if (r.energy_j > 0)
-        r.notes.emplace_back("cost: not known for this device; cluster.device.price_usd_per_hour sets it");
+    else
+        r.notes.emplace_back("cost: not known for this device, as no price list was found; cluster.device.price_usd_per_hour sets it");
+    if (r.energy_j <= 0 && !s.cluster.device.name.empty())
+        r.notes.emplace_back("energy: not known, as no power of this device is published; cluster.device.power_w sets it");
 }
 
 } // namespace
@@ -143,6 +150,7 @@ Report report(const Scenario& scenario, const Plan& plan, const Simulation& simu
     r.step_time_s = simulation.step_time.seconds();
     r.memory = memory;
     r.parameters = static_cast<double>(parameter_count(scenario.model));
+    fill_tokens(r, scenario);
     r.flops_per_step = static_cast<double>(scenario.training.global_batch_size) *
                        model_flops_per_sequence(scenario.model, static_cast<double>(scenario.training.sequence_length));
     fill_experts(r, scenario);
@@ -169,6 +177,12 @@ double watts_of(const Cluster& c, int devices) {
 }
 
 double usd_per_second(const Cluster& c, int devices) { return price_of(c) * devices / 3600; }
+
+AtThisPace at_this_pace(const Report& r, double tokens) {
+    if (r.step_time_s <= 0 || r.tokens_per_step <= 0) return {};
+    const double steps = tokens / r.tokens_per_step;
+    return {steps * r.step_time_s, steps * r.cost_usd, steps * r.energy_j};
+}
 
 double Report::headroom() const {
     if (memory.stages.empty() || memory.capacity.count == 0) return 1;

@@ -31,7 +31,9 @@ struct Report {
         std::vector<double> fullest_by_layer;            // the same of each mixture layer, where they differ
         double dropped_fraction = 0, tokens_dropped = 0; // routed rows that find their expert full; of all layers in a step
     } experts;
-    double energy_j = 0, cost_usd = 0;  // 0: not known
+    double energy_j = 0, cost_usd = 0; // of a step; 0: not known
+    double tokens_per_step = 0;
+    double run_tokens = 0;              // of the whole run, where the scenario says how long it is; 0: it does not
     std::vector<std::string> notes;     // fields without effect, assumptions
     std::vector<Provenance> provenance; // what the prediction rests on
     ErrorBar error_bar;                 // of the nearest validated rows
@@ -40,6 +42,12 @@ struct Report {
     double headroom() const; // what the fullest stage leaves of the device's memory, as a fraction of it; < 0: it does not fit
     bool narrow() const;     // that is less than predictions of memory are off by
 };
+
+// So many tokens at the pace of this step, without failures, saves or evaluation. 0: not known.
+struct AtThisPace {
+    double seconds = 0, cost_usd = 0, energy_j = 0;
+};
+AtThisPace at_this_pace(const Report& report, double tokens);
 
 Configuration configuration_of(const Scenario& scenario, const Report& report); // with what only a prediction knows: host_share
 

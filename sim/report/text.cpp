@@ -142,6 +142,20 @@ std::string energy_text(double joules) {
     return joules >= 3.6e5 ? fmt::format("{:.2f} kWh a step", joules / 3.6e6) : metric(joules, 3, "J") + " a step";
 }
 
+std::string days_text(double s) {
+    if (s >= 730 * 86400.0) return fmt::format("{:.3g} years", s / (365.25 * 86400));
+    return s >= 2 * 86400.0 ? fmt::format("{:.1f} days", s / 86400) : s >= 7200 ? fmt::format("{:.1f} h", s / 3600) : seconds_text(s);
+}
+
+// "a trillion tokens  186.2 days, 1.12 M USD, 402 MWh".
+std::string pace_line(const std::string& what, const Report& r, double tokens, const TextStyle& style) {
+    const AtThisPace pace = at_this_pace(r, tokens);
+    std::string text = days_text(pace.seconds);
+    text += ", " + (pace.cost_usd > 0 ? metric(pace.cost_usd, 3) + " USD" : std::string("cost not known"));
+    text += ", " + (pace.energy_j > 0 ? metric(pace.energy_j / 3600, 3, "Wh") : std::string("energy not known"));
+    return "  " + pad_right(what, 20) + paint(text, Ink::bold, style) + "\n";
+}
+
 std::string figures(const Report& r, const TextStyle& style) {
     using Row = std::array<std::string, 4>;
     std::vector<Row> rows;
@@ -161,6 +175,8 @@ std::string figures(const Report& r, const TextStyle& style) {
     for (const Row& row : rows) {
         text += "  " + pad_right(row[0], 11) + paint(pad_right(row[1], 19), Ink::bold, style) + pad_right(row[2], 15) + row[3] + "\n";
     }
+    text += pace_line("a trillion tokens", r, 1e12, style);
+    if (r.run_tokens > 0) text += pace_line("the run, no losses", r, r.run_tokens, style);
     text += "  " + paint("MFU: model FLOPs, attention in full, no recompute; HFU: those executed, masked", Ink::dim, style) + "\n";
     text += "  " + paint("halves of causal attention left out", Ink::dim, style) + "\n";
     return text;

@@ -125,8 +125,8 @@ void add_run(CLI::App& app, Parsed& p) {
     app.add_option("--top", p.sweep.top, "Sweep: number of best points to print")->check(CLI::Range(1, 1000000))->type_name("N");
     app.add_option("--write", p.sweep.write, "Sweep: write the best points (--top of them) as scenarios 1.json, 2.json .. into this folder")
         ->type_name("DIR");
-    app.add_option("--by", p.sweep.by, "Sweep: the figure to rank by (default: tokens_per_s)")
-        ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes"}))
+    app.add_option("--by", p.sweep.by, "Sweep: the figure to rank by (default: tokens_per_s); cost and energy: of a token")
+        ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes", "cost", "energy"}))
         ->type_name("FIGURE");
     app.add_flag("--fresh", p.sweep.fresh, "Sweep: start over instead of continuing");
 }

@@ -96,7 +96,9 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     const bool json = options.json || options.output.ends_with(".json");
     predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
     const auto begin = std::chrono::steady_clock::now();
-    const Prediction p = predict(*scenario, predicting);
+    Prediction p = predict(*scenario, predicting);
+    if (scenario->run && !p.report.memory.fits)
+        p.report.notes.emplace_back("the whole run is not simulated, as its step does not fit in memory");
     const double took = seconds_since(begin);
     if (!how.trace.empty() && !save_trace(p.simulation, how.trace)) return bad_input;
     TextStyle style = output_style(options);

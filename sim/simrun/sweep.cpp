@@ -20,7 +20,9 @@ RankBy rank_by(const std::string& name) {
                                                      {"tokens_per_s_per_gpu", RankBy::tokens_per_s_per_gpu},
                                                      {"mfu", RankBy::mfu},
                                                      {"step_time_s", RankBy::step_time_s},
-                                                     {"peak_bytes", RankBy::peak_bytes}};
+                                                     {"peak_bytes", RankBy::peak_bytes},
+                                                     {"cost", RankBy::cost},
+                                                     {"energy", RankBy::energy}};
     const auto it = names.find(name);
     return it == names.end() ? RankBy::tokens_per_s : it->second;
 }
@@ -32,9 +34,13 @@ std::vector<std::size_t> best(const SweepRun& run, const SweepOptions& how) {
     return order;
 }
 
+std::string known(double figure) { return figure > 0 ? metric(figure, 3) : "-"; }
+
 std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyle& style) {
-    Table t{{"", "what varies", "step time", "within", "tokens/s", "a device", "MFU", "bubble", "peak memory", ""},
-            {true, false, true, true, true, true, true, true, true, false},
+    const bool energy = rank_by(how.by) == RankBy::energy;
+    Table t{{"", "what varies", "step time", "within", "tokens/s", "a device", "MFU", "bubble", "peak memory",
+             energy ? "MWh/T tokens" : "USD/T tokens", ""},
+            {true, false, true, true, true, true, true, true, true, true, false},
             {}};
     for (const std::size_t i : best(run, how)) {
         const SweepRow& r = run.rows[i];
@@ -43,6 +49,7 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
                           metric(r.tokens_per_s_per_gpu, 4), fmt::format("{:.1f} %", r.mfu * 100),
                           fmt::format("{:.1f} %", r.bubble_fraction * 100),
                           fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()),
+                          energy ? known(r.per_trillion_tokens(r.energy_j) / 3.6e9) : known(r.per_trillion_tokens(r.cost_usd)),
                           r.narrow() ? paint("narrowly", Ink::yellow, style) : ""});
     }
     return t.rows.empty() ? std::string() : to_text(t, style);

@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace orrery {
 
 namespace {
+
+double known_small(double figure) { return figure > 0 ? -figure : -std::numeric_limits<double>::infinity(); }
 
 // Larger is better.
 double merit(const SweepRow& r, RankBy by) {
@@ -24,6 +27,10 @@ double merit(const SweepRow& r, RankBy by) {
         return -r.step_time_s;
     case RankBy::peak_bytes:
         return -static_cast<double>(r.peak_bytes);
+    case RankBy::cost:
+        return known_small(r.per_trillion_tokens(r.cost_usd));
+    case RankBy::energy:
+        return known_small(r.per_trillion_tokens(r.energy_j));
     }
     return 0;
 }
@@ -45,16 +52,30 @@ std::vector<std::size_t> ranked(const SweepRun& run, RankBy by) {
     return order;
 }
 
+// Figures of a point: what was not predicted is left empty, and so is what is not known.
 std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     std::string text;
     for (const SweepAxis& a : document.axes()) text += csv_cell(a.pointer) + ",";
     text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
-            "time_error_bar,memory_error_bar,hash\n";
+            "time_error_bar,memory_error_bar,cost_usd,energy_j,days_per_trillion_tokens,usd_per_trillion_tokens,kwh_per_trillion_tokens,"
+            "hash\n";
     for (const SweepRow& r : run.rows) {
         for (const std::string& v : document.point(r.index).values) text += csv_cell(bare(v)) + ",";
-        text += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", name(r.status), csv_cell(r.reason), r.world_size, r.step_time_s,
-                            r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction, r.peak_bytes, r.capacity_bytes,
-                            r.step_time_error_bar, r.memory_error_bar, r.hash);
+        text += fmt::format("{},{},", name(r.status), csv_cell(r.reason));
+        const bool fits = r.status == PointStatus::fits, sized = fits || r.status == PointStatus::too_big;
+        const auto cell = [&](bool known, auto value) { text += known ? fmt::format("{},", value) : ","; };
+        cell(sized, r.world_size);
+        for (double v : {r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction}) cell(fits, v);
+        cell(sized, r.peak_bytes);
+        cell(sized, r.capacity_bytes);
+        cell(fits && r.step_time_error_bar > 0, r.step_time_error_bar);
+        cell(sized && r.memory_error_bar > 0, r.memory_error_bar);
+        cell(fits && r.cost_usd > 0, r.cost_usd);
+        cell(fits && r.energy_j > 0, r.energy_j);
+        cell(fits, r.per_trillion_tokens(r.step_time_s) / 86400);
+        cell(fits && r.cost_usd > 0, r.per_trillion_tokens(r.cost_usd));
+        cell(fits && r.energy_j > 0, r.per_trillion_tokens(r.energy_j) / 3.6e6);
+        text += r.hash + "\n";
     }
     return text;
 }
@@ -83,6 +104,8 @@ std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy b
                       {"step_time_error_bar", r.step_time_error_bar},
                       {"memory_error_bar", r.memory_error_bar},
                       {"narrow", r.narrow()}});
+            if (r.cost_usd > 0) p.update({{"cost_usd", r.cost_usd}, {"usd_per_trillion_tokens", r.per_trillion_tokens(r.cost_usd)}});
+            if (r.energy_j > 0) p.update({{"energy_j", r.energy_j}, {"j_per_trillion_tokens", r.per_trillion_tokens(r.energy_j)}});
         }
         j["points"].push_back(p);
     }

@@ -12,7 +12,7 @@ namespace orrery {
 namespace {
 
 constexpr const char* columns = "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
-                                "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar";
+                                "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar, cost_usd, energy_j";
 
 constexpr std::int64_t application_id = 0x4F525259;  // "ORRY", in the file's header
 constexpr std::chrono::milliseconds patience{10000}; // with other programs that write the same file
@@ -46,21 +46,31 @@ SweepRow read(sqlite3_stmt* s) {
     r.capacity_bytes = sqlite3_column_int64(s, 12);
     r.step_time_error_bar = sqlite3_column_double(s, 13);
     r.memory_error_bar = sqlite3_column_double(s, 14);
+    r.cost_usd = sqlite3_column_double(s, 15);
+    r.energy_j = sqlite3_column_double(s, 16);
     return r;
 }
 
+// What is not known is NULL, which is what stays where nothing is bound.
 void bind(sqlite3_stmt* s, const SweepRow& r) {
+    sqlite3_clear_bindings(s);
+    const bool fits = r.status == PointStatus::fits, sized = fits || r.status == PointStatus::too_big;
     bind_text(s, 1, r.hash);
     bind_text(s, 2, r.label);
     bind_text(s, 3, name(r.status));
     bind_text(s, 4, r.reason);
-    sqlite3_bind_int64(s, 5, r.world_size);
+    if (sized) {
+        sqlite3_bind_int64(s, 5, r.world_size);
+        sqlite3_bind_int64(s, 12, r.peak_bytes);
+        sqlite3_bind_int64(s, 13, r.capacity_bytes);
+        sqlite3_bind_double(s, 14, r.step_time_error_bar);
+        sqlite3_bind_double(s, 15, r.memory_error_bar);
+    }
+    if (!fits) return;
     const double figures[] = {r.step_time_s, r.tokens_per_s, r.tokens_per_s_per_gpu, r.mfu, r.hfu, r.bubble_fraction};
     for (int i = 0; i < 6; ++i) sqlite3_bind_double(s, 6 + i, figures[i]);
-    sqlite3_bind_int64(s, 12, r.peak_bytes);
-    sqlite3_bind_int64(s, 13, r.capacity_bytes);
-    sqlite3_bind_double(s, 14, r.step_time_error_bar);
-    sqlite3_bind_double(s, 15, r.memory_error_bar);
+    if (r.cost_usd > 0) sqlite3_bind_double(s, 16, r.cost_usd);
+    if (r.energy_j > 0) sqlite3_bind_double(s, 17, r.energy_j);
 }
 
 } // namespace
@@ -80,12 +90,12 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
             "step_time_s REAL, "
             "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes "
             "INTEGER)");
-    // Results of before there were error bars stay good: theirs are not known.
-    for (const char* column : {"step_time_error_bar", "memory_error_bar"})
+    // Results of before there were these columns stay good: theirs are not known.
+    for (const char* column : {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j"})
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
     execute(fmt::format("PRAGMA application_id={}", application_id).c_str());
     execute("COMMIT");
-    insert_ = statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
+    insert_ = statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
 }
 
 // Before anything is written: a database that is another program's stays as it is.

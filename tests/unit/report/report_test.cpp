@@ -10,7 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
+#include <regex>
 
 namespace orrery {
 namespace {
@@ -218,6 +221,51 @@ TEST(ReportText, LinesKeepToTheWidthInEveryStyle) {
             }
         }
     }
+}
+
+// A job is its steps: days, cost and energy of so many tokens are those of a step times their number.
+TEST(Report, SaysWhatATrillionTokensTakeAndTheWholeRun) {
+    const std::string text = R"({"name": "small", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-80gb", "price_usd_per_device_hour": 2},
+        "training": {"global_batch_size": 32, "sequence_length": 1024}, "strategy": {"tensor_parallel": 2})";
+    const Scenario s = parsed(text + R"(, "run": {"steps": 1000}})");
+    const Report r = predict(s).report;
+    EXPECT_DOUBLE_EQ(r.tokens_per_step, 32 * 1024);
+    EXPECT_DOUBLE_EQ(r.run_tokens, 1000 * 32 * 1024);
+    const AtThisPace run = at_this_pace(r, r.run_tokens), trillion = at_this_pace(r, 1e12);
+    EXPECT_NEAR(run.seconds, 1000 * r.step_time_s, 1e-9 * run.seconds);
+    EXPECT_NEAR(run.cost_usd, run.seconds / 3600 * 8 * 2, 1e-9 * run.cost_usd) << "eight devices at 2 USD an hour";
+    EXPECT_NEAR(trillion.seconds, 1e12 / r.tokens_per_s, 1e-6 * trillion.seconds);
+    const auto j = nlohmann::json::parse(to_json(r));
+    EXPECT_NEAR(j.at("per_trillion_tokens").at("days").get<double>(), trillion.seconds / 86400, 1e-9 * trillion.seconds);
+    EXPECT_NEAR(j.at("run_at_this_pace").at("cost_usd").get<double>(), run.cost_usd, 1e-9 * run.cost_usd);
+    EXPECT_NE(to_text(r, s).find("a trillion tokens"), std::string::npos);
+    const Report by_tokens = predict(parsed(text + R"(, "run": {"tokens": 2e12}})")).report;
+    EXPECT_DOUBLE_EQ(by_tokens.run_tokens, 2e12);
+    const auto without = nlohmann::json::parse(to_json(predict(parsed(text + "}")).report));
+    EXPECT_FALSE(without.contains("run_at_this_pace"));
+    EXPECT_TRUE(without.contains("per_trillion_tokens"));
+}
+
+// Prices are list prices of a day: each says whose and when. Where none is known the report says so and has no cost.
+TEST(Report, PricesHaveASourceAndADate) {
+    int priced = 0;
+    for (const auto& file : std::filesystem::directory_iterator(ORRERY_SOURCE_DIR "/scenarios/devices")) {
+        std::ifstream in(file.path());
+        const auto j = nlohmann::json::parse(in);
+        if (!j.contains("price_usd_per_hour")) continue;
+        ++priced;
+        const std::string source = j.at("sources").value("price_usd_per_hour", "");
+        EXPECT_TRUE(std::regex_search(source, std::regex("^(published|assumed): .*20[0-9][0-9]"))) << file.path() << ": " << source;
+    }
+    EXPECT_GE(priced, 19);
+    const Scenario s = parsed(R"({"model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-80gb", "device": "h20-sxm-96gb"}, "training": {"global_batch_size": 32, "sequence_length": 1024}, "strategy": {}})");
+    const Report r = predict(s).report;
+    EXPECT_EQ(r.cost_usd, 0);
+    EXPECT_TRUE(
+        std::ranges::any_of(r.notes, [](const std::string& n) { return n.find("price_usd_per_hour sets it") != std::string::npos; }));
+    EXPECT_NE(to_text(r, s).find("cost not known"), std::string::npos);
 }
 
 } // namespace

@@ -8,6 +8,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -249,13 +250,18 @@ TEST(SweepStore, SeveralProgramsMayStartOnOneNewFile) {
 TEST(SweepStore, GivesBackWhatItWasGiven) {
     const TemporaryFolder folder;
     SweepRow r;
-    r.hash = "0123456789abcdef", r.label = "a=1 'quoted'", r.status = PointStatus::too_big, r.reason = "stage 0 \"needs\" more";
+    r.hash = "0123456789abcdef", r.label = "a=1 'quoted'", r.status = PointStatus::fits, r.reason = "stage 0 \"needs\" more";
     r.world_size = 8, r.step_time_s = 0.1 + 0.2, r.mfu = 1.0 / 3, r.peak_bytes = INT64_C(90000000001), r.capacity_bytes = 85520809984,
     r.step_time_error_bar = 0.05, r.memory_error_bar = 0.08;
-    SweepStore(folder.file("a.sqlite")).commit(std::span(&r, 1));
+    r.cost_usd = 1.25, r.energy_j = 3e6;
+    SweepRow big = r;
+    big.hash = "of one that is too big", big.status = PointStatus::too_big;
+    big.step_time_s = big.mfu = big.cost_usd = big.energy_j = 0;
+    SweepStore(folder.file("a.sqlite")).commit(std::vector<SweepRow>{r, big});
     const auto rows = SweepStore(folder.file("a.sqlite")).rows();
-    ASSERT_EQ(rows.size(), 1u);
+    ASSERT_EQ(rows.size(), 2u);
     EXPECT_EQ(rows.at(r.hash), r);
+    EXPECT_EQ(rows.at(big.hash), big);
 }
 
 // Results of a version that knew no error bars are read, and say that they do not know them.
@@ -278,6 +284,76 @@ TEST(SweepStore, ReadsResultsOfBeforeThereWereErrorBars) {
     EXPECT_EQ(rows.at("h").step_time_s, 1.5);
     EXPECT_EQ(rows.at("h").step_time_error_bar, 0);
     EXPECT_FALSE(rows.at("h").narrow()) << "how far off memory may be is not known";
+}
+
+// What was not predicted, and what is not known, has no figure: no 0 that a spreadsheet would count.
+TEST(Sweep, LeavesCellsEmptyWhereNothingIsKnown) {
+    const TemporaryFolder folder;
+    const SweepDocument d = document();
+    const SweepRun run = run_sweep(d, folder.file("a.sqlite"));
+    std::istringstream lines(to_csv(d, run));
+    std::string line;
+    std::getline(lines, line);
+    const auto cells_of = [](const std::string& text) {
+        std::vector<std::string> cells{""};
+        bool quoted = false;
+        for (const char c : text) {
+            if (c == '"') quoted = !quoted;
+            if (c == ',' && !quoted)
+                cells.emplace_back();
+            else
+                cells.back() += c;
+        }
+        return cells;
+    };
+    const std::vector<std::string> head = cells_of(line);
+    const auto at = [&](const char* name) {
+        const auto it = std::ranges::find(head, name);
+        EXPECT_NE(it, head.end()) << name;
+        return static_cast<std::size_t>(it - head.begin());
+    };
+    std::array<int, 4> seen{};
+    for (const SweepRow& r : run.rows) {
+        std::getline(lines, line);
+        const std::vector<std::string> cells = cells_of(line);
+        ASSERT_EQ(cells.size(), head.size()) << line;
+        const bool fits = r.status == PointStatus::fits;
+        ++seen[static_cast<std::size_t>(r.status)];
+        for (const char* name : {"step_time_s", "tokens_per_s", "mfu", "bubble_fraction", "cost_usd", "energy_j", "usd_per_trillion_tokens",
+                                 "days_per_trillion_tokens", "kwh_per_trillion_tokens"})
+            EXPECT_EQ(cells[at(name)].empty(), !fits) << name << " of " << line;
+        EXPECT_EQ(cells[at("peak_bytes")].empty(), r.status == PointStatus::impossible) << line;
+    }
+    EXPECT_GT(seen[static_cast<std::size_t>(PointStatus::fits)], 0);
+    EXPECT_GT(seen[static_cast<std::size_t>(PointStatus::impossible)], 0);
+}
+
+// Two kinds of devices at prices of their own: the order by cost is that of USD a token, not of seconds; a device without a price is last.
+TEST(Sweep, RanksByCostAndEnergyOfAToken) {
+    SweepResult r =
+        parse_sweep(R"({"name": "money", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024}, "strategy": {},
+        "sweep": {"/cluster/device": ["h100-sxm-80gb", "a100-sxm-80gb", "h20-sxm-96gb"], "/training/global_batch_size": [32, 64]}})");
+    ASSERT_TRUE(r.problems.empty()) << to_text(r.problems);
+    const TemporaryFolder folder;
+    const SweepRun run = run_sweep(*r.document, folder.file("a.sqlite"));
+    ASSERT_EQ(run.rows.size(), 6u);
+    for (const RankBy by : {RankBy::cost, RankBy::energy}) {
+        const std::vector<std::size_t> order = ranked(run, by);
+        const auto figure = [&](std::size_t i) {
+            const SweepRow& row = run.rows[i];
+            return row.per_trillion_tokens(by == RankBy::cost ? row.cost_usd : row.energy_j);
+        };
+        ASSERT_EQ(order.size(), 6u);
+        for (std::size_t k = 1; k < order.size(); ++k)
+            EXPECT_TRUE(figure(order[k]) == 0 || (figure(order[k - 1]) > 0 && figure(order[k - 1]) <= figure(order[k])));
+        EXPECT_EQ(figure(order.back()) == 0, by == RankBy::cost) << "no price of that device is known, but its power is";
+    }
+    const SweepRow& row = run.rows.front();
+    const double tokens = row.tokens_per_s * row.step_time_s;
+    EXPECT_NEAR(tokens, 32 * 1024, 1e-6);
+    EXPECT_NEAR(row.per_trillion_tokens(row.cost_usd), row.cost_usd / tokens * 1e12, 1e-6 * row.cost_usd / tokens * 1e12);
+    EXPECT_EQ(run_sweep(*r.document, folder.file("a.sqlite")).rows, run.rows) << "cost and energy come back from the file";
 }
 
 } // namespace
