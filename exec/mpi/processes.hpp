@@ -2,7 +2,7 @@
 #pragma once
 
 #include "exec/local/executor.hpp"
-#include "exec/mpi/transport.h"
+#include "sim/ranks/ranks.hpp"
 
 #include <stdexcept>
 #include <string>
@@ -25,9 +25,6 @@ struct PeerGone : LostPeer {
     PeerGone(const std::string& what, int which) : LostPeer(what), rank(which) {}
     int rank;
 };
-
-// Loads exec_mpi.so from beside the program. Throws std::runtime_error with the reason and a way out.
-const OrreryTransport& open_transport();
 
 // Everyone's numbers, by rank; as many from each.
 std::vector<std::vector<std::int64_t>> gather_over_ranks(const OrreryTransport& transport, const std::vector<std::int64_t>& mine,

@@ -229,7 +229,7 @@ int run_run(const std::string& file, const Options& options, const RunOptions& a
                         "is shared"),
                bad_input;
     if (how.executor == "mpi") {
-        transport = &open_transport();
+        transport = &open_transport("use --executor threads");
         if (transport->size != scenario->world_size())
             return complain(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec run ..",
                                         scenario->world_size(), transport->size, scenario->world_size())),

@@ -28,9 +28,13 @@ struct ScenarioOptions {
     bool fold = true, replay = true;
 };
 struct SweepOptions {
-    std::string csv, write, by = "tokens_per_s";
+    std::string csv, write, by = "tokens_per_s", shard;
     int top = 20;
     bool fresh = false;
+};
+struct SbatchCommand {
+    std::string folder, partition, time = "24:00:00";
+    int shards = 8, cpus = 8;
 };
 struct SearchCommand {
     std::string by = "time", space, csv, write, database; // files; a folder for the best
@@ -57,6 +61,8 @@ struct IngestCommand {
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& scenario);
 int run_scenarios(const std::vector<std::string>& files, const Options& options); // several: one table
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& sweep);
+int run_merge(const std::vector<std::string>& files, const Options& options);
+int run_sbatch(const std::string& file, const Options& options, const SbatchCommand& command);
 int run_search(const std::string& file, const Options& options, const SearchCommand& command);
 int run_plan(const std::string& file, const std::string& after, const Options& options);
 int run_list(const std::string& what, const Options& options);

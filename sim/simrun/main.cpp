@@ -30,6 +30,8 @@ constexpr const char* examples =
   simrun a.json b.json c.json                         several scenarios side by side
   simrun sweep.json --top 10 --csv all.csv            a sweep on all cores; a stopped sweep continues
   simrun sweep.json --top 3 --write best              the three best as scenarios best/1.json .., to run or compare
+  simrun sweep.json --shard 3/8                       a part of a sweep, for one of eight machines; `simrun merge` joins their files
+  mpirun -n 64 simrun sweep.json                      a sweep on 64 processes: points are dealt to whoever is free
   simrun search job.json --top 3 --write best         the best strategy for what job.json leaves free, with a proof
   simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
   simrun compare a.json b.json --worst 30             why one is slower: by kind of op, queue, wait and op
@@ -60,6 +62,7 @@ struct Parsed {
     IngestCommand ingest;
     FitCommand fit;
     SearchCommand search;
+    SbatchCommand sbatch;
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
     bool no_fold = false, no_replay = false, markdown = false;
@@ -128,6 +131,8 @@ void add_run(CLI::App& app, Parsed& p) {
     app.add_option("--by", p.sweep.by, "Sweep: the figure to rank by (default: tokens_per_s); cost and energy: of a token")
         ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes", "cost", "energy"}))
         ->type_name("FIGURE");
+    app.add_option("--shard", p.sweep.shard, "Sweep: one part of it, as 3/8; slurm: the part that this task of a Slurm array is")
+        ->type_name("I/N");
     app.add_flag("--fresh", p.sweep.fresh, "Sweep: start over instead of continuing");
 }
 
@@ -234,6 +239,29 @@ void add_ingest(CLI::App& app, Parsed& p) {
         "Every value that no file states is assumed: the terminal lists it, and \"sources\" in the cluster marks it.");
 }
 
+void add_parts(CLI::App& app, Parsed& p) {
+    CLI::App* merging = add_command(app, p, "merge", "Join the files of a sweep's parts (--shard) into one");
+    merging->add_option("files", p.datasets, "Files that sweeps have written")->required()->type_name("FILE.sqlite");
+    merging->get_option("--output")->description("The file to add them to (default: merged.sqlite); made where it is not there");
+    merging->footer("Examples:\n"
+                    "  simrun sweep.json --shard 1/8 -o 1.sqlite      on one of eight machines\n"
+                    "  simrun merge ?.sqlite -o all.sqlite            when all are done, or some were killed: what they computed is there\n"
+                    "  simrun sweep.json -o all.sqlite --csv all.csv  ranks all points, and computes those that no file has\n"
+                    "Exit: 0 done, 1 a file cannot be read or written, or the files have unlike figures of one point.");
+    CLI::App* script = add_command(app, p, "sbatch", "Print a Slurm script that computes a sweep as a job array");
+    script->add_option("sweep", p.one_file, "The sweep")->required()->type_name("SWEEP.json");
+    script->add_option("--shards", p.sbatch.shards, "Number of tasks (default: 8)")->check(CLI::Range(1, 100000))->type_name("N");
+    script->add_option("--cpus", p.sbatch.cpus, "Cores of a task (default: 8)")->check(CLI::Range(1, 4096))->type_name("N");
+    script->add_option("--time", p.sbatch.time, "Time limit of a task (default: 24:00:00)")->type_name("TIME");
+    script->add_option("--partition", p.sbatch.partition, "Slurm partition")->type_name("NAME");
+    script->add_option("--folder", p.sbatch.folder, "Shared folder for the parts' files (default: NAME-parts)")->type_name("DIR");
+    add_set(*script, p.options);
+    add_calibration(*script, p.options);
+    script->footer("Examples:\n"
+                   "  simrun sbatch sweep.json --shards 64 --cpus 16 -o sweep.sh && sbatch sweep.sh\n"
+                   "A task that is stopped keeps what it has; submit the script again to go on. Its head says how to join the parts.");
+}
+
 void add_search(CLI::App& app, Parsed& p) {
     CLI::App* sub = add_command(app, p, "search", "Find the best strategy for a model, a cluster and a batch, with a proof");
     sub->add_option("scenario", p.one_file, "The scenario: fields that it states are fixed, all other strategy fields are free")
@@ -287,7 +315,8 @@ int run_files(Parsed& p, const CLI::App& app) {
                  "`? (A scenario is run by its name alone: simrun job.json)");
         return bad_input;
     }
-    const std::vector<std::string> of_one{"--trace", "--no-fold", "--no-replay"}, of_sweeps{"--csv", "--top", "--by", "--write", "--fresh"};
+    const std::vector<std::string> of_one{"--trace", "--no-fold", "--no-replay"},
+        of_sweeps{"--csv", "--top", "--by", "--write", "--shard", "--fresh"};
     p.scenario.fold = !p.no_fold;
     p.scenario.replay = !p.no_replay;
     for (const std::string& file : p.files) {
@@ -307,6 +336,8 @@ int run_files(Parsed& p, const CLI::App& app) {
 
 int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("search")) return run_search(p.one_file, p.options, p.search);
+    if (app.got_subcommand("merge")) return run_merge(p.datasets, p.options);
+    if (app.got_subcommand("sbatch")) return run_sbatch(p.one_file, p.options, p.sbatch);
     if (app.got_subcommand("plan")) return run_plan(p.one_file, p.after, p.options);
     if (app.got_subcommand("list")) return run_list(p.topic, p.options);
     if (app.got_subcommand("schema")) return run_schema(p.options, p.markdown);
@@ -326,6 +357,7 @@ int run(int argc, char** argv) {
     add_commands(app, parsed);
     add_ingest(app, parsed);
     add_search(app, parsed);
+    add_parts(app, parsed);
     console::add_examples(app, examples, exits);
     app.require_subcommand(0, 1);
     try {

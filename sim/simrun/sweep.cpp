@@ -1,5 +1,6 @@
 // `simrun SWEEP.json`: every combination on all cores, kept in an SQLite file, ranked at the end.
-#include "sim/sweep/sweep.hpp"
+#include "sim/ranks/ranks.hpp"
+#include "sim/sweep/deal.hpp"
 
 #include "sim/simrun/command.hpp"
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
 
@@ -86,6 +88,30 @@ std::string counts(const SweepRun& run, const TextStyle& style) {
     return text;
 }
 
+// "sweep.sqlite", of a part "sweep.3-of-8.sqlite".
+std::string database_of(const std::string& file, const Options& options, const Shard& shard) {
+    if (!options.output.empty()) return options.output;
+    const std::string part = shard.whole() ? "" : fmt::format(".{}-of-{}", shard.index, shard.count);
+    return std::filesystem::path(file).stem().string() + part + ".sqlite";
+}
+
+// Under mpirun rank 0 deals and tells; the others compute, and have no run to tell of. An error of one ends all.
+std::optional<SweepRun> on_ranks(const SweepDocument& document, const std::string& database, const SweepRunOptions& running) {
+    const OrreryTransport& transport = open_transport("start simrun without mpirun");
+    std::optional<SweepRun> run;
+    try {
+        if (transport.rank == 0)
+            run = deal_sweep(document, database, running, transport);
+        else
+            work_for_sweep(document, transport);
+    } catch (const std::exception& e) {
+        complain(e.what());
+        transport.abort_all(bad_input);
+    }
+    transport.finish();
+    return run;
+}
+
 } // namespace
 
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& how) {
@@ -94,13 +120,20 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         complain(file, loaded.problems);
         return bad_input;
     }
-    const std::string database = options.output.empty() ? std::filesystem::path(file).stem().string() + ".sqlite" : options.output;
+    const bool ranks = started_as_ranks();
     SweepRun run;
+    std::string database;
     {
         ProgressBar progress("sweeping", options);
         SweepRunOptions running{options.jobs, how.fresh, [&](std::size_t n, std::size_t total) { progress.show(n, total); }};
         try {
-            run = orrery::run_sweep(*loaded.document, database, running);
+            if (!how.shard.empty()) running.shard = parse_shard(how.shard, [](const char* name) { return std::getenv(name); });
+            database = database_of(file, options, running.shard);
+            if (ranks && !how.shard.empty()) throw std::runtime_error("under mpirun ranks share all points: leave --shard out");
+            std::optional<SweepRun> all =
+                ranks ? on_ranks(*loaded.document, database, running) : orrery::run_sweep(*loaded.document, database, running);
+            if (!all) return done;
+            run = std::move(*all);
         } catch (const std::runtime_error& e) {
             complain(e.what());
             return bad_input;
@@ -122,6 +155,7 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         if (!deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout))
             return bad_input;
     }
+    if (!how.shard.empty()) return done; // whether any point of all fits, no part knows
     const auto is = [&](PointStatus s) {
         return std::any_of(run.rows.begin(), run.rows.end(), [&](const SweepRow& r) { return r.status == s; });
     };

@@ -5,15 +5,13 @@
 #include "sim/cost/own_constants.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/report/reuse.hpp"
-#include "sim/sweep/store.hpp"
+#include "sim/sweep/writer.hpp"
 #include "topology/input_error.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -44,58 +42,6 @@ void fill(SweepRow& row, const Report& r) {
     row.status = r.memory.fits ? PointStatus::fits : PointStatus::too_big;
     row.reason = why_not(r.memory);
 }
-
-// Rows on their way to the file. An error of the file reaches the thread that asks for it.
-class Writer {
-  public:
-    explicit Writer(SweepStore& store) : store_(store), thread_([this] { write(); }) {}
-
-    void add(SweepRow row) {
-        const std::lock_guard lock(mutex_);
-        pending_.push_back(std::move(row));
-        come_.notify_one();
-    }
-
-    bool broken() const { return broken_; }
-
-    void finish() {
-        {
-            const std::lock_guard lock(mutex_);
-            finished_ = true;
-            come_.notify_one();
-        }
-        thread_.join();
-        if (error_) std::rethrow_exception(error_);
-    }
-
-  private:
-    void write() {
-        try {
-            std::unique_lock lock(mutex_);
-            while (true) {
-                come_.wait(lock, [&] { return finished_ || !pending_.empty(); });
-                if (pending_.empty()) return;
-                std::vector<SweepRow> rows;
-                rows.swap(pending_);
-                lock.unlock();
-                store_.commit(rows);
-                lock.lock();
-            }
-        } catch (...) {
-            error_ = std::current_exception();
-            broken_ = true;
-        }
-    }
-
-    SweepStore& store_;
-    std::mutex mutex_;
-    std::condition_variable come_;
-    std::vector<SweepRow> pending_;
-    bool finished_ = false;
-    std::atomic<bool> broken_{false};
-    std::exception_ptr error_;
-    std::thread thread_;
-};
 
 } // namespace
 
@@ -243,7 +189,14 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
             if (stopped) return;
             const SweepPoint point = document.point(i);
             SweepRow& row = run.rows[static_cast<std::size_t>(i)];
-            if (const auto it = known.find(point_hash(point)); it != known.end()) {
+            const std::string hash = point_hash(point);
+            if (!options.shard.has(hash)) {
+                const std::lock_guard lock(counting);
+                row.index = -1; // another machine's
+                if (++finished; options.progress) options.progress(finished, run.rows.size());
+                continue;
+            }
+            if (const auto it = known.find(hash); it != known.end()) {
                 row = it->second;
                 row.index = i;
                 ++reused;
@@ -263,6 +216,7 @@ SweepRun run_sweep(const SweepDocument& document, const std::string& database, c
     writer.finish();
     run.reused = reused;
     run.stopped = stopped;
+    std::erase_if(run.rows, [](const SweepRow& row) { return row.index < 0; });
     for (std::size_t i = 0; run.stopped && i < run.rows.size(); ++i) {
         if (!run.rows[i].hash.empty()) continue;
         run.rows[i].index = static_cast<std::int64_t>(i);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sim/scenario/sweep.hpp"
+#include "sim/sweep/shard.hpp"
 
 #include <cstdint>
 #include <cstdlib>
@@ -45,7 +46,7 @@ struct SweepRow {
 enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step_time_s, peak_bytes, cost, energy };
 
 struct SweepRun {
-    std::vector<SweepRow> rows; // by index, every point
+    std::vector<SweepRow> rows; // by index, every point of the shard
     std::int64_t reused = 0;    // found in the file
     bool stopped = false;       // by go_on: rows it did not come to have no hash, and a reason that says so
 };
@@ -56,6 +57,7 @@ struct SweepRunOptions {
     std::function<void(std::size_t done, std::size_t total)> progress{}; // called by one thread at a time
     std::function<void(const SweepRow& row)> found{};                    // each row as it comes; one thread at a time
     std::function<bool()> go_on{}; // asked before each point, by any thread; false: stop, and keep what there is
+    Shard shard{};                 // these points alone, and no rows of others
 };
 
 std::string point_hash(const SweepPoint& point);

@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 const std::string simexec = ORRERY_BINARY_DIR "/bin/simexec";
+const std::string simrun = ORRERY_BINARY_DIR "/bin/simrun";
 
 bool can_run() { return fs::exists(ORRERY_BINARY_DIR "/bin/exec_mpi.so") && std::system("command -v mpirun > /dev/null 2>&1") == 0; }
 
@@ -388,6 +389,43 @@ TEST_F(Mpi, StopsAtASignalAndGoesOn) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
     kill(q.id, SIGTERM);
     EXPECT_EQ(q.wait(20), 5) << q.text();
+}
+
+// A sweep of a few hundred points, dealt to four ranks; then again with a rank killed on its way, and the same command after that.
+TEST(MpiSweep, RanksMakeTheCsvOfOneProcessAlsoAfterOneWasKilled) {
+    if (!can_run() || !fs::exists(simrun)) GTEST_SKIP() << "no MPI";
+    const fs::path folder = scratch("sweep");
+    fs::create_directories(folder);
+    const std::string sweep = (folder / "sweep.json").string();
+    std::ofstream(sweep) << R"({"model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-40gb"}, "training": {"global_batch_size": 64, "sequence_length": 1024}, "strategy": {},
+        "sweep": {"/strategy/tensor_parallel": [1, 2, 3, 4, 8], "/strategy/pipeline_parallel": [1, 2, 4], "/training/micro_batch_size": [1, 2, 4, 8],
+                  "/training/sequence_length": [512, 1024, 2048, 4096]}})";
+    const auto csv = [&](const char* name) {
+        std::ifstream in(folder / name);
+        return std::string{std::istreambuf_iterator<char>(in), {}};
+    };
+    const auto words = [&](const std::string& name, Words before) {
+        for (const std::string& w : {simrun, sweep, std::string("-q"), std::string("-o"), (folder / (name + ".sqlite")).string(),
+                                     std::string("--csv"), (folder / (name + ".csv")).string()})
+            before.push_back(w);
+        return before;
+    };
+    const Words four{"mpirun", "-n", "4"};
+    const Process one = start(words("one", {"env"}), "one"), all = start(words("four", four), "four");
+    ASSERT_EQ(one.wait(60), 0) << one.text();
+    ASSERT_EQ(all.wait(60), 0) << all.text();
+    EXPECT_FALSE(csv("one.csv").empty());
+    EXPECT_EQ(csv("four.csv"), csv("one.csv"));
+    // A rank that kills itself once it has begun: ranks are told apart by the variable that mpirun sets.
+    const std::string dies =
+        "if [ \"$OMPI_COMM_WORLD_RANK\" = 2 ]; then \"$@\" & p=$!; sleep 0.35; kill -9 $p; wait $p; exit 9; fi; exec \"$@\"";
+    const Process killed = start(words("killed", {"mpirun", "-n", "4", "bash", "-c", dies, "bash"}), "killed");
+    EXPECT_NE(killed.wait(60), 0) << "a lost rank is no success";
+    const Process again = start(words("killed", four), "again");
+    ASSERT_EQ(again.wait(60), 0) << again.text();
+    EXPECT_EQ(csv("killed.csv"), csv("one.csv"));
+    fs::remove_all(folder);
 }
 
 } // namespace

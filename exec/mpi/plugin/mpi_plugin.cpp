@@ -1,5 +1,5 @@
 // exec_mpi.so: the transport over MPI. Loaded when asked for; nothing else links MPI.
-#include "exec/mpi/transport.h"
+#include "sim/ranks/transport.h"
 
 #include <mpi.h>
 

@@ -187,6 +187,42 @@ TEST_F(Simrun, ExamplesOfItsHelpWork) {
     EXPECT_GE(tried, 15);
 }
 
+// The printed script, run as Slurm would: each task by its number, one of them told to stop and started again.
+TEST_F(Simrun, SlurmScriptComputesTheSweepInParts) {
+    const std::string sweep =
+        scenario("sweep.json", R"(, "sweep": {"/strategy/tensor_parallel": [1, 2, 4, 8], "/training/micro_batch_size": [1, 2, 4, 8]})");
+    ASSERT_EQ(run(sweep + " -q -o one.sqlite --csv one.csv --set strategy.pipeline_parallel=1").code, 0);
+    const Ran script = run("sbatch sweep.json --shards 4 --cpus 1 --time 1:00:00 --set strategy.pipeline_parallel=1 -o part.sh");
+    ASSERT_EQ(script.code, 0) << script.err;
+    const std::string text = slurp(folder / "part.sh");
+    EXPECT_NE(text.find("#SBATCH --array=1-4\n"), std::string::npos) << text;
+    const auto task = [&](int n, const std::string& before) {
+        const std::string command =
+            "cd '" + folder.string() + "' && " + before + " SLURM_ARRAY_TASK_ID=" + std::to_string(n) + " bash part.sh >log 2>&1";
+        return WEXITSTATUS(std::system(command.c_str()));
+    };
+    task(2, "timeout 0.01 env"); // wherever it is then, what it had is kept or made again
+    for (int n = 1; n <= 4; ++n) EXPECT_EQ(task(n, "env"), 0) << slurp(folder / "log");
+    const Ran merged = run("merge sweep-parts/*.sqlite -o all.sqlite --json");
+    ASSERT_EQ(merged.code, 0) << merged.err;
+    EXPECT_EQ(nlohmann::json::parse(merged.out).at("added"), 16);
+    ASSERT_EQ(run("sweep.json -q -o all.sqlite --csv all.csv --set strategy.pipeline_parallel=1").code, 0);
+    EXPECT_EQ(slurp(folder / "all.csv"), slurp(folder / "one.csv"));
+}
+
+TEST_F(Simrun, PartsOfASweepSayWhatIsWrong) {
+    const std::string sweep = scenario("sweep.json", R"(, "sweep": {"/strategy/tensor_parallel": [1, 2]})");
+    for (const char* wrong : {"9/8", "slurm", "x"}) {
+        const Ran r = run(sweep + " --shard " + wrong);
+        EXPECT_EQ(r.code, 1);
+        EXPECT_NE(r.err.find("--shard"), std::string::npos) << r.err;
+    }
+    EXPECT_EQ(run(scenario() + " --shard 1/2").code, 1) << "a scenario has no parts";
+    const Ran r = run("merge nothing.sqlite");
+    EXPECT_EQ(r.code, 1);
+    EXPECT_NE(r.err.find("nothing.sqlite"), std::string::npos) << r.err;
+}
+
 TEST_F(Simrun, OverridesFields) {
     const auto one = nlohmann::json::parse(run(scenario() + " --json").out);
     const auto two =
