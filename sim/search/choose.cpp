@@ -13,21 +13,26 @@ double to_spare(const SweepRow& r) {
 
 } // namespace
 
-bool fits_surely(const SweepRow& row) { return row.status == PointStatus::fits && !row.narrow(); }
+double margin(double memory_interval) { return std::min(memory_interval, 0.1); }
 
-std::size_t leader(const std::vector<SearchPoint>& points, double ties) {
-    const double best = points.front().score;
-    const auto first_within = [&](double share) {
-        for (std::size_t i = 0; i < points.size() && points[i].score <= best * (1 + share); ++i)
-            if (fits_surely(points[i].row)) return i;
-        return points.size();
-    };
-    const std::size_t sure = first_within(std::max(ties, points.front().row.step_time_error_bar));
-    if (sure == points.size()) return 0;
-    std::size_t most = sure;
-    for (std::size_t i = sure; i < points.size() && points[i].score <= points[sure].score * (1 + ties); ++i)
-        if (fits_surely(points[i].row) && to_spare(points[i].row) > to_spare(points[most].row)) most = i;
-    return sure == 0 && most != 0 && points[most].score > best * (1 + ties) ? 0 : most;
+bool fits_surely(const SweepRow& row) { return row.status == PointStatus::fits && to_spare(row) >= margin(row.memory_error_bar); }
+
+std::size_t leader(std::span<const Candidate> points) {
+    const Candidate& best = points.front();
+    std::size_t first = 0;
+    while (first < points.size() && !points[first].surely && points[first].score <= best.score * (1 + best.time_interval)) ++first;
+    if (first == points.size() || points[first].score > best.score * (1 + best.time_interval)) first = 0;
+    std::size_t most = first;
+    for (std::size_t i = first; i < points.size() && points[i].score <= points[first].score * 1.001; ++i)
+        if (points[i].surely >= points[most].surely && points[i].to_spare > points[most].to_spare) most = i;
+    return most;
+}
+
+std::size_t leader(const std::vector<SearchPoint>& points) {
+    std::vector<Candidate> candidates;
+    candidates.reserve(points.size());
+    for (const SearchPoint& p : points) candidates.push_back({p.score, p.row.step_time_error_bar, fits_surely(p.row), to_spare(p.row)});
+    return leader(candidates);
 }
 
 std::vector<std::size_t> different(const std::vector<SearchPoint>& points, std::size_t leader, std::size_t most) {

@@ -1,5 +1,6 @@
 #include "sim/search/lists.hpp"
 
+#include "sim/scenario/abilities.hpp"
 #include "sim/schedules/schedule.hpp"
 
 #include <fmt/format.h>
@@ -83,6 +84,8 @@ Lists::Lists(Variations& variations, const SpaceFile& space) : variations_(varia
     add(tensor, tensors);
     add(pipeline, pipelines);
     add(context, texts(of_devices));
+    const Abilities can = abilities_of(s);
+    const bool stages = std::ranges::any_of(schedule_names(), [&](const std::string& n) { return n != "none" && can.has_schedule(n); });
     if (s.model.moe) {
         add(expert, texts(divisors(s.model.moe->experts)));
         add(expert_tensor, tensors);
@@ -105,7 +108,8 @@ Lists::Lists(Variations& variations, const SpaceFile& space) : variations_(varia
         const bool known = std::find(std::begin(grouped), std::end(grouped), pointer) != std::end(grouped);
         if (!known) others_.push_back(pointer);
     }
-    degrees_ = {axis(tensor, tensors), axis(pipeline, pipelines), axis(context, texts(of_devices))};
+    degrees_ = {axis(tensor, tensors), axis(pipeline, stages ? pipelines : std::vector<std::string>{"1"}),
+                axis(context, can.has_context() ? texts(of_devices) : std::vector<std::string>{"1"})};
     if (s.model.moe) {
         degrees_.push_back(axis(expert, texts(divisors(s.model.moe->experts))));
         degrees_.push_back(axis(expert_tensor, {"1", "same"})); // of tensor_parallel, as is usual, or whole experts
@@ -161,11 +165,11 @@ std::vector<GroupValue> Lists::schedules(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
     const int stages = s.pipeline_parallel, whole = (shape.model.layers + stages - 1) / stages;
     std::vector<GroupValue> out;
-    const std::vector<std::string> names = values(schedule, [] {
-        std::vector<std::string> all;
-        for (const std::string& name : schedule_names()) all.push_back(quoted(name));
-        return all;
-    }());
+    const Abilities can = abilities_of(variations_.base());
+    std::vector<std::string> known;
+    for (const std::string& name : schedule_names())
+        if (can.has_schedule(name)) known.push_back(quoted(name));
+    const std::vector<std::string> names = values(schedule, known);
     const auto fits = [&](const ScheduleInfo& info, int v) {
         ScheduleShape asked;
         asked.stages = stages;
@@ -219,14 +223,21 @@ std::vector<GroupValue> Lists::overlaps(const Scenario& shape) const {
 
 std::vector<GroupValue> Lists::cores(const Scenario& shape) const {
     const Strategy& s = shape.strategy;
+    const Abilities can = abilities_of(variations_.base());
     std::vector<GroupValue> all{{}};
     if (s.tensor_parallel > 1) all = product(all, axis(sequence, {"true", "false"}));
     if (s.context_parallel > 1) {
         std::vector<std::string> kinds;
-        for (const char* word : Spelling<ContextKind>::all) kinds.push_back(quoted(word));
+        for (const ContextKind k : {ContextKind::ring, ContextKind::allgather, ContextKind::ulysses})
+            if (can.has(k)) kinds.push_back(quoted(name(k)));
         all = product(all, axis(kind, kinds));
     }
-    if (s.expert_parallel > 1) all = product(all, axis(dispatcher, {quoted("alltoall"), quoted("allgather"), quoted("deepep")}));
+    if (s.expert_parallel > 1) {
+        std::vector<std::string> dispatchers;
+        for (const TokenDispatcher d : {TokenDispatcher::alltoall, TokenDispatcher::allgather, TokenDispatcher::deepep})
+            if (can.has(d)) dispatchers.push_back(quoted(name(d)));
+        all = product(all, axis(dispatcher, dispatchers));
+    }
     all = product(all, overlaps(shape));
     for (const std::string& pointer : others_) all = product(all, axis(pointer, {}));
     return all;

@@ -27,7 +27,7 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
         t.rows.push_back({std::to_string(t.rows.size() + 1), seconds_text(r.step_time_s),
                           r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "",
                           p.score > best ? fmt::format("{:.1f} %", (p.score / best - 1) * 100) : "",
-                          r.narrow() ? paint(memory + ", narrowly", Ink::yellow, style) : memory,
+                          !fits_surely(r) ? paint(memory + ", narrowly", Ink::yellow, style) : memory,
                           fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
                           p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "", r.label});
     }
@@ -80,15 +80,19 @@ std::string no_answer(const SearchResult& r) {
 
 std::string to_text(const SearchResult& r, const SearchOptions& options, const TextStyle& style) {
     if (r.points.empty()) return {};
-    const std::size_t lead = leader(r.points, options.ties);
+    const std::size_t lead = leader(r.points);
     const SearchPoint& first = r.points[lead];
     std::string text = paint("Best strategy", Ink::bold, style) + ": " + first.row.label + "\n";
     std::string proof = r.proven ? "Proven: none of the other legal points is better by the model."
                                  : "Not proven: the search was stopped, and points that could be better were not looked at.";
     if (lead != 0)
-        proof += r.points.front().row.narrow()
-                     ? " The fastest fits by less than predictions of memory are off, so one that fits surely leads."
-                     : " Others are as fast within the tie; this one has most memory to spare.";
+        proof +=
+            !fits_surely(r.points.front().row)
+                ? fmt::format(
+                      " The best leaves less than {:.0f} % of the memory, and of such plans some do not fit; this one is {:.1f} % behind, "
+                      "within the interval, and fits surely.",
+                      margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100)
+                : " Others are as good; this one has most memory to spare.";
     text += wrapped(proof, style.width, "", "  ") + "\n";
     text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
     text += "\n" + ties(r, first, options) + counted(r, style);
@@ -124,7 +128,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                {"capacity_bytes", p.row.capacity_bytes},
                {"step_time_error_bar", p.row.step_time_error_bar},
                {"memory_error_bar", p.row.memory_error_bar},
-               {"narrow", p.row.narrow()},
+               {"narrow", !fits_surely(p.row)},
                {"cost_usd", p.cost_usd},
                {"energy_j", p.energy_j},
                {"scenario", Json::parse(p.json)}};
@@ -148,7 +152,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
            {"free", r.free}};
     j["best"] = Json::array();
     if (!r.points.empty())
-        for (const std::size_t i : different(r.points, leader(r.points, options.ties), static_cast<std::size_t>(options.top)))
+        for (const std::size_t i : different(r.points, leader(r.points), static_cast<std::size_t>(options.top)))
             j["best"].push_back(point(r.points[i]));
     j["refined"] = Json::array();
     for (const SearchPoint& p : r.refined) j["refined"].push_back(point(p));

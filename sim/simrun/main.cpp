@@ -144,7 +144,9 @@ CLI::App* add_command(CLI::App& app, Parsed& p, const char* name, const char* wh
 
 void add_validate(CLI::App& app, Parsed& p) {
     CLI::App* validate = add_command(app, p, "validate", "Predict every row of datasets of published measurements; print the errors");
-    validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation")->required()->type_name("DATASET.json");
+    validate->add_option("datasets", p.datasets, "Datasets, as in scenarios/validation, and measured searches, as in its folder searches")
+        ->required()
+        ->type_name("DATASET.json");
     validate->add_flag("--csv", p.validate.csv,
                        "CSV on standard output; a text that begins like a formula (= + - @) gets an apostrophe in front");
     validate->add_option("--html", p.validate.html, "A page with every row and predicted against measured, into this file")

@@ -37,7 +37,7 @@ bool write_best(const SearchResult& r, const SearchOptions& searching, const std
     std::error_code failed;
     std::filesystem::create_directories(folder, failed);
     int n = 0;
-    for (const std::size_t i : different(r.points, leader(r.points, searching.ties), static_cast<std::size_t>(searching.top))) {
+    for (const std::size_t i : different(r.points, leader(r.points), static_cast<std::size_t>(searching.top))) {
         options.output = (std::filesystem::path(folder) / fmt::format("{}.json", ++n)).string();
         if (!deliver(nlohmann::ordered_json::parse(r.points[i].json).dump(1) + "\n", options)) return false;
     }

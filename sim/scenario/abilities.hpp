@@ -1,0 +1,28 @@
+// What software has: the schedules, dispatchers and kinds of context parallelism that a scenario's framework can be told to use. The
+// checker does not ask (a scenario may ask what a schedule would bring); the search for a strategy does.
+#pragma once
+
+#include "sim/scenario/scenario.hpp"
+
+#include <string_view>
+
+namespace orrery {
+
+struct Abilities {
+    bool all = true;                                   // the scenario names no framework: whatever is known here
+    std::string_view schedules, dispatchers, contexts; // names, each between blanks: " none 1f1b "; a context degree of 1 needs no kind
+    bool optimizer_on_host = true;
+
+    bool has_schedule(std::string_view name) const { return has(schedules, name); }
+    bool has(TokenDispatcher kind) const { return has(dispatchers, name(kind)); }
+    bool has(ContextKind kind) const { return has(contexts, name(kind)); }
+    bool has_context() const { return all || !contexts.empty(); }
+
+  private:
+    bool has(std::string_view list, std::string_view word) const;
+};
+
+// Of the framework that the scenario's text names.
+Abilities abilities_of(const Scenario& scenario);
+
+} // namespace orrery
