@@ -13,7 +13,9 @@ Backend cpu_machine() {
         if (at == MAP_FAILED) throw std::bad_alloc();
         return std::shared_ptr<std::byte>(static_cast<std::byte*>(at), [size](std::byte* p) { munmap(p, size); });
     };
-    return {"cpu", reserve, run_kernel};
+    Backend machine{"cpu", reserve, run_kernel};
+    machine.zeroed = true;
+    return machine;
 }
 
 } // namespace orrery

@@ -15,7 +15,8 @@ struct Backend {
     std::function<std::shared_ptr<std::byte>(std::int64_t bytes)> reserve;
     // Runs a computation; its results are there when it returns.
     std::function<void(const Op&, std::span<const Operand> in, std::span<const Operand> out, const KernelContext&)> kernel;
-    double room = 4; // address space reserved for each byte that is planned: plenty, where it costs nothing
+    double room = 4;     // address space reserved for each byte that is planned: plenty, where it costs nothing
+    bool zeroed = false; // what it reserves reads as zero until it is written
 };
 
 Backend cpu_machine();

@@ -32,6 +32,9 @@ class Executor {
     virtual ~Executor() = default;
     virtual void step(std::vector<OpTime>* record) = 0; // the batch must be loaded; record: null where nobody asks
     virtual const char* name() const = 0;
+    // Bytes of device memory that it has allocated for a rank's buffers and for what its communications copy through: at least what is
+    // alive at the peak, as it is stored here.
+    virtual std::int64_t allocated(const Rank& rank) const { return rank.memory.arena(0).highest(); }
     virtual void fetch() {} // parameters, gradients and states of a device's own memory into the world's: before they are looked at
 };
 

@@ -1,6 +1,7 @@
 #include "exec/local/timeline.hpp"
 
-#include "exec/runtime/issue.hpp"
+#include "exec/local/waits.hpp"
+#include "sim/plan/issue_order.hpp"
 #include "sim/trace/of_plan.hpp"
 #include "topology/check.hpp"
 
@@ -12,43 +13,6 @@ namespace orrery {
 namespace {
 
 Time ps(std::int64_t ns) { return {ns * 1000}; }
-
-// Where nothing runs on a rank's compute queue it waits: for the communication that ended last before it goes on.
-void add_waits(Lane& lane, Time end) {
-    std::vector<Span> waits;
-    Time at{0};
-    const auto gap = [&](Time until) {
-        if (until <= at) return;
-        Span w;
-        w.begin = at;
-        w.end = until;
-        w.kind = SpanKind::wait;
-        w.cause = WaitCause::dependency;
-        waits.push_back(w);
-    };
-    for (const Span& s : lane.spans) {
-        if (s.queue != compute_queue) continue;
-        gap(s.begin);
-        at = std::max(at, s.end);
-    }
-    gap(end);
-    std::vector<std::pair<Time, Time>> moving; // of communications, by begin: waits ascend too, so one pass over both is enough
-    for (const Span& s : lane.spans)
-        if (s.queue >= first_comm_queue && s.kind == SpanKind::op) moving.emplace_back(s.begin, s.end);
-    std::ranges::sort(moving);
-    auto next = moving.begin();
-    Time latest{0}; // end of those that began before the wait's end
-    for (Span& w : waits) {
-        for (; next != moving.end() && next->first < w.end; ++next) latest = std::max(latest, next->second);
-        if (w.begin.ps == 0)
-            w.cause = WaitCause::warm_up;
-        else if (w.end == end)
-            w.cause = WaitCause::drain;
-        else if (latest > w.begin)
-            w.cause = WaitCause::collective;
-    }
-    lane.spans.insert(lane.spans.end(), waits.begin(), waits.end());
-}
 
 } // namespace
 
@@ -65,10 +29,14 @@ Trace trace_of(const World& world, std::span<const OpTime> times, const std::str
         for (const Op& op : b.ops) t.ops.push_back(trace_op(op));
     }
     std::map<int, Lane> lanes;
+    std::map<int, std::vector<const OpTime*>> by_issue; // of each rank
     for (const OpTime& x : times) {
         const Rank& rank = world.rank(x.rank);
         const Issue& issue = rank.order->issues[static_cast<std::size_t>(x.issue)];
         Lane& lane = lanes[x.rank];
+        auto& own = by_issue[x.rank];
+        own.resize(rank.order->issues.size(), nullptr);
+        own[static_cast<std::size_t>(x.issue)] = &x;
         lane.rank = x.rank;
         lane.stage = static_cast<std::int16_t>(rank.stage);
         Span span;
@@ -92,9 +60,8 @@ Trace trace_of(const World& world, std::span<const OpTime> times, const std::str
         if (issue.op->queue == compute_queue) lane.memory.push_back({ps(x.begin), {x.memory.begin(), x.memory.end()}});
     }
     for (auto& [rank, lane] : lanes) {
-        std::stable_sort(lane.spans.begin(), lane.spans.end(),
-                         [](const Span& a, const Span& b) { return a.queue != b.queue ? a.queue < b.queue : a.begin < b.begin; });
-        add_waits(lane, t.end);
+        const std::vector<Span> waits = waits_of(world.plan, *world.rank(rank).order, by_issue[rank], t.end);
+        lane.spans.insert(lane.spans.end(), waits.begin(), waits.end());
         std::stable_sort(lane.spans.begin(), lane.spans.end(),
                          [](const Span& a, const Span& b) { return a.queue != b.queue ? a.queue < b.queue : a.begin < b.begin; });
         std::stable_sort(lane.memory.begin(), lane.memory.end(), [](const MemorySample& a, const MemorySample& b) { return a.at < b.at; });

@@ -18,6 +18,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace orrery {
@@ -36,7 +37,7 @@ struct Message {
 struct Task {
     Attendance side;
     std::int32_t issue = 0;
-    std::int64_t when = 0, begun_at = 0;
+    std::int64_t begun_at = 0;
     bool begun = false;
     int phase = 0; // of an all-reduce: 0 its parts, 1 the gather
     std::vector<std::unique_ptr<Message>> messages;
@@ -74,6 +75,7 @@ class Processes final : public Executor {
     void send(Task& task, int peer, int tag, std::vector<std::byte> data);
     void receive(Task& task, int peer, int tag, std::int64_t bytes);
     void share_losses();
+    void on_one_clock(std::vector<OpTime>& record);
     std::string waits() const;
     std::int64_t now() const { return wall_ns() - began_; }
     int index_in(const std::vector<int>& members) const {
@@ -101,6 +103,7 @@ class Processes final : public Executor {
     std::size_t next_ = 0;
     std::vector<OpTime>* record_ = nullptr;
     std::int64_t began_ = 0;
+    std::optional<std::int64_t> offset_; // of rank 0's clock
     std::vector<Operand> in_, out_;
 };
 
@@ -127,6 +130,15 @@ void Processes::step(std::vector<OpTime>* record) {
     }
     if (failure_) std::rethrow_exception(failure_);
     share_losses();
+    if (record) on_one_clock(*record);
+}
+
+// Of a step that all ranks record.
+void Processes::on_one_clock(std::vector<OpTime>& record) {
+    if (!offset_) offset_ = clock_offset(t_, patience_);
+    const std::int64_t shift = began_ + *offset_ - gather_over_ranks(t_, {began_}, patience_)[0][0];
+    for (OpTime& x : record)
+        for (std::int64_t* at : {&x.posted, &x.begin, &x.end}) *at = std::max<std::int64_t>(0, *at + shift);
 }
 
 // Until `holds`, which the thread that carries makes true.
@@ -187,7 +199,6 @@ void Processes::post(const Issue& issue) {
     auto task = std::make_unique<Task>();
     task->side = attend(rank_, issue, *rank_.order);
     task->issue = static_cast<std::int32_t>(next_);
-    task->when = now();
     task->queues = queues_of(*issue.op);
     for (QueueId q : task->queues) queues_[static_cast<std::size_t>(q)].push_back(task.get());
     tasks_.push_back(std::move(task));
@@ -331,7 +342,7 @@ bool Processes::move(Task& task) {
 void Processes::end(Task& task) {
     finish(task.side);
     done_[static_cast<std::size_t>(task.issue)] = 1;
-    if (record_) record_->push_back({rank_.rank, task.issue, -1, task.when, task.begun_at, now(), 0, rank_.memory.device().by_kind});
+    if (record_) record_->push_back({rank_.rank, task.issue, -1, task.begun_at, task.begun_at, now(), 0, rank_.memory.device().by_kind});
     for (QueueId q : task.queues) queues_[static_cast<std::size_t>(q)].pop_front();
     tasks_.erase(std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& own) { return own.get() == &task; }));
 }

@@ -30,8 +30,14 @@ struct PeerGone : LostPeer {
 std::vector<std::vector<std::int64_t>> gather_over_ranks(const OrreryTransport& transport, const std::vector<std::int64_t>& mine,
                                                          double patience);
 
-// patience: seconds without any progress before it gives up. The order of sums is the serial executor's, so that results are its to the
-// bit.
+// From this process's clock to rank 0's, in ns: from the quickest of several round trips. All ranks at once.
+std::int64_t clock_offset(const OrreryTransport& transport, double patience);
+
+// Everyone's bytes at rank 0, by rank; elsewhere nothing.
+std::vector<std::string> collect_at_first(const OrreryTransport& transport, const std::string& mine, double patience);
+
+// Times of a recorded step are told from rank 0's beginning of it, on its clock. patience: seconds without any progress before it gives up.
+// The order of sums is the serial executor's, so that results are its to the bit.
 std::unique_ptr<Executor> processes_executor(World& world, const OrreryTransport& transport, double patience);
 
 } // namespace orrery

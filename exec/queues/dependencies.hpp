@@ -1,8 +1,8 @@
 // The order of a stage's issues when queues run side by side: which wait for which across queues, and which have certainly ended when
-// an op begins. Follows from the plan alone: its dependencies, and that a queue is served in order.
+// an op begins. Follows from the plan alone (sim/plan/queue_clocks.hpp).
 #pragma once
 
-#include "exec/runtime/issue.hpp"
+#include "sim/plan/queue_clocks.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -21,18 +21,13 @@ class QueueOrder {
 
     const QueuedIssue& operator[](std::size_t issue) const { return issues_[issue]; }
     int queues() const { return queues_; }
-    // For each queue: the last issue that has certainly ended when `issue` begins; -1: none.
-    std::span<const std::int32_t> ended_before(std::int32_t issue) const {
-        return {clocks_.data() + static_cast<std::size_t>(issue) * static_cast<std::size_t>(queues_), static_cast<std::size_t>(queues_)};
-    }
+    const QueueClocks& clocks() const { return clocks_; }
     bool before(std::int32_t first, std::int32_t second) const; // first has ended when second begins, however fast each queue is
 
   private:
     int queues_;
     std::vector<QueuedIssue> issues_;
-    std::vector<std::int32_t> clocks_;
+    QueueClocks clocks_;
 };
-
-bool is_host_only(const Op& op); // memory and the host's own waits: nothing on any queue
 
 } // namespace orrery

@@ -1,6 +1,7 @@
 #include "exec/queues/executor.hpp"
 
 #include "exec/local/clock.hpp"
+#include "exec/local/waits.hpp"
 #include "exec/mpi/processes.hpp"
 #include "exec/queues/cpu_streams.hpp"
 #include "exec/queues/runner.hpp"
@@ -52,6 +53,11 @@ class Queues final : public Executor {
         }
     }
     const char* name() const override { return fleet_.name.c_str(); }
+    std::int64_t allocated(const Rank& rank) const override {
+        for (const auto& r : runners_)
+            if (r->rank() == rank.rank) return r->allocated();
+        return 0;
+    }
     void fetch() override {
         for (auto& r : runners_) r->fetch();
     }
@@ -72,14 +78,13 @@ class Queues final : public Executor {
             });
         if (!record) return;
         for (auto& mine : records) record->insert(record->end(), mine.begin(), mine.end());
-        meet(*record);
+        if (job_.all_here) find_begins(world_, *record);
     }
 
   private:
     template <class F> void on_all(F&& work);
     void agree();
     void begin_times();
-    void meet(std::vector<OpTime>& record) const;
     std::string blocked();
 
     World& world_;
@@ -165,29 +170,6 @@ std::string Queues::blocked() {
     std::vector<Stand> stands;
     for (auto& r : runners_) stands.push_back(r->stand());
     return to_text(orrery::blocked(world_, stands));
-}
-
-// A collective begins when its last member has come: of those in this process that is known.
-void Queues::meet(std::vector<OpTime>& record) const {
-    std::map<std::tuple<CommId, int, std::int64_t>, std::vector<OpTime*>> meetings; // communicator, its first member, number of the call
-    std::map<std::pair<int, CommId>, std::int64_t> calls;
-    for (OpTime& t : record) {
-        const Rank& rank = world_.rank(t.rank);
-        const auto* c = std::get_if<Collective>(&rank.order->issues[static_cast<std::size_t>(t.issue)].op->work);
-        if (!c) continue;
-        const auto& members = world_.members[static_cast<std::size_t>(c->comm)][static_cast<std::size_t>(t.rank)];
-        meetings[{c->comm, members[0], calls[{t.rank, c->comm}]++}].push_back(&t);
-    }
-    std::int32_t number = 0;
-    for (auto& [key, ends] : meetings) {
-        std::int64_t begin = 0;
-        for (const OpTime* t : ends) begin = std::max(begin, t->posted);
-        for (OpTime* t : ends) {
-            t->begin = std::min(begin, t->end);
-            t->meeting = number;
-        }
-        ++number;
-    }
 }
 
 } // namespace

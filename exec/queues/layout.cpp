@@ -1,5 +1,6 @@
 #include "exec/queues/layout.hpp"
 
+#include "exec/queues/packing.hpp"
 #include "topology/check.hpp"
 
 #include <fmt/format.h>
@@ -7,37 +8,13 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <optional>
+#include <tuple>
 
 namespace orrery {
 namespace {
 
 constexpr std::int64_t alignment = 256; // what cudaMalloc gives, and vector loads like
-
-std::int64_t rounded(std::int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
-
-// For a lifetime, by queue: its last user, and the last issue that has ended before its first user.
-struct Reach {
-    std::vector<std::int32_t> last, ended;
-};
-
-Reach reach_of(const Lifetime& x, const QueueOrder& queues) {
-    const auto width = static_cast<std::size_t>(queues.queues());
-    Reach r{std::vector<std::int32_t>(width, -1), std::vector<std::int32_t>(width, std::numeric_limits<std::int32_t>::max())};
-    for (std::int32_t u : x.users) {
-        const QueuedIssue& issue = queues[static_cast<std::size_t>(u)];
-        if (!issue.queues.empty()) r.last[static_cast<std::size_t>(issue.queues[0])] = u;
-        const auto ended = queues.ended_before(u);
-        for (std::size_t q = 0; q < width; ++q) r.ended[q] = std::min(r.ended[q], ended[q]);
-    }
-    return r;
-}
-
-bool before(const Lifetime& a, const Reach& of_a, const Lifetime& b, const Reach& of_b) {
-    if (a.free > b.alloc) return false;
-    for (std::size_t q = 0; q < of_a.last.size(); ++q)
-        if (of_a.last[q] > of_b.ended[q]) return false;
-    return true;
-}
 
 class Walk {
   public:
@@ -127,105 +104,138 @@ class Walk {
     MemoryLayout layout_;
 };
 
-// The bytes of one space: cut into runs, each with the lifetime that had it last (-1: nobody; who comes next must come after it).
-class Ground {
-  public:
-    Ground(MemoryLayout& layout, const std::vector<Reach>& reaches, int space, std::int64_t fixed)
-        : layout_(layout), reaches_(reaches), space_(space) {
-        if (fixed > 0) runs_[0] = {fixed, taken};
-        end_ = fixed;
-        for (std::size_t l = 0; l < layout.lifetimes.size(); ++l) {
-            const Lifetime& x = layout.lifetimes[l];
-            if (x.space != space || x.offset < 0) continue;
-            if (x.alloc < 0)
-                occupy(static_cast<std::int32_t>(l));
-            else
-                returning_.push_back(static_cast<std::int32_t>(l));
-        }
-    }
+// Lifetimes that lie side by side: one, or the tensors of a bucket that come and go together, padding behind them.
+struct Group {
+    std::vector<std::int32_t> lifetimes;
+    std::int64_t bytes = 0;
+};
 
-    void place(std::int32_t life) {
-        Lifetime& x = layout_.lifetimes[static_cast<std::size_t>(life)];
-        if (x.offset < 0)
-            x.offset = lowest(life);
-        else
-            std::erase(returning_, life);
-        occupy(life);
+// A bucket's parameters or gradients that one action allocates: a collective then moves them as they lie.
+class Groups {
+  public:
+    Groups(const Plan& plan, const IssueOrder& order, const StorageMap& map, const std::vector<Lifetime>& lifetimes)
+        : plan_(plan), order_(order), map_(map), lifetimes_(lifetimes) {}
+
+    std::vector<Group> of(int space) {
+        std::vector<Group> groups;
+        for (std::size_t l = 0; l < lifetimes_.size(); ++l) {
+            const Lifetime& x = lifetimes_[l];
+            if (x.space != space) continue;
+            const auto bucket = bucket_of(x);
+            if (!bucket) {
+                groups.push_back({{static_cast<std::int32_t>(l)}, x.bytes});
+                continue;
+            }
+            const auto [it, fresh] = open_.try_emplace(*bucket, groups.size());
+            if (fresh) groups.emplace_back();
+            groups[it->second].lifetimes.push_back(static_cast<std::int32_t>(l));
+        }
+        for (const auto& [key, group] : open_) close(groups[group], key);
+        return groups;
     }
-    std::int64_t end() const { return end_; }
 
   private:
-    static constexpr std::int32_t taken = -2; // for ever
-    struct Run {
-        std::int64_t size;
-        std::int32_t life;
-    };
+    using Key = std::tuple<std::int32_t, std::int32_t, bool>; // the action of its Alloc, bucket, gradients
 
-    bool follows(std::int32_t first, std::int32_t second) const {
-        if (first == taken) return false;
-        const auto a = static_cast<std::size_t>(first), b = static_cast<std::size_t>(second);
-        return first < 0 || before(layout_.lifetimes[a], reaches_[a], layout_.lifetimes[b], reaches_[b]);
+    std::optional<Key> bucket_of(const Lifetime& x) const {
+        const Buffer& b = plan_.buffers[static_cast<std::size_t>(x.buffer)];
+        const bool passes = x.alloc >= 0 && x.offset < 0, gradient = b.role == Role::gradient;
+        if (!passes || b.bucket < 0 || (!gradient && b.role != Role::parameter)) return std::nullopt;
+        return Key{order_.issues[static_cast<std::size_t>(x.alloc)].action, b.bucket, gradient};
     }
-    // First fit among what the last owners have certainly left, and what nobody comes back to meanwhile.
-    std::int64_t lowest(std::int32_t life) const {
-        std::vector<std::pair<std::int64_t, std::int64_t>> blocked;
-        for (const auto& [at, run] : runs_)
-            if (!follows(run.life, life)) blocked.emplace_back(at, at + run.size);
-        for (std::int32_t r : returning_)
-            if (!follows(life, r))
-                blocked.emplace_back(layout_.lifetimes[static_cast<std::size_t>(r)].offset,
-                                     layout_.lifetimes[static_cast<std::size_t>(r)].offset +
-                                         layout_.lifetimes[static_cast<std::size_t>(r)].bytes);
-        std::ranges::sort(blocked);
-        std::int64_t at = 0;
-        for (const auto& [begin, end] : blocked) {
-            if (begin - at >= layout_.lifetimes[static_cast<std::size_t>(life)].bytes) break;
-            at = std::max(at, rounded(end));
-        }
-        return at;
-    }
-    // Cuts a run in two at `at`, where one lies across.
-    void cut(std::int64_t at) {
-        auto it = runs_.lower_bound(at);
-        if ((it != runs_.end() && it->first == at) || it == runs_.begin()) return;
-        --it;
-        const std::int64_t left = at - it->first;
-        if (left >= it->second.size) return;
-        runs_[at] = {it->second.size - left, it->second.life};
-        it->second.size = left;
-    }
-    void occupy(std::int32_t life) {
-        const Lifetime& x = layout_.lifetimes[static_cast<std::size_t>(life)];
-        if (x.offset + x.bytes > end_) {
-            runs_[end_] = {x.offset + x.bytes - end_, -1};
-            end_ = x.offset + x.bytes;
-        }
-        cut(x.offset);
-        cut(x.offset + x.bytes);
-        runs_.erase(runs_.lower_bound(x.offset), runs_.lower_bound(x.offset + x.bytes));
-        runs_[x.offset] = {x.bytes, life};
+    // In the bucket's order; as long as all its shards.
+    void close(Group& group, const Key& key) const {
+        const TensorBucket& bucket = plan_.buckets[static_cast<std::size_t>(std::get<1>(key))];
+        const bool gradient = std::get<2>(key);
+        const auto place_in = [&](std::int32_t l) {
+            const BufferId b = lifetimes_[static_cast<std::size_t>(l)].buffer;
+            return std::ranges::find(bucket.tensors, b, gradient ? &BucketTensor::gradient : &BucketTensor::parameter) -
+                   bucket.tensors.begin();
+        };
+        std::ranges::sort(group.lifetimes, {}, place_in);
+        for (std::int32_t l : group.lifetimes) group.bytes += lifetimes_[static_cast<std::size_t>(l)].bytes;
+        const CommId comm = gradient ? bucket.reduce : bucket.gather;
+        if (bucket.shard == 0 || comm < 0 || group.lifetimes.size() != bucket.tensors.size()) return;
+        const BucketTensor& first = bucket.tensors[0];
+        const std::int64_t element =
+            map_.places[static_cast<std::size_t>(gradient ? first.gradient : first.parameter)].stored / (first.end - first.begin);
+        group.bytes = std::max(group.bytes, bucket.shard * size(plan_, comm) * element);
     }
 
-    MemoryLayout& layout_;
-    const std::vector<Reach>& reaches_;
-    int space_;
-    std::map<std::int64_t, Run> runs_;    // by offset, without gaps
-    std::vector<std::int32_t> returning_; // lifetimes yet to come whose place is given
-    std::int64_t end_ = 0;
+    const Plan& plan_;
+    const IssueOrder& order_;
+    const StorageMap& map_;
+    const std::vector<Lifetime>& lifetimes_;
+    std::map<Key, std::size_t> open_;
 };
+
+PackedBlock block_of(const Group& group, const std::vector<Lifetime>& lifetimes, const QueueClocks& clocks) {
+    const Lifetime& first = lifetimes[static_cast<std::size_t>(group.lifetimes[0])];
+    PackedBlock block{group.bytes,
+                      first.alloc,
+                      first.free,
+                      std::vector<std::int32_t>(clocks.width(), -1),
+                      std::vector<std::int32_t>(clocks.width(), std::numeric_limits<std::int32_t>::max()),
+                      first.offset};
+    for (std::int32_t l : group.lifetimes) {
+        const Lifetime& x = lifetimes[static_cast<std::size_t>(l)];
+        block.begin = std::min(block.begin, x.alloc);
+        block.end = std::max(block.end, x.free);
+        for (std::int32_t u : x.users) {
+            if (const std::int32_t home = clocks.home(u); home >= 0) {
+                auto& last = block.last[static_cast<std::size_t>(home)];
+                last = std::max(last, u);
+            }
+            const auto ended = clocks.ended_before(u);
+            for (std::size_t q = 0; q < ended.size(); ++q) block.follows[q] = std::min(block.follows[q], ended[q]);
+        }
+    }
+    return block;
+}
+
+// What lies in [0, fixed) between steps and is no lifetime: padding.
+void keep_padding(std::vector<PackedBlock>& blocks, std::int64_t fixed, std::int32_t issues, std::size_t width) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken;
+    for (const PackedBlock& b : blocks)
+        if (b.offset >= 0) taken.emplace_back(b.offset, b.offset + b.bytes);
+    std::ranges::sort(taken);
+    std::vector<PackedBlock> gaps;
+    const auto gap = [&](std::int64_t from, std::int64_t to) {
+        if (from < to)
+            gaps.push_back({to - from, -1, issues + 1, std::vector<std::int32_t>(width, -1), std::vector<std::int32_t>(width, -1), from});
+    };
+    std::int64_t at = 0;
+    for (const auto& [begin, end] : taken) {
+        gap(at, std::min(begin, fixed));
+        at = std::max(at, end);
+    }
+    gap(at, fixed);
+    blocks.insert(blocks.begin(), gaps.begin(), gaps.end());
+}
 
 } // namespace
 
 MemoryLayout plan_layout(const Plan& plan, const IssueOrder& order, const QueueOrder& queues, const StorageMap& map,
                          const Standing& standing) {
     MemoryLayout layout = Walk(plan, order, map, standing).lifetimes();
-    std::vector<Reach> reaches;
-    for (const Lifetime& x : layout.lifetimes) reaches.push_back(reach_of(x, queues));
+    const auto issues = static_cast<std::int32_t>(order.issues.size());
     for (int space = 0; space < 2; ++space) {
-        Ground ground(layout, reaches, space, standing.fixed[space]);
-        for (std::size_t l = 0; l < layout.lifetimes.size(); ++l) // in the order of their Allocs
-            if (layout.lifetimes[l].space == space && layout.lifetimes[l].alloc >= 0) ground.place(static_cast<std::int32_t>(l));
-        layout.extent[space] = ground.end();
+        const std::vector<Group> groups = Groups(plan, order, map, layout.lifetimes).of(space);
+        std::vector<PackedBlock> blocks;
+        for (const Group& g : groups) blocks.push_back(block_of(g, layout.lifetimes, queues.clocks()));
+        keep_padding(blocks, standing.fixed[space], issues, queues.clocks().width());
+        layout.extent[space] = std::max(standing.fixed[space], pack(blocks, issues, alignment));
+        const std::size_t padding = blocks.size() - groups.size();
+        for (std::size_t g = 0; g < groups.size(); ++g) {
+            std::int64_t at = blocks[padding + g].offset;
+            const std::int64_t end = at + groups[g].bytes;
+            for (std::int32_t l : groups[g].lifetimes) {
+                Lifetime& x = layout.lifetimes[static_cast<std::size_t>(l)];
+                x.offset = at;
+                x.room = std::max(end - at, x.slot >= 0 && x.alloc < 0 ? standing.room[static_cast<std::size_t>(x.slot)] : 0);
+                at += x.bytes;
+            }
+        }
     }
     return layout;
 }

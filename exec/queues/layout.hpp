@@ -21,6 +21,7 @@ struct Lifetime {
     int space = 0;                     // 0: device, 1: host
     std::int32_t alloc = -1, free = 0; // issues
     std::int64_t offset = -1;          // in its space
+    std::int64_t room = 0;             // bytes from there on that are its own, or of its bucket, which it begins
     std::vector<std::int32_t> users;   // issues, ascending
 };
 
@@ -32,9 +33,9 @@ struct MemoryLayout {
 };
 
 // start: of each slot where its storage lies between steps, as offset in its space; -1: nowhere. fixed: how much of each space is taken by
-// what lies there between steps, whatever it is.
+// what lies there between steps, whatever it is. room: of each slot that begins a bucket the bucket's bytes; 0: no bucket begins there.
 struct Standing {
-    std::vector<std::int64_t> start;
+    std::vector<std::int64_t> start, room;
     std::int64_t fixed[2] = {0, 0};
 };
 

@@ -11,6 +11,9 @@ Standing standing_of(const World& world, const Rank& rank) {
     const StorageMap& map = rank.memory.map();
     Standing s;
     s.start.assign(static_cast<std::size_t>(map.slots), -1);
+    s.room.assign(static_cast<std::size_t>(map.slots), 0);
+    for (const StorageMap::Bucket& b : map.buckets)
+        s.room[static_cast<std::size_t>(map.places[static_cast<std::size_t>(b.tensors[0])].slot)] = b.stored;
     for (int space = 0; space < 2; ++space) s.fixed[space] = rank.memory.arena(space).extent();
     for (std::size_t b = 0; b < map.places.size(); ++b) {
         const BufferPlace& p = map.places[b];
@@ -63,12 +66,17 @@ class Maker {
         if (std::holds_alternative<Exchange>(op.work))
             c.calls = exchange_calls(world_, side);
         else if (std::holds_alternative<Collective>(op.work) && !c.counted)
-            c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)]);
+            c.calls = collective_calls(world_, side, places_.staging[static_cast<std::size_t>(home)], room(op, lives));
         if (makes_loss(op) || (world_.notes_routing && makes_routing(op))) {
             c.kept = program_.kept;
             c.result = makes_routing(op) ? 2 : 0;
             program_.kept += (bytes_of(world_, c.out[c.result]) + 7) / 8 * 8;
         }
+    }
+    // What lies behind a collective's operands up to the end of their buckets.
+    Room room(const Op& op, const std::vector<std::int32_t>& lives) const {
+        const auto of = [&](std::size_t k) { return stage_.layout.lifetimes[static_cast<std::size_t>(lives[k])].room; };
+        return {op.in.empty() ? 0 : of(0), op.out.empty() ? 0 : of(op.in.size())};
     }
     // Gradients that come and go begin as zero.
     void first_touch(std::int32_t life, Command& c) {

@@ -66,7 +66,10 @@ Runner::Runner(World& world, Rank& rank, StreamDevice& device, const StagePlan& 
             throw OutOfMemory(fmt::format("rank {}: its buffers, side by side, take {} bytes, and {} are reserved", rank_.rank, extent,
                                           rank_.memory.arena(space).reserved()));
     }
-    for (std::int64_t bytes : staging_needed(world_, rank_, stage_)) places_.staging.push_back(allocate(bytes, MemorySpace::device));
+    for (std::int64_t bytes : staging_needed(world_, rank_, stage_)) {
+        places_.staging.push_back(allocate(bytes, MemorySpace::device));
+        staged_ += bytes;
+    }
     program_ = rank_program(world_, rank_, stage_, places_);
     kept_ = allocate(program_.kept, MemorySpace::host);
     device_.give_up_when([&job] { return job.stopped(); });

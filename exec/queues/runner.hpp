@@ -56,6 +56,9 @@ class Runner {
     std::string waits(); // the first communication that waits, and for whom; empty: none
     Stand stand();       // where nothing moves any more
     int rank() const { return rank_.rank; }
+    std::int64_t allocated() const {
+        return stage_.layout.extent[0] + staged_;
+    } // bytes of device memory: buffers, and what is copied through
     StreamDevice& device() { return device_; }
 
   private:
@@ -109,6 +112,7 @@ class Runner {
     const std::vector<std::int64_t>& delays_; // empty: communication is real
     RankPlaces places_;
     std::vector<std::byte*> owned_;
+    std::int64_t staged_ = 0; // bytes
     std::byte *kept_ = nullptr, *shared_losses_ = nullptr;
     std::size_t issued_ = 0;
     RankProgram program_;

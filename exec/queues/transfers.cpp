@@ -63,16 +63,19 @@ template <class F> void together(const Pieces& a, const Pieces& b, std::int64_t 
 class Builder {
   public:
     // alike: members' lists are cut alike, for they have one layout.
-    Builder(const Attendance& member, const std::vector<int>& members, bool alike, std::byte* stage)
-        : work_(std::get<Collective>(member.issue->op->work)), stage_(stage), alike_(alike), members_(static_cast<int>(members.size())),
+    Builder(const Attendance& member, const std::vector<int>& members, bool alike, std::byte* stage, Room room)
+        : work_(std::get<Collective>(member.issue->op->work)), stage_(stage), room_(room), alike_(alike),
+          members_(static_cast<int>(members.size())),
           index_(static_cast<int>(std::ranges::find(members, member.rank->rank) - members.begin())) {}
 
     CommCalls build(std::vector<CollectiveSides> all) {
         for (CollectiveSides& s : all) {
             size_ = bytes_of(s.element);
             dtype_ = dtype_of(s.element);
-            s.in = merged(s.in, size_);
-            s.out = merged(s.out, size_);
+            // Members on several stages have the same tensors, and each its own addresses: a call a tensor.
+            const bool as_listed = work_.kind == CollectiveKind::all_reduce && !alike_;
+            s.in = as_listed ? s.in : merged(s.in, size_);
+            s.out = as_listed ? s.out : merged(s.out, size_);
             add(s);
         }
         return std::move(out_);
@@ -101,19 +104,15 @@ class Builder {
         out_.calls.push_back({kind, work_.comm, in, to, n, dtype_, work_.maximum, peer});
     }
     void all_reduce(const CollectiveSides& s) {
-        if (alike_ || (s.in.size() == 1 && s.out.size() == 1))
-            return together(s.in, s.out, size_,
-                            [&](std::byte* in, std::byte* out, std::int64_t n) { call(CommCall::Kind::all_reduce, in, out, n); });
-        const std::int64_t n = elements(s.in);
-        std::byte* const at = gathered_here(s.in, n);
-        call(CommCall::Kind::all_reduce, at, at, n);
-        spread_behind(at, s.out);
+        together(s.in, s.out, size_, [&](std::byte* in, std::byte* out, std::int64_t n) { call(CommCall::Kind::all_reduce, in, out, n); });
     }
     // Elements beyond a member's input are zero; the members' shards form one run.
     void reduce_scatter(const CollectiveSides& s) {
         const std::int64_t shard = elements(s.out), whole = shard * members_, have = elements(s.in);
         require(have <= whole, "a reduce-scatter's parts do not hold its sum");
-        std::byte* in = s.in.size() == 1 && have == whole ? s.in[0].data : gathered_here(s.in, whole);
+        const bool direct = s.in.size() == 1 && (have == whole || whole * size_ <= room_.in);
+        if (direct && have < whole) out_.before.push_back({s.in[0].data + have * size_, nullptr, (whole - have) * size_});
+        std::byte* in = direct ? s.in[0].data : gathered_here(s.in, whole);
         std::byte* to = s.out.size() == 1 ? s.out[0].data : stage(shard);
         call(CommCall::Kind::reduce_scatter, in, to, shard);
         if (s.out.size() != 1) spread_behind(to, s.out);
@@ -139,7 +138,7 @@ class Builder {
     void all_gather(const CollectiveSides& s) {
         const std::int64_t shard = elements(s.in), whole = shard * members_;
         std::byte* in = s.in.size() == 1 ? s.in[0].data : gathered_here(s.in, shard);
-        const bool direct = s.out.size() == 1 && s.out[0].elements == whole;
+        const bool direct = s.out.size() == 1 && (s.out[0].elements == whole || whole * size_ <= room_.out);
         std::byte* to = direct ? s.out[0].data : stage(whole);
         call(CommCall::Kind::all_gather, in, to, shard);
         if (!direct) spread_behind(to, s.out);
@@ -200,6 +199,7 @@ class Builder {
 
     const Collective& work_;
     std::byte* stage_;
+    Room room_;
     bool alike_;
     int members_, index_;
     std::int64_t size_ = 4;
@@ -209,11 +209,11 @@ class Builder {
 
 } // namespace
 
-CommCalls collective_calls(const World& world, const Attendance& member, std::byte* stage) {
+CommCalls collective_calls(const World& world, const Attendance& member, std::byte* stage, Room room) {
     const auto& work = std::get<Collective>(member.issue->op->work);
     const auto& members = world.members[static_cast<std::size_t>(work.comm)][static_cast<std::size_t>(member.rank->rank)];
     const bool alike = !(world.plan.communicators[static_cast<std::size_t>(work.comm)].axes & mask(Axis::pp));
-    return Builder(member, members, alike, stage).build(sides_of(world, member));
+    return Builder(member, members, alike, stage, room).build(sides_of(world, member));
 }
 
 CommCalls exchange_calls(const World& world, const Attendance& side) {

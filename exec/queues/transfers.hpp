@@ -33,8 +33,13 @@ struct CommCalls {
     std::int64_t staging = 0; // bytes used
 };
 
+// Bytes from the first operand on that are its bucket's, padding included: a call may use them all.
+struct Room {
+    std::int64_t in = 0, out = 0;
+};
+
 // A collective from one member's side. stage: memory of the op's queue for copies; null: only to see how much of it is needed.
-CommCalls collective_calls(const World& world, const Attendance& member, std::byte* stage);
+CommCalls collective_calls(const World& world, const Attendance& member, std::byte* stage, Room room = {});
 // The transfers of an exchange.
 CommCalls exchange_calls(const World& world, const Attendance& side);
 

@@ -137,7 +137,12 @@ RankMemory::RankMemory(const Plan& plan, const StorageMap& map, std::vector<int>
             count(buffer(plan, t), 1);
         }
     }
-    for (BufferId b : map.resident) allocate(b, 0);
+    for (BufferId b : map.resident) {
+        if (machine.zeroed) // and nothing has been there yet: no page is touched
+            take(b, 0);
+        else
+            allocate(b, 0);
+    }
 }
 
 std::byte*& RankMemory::address(const BufferPlace& p, std::int32_t microbatch) {
@@ -197,19 +202,26 @@ void RankMemory::out_of_memory(const Buffer& wanted) const {
     throw OutOfMemory(text);
 }
 
-void RankMemory::allocate(BufferId b, std::int32_t microbatch) {
+std::byte*& RankMemory::take(BufferId b, std::int32_t microbatch) {
     const Buffer& x = buffer(*plan_, b);
     const BufferPlace& p = map_->places[static_cast<std::size_t>(b)];
     std::byte*& slot = address(p, microbatch);
     if (slot) broken(fmt::format("{} (microbatch {}) is allocated twice", x.name, microbatch));
     slot = arenas_[x.space == Space::device ? 0 : 1].allocate(p.stored);
     if (!slot) out_of_memory(x);
+    count(x, 1);
+    return slot;
+}
+
+void RankMemory::allocate(BufferId b, std::int32_t microbatch) {
+    const Buffer& x = buffer(*plan_, b);
+    const BufferPlace& p = map_->places[static_cast<std::size_t>(b)];
+    std::byte* const slot = take(b, microbatch);
     // Gradients that come and go are added to from nothing (autograd sets where there is none, which costs no kernel).
     if (x.kind == MemoryKind::gradients)
         std::memset(slot, 0, static_cast<std::size_t>(p.stored));
     else if (poison_)
         std::memset(slot, 0xff, static_cast<std::size_t>(p.stored));
-    count(x, 1);
 }
 
 void RankMemory::release(BufferId b, std::int32_t microbatch) {

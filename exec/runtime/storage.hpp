@@ -5,7 +5,7 @@
 #include "exec/kernels/buckets.hpp"
 #include "exec/kernels/kernel.hpp"
 #include "exec/runtime/arena.hpp"
-#include "exec/runtime/issue.hpp"
+#include "sim/plan/issue_order.hpp"
 #include "sim/plan/plan.hpp"
 
 #include <array>
@@ -83,6 +83,7 @@ class RankMemory {
 
   private:
     std::byte*& address(const BufferPlace& root, std::int32_t microbatch);
+    std::byte*& take(BufferId b, std::int32_t microbatch); // without filling it
     [[noreturn]] void out_of_memory(const Buffer& wanted) const;
 
     const Plan* plan_;

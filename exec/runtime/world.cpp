@@ -4,6 +4,7 @@
 #include "exec/kernels/shards.hpp"
 #include "exec/kernels/tokens.hpp"
 #include "exec/runtime/watch.hpp"
+#include "sim/plan/in_flight.hpp"
 #include "sim/plan/lower.hpp"
 #include "sim/plan/rounds.hpp"
 #include "topology/check.hpp"
@@ -88,8 +89,10 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
     return problems;
 }
 
+Plan executed_plan(const Scenario& scenario) { return bound_flight(lower(scenario)); }
+
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only, Backend machine) {
-    return make_world(scenario, lower(scenario), real, std::move(only), std::move(machine));
+    return make_world(scenario, executed_plan(scenario), real, std::move(only), std::move(machine));
 }
 
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only, Backend machine) {

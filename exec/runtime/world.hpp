@@ -5,8 +5,8 @@
 #include "exec/kernels/facts.hpp"
 #include "exec/kernels/machine.hpp"
 #include "exec/runtime/corpus.hpp"
-#include "exec/runtime/issue.hpp"
 #include "exec/runtime/storage.hpp"
+#include "sim/plan/issue_order.hpp"
 #include "sim/plan/plan.hpp"
 #include "sim/scenario/parse.hpp"
 
@@ -57,7 +57,11 @@ struct World {
 // forced_routing: experts take rows in numbers that are known, as tests of agreement have it.
 std::vector<Problem> not_executable(const Scenario& scenario, bool forced_routing = false);
 
-// Lowers the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty: all of them.
+// The plan that runs here: lowered, and with what is in flight bounded (sim/plan/in_flight.hpp).
+Plan executed_plan(const Scenario& scenario);
+
+// Takes the executed plan of the scenario; real: fp32 or fp64, what every floating buffer holds. only: the ranks of this process; empty:
+// all of them.
 std::unique_ptr<World> make_world(const Scenario& scenario, DType real, std::vector<int> only = {}, Backend machine = cpu_machine());
 std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType real, std::vector<int> only = {},
                                   Backend machine = cpu_machine());

@@ -3,7 +3,6 @@
 #include "exec/local/agreement.hpp"
 #include "exec/simexec/gpu.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/plan/lower.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -31,7 +30,7 @@ Learning learning(const Scenario& s, const AgreeOptions& how) {
 }
 
 bool memory_as_predicted(const Scenario& s, const Learned& learned) {
-    const Plan plan = lower(s);
+    const Plan plan = executed_plan(s);
     const MemoryReport predicted = memory(plan, s);
     for (std::size_t r = 0; r < learned.peaks.size(); ++r) {
         const int stage = plan.mesh.coordinates(static_cast<int>(r))[static_cast<std::size_t>(Axis::pp)];

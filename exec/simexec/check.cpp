@@ -3,6 +3,8 @@
 #include "exec/local/timeline.hpp"
 #include "exec/runtime/machine.hpp"
 #include "exec/simexec/gpu.hpp"
+#include "exec/simexec/merged.hpp"
+#include "exec/simexec/others.hpp"
 #include "sim/compare/compare.hpp"
 
 #include <fmt/format.h>
@@ -14,6 +16,8 @@
 
 namespace orrery::simexec {
 namespace {
+
+constexpr double patience = 60; // seconds that ranks of other processes may take without any progress
 
 // Ops come in the same order in every step of the serial executor: of each, the median times.
 std::vector<OpTime> median_of(std::vector<std::vector<OpTime>> steps) {
@@ -56,19 +60,55 @@ Trace measure(const Scenario& scenario, int steps, const Options& options) {
             gemm_library(), steps, processor_name()));
 }
 
-Trace on_gpu(const std::string& file, const Scenario& scenario, const Options& options, const CheckOptions& how) {
-    const auto world = make_world(scenario, stored_on_gpu(scenario));
+// The process of one rank under mpirun: at rank 0 the trace of all, elsewhere nothing.
+std::optional<Trace> measure_across(const Scenario& scenario, int steps, const Options& options) {
+    const OrreryTransport& transport = open_transport("leave out --executor mpi");
+    if (transport.size != scenario.world_size())
+        throw std::runtime_error(fmt::format("the scenario has {} ranks, and {} processes were started: mpirun -n {} simexec check ..",
+                                             scenario.world_size(), transport.size, scenario.world_size()));
+    const Others others = over(transport, patience);
+    const auto world = make_world(scenario, DType::fp32, {transport.rank});
+    agree_on_terms(
+        others,
+        {{"program version", term(ORRERY_VERSION)}, {"plan", static_cast<std::int64_t>(hash(world->plan))}, {"number of --steps", steps}});
+    initialise(*world);
+    const auto executor = processes_executor(*world, transport, patience);
+    const Corpus corpus{"", scenario.model.vocab_size, scenario.training.seed};
+    std::vector<std::vector<OpTime>> records;
+    Progress progress(options);
+    for (int i = 0; i <= steps; ++i) { // the first warms up
+        load_batch(*world, corpus, i * world->plan.steps);
+        std::vector<OpTime> record;
+        executor->step(&record);
+        if (i > 0) records.push_back(std::move(record));
+        if (transport.rank == 0) progress.show(i, steps, "measuring");
+    }
+    auto trace = merged_trace(*world, records[middle_step(records, &others)],
+                              fmt::format("measured: {}, a process a rank ({}), the median of {} steps, on {}", gemm_library(),
+                                          transport.library, steps, processor_name()),
+                              others);
+    transport.finish();
+    return trace;
+}
+
+std::optional<Trace> on_gpu(const std::string& file, const Scenario& scenario, const Options& options, const CheckOptions& how) {
+    const std::optional<LaunchedRank> any = launched_rank(), launched = any && any->size > 1 ? any : std::nullopt;
+    if (any && any->size > 1 && any->size != scenario.world_size())
+        throw std::runtime_error(
+            fmt::format("the scenario has {} ranks, and {} started {} processes", scenario.world_size(), any->by, any->size));
+    const auto world = make_world(scenario, stored_on_gpu(scenario), launched ? std::vector<int>{launched->rank} : std::vector<int>{});
     initialise(*world);
     Progress progress(options);
-    const Measured m = measure_on_gpu(*world, {"", scenario.model.vocab_size, scenario.training.seed}, how.steps, {}, progress);
-    if (!how.row.empty()) {
+    const Measured m = measure_on_gpu(*world, {"", scenario.model.vocab_size, scenario.training.seed}, how.steps, {}, progress, launched);
+    if (!how.row.empty() && (!launched || launched->rank == 0)) {
         Options row = options;
         row.output = how.row;
         deliver(measured_row(file, options.overrides, m, std::filesystem::exists(how.row) ? read_text(how.row) : std::nullopt), row);
     }
-    return trace_of(*world, m.times,
-                    fmt::format("measured: a step with events (the median of {}; without them a step takes {:.6f} s) on {}", how.steps,
-                                m.step_s, m.on));
+    const std::string source =
+        fmt::format("measured: a step with events (the median of {}; without them a step takes {:.6f} s) on {}", how.steps, m.step_s, m.on);
+    if (m.others) return merged_trace(*world, m.times, source, *m.others);
+    return trace_of(*world, m.times, source);
 }
 
 // A calibrated cluster has a rank a core: as many as the scenario has ranks, each as it was measured alone.
@@ -84,6 +124,7 @@ std::optional<std::string> cluster_of(const std::string& file, int ranks) {
 
 struct Checked {
     Comparison comparison;
+    bool elsewhere = false; // rank 0's process says what came out
     double compute_predicted = 0, compute_measured = 0;
 };
 
@@ -103,11 +144,14 @@ std::optional<Checked> check_one(const std::string& file, const Options& options
         scenario->cluster.device.launch_us = scenario->runtime.launch_us = gpu_issue_us;
     PredictOptions predicting;
     predicting.simulate.trace = true;
-    const Prediction predicted = predict(*scenario, predicting);
+    const Prediction predicted = predict(*scenario, executed_plan(*scenario), predicting);
     if (!predicted.simulation.trace) throw std::runtime_error("the simulator recorded no trace");
-    const Trace measured = how.device == "cuda" ? on_gpu(file, *scenario, options, how) : measure(*scenario, how.steps, options);
-    if (!how.trace.empty()) save(measured, how.trace);
-    Checked c{compare(*predicted.simulation.trace, measured)};
+    const std::optional<Trace> measured = how.device == "cuda"    ? on_gpu(file, *scenario, options, how)
+                                          : how.executor == "mpi" ? measure_across(*scenario, how.steps, options)
+                                                                  : measure(*scenario, how.steps, options);
+    if (!measured) return Checked{{}, true};
+    if (!how.trace.empty()) save(*measured, how.trace);
+    Checked c{compare(*predicted.simulation.trace, *measured)};
     for (const Pair& q : c.comparison.queues)
         if (q.name == "compute") c.compute_predicted = q.a.seconds, c.compute_measured = q.b.seconds;
     return c;
@@ -125,6 +169,7 @@ int check_many(const std::vector<std::string>& files, const Options& options, co
     for (const std::string& file : files) {
         const auto checked = check_one(file, options, how);
         if (!checked) return bad_input;
+        if (checked->elsewhere) continue;
         const Comparison& c = checked->comparison;
         const double compute = error_of(checked->compute_predicted, checked->compute_measured), step = error_of(c.a.step_s, c.b.step_s);
         const bool same = !c.memory.empty() && c.memory.back().a == c.memory.back().b;
@@ -143,6 +188,7 @@ int check_many(const std::vector<std::string>& files, const Options& options, co
                                      {"step_error", step},
                                      {"memory_as_predicted", same}});
     }
+    if (errors.empty()) return done; // elsewhere
     std::sort(errors.begin(), errors.end());
     const double median = errors.size() % 2 ? errors[errors.size() / 2] : (errors[errors.size() / 2 - 1] + errors[errors.size() / 2]) / 2;
     json["median_compute_error"] = median;
@@ -159,9 +205,16 @@ int run_check(const std::vector<std::string>& files, const Options& asked, const
     Options options = asked;
     options.overrides.insert(options.overrides.begin(), "runtime.allocator=plan");
     if (how.device == "cpu") options.overrides.insert(options.overrides.begin(), "runtime.launch_us=0");
+    if (how.executor == "mpi" && files.size() > 1) return complain("--executor mpi checks one scenario a call"), bad_input;
+    if (const auto launched = launched_rank(); how.device == "cpu" && how.executor != "mpi" && launched && launched->size > 1)
+        return complain(fmt::format("{} started {} processes, and each would run all ranks of the scenario: add --executor mpi, or start "
+                                    "one process",
+                                    launched->by, launched->size)),
+               bad_input;
     if (files.size() > 1) return check_many(files, options, how);
     const auto checked = check_one(files[0], options, how);
     if (!checked) return bad_input;
+    if (checked->elsewhere) return done;
     const bool json = options.json || options.output.ends_with(".json");
     return deliver(json ? to_json(checked->comparison, how.worst)
                         : to_text(checked->comparison, how.worst < 0 ? worst_shown : how.worst, output_style(options)),

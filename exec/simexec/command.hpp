@@ -42,7 +42,7 @@ struct CalibrateOptions {
     double scale = 1;
 };
 struct CheckOptions {
-    std::string calibration, trace, device = "cpu", row;
+    std::string calibration, trace, device = "cpu", row, executor = "serial";
     int steps = 5, worst = -1;
 };
 

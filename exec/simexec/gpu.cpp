@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 namespace orrery::simexec {
 namespace {
@@ -39,18 +40,36 @@ void override_field(nlohmann::ordered_json& json, const std::string& text) {
 
 DType stored_on_gpu(const Scenario& s) { return s.training.precision == DType::bf16 ? DType::bf16 : DType::fp32; }
 
-Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress) {
-    Fleet fleet = cuda_fleet(world, std::nullopt, patience);
+std::size_t middle_step(const std::vector<std::vector<OpTime>>& records, const Others* others) {
+    Others::Numbers ends;
+    for (const auto& r : records) ends.push_back(end_of(r));
+    if (others)
+        for (const Others::Numbers& of_rank : others->gather(Others::Numbers(ends)))
+            for (std::size_t i = 0; i < ends.size(); ++i) ends[i] = std::max(ends[i], of_rank[i]);
+    std::vector<std::size_t> order(records.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ends[i]; });
+    return order[order.size() / 2];
+}
+
+Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress,
+                        const std::optional<LaunchedRank>& launched) {
+    Fleet fleet = cuda_fleet(world, launched, patience);
     fleet.delays = std::move(delays);
     StreamDevice& first = *fleet.devices[0];
     Measured m;
     m.on = first.name() + ", " + fleet.software;
+    if (launched) m.others = over(fleet, *launched, patience);
     const auto executor = queues_executor(world, std::move(fleet));
     std::vector<std::vector<OpTime>> records;
     std::vector<double> seconds;
     const std::int64_t start = wall_ns();
+    const auto warms_up = [&] { // as many steps on all ranks
+        const bool here = wall_ns() - start < warm_up_ns;
+        return m.others ? m.others->any(here) : here;
+    };
     int step = 0;
-    for (; step < 2 || wall_ns() - start < warm_up_ns; ++step) {
+    for (; step < 2 || warms_up(); ++step) {
         load_batch(world, corpus, step);
         executor->step(nullptr);
         progress.show(step, 2 * steps, "warming up");
@@ -70,8 +89,7 @@ Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vect
     std::int64_t free = 0, all = 0;
     if (first.memory(free, all).ok()) m.used_bytes = all - free;
     m.step_s = middle(seconds);
-    std::ranges::sort(records, {}, end_of);
-    m.times = records[records.size() / 2];
+    m.times = std::move(records[middle_step(records, m.others ? &*m.others : nullptr)]);
     return m;
 }
 

@@ -3,6 +3,7 @@
 
 #include "exec/cuda/plugin.hpp"
 #include "exec/simexec/command.hpp"
+#include "exec/simexec/others.hpp"
 
 #include <memory>
 #include <optional>
@@ -23,9 +24,14 @@ struct Measured {
     double step_s = 0;           // wall time of a step without events, the median
     std::int64_t used_bytes = 0; // of the first GPU: all that is taken, as its driver counts it
     std::string on;              // "NVIDIA H200, CUDA runtime .."
+    std::optional<Others> others{};
 };
-// delays: of one rank alone, by issue (replay); empty: all ranks are here.
-Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress);
+// delays: of one rank alone, by issue (replay); empty: communication is real. launched: the rank of this process; nothing: all are here.
+Measured measure_on_gpu(World& world, const Corpus& corpus, int steps, std::vector<std::int64_t> delays, Progress& progress,
+                        const std::optional<LaunchedRank>& launched = std::nullopt);
+
+// Of steps that every process has recorded, the one whose length is the median: the same one everywhere.
+std::size_t middle_step(const std::vector<std::vector<OpTime>>& records, const Others* others);
 
 // The preset of the GPU of that name: "h200-sxm-141gb". Throws std::runtime_error where there is none.
 std::string device_preset(const std::string& name);

@@ -28,6 +28,7 @@ constexpr const char* examples =
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
   simexec check job.json --calibration local.json                      predicted and measured, side by side
   simexec check scenarios/tiny-*.json --calibration local.json         a table of several scenarios
+  mpirun -n 4 simexec check job.json --executor mpi                    the same, a process a rank: one trace of all on one clock
   simexec replay large.json --rank 5                                   one rank of a large job: its kernels run, other ranks are predicted
   simexec doctor                                                       what this machine has and lacks
 )";
@@ -124,6 +125,11 @@ void add_check(CLI::App& app, Parsed& p) {
         ->type_name("FILE");
     check->add_option("--device", p.check.device, "Where it runs; cuda: one GPU per rank, steps are timed there")
         ->check(CLI::IsMember({"cpu", "cuda"}));
+    check
+        ->add_option("--executor", p.check.executor,
+                     "serial: all ranks here; mpi: a process a rank, under mpirun. With --device cuda under torchrun, mpirun or srun: a "
+                     "GPU a process")
+        ->check(CLI::IsMember({"serial", "mpi"}));
     check->add_option("--row", p.check.row, "cuda: write the measurements as a dataset for simrun validate")->type_name("FILE");
     check->add_option("--steps", p.check.steps, "Number of steps; the median is shown")->check(CLI::Range(1, 1000))->type_name("N");
     check->add_option("--worst", p.check.worst, "Number of ops to list (default: 10; in JSON all)")

@@ -30,6 +30,21 @@ std::vector<Numbers> gather_in_store(Store& store, int number, const LaunchedRan
     return all;
 }
 
+std::vector<std::string> collect_in_store(Store& store, int number, const LaunchedRank& at, const std::string& mine, double patience) {
+    constexpr std::size_t piece = std::size_t{1} << 19; // the longest value of the store is twice that
+    const auto key = [number](int rank, std::size_t i) { return fmt::format("piece {} of {}: {}", number, rank, i); };
+    for (std::size_t i = 0; i * piece <= mine.size(); ++i) store.set(key(at.rank, i), mine.substr(i * piece, piece));
+    std::vector<std::string> all;
+    for (int r = 0; at.rank == 0 && r < at.size; ++r) {
+        std::string& whole = all.emplace_back();
+        for (std::size_t i = 0; whole.size() == i * piece; ++i) { // the last is shorter
+            whole += wait_for(store, key(r, i), patience);
+            store.set(key(r, i), "");
+        }
+    }
+    return all;
+}
+
 } // namespace
 
 bool Others::any(bool mine) const { return sum({mine})[0] > 0; }
@@ -42,7 +57,11 @@ Numbers Others::sum(const Numbers& mine) const {
 }
 
 Others over(const OrreryTransport& t, double patience) {
-    return {t.rank, t.size, [&t, patience](const Numbers& mine) { return gather_over_ranks(t, mine, patience); }, [&t] { t.barrier(); },
+    return {t.rank,
+            t.size,
+            [&t, patience](const Numbers& mine) { return gather_over_ranks(t, mine, patience); },
+            [&t, patience](const std::string& mine) { return collect_at_first(t, mine, patience); },
+            [&t] { t.barrier(); },
             [](const std::exception&) {}}; // abort_all tells them
 }
 
@@ -60,6 +79,7 @@ Others over(const Fleet& fleet, const LaunchedRank& at, double patience) {
     return {at.rank,
             at.size,
             [=](const Numbers& mine) { return gather_in_store(*store, (*number)++, at, mine, patience); },
+            [=](const std::string& mine) { return collect_in_store(*store, (*number)++, at, mine, patience); },
             [=] { barrier(*store, fmt::format("all {}", (*number)++), at.size, patience); },
             fail,
             fleet.keeps};

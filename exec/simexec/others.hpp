@@ -17,10 +17,11 @@ namespace orrery::simexec {
 struct Others {
     using Numbers = std::vector<std::int64_t>;
     int rank = 0, size = 1;
-    std::function<std::vector<Numbers>(const Numbers& mine)> gather; // everyone's, by rank; as many from each; the same on all
-    std::function<void()> meet;                                      // a barrier
-    std::function<void(const std::exception&)> fail;                 // tells the others, before this process ends, where that takes a word
-    std::shared_ptr<void> keeps{};                                   // what connects them
+    std::function<std::vector<Numbers>(const Numbers& mine)> gather;          // everyone's, by rank; as many from each; the same on all
+    std::function<std::vector<std::string>(const std::string& mine)> collect; // everyone's bytes at rank 0; elsewhere nothing
+    std::function<void()> meet;                                               // a barrier
+    std::function<void(const std::exception&)> fail; // tells the others, before this process ends, where that takes a word
+    std::shared_ptr<void> keeps{};                   // what connects them
 
     bool any(bool mine) const; // whether any of them says so; the same answer on all
     Numbers sum(const Numbers& mine) const;

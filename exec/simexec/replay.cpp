@@ -4,7 +4,6 @@
 #include "exec/runtime/machine.hpp"
 #include "exec/simexec/gpu.hpp"
 #include "sim/compare/compare.hpp"
-#include "sim/plan/lower.hpp"
 
 #include <fmt/format.h>
 
@@ -36,19 +35,20 @@ int run_replay(const std::string& file, const Options& asked, const ReplayOption
     const int ranks = scenario->world_size();
     if (how.rank < 0 || how.rank >= ranks)
         return complain(fmt::format("--rank {}: the scenario has ranks 0 to {}", how.rank, ranks - 1)), bad_input;
+    const Plan plan = executed_plan(*scenario);
     PredictOptions predicting;
     predicting.simulate.trace = true;
     predicting.simulate.fold = ranks > most_unfolded;
-    const Prediction predicted = predict(*scenario, predicting);
+    const Prediction predicted = predict(*scenario, plan, predicting);
     if (!predicted.simulation.trace) throw std::runtime_error("the simulator recorded no trace");
-    const int stage = lower(*scenario).mesh.coordinates(how.rank)[static_cast<std::size_t>(Axis::pp)];
+    const int stage = plan.mesh.coordinates(how.rank)[static_cast<std::size_t>(Axis::pp)];
     const StageMemory& needed = predicted.report.memory.stages[static_cast<std::size_t>(stage)];
     if (how.device == "cpu" && static_cast<double>(needed.allocated_peak.count) > 0.8 * static_cast<double>(physical_memory()))
         throw OutOfMemory(
             fmt::format("rank {} needs {} bytes, and this machine has {}: try a smaller training.micro_batch_size, or more ranks", how.rank,
                         grouped(needed.allocated_peak.count), grouped(physical_memory())));
     const bool gpu = how.device == "cuda";
-    const auto world = make_world(*scenario, gpu ? stored_on_gpu(*scenario) : DType::fp32, {how.rank});
+    const auto world = make_world(*scenario, plan, gpu ? stored_on_gpu(*scenario) : DType::fp32, {how.rank});
     world->facts.forced_routing = scenario->model.moe.has_value(); // what others' routers send is not known: experts take rows evenly
     const Rank& rank = world->rank(how.rank);
     const Lane& lane = lane_of(*predicted.simulation.trace, how.rank, rank.stage);

@@ -7,10 +7,10 @@
 #include "exec/runtime/machine.hpp"
 #include "exec/runtime/resume.hpp"
 #include "exec/simexec/gpu.hpp"
+#include "exec/simexec/merged.hpp"
 #include "exec/simexec/others.hpp"
 #include "exec/simexec/training.hpp"
 #include "sim/memory/memory.hpp"
-#include "sim/plan/lower.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,18 +25,19 @@
 namespace orrery::simexec {
 namespace {
 
-void write_trace(const World& world, const Result& r, const RunOptions& how, int process) {
-    const std::string file = process > 0 ? fmt::format("{}.rank{}", how.trace, process) : how.trace;
+// complete: the step has ended on all ranks. Then rank 0 writes one trace of all; else each process what it has.
+void write_trace(const World& world, const Result& r, const RunOptions& how, const Others* others, bool complete) {
     const bool serial = how.executor == "serial";
-    const std::vector<OpTime> times = serial ? side_by_side(world, r.record) : r.record;
-    const Trace trace =
-        trace_of(world, times,
-                 fmt::format("measured: {}, {}", r.on,
-                             serial ? "ops timed serially, then arranged as if ranks ran in parallel" : how.executor + " executor"));
+    const std::string source = fmt::format(
+        "measured: {}, {}", r.on, serial ? "ops timed serially, then arranged as if ranks ran in parallel" : how.executor + " executor");
+    const std::optional<Trace> trace = others && complete ? merged_trace(world, r.record, source, *others)
+                                                          : trace_of(world, serial ? side_by_side(world, r.record) : r.record, source);
+    if (!trace) return;
+    const std::string file = others && others->rank > 0 ? fmt::format("{}.rank{}", how.trace, others->rank) : how.trace;
     if (how.trace.ends_with(".json"))
-        export_perfetto(trace, file);
+        export_perfetto(*trace, file);
     else
-        save(trace, file);
+        save(*trace, file);
 }
 
 // Before anything is made for the ranks: a plan of thousands is refused at once.
@@ -152,22 +153,25 @@ int Job::train() {
            : how.device == "cuda" ? world->machine.name
                                   : fmt::format("{} on {}", gemm_library(), processor_name());
     const auto running = executor();
-    const auto trace = [&] {
-        if (!r.record.empty()) write_trace(*world, r, how, others ? others->rank : 0);
+    const auto trace = [&](bool complete) {
+        if (!r.record.empty()) write_trace(*world, r, how, others ? &*others : nullptr, complete);
     };
     try {
         Training{*world, *running, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(*first, r);
     } catch (...) {
-        trace();
+        trace(false);
         throw;
     }
-    trace();
+    trace(true);
+    r.allocated.assign(world->ranks.size(), 0);
+    for (const auto& rank : world->ranks)
+        if (rank) r.allocated[static_cast<std::size_t>(rank->rank)] = running->allocated(*rank);
     return deliver_all(r);
 }
 
 int train(const Scenario& scenario, Corpus corpus, const Options& options, const RunOptions& how, const OrreryTransport* transport,
           const StopSignals& signals) {
-    Plan plan = lower(scenario);
+    Plan plan = executed_plan(scenario);
     const bool gpus = how.device == "cuda" && how.executor == "queues";
     std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node

@@ -42,6 +42,25 @@ Figures figures(const Scenario& s, const Result& r, const RunOptions& how) {
     return f;
 }
 
+// The most of any rank of each stage: alive as the plan counts it, and allocated here.
+std::string memory_text(const World& world, const Result& r, const MemoryReport& predicted) {
+    std::vector<std::int64_t> most(predicted.stages.size(), 0), allocated = most;
+    for (const auto& rank : world.ranks) {
+        if (!rank) continue;
+        const auto s = static_cast<std::size_t>(rank->stage);
+        most[s] = std::max(most[s], rank->memory.device().highest);
+        allocated[s] = std::max(allocated[s], r.allocated[static_cast<std::size_t>(rank->rank)]);
+    }
+    std::string text;
+    for (std::size_t s = 0; s < most.size(); ++s) {
+        if (most[s] == 0) continue; // no rank of it is in this process
+        const std::int64_t expected = predicted.stages[s].allocated_peak.count;
+        text += fmt::format("  memory of stage {}: {} bytes at the peak, {}; {} allocated\n", s, grouped(most[s]),
+                            most[s] == expected ? "as predicted" : "predicted " + grouped(expected), grouped(allocated[s]));
+    }
+    return text;
+}
+
 } // namespace
 
 std::string as_json(const World& world, const Result& r, const RunOptions& how, const MemoryReport& predicted) {
@@ -64,6 +83,7 @@ std::string as_json(const World& world, const Result& r, const RunOptions& how, 
         if (rank)
             j["memory"].push_back({{"rank", rank->rank},
                                    {"peak_bytes", rank->memory.device().highest},
+                                   {"allocated_bytes", r.allocated[static_cast<std::size_t>(rank->rank)]},
                                    {"predicted_bytes", predicted.stages[static_cast<std::size_t>(rank->stage)].allocated_peak.count}});
     if (!r.checkpoint.empty()) j["checkpoint"] = r.checkpoint;
     return j.dump(2) + "\n";
@@ -80,17 +100,7 @@ std::string as_text(const World& world, const Result& r, const RunOptions& how, 
     text += fmt::format("  step time  {} (median)      tokens/s  {}\n", seconds_text(r.step_s), metric(f.tokens_per_s, 4));
     text += fmt::format("  model FLOP/s  {}", metric(f.flops_per_s, 4)) +
             (f.mfu ? fmt::format("              MFU  {:.1f} % of one {}\n", 100 * *f.mfu, f.peak_of) : "\n");
-    std::vector<std::int64_t> most(predicted.stages.size(), 0);
-    for (const auto& rank : world.ranks)
-        if (rank)
-            most[static_cast<std::size_t>(rank->stage)] =
-                std::max(most[static_cast<std::size_t>(rank->stage)], rank->memory.device().highest);
-    for (std::size_t s = 0; s < most.size(); ++s) {
-        if (most[s] == 0) continue; // no rank of it is in this process
-        const std::int64_t expected = predicted.stages[s].allocated_peak.count;
-        text += fmt::format("  memory of stage {}: {} bytes at the peak, {}\n", s, grouped(most[s]),
-                            most[s] == expected ? "as predicted" : "predicted " + grouped(expected));
-    }
+    text += memory_text(world, r, predicted);
     if (!r.checkpoint.empty()) text += "  checkpoint " + r.checkpoint + "\n";
     if (!how.trace.empty() && !r.record.empty()) text += "  trace of the last step " + how.trace + "\n";
     return text;

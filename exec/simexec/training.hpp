@@ -39,7 +39,8 @@ struct Result {
     double first_loss = 0, last_loss = 0, step_s = 0;
     int signal = 0;
     std::vector<OpTime> record;
-    std::string checkpoint, on; // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
+    std::vector<std::int64_t> allocated; // bytes of device memory, by rank; 0: of another process
+    std::string checkpoint, on;          // on: "NVIDIA H200, CUDA runtime ..", or the kernels and the processor
 };
 
 struct Training {

@@ -1,5 +1,7 @@
 // `simrun compare A B`: two runs side by side, each a trace file or a scenario, which is simulated.
 #include "sim/compare/compare.hpp"
+#include "sim/plan/in_flight.hpp"
+#include "sim/plan/lower.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/trace/format.hpp"
 
@@ -19,6 +21,8 @@ std::string head_of(const std::string& file) {
     return head;
 }
 
+bool is_trace(const std::string& file) { return head_of(file).starts_with(trace_file::magic); }
+
 // Names the kind of a file that is neither a trace nor a scenario; nothing if it may be a scenario.
 std::string other_than_scenario(const std::string& head) {
     if (head.find("\"traceEvents\"") != std::string::npos)
@@ -34,7 +38,15 @@ struct Run {
     std::optional<Report> report;
 };
 
-std::optional<Run> run_of(const std::string& file, const Options& options) {
+// The scenario's plan; of a trace that the runtime wrote, with what is in flight bounded as it was there.
+Plan plan_like(const Scenario& scenario, std::optional<std::uint64_t> traced) {
+    Plan plan = lower(scenario);
+    if (!traced || hash(plan) == *traced) return plan;
+    Plan bounded = bound_flight(plan);
+    return hash(bounded) == *traced ? bounded : plan;
+}
+
+std::optional<Run> run_of(const std::string& file, const Options& options, std::optional<std::uint64_t> traced) {
     const std::string head = head_of(file);
     if (head.starts_with(trace_file::magic)) {
         try {
@@ -52,7 +64,7 @@ std::optional<Run> run_of(const std::string& file, const Options& options) {
     if (!scenario) return std::nullopt;
     PredictOptions predicting;
     predicting.simulate.trace = true;
-    Prediction p = predict(*scenario, predicting);
+    Prediction p = predict(*scenario, plan_like(*scenario, traced), predicting);
     if (!p.simulation.trace) throw std::logic_error(file + ": the simulator recorded no trace");
     return Run{std::move(*p.simulation.trace), std::move(p.report)};
 }
@@ -60,11 +72,15 @@ std::optional<Run> run_of(const std::string& file, const Options& options) {
 } // namespace
 
 int run_compare(const std::vector<std::string>& files, int worst, const Options& options) {
-    std::vector<Run> runs;
-    for (const std::string& file : files) {
-        auto run = run_of(file, options);
+    std::vector<Run> runs(2);
+    std::optional<std::uint64_t> traced; // the plan of a trace
+    std::vector<std::size_t> order{0, 1};
+    if (!is_trace(files[0])) std::ranges::reverse(order); // a trace first: it says whose plan a scenario is compared with
+    for (const std::size_t i : order) {
+        auto run = run_of(files[i], options, traced);
         if (!run) return bad_input;
-        runs.push_back(std::move(*run));
+        if (is_trace(files[i])) traced = run->trace.plan_hash;
+        runs[i] = std::move(*run);
     }
     Comparison c = compare(runs[0].trace, runs[1].trace);
     if (runs[0].report && runs[1].report) add_reports(c, *runs[0].report, *runs[1].report);

@@ -1,6 +1,5 @@
 #include "agree.hpp"
 
-#include "sim/plan/lower.hpp"
 #include "sim/scenario/parse.hpp"
 
 #include <gtest/gtest.h>
@@ -60,7 +59,7 @@ std::vector<Case> strategies() {
 
 Trained train(const Scenario& scenario, const TrainOptions& options) {
     Trained t;
-    Plan plan = lower(scenario);
+    Plan plan = executed_plan(scenario);
     if (options.change) options.change(plan);
     t.world = make_world(scenario, std::move(plan), options.real);
     t.world->facts.forced_routing =

@@ -66,10 +66,11 @@ void draw_strategy(Dice& dice, Fields& f) {
 
 } // namespace
 
-std::optional<Scenario> draw(std::uint64_t seed, Fields& f) {
+std::optional<Scenario> draw(std::uint64_t seed, Fields& f, const Fields& more) {
     Dice dice{seed};
     draw_model(dice, f);
     draw_strategy(dice, f);
+    f.insert(f.end(), more.begin(), more.end());
     ParseOptions options;
     options.overrides = f;
     const ParseResult parsed = parse_scenario(R"({"name": "drawn",

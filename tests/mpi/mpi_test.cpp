@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <regex>
 #include <string>
 #include <sys/wait.h>
@@ -187,13 +188,43 @@ TEST_F(Mpi, CommunicatesWhileItComputes) {
             "overlap");
         ASSERT_EQ(p.wait(50), 0) << p.text();
         const orrery::Trace t = orrery::load_trace(file.string());
-        ASSERT_EQ(t.lanes.size(), 1u);
+        ASSERT_EQ(t.lanes.size(), 2u);
         for (const orrery::Span& c : t.lanes[0].spans)
             for (const orrery::Span& k : t.lanes[0].spans)
                 inside += c.queue >= 4 && c.kind == orrery::SpanKind::op && k.queue == 0 && k.kind == orrery::SpanKind::op &&
                           k.begin < c.end && c.end < k.end;
     }
     EXPECT_GT(inside, 0);
+}
+
+// One trace of all ranks on one clock: a collective begins at one time on all its members.
+TEST_F(Mpi, OneTraceOfAllRanks) {
+    const fs::path file = scratch("merged.trace");
+    const Process p = start(over(4, {"--set", "strategy.tensor_parallel=2", "--set", "strategy.pipeline_parallel=2", "--set",
+                                     "strategy.schedule=1f1b", "--steps", "3", "--trace", file.string()}),
+                            "merged");
+    ASSERT_EQ(p.wait(50), 0) << p.text();
+    const orrery::Trace t = orrery::load_trace(file.string());
+    ASSERT_EQ(t.lanes.size(), 4u);
+    std::map<std::pair<int, int>, std::vector<orrery::Time>> begins; // of an op of a microbatch on the two ranks of a stage
+    for (const orrery::Lane& lane : t.lanes) {
+        EXPECT_FALSE(lane.spans.empty());
+        for (const orrery::Span& s : lane.spans) {
+            EXPECT_LE(s.end, t.end);
+            if (s.kind == orrery::SpanKind::op && t.ops[static_cast<std::size_t>(s.op)].kind == "all-reduce" &&
+                t.queues[static_cast<std::size_t>(s.queue)] == "tp")
+                begins[{s.op, s.microbatch}].push_back(s.begin);
+        }
+    }
+    ASSERT_FALSE(begins.empty());
+    std::vector<double> apart; // s; both begin when the second has come: but for what a round trip leaves unknown of the clocks
+    for (const auto& [call, times] : begins) {
+        ASSERT_EQ(times.size(), 2u);
+        apart.push_back(std::abs((times[0] - times[1]).seconds()));
+    }
+    std::sort(apart.begin(), apart.end());
+    EXPECT_LT(apart[apart.size() / 2], 1e-3);
+    for (int r = 1; r < 4; ++r) EXPECT_FALSE(fs::exists(file.string() + ".rank" + std::to_string(r)));
 }
 
 TEST_F(Mpi, KilledRankEndsTheJob) {

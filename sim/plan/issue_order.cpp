@@ -1,4 +1,4 @@
-#include "exec/runtime/issue.hpp"
+#include "sim/plan/issue_order.hpp"
 
 #include "topology/check.hpp"
 

@@ -1,0 +1,171 @@
+#include "exec/queues/packing.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace orrery {
+namespace {
+
+// Blocks by the issues they span: a segment tree. A block is in the nodes that together cover its span; those that may meet a span are in
+// the nodes above and below it.
+class Spans {
+  public:
+    explicit Spans(std::int32_t issues) {
+        while (size_ <= issues) size_ *= 2;
+        nodes_.resize(2 * static_cast<std::size_t>(size_));
+        below_.resize(nodes_.size(), 0);
+    }
+    void insert(std::int32_t block, std::int32_t first, std::int32_t last) { insert(1, 0, size_ - 1, block, first, last); }
+    template <class F> void each(std::int32_t first, std::int32_t last, F&& f) const { each(1, 0, size_ - 1, first, last, f); }
+
+  private:
+    void insert(std::int32_t node, std::int32_t low, std::int32_t high, std::int32_t block, std::int32_t first, std::int32_t last) {
+        if (last < low || high < first) return;
+        below_[static_cast<std::size_t>(node)] = 1;
+        if (first <= low && high <= last) return nodes_[static_cast<std::size_t>(node)].push_back(block);
+        const std::int32_t middle = (low + high) / 2;
+        insert(2 * node, low, middle, block, first, last);
+        insert(2 * node + 1, middle + 1, high, block, first, last);
+    }
+    template <class F>
+    void each(std::int32_t node, std::int32_t low, std::int32_t high, std::int32_t first, std::int32_t last, F&& f) const {
+        if (last < low || high < first || !below_[static_cast<std::size_t>(node)]) return;
+        for (std::int32_t block : nodes_[static_cast<std::size_t>(node)]) f(block);
+        if (low == high) return;
+        const std::int32_t middle = (low + high) / 2;
+        each(2 * node, low, middle, first, last, f);
+        each(2 * node + 1, middle + 1, high, first, last, f);
+    }
+
+    std::int32_t size_ = 1;
+    std::vector<std::vector<std::int32_t>> nodes_;
+    std::vector<char> below_; // whether anything is in a node or under it
+};
+
+class Packer {
+  public:
+    Packer(const std::vector<PackedBlock>& blocks, std::int32_t issues, std::int64_t alignment)
+        : blocks_(blocks), issues_(issues), alignment_(alignment), seen_(blocks.size(), 0) {
+        find_spans();
+    }
+
+    // First fit in that order; the offsets of all, and the end of the highest.
+    std::int64_t place(const std::vector<std::int32_t>& order, std::vector<std::int64_t>& offsets) {
+        Spans spans(issues_);
+        std::int64_t end = 0;
+        const auto put = [&](std::int32_t b) {
+            const PackedBlock& x = block(b);
+            spans.insert(b, std::max(0, x.begin), gone_[static_cast<std::size_t>(b)]);
+            end = std::max(end, offsets[static_cast<std::size_t>(b)] + x.bytes);
+        };
+        for (std::size_t b = 0; b < blocks_.size(); ++b) {
+            offsets[b] = blocks_[b].offset;
+            if (offsets[b] >= 0) put(static_cast<std::int32_t>(b));
+        }
+        for (std::int32_t b : order) {
+            offsets[static_cast<std::size_t>(b)] = lowest(b, spans, offsets);
+            put(b);
+        }
+        return end;
+    }
+    // The most bytes of blocks at a time, in issue order.
+    std::int64_t most() const {
+        std::vector<std::int64_t> change(static_cast<std::size_t>(issues_) + 2, 0);
+        std::int64_t fixed = 0, level = 0, most = 0;
+        for (const PackedBlock& x : blocks_) {
+            change[static_cast<std::size_t>(x.begin + 1)] += x.bytes;
+            change[static_cast<std::size_t>(std::min(x.end, issues_) + 1)] -= x.bytes;
+            if (x.offset >= 0) fixed = std::max(fixed, x.offset + x.bytes);
+        }
+        for (std::int64_t c : change) most = std::max(most, level += c);
+        return std::max(most, fixed);
+    }
+
+  private:
+    const PackedBlock& block(std::int32_t b) const { return blocks_[static_cast<std::size_t>(b)]; }
+
+    // For each block the issue from which on whoever begins comes after it: found in what all later blocks follow.
+    void find_spans() {
+        const std::size_t n = blocks_.size(), width = n > 0 ? blocks_[0].last.size() : 0;
+        constexpr std::int32_t always = std::numeric_limits<std::int32_t>::max();
+        gone_.resize(n);
+        for (std::size_t b = 0; b < n; ++b) gone_[b] = std::max(blocks_[b].begin, std::min(blocks_[b].end, issues_) - 1);
+        std::vector<std::int32_t> least(n + 1, always);
+        for (std::size_t q = 0; q < width; ++q) {
+            for (std::size_t b = n; b-- > 0;) least[b] = std::min(least[b + 1], blocks_[b].begin < 0 ? always : blocks_[b].follows[q]);
+            for (std::size_t b = 0; b < n; ++b) {
+                if (blocks_[b].last[q] < 0) continue;
+                const auto later = static_cast<std::size_t>(std::ranges::lower_bound(least, blocks_[b].last[q]) - least.begin());
+                gone_[b] = std::max(gone_[b], later < n ? blocks_[later].begin : issues_);
+            }
+        }
+    }
+    std::int64_t lowest(std::int32_t b, const Spans& spans, const std::vector<std::int64_t>& offsets) {
+        taken_.clear();
+        ++round_;
+        const PackedBlock& x = block(b);
+        spans.each(std::max(0, x.begin), gone_[static_cast<std::size_t>(b)], [&](std::int32_t other) {
+            if (std::exchange(seen_[static_cast<std::size_t>(other)], round_) == round_) return;
+            const PackedBlock& y = block(other);
+            const std::int64_t at = offsets[static_cast<std::size_t>(other)];
+            if (!before(x, y) && !before(y, x)) taken_.emplace_back(at, at + y.bytes);
+        });
+        std::ranges::sort(taken_);
+        std::int64_t at = 0;
+        for (const auto& [begin, end] : taken_) {
+            if (begin - at >= x.bytes) break;
+            at = std::max(at, (end + alignment_ - 1) / alignment_ * alignment_);
+        }
+        return at;
+    }
+
+    const std::vector<PackedBlock>& blocks_;
+    const std::int32_t issues_;
+    const std::int64_t alignment_;
+    std::vector<std::int32_t> gone_, seen_;
+    std::int32_t round_ = 0;
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
+};
+
+constexpr std::size_t work = 40000; // blocks to place in all: so many rounds are tried of each order
+
+double weight(const PackedBlock& x, int order) {
+    const auto bytes = static_cast<double>(x.bytes), time = static_cast<double>(x.end - x.begin);
+    return order == 0 ? bytes : order == 1 ? bytes * time : time;
+}
+
+} // namespace
+
+bool before(const PackedBlock& a, const PackedBlock& b) {
+    if (a.end > b.begin) return false;
+    for (std::size_t q = 0; q < a.last.size(); ++q)
+        if (a.last[q] > b.follows[q]) return false;
+    return true;
+}
+
+std::int64_t pack(std::vector<PackedBlock>& blocks, std::int32_t issues, std::int64_t alignment) {
+    Packer packer(blocks, issues, alignment);
+    const std::int64_t most = packer.most(), enough = most + most / 80;
+    std::int64_t best = std::numeric_limits<std::int64_t>::max();
+    const std::size_t rounds = std::clamp<std::size_t>(work / (blocks.size() + 1), 1, 8);
+    std::vector<std::int64_t> offsets(blocks.size()), best_offsets;
+    for (int order = 0; order < 3 && best > enough; ++order) {
+        std::vector<std::int32_t> list;
+        for (std::size_t b = 0; b < blocks.size(); ++b)
+            if (blocks[b].offset < 0) list.push_back(static_cast<std::int32_t>(b));
+        const auto weight_of = [&](std::int32_t b) { return weight(blocks[static_cast<std::size_t>(b)], order); };
+        std::ranges::stable_sort(list, [&](std::int32_t x, std::int32_t y) { return weight_of(x) > weight_of(y); });
+        for (std::size_t round = 0; round < rounds && best > enough; ++round) {
+            if (const std::int64_t end = packer.place(list, offsets); end < best) best = end, best_offsets = offsets;
+            std::ranges::stable_partition(list, [&](std::int32_t b) {
+                return offsets[static_cast<std::size_t>(b)] + blocks[static_cast<std::size_t>(b)].bytes > enough;
+            });
+        }
+    }
+    for (std::size_t b = 0; b < blocks.size(); ++b) blocks[b].offset = best_offsets[b];
+    return blocks.empty() ? 0 : best;
+}
+
+} // namespace orrery

@@ -1,0 +1,132 @@
+// Memory is what is predicted: what an asynchronous executor allocates for a rank (its buffers side by side, so that no two queues ever
+// meet in one place, and what its collectives copy through) is at most 2 % above the peak that the plan is reported to have: of every
+// example, and of nine in ten plans drawn at random without pipeline stages (all within 6 %: few blocks of very different sizes). Where
+// there are stages, a transfer may have to be posted while older ones still use their buffers (a wait would leave the stages waiting for
+// each other): there half are within 2 %, nine in ten within 6 %, all within 12 %.
+#include "draw.hpp"
+
+#include "exec/queues/program.hpp"
+#include "sim/memory/memory.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <set>
+#include <sstream>
+
+namespace orrery::agree {
+namespace {
+
+struct Allocated {
+    std::int64_t buffers = 0, staging = 0, stored = 0, predicted = 0;
+};
+
+// Of the first rank of a stage. Address space is reserved for it, and no page is touched.
+Allocated allocated(World& world, const PlanMemory& predicted, int r) {
+    Rank& rank = world.rank(r);
+    const StagePlan stage = stage_plan(world, rank);
+    const std::vector<std::int64_t> staging = staging_needed(world, rank, stage);
+    return {stage.layout.extent[0], std::accumulate(staging.begin(), staging.end(), std::int64_t{0}), rank.memory.map().planned[0],
+            predicted.stages[static_cast<std::size_t>(rank.stage)].allocated_peak.count};
+}
+
+// The first rank of some stages: of the first, of the last, and of one between.
+std::vector<int> some_ranks(const Plan& plan) {
+    const int of_a_stage = plan.mesh.ranks() / plan.stages;
+    std::set<int> ranks;
+    for (int stage : {0, plan.stages / 2, plan.stages - 1}) ranks.insert(rank_at(plan, stage * of_a_stage));
+    return {ranks.begin(), ranks.end()};
+}
+
+// Of some of a scenario's ranks: what is allocated, as a share of what is predicted.
+std::vector<double> expect_as_predicted(const Scenario& scenario, double most) {
+    Plan plan = executed_plan(scenario);
+    const PlanMemory predicted = walk(plan);
+    const std::vector<int> ranks = some_ranks(plan);
+    const auto world = make_world(scenario, std::move(plan), DType::bf16, ranks);
+    std::vector<double> shares;
+    for (int r : ranks) {
+        const Allocated a = allocated(*world, predicted, r);
+        EXPECT_LE(static_cast<double>(a.buffers + a.staging), most * static_cast<double>(a.predicted))
+            << "rank " << r << ": " << a.buffers + a.staging << " bytes, predicted " << a.predicted << " (stored " << a.stored << "); "
+            << a.staging << " to copy through";
+        shares.push_back(static_cast<double>(a.buffers + a.staging) / static_cast<double>(a.predicted));
+    }
+    return shares;
+}
+
+std::vector<std::string> examples() {
+    std::vector<std::string> names;
+    for (const auto& file : std::filesystem::directory_iterator(ORRERY_SOURCE_DIR "/scenarios"))
+        if (file.path().extension() == ".json" && file.path().string().find("sweep") == std::string::npos)
+            names.push_back(file.path().stem().string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+class Extent : public testing::TestWithParam<std::string> {};
+
+TEST_P(Extent, OfAnExampleIsThePlansPeak) {
+    std::ifstream in(ORRERY_SOURCE_DIR "/scenarios/" + GetParam() + ".json");
+    std::stringstream text;
+    text << in.rdbuf();
+    ParseOptions options;
+    options.base_dir = ORRERY_SOURCE_DIR "/scenarios";
+    if (GetParam().find("local-sgd") != std::string::npos) options.overrides = {"strategy.synchronization.inner_steps=2"}; // as in many
+    ParseResult parsed = parse_scenario(text.str(), options);
+    ASSERT_TRUE(parsed.scenario);
+    if (parsed.scenario->world_size() > 4096 && GetParam() != "llama3-405b-16k-h100" && !std::getenv("ORRERY_DRAWS"))
+        GTEST_SKIP() << "one of the largest is enough: ORRERY_DRAWS=200 takes all";
+    if (const int most = 2 * parsed.scenario->strategy.pipeline_parallel; parsed.scenario->microbatches() > most) { // a shorter step of it
+        const Scenario& s = *parsed.scenario;
+        options.overrides.push_back("training.global_batch_size=" + std::to_string(s.training.global_batch_size / s.microbatches() * most));
+        parsed = parse_scenario(text.str(), options);
+        ASSERT_TRUE(parsed.scenario);
+    }
+    if (!not_executable(*parsed.scenario).empty() || parsed.scenario->training.precision != DType::bf16)
+        GTEST_SKIP() << "is not stored here as it is planned";
+    expect_as_predicted(*parsed.scenario, 1.02);
+}
+
+INSTANTIATE_TEST_SUITE_P(Examples, Extent, testing::ValuesIn(examples()), [](const auto& tested) {
+    std::string name = tested.param;
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name;
+});
+
+// How far above its prediction what a drawn plan allocates is, at most; a plan that misses its limit is printed.
+void expect_of_drawn(const std::vector<std::string>& more, double worst, double nine_in_ten, double half) {
+    const char* const asked = std::getenv("ORRERY_DRAWS");
+    const int wanted = asked ? std::atoi(asked) : 100;
+    int found = 0;
+    std::vector<double> shares;
+    for (std::uint64_t seed = 0; found < wanted && seed < 200 * static_cast<std::uint64_t>(wanted); ++seed) {
+        Fields fields;
+        Fields sizes{"training.precision=bf16", "model.hidden_size=1024", "model.ffn_size=2048", "model.vocab_size=4096",
+                     "training.sequence_length=512"}; // so large that a block's alignment is nothing
+        sizes.insert(sizes.end(), more.begin(), more.end());
+        const std::optional<Scenario> scenario = draw(seed, fields, sizes);
+        if (!scenario || scenario->world_size() == 1 || (more.empty() && scenario->strategy.pipeline_parallel == 1)) continue;
+        ++found;
+        std::string line = "seed " + std::to_string(seed) + ":";
+        for (const std::string& f : fields) line += " " + f;
+        SCOPED_TRACE(line);
+        const std::vector<double> these = expect_as_predicted(*scenario, worst);
+        shares.insert(shares.end(), these.begin(), these.end());
+    }
+    EXPECT_EQ(found, wanted);
+    std::ranges::sort(shares);
+    EXPECT_LE(shares[shares.size() / 2], half);
+    EXPECT_LE(shares[shares.size() * 9 / 10], nine_in_ten);
+}
+
+TEST(ExtentAtRandom, IsThePlansPeak) {
+    expect_of_drawn({"strategy.pipeline_parallel=1", "strategy.virtual_pipeline=1", "strategy.schedule=gpipe"}, 1.06, 1.02, 1.015);
+}
+TEST(ExtentAtRandom, IsLittleMoreBetweenStages) { expect_of_drawn({}, 1.12, 1.06, 1.02); }
+
+} // namespace
+} // namespace orrery::agree
