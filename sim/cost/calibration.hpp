@@ -183,7 +183,9 @@ struct LinkTable {
     bool has_nvls = false;
     double nvls_base = 0, nvls_fill = 0, nvls_efficiency = 0;
     double nvls_rack_fill = 0, nvls_rack_efficiency = 0; // of more than eight devices: their switches are a level apart
-    double choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
+    // What NCCL's tuner takes these links for. Its choices stay those of the device's own links where a cluster states another rate: a
+    // tuner that knows no times would else make faster links slower at the sizes where it changes its mind.
+    double choice_nominal = 0, choice_ll_max = 0, choice_ll128_cap = 0, choice_bus = 0, choice_nvls_efficiency = 0;
     std::vector<double> choice_nvls_speeds;
     std::array<double, 3> choice_hop{}; // LL, LL128, Simple
     struct Box {
@@ -196,6 +198,7 @@ struct LinkTable {
 };
 LinkTable link_table(const Cluster& cluster);
 void scale_rates(LinkTable& t, double factor); // all rates but a rank's copy to itself, which no link carries
+void scale_choice(LinkTable& t, double factor);
 
 // A network between nodes, at the rate its NICs have: a kind's, or a site's own (calibration_fabric.cpp).
 struct FabricTable {

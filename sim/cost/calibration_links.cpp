@@ -21,7 +21,7 @@ LinkTable link_of(const Json& j) {
     LinkTable t;
     t.name = j["class"].get<std::string>();
     t.link_rate = rate(j, "link_gb_per_s");
-    t.nominal = rate(j, "nominal_gb_per_s");
+    t.nominal = t.choice_nominal = rate(j, "nominal_gb_per_s");
     t.hop = j["hop_us"].get<double>();
     const Json& ll = j["ll"];
     t.ll_base = ll["base_us"].get<double>();
@@ -78,9 +78,11 @@ LinkTable link_of(const Json& j) {
 } // namespace
 
 void scale_rates(LinkTable& t, double f) {
-    for (double* r : {&t.link_rate, &t.nominal, &t.ll_rate, &t.ll128_rate, &t.simple_rate, &t.direct_rate, &t.choice_ll_max,
-                      &t.choice_ll128_cap, &t.choice_bus})
-        *r *= f;
+    for (double* r : {&t.link_rate, &t.nominal, &t.ll_rate, &t.ll128_rate, &t.simple_rate, &t.direct_rate}) *r *= f;
+}
+
+void scale_choice(LinkTable& t, double f) {
+    for (double* r : {&t.choice_nominal, &t.choice_ll_max, &t.choice_ll128_cap, &t.choice_bus}) *r *= f;
     for (double& s : t.choice_nvls_speeds) s *= f;
 }
 
@@ -108,7 +110,8 @@ LinkTable link_table(const Cluster& cluster) {
         t.source = {"assumed",
                     fmt::format("{}'s latencies and shares for links of unlike devices: +-15 % above 1 MB, +-40 % below", t.name)};
     t.ll128_between = t.has_ll128 && cluster.intra.kind == IntraKind::nvswitch;
-    const double here = cluster.intra.bandwidth.value * 1e-6;
+    const double here = cluster.intra.bandwidth.value * 1e-6, own = cluster.device.scale_up.value * 1e-6;
+    if (own > 0 && own != t.link_rate && cluster.device.scale_up_kind == cluster.intra.kind) scale_choice(t, own / t.link_rate);
     if (here > 0 && here != t.link_rate) {
         if (std::abs(here / t.link_rate - 1) > 0.02)
             t.source = {"assumed", fmt::format("{} scaled from {:.0f} to {:.0f} GB/s per direction ({})", t.name, t.link_rate * 1e-3,

@@ -12,8 +12,8 @@ constexpr double nvls_us = 25;
 // The fastest tabulated channel speed that n channels can have together; where even the slowest is too much (a rack), an even share.
 double nvls_speed(const LinkTable& t, int n) {
     for (double s : t.choice_nvls_speeds)
-        if (n * s <= t.nominal * (1 + 1e-9)) return s;
-    return t.nominal / n;
+        if (n * s <= t.choice_nominal * (1 + 1e-9)) return s;
+    return t.choice_nominal / n;
 }
 
 double ring_bandwidth(const LinkTable& t, Protocol p) {

@@ -83,7 +83,7 @@ struct Group {
 Group group_of(const Fabric& fabric, Domain domain, std::span<const int> ranks);
 
 // What this cluster adds to a choice between algorithms, and not to their times: a hop between nodes that takes longer than in the machines
-// fitted, and the rates (bytes/us) that its links between switches let a tree and a ring have.
+// fitted, and the rates (bytes/us) that its links let a tree and a ring have while the groups beside this one do the same.
 struct Narrower {
     double hop_us = 0, tree = 1e30, ring = 1e30;
     bool sharp = true; // switches can reduce for this group (trees, levels and types of data suffice)

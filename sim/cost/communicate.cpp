@@ -2,6 +2,7 @@
 #include "sim/cost/data.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace orrery {
 namespace {
@@ -84,6 +85,40 @@ double CostModel::Data::link_rate(const KnownGroup& g, CollectiveKind kind, Algo
     return rate;
 }
 
+namespace {
+
+// The groups that lie beside this one on the same nodes, it first: their ranks are its own, each as many places further on, or back, in its
+// node.
+std::vector<std::vector<int>> groups_beside(const Fabric& fabric, int per_node, std::span<const int> ranks) {
+    std::vector<std::vector<int>> out{{ranks.begin(), ranks.end()}};
+    std::unordered_set<int> taken(ranks.begin(), ranks.end());
+    int first = per_node, last = 0;
+    for (const int r : ranks) first = std::min(first, fabric.local_index(r)), last = std::max(last, fabric.local_index(r));
+    for (int k = -first; last + k < per_node; ++k) {
+        if (std::any_of(ranks.begin(), ranks.end(), [&](int r) { return taken.contains(r + k); })) continue;
+        std::vector<int>& beside = out.emplace_back(ranks.begin(), ranks.end());
+        for (int& r : beside) taken.insert(r += k);
+    }
+    return out;
+}
+
+} // namespace
+
+// Tensor- or pipeline-parallel neighbours reduce their gradients at the same time, over the same NICs, trunks and PCIe switches. What one
+// alone does best there may be the worst for all.
+double CostModel::Data::shared_rate(const KnownGroup& g, Algorithm a) const {
+    double& rate = g.shared_rate[static_cast<std::size_t>(a)];
+    if (rate > 0) return rate;
+    if (custom_graph) return rate = link_rate(g, CollectiveKind::all_reduce, a);
+    std::unordered_map<LinkId, double> loads;
+    for (const std::vector<int>& ranks : groups_beside(*fabric, devices_per_node, g.ranks))
+        for (const LinkLoad& l : loads_of(ranks, CollectiveKind::all_reduce, a)) loads[l.link] += l.load;
+    rate = 1e30;
+    for (const auto& [link, load] : loads)
+        rate = std::min(rate, fabric->links()[static_cast<std::size_t>(link)].capacity.value * 1e-6 / load);
+    return rate;
+}
+
 const Group& CostModel::Data::group(std::span<const int> ranks) const {
     if (!std::equal(ranks.begin(), ranks.end(), met.ranks.begin(), met.ranks.end())) {
         met.ranks.assign(ranks.begin(), ranks.end());
@@ -153,7 +188,8 @@ CommCost CostModel::Data::bundle(const CollectiveTime& t, double bytes, double l
 // hops cost.
 //   bytes / (0.45 B) - bytes / (B n / (2 n - 2)) >= the ring's hops
 bool CostModel::Data::rings_of_old(const Collective& c, const Group& g) const {
-    if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || !practice.rings_between_two_nodes ||
+    const bool racks = fabric->domain_of(fabric->devices() - 1) + 1 < nodes; // domains of several nodes need later tuners, which know
+    if (c.kind != CollectiveKind::all_reduce || g.nodes != 2 || racks || !practice.rings_between_two_nodes ||
         strategy.collective_algorithm != CollectiveAlgorithm::automatic || g.n < 3)
         return false;
     const double hops = 2 * ((g.n - 2) * links.choice_hop[2] + between.ring_hop[2]);
@@ -196,6 +232,7 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     if (g.group.reach < 1) {
         scaled = d.links;
         scale_rates(scaled, g.group.reach);
+        scale_choice(scaled, g.group.reach);
     }
     const LinkTable& links = g.group.reach < 1 ? scaled : d.links;
     if (c.copies > 0) {
@@ -209,8 +246,8 @@ CommCost CostModel::collective(const Collective& c, std::span<const int> ranks) 
     Narrower narrower{g.hop};
     narrower.sharp = wish != CollectiveAlgorithm::sharp || d.switches_reduce(g, one_byte);
     if (g.group.nodes > 1 && c.kind == CollectiveKind::all_reduce) {
-        narrower.tree = d.link_rate(g, c.kind, Algorithm::tree);
-        narrower.ring = d.link_rate(g, c.kind, Algorithm::ring);
+        narrower.tree = d.shared_rate(g, Algorithm::tree);
+        narrower.ring = d.shared_rate(g, Algorithm::ring);
     }
     const CollectiveTime t = g.group.nodes == 1
                                  ? single_node(links, c.kind, g.group.n, bytes, one_byte, d.multicast, wish)

@@ -38,6 +38,7 @@ struct KnownGroup {
     Group group;
     double hop = 0; // of its fabric, or of its domain's links where it is on one node: more than the fits' (us)
     mutable double link_rate[7][10] = {};
+    mutable double shared_rate[10] = {}; // of an all-reduce, while the groups beside it do the same
 };
 
 // A group, and what one algorithm puts on its links. Kinds that send the same volumes by it load them alike.
@@ -120,6 +121,7 @@ struct CostModel::Data {
     bool within_product(const Op& op) const; // whether the call of the product beside it issues it
     const KnownGroup& known(std::span<const int> ranks) const;
     double link_rate(const KnownGroup& g, CollectiveKind kind, Algorithm a) const;
+    double shared_rate(const KnownGroup& g, Algorithm a) const;
     const std::vector<LinkLoad>& loads_of(std::span<const int> ranks, CollectiveKind kind, Algorithm a) const; // until the next call
     const Group& group(std::span<const int> ranks) const;                                                      // until the next call
     double extra_hop(int from, int to) const;

@@ -117,7 +117,8 @@ KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDev
 
 KernelTime memory_time(const PointwiseTable& t, const KernelTables& k, MemoryDevice d, const CrossEntropy& op, LossKernels eager) {
     const std::size_t modes[] = {0, 2, 3, 5},
-                      mode = op.fused ? (eager == LossKernels::autocast ? 4 : 1) : modes[static_cast<std::size_t>(eager)],
+                      mode = op.fused ? (eager == LossKernels::autocast || eager == LossKernels::narrow ? 4 : 1)
+                                      : modes[static_cast<std::size_t>(eager)],
                       part = static_cast<std::size_t>(op.part);
     const double per_token = 16; // the target, its logit and the statistics
     const double tokens = static_cast<double>(op.tokens);

@@ -28,8 +28,8 @@ KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels,
                        double buffer_bytes);
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const Permute& op);
 // whole: not split over ranks and left to PyTorch's own eager loss.
-// Eager kernels of the loss: Megatron's over a divided vocabulary, PyTorch's over a whole one in fp32, and PyTorch's under autocast,
-// where a fused loss is one kernel that takes the 16-bit logits as they are. narrow: PyTorch's own on 16-bit logits.
+// Eager kernels of the loss: Megatron's over a divided vocabulary, PyTorch's over a whole one in fp32, under autocast, and (narrow) on
+// 16-bit logits. In place of the last two a fused loss is one kernel that takes the 16-bit logits as they are.
 enum class LossKernels { divided, whole, autocast, narrow };
 KernelTime memory_time(const PointwiseTable& table, const KernelTables& kernels, MemoryDevice device, const CrossEntropy& op,
                        LossKernels eager);

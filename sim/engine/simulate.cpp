@@ -145,6 +145,10 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     Costs costs = costs_of(cost, plan, scenario, fabric);
     Wires wires = wires_of(scenario, fabric);
     slow_down(costs, wires, options.factors, fabric);
+    if (!options.sharing) {
+        costs.loads = [](const Collective&, const CommCost&, std::span<const int>) { return std::vector<LinkLoad>{}; };
+        costs.transfer_loads = [](int, int) { return std::vector<LinkLoad>{}; };
+    }
     Machine machine = compile(plan, costs, wires, {options.fold, scenario.runtime.launch_blocking, options.stop});
     Simulation out = run(machine, options);
     if (out.trace) {

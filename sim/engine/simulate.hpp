@@ -51,6 +51,7 @@ struct LinkUse {
 struct SimulateOptions {
     bool fold = true;                 // off: every rank its own lane
     bool replay = true;               // off: every op of every microbatch is an event
+    bool sharing = true;              // off: every collective and transfer has the links to itself (what is contention and what is not?)
     bool trace = false;               // record spans of the last step
     int max_steps = 4;                // simulated until the state at a step's end repeats
     CostFactors factors = no_factors; // on durations, by group of constants: what if attention took 5 % longer

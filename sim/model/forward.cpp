@@ -167,7 +167,8 @@ void Builder::loss(const std::string& what, ValueId x) {
     g.nodes.back().part = layer < 0 ? LinearPart::logits : LinearPart::mtp_logits;
     g.nodes.back().keeps_precision = true;
     const ValueId loss = rows(what + "loss", 1, DimKind::other, DType::fp32);
-    const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss, narrow = practice.narrow_loss;
+    const bool over_logits = s.runtime.fused_loss && practice.loss_in_place && !s.runtime.compiled_loss,
+               narrow = practice.narrow_loss && !s.runtime.fused_loss;
     const ValueId softmax = rows(what + "loss.softmax", vocab, DimKind::parallel, over_logits || narrow ? act : DType::fp32);
     const ValueId stats = rows(what + "loss.stats", 2, DimKind::other, DType::fp32);
     std::vector<ValueId> out{loss, softmax, stats};

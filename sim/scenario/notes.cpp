@@ -163,7 +163,7 @@ void note_without_effect(Reading& reading) {
     note("/model/rope_scale", sc.model.position != PositionKind::rope, "the model has no rotary positions");
     note("/runtime/loss", sc.runtime.loss == LossKind::whole && s.tensor_parallel == 1, "tensor_parallel is 1: each rank has all logits");
     note("/runtime/loss_chunks", sc.runtime.loss != LossKind::chunked, "runtime.loss is not chunked");
-    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && !practice_of(sc).narrow_loss,
+    note("/runtime/loss_upcast", !sc.runtime.loss_upcast && (sc.runtime.fused_loss || !practice_of(sc).narrow_loss),
          "it is of PyTorch's own loss, unfused, of an undivided vocabulary and 16-bit logits");
     note("/runtime/fused_softmax", s.flash_attention, "attention is fused as a whole");
     note("/runtime/recompute_early_stop", sc.runtime.recompute_early_stop && s.recompute != RecomputeKind::full, "recompute is not full");

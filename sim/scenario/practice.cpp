@@ -43,8 +43,7 @@ void resolve_layers(Practice& p, const Scenario& s, const Software& w) {
 
 void resolve_loss(Practice& p, const Scenario& s, const Software& w) {
     const bool wide = s.training.precision == DType::fp32 || s.training.precision == DType::tf32;
-    p.narrow_loss =
-        !s.runtime.loss_upcast && !s.runtime.fused_loss && !wide && !p.autocast && !divides_vocabulary(s) && !p.megatrons_layers;
+    p.narrow_loss = !s.runtime.loss_upcast && !wide && !p.autocast && !divides_vocabulary(s) && !p.megatrons_layers;
     p.loss_in_place = megatron_core(w.name) && w.year >= 2025;
     p.compiles_loss = megatron_core(w.name);
     p.compiled_loss_casts_apart = w.year >= 2026 && w.is({F::fsdp2, F::torchtitan}) && s.strategy.fused;
@@ -60,7 +59,7 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     // (torch.compile's asynchronous tensor parallelism pipelines gathers and reductions with the products beside them, where it is asked
     // for.)
     p.pieced_gathers = (megatron_core(w.name) && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
-    p.issues_within_linears = w.is({F::nemo}) || !s.defaults.contains("/strategy/overlap/tensor_parallel");
+    p.issues_within_linears = w.is({F::nemo});
 }
 
 void resolve_step(Practice& p, const Scenario& s, const Software& w) {

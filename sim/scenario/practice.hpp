@@ -140,8 +140,8 @@ struct Practice {
     // The gather ahead of a linear travels round a ring a shard at a time while the shards that are there are multiplied (Transformer
     // Engine's user buffers; NeMo's runs of 24.09 and 24.11 take what bare gathers take, those of 25.02 and later less).
     bool pieced_gathers = false;
-    // Gathers and reductions of a linear's operands are issued by the linear's own call (Transformer Engine's overlap of tensor
-    // parallelism, as NeMo's recipes and scenarios that state strategy.overlap.tensor_parallel have it).
+    // Where tensor parallelism overlaps, gathers and reductions of a linear's operands are issued by the linear's own call (Transformer
+    // Engine's user buffers, as NeMo's recipes have them).
     bool issues_within_linears = false;
 
     // Gradients, optimizer and sharding.

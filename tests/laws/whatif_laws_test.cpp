@@ -1,12 +1,16 @@
 // A planner changes one thing for the better and looks at the difference. Over random pairs no improvement makes a step slower.
+#include "sim/engine/simulate.hpp"
+#include "sim/plan/lower.hpp"
 #include "sim/report/report.hpp"
 #include "sim/scenario/parse.hpp"
 #include "tests/laws/whatif.hpp"
 #include "topology/catalog.hpp"
+#include "topology/fabric.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -16,16 +20,31 @@ namespace {
 
 constexpr double tolerance = 0.002; // of the step: orders of events that change by chance
 // What ends earlier may meet something else on its way: with shared resources a schedule of shorter ops can be longer (R. L. Graham, Bounds
-// on multiprocessing timing anomalies, 1969). Two collectives that now meet on a NIC slow each other, and a faster one takes more of it
-// from one that more waits for. Such pairs are rare and small.
-constexpr double anomaly_of_timing = 0.01, share_of_anomalies = 0.002;
+// on multiprocessing timing anomalies, 1969). Transfers that now begin together share a NIC, a trunk or a PCIe switch, and hide nothing
+// of each other's latencies any more (StaggeredTransfersPassATrunkSooner shows it alone). That this and nothing else is the cause is
+// proven for each such pair: where every transfer has the links to itself, the better one is not slower. They are rare and small.
+constexpr double most_by_contention = 0.05, share_by_contention = 0.001;
 
-std::optional<double> step(const Json& scenario, std::string& why) {
-    const ParseResult parsed = parse_scenario(scenario.dump(), {});
-    if (!parsed.scenario) return why = to_text(parsed.problems), std::nullopt;
+struct Told {
+    std::optional<Scenario> scenario;
+    std::string why;
+};
+
+Told told(const Json& text) {
+    ParseResult parsed = parse_scenario(text.dump(), {});
+    return {std::move(parsed.scenario), to_text(parsed.problems)};
+}
+
+double step(const Scenario& s) {
     PredictOptions options;
     options.verify = false;
-    return predict(*parsed.scenario, options).report.step_time_s;
+    return predict(s, options).report.step_time_s;
+}
+
+double step_without_sharing(const Scenario& s) {
+    const Plan plan = lower(s);
+    const Fabric fabric(s.cluster);
+    return simulate(plan, s, fabric, CostModel(s, fabric), {.sharing = false}).step_time.seconds();
 }
 
 const Anomaly* known(const Pair& pair, double slower) {
@@ -39,37 +58,54 @@ const Anomaly* known(const Pair& pair, double slower) {
 TEST(WhatIfLaws, NoImprovementMakesAStepSlower) {
     const std::uint64_t pairs = from_environment("ORRERY_PAIRS", 2000), seed = from_environment("ORRERY_SEED", 1);
     std::map<std::string, int> seen;
-    int refused = 0, faster = 0, timing = 0;
-    for (std::uint64_t i = 0; i < pairs; ++i) {
+    int refused = 0, faster = 0, contention = 0;
+    for (std::uint64_t i = from_environment("ORRERY_FIRST", 0); i < pairs; ++i) {
         Random random(seed * 1'000'003 + i);
         const Pair pair = random_pair(random);
-        std::string why;
-        const auto worse = step(pair.worse, why), better = worse ? step(pair.better, why) : std::nullopt;
-        if (!better) {
+        const Told worse = told(pair.worse), better = told(pair.better);
+        if (!worse.scenario || !better.scenario) {
             ++refused;
-            if (std::getenv("ORRERY_SHOW_REFUSED") != nullptr) std::printf("%s\n", why.c_str());
+            if (std::getenv("ORRERY_SHOW_REFUSED") != nullptr) std::printf("%s%s\n", worse.why.c_str(), better.why.c_str());
             continue;
         }
         ++seen[pair.improvement.substr(0, pair.improvement.find(':'))];
-        faster += *better < *worse;
-        const double slower = *better / *worse - 1;
-        timing += slower > tolerance && slower <= anomaly_of_timing;
-        if (slower > anomaly_of_timing && known(pair, slower) == nullptr)
-            ADD_FAILURE() << "pair " << i << ": " << pair.improvement << " makes it slower by " << slower * 100 << " %: " << *worse
-                          << " -> " << *better << " s\n"
+        const double before = step(*worse.scenario), after = step(*better.scenario), slower = after / before - 1;
+        faster += after < before;
+        if (slower <= tolerance || known(pair, slower) != nullptr) continue;
+        const double alone = step_without_sharing(*better.scenario) / step_without_sharing(*worse.scenario) - 1;
+        const bool met = alone <= tolerance && slower <= most_by_contention;
+        contention += met;
+        if (!met || std::getenv("ORRERY_SHOW_CONTENTION") != nullptr)
+            ADD_FAILURE() << "pair " << i << ": " << pair.improvement << " makes it slower by " << slower * 100 << " % (" << alone * 100
+                          << " % without sharing): " << before << " -> " << after << " s\n"
                           << pair.worse.dump() << "\n"
                           << pair.better.dump();
     }
     // A test that compares nothing cannot fail: most pairs are legal, and a good part of the improvements is felt.
     EXPECT_LT(refused, 0.35 * static_cast<double>(pairs));
     EXPECT_GT(faster, 0.35 * static_cast<double>(pairs));
-    EXPECT_LE(timing, 1 + share_of_anomalies * static_cast<double>(pairs))
-        << "slower by " << 100 * tolerance << " to " << 100 * anomaly_of_timing << " %";
-    RecordProperty("timing", timing);
+    EXPECT_LE(contention, 1 + share_by_contention * static_cast<double>(pairs));
+    RecordProperty("contention", contention);
     RecordProperty("refused", refused);
     RecordProperty("faster", faster);
     for (const auto& [improvement, n] : seen) RecordProperty(improvement, n);
     if (pairs >= 1000) { EXPECT_GE(seen.size(), 20u); }
+}
+
+// The two nodes of a leaf hold one stage and send to the next over one trunk, of a quarter of their NICs' rates. Where one of them is a
+// little late its transfers go when those of the other have gone, and none of them waits: the job with a slow node is the faster one.
+TEST(WhatIfLaws, StaggeredTransfersPassATrunkSooner) {
+    Json job{{"model", {{"layers", 8}, {"hidden_size", 2048}, {"attention_heads", 32}, {"vocab_size", 51200}}},
+             {"cluster", {{"preset", "dgx-v100"}, {"nodes", 8}, {"inter_node", {{"nodes_per_leaf", 2}, {"oversubscription", 4}}}}},
+             {"training", {{"global_batch_size", 32}, {"micro_batch_size", 1}, {"sequence_length", 2048}, {"precision", "fp16"}}},
+             {"strategy",
+              {{"framework", "megatron"}, {"tensor_parallel", 2}, {"pipeline_parallel", 4}, {"zero_stage", 0}, {"flash_attention", false}}},
+             {"runtime", {{"year", 2025}}}};
+    const Scenario even = *told(job).scenario;
+    job["perturb"] = Json::array({Json{{"slow", 1.1}, {"node", 0}}});
+    const Scenario staggered = *told(job).scenario;
+    EXPECT_LT(step(staggered), 0.98 * step(even));
+    EXPECT_GT(step_without_sharing(staggered), step_without_sharing(even));
 }
 
 Prediction predicted(const Json& scenario) {

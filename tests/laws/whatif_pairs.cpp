@@ -336,12 +336,95 @@ Pair software(Random& random, const Json& base) {
     }
 }
 
+// What lives in the host's memory: moved there with less, or over something faster.
+Pair offloaded(Random& random, const Json& base) {
+    Json job = base;
+    Json& strategy = job["strategy"];
+    const bool sharded = strategy["framework"] == "deepspeed" || strategy["framework"] == "fsdp" || strategy["framework"] == "fsdp2";
+    const bool fused = !strategy.contains("flash_attention") && job["runtime"]["year"] >= 2023;
+    if (!sharded && !fused) return less(random, base, "/runtime/launch_us", 3);
+    strategy["offload"] = sharded && (!fused || one_of(random, 2) == 0) ? Json{{"optimizer", "cpu"}} : Json{{"activations", "cpu"}};
+    job["cluster"]["host"] = {{"memory_gb", 2000}, {"memory_gb_per_s", 300}, {"pcie_gb_per_s", 25}};
+    switch (one_of(random, 5)) {
+    case 0:
+        return rate(random, job, "/cluster/host/pcie_gb_per_s", 25);
+    case 1:
+        return rate(random, job, "/cluster/host/memory_gb_per_s", 200);
+    case 2:
+        if (strategy["offload"].contains("optimizer")) return rate(random, job, "/cluster/host/adam_gparams_per_s", 2);
+        [[fallthrough]];
+    case 3: {
+        Pair p = of("strategy.offload: none", job);
+        p.better["strategy"].erase("offload");
+        return p;
+    }
+    default:
+        if (strategy["offload"].contains("optimizer"))
+            return number(random, job, "/strategy/offload/optimizer_fraction", 1, any<double>(random, {0.25, 0.5, 0.75}));
+        return flag(job, "/strategy/overlap/offload", true);
+    }
+}
+
+// Bytes of gradients, of documents, of input; kernels of the loss; ports and planes.
+Pair recent(Random& random, const Json& base) {
+    Json job = base;
+    switch (one_of(random, 8)) {
+    case 0:
+        job["strategy"]["framework"] = "ddp";
+        job["training"]["precision"] = "fp32";
+        job["strategy"]["flash_attention"] = false;
+        return text(job, "/strategy/gradient_compression", "none", any<std::string>(random, {"fp16", "bf16"}));
+    case 1:
+        return flag(job, any<const char*>(random, {"/runtime/loss_upcast", "/runtime/compiled_loss"}), false);
+    case 2: {
+        job["runtime"]["loss"] = "chunked";
+        const auto [worse, better] = steps<int>(random, {32, 16, 8, 4});
+        return whole(job, "/runtime/loss_chunks", worse, better);
+    }
+    case 3: {
+        const auto [worse, better] = steps<int>(random, {0, 256, 128, 64});
+        return whole(job, "/training/document_tokens", worse, better);
+    }
+    case 4: {
+        job["training"]["data"] = {{"bytes_per_sample", any<double>(random, {1e5, 1e7})}, {"cpu_ms_per_sample", 5}, {"workers", 2}};
+        job["cluster"]["storage"] = {{"read_gb_per_s", 2}, {"write_gb_per_s", 2}, {"per_node_gb_per_s", 1}};
+        if (one_of(random, 3) == 0) return less(random, job, "/training/data/cpu_ms_per_sample", 1);
+        if (one_of(random, 2) == 0) return whole(job, "/training/data/workers", 1, any<int>(random, {2, 4, 16}));
+        return rate(random, job, any<const char*>(random, {"/cluster/storage/read_gb_per_s", "/cluster/storage/per_node_gb_per_s"}), 1);
+    }
+    case 5:
+        return less(random, job, any<const char*>(random, {"/runtime/dataloader_us", "/runtime/batch_us"}), 500);
+    case 6: {
+        if (base["cluster"]["nodes"] == 1) return less(random, job, "/runtime/dataloader_us", 500);
+        Json ports = with_leaves(job);
+        ports["cluster"]["inter_node"]["ports_per_nic"] = 2;
+        Pair p = of("inter_node.down: port of a NIC mended", ports);
+        p.worse["cluster"]["inter_node"]["down"] =
+            Json::array({Json{{"node", 0}, {"nic", one_of(random, 8)}, {"port", one_of(random, 2)}}});
+        return p;
+    }
+    default: {
+        if (base["cluster"]["nodes"] == 1) return less(random, job, "/runtime/batch_us", 500);
+        Json planes = job;
+        planes["cluster"]["inter_node"]["topology"] = "dual-plane";
+        planes["cluster"]["inter_node"]["nics_per_node"] = 8;
+        planes["cluster"]["inter_node"]["planes"] = any<int>(random, {2, 4});
+        return rate(random, planes, "/cluster/inter_node/gbit_per_s", any<double>(random, {100, 400}));
+    }
+    }
+}
+
 } // namespace
 
 Pair random_pair(Random& random) {
     const Json base = scenario(random);
     const bool nodes = base["cluster"]["nodes"] > 1;
-    switch (one_of(random, 15)) {
+    switch (one_of(random, 18)) {
+    case 15:
+        return offloaded(random, base);
+    case 16:
+    case 17:
+        return recent(random, base);
     case 0:
     case 1:
     case 2:
