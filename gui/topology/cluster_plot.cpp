@@ -9,11 +9,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 namespace orrery {
 namespace {
 
 constexpr double apart = 3; // the two directions of a link, in pixels
+constexpr int arc_pieces = 16;
 constexpr int scale_width = 150, apart_names = 8;
 
 double away(const QLineF& line, const QPointF& at) {
@@ -21,6 +24,12 @@ double away(const QLineF& line, const QPointF& at) {
     const double length = QPointF::dotProduct(d, d);
     const double t = length > 0 ? std::clamp(QPointF::dotProduct(at - line.p1(), d) / length, 0.0, 1.0) : 0;
     return QLineF(line.pointAt(t), at).length();
+}
+
+double away(const QPolygonF& along, const QPointF& at) {
+    double least = std::numeric_limits<double>::infinity();
+    for (qsizetype i = 0; i + 1 < along.size(); ++i) least = std::min(least, away(QLineF(along[i], along[i + 1]), at));
+    return least;
 }
 
 QColor mixed(const QColor& a, const QColor& b, double t) {
@@ -64,11 +73,21 @@ QPointF ClusterPlot::place(int vertex) const {
     return {20 + (width() - 40) * v.x / picture_->width, bottom - (bottom - top) * v.level / std::max(1, picture_->levels - 1)};
 }
 
-QLineF ClusterPlot::line(const ClusterPicture::Edge& edge) const {
+// A straight line; between two of one level that are no neighbours an arc over those between them.
+QPolygonF ClusterPlot::course(const ClusterPicture::Edge& edge) const {
     const QLineF l(place(edge.from), place(edge.to));
-    if (l.length() < 1) return l;
+    if (l.length() < 1) return {l.p1(), l.p2()};
     const QPointF aside = QPointF(-l.dy(), l.dx()) / l.length() * (apart / 2 + 0.5);
-    return {l.p1() + aside, l.p2() + aside};
+    const double neighbours = 1.6 * (width() - 40) / picture_->width;
+    const auto level = [this](int v) { return picture_->vertices[static_cast<std::size_t>(v)].level; };
+    if (level(edge.from) != level(edge.to) || l.length() < neighbours) return {l.p1() + aside, l.p2() + aside};
+    const double room = height() / (1.5 * picture_->levels), rise = room * l.length() / (l.length() + width() / 4.0);
+    QPolygonF arc;
+    for (int i = 0; i <= arc_pieces; ++i) {
+        const double t = static_cast<double>(i) / arc_pieces;
+        arc << l.pointAt(t) + QPointF(0, aside.y() - 4 * rise * t * (1 - t));
+    }
+    return arc;
 }
 
 double ClusterPlot::use(const ClusterPicture::Edge& edge) const {
@@ -111,7 +130,7 @@ std::vector<ClusterPlot::Label> ClusterPlot::labels() const {
     const double each = (width() - 40) / picture_->width;
     for (std::size_t i = 0; i < picture_->vertices.size(); ++i) {
         const ClusterPicture::Vertex& v = picture_->vertices[i];
-        const QString name = QString::fromStdString(v.name).section(QLatin1Char('.'), -1);
+        const QString whole = QString::fromStdString(v.name), name = v.node < 0 ? whole : whole.section(QLatin1Char('.'), -1);
         const QRectF box = shape(static_cast<int>(i));
         const QSizeF size(fontMetrics().horizontalAdvance(name) + 2, h);
         if (v.node >= 0 && size.width() > 1.5 * each) continue; // in a narrow node it could be any of its neighbours' name
@@ -183,14 +202,17 @@ void ClusterPlot::paintEvent(QPaintEvent*) {
     painter.setRenderHint(QPainter::Antialiasing);
     std::vector<const ClusterPicture::Edge*> order;
     for (const ClusterPicture::Edge& e : picture_->edges) order.push_back(&e);
-    std::stable_sort(order.begin(), order.end(), [this](const auto* a, const auto* b) { return use(*a) < use(*b); });
+    std::stable_sort(order.begin(), order.end(),
+                     [this](const auto* a, const auto* b) { return std::pair(a->down, use(*a)) < std::pair(b->down, use(*b)); });
     for (const ClusterPicture::Edge* e : order) {
+        const QPolygonF along = course(*e);
         if (current_ >= 0 && e->series == current_) {
             painter.setPen(QPen(palette().color(QPalette::Highlight), 8));
-            painter.drawLine(line(*e));
+            painter.drawPolyline(along);
         }
-        painter.setPen(QPen(use_colour(use(*e), dark), 1 + 3.5 * std::clamp(use(*e), 0.0, 1.0)));
-        painter.drawLine(line(*e));
+        painter.setPen(e->down ? QPen(use_colour(1, dark), 1.5, Qt::DashLine)
+                               : QPen(use_colour(use(*e), dark), 1 + 3.5 * std::clamp(use(*e), 0.0, 1.0)));
+        painter.drawPolyline(along);
     }
     paintVertices(painter);
     paintScale(painter);
@@ -200,7 +222,7 @@ int ClusterPlot::edgeAt(const QPointF& at) const {
     int best = -1;
     double nearest = 6;
     for (std::size_t i = 0; picture_ && i < picture_->edges.size(); ++i)
-        if (const double d = away(line(picture_->edges[i]), at); picture_->edges[i].link >= 0 && d < nearest) {
+        if (const double d = away(course(picture_->edges[i]), at); picture_->edges[i].link >= 0 && d < nearest) {
             nearest = d;
             best = static_cast<int>(i);
         }
@@ -222,9 +244,10 @@ bool ClusterPlot::event(QEvent* event) {
     }
     const ClusterPicture::Edge& e = picture_->edges[static_cast<std::size_t>(i)];
     const auto name = [this](int v) { return QString::fromStdString(picture_->vertices[static_cast<std::size_t>(v)].name); };
-    const QString what = e.series < 0 ? tr("carries nothing, or another link of the trace stands for it")
-                         : e.own      ? percent_words(use(e))
-                                      : tr("%1, taken from a link that carries the same").arg(percent_words(use(e)));
+    const QString what = e.down         ? tr("down")
+                         : e.series < 0 ? tr("carries nothing, or another link of the trace stands for it")
+                         : e.own        ? percent_words(use(e))
+                                        : tr("%1, taken from a link that carries the same").arg(percent_words(use(e)));
     QToolTip::showText(help->globalPos(), tr("%1 to %2: %3").arg(name(e.from), name(e.to), what), this);
     return true;
 }

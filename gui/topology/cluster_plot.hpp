@@ -1,6 +1,7 @@
 // A cluster drawn as nodes, switches and links; a link is coloured and as wide as it is used.
 #pragma once
 
+#include <QPolygonF>
 #include <QWidget>
 
 #include "gui/topology/load.hpp"
@@ -38,7 +39,7 @@ class ClusterPlot : public QWidget {
     QPointF place(int vertex) const;
     QRectF shape(int vertex) const;
     double roomOf(int vertex) const;
-    QLineF line(const ClusterPicture::Edge& edge) const;
+    QPolygonF course(const ClusterPicture::Edge& edge) const;
     int edgeAt(const QPointF& at) const;
     void paintScale(QPainter& painter) const;
     void paintVertices(QPainter& painter) const;

@@ -11,6 +11,7 @@ namespace orrery {
 namespace {
 
 constexpr double full = 0.9;
+constexpr double slowest_up = 1000; // bytes per second: a link that is down keeps a billionth of its rate (topology/links.cpp)
 constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 // Nodes to draw: those a loaded link belongs to, two at least; where they are too many, first those whose links the trace itself shows.
@@ -28,31 +29,46 @@ std::vector<int> nodes_shown(const Fabric& fabric, const Trace& trace, const std
     return out;
 }
 
-// Devices 0, what joins them inside a node 1, NICs 2, switches between nodes by how far they are from a node.
+// Devices 0, what joins them inside a node by how far it is from them (a host beside what it is joined to), NICs on one level above,
+// switches between nodes by how far they are from a node.
 std::vector<int> levels_of(const ExplicitGraph& graph) {
+    using Kind = ExplicitGraph::VertexKind;
     std::vector<int> level(graph.vertices.size(), -1);
     std::vector<std::vector<int>> next(graph.vertices.size());
     for (const auto& e : graph.edges) next[at(e.from)].push_back(e.to);
     std::queue<int> open;
-    for (std::size_t v = 0; v < level.size(); ++v) {
-        const auto& vertex = graph.vertices[v];
-        const bool device = vertex.kind == ExplicitGraph::VertexKind::device, nic = vertex.kind == ExplicitGraph::VertexKind::nic;
-        if (device || nic || vertex.node >= 0) {
-            level[v] = device ? 0 : nic ? 2 : 1;
-            open.push(static_cast<int>(v));
+    const auto spread = [&](auto&& into, int least) {
+        while (!open.empty()) {
+            const int v = open.front();
+            open.pop();
+            for (int w : next[at(v)])
+                if (level[at(w)] < 0 && into(graph.vertices[at(w)])) {
+                    level[at(w)] = std::max(least, level[at(v)]) + 1;
+                    open.push(w);
+                }
         }
+    };
+    const auto begin_with = [&](auto&& which) {
+        for (std::size_t v = 0; v < level.size(); ++v)
+            if (which(v)) open.push(static_cast<int>(v));
+    };
+    for (std::size_t v = 0; v < level.size(); ++v)
+        if (graph.vertices[v].kind == Kind::device) level[v] = 0;
+    begin_with([&](std::size_t v) { return level[v] == 0; });
+    spread([](const auto& w) { return w.kind == Kind::switch_ && w.node >= 0; }, 0);
+    int inside = 1;
+    for (std::size_t v = 0; v < level.size(); ++v) {
+        if (graph.vertices[v].kind == Kind::host)
+            for (int w : next[v]) level[v] = std::max(level[v], level[at(w)]);
+        if (level[v] < 0 && graph.vertices[v].node >= 0 && graph.vertices[v].kind != Kind::nic) level[v] = 1; // joined to no device
+        inside = std::max(inside, level[v]);
     }
-    while (!open.empty()) {
-        const int v = open.front();
-        open.pop();
-        for (int w : next[at(v)])
-            if (level[at(w)] < 0) {
-                level[at(w)] = std::max(2, level[at(v)]) + 1;
-                open.push(w);
-            }
-    }
+    for (std::size_t v = 0; v < level.size(); ++v)
+        if (graph.vertices[v].kind == Kind::nic) level[v] = inside + 1;
+    begin_with([&](std::size_t v) { return level[v] >= 0; });
+    spread([](const auto&) { return true; }, inside + 1);
     for (int& l : level)
-        if (l < 0) l = 3; // joined to nothing
+        if (l < 0) l = inside + 2; // joined to nothing
     return level;
 }
 
@@ -212,7 +228,8 @@ ClusterPicture picture(const Fabric& fabric, const Trace& trace, int most, const
         if (from < 0 || to < 0) continue;
         const LinkId link = e < fabric.links().size() ? static_cast<LinkId>(e) : -1;
         const int shows = link >= 0 ? series[at(link)] : -1;
-        p.edges.push_back({from, to, link, shows, shows >= 0 && trace.links[at(shows)].link == link});
+        const bool down = link >= 0 && fabric.links()[at(link)].capacity.value < slowest_up;
+        p.edges.push_back({from, to, link, shows, shows >= 0 && trace.links[at(shows)].link == link, down});
     }
     place(p);
     return p;

@@ -41,12 +41,13 @@ struct ClusterPicture {
         int node, level;
         double x;
     }; // x: 0 .. width
-    // Indices of vertices. series: of Trace::links, -1: none shows it; own: it is this link's, not that of one like it.
+    // Indices of vertices. series: of Trace::links, -1: none shows it; own: it is this link's, not that of one like it. down: it carries
+    // nothing.
     struct Edge {
         int from, to;
         LinkId link;
         int series;
-        bool own;
+        bool own, down;
     };
     std::vector<Vertex> vertices;
     std::vector<Edge> edges;

@@ -767,6 +767,10 @@
         <translation>Der aktuelle Lauf hat keinen Cluster: er ist nur eine Aufzeichnung</translation>
     </message>
     <message>
+        <source>down</source>
+        <translation>ausgefallen</translation>
+    </message>
+    <message>
         <source>carries nothing, or another link of the trace stands for it</source>
         <translation>trägt nichts, oder eine andere Verbindung der Aufzeichnung steht für sie</translation>
     </message>

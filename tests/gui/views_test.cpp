@@ -230,6 +230,30 @@ class ViewsTest : public QObject {
         for (const auto& v : p.vertices) QVERIFY(v.x >= 0 && v.x <= p.width && v.level >= 0 && v.level < p.levels);
     }
 
+    // Switches, then sockets with the host's memory, then NICs; what is down is said to be.
+    void levelsOfANodeAndLinksThatAreDown() {
+        Cluster c = *find_cluster("dgx-h100");
+        c.nodes = 4;
+        c.inter.nodes_per_leaf = 2;
+        c.intra.tree.devices_per_switch = 2;
+        c.intra.tree.sockets = 2;
+        c.inter.down = {LinkDown{.node = 1, .nic = 3}, LinkDown{.leaf = 0, .uplinks = 2}};
+        const Fabric fabric(c);
+        const ClusterPicture p = picture(fabric, Trace{}, 4);
+        std::map<std::string, int> level;
+        for (const auto& v : p.vertices) level[v.name] = v.level;
+        QCOMPARE(level.at("node0.gpu0"), 0);
+        QCOMPARE(level.at("node0.pcie0"), 1);
+        QCOMPARE(level.at("node0.socket1"), 2);
+        QCOMPARE(level.at("node0.nic0"), 3);
+        QCOMPARE(level.at("leaf0"), 4);
+        std::set<std::string> down;
+        for (const auto& e : p.edges)
+            if (e.down) down.insert(fabric.link_name(e.link));
+        QCOMPARE(down, (std::set<std::string>{"leaf0 > spine0", "leaf0 > spine1", "node1.nic3 > leaf0", "leaf0 > node1.nic3",
+                                              "spine0 > leaf0", "spine1 > leaf0"}));
+    }
+
     void namesOfTheClusterLieApart() {
         const auto data = simulated(scenario(R"("tensor_parallel": 2, "pipeline_parallel": 4)"));
         ClusterPlot plot;
