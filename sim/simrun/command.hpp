@@ -63,6 +63,7 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& sweep);
 int run_merge(const std::vector<std::string>& files, const Options& options);
 int run_sbatch(const std::string& file, const Options& options, const SbatchCommand& command);
+int run_advise(const std::string& file, const Options& options, int rules); // rules: on so many random jobs; 0: advice on the file
 int run_search(const std::string& file, const Options& options, const SearchCommand& command);
 int run_plan(const std::string& file, const std::string& after, const Options& options);
 int run_list(const std::string& what, const Options& options);
@@ -89,6 +90,8 @@ void complain(const std::string& file, const std::vector<Problem>& problems);
 
 // The text of a file that must be there; else a message that names files that may have been meant.
 std::optional<std::string> read_input(const std::string& file);
+// What to change where a scenario of this file does not fit, in one sentence; of few plans, so that it is quick.
+std::string way_out(const std::string& json, const Options& options, const std::string& base_dir);
 // The scenario of a file, supported by lowering, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options);
 

@@ -32,6 +32,7 @@ constexpr const char* examples =
   simrun sweep.json --top 3 --write best              the three best as scenarios best/1.json .., to run or compare
   simrun sweep.json --shard 3/8                       a part of a sweep, for one of eight machines; `simrun merge` joins their files
   mpirun -n 64 simrun sweep.json                      a sweep on 64 processes: points are dealt to whoever is free
+  simrun advise job.json                              what limits it, what would help, why not otherwise
   simrun search job.json --top 3 --write best         the best strategy for what job.json leaves free, with a proof
   simrun compare job.json real.trace                  predicted against measured; or two scenarios, or two traces
   simrun compare a.json b.json --worst 30             why one is slower: by kind of op, queue, wait and op
@@ -66,7 +67,7 @@ struct Parsed {
     std::vector<std::string> files, datasets;
     std::string one_file, after, topic, format;
     bool no_fold = false, no_replay = false, markdown = false;
-    int worst = -1;
+    int worst = -1, rules = 0;
 };
 
 void add_output(CLI::App& app, Options& o) {
@@ -241,6 +242,23 @@ void add_ingest(CLI::App& app, Parsed& p) {
         "Every value that no file states is assumed: the terminal lists it, and \"sources\" in the cluster marks it.");
 }
 
+void add_advise(CLI::App& app, Parsed& p) {
+    CLI::App* sub = add_command(app, p, "advise", "What limits a job, what would help, and why not otherwise; each figure simulated");
+    sub->add_option("scenario", p.one_file, "The scenario")->type_name("SCENARIO.json");
+    add_set(*sub, p.options);
+    add_calibration(*sub, p.options);
+    add_jobs(*sub, p.options);
+    sub->add_option("--rules", p.rules, "Instead: the field's rules of thumb on so many random jobs, as a table")
+        ->check(CLI::Range(1, 1000000))
+        ->type_name("N");
+    sub->footer("Examples:\n"
+                "  simrun advise job.json                                     verdict, limits, changes, why-nots\n"
+                "  simrun advise job.json --set strategy.pipeline_parallel=1  where it does not fit: the cheapest change that makes it\n"
+                "  simrun advise job.json --json -o advice.json               with the changed scenarios\n"
+                "  simrun advise --rules 200                                  where 14 rules of thumb hold and where not\n"
+                "Exit: 0 it fits, 1 bad input, 2 it does not fit in memory.");
+}
+
 void add_parts(CLI::App& app, Parsed& p) {
     CLI::App* merging = add_command(app, p, "merge", "Join the files of a sweep's parts (--shard) into one");
     merging->add_option("files", p.datasets, "Files that sweeps have written")->required()->type_name("FILE.sqlite");
@@ -338,6 +356,7 @@ int run_files(Parsed& p, const CLI::App& app) {
 
 int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("search")) return run_search(p.one_file, p.options, p.search);
+    if (app.got_subcommand("advise")) return run_advise(p.one_file, p.options, p.rules);
     if (app.got_subcommand("merge")) return run_merge(p.datasets, p.options);
     if (app.got_subcommand("sbatch")) return run_sbatch(p.one_file, p.options, p.sbatch);
     if (app.got_subcommand("plan")) return run_plan(p.one_file, p.after, p.options);
@@ -360,6 +379,7 @@ int run(int argc, char** argv) {
     add_ingest(app, parsed);
     add_search(app, parsed);
     add_parts(app, parsed);
+    add_advise(app, parsed);
     console::add_examples(app, examples, exits);
     app.require_subcommand(0, 1);
     try {

@@ -1,4 +1,5 @@
 // `simrun SCENARIO.json`: simulate it, print its report. Several scenarios: one table.
+#include "sim/advise/advise.hpp"
 #include "sim/job/whole_run.hpp"
 #include "sim/simrun/command.hpp"
 #include "sim/trace/critical_path.hpp"
@@ -7,6 +8,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
+#include <filesystem>
 #include <map>
 
 namespace orrery::simrun {
@@ -84,6 +87,16 @@ std::string report_text(const Scenario& scenario, const Prediction& p, bool json
     return text + ",\n  \"run\": " + to_json(run) + "\n}\n";
 }
 
+// After "does not fit": what would.
+void hint_at_way_out(const std::string& file, const Options& options) {
+    const auto text = read_input(file);
+    ParseOptions parsing;
+    parsing.base_dir = std::filesystem::path(file).parent_path().string();
+    parsing.overrides = options.overrides;
+    const std::string out = text ? way_out(whole_text(*text, parsing), options, parsing.base_dir) : "";
+    if (!out.empty()) std::fputs(("simrun: " + out + "\n").c_str(), stderr);
+}
+
 } // namespace
 
 int run_scenario(const std::string& file, const Options& options, const ScenarioOptions& how) {
@@ -109,6 +122,7 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     if ((json || !options.quiet || !options.output.empty()) && !deliver(text, options)) return bad_input;
     if (p.report.memory.fits) return done;
     complain(file + " does not fit: " + why_not(p.report.memory));
+    if (!options.quiet) hint_at_way_out(file, options);
     return too_big;
 }
 
@@ -119,11 +133,12 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
     const TextStyle style = output_style(options);
     std::string json;
     int code = done;
+    std::vector<std::string> too_large;
     for (const std::string& file : files) {
         const std::optional<Scenario> scenario = load(file, options);
         if (!scenario) return bad_input;
         const Report r = predict(*scenario).report;
-        if (!r.memory.fits) code = too_big;
+        if (!r.memory.fits) code = too_big, too_large.push_back(file);
         json += (json.empty() ? "[\n" : ",\n") + to_json(r);
         table.rows.push_back({clip(r.name, 40), grouped(r.world_size), seconds_text(r.step_time_s), metric(r.tokens_per_s, 3),
                               fmt::format("{:.1f} %", r.mfu * 100), fmt::format("{:.1f} %", r.bubble_fraction * 100),
@@ -135,7 +150,9 @@ int run_scenarios(const std::vector<std::string>& files, const Options& options)
                                     style)});
     }
     if (options.quiet && !options.json && options.output.empty()) return code;
-    return deliver(options.json ? json + "]\n" : to_text(table, style), options) ? code : static_cast<int>(bad_input);
+    if (!deliver(options.json ? json + "]\n" : to_text(table, style), options)) return bad_input;
+    for (const std::string& file : too_large) complain(file + " does not fit"), hint_at_way_out(file, options);
+    return code;
 }
 
 } // namespace orrery::simrun

@@ -112,6 +112,18 @@ std::optional<SweepRun> on_ranks(const SweepDocument& document, const std::strin
     return run;
 }
 
+// Of the points that are too big the one that lacks least, and what would make it fit.
+std::string nearest_miss(const SweepDocument& document, const SweepRun& run, const Options& options) {
+    const SweepRow* nearest = nullptr;
+    for (const SweepRow& r : run.rows)
+        if (r.status == PointStatus::too_big && r.peak_bytes > r.capacity_bytes && (!nearest || r.peak_bytes < nearest->peak_bytes))
+            nearest = &r;
+    if (!nearest) return {};
+    const std::string out = way_out(document.point(nearest->index).json, options, document.base_dir());
+    return fmt::format("nearest to fit of those that are too big: {}, which lacks {:.1f} GB{}{}\n", nearest->label,
+                       Bytes{nearest->peak_bytes - nearest->capacity_bytes}.gigabytes(), out.empty() ? "" : "; ", out);
+}
+
 } // namespace
 
 int run_sweep(const std::string& file, const Options& options, const SweepOptions& how) {
@@ -152,7 +164,9 @@ int run_sweep(const std::string& file, const Options& options, const SweepOption
         if (!deliver(to_json(*loaded.document, run, rank_by(how.by)), to_stdout)) return bad_input;
     } else if (!options.quiet) {
         const std::string title = paint(loaded.document->name().empty() ? file : loaded.document->name(), Ink::bold, style);
-        if (!deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + "results: " + database + "\n", to_stdout))
+        if (!deliver(title + "\n" + ranking(run, how, style) + counts(run, style) + nearest_miss(*loaded.document, run, options) +
+                         "results: " + database + "\n",
+                     to_stdout))
             return bad_input;
     }
     if (!how.shard.empty()) return done; // whether any point of all fits, no part knows

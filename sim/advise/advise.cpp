@@ -1,0 +1,286 @@
+#include "sim/advise/advise.hpp"
+
+#include "sim/advise/changes.hpp"
+#include "sim/scenario/variations.hpp"
+#include "sim/trace/critical_path.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace orrery {
+namespace {
+
+constexpr double tie = 0.02; // steps repeat no better
+
+std::string percent(double share) { return fmt::format("{:.1f} %", std::abs(share) * 100); }
+
+std::string resource_of(const Trace& trace, const Span& span) {
+    const TraceOp& op = trace.ops[static_cast<std::size_t>(span.op)];
+    const std::string& queue = trace.queues[static_cast<std::size_t>(span.queue)];
+    static const std::map<std::string, const char*> kernels{{"linear", "matrix products"},   {"matmul", "matrix products"},
+                                                            {"attention", "attention"},      {"softmax", "attention"},
+                                                            {"optimizer", "optimizer"},      {"host-sync", "launches, host"},
+                                                            {"host-work", "launches, host"}, {"copy-host", "copies to and from the host"}};
+    if (const auto it = kernels.find(op.kind); it != kernels.end()) return it->second;
+    static constexpr std::pair<const char*, const char*> networks[] = {
+        {"tp", "tensor-parallel communication"}, {"cp", "context-parallel communication"},
+        {"ep", "expert-parallel communication"}, {"pp", "transfers between stages"},
+        {"dp", "data-parallel communication"},   {"edp", "data-parallel communication of experts"}};
+    if (op.kind == "exchange") return "transfers between stages";
+    for (const auto& [prefix, words] : networks)
+        if (queue.starts_with(prefix)) return words;
+    return queue == "compute" ? "kernels that move bytes" : queue + " communication";
+}
+
+std::vector<OnPath> path_of(const Trace& trace) {
+    std::map<std::string, double> seconds;
+    for (const PathStep& step : critical_path(trace)) {
+        const Span& s = trace.lanes[static_cast<std::size_t>(step.lane)].spans[static_cast<std::size_t>(step.span)];
+        if (s.op >= 0) seconds[resource_of(trace, s)] += (s.end - s.begin).seconds();
+        seconds["launches, host"] += step.gap.seconds();
+    }
+    std::vector<OnPath> path;
+    for (const auto& [resource, s] : seconds)
+        if (s > 0) path.push_back({resource, s});
+    std::ranges::stable_sort(path, std::greater{}, &OnPath::seconds);
+    return path;
+}
+
+std::size_t largest(const CostShares& shares) { return static_cast<std::size_t>(std::ranges::max_element(shares) - shares.begin()); }
+
+class Adviser {
+  public:
+    Adviser(std::string json, const AdviseOptions& options) : json_(std::move(json)), options_(options) {
+        trying_.parsing = options.parsing;
+        trying_.parsing.overrides.clear(); // json_ has them
+        trying_.jobs = options.jobs;
+    }
+
+    Advice advise(const Scenario& scenario) {
+        a_.scenario = scenario;
+        tell("the step");
+        PredictOptions predicting;
+        predicting.shares = true;
+        predicting.simulate.trace = true;
+        plan_.emplace(verified_plan(scenario));
+        Prediction p = predict(scenario, *plan_, predicting);
+        a_.report = p.report;
+        a_.name = a_.report.name;
+        a_.simulated = 1 + cost_group_count;
+        if (p.simulation.trace) a_.path = path_of(*p.simulation.trace);
+        p.simulation.trace.reset();
+        tell("the next bottleneck");
+        next_bottleneck();
+        tell("faster machines");
+        faster_machine();
+        tell("changes");
+        changes();
+        tell("other strategies");
+        why_nots();
+        guided();
+        a_.verdict = verdict();
+        return std::move(a_);
+    }
+
+  private:
+    void tell(const char* doing) const {
+        if (options_.progress) options_.progress(doing);
+    }
+    bool fits() const { return a_.report.memory.fits; }
+    double step() const { return a_.report.step_time_s; }
+
+    // The group that the step follows most twice as fast, then four and eight times, until another leads.
+    void next_bottleneck() {
+        const std::size_t first = largest(a_.report.shares);
+        if (a_.report.shares[first] <= 0) return;
+        PredictOptions predicting;
+        predicting.shares = true;
+        for (double times = 2; times <= 8; times *= 2) {
+            predicting.simulate.factors[first] = 1 / times;
+            const Report r = predict(a_.scenario, *plan_, predicting).report;
+            a_.simulated += 1 + cost_group_count;
+            const std::size_t next = largest(r.shares);
+            a_.next = NextBottleneck{in_words(static_cast<CostGroup>(first)),
+                                     in_words(static_cast<CostGroup>(next)),
+                                     a_.report.shares[first],
+                                     r.shares[next],
+                                     times,
+                                     r.step_time_s};
+            if (next != first) return;
+        }
+    }
+
+    template <class F> void with_faster(const char* part, F&& change) {
+        Scenario s = a_.scenario;
+        PredictOptions predicting;
+        change(s, predicting.simulate.factors);
+        const double seconds = predict(s, *plan_, predicting).report.step_time_s;
+        ++a_.simulated;
+        a_.faster.push_back({part, seconds, 1 - seconds / step()});
+    }
+
+    void faster_machine() {
+        constexpr double more = 1.1;
+        const auto raise = [](BytesPerSecond& rate) { rate.value *= more; };
+        with_faster("matrix peak of the devices", [](Scenario& s, CostFactors&) {
+            for (auto& [dtype, peak] : s.cluster.device.peak) peak.value *= more;
+        });
+        with_faster("memory bandwidth of the devices", [&](Scenario& s, CostFactors&) { raise(s.cluster.device.memory_bandwidth); });
+        if (a_.scenario.cluster.devices_per_node > 1 && !a_.scenario.cluster.graph)
+            with_faster("links inside a node",
+                        [&](Scenario& s, CostFactors&) { raise(s.cluster.intra.bandwidth), raise(s.cluster.device.scale_up); });
+        if (a_.scenario.cluster.nodes > 1 && !a_.scenario.cluster.graph)
+            with_faster("network between nodes", [&](Scenario& s, CostFactors&) { raise(s.cluster.inter.nic_bandwidth); });
+        with_faster("hosts (launches)", [](Scenario&, CostFactors& f) { f[static_cast<std::size_t>(CostGroup::host)] /= more; });
+        std::ranges::stable_sort(a_.faster, std::greater{}, &FasterPart::gain);
+    }
+
+    void changes() {
+        if (!fits()) {
+            FixOptions fixing;
+            fixing.trying = trying_;
+            a_.fix = cheapest_fix(json_, fixing);
+            a_.simulated += a_.fix->looked_at;
+            return;
+        }
+        const std::vector<Change> all = neighbours(a_.scenario);
+        a_.simulated += static_cast<int>(all.size());
+        for (Trial& t : try_all(json_, all, trying_)) {
+            if (!t.fits() || t.report->step_time_s <= 0) continue;
+            if (a_.report.narrow() && !t.report->narrow() && t.peak() < peak()) a_.safer.push_back(t);
+            if (t.report->step_time_s < step() * (1 - 0.001)) a_.better.push_back(std::move(t));
+        }
+        const auto by_time = [](const Trial& t) { return t.report->step_time_s; };
+        std::ranges::stable_sort(a_.better, {}, by_time);
+        std::ranges::stable_sort(a_.safer, {}, by_time);
+    }
+
+    double peak() const { return static_cast<double>(fullest(a_.report.memory).peak.count); }
+
+    // The number that decides, against the scenario's own step.
+    WhyNot answer(Trial trial) const {
+        WhyNot w{std::move(trial), "", 0, false};
+        const Trial& t = w.trial;
+        if (!t.refused.empty()) {
+            w.answer = "not possible: " + t.refused;
+        } else if (!t.fits()) {
+            w.answer = "does not fit: " + ::orrery::why_not(t.report->memory);
+        } else {
+            w.against = t.report->step_time_s / step() - 1;
+            w.inside = std::abs(w.against) < a_.report.error_bar.step_time;
+            std::size_t most = 0;
+            double difference = 0;
+            for (std::size_t c = 0; c < t.report->breakdown_s.size(); ++c) {
+                const double d = (t.report->breakdown_s[c] - a_.report.breakdown_s[c]) * (w.against < 0 ? -1 : 1);
+                if (d > difference) difference = d, most = c;
+            }
+            if (std::abs(w.against) <= tie)
+                w.answer = fmt::format("as fast within {:.0f} %", tie * 100);
+            else
+                w.answer = fmt::format("{} {}", percent(w.against), w.against > 0 ? "slower" : "faster: try it");
+            if (difference > 0)
+                w.answer += fmt::format("; {} {} {}", seconds_text(difference), w.against < 0 ? "less" : "more",
+                                        in_words(static_cast<Category>(most)));
+            w.answer += fmt::format("; {:.1f} GB at its peak", t.peak() * 1e-9);
+            if (!fits()) w.answer += "; it fits";
+        }
+        return w;
+    }
+
+    // Three: those that fit say most, then those that do not, then those that no rule allows.
+    void why_nots() {
+        const std::vector<Change> questions = colleagues_questions(a_.scenario);
+        a_.simulated += static_cast<int>(questions.size());
+        for (Trial& t : try_all(json_, questions, trying_)) {
+            const bool own = t.scenario && t.scenario->strategy == a_.scenario.strategy && t.scenario->training == a_.scenario.training;
+            if (!own) a_.why_not.push_back(answer(std::move(t)));
+        }
+        const auto rank = [](const WhyNot& w) { return !w.trial.refused.empty() ? 2 : w.trial.fits() ? 0 : 1; };
+        std::ranges::stable_sort(a_.why_not, {}, rank);
+        if (a_.why_not.size() > 3) a_.why_not.resize(3);
+    }
+
+    // The first of the guide's strategies that fits, by memory alone; that one is simulated.
+    void guided() {
+        TryOptions memory = trying_;
+        memory.simulate = false;
+        for (const Change& c : guide(a_.scenario)) {
+            const Trial t = try_one(json_, c, memory);
+            ++a_.simulated;
+            if (!t.fits()) continue;
+            a_.guide.strategy = try_one(json_, c, trying_);
+            break;
+        }
+        if (!a_.guide.strategy || !a_.guide.strategy->fits()) {
+            a_.guide.answer = "none of the strategies that the field's guide names fits";
+            return;
+        }
+        const Trial& g = *a_.guide.strategy;
+        double best = fits() ? step() : g.report->step_time_s;
+        std::string who = "this scenario";
+        const auto consider = [&](const Trial& t) {
+            if (t.fits() && t.report->step_time_s > 0 && t.report->step_time_s < best) best = t.report->step_time_s, who = t.change.words;
+        };
+        for (const Trial& t : a_.better) consider(t);
+        for (const WhyNot& w : a_.why_not) consider(w.trial);
+        if (a_.fix && a_.fix->change) consider(*a_.fix->change);
+        const double behind = g.report->step_time_s / best - 1;
+        a_.guide.confirmed = behind <= tie;
+        a_.guide.answer = fmt::format("{} ({}, {:.1f} GB)", g.change.words, seconds_text(g.report->step_time_s), g.peak() * 1e-9);
+        a_.guide.answer += a_.guide.confirmed ? fmt::format(": confirmed, nothing simulated here is more than {:.0f} % faster", tie * 100)
+                                              : fmt::format(": refuted, {} is {} faster", who, percent(1 - best / g.report->step_time_s));
+    }
+
+    std::string verdict() const {
+        const Report& r = a_.report;
+        const std::string room = fmt::format("{:.1f} of {:.1f} GB", peak() * 1e-9, r.memory.capacity.gigabytes());
+        const std::string bar = r.error_bar.step_time > 0 ? fmt::format(" +- {:.0f} %", r.error_bar.step_time * 100) : "";
+        std::string text;
+        if (!fits())
+            text = fmt::format("It does not fit: {}. ", ::orrery::why_not(r.memory));
+        else
+            text = fmt::format("It fits{} ({}), and a step takes {}{} at {:.1f} % MFU. ", r.narrow() ? " narrowly" : "", room,
+                               seconds_text(r.step_time_s), bar, r.mfu * 100);
+        if (a_.fix) {
+            std::string fix = to_text(*a_.fix);
+            if (!fix.empty()) fix[0] = static_cast<char>(std::toupper(fix[0]));
+            return text + fix + ".";
+        }
+        if (r.narrow() && !a_.safer.empty())
+            return text +
+                   fmt::format("Predictions of memory are off by {:.0f} %: {} makes it fit surely ({:.1f} GB) for {:+.1f} % of the step.",
+                               r.error_bar.memory * 100, a_.safer.front().change.words, a_.safer.front().peak() * 1e-9,
+                               (a_.safer.front().report->step_time_s / step() - 1) * 100);
+        if (a_.better.empty() || a_.better.front().report->step_time_s > step() * (1 - tie))
+            return text + fmt::format("No single change of the strategy is more than {:.0f} % faster; what limits it is {}.", tie * 100,
+                                      a_.path.empty() ? "not known" : a_.path.front().resource);
+        const Trial& best = a_.better.front();
+        return text + fmt::format("{} makes it {} faster ({}, {:.1f} GB{}).", best.change.words,
+                                  percent(1 - best.report->step_time_s / step()), seconds_text(best.report->step_time_s),
+                                  best.peak() * 1e-9, best.report->narrow() ? ", narrowly" : "");
+    }
+
+    std::string json_;
+    const AdviseOptions& options_;
+    TryOptions trying_;
+    std::optional<Plan> plan_;
+    Advice a_;
+};
+
+} // namespace
+
+std::string whole_text(const std::string& json, const ParseOptions& parsing) {
+    const Variations v(json, parsing);
+    return v.problems().empty() ? v.json({}) : json;
+}
+
+AdviceResult advise(const std::string& json, const AdviseOptions& options) {
+    ParseResult parsed = parse_scenario(json, options.parsing);
+    if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
+    if (!parsed.problems.empty() || !parsed.scenario) return {{}, std::move(parsed.problems)};
+    return {Adviser(whole_text(json, options.parsing), options).advise(*parsed.scenario), {}};
+}
+
+} // namespace orrery

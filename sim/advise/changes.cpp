@@ -1,0 +1,188 @@
+#include "sim/advise/changes.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+bool mixture(const Scenario& s) { return s.model.moe.has_value(); }
+
+std::string number(std::int64_t n) { return std::to_string(n); }
+
+std::string degrees_words(const Degrees& d) {
+    std::string text;
+    const auto add = [&](const char* what, int n) {
+        if (n > 0) text += fmt::format("{}{} {}", text.empty() ? "" : " x ", what, n);
+    };
+    add("tensor", d.tensor);
+    add("context", d.context);
+    add("pipeline", d.pipeline);
+    add("expert", d.expert);
+    return text;
+}
+
+// Degree doubled and halved.
+void twice_and_half(std::vector<Change>& out, const Scenario& s, int degree, int Degrees::*of) {
+    for (const int n : {degree * 2, degree / 2}) {
+        if (n < 1 || (degree % 2 != 0 && n < degree)) continue;
+        Degrees d;
+        d.*of = n;
+        out.push_back(set_degrees(s, d));
+    }
+}
+
+Change renamed(Change change, const std::string& words) {
+    change.words = words;
+    return change;
+}
+
+} // namespace
+
+Change set_field(const std::string& words, const std::string& pointer, const std::string& value) { return {words, {{pointer, value}}}; }
+
+Change set_degrees(const Scenario& s, const Degrees& d) {
+    const Strategy& g = s.strategy;
+    Change c{degrees_words(d), {{"/strategy/data_parallel", ""}}};
+    const int tensor = d.tensor ? d.tensor : g.tensor_parallel, pipeline = d.pipeline ? d.pipeline : g.pipeline_parallel;
+    if (d.tensor) {
+        c.fields.push_back({"/strategy/tensor_parallel", number(d.tensor)});
+        if (tensor == 1 || g.tensor_parallel == 1) c.fields.push_back({"/strategy/sequence_parallel", tensor > 1 ? "true" : "false"});
+    }
+    if (d.context) c.fields.push_back({"/strategy/context_parallel", number(d.context)});
+    if (d.expert) c.fields.push_back({"/strategy/expert_parallel", number(d.expert)});
+    if (pipeline > 1 && g.schedule == "none") c.fields.push_back({"/strategy/schedule", "\"1f1b\""});
+    if (d.pipeline) {
+        c.fields.push_back({"/strategy/pipeline_parallel", number(d.pipeline)});
+        c.fields.push_back({"/strategy/layer_split", ""});
+        if (!g.recompute_layers.empty()) c.fields.push_back({"/strategy/recompute_layers", ""});
+        if (g.virtual_pipeline > 1 && (pipeline == 1 || s.model.layers % (pipeline * g.virtual_pipeline) != 0)) {
+            c.fields.push_back({"/strategy/virtual_pipeline", ""});
+            c.fields.push_back({"/strategy/schedule", pipeline == 1 ? "" : "\"1f1b\""});
+        }
+    }
+    return c;
+}
+
+Change set_nodes(int nodes) {
+    return {fmt::format("{} node{}", nodes, nodes == 1 ? "" : "s"), {{"/cluster/nodes", number(nodes)}, {"/strategy/data_parallel", ""}}};
+}
+
+Change recompute_of(const std::vector<int>& layers) {
+    std::string where;
+    for (std::size_t i = 0; i < layers.size();) {
+        std::size_t end = i + 1;
+        while (end < layers.size() && layers[end] == layers[i]) ++end;
+        if (layers[i] > 0)
+            where += fmt::format("{}{} layer{} on {}", where.empty() ? "" : ", ", layers[i], layers[i] == 1 ? "" : "s",
+                                 end == i + 1 ? fmt::format("stage {}", i) : fmt::format("stages {}-{}", i, end - 1));
+        i = end;
+    }
+    return {"full recompute of " + where,
+            {{"/strategy/recompute", "\"full\""}, {"/strategy/recompute_layers", fmt::format("[{}]", fmt::join(layers, ", "))}}};
+}
+
+std::vector<Change> neighbours(const Scenario& s) {
+    const Strategy& g = s.strategy;
+    std::vector<Change> out;
+    twice_and_half(out, s, g.tensor_parallel, &Degrees::tensor);
+    twice_and_half(out, s, g.pipeline_parallel, &Degrees::pipeline);
+    twice_and_half(out, s, g.context_parallel, &Degrees::context);
+    if (mixture(s)) twice_and_half(out, s, g.expert_parallel, &Degrees::expert);
+    if (g.pipeline_parallel % 2 == 0) out.push_back(set_degrees(s, {g.tensor_parallel * 2, g.pipeline_parallel / 2}));
+    if (g.tensor_parallel % 2 == 0) out.push_back(set_degrees(s, {g.tensor_parallel / 2, g.pipeline_parallel * 2}));
+    for (const std::int64_t n : {s.training.micro_batch_size * 2, s.training.micro_batch_size / 2, std::int64_t{1}})
+        if (n >= 1 && n != s.training.micro_batch_size && (n != 1 || s.training.micro_batch_size > 2))
+            out.push_back(set_field(fmt::format("microbatches of {}", n), "/training/micro_batch_size", number(n)));
+    static constexpr std::pair<RecomputeKind, const char*> recomputes[] = {
+        {RecomputeKind::none, "none"}, {RecomputeKind::selective, "selective"}, {RecomputeKind::full, "full"}};
+    for (const auto& [kind, name] : recomputes) {
+        if (kind == g.recompute && g.recompute_layers.empty()) continue;
+        Change c = set_field(kind == RecomputeKind::none ? "no recompute" : std::string(name) + " recompute", "/strategy/recompute",
+                             '"' + std::string(name) + '"');
+        c.fields.push_back({"/strategy/recompute_layers", ""});
+        out.push_back(std::move(c));
+    }
+    for (int z = 0; z <= 3; ++z)
+        if (z != g.zero_stage && g.data_parallel > 1)
+            out.push_back(set_field(z == 0 ? "no ZeRO" : fmt::format("ZeRO {}", z), "/strategy/zero_stage", number(z)));
+    if (g.pipeline_parallel > 1) {
+        if (g.virtual_pipeline > 1)
+            out.push_back({"no virtual stages", {{"/strategy/virtual_pipeline", ""}, {"/strategy/schedule", "\"1f1b\""}}});
+        else if (s.model.layers % (2 * g.pipeline_parallel) == 0)
+            out.push_back(
+                {"two virtual stages",
+                 {{"/strategy/virtual_pipeline", "2"}, {"/strategy/schedule", "\"interleaved-1f1b\""}, {"/strategy/layer_split", ""}}});
+    }
+    if (g.tensor_parallel > 1)
+        out.push_back(set_field(g.sequence_parallel ? "no sequence parallelism" : "sequence parallelism", "/strategy/sequence_parallel",
+                                g.sequence_parallel ? "false" : "true"));
+    return out;
+}
+
+std::vector<Change> memory_savers(const Scenario& s) {
+    std::vector<Change> out;
+    if (s.strategy.offload.optimizer == Tier::none)
+        out.push_back(set_field("optimizer states on the host", "/strategy/offload/optimizer", "\"cpu\""));
+    if (s.runtime.loss != LossKind::chunked) out.push_back(set_field("the loss in chunks", "/runtime/loss", "\"chunked\""));
+    return out;
+}
+
+std::vector<Change> colleagues_questions(const Scenario& s) {
+    const Strategy& g = s.strategy;
+    const int node = s.cluster.devices_per_node;
+    std::vector<Change> out;
+    const auto zero3 = set_field("", "/strategy/zero_stage", "3");
+    const Degrees plain{1, 1, 0, mixture(s) ? 1 : 0};
+    if (g.tensor_parallel * g.pipeline_parallel > 1 || g.zero_stage < 3)
+        out.push_back(renamed(both(set_degrees(s, plain), zero3), "ZeRO 3 without tensor and pipeline parallelism"));
+    if (mixture(s)) {
+        const int most = std::min(s.model.moe->experts, node);
+        if (g.expert_parallel != most || g.tensor_parallel > 1)
+            out.push_back(renamed(set_degrees(s, {1, 0, 0, most}), fmt::format("expert parallel {} without tensor parallelism", most)));
+    }
+    if (g.pipeline_parallel > 1)
+        out.push_back(renamed(set_degrees(s, {node, 1}), fmt::format("tensor {} alone, without a pipeline", node)));
+    if (g.tensor_parallel > 1)
+        out.push_back(renamed(set_degrees(s, {1, g.tensor_parallel * g.pipeline_parallel}),
+                              fmt::format("pipeline {} alone, without tensor parallelism", g.tensor_parallel * g.pipeline_parallel)));
+    if (g.tensor_parallel == 1 && g.pipeline_parallel == 1) {
+        out.push_back(renamed(set_degrees(s, {node, 0}), fmt::format("tensor {} within each node", node)));
+        out.push_back(renamed(set_degrees(s, {0, 4}), "a pipeline of 4 stages"));
+    }
+    const std::int64_t more = s.training.micro_batch_size * 2;
+    out.push_back(renamed(both(set_field("", "/training/micro_batch_size", number(more)), set_field("", "/strategy/recompute", "\"full\"")),
+                          fmt::format("microbatches of {} with full recompute", more)));
+    out.push_back(set_field(fmt::format("microbatches of {}", more), "/training/micro_batch_size", number(more)));
+    return out;
+}
+
+std::vector<Change> guide(const Scenario& s) {
+    const int node = std::max(1, s.cluster.devices_per_node), devices = s.cluster.devices();
+    const auto zero1 = set_field("ZeRO 1", "/strategy/zero_stage", "1");
+    const Change plain_recompute{"", {{"/strategy/recompute", "\"none\""}, {"/strategy/recompute_layers", ""}}};
+    std::vector<Change> simple{
+        renamed(both(set_degrees(s, {1, 1, 0, mixture(s) ? 1 : 0}), set_field("", "/strategy/zero_stage", "0")), "data parallel alone")};
+    if (mixture(s)) {
+        for (int e = 2; e <= std::min(devices, s.model.moe->experts); e *= 2) {
+            for (int p = 1; p * e <= devices && p <= s.model.layers && p <= 16; p *= 4)
+                if (e >= std::min(node, s.model.moe->experts) || p == 1) simple.push_back(both(set_degrees(s, {1, p, 0, e}), zero1));
+        }
+    } else {
+        for (int m = 2; m <= devices && m / node <= s.model.layers; m *= 2)
+            simple.push_back(both(set_degrees(s, {std::min(m, node), std::max(1, m / node)}), zero1));
+    }
+    std::vector<Change> out;
+    for (const Change& c : simple) out.push_back(both(c, plain_recompute));
+    for (const char* more : {"recompute", "offload"})
+        for (const Change& c : simple)
+            out.push_back(both(c, std::string(more) == "recompute"
+                                      ? set_field("full recompute", "/strategy/recompute", "\"full\"")
+                                      : both(set_field("full recompute", "/strategy/recompute", "\"full\""),
+                                             set_field("optimizer states on the host", "/strategy/offload/optimizer", "\"cpu\""))));
+    return out;
+}
+
+} // namespace orrery

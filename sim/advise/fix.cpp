@@ -1,0 +1,190 @@
+#include "sim/advise/fix.hpp"
+
+#include "sim/advise/changes.hpp"
+#include "sim/report/terminal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace orrery {
+namespace {
+
+// The first field that a change sets: two changes of one field are not put together.
+std::string first_field(const Change& c) {
+    for (const ChangedField& f : c.fields)
+        if (!f.value.empty()) return f.pointer;
+    return {};
+}
+
+class Search {
+  public:
+    Search(const std::string& json, const FixOptions& options) : json_(json), options_(options), memory_(options.trying) {
+        memory_.simulate = false;
+    }
+
+    Fix find() {
+        Fix fix;
+        TryOptions as_if = options_.trying;
+        as_if.too_big_too = true;
+        as_if.simulate = options_.costs;
+        const Trial base = try_one(json_, {}, as_if);
+        if (!base.report || base.fits()) return fix;
+        std::vector<Trial> fitting = single(*base.scenario);
+        if (options_.precise)
+            if (auto part = least_recompute(base)) fitting.push_back(std::move(*part));
+        if (fitting.empty()) fitting = together();
+        if (!fitting.empty())
+            choose(fix, fitting, *base.report);
+        else
+            fix.cluster = more_nodes(*base.scenario);
+        fix.looked_at = looked_at_;
+        return fix;
+    }
+
+  private:
+    std::vector<Trial> look(const std::vector<Change>& changes) {
+        std::vector<Change> few = changes;
+        few.resize(std::min(few.size(), static_cast<std::size_t>(std::max(0, options_.most - looked_at_))));
+        looked_at_ += static_cast<int>(few.size());
+        return try_all(json_, few, memory_);
+    }
+
+    // Changes of one field that fit. Keeps those that save most, of different fields, for together().
+    std::vector<Trial> single(const Scenario& s) {
+        std::vector<Change> changes = neighbours(s), more = memory_savers(s);
+        changes.insert(changes.end(), more.begin(), more.end());
+        std::vector<Trial> fitting;
+        for (Trial& t : look(changes)) {
+            if (!t.report) continue;
+            if (t.fits())
+                fitting.push_back(std::move(t));
+            else
+                savers_.push_back(std::move(t));
+        }
+        std::ranges::stable_sort(savers_, {}, [](const Trial& t) { return t.peak(); });
+        return fitting;
+    }
+
+    // The least full recompute on the stages that are too full: by halving, as more layers never need more memory.
+    std::optional<Trial> least_recompute(const Trial& base) {
+        const Strategy& g = base.scenario->strategy;
+        const MemoryReport& m = base.report->memory;
+        if (g.recompute == RecomputeKind::full || g.recompute == RecomputeKind::list || m.stages.empty() || !m.host.fits()) return {};
+        int most = 0; // layers of a stage
+        for (std::size_t stage = 0; stage < m.stages.size(); ++stage)
+            most = std::max(most, base.scenario->model.layers / g.pipeline_parallel);
+        const auto at = [&](int layers) {
+            std::vector<int> by_stage;
+            for (const StageMemory& s : m.stages) by_stage.push_back(s.peak > m.capacity ? layers : 0);
+            ++looked_at_;
+            return try_one(json_, recompute_of(by_stage), memory_);
+        };
+        Trial best = at(most);
+        if (!best.fits()) return {};
+        for (int low = 0, high = most; high - low > 1 && looked_at_ < options_.most;) {
+            const int middle = (low + high) / 2;
+            Trial t = at(middle);
+            if (t.fits())
+                best = std::move(t), high = middle;
+            else
+                low = middle;
+        }
+        return best;
+    }
+
+    // What saves most, then with it what saves most of another field, until it fits: four changes at most.
+    std::vector<Trial> together() {
+        if (savers_.empty()) return {};
+        Change sum = savers_.front().change;
+        std::set<std::string> used{first_field(sum)};
+        double least = savers_.front().peak();
+        for (int round = 0; round < 3; ++round) {
+            std::vector<Change> next;
+            for (const Trial& t : savers_)
+                if (!used.contains(first_field(t.change)) && next.size() < 6) next.push_back(both(sum, t.change));
+            std::vector<Trial> trials = look(next), fitting;
+            const Trial* best = nullptr;
+            for (Trial& t : trials)
+                if (t.report && (!best || t.peak() < best->peak())) best = &t;
+            if (!best || best->peak() >= least) break;
+            sum = best->change;
+            least = best->peak();
+            for (const ChangedField& f : sum.fields) used.insert(f.pointer);
+            for (Trial& t : trials)
+                if (t.fits()) fitting.push_back(std::move(t));
+            smallest_ = sum;
+            if (!fitting.empty()) return fitting;
+        }
+        smallest_ = sum;
+        return {};
+    }
+
+    // The fewest nodes, doubled each time, with the scenario's strategy or with all that saves memory.
+    std::optional<Trial> more_nodes(const Scenario& s) {
+        if (s.cluster.graph) return {};
+        for (int nodes = s.cluster.nodes * 2, k = 0; k < 8 && nodes <= 100000; nodes *= 2, ++k) {
+            std::vector<Change> changes{set_nodes(nodes)};
+            for (const int p : {2, 4, 8}) {
+                const Change deeper = set_degrees(s, {0, s.strategy.pipeline_parallel * p});
+                changes.push_back(both(set_nodes(nodes), deeper));
+                changes.push_back(both(both(set_nodes(nodes), smallest_), deeper));
+            }
+            changes.push_back(both(set_nodes(nodes), smallest_));
+            for (Trial& t : look(changes))
+                if (t.fits()) return std::move(t);
+        }
+        return {};
+    }
+
+    // Of those that fit the fastest: simulated, the ones that save least memory first, so that the bound leaves out what costs most.
+    void choose(Fix& fix, std::vector<Trial>& fitting, const Report& base) {
+        std::ranges::stable_sort(fitting, std::greater{}, [](const Trial& t) { return t.peak(); });
+        if (!options_.costs) {
+            fix.change = std::move(fitting.front());
+            return;
+        }
+        if (fitting.size() > 8) fitting.resize(8);
+        std::vector<Change> changes;
+        for (const Trial& t : fitting) changes.push_back(t.change);
+        for (Trial& t : try_all(json_, changes, options_.trying))
+            if (t.fits() && t.report->step_time_s > 0 && (!fix.change || t.report->step_time_s < fix.change->report->step_time_s))
+                fix.change = std::move(t);
+        if (fix.change && base.step_time_s > 0) fix.costs = fix.change->report->step_time_s / base.step_time_s - 1;
+    }
+
+    const std::string& json_;
+    const FixOptions& options_;
+    TryOptions memory_;
+    std::vector<Trial> savers_;
+    Change smallest_;
+    int looked_at_ = 0;
+};
+
+} // namespace
+
+Fix cheapest_fix(const std::string& json, const FixOptions& options) { return Search(json, options).find(); }
+
+std::string to_text(const Fix& fix) {
+    const auto room = [](const Trial& t) {
+        return fmt::format("{:.1f} of {:.1f} GB", t.peak() * 1e-9, t.report->memory.capacity.gigabytes());
+    };
+    if (fix.change) {
+        const Report& r = *fix.change->report;
+        std::string text = fmt::format("the cheapest change found that fits: {} ({}", fix.change->change.words, room(*fix.change));
+        if (r.step_time_s > 0)
+            text += fmt::format("; a step takes {}{}{}", seconds_text(r.step_time_s),
+                                r.error_bar.step_time > 0 ? fmt::format(" +- {:.0f} %", r.error_bar.step_time * 100) : "",
+                                fix.costs != 0 ? fmt::format(", {:+.1f} % against this one if it did fit", fix.costs * 100) : "");
+        return text + ")";
+    }
+    if (fix.cluster)
+        return fmt::format("no change of the strategy that was tried fits; the smallest cluster that was: {} ({})",
+                           fix.cluster->change.words, room(*fix.cluster));
+    return fmt::format(
+        "nothing among {} changes and larger clusters fits: a smaller batch, sequence or model, or devices with more memory would help",
+        fix.looked_at);
+}
+
+} // namespace orrery

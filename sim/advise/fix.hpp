@@ -1,0 +1,26 @@
+// The cheapest way to make a job fit that does not, and the smallest cluster that works.
+#pragma once
+
+#include "sim/advise/trial.hpp"
+
+namespace orrery {
+
+struct Fix {
+    std::optional<Trial> change;  // of the strategy; nothing: none was found
+    double costs = 0;             // of the step, against the step as it is if it did fit; 0: not simulated
+    std::optional<Trial> cluster; // with more nodes, where no change of the strategy fits
+    int looked_at = 0;            // plans whose memory was walked
+};
+
+struct FixOptions {
+    TryOptions trying;
+    int most = 40;       // plans to look at
+    bool precise = true; // look for the least recompute by stage too
+    bool costs = true;   // simulate the job itself as if it fitted, and what fits
+};
+// json: the scenario's text, which is legal and does not fit.
+Fix cheapest_fix(const std::string& json, const FixOptions& options);
+// One sentence for whoever was told that it does not fit; empty: nothing was found within the bound.
+std::string to_text(const Fix& fix);
+
+} // namespace orrery

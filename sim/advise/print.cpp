@@ -1,0 +1,144 @@
+// Advice as text and as JSON.
+#include "sim/advise/advise.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string heading(const std::string& text, const std::string& aside, const TextStyle& style) {
+    return "\n" + paint(text, Ink::bold, style) + (aside.empty() ? "" : "  " + paint(aside, Ink::dim, style)) + "\n";
+}
+
+std::string bar_text(const Report& r) { return r.error_bar.step_time > 0 ? fmt::format("+- {:.0f} %", r.error_bar.step_time * 100) : ""; }
+
+std::string table_of(const Advice& a, const std::vector<Trial>& trials, std::size_t most, const TextStyle& style) {
+    Table t{{"change", "step time", "within", "against now", "peak memory", "USD/T tokens"}, {false, true, true, true, true, true}, {}};
+    for (const Trial& trial : trials) {
+        if (t.rows.size() == most) break;
+        const Report& r = *trial.report;
+        const AtThisPace pace = at_this_pace(r, 1e12);
+        t.rows.push_back({trial.change.words, seconds_text(r.step_time_s), bar_text(r),
+                          fmt::format("{:+.1f} %", (r.step_time_s / a.report.step_time_s - 1) * 100),
+                          fmt::format("{:.1f} GB ({:+.1f} GiB){}", trial.peak() * 1e-9,
+                                      (trial.peak() - static_cast<double>(fullest(a.report.memory).peak.count)) / 1073741824.0,
+                                      r.narrow() ? ", narrowly" : ""),
+                          pace.cost_usd > 0 ? metric(pace.cost_usd, 3) : "-"});
+    }
+    return to_text(t, style);
+}
+
+std::string limits_text(const Advice& a, const TextStyle& style) {
+    std::string text = heading("What limits it", "the critical path of a step, by resource", style);
+    double all = 0;
+    for (const OnPath& p : a.path) all += p.seconds;
+    for (const OnPath& p : a.path)
+        if (p.seconds >= 0.005 * all)
+            text += "  " + pad_right(p.resource, 34) + fmt::format("{:5.1f} %  {:>10}\n", p.seconds / all * 100, seconds_text(p.seconds));
+    if (a.next)
+        text += wrapped(
+            fmt::format("Next bottleneck: {}with {} ({:.0f} % of the step) {:.0f} times as fast the step takes {}, and {} {} ({:.0f} %)",
+                        a.next->first == a.next->next ? "none; " : "", a.next->first, a.next->first_share * 100, a.next->times,
+                        seconds_text(a.next->step_time_s), a.next->next, a.next->first == a.next->next ? "still lead" : "lead",
+                        a.next->next_share * 100),
+            style.width, "  ", "    ");
+    return text;
+}
+
+std::string faster_text(const Advice& a, const TextStyle& style) {
+    std::string text = heading("A better machine", "a rate 10 % higher, and what it buys", style);
+    for (const FasterPart& f : a.faster)
+        text += "  " + pad_right(f.part, 34) +
+                (std::abs(f.gain) < 0.0005 ? std::string("nothing\n") : fmt::format("{:4.1f} % of the step\n", f.gain * 100));
+    return text;
+}
+
+Json trial_json(const Trial& t, double now) {
+    Json j{{"change", t.change.words}};
+    if (!t.refused.empty()) return j.update(Json{{"refused", t.refused}}), j;
+    const Report& r = *t.report;
+    j["fits"] = t.fits();
+    j["peak_bytes"] = fullest(r.memory).peak.count;
+    j["capacity_bytes"] = r.memory.capacity.count;
+    j["memory_error_bar"] = r.error_bar.memory;
+    if (r.step_time_s > 0) {
+        j["step_time_s"] = r.step_time_s;
+        j["step_time_error_bar"] = r.error_bar.step_time;
+        if (now > 0) j["against_now"] = r.step_time_s / now - 1;
+        if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
+    }
+    j["scenario"] = Json::parse(t.json);
+    return j;
+}
+
+} // namespace
+
+std::string to_text(const Advice& a, const TextStyle& style) {
+    std::string text = paint(a.name, Ink::bold, style) + "\n" + wrapped(a.verdict, style.width, "  ", "  ");
+    text += limits_text(a, style) + faster_text(a, style);
+    if (!a.better.empty())
+        text += heading("Headroom that could be spent", "one change each; the fastest that fit", style) + table_of(a, a.better, 5, style);
+    if (!a.safer.empty())
+        text += heading("Changes that make it fit surely", "by more than the error of memory predictions", style) +
+                table_of(a, a.safer, 3, style);
+    if (a.fix && a.fix->change)
+        text += heading("The cheapest change that fits", fmt::format("of {} plans looked at", a.fix->looked_at), style) +
+                table_of(a, {*a.fix->change}, 1, style);
+    text += heading("Why not", "each simulated", style);
+    for (const WhyNot& w : a.why_not)
+        text += wrapped(w.trial.change.words + "?  " + w.answer +
+                            (w.inside ? fmt::format(" (inside the interval of +- {:.0f} %)", a.report.error_bar.step_time * 100) : ""),
+                        style.width, "  - ", "    ");
+    text += heading("The field's guide",
+                    "fits one device: data parallel; dense: tensor, pipeline, ZeRO; experts: expert parallel; tight: recompute, offload",
+                    style);
+    text += wrapped(a.guide.answer, style.width, "  ", "    ");
+    return text + paint(fmt::format("{} predictions\n", a.simulated), Ink::dim, style);
+}
+
+std::string to_json(const Advice& a) {
+    const double now = a.report.step_time_s;
+    Json j{{"name", a.name},
+           {"verdict", a.verdict},
+           {"fits", a.report.memory.fits},
+           {"step_time_s", now},
+           {"step_time_error_bar", a.report.error_bar.step_time}};
+    j["critical_path"] = Json::array();
+    for (const OnPath& p : a.path) j["critical_path"].push_back({{"resource", p.resource}, {"seconds", p.seconds}});
+    for (int g = 0; g < cost_group_count; ++g)
+        j["sensitivities"][name(static_cast<CostGroup>(g))] = a.report.shares[static_cast<std::size_t>(g)];
+    if (a.next)
+        j["next_bottleneck"] = {{"first", a.next->first}, {"first_share", a.next->first_share},
+                                {"next", a.next->next},   {"next_share", a.next->next_share},
+                                {"times", a.next->times}, {"step_time_s", a.next->step_time_s}};
+    j["ten_percent_faster"] = Json::array();
+    for (const FasterPart& f : a.faster)
+        j["ten_percent_faster"].push_back({{"part", f.part}, {"step_time_s", f.step_time_s}, {"gain", f.gain}});
+    for (const auto& [key, trials] : {std::pair{"better", &a.better}, {"safer", &a.safer}}) {
+        j[key] = Json::array();
+        for (const Trial& t : *trials) j[key].push_back(trial_json(t, now));
+    }
+    if (a.fix) {
+        j["fix"] = {{"text", to_text(*a.fix)}, {"plans_looked_at", a.fix->looked_at}};
+        if (a.fix->change) j["fix"]["change"] = trial_json(*a.fix->change, now);
+        if (a.fix->cluster) j["fix"]["cluster"] = trial_json(*a.fix->cluster, now);
+    }
+    j["why_not"] = Json::array();
+    for (const WhyNot& w : a.why_not) {
+        Json one = trial_json(w.trial, now);
+        one["answer"] = w.answer;
+        one["inside_interval"] = w.inside;
+        j["why_not"].push_back(std::move(one));
+    }
+    j["guide"] = {{"confirmed", a.guide.confirmed}, {"answer", a.guide.answer}};
+    if (a.guide.strategy) j["guide"]["strategy"] = trial_json(*a.guide.strategy, now);
+    j["predictions"] = a.simulated;
+    return j.dump(1) + "\n";
+}
+
+} // namespace orrery

@@ -1,0 +1,145 @@
+// Is every figure of the advice that of a simulation, and does what it recommends do what it says?
+#include "sim/advise/advise.hpp"
+
+#include "sim/advise/changes.hpp"
+#include "sim/advise/rules.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+std::string job(const std::string& strategy, const std::string& extra = "", int layers = 24) {
+    return R"({"name": "j", "model": {"layers": )" + std::to_string(layers) +
+           R"(, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 50304)" + extra +
+           R"(}, "cluster": {"preset": "dgx-a100-40gb", "nodes": 2},
+        "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"}, "strategy": {"framework": "megatron", )" +
+           strategy + "}}";
+}
+
+Advice advice_on(const std::string& json) {
+    AdviceResult r = advise(json, {});
+    EXPECT_TRUE(r.advice) << to_text(r.problems);
+    return std::move(r.advice.value());
+}
+
+double step_of(const std::string& json) { return predict(parse_scenario(json).scenario.value()).report.step_time_s; }
+
+TEST(Change, WritesWhatAPresetsNameStandsFor) {
+    const std::string text = R"({"cluster": "dgx-h100", "strategy": {"tensor_parallel": 8, "layer_split": [1]}})";
+    const auto j = nlohmann::json::parse(with(text, {"", {{"/cluster/nodes", "4"}, {"/strategy/layer_split", ""}, {"/run/steps", ""}}}));
+    EXPECT_EQ(j, nlohmann::json::parse(R"({"cluster": {"preset": "dgx-h100", "nodes": 4}, "strategy": {"tensor_parallel": 8}})"));
+}
+
+TEST(Advise, FiguresAreThoseOfSimulations) {
+    const std::string json = job(R"("tensor_parallel": 4, "sequence_parallel": true, "pipeline_parallel": 2, "recompute": "full")");
+    const Advice a = advice_on(json);
+    EXPECT_TRUE(a.report.memory.fits);
+    EXPECT_NEAR(a.report.step_time_s, step_of(json), 1e-12);
+    ASSERT_FALSE(a.better.empty()) << "without recompute it is faster and fits";
+    for (const Trial& t : a.better) {
+        EXPECT_TRUE(t.fits()) << t.change.words;
+        EXPECT_NEAR(t.report->step_time_s, step_of(t.json), 1e-12) << t.change.words;
+        EXPECT_LT(t.report->step_time_s, a.report.step_time_s) << t.change.words;
+    }
+    EXPECT_TRUE(std::ranges::is_sorted(a.better, {}, [](const Trial& t) { return t.report->step_time_s; }));
+    EXPECT_EQ(a.why_not.size(), 3u);
+    for (const WhyNot& w : a.why_not) EXPECT_FALSE(w.answer.empty()) << w.trial.change.words;
+    for (const FasterPart& f : a.faster) EXPECT_GE(f.gain, -1e-9) << f.part << " better is never slower";
+    EXPECT_GT(a.faster.front().gain, 0.01);
+    double path = 0;
+    for (const OnPath& p : a.path) path += p.seconds;
+    EXPECT_GT(path, 0.9 * a.report.step_time_s) << "the critical path is as long as the step";
+    ASSERT_TRUE(a.next);
+    EXPECT_LT(a.next->step_time_s, a.report.step_time_s);
+    ASSERT_TRUE(a.guide.strategy);
+    EXPECT_NE(a.guide.answer.find(a.guide.confirmed ? "confirmed" : "refuted"), std::string::npos);
+    EXPECT_FALSE(a.fix);
+}
+
+// A change that is said to make it fit fits, is the fastest of those tried, and costs what it is said to cost.
+TEST(Advise, CheapestChangeMakesItFit) {
+    const std::string json = job(R"("tensor_parallel": 2, "sequence_parallel": true, "pipeline_parallel": 1)", "", 56);
+    const Advice a = advice_on(json);
+    ASSERT_FALSE(a.report.memory.fits);
+    ASSERT_TRUE(a.fix && a.fix->change) << (a.fix ? to_text(*a.fix) : "none");
+    const Prediction changed = predict(parse_scenario(a.fix->change->json).scenario.value());
+    EXPECT_TRUE(changed.report.memory.fits);
+    EXPECT_NEAR(a.fix->costs, changed.report.step_time_s / step_of(json) - 1, 1e-9) << "against the step if it did fit";
+    for (const Change& c : neighbours(a.scenario)) {
+        const Trial t = try_one(json, c, {});
+        if (!t.fits() || t.peak() < a.fix->change->peak()) continue;
+        EXPECT_GE(t.report->step_time_s, a.fix->change->report->step_time_s * (1 - 1e-9)) << c.words;
+    }
+    EXPECT_NE(a.verdict.find(a.fix->change->change.words), std::string::npos) << a.verdict;
+    EXPECT_LE(a.fix->looked_at, 40);
+}
+
+// Layers by stage, in words and in the plan: less memory on those stages, and a longer step.
+TEST(Change, RecomputesLayersOfSomeStages) {
+    const std::string json = job(R"("tensor_parallel": 4, "sequence_parallel": true, "pipeline_parallel": 2)");
+    const Change some = recompute_of({8, 0});
+    EXPECT_EQ(some.words, "full recompute of 8 layers on stage 0");
+    const Trial none = try_one(json, {}, {}), with_some = try_one(json, some, {}), with_more = try_one(json, recompute_of({12, 0}), {});
+    ASSERT_TRUE(none.fits() && with_some.fits() && with_more.fits()) << with_some.refused;
+    const auto peak = [](const Trial& t, std::size_t stage) { return t.report->memory.stages[stage].peak; };
+    EXPECT_LT(peak(with_some, 0), peak(none, 0));
+    EXPECT_LT(peak(with_more, 0), peak(with_some, 0));
+    EXPECT_EQ(peak(with_some, 1), peak(none, 1));
+    EXPECT_GT(with_some.report->step_time_s, none.report->step_time_s);
+}
+
+TEST(Fix, NamesTheSmallestClusterWhereNoStrategyFits) {
+    const std::string json = R"({"name": "big", "model": "llama3-405b", "cluster": {"preset": "dgx-a100-40gb", "nodes": 2},
+        "training": {"global_batch_size": 64, "sequence_length": 8192}, "strategy": {"framework": "megatron", "tensor_parallel": 8, "pipeline_parallel": 2}})";
+    FixOptions options;
+    options.most = 200;
+    const Fix fix = cheapest_fix(json, options);
+    EXPECT_FALSE(fix.change);
+    ASSERT_TRUE(fix.cluster) << to_text(fix);
+    EXPECT_TRUE(predict(parse_scenario(fix.cluster->json).scenario.value()).report.memory.fits);
+    EXPECT_NE(to_text(fix).find("nodes"), std::string::npos) << to_text(fix);
+    options.most = 10;
+    EXPECT_LE(cheapest_fix(json, options).looked_at, 20) << "bounded";
+}
+
+TEST(Advise, SaysProblemsOfAScenario) {
+    const AdviceResult r = advise(R"({"model": "no such model"})", {});
+    EXPECT_FALSE(r.advice);
+    EXPECT_FALSE(r.problems.empty());
+    AdviseOptions overriding;
+    overriding.parsing.overrides = {"strategy.tensor_parallel=8"};
+    const AdviceResult eight = advise(job(R"("tensor_parallel": 4, "pipeline_parallel": 2)"), overriding);
+    ASSERT_TRUE(eight.advice);
+    EXPECT_EQ(eight.advice->scenario.strategy.tensor_parallel, 8);
+}
+
+TEST(Advise, PrintsTextAndJson) {
+    const Advice a = advice_on(job(R"("tensor_parallel": 4, "sequence_parallel": true, "pipeline_parallel": 2)"));
+    const std::string text = to_text(a, TextStyle{});
+    for (const char* word : {"What limits it", "Next bottleneck", "A better machine", "Why not", "The field's guide"})
+        EXPECT_NE(text.find(word), std::string::npos) << word;
+    const auto j = nlohmann::json::parse(to_json(a));
+    for (const char* key : {"verdict", "critical_path", "next_bottleneck", "ten_percent_faster", "better", "why_not", "guide"})
+        EXPECT_TRUE(j.contains(key)) << key;
+}
+
+// The same jobs, whoever runs them; each claim is counted once a job at most.
+TEST(Rules, DoNotDependOnThreads) {
+    const auto one = check_rules(3, 7, 1), two = check_rules(3, 7, 2);
+    ASSERT_EQ(one.size(), 14u);
+    int applied = 0;
+    for (std::size_t i = 0; i < one.size(); ++i) {
+        EXPECT_EQ(one[i].effects, two[i].effects) << one[i].claim;
+        EXPECT_LE(one[i].applies, 3);
+        EXPECT_LE(one[i].holds + one[i].ties, one[i].applies);
+        applied += one[i].applies;
+    }
+    EXPECT_GT(applied, 10);
+}
+
+} // namespace
+} // namespace orrery
