@@ -32,6 +32,17 @@ struct RunOptions {
     double patience = 60; // threads, mpi: seconds without progress
     std::int64_t job = 0; // of the scenario's text and overrides: what ranks compare
     double memory_gb = 0; // a rank may hold, as the plan counts it; 0: as much as there is
+    std::string watch;    // of a supervised run: the folder of its checkpoints, where rank 0 keeps the record
+    int attempt = 0;
+};
+
+// Of `run --restart N`: the supervisor's own.
+struct RestartOptions {
+    int restarts = -1; // at most; below 0: nobody supervises
+    bool elastic = false;
+    double silence_s = 10;
+    std::string launch;                 // before simexec in each attempt's command; {ranks}: their number
+    std::vector<std::string> arguments; // of this program, from its command on
 };
 
 inline constexpr int worst_shown = 10; // ops of a comparison, where --worst is not given: of a JSON file then all
@@ -56,6 +67,7 @@ struct ReplayOptions {
 };
 
 int run_run(const std::string& file, const Options& options, const RunOptions& how);
+int run_restarts(const std::string& file, const Options& options, const RunOptions& how, const RestartOptions& restart);
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how);
 int run_check(const std::vector<std::string>& files, const Options& options, const CheckOptions& how);
 int run_replay(const std::string& file, const Options& options, const ReplayOptions& how);

@@ -21,6 +21,8 @@ constexpr const char* examples =
     R"(  simexec run scenarios/tiny-gpt.json --text README.md --steps 100     train a byte-level GPT on any text
   simexec run job.json --set cluster.devices_per_node=2 --set strategy.tensor_parallel=2      another strategy: the losses agree
   simexec run job.json --checkpoint runs/a --every 50                  stop it (Ctrl-C, SIGTERM); continue with --resume runs/a
+  simexec run job.json --checkpoint runs/a --every 50 --restart 10      a killed, lost or stopped rank: start again from the newest checkpoint
+  simexec run job.json --executor mpi --checkpoint runs/a --every 50 --restart 10 --elastic    mpirun is started; each loss takes a replica away
   simexec run job.json --trace step.trace                              then: simrun compare job.json step.trace
   mpirun -n 4 simexec run job.json --executor mpi                      one process per rank, on one machine or several
   simexec run job.json --device cuda --executor queues                 one GPU per rank; or torchrun --no-python --nproc-per-node 8 simexec run ..
@@ -41,6 +43,7 @@ train like one rank), 5 stopped by a signal (with --checkpoint a checkpoint was 
 struct Parsed {
     Options options;
     RunOptions run;
+    RestartOptions restart;
     CheckOptions check;
     ReplayOptions replay;
     CalibrateOptions calibrate;
@@ -74,6 +77,28 @@ std::vector<std::string> all_executors() {
     return names;
 }
 
+void add_restarts(CLI::App& run, Parsed& p) {
+    CLI::Option* restart =
+        run.add_option("--restart", p.restart.restarts,
+                       "Supervise the run: start its ranks, and start them again from the newest checkpoint, at most N times, where one is "
+                       "killed, lost, stopped or stuck")
+            ->check(CLI::Range(0, 1000000))
+            ->type_name("N");
+    run.add_flag("--elastic", p.restart.elastic,
+                 "--restart: go on with a data-parallel replica less after each loss; the others take more microbatches, the batch stays")
+        ->needs(restart);
+    run.add_option("--silence", p.restart.silence_s,
+                   "--restart: a rank without a sign of life for S seconds is lost (stopped, or its machine is gone); default 10")
+        ->check(CLI::Range(1.0, 1e6))
+        ->needs(restart)
+        ->type_name("S");
+    run.add_option("--launch", p.restart.launch, "--restart: what starts the ranks; default with --executor mpi: \"mpirun -n {ranks}\"")
+        ->needs(restart)
+        ->type_name("WORDS");
+    run.add_option("--watch", p.run.watch)->group(""); // what a supervisor says to its ranks
+    run.add_option("--attempt", p.run.attempt)->group("");
+}
+
 void add_run(CLI::App& app, Parsed& p) {
     CLI::App* run = add_scenario_command(app, p, "run", "Train: the plan of a scenario, on this machine");
     run->add_option("--executor", p.run.executor,
@@ -82,7 +107,8 @@ void add_run(CLI::App& app, Parsed& p) {
     run->add_option("--device", p.run.device,
                     "Where kernels run; cuda with --executor queues: one GPU per rank, with serial: all ranks on one GPU")
         ->check(CLI::IsMember({"cpu", "cuda"}));
-    run->add_option("--patience", p.run.patience, "threads, mpi: give up after S seconds without progress")->type_name("S");
+    run->add_option("--patience", p.run.patience, "Give up after S seconds without progress (threads, mpi; with --restart all): default 60")
+        ->type_name("S");
     run->add_option("--steps", p.run.steps, "Train up to this step")->check(CLI::Range(1, 1000000000))->type_name("N");
     run->add_option("--text", p.run.text, "Train on the bytes of this file; a synthetic language if left out")->type_name("FILE");
     run->add_option("--trace", p.run.trace, "Write the last step: .json for Perfetto, any other name compact")->type_name("FILE");
@@ -91,6 +117,7 @@ void add_run(CLI::App& app, Parsed& p) {
     run->add_option("--every", p.run.every, "Write a checkpoint every N steps")->type_name("N");
     run->add_option("--resume", p.run.resume, "Resume from the newest checkpoint of this folder; the strategy may differ")
         ->type_name("DIR");
+    add_restarts(*run, p);
     run->add_option("--memory", p.run.memory_gb, "Memory limit of a rank in GB (default: all memory of the machine)")
         ->check(CLI::PositiveNumber)
         ->type_name("GB");
@@ -174,6 +201,7 @@ void add_commands(CLI::App& app, Parsed& p) {
 }
 
 int dispatch(const CLI::App& app, Parsed& p) {
+    if (app.got_subcommand("run") && p.restart.restarts >= 0) return run_restarts(p.file, p.options, p.run, p.restart);
     if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
     if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.agree);
     if (app.got_subcommand("check")) return run_check(p.files, p.options, p.check);
@@ -189,6 +217,7 @@ int run(int argc, char** argv) {
     add_commands(app, parsed);
     console::add_examples(app, examples, exits);
     app.require_subcommand(1, 1);
+    parsed.restart.arguments = {argv + 1, argv + argc};
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& e) { return console::refuse(app, e, {argv + 1, argv + argc}); }

@@ -1,0 +1,240 @@
+// A supervised run: whatever is killed or stopped, does it end as the undisturbed run does?
+#include "exec/supervise/beats.hpp"
+#include "exec/supervise/record.hpp"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace orrery {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+const std::string program = ORRERY_BINARY_DIR "/bin/simexec";
+
+fs::path scratch(const std::string& name) {
+    return fs::path(testing::TempDir()) / ("orrery_restart_" + std::to_string(getpid()) + "_" + name);
+}
+
+bool has_mpi() { return fs::exists(ORRERY_BINARY_DIR "/bin/exec_mpi.so") && std::system("command -v mpirun > /dev/null 2>&1") == 0; }
+
+// Four replicas of a batch of 12, so that three, two and one can take it too.
+std::string scenario() {
+    const fs::path file = scratch("tiny.json");
+    std::ofstream(file) << R"({"name": "tiny",
+        "model": {"name": "tiny", "layers": 2, "hidden_size": 32, "attention_heads": 4, "vocab_size": 256, "ffn_size": 64},
+        "cluster": {"preset": "local-cpu", "nodes": 1, "devices_per_node": 4},
+        "training": {"global_batch_size": 12, "micro_batch_size": 1, "sequence_length": 32, "precision": "fp32", "learning_rate": 0.01},
+        "strategy": {"framework": "ddp"}})";
+    return file.string();
+}
+
+struct Course {
+    pid_t id = 0;
+    fs::path folder, output;
+    std::string said() const {
+        std::ifstream in(output);
+        return {std::istreambuf_iterator<char>(in), {}};
+    }
+    std::vector<RunEvent> events() const { return read_record(folder / "supervised.csv"); }
+    std::int64_t steps_done() const {
+        std::int64_t n = 0;
+        for (const RunEvent& e : events()) n += e.what == "step";
+        return n;
+    }
+    // Of the current attempt.
+    std::map<int, Beat> ranks() const { return read_beats(folder / ".watch"); }
+    bool over(int& status) const { return waitpid(id, &status, WNOHANG) == id; }
+    bool alive() const { // its end is still to be waited for
+        siginfo_t info{};
+        return waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+    }
+    int wait(double seconds) const {
+        const auto began = std::chrono::steady_clock::now();
+        int status = 0;
+        while (!over(status)) {
+            if (std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count() > seconds) {
+                kill(id, SIGKILL);
+                waitpid(id, &status, 0);
+                return -1;
+            }
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        }
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+};
+
+Course start(const std::string& name, Words more) {
+    for (const auto& [variable, value] : {std::pair{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                          {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+                                          {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+                                          {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                          {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
+                                          {"PMIX_MCA_gds", "hash"}})
+        setenv(variable, value, 1);
+    Course run{0, scratch(name), scratch(name + ".txt")};
+    fs::remove_all(run.folder);
+    Words words{program, "run", scenario(), "--checkpoint", run.folder.string()};
+    words.insert(words.end(), more.begin(), more.end());
+    run.id = fork();
+    if (run.id == 0) {
+        std::freopen(run.output.c_str(), "w", stdout);
+        dup2(STDOUT_FILENO, STDERR_FILENO);
+        std::vector<char*> arguments;
+        for (const std::string& w : words) arguments.push_back(const_cast<char*>(w.c_str()));
+        arguments.push_back(nullptr);
+        execvp(arguments[0], arguments.data());
+        _exit(127);
+    }
+    return run;
+}
+
+// Sends a signal to a random rank each time the run has done so many steps, those included that are done again. How many were sent.
+int disturb(const Course& run, const std::vector<std::pair<std::int64_t, int>>& when, std::mt19937& random) {
+    int sent = 0;
+    for (const auto& [steps, signal] : when) {
+        for (int tries = 0; tries < 20'000 && run.steps_done() < steps && run.alive(); ++tries)
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        const auto ranks = run.ranks();
+        if (ranks.empty()) continue;
+        auto it = ranks.begin();
+        std::advance(it, static_cast<int>(random() % ranks.size()));
+        if (process_started(it->second.process) == it->second.started && kill(static_cast<pid_t>(it->second.process), signal) == 0) ++sent;
+        // The next one meets another attempt.
+        const int attempt = run.events().back().attempt;
+        for (int tries = 0; tries < 20'000 && run.alive(); ++tries) {
+            const auto events = run.events();
+            if (events.back().attempt > attempt && events.back().what != "launch") break;
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        }
+    }
+    return sent;
+}
+
+std::vector<std::pair<std::int64_t, int>> random_moments(int number, int until, int stops, std::mt19937& random) {
+    std::vector<std::pair<std::int64_t, int>> when;
+    for (int i = 0; i < number; ++i) when.push_back({1 + static_cast<std::int64_t>(random() % static_cast<unsigned>(until)), SIGKILL});
+    std::ranges::sort(when);
+    for (int i = 0; i < stops; ++i) when[static_cast<std::size_t>(1 + i * (number - 2) / std::max(1, stops))].second = SIGSTOP;
+    return when;
+}
+
+RunSummary undisturbed(int steps, const Words& more = {}) {
+    Words words{"--steps", std::to_string(steps), "--restart", "0", "-q"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Course run = start("undisturbed", words);
+    EXPECT_EQ(run.wait(60), 0) << run.said();
+    return summary(run.events());
+}
+
+// To the bit, those included that were trained again.
+void expect_the_same_curve(const RunSummary& found, const RunSummary& expected) {
+    EXPECT_EQ(found.losses, expected.losses);
+    EXPECT_EQ(found.largest_redo, 0);
+}
+
+TEST(Restart, TenKillsChangeNoLoss) {
+    const RunSummary expected = undisturbed(300);
+    ASSERT_EQ(expected.losses.size(), 300u);
+    for (const std::string executor : {"serial", "threads"}) {
+        std::mt19937 random(7);
+        const Course run = start("killed_" + executor, {"--steps", "300", "--every", "20", "--restart", "20", "--executor", executor});
+        const int sent = disturb(run, random_moments(10, 280, 0, random), random);
+        EXPECT_EQ(run.wait(120), 0) << run.said();
+        EXPECT_EQ(sent, 10);
+        const RunSummary found = summary(run.events());
+        expect_the_same_curve(found, expected);
+        EXPECT_EQ(found.attempts, 11) << run.said();
+        EXPECT_NE(run.said().find("ended by signal 9"), std::string::npos) << run.said();
+        EXPECT_NE(run.said().find("10 restarts; goodput"), std::string::npos) << run.said();
+    }
+}
+
+// One of them stops instead of dying: it is found by its silence.
+TEST(Restart, TenKillsOfRandomRanksOverMpi) {
+    if (!has_mpi()) GTEST_SKIP() << "no MPI here";
+    const Words two{"--set", "cluster.devices_per_node=2"};
+    const RunSummary expected = undisturbed(300, two);
+    std::mt19937 random(11);
+    Words words{"--steps", "300", "--every", "20", "--restart", "20", "--executor", "mpi", "--silence", "3"};
+    words.insert(words.end(), two.begin(), two.end());
+    const Course run = start("killed_mpi", words);
+    const int sent = disturb(run, random_moments(10, 280, 2, random), random);
+    EXPECT_EQ(run.wait(300), 0) << run.said();
+    EXPECT_EQ(sent, 10);
+    const RunSummary found = summary(run.events());
+    expect_the_same_curve(found, expected);
+    EXPECT_GE(found.attempts, 11) << run.said();
+    EXPECT_NE(run.said().find("has given no sign of life for"), std::string::npos) << run.said();
+}
+
+// With a replica less each time; sums are made in another order then: equal to 1e-4 over the 40 steps.
+TEST(Restart, GoesOnWithFewerRanks) {
+    if (!has_mpi()) GTEST_SKIP() << "no MPI here";
+    const RunSummary expected = undisturbed(40);
+    std::mt19937 random(3);
+    const Course run = start("elastic", {"--steps", "40", "--every", "4", "--restart", "5", "--executor", "mpi", "--elastic"});
+    const int sent = disturb(run, {{8, SIGKILL}, {18, SIGKILL}, {30, SIGKILL}}, random);
+    EXPECT_EQ(run.wait(120), 0) << run.said();
+    EXPECT_EQ(sent, 3);
+    const RunSummary found = summary(run.events());
+    ASSERT_EQ(found.losses.size(), 40u);
+    for (std::size_t i = 0; i < found.losses.size(); ++i) EXPECT_NEAR(found.losses[i] / expected.losses[i], 1, 1e-4) << i;
+    EXPECT_NE(run.said().find("on 3 ranks"), std::string::npos) << run.said();
+    EXPECT_NE(run.said().find("on 1 rank"), std::string::npos) << run.said();
+}
+
+// Its children do not train on unseen, and the run can be taken up again.
+TEST(Restart, AKilledSupervisorLeavesNobody) {
+    const Course run = start("orphan", {"--steps", "100000", "--every", "20", "--restart", "3", "-q"});
+    while (run.steps_done() < 30) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const Beat child = run.ranks().at(0);
+    kill(run.id, SIGKILL);
+    int status = 0;
+    waitpid(run.id, &status, 0);
+    for (int tries = 0; tries < 2000 && process_started(child.process) == child.started; ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    EXPECT_NE(process_started(child.process), child.started);
+}
+
+TEST(Restart, StopsWhenAsked) {
+    const Course run = start("stopped", {"--steps", "100000", "--restart", "3"});
+    while (run.steps_done() < 10) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    kill(run.id, SIGTERM);
+    EXPECT_EQ(run.wait(20), 5) << run.said();
+    EXPECT_NE(run.said().find("checkpoint"), std::string::npos) << run.said();
+    EXPECT_EQ(summary(run.events()).attempts, 1);
+}
+
+// What would come again is not tried again.
+TEST(Restart, GivesUpWhereItCannotHelp) {
+    const Course no_number = start("nan", {"--steps", "1000", "--restart", "5", "--set", "training.learning_rate=1e30"});
+    EXPECT_EQ(no_number.wait(20), 4) << no_number.said();
+    EXPECT_EQ(summary(no_number.events()).attempts, 1);
+    const Course none = start("launcher", {"--steps", "10", "--restart", "5", "--launch", "sh -c \"kill\""});
+    EXPECT_NE(none.wait(20), 0);
+    Course killed = start("early", {"--steps", "10", "--restart", "9", "--launch", "/usr/bin/timeout -s KILL 0.001"});
+    EXPECT_EQ(killed.wait(20), 6) << killed.said();
+    EXPECT_NE(killed.said().find("a restart will not help"), std::string::npos) << killed.said();
+    const Course again = start("again", {"--steps", "20", "--restart", "1", "-q"});
+    EXPECT_EQ(again.wait(20), 0);
+    const std::string line = program + " run " + scenario() + " --restart 1 --steps 30 --checkpoint " + again.folder.string() + " 2>&1";
+    EXPECT_EQ(WEXITSTATUS(std::system((line + " | grep -q 'add --resume'").c_str())), 0);
+    EXPECT_EQ(WEXITSTATUS(std::system((line + " --resume " + again.folder.string() + " > /dev/null").c_str())), 0);
+}
+
+} // namespace
+} // namespace orrery
