@@ -91,6 +91,24 @@ std::string_view bytes_of(const CheckpointPiece& p) {
             static_cast<std::size_t>(p.count) * static_cast<std::size_t>(bytes_per_element(p.dtype))};
 }
 
+// A part: its head and directory, the bytes of its pieces, the checksums of both.
+template <class Write> void write_pieces(std::span<const CheckpointPiece> pieces, Write&& write) {
+    ByteWriter head;
+    head.bytes = magic;
+    const std::string listed = directory(pieces);
+    head.fixed(version, 4);
+    head.fixed(listed.size(), 8);
+    write(head.bytes);
+    write(listed);
+    ByteWriter sums; // of the directory, then of each piece; the file's own sum is over these
+    sums.fixed(trace_file::checksum(listed), 8);
+    for (const CheckpointPiece& p : pieces) {
+        write(bytes_of(p));
+        sums.fixed(trace_file::checksum(bytes_of(p)), 8);
+    }
+    write(sums.bytes);
+}
+
 void remove_older(const fs::path& folder, std::int64_t step, int keep) {
     std::vector<std::int64_t> steps = checkpoint_steps(folder);
     std::erase(steps, step);
@@ -105,6 +123,12 @@ CheckpointPiece whole(std::string tensor, std::vector<std::int64_t> shape, DType
     return {std::move(tensor), shape, std::vector<std::int64_t>(shape.size(), 0), shape, 0, count, dtype, data};
 }
 
+std::string part_bytes(std::span<const CheckpointPiece> pieces) {
+    std::string bytes;
+    write_pieces(pieces, [&](std::string_view more) { bytes += more; });
+    return bytes;
+}
+
 CheckpointDraft::CheckpointDraft(const fs::path& folder, std::int64_t step)
     : folder_(folder), draft_(folder / ("." + folder_name(step) + ".draft")), final_(folder / folder_name(step)) {}
 
@@ -113,20 +137,7 @@ void CheckpointDraft::write_part(int part, std::span<const CheckpointPiece> piec
     fs::create_directories(draft_, made);
     if (made) fail(draft_, "create", made.value());
     DurableFile file(draft_ / part_name(part));
-    ByteWriter head;
-    head.bytes = magic;
-    const std::string listed = directory(pieces);
-    head.fixed(version, 4);
-    head.fixed(listed.size(), 8);
-    file.write(head.bytes);
-    file.write(listed);
-    ByteWriter sums; // of the directory, then of each piece; the file's own sum is over these
-    sums.fixed(trace_file::checksum(listed), 8);
-    for (const CheckpointPiece& p : pieces) {
-        file.write(bytes_of(p));
-        sums.fixed(trace_file::checksum(bytes_of(p)), 8);
-    }
-    file.write(sums.bytes);
+    write_pieces(pieces, [&](std::string_view bytes) { file.write(bytes); });
     file.close();
 }
 

@@ -32,6 +32,8 @@ struct RunOptions {
     double patience = 60; // threads, mpi: seconds without progress
     std::int64_t job = 0; // of the scenario's text and overrides: what ranks compare
     double memory_gb = 0; // a rank may hold, as the plan counts it; 0: as much as there is
+    int copy_every = 0;   // steps between copies of the state into memory, here and on a peer's machine; 0: none
+    std::string copies;   // the folder of such copies; "{rank}" is replaced; empty: of /dev/shm
     std::string watch;    // of a supervised run: the folder of its checkpoints, where rank 0 keeps the record
     int attempt = 0;
 };

@@ -2,6 +2,7 @@
 #include "exec/simexec/command.hpp"
 
 #include "exec/checkpoint/checkpoint.hpp"
+#include "exec/checkpoint/copies.hpp"
 #include "exec/executors/executors.hpp"
 #include "exec/kernels/room.hpp"
 #include "exec/mpi/processes.hpp"
@@ -95,7 +96,14 @@ void add_restarts(CLI::App& run, Parsed& p) {
     run.add_option("--launch", p.restart.launch, "--restart: what starts the ranks; default with --executor mpi: \"mpirun -n {ranks}\"")
         ->needs(restart)
         ->type_name("WORDS");
-    run.add_option("--watch", p.run.watch)->group(""); // what a supervisor says to its ranks
+    run.add_option(
+           "--copy-every", p.run.copy_every,
+           "Every N steps copy the state, beside the next steps, into this machine's memory (/dev/shm) and with --executor mpi into "
+           "that of another rank's machine; a restart takes the newest of these and of --checkpoint")
+        ->check(CLI::Range(1, 1000000000))
+        ->type_name("N");
+    run.add_option("--copies", p.run.copies)->group(""); // another folder than /dev/shm's; {rank}: one for each
+    run.add_option("--watch", p.run.watch)->group("");   // what a supervisor says to its ranks
     run.add_option("--attempt", p.run.attempt)->group("");
 }
 
@@ -202,6 +210,8 @@ void add_commands(CLI::App& app, Parsed& p) {
 
 int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("run") && p.restart.restarts >= 0) return run_restarts(p.file, p.options, p.run, p.restart);
+    if (app.got_subcommand("run") && p.run.copy_every > 0 && p.run.watch.empty())
+        return complain("--copy-every is for restarts: add --restart N"), bad_input;
     if (app.got_subcommand("run")) return run_run(p.file, p.options, p.run);
     if (app.got_subcommand("agree")) return run_agree(p.file, p.options, p.agree);
     if (app.got_subcommand("check")) return run_check(p.files, p.options, p.check);
@@ -252,7 +262,7 @@ int exit_code(const std::exception& e) {
     if (is<OutOfMemory>(e) || is<NoRoom>(e) || is<std::bad_alloc>(e)) return too_big;
     if (is<StandsStill>(e)) return cannot_run;
     if (is<NotFinite>(e)) return failed;
-    if (is<LostPeer>(e) || is<StoreLost>(e) || is<StoreTimeout>(e)) return lost;
+    if (is<LostPeer>(e) || is<LostCopy>(e) || is<StoreLost>(e) || is<StoreTimeout>(e)) return lost;
     if (is<Unwritten>(e)) return unwritten;
     return bad_input;
 }

@@ -129,7 +129,10 @@ bool Supervisor::goes_on(const Ending& e, int number) {
     }
     const std::int64_t from = newest(how_.checkpoint);
     say(fmt::format("{}; restart {} of {} {}, on {} rank{}", e.what, number + 1, restart_.restarts,
-                    from >= 0 ? fmt::format("from step {}", from) : "from the beginning", size_.ranks, size_.ranks == 1 ? "" : "s"));
+                    how_.copy_every > 0 ? "from the newest checkpoint or copy"
+                    : from >= 0         ? fmt::format("from step {}", from)
+                                        : "from the beginning",
+                    size_.ranks, size_.ranks == 1 ? "" : "s"));
     return true;
 }
 

@@ -1,4 +1,5 @@
 // `simexec run SCENARIO.json`: train it here, by the plan the simulator would time.
+#include "exec/checkpoint/files.hpp"
 #include "exec/cuda/plugin.hpp"
 #include "exec/executors/executors.hpp"
 #include "exec/kernels/room.hpp"
@@ -53,22 +54,48 @@ void require_memory(const Plan& plan, const Scenario& scenario, int ranks_here) 
             grouped(ranks_here), ranks_here == 1 ? "" : "s", metric(needed, 3), metric(static_cast<double>(physical_memory()), 3)));
 }
 
+// What a run begins with: a copy in memory where it is newer than what --resume names, else that; empty: nothing.
+std::filesystem::path newest_state(const RunOptions& how, const PeerLink& link) {
+    const std::filesystem::path stored = how.resume;
+    if (how.copy_every == 0 || how.attempt == 0) return stored;
+    const auto copy = gather_copies(folder_of_copies(how, link.rank), link);
+    if (!copy) return stored;
+    const auto steps = checkpoint_steps(stored);
+    return !steps.empty() && checkpoint_file::folder_name(steps.back()) >= copy->filename().string() ? stored : *copy;
+}
+
 // The world as it begins: fresh, or as the checkpoint has it. The step to begin with; nothing, with a message, where there is none to do.
-std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenario, const RunOptions& how) {
-    if (how.resume.empty()) {
+std::optional<std::int64_t> begin_or_resume(World& world, const Scenario& scenario, const RunOptions& how, const PeerLink& link) {
+    const std::filesystem::path from = newest_state(how, link);
+    if (from.empty()) {
         initialise(world);
         return 0;
     }
-    const Checkpoint checkpoint = load_checkpoint(how.resume);
+    const Checkpoint checkpoint = load_checkpoint(from);
     restore(world, checkpoint);
     const auto it = checkpoint.state.facts.find("corpus");
     if (checkpoint.state.seed != scenario.training.seed || (it != checkpoint.state.facts.end() && it->second != how.text))
         complain("the checkpoint was trained on another text or seed: going on with this one");
     if (checkpoint.state.step >= how.steps) {
-        complain(fmt::format("{} stands at step {} already: ask for more with --steps", how.resume, checkpoint.state.step));
+        complain(fmt::format("{} stands at step {} already: ask for more with --steps", from.string(), checkpoint.state.step));
         return std::nullopt;
     }
     return checkpoint.state.step;
+}
+
+// Messages of copies in peers' memory, between steps.
+PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, const RunOptions& how) {
+    PeerLink link;
+    link.patience_s = how.patience;
+    if (!t || !others) return link;
+    constexpr int tag = 8; // no one else's: below communicators'
+    link.rank = t->rank;
+    link.ranks = t->size;
+    link.send = [t](int to, const void* data, std::size_t bytes) { return t->send(to, tag, data, bytes); };
+    link.receive = [t](int from, void* data, std::size_t bytes) { return t->receive(from, tag, data, bytes); };
+    link.done = [t](void* request) { return t->done(request) != 0; };
+    link.gather = others->gather;
+    return link;
 }
 
 // Why this plan cannot be run like this; empty: it can.
@@ -76,6 +103,7 @@ std::string refusal(const Plan& plan, const RunOptions& how, const std::optional
     if (plan.workers != 0 && (!how.checkpoint.empty() || !how.resume.empty()))
         return "strategy.synchronization.kind = local_sgd keeps no checkpoints: each worker's optimizer has states of its own; leave out "
                "--checkpoint and --resume";
+    if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
     if (launched && launched->size != plan.mesh.ranks())
         return fmt::format("the scenario has {} ranks, and {} started {} processes", plan.mesh.ranks(), launched->by, launched->size);
     return "";
@@ -88,6 +116,7 @@ struct Job {
     const Options& options;
     const RunOptions& how;
     const StopSignals& signals;
+    Supervised& life;
     const OrreryTransport* transport = nullptr;
     World* world = nullptr;
     std::optional<Fleet> fleet{};   // of GPUs
@@ -141,7 +170,8 @@ int Job::deliver_all(const Result& r) const {
 
 int Job::train() {
     if (transport && options.verbose) std::fputs(fmt::format("rank {} is process {}\n", transport->rank, getpid()).c_str(), stderr);
-    const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how);
+    const PeerLink link = link_of(transport, others, how);
+    const std::optional<std::int64_t> first = begin_or_resume(*world, scenario, how, link);
     if (!first) return bad_input;
     if (others) agree(*first);
     world->watch = how.find_nan ? Watch::all : Watch::ends;
@@ -157,7 +187,7 @@ int Job::train() {
         if (!r.record.empty()) write_trace(*world, r, how, others ? &*others : nullptr, complete);
     };
     try {
-        Training{*world, *running, corpus, options, how, how.text, others ? &*others : nullptr, signals}.run(*first, r);
+        Training{*world, *running, corpus, options, how, how.text, others ? &*others : nullptr, signals, life, link}.run(*first, r);
     } catch (...) {
         trace(false);
         throw;
@@ -176,6 +206,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
     std::optional<LaunchedRank> launched = gpus ? launched_rank() : std::nullopt;
     if (launched && launched->size == 1) launched.reset(); // one process that drives all GPUs of its node
     if (const std::string why = refusal(plan, how, launched); !why.empty()) return complain(why), bad_input;
+    Supervised life(how.watch, how.attempt, transport ? transport->rank : launched ? launched->rank : 0); // from here on it is watched
     if (!gpus) require_memory(plan, scenario, transport ? 1 : plan.mesh.ranks());
     std::vector<int> here;
     if (transport || launched) here = {transport ? transport->rank : launched->rank};
@@ -185,7 +216,7 @@ int train(const Scenario& scenario, Corpus corpus, const Options& options, const
                                              : DType::fp32,
                                   here, gpus ? cpu_machine() : machine_of(how.device));
     if (rounded(scenario, how)) round_storage(*world);
-    Job job{scenario, corpus, options, how, signals, transport, world.get()};
+    Job job{scenario, corpus, options, how, signals, life, transport, world.get()};
     if (gpus) job.fleet = cuda_fleet(*world, launched, how.patience); // rank 0 listens before it makes weights
     if (transport) job.others = over(*transport, how.patience);
     if (launched) job.others = over(*job.fleet, *launched, how.patience);

@@ -22,6 +22,12 @@ double median(std::vector<double> v) {
 
 } // namespace
 
+std::filesystem::path folder_of_copies(const RunOptions& how, int rank) {
+    std::string folder = how.copies.empty() ? copies_folder(how.checkpoint).string() : how.copies;
+    if (const auto at = folder.find("{rank}"); at != std::string::npos) folder.replace(at, 6, std::to_string(rank));
+    return folder;
+}
+
 // One process writes checkpoints in the background; several write a part each, and the first seals when all have.
 void Training::checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const {
     executor.fetch();
@@ -52,6 +58,9 @@ void Training::run(std::int64_t first, Result& r) {
     std::optional<CheckpointWriter> writer;
     std::vector<double> times;
     std::int64_t step = first, saved = first;
+    std::optional<MemoryCopies> copies;
+    if (how.copy_every > 0) copies.emplace(folder_of_copies(how, link.rank), link, first);
+    life.begin(first);
     const std::int64_t round = world.plan.steps; // what the executor does at a time
     for (; step < how.steps && !r.signal; step += round) {
         load_batch(world, corpus, step);
@@ -63,12 +72,19 @@ void Training::run(std::int64_t first, Result& r) {
         if (step == first) r.first_loss = r.last_loss;
         if (!std::isfinite(r.last_loss))
             throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step)); // where no executor looks
+        life.step(step + round, r.last_loss);
         if (writer) writer->look();
+        if (copies) copies->look();
+        if (copies && step + round < how.steps && (step + 1) % how.copy_every == 0) { // the last is saved
+            executor.fetch();
+            copies->begin(state(step + 1), pieces_of(world));
+        }
         const int got = signals.pending();
         if (anyone(got != 0)) r.signal = got ? got : SIGTERM;
         if (!how.checkpoint.empty() && how.every > 0 && (step + 1) % how.every == 0) {
             checkpoint(writer, step + 1);
             saved = step + 1;
+            life.saved(saved);
         }
         const double tokens = static_cast<double>(world.facts.loss_tokens * world.facts.workers) / times.back();
         progress.show(static_cast<int>(std::min<std::int64_t>(step + round, how.steps) - first), static_cast<int>(how.steps - first),
@@ -76,12 +92,15 @@ void Training::run(std::int64_t first, Result& r) {
         if (options.verbose)
             std::fputs(fmt::format("step {}: loss {:.6f} in {}\n", step, r.last_loss, seconds_text(times.back())).c_str(), stderr);
     }
+    if (copies) copies->finish();
     r.steps = step - first;
     r.step_s = median(times);
     if (!how.checkpoint.empty()) {
         if (saved != step) checkpoint(writer, step);
         if (writer) writer->finish();
         r.checkpoint = fmt::format("{}/step-{:08}", how.checkpoint, step);
+        std::error_code ignored;
+        if (copies && !r.signal) std::filesystem::remove_all(folder_of_copies(how, link.rank), ignored);
     }
 }
 

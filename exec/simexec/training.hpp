@@ -2,10 +2,12 @@
 #pragma once
 
 #include "exec/checkpoint/checkpoint.hpp"
+#include "exec/checkpoint/copies.hpp"
 #include "exec/local/executor.hpp"
 #include "exec/runtime/corpus.hpp"
 #include "exec/simexec/command.hpp"
 #include "exec/simexec/others.hpp"
+#include "exec/simexec/supervised.hpp"
 #include "sim/memory/memory.hpp"
 
 #include <csignal>
@@ -52,6 +54,8 @@ struct Training {
     std::string corpus_name;
     const Others* others; // null: all ranks are in this process
     const StopSignals& signals;
+    Supervised& life;
+    PeerLink link; // of copies in memory
 
     bool anyone(bool mine) const { return others ? others->any(mine) : mine; }
     void checkpoint(std::optional<CheckpointWriter>& writer, std::int64_t step) const;
@@ -60,6 +64,8 @@ struct Training {
     }
     void run(std::int64_t first, Result& result);
 };
+
+std::filesystem::path folder_of_copies(const RunOptions& how, int rank); // --copies, or a folder in memory
 
 // The processor has no bf16: what buffers of that type hold is rounded to it. GPUs store for themselves.
 bool rounded(const Scenario& scenario, const RunOptions& how);

@@ -34,6 +34,10 @@ FailureStream::FailureStream(const TrainingJob& job, int number)
     std::partial_sum(f.by.begin(), f.by.end(), parts_.begin());
     for (double& p : parts_) p /= parts_.back() > 0 ? parts_.back() : 1;
     if (parts_.back() > 0) parts_.back() = 1;
+    for (std::size_t i = 0, part = 0; i < part_from_.size(); ++i) {
+        while (part + 1 < failing_parts && parts_[part] <= static_cast<double>(i) / 256) ++part;
+        part_from_[i] = static_cast<std::uint8_t>(part);
+    }
     if (r.repair.days.size() == 9) {
         double inside = 0;
         for (std::size_t i = 0; i < 9; ++i) inside += (r.repair.days[i] + (i > 0 ? r.repair.days[i - 1] : 0)) / 20;
@@ -62,7 +66,7 @@ double FailureStream::repair_s() {
 
 void FailureStream::fill(MachineEvent& event) {
     const double x = random_.share();
-    std::size_t part = 0;
+    std::size_t part = part_from_[static_cast<std::size_t>(x * 256)];
     while (part + 1 < failing_parts && parts_[part] <= x) ++part;
     event.part = static_cast<FailingPart>(part);
     event.repaired = !of_software(event.part) && random_.share() >= job_.run.failures.transient;
@@ -86,18 +90,20 @@ MachineEvent FailureStream::from_trace() {
     return event;
 }
 
-MachineEvent FailureStream::draw() {
+void FailureStream::draw(MachineEvent& event) {
     using Kind = MachineEvent::Kind;
     const WholeRun& r = job_.run;
     const bool trace = r.failures.distribution == FailureLaw::trace;
-    MachineEvent from = trace ? from_trace() : MachineEvent{};
+    MachineEvent from;
+    if (trace) from = from_trace();
     const double total = rates_[5], steady = total > 0 ? time_s_ + random_.exponential() / total : never;
     const double heap = waiting_.empty() ? never : waiting_.top().time_s;
-    MachineEvent event;
+    event = {};
     if (trace && from.time_s <= steady) {
         if (from.kind != Kind::none) ++trace_at_;
         if (from.kind != Kind::none) time_s_ = from.time_s;
-        return from; // what the steady rates bring is drawn again: they have no memory
+        event = from; // what the steady rates bring is drawn again: they have no memory
+        return;
     }
     if (heap < steady) {
         event.kind = Kind::failure;
@@ -108,10 +114,10 @@ MachineEvent FailureStream::draw() {
         if (r.failures.distribution == FailureLaw::weibull)
             waiting_.push({heap + random_.weibull(r.failures.shape) * day / r.failures.per_node_day, event.slot});
         fill(event);
-        return event;
+        return;
     }
     event.time_s = time_s_ = steady;
-    if (steady == never) return event;
+    if (steady == never) return;
     const double x = random_.share() * total;
     std::size_t kind = 0;
     while (kind < 5 && rates_[kind] <= x) ++kind;
@@ -140,7 +146,6 @@ MachineEvent FailureStream::draw() {
                                                                       : r.lost_nic;
         event.lasts_s = random_.exponential() * d.hours * hour;
     }
-    return event;
 }
 
 } // namespace orrery

@@ -24,10 +24,10 @@ class FailureStream {
   public:
     FailureStream(const TrainingJob& job, int number);
     const MachineEvent& peek() const { return next_; }
-    void pop() { next_ = draw(); }
+    void pop() { draw(next_); }
 
   private:
-    MachineEvent draw();
+    void draw(MachineEvent& event);
     MachineEvent from_trace();
     void fill(MachineEvent& event); // part, transient, repair
     double repair_s();
@@ -43,6 +43,7 @@ class FailureStream {
     double time_s_ = 0; // of the last event with a constant rate
     double rates_[6];   // events in a second, summed up: failures, racks, switches, planned, and so on
     std::array<double, failing_parts> parts_{};
+    std::array<std::uint8_t, 256> part_from_{};                              // by the first 8 bits of a draw: the first part it may mean
     double tail_days_ = 0;                                                   // mean beyond the last decile
     std::priority_queue<Later, std::vector<Later>, std::greater<>> waiting_; // weibull: next of each slot; bursts: what follows
     std::size_t trace_at_ = 0;

@@ -2,6 +2,7 @@
 #include "sim/job/machine.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace orrery {
@@ -10,7 +11,7 @@ JobNodes::JobNodes(const TrainingJob& job, int number)
     : job_(job), random_(~(job.seed * 0x2545f4914f6cdd1du + static_cast<std::uint64_t>(number) * 0x9e3779b97f4a7c15u)),
       named_(job.run.failures.lemon_factor > 1 || job.run.failures.remove_lemons_after > 0 ||
              job.run.failures.distribution == FailureLaw::trace),
-      anonymous_spares_(job.spares) {
+      ordered_(named_), anonymous_spares_(job.spares) {
     if (!named_) return;
     const int all = job.nodes + job.spares;
     node_in_.resize(static_cast<std::size_t>(job.nodes));
@@ -56,7 +57,7 @@ bool JobNodes::leave(int slot, double now, double back) {
         node_in_[static_cast<std::size_t>(slot)] = -1;
         away_[i] = 1;
         back_[i] = back;
-        if (!gone) repairs_.push({back, node});
+        if (!gone) add_repair({back, node});
         if (!gone) down_s_ += back - now;
         if (!spares_.empty()) {
             const int spare = spares_.back();
@@ -70,11 +71,31 @@ bool JobNodes::leave(int slot, double now, double back) {
         return false;
     }
     if (back <= now) return true;
-    repairs_.push({back, -1});
+    add_repair({back, -1});
     down_s_ += back - now;
+    if (anonymous_spares_ == 0) settle(now);
     if (anonymous_spares_ > 0) return --anonymous_spares_, true;
     empty_.push_back(slot);
+    order();
     return false;
+}
+
+// Who is back by now stands by. The order does not matter where no place waits.
+void JobNodes::settle(double now) {
+    const auto first = std::partition(repairs_.begin(), repairs_.end(), [&](const Back& b) { return b.first > now; });
+    anonymous_spares_ += static_cast<int>(repairs_.end() - first);
+    repairs_.erase(first, repairs_.end());
+    if (ordered_) std::ranges::make_heap(repairs_, std::greater<>());
+}
+
+void JobNodes::order() {
+    if (!ordered_) std::ranges::make_heap(repairs_, std::greater<>());
+    ordered_ = true;
+}
+
+void JobNodes::add_repair(Back back) {
+    repairs_.push_back(back);
+    if (ordered_) std::ranges::push_heap(repairs_, std::greater<>());
 }
 
 void JobNodes::outage(int node, double now, double back) {
@@ -83,7 +104,7 @@ void JobNodes::outage(int node, double now, double back) {
         if (back <= back_[i]) return;
         down_s_ += back - std::max(now, back_[i]);
         back_[i] = back;
-        repairs_.push({back, node});
+        add_repair({back, node});
         return;
     }
     if (back <= now) return;
@@ -91,14 +112,16 @@ void JobNodes::outage(int node, double now, double back) {
     away_[i] = 1;
     back_[i] = back;
     down_s_ += back - now;
-    repairs_.push({back, node});
+    add_repair({back, node});
 }
 
 int JobNodes::arrive(double now) {
+    if (!ordered_) return 0; // no place waits: settle() when spares run out
     int filled = 0;
-    while (!repairs_.empty() && repairs_.top().first <= now) {
-        const auto [at, node] = repairs_.top();
-        repairs_.pop();
+    while (!repairs_.empty() && repairs_.front().first <= now) {
+        const auto [at, node] = repairs_.front();
+        std::ranges::pop_heap(repairs_, std::greater<>());
+        repairs_.pop_back();
         if (named_ && at < back_[static_cast<std::size_t>(node)]) continue; // a later fault holds it
         if (named_) away_[static_cast<std::size_t>(node)] = 0;
         if (!empty_.empty()) {
@@ -116,16 +139,21 @@ int JobNodes::arrive(double now) {
             ++anonymous_spares_;
         }
     }
+    if (!named_ && empty_.empty()) ordered_ = false;
     return filled;
 }
 
-double JobNodes::next_arrival() const { return repairs_.empty() ? std::numeric_limits<double>::infinity() : repairs_.top().first; }
+double JobNodes::next_arrival() const {
+    if (repairs_.empty()) return std::numeric_limits<double>::infinity();
+    return ordered_ ? repairs_.front().first : std::ranges::min_element(repairs_)->first;
+}
 
 double JobNodes::down_s(double now) const {
     double ahead = 0; // what is still to come
-    auto copy = repairs_;
-    for (; !copy.empty(); copy.pop())
-        if (const auto& [at, node] = copy.top(); !named_ || at >= back_[static_cast<std::size_t>(node)]) ahead += std::max(0.0, at - now);
+    std::vector<Back> sorted = repairs_;
+    std::ranges::sort(sorted);
+    for (const auto& [at, node] : sorted)
+        if (!named_ || at >= back_[static_cast<std::size_t>(node)]) ahead += std::max(0.0, at - now);
     return down_s_ - ahead;
 }
 

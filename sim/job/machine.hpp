@@ -4,7 +4,6 @@
 
 #include "sim/job/failures.hpp"
 
-#include <queue>
 #include <utility>
 #include <vector>
 
@@ -41,7 +40,11 @@ class JobNodes {
     std::vector<double> back_;
     double weights_ = 0, all_weights_ = 0;
     using Back = std::pair<double, int>;
-    std::priority_queue<Back, std::vector<Back>, std::greater<>> repairs_;
+    void add_repair(Back back);
+    void settle(double now);
+    void order();
+    std::vector<Back> repairs_; // when who is back; a heap, the next first, while its order matters
+    bool ordered_ = false;      // named nodes, or a place that waits; else spares are enough, and nobody needs to know who is back when
     int anonymous_spares_ = 0;
     double down_s_ = 0;
     std::vector<int> lost_memory_;

@@ -40,7 +40,9 @@ SaveCost save_cost(const Scenario& s, double bytes) {
     const double mean = bytes * (1 + (c.full_every - 1) * c.fraction) / c.full_every;
     const double of_node = mean / cluster.nodes, of_device = of_node / cluster.devices_per_node;
     const double pcie = cluster.host.pcie_bandwidth.value;
-    const double copy = of_device / (c.copy_gb_per_s > 0 ? c.copy_gb_per_s * 1e9 : pcie > 0 ? pcie : 20e9);
+    // Copies of all devices of a node fill pinned memory at once: PCIe of each, and the host's memory, limit them.
+    const double link = c.copy_gb_per_s > 0 ? c.copy_gb_per_s * 1e9 : pcie > 0 ? pcie : 20e9, host = cluster.host.memory_bandwidth.value;
+    const double copy = std::max(of_device / link, host > 0 ? of_node / host : 0);
     const double stored = mean / write_rate(cluster);
     SaveCost cost;
     cost.load_s = bytes / storage_rate(cluster, cluster.storage.read.value, 1e9);

@@ -58,7 +58,7 @@ class JobRun {
     }
 
     // Work: steps whose results stand. anchor_ at the last save, offset_s_ into the cycle since.
-    double work(const SaveCycle& c) const { return anchor_ + std::min(offset_s_, c.work_s) / c.work_s * c.steps * share_; }
+    double work(const SaveCycle& c) const { return anchor_ + std::min(offset_s_, c.work_s) * c.steps_per_s * share_; }
     double durable() const { // what a failure now goes back to
         return saves_ > 0 && offset_s_ < wait_s_ ? std::min(before_, anchor_) : anchor_;
     }
@@ -67,6 +67,7 @@ class JobRun {
         now_ += seconds;
     }
     void set_pace();
+    double next_timer() const;
     void advance();
     void train(double seconds, const SaveCycle& c);
     double time_to(double target, const SaveCycle& c) const;
@@ -74,7 +75,14 @@ class JobRun {
     void timer();
     void go_back(double to, const SaveCycle& c);
     void recover(const MachineEvent& first);
-    bool wait(double seconds, LostTime why); // false: a failure came between; it has been taken in
+    bool wait(double seconds, LostTime why) { // false: a failure came between; it has been taken in
+        const double end = now_ + seconds;
+        if (stream_.peek().time_s < end || (job_.steps <= 0 && end >= job_.horizon_s)) return wait_through(seconds, why);
+        if (end > now_) pass(end - now_, why);
+        return true;
+    }
+    bool wait_through(double seconds, LostTime why);
+    bool start(double schedule, bool far);
     void take_in(const MachineEvent& e);
     void restart_planned(const char* why);
     bool enough_nodes() const;
@@ -134,18 +142,12 @@ double JobRun::time_to(double target, const SaveCycle& c) const {
 }
 
 void JobRun::train(double seconds, const SaveCycle& c) {
-    const auto split = [&](double at, double& train, double& save) { // of a cycle up to `at`
-        const double worked = std::min(at, c.work_s);
-        train = worked / c.work_s * c.train_s;
-        save = at - train;
-    };
-    double train0 = 0, save0 = 0, train1 = 0, save1 = 0;
-    split(offset_s_, train0, save0);
-    const double total = offset_s_ + seconds, full = std::floor(total / c.length_s);
+    const auto trained_at = [&](double at) { return std::min(at, c.work_s) * c.train_share; }; // of a cycle up to there
+    const double from = offset_s_, total = from + seconds, full = total < c.length_s ? 0 : std::floor(total / c.length_s);
     offset_s_ = total - full * c.length_s;
-    split(offset_s_, train1, save1);
+    const double train0 = trained_at(from), train1 = trained_at(offset_s_);
     const double trained = full * c.train_s + train1 - train0;
-    lost(LostTime::save) += full * (c.length_s - c.train_s) + save1 - save0;
+    lost(LostTime::save) += full * (c.length_s - c.train_s) + (offset_s_ - train1) - (from - train0);
     trained_s_ += trained;
     if (full > 0) {
         const double a_cycle = c.steps * share_;
@@ -164,19 +166,29 @@ void JobRun::train(double seconds, const SaveCycle& c) {
     now_ += seconds;
 }
 
+// What begins or ends at a time that is known; never, nearly always.
+double JobRun::next_timer() const {
+    if (slow_until_[0] + slow_until_[1] + slow_until_[2] == 0 && std::min(corrupt_due_, rejoin_at_) == never && nodes_.missing() == 0)
+        return never;
+    double next = std::min(corrupt_due_, rejoin_at_);
+    for (int i = 0; i < 3; ++i) {
+        if (slow_until_[i] > now_) next = std::min(next, slow_until_[i]);
+        next = std::min(next, exchange_at_[i]);
+    }
+    return nodes_.missing() > 0 ? std::min(next, std::max(now_, nodes_.next_arrival())) : next;
+}
+
 void JobRun::advance() {
     if (step_s_ <= 0) set_pace();
     const SaveCycle& c = cycle_;
-    const double timers = std::min({slow_until_[0] > now_ ? slow_until_[0] : never, slow_until_[1] > now_ ? slow_until_[1] : never,
-                                    slow_until_[2] > now_ ? slow_until_[2] : never, exchange_at_[0], exchange_at_[1], exchange_at_[2],
-                                    corrupt_due_, rejoin_at_, nodes_.missing() > 0 ? std::max(now_, nodes_.next_arrival()) : never});
+    const double timers = next_timer();
     const double goal = job_.steps > 0 ? job_.steps : never;
     const double every = static_cast<double>(run_.evaluate_every_steps);
     const double pause = every > 0 && run_.evaluation_s > 0 ? std::floor(evaluated_ / every + 1) * every : never;
     const double target = std::min(goal, pause);
     const double reached = target < never ? now_ + std::max(0.0, time_to(target, c)) : never;
     const double horizon = job_.steps > 0 ? never : job_.horizon_s;
-    const double until = std::min({stream_.peek().time_s, timers, reached, horizon});
+    const double until = std::min(std::min(stream_.peek().time_s, timers), std::min(reached, horizon));
     const double from = now_;
     if (until > now_) train(until - now_, c);
     now_ = std::max(now_, until);
@@ -207,7 +219,7 @@ void JobRun::advance() {
 void JobRun::go_back(double to, const SaveCycle& c) {
     const double redone = std::max(0.0, work(c) - to);
     if (redone > 0) {
-        const double seconds = std::min(redone / share_ * step_s_, trained_s_);
+        const double seconds = std::min(share_ == 1 ? redone * step_s_ : redone / share_ * step_s_, trained_s_);
         lost(LostTime::wasted) += seconds;
         trained_s_ -= seconds;
     }
@@ -252,7 +264,7 @@ bool JobRun::enough_nodes() const {
     return std::ceil(nodes_.missing() * job_.replicas_per_node - 1e-9) < job_.replicas;
 }
 
-bool JobRun::wait(double seconds, LostTime why) {
+bool JobRun::wait_through(double seconds, LostTime why) {
     double end = now_ + seconds;
     if (job_.steps <= 0) end = std::min(end, job_.horizon_s);
     while (stream_.peek().time_s < end) {
@@ -271,6 +283,23 @@ bool JobRun::wait(double seconds, LostTime why) {
         out_.steps = anchor_;
     }
     return true;
+}
+
+// Processes, ranks, the checkpoint, kernels, warm steps. False: a failure came between.
+bool JobRun::start(double schedule, bool far) {
+    const double load = far ? job_.save.load_s : job_.save.near_load_s;
+    const double warm = run_.restart.warmup_steps * job_.step_s() * (run_.restart.warmup_factor - 1);
+    const double end = now_ + (schedule + job_.init_s + load + run_.restart.compile_s + warm) * (1 + 1e-12);
+    if (stream_.peek().time_s > end && (job_.steps > 0 || end < job_.horizon_s)) { // nothing comes between, as nearly always
+        pass(schedule, LostTime::recovery);
+        pass(job_.init_s, LostTime::initialisation);
+        pass(load, LostTime::restore);
+        pass(run_.restart.compile_s, LostTime::startup);
+        pass(warm, LostTime::startup);
+        return true;
+    }
+    return wait(schedule, LostTime::recovery) && wait(job_.init_s, LostTime::initialisation) && wait(load, LostTime::restore) &&
+           wait(run_.restart.compile_s, LostTime::startup) && wait(warm, LostTime::startup);
 }
 
 // From a failure, already taken in, to the next step. A failure on the way begins it again.
@@ -302,11 +331,7 @@ void JobRun::recover(const MachineEvent&) {
         }
         if (struck) continue;
         const double schedule = (reschedule_ ? run_.restart.schedule_s : 0) + (cold_ ? run_.spares.cold_s : 0);
-        if (!wait(schedule, LostTime::recovery) || !wait(job_.init_s, LostTime::initialisation) ||
-            !wait(was_far ? job_.save.load_s : job_.save.near_load_s, LostTime::restore) ||
-            !wait(run_.restart.compile_s, LostTime::startup) ||
-            !wait(run_.restart.warmup_steps * job_.step_s() * (run_.restart.warmup_factor - 1), LostTime::startup))
-            continue;
+        if (!start(schedule, was_far)) continue;
         if (run_.restart.repeat > 0 && random_.share() < run_.restart.repeat) continue;
         break;
     }

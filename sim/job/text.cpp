@@ -83,9 +83,13 @@ std::string saves_text(const WholeRunReport& r, const Scenario& s, const TextSty
     if (r.near_bytes > 0) line += ", " + bytes_text(r.near_bytes) + " nearer";
     if (r.fallbacks > 0) line += fmt::format("; {:.2f} times a run all near copies were lost", r.fallbacks);
     text += wrapped(line, style.width, "  ", "    ");
-    std::string best = "best interval: " + length_text(r.best_s) + " on the simulated curve";
+    std::string best = "best interval: " + length_text(r.best_s) + " on the simulated curve (of those within 0.1 points of the best " +
+                       (r.least_s > 0 ? "and not below " + length_text(r.least_s) + " " : "") + "the longest, for storage's sake)";
     if (r.young_s > 0) best += ", Young " + length_text(r.young_s) + ", Daly " + length_text(r.daly_s);
-    text += "  " + best + "\n";
+    if (r.young_mttf_s > 0)
+        best += fmt::format("; with the {} between interruptions of the simulated runs Young {}, Daly {}", length_text(r.mttf_s),
+                            length_text(r.young_mttf_s), length_text(r.daly_mttf_s));
+    text += wrapped(best, style.width, "  ", "    ");
     if (r.failure_every_s <= 0) return text;
     line = fmt::format("a failure every {}, a restart of {}: the exact law of synchronous saves gives goodput {}",
                        length_text(r.failure_every_s), length_text(r.restart_s), percent(r.exact));

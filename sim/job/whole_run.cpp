@@ -111,6 +111,10 @@ void add_theory(WholeRunReport& out, const TrainingJob& job) {
     out.failure_every_s = m;
     out.young_s = young_interval(m, delta);
     out.daly_s = daly_interval(m, delta);
+    if (out.mttf_s > 0) {
+        out.young_mttf_s = young_interval(out.mttf_s, delta);
+        out.daly_mttf_s = daly_interval(out.mttf_s, delta);
+    }
     out.exact = exact_goodput(m, tau, delta, out.restart_s);
     out.meta = meta_ettr(m, tau, delta, out.restart_s);
 }
@@ -200,7 +204,9 @@ WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction,
     out.state_bytes = state_bytes(scenario, prediction.report.parameters);
     out.save = job.save;
     out.curve = interval_curve(job, jobs);
-    const IntervalPoint best = *std::ranges::max_element(out.curve, {}, &IntervalPoint::goodput);
+    const double failure_rate = job.run.failures.distribution == FailureLaw::trace ? 0 : failures_per_s(job.run, job.nodes);
+    out.least_s = least_interval_s(job, failure_rate > 0 ? 1 / failure_rate : 0);
+    const IntervalPoint best = best_interval(out.curve, out.least_s, job.step_s());
     out.best_s = static_cast<double>(best.steps) * job.step_s();
     out.save_auto = job.run.checkpoint.every_steps == 0 && job.run.checkpoint.every_seconds <= 0;
     if (out.save_auto) job.save_every = best.steps;

@@ -46,8 +46,9 @@ struct WholeRunReport {
     std::int64_t save_every = 0;
     bool save_auto = false;
     double young_s = 0, daly_s = 0, exact = 0, meta = 0; // of the failures that stop a run; 0: none
+    double young_mttf_s = 0, daly_mttf_s = 0;            // of mttf_s instead
     double restart_s = 0, failure_every_s = 0;
-    double best_s = 0; // the best interval found on the curve
+    double best_s = 0, least_s = 0; // the best interval found on the curve; none that is shorter was looked at
     std::vector<IntervalPoint> curve;
     double storage_bytes = 0, near_bytes = 0; // written in one run, mean
     // elastic options side by side; empty where there is one node
@@ -73,6 +74,11 @@ std::function<Pace(const MachineState&)> paces(const Scenario& scenario, const P
 double pace_while_saving(const Scenario& scenario, const Prediction& prediction, const SaveCost& save, double bytes); // a factor
 // Goodput over intervals between saves, smallest first, on the simulator's own runs.
 std::vector<IntervalPoint> interval_curve(const TrainingJob& job, int jobs);
+// "auto" does not save more often than this: a save has ended before the next begins, and saves to storage are a minute apart (a tenth of
+// the time between failures, where that is less; 0: there are none).
+double least_interval_s(const TrainingJob& job, double failure_every_s);
+// Of the intervals not below least_s whose goodput is within 0.1 points of the best, the longest: storage has the least to do.
+IntervalPoint best_interval(const std::vector<IntervalPoint>& curve, double least_s, double step_s);
 
 // Throws InputError where a run cannot be simulated: more failures than can be counted.
 WholeRunReport whole_run(const Scenario& scenario, const Prediction& prediction, int jobs = 0);

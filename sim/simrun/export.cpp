@@ -40,7 +40,9 @@ int export_run(const Scenario& scenario, const Options& options, std::string (*w
         complain("this scenario is of one step: give it \"run\", as in {\"run\": {\"days\": 30}}, to export a run's timeline");
         return bad_input;
     }
-    return deliver(write(whole_run(scenario, predict(scenario), options.jobs)), options) ? done : bad_input;
+    const Prediction p = predict(scenario);
+    if (!p.report.memory.fits) return complain("the job does not fit, so that there is no run to export"), too_big;
+    return deliver(write(whole_run(scenario, p, options.jobs)), options) ? done : bad_input;
 }
 int export_run_perfetto(const Scenario& scenario, const std::string&, const Options& options) {
     return export_run(scenario, options, timeline_perfetto);

@@ -76,15 +76,21 @@ bool save_trace(const Simulation& simulation, const std::string& path) {
     }
 }
 
-// The report of a step, and of the whole run where the scenario has one that fits.
+// The report of a step, and of the whole run where the scenario has one: of a job that does not fit, that it was not simulated.
 std::string report_text(const Scenario& scenario, const Prediction& p, bool json, const TextStyle& style, int jobs) {
     std::string text = json ? to_json(p.report) : to_text(p.report, scenario, style);
-    if (!scenario.run || !p.report.memory.fits) return text;
+    if (!scenario.run) return text;
+    const auto with = [&](const std::string& run) { // its last member
+        text.erase(text.rfind('}'));
+        while (!text.empty() && text.back() == '\n') text.pop_back();
+        return text + ",\n  \"run\": " + run + "\n}\n";
+    };
+    if (!p.report.memory.fits)
+        return json ? with("{\"simulated\": false, \"reason\": \"the job does not fit\"}")
+                    : text + "\n" + paint("The whole run", Ink::bold, style) +
+                          "  was not simulated: the job does not fit. Make it fit first (simrun search, or more nodes)\n";
     const WholeRunReport run = whole_run(scenario, p, jobs);
-    if (!json) return text + to_text(run, scenario, style);
-    text.erase(text.rfind('}')); // its last member
-    while (!text.empty() && text.back() == '\n') text.pop_back();
-    return text + ",\n  \"run\": " + to_json(run) + "\n}\n";
+    return json ? with(to_json(run)) : text + to_text(run, scenario, style);
 }
 
 // After "does not fit": what would.

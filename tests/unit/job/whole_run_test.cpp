@@ -74,6 +74,30 @@ TEST(WholeRun, ItsReportAddsUp) {
     EXPECT_EQ(to_json(whole_run(s, p, 1)), to_json(r)) << "the number of threads changes nothing";
 }
 
+// As good as the best, and the least that storage has to do; never while the last save is written.
+TEST(WholeRun, AutoSavesAsSeldomAsItMay) {
+    const std::vector<IntervalPoint> curve{{1, 0.9}, {10, 0.95}, {30, 0.9505}, {60, 0.9497}, {90, 0.9}, {600, 0.5}};
+    EXPECT_EQ(best_interval(curve, 0, 1).steps, 60);
+    EXPECT_EQ(best_interval(curve, 50, 1).steps, 60);
+    EXPECT_EQ(best_interval(curve, 61, 1).steps, 90);
+    EXPECT_EQ(best_interval(curve, 1e6, 1).steps, 600);
+    TrainingJob job;
+    job.run.checkpoint.kind = CheckpointKind::async;
+    job.save.write_s = 5;
+    EXPECT_EQ(least_interval_s(job, 0), 60);
+    EXPECT_EQ(least_interval_s(job, 100), 10);
+    job.save.write_s = 300;
+    EXPECT_EQ(least_interval_s(job, 100), 300);
+    job.run.checkpoint.kind = CheckpointKind::peer; // every 10th goes to storage, for 50 s
+    job.save.write_s = 2;
+    job.save.storage_s = 50;
+    EXPECT_EQ(least_interval_s(job, 1000), 5);
+    const Scenario s = scenario({"run.failures.per_node_day=0.004"});
+    const WholeRunReport r = whole_run(s, predict(s), 2);
+    EXPECT_GE(static_cast<double>(r.save_every) * r.step_s, r.least_s * (1 - 1e-9));
+    EXPECT_GE(r.least_s, 60);
+}
+
 TEST(WholeRun, StatesAreSimulatedByTheStepModel) {
     const Scenario s = scenario({"model.hidden_size=4096", "training.sequence_length=4096",
                                  "run.slow_node={\"per_node_day\": 0.1, \"factor\": 2}", "run.elastic=drop-replica"});

@@ -197,6 +197,32 @@ TEST(Restart, GoesOnWithFewerRanks) {
     EXPECT_NE(run.said().find("on 1 rank"), std::string::npos) << run.said();
 }
 
+// Nothing is on the disk, and with each rank that is killed its machine's memory is gone too: peers have it.
+TEST(Restart, CopiesOfPeersOutliveAMachine) {
+    if (!has_mpi()) GTEST_SKIP() << "no MPI here";
+    const RunSummary expected = undisturbed(40);
+    const fs::path memory = scratch("memory");
+    fs::remove_all(memory);
+    const Course run = start("copies", {"--steps", "40", "--restart", "5", "--executor", "mpi", "--copy-every", "3", "--copies",
+                                        (memory / "rank{rank}").string()});
+    for (const std::int64_t when : {10, 24}) {
+        while (run.steps_done() < when && run.alive()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        const auto ranks = run.ranks();
+        ASSERT_EQ(ranks.size(), 4u) << run.said();
+        const int attempt = run.events().back().attempt;
+        kill(static_cast<pid_t>(ranks.at(1).process), SIGKILL);
+        fs::remove_all(memory / "rank1");
+        while (run.alive() && (run.events().back().attempt == attempt || run.events().back().what == "launch"))
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        for (const RunEvent& e : run.events())
+            if (e.attempt == attempt + 1 && e.what == "begin") {
+                EXPECT_GT(e.step, 0) << run.said();
+            }
+    }
+    EXPECT_EQ(run.wait(120), 0) << run.said();
+    expect_the_same_curve(summary(run.events()), expected);
+}
+
 // Its children do not train on unseen, and the run can be taken up again.
 TEST(Restart, AKilledSupervisorLeavesNobody) {
     const Course run = start("orphan", {"--steps", "100000", "--every", "20", "--restart", "3", "-q"});

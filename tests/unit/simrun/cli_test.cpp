@@ -105,6 +105,11 @@ TEST_F(Simrun, ReturnsTwoAndTheReasonWhereItDoesNotFit) {
     for (const char* word : {"does not fit", "stage", "GB more than the device's", " at "})
         EXPECT_NE(r.err.find(word), std::string::npos) << r.err;
     EXPECT_NE(r.out.find("DOES NOT FIT"), std::string::npos);
+    const std::string run_of_it =
+        scenario("run.json", R"(, "run": {"days": 30})") + " --set cluster.device='{\"preset\": \"a100-sxm-80gb\", \"memory_gb\": 3}'";
+    EXPECT_NE(run(run_of_it).out.find("was not simulated: the job does not fit"), std::string::npos);
+    EXPECT_EQ(nlohmann::json::parse(run(run_of_it + " --json").out)["run"]["simulated"], false);
+    EXPECT_EQ(run("export " + run_of_it + " --to run-csv").code, 2);
 }
 
 TEST_F(Simrun, ReturnsOneAndEveryProblemOfBadInput) {
