@@ -9,6 +9,7 @@
 #include "sim/cost/measured.hpp"
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <span>
@@ -64,7 +65,16 @@ struct MachineFacts {
 };
 MachineFacts measure_machine();
 
+// Checkpoints in a folder of this machine: bytes at these rates, and what each save takes besides (files, flushes).
+struct SaveFacts {
+    double write_gb_per_s = 0, read_gb_per_s = 0, save_fixed_s = 0;
+};
+SaveFacts measure_saves(const std::filesystem::path& folder); // which is made, and gone afterwards; throws Unwritten
+
 // A cluster of one node with a rank a core, its device with the laws, a source for every figure.
-std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples);
+std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples,
+                         const SaveFacts& saves = {});
+// A part of "run": what a restart takes on this machine. start_s: from the launch of a process to its first step.
+std::string run_json(const SaveFacts& saves, double start_s);
 
 } // namespace orrery

@@ -113,6 +113,15 @@ std::string gpu_cluster_json(const std::string& preset, const std::string& measu
     return json.dump(2) + "\n";
 }
 
+std::string run_json(const SaveFacts& saves, double start_s) {
+    const nlohmann::ordered_json json{
+        {"detect_s", {{"crash", 0.05}}}, // the supervisor looks as often
+        {"restart", {{"schedule_s", rounded(start_s)}, {"init_s", 0}, {"init_s_per_1024_ranks", 0}, {"compile_s", 0}}},
+        {"checkpoint",
+         {{"kind", "sync"}, {"barrier_s", rounded(saves.save_fixed_s)}}}}; // as processes save; one process writes beside steps
+    return json.dump(2) + "\n";
+}
+
 MachineFacts measure_machine() {
     MachineFacts m;
     m.processor = processor_name();
@@ -126,7 +135,8 @@ MachineFacts measure_machine() {
     return m;
 }
 
-std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples) {
+std::string cluster_json(const MachineFacts& machine, const std::map<std::string, FittedLaw>& laws, std::span<const KernelSample> samples,
+                         const SaveFacts& saves) {
     nlohmann::ordered_json json{{"name", "calibrated"}, {"title", machine.processor + ", a rank a core"}};
     json["device"] = device_json(machine, laws, samples);
     json["nodes"] = 1;
@@ -134,6 +144,10 @@ std::string cluster_json(const MachineFacts& machine, const std::map<std::string
     json["intra_node"] = {
         {"kind", "shared-memory"}, {"gb_per_s", rounded(machine.copy_gb_per_s)}, {"latency_us", rounded(machine.handover_us)}};
     json["sources"] = {{"intra_node", "measured: copies of 64 MiB, and the hand-over between two threads that spin"}};
+    if (saves.write_gb_per_s > 0) {
+        json["storage"] = {{"write_gb_per_s", rounded(saves.write_gb_per_s)}, {"read_gb_per_s", rounded(saves.read_gb_per_s)}};
+        json["sources"]["storage"] = "measured: checkpoints of 1 and 64 MiB in the working folder, written with a flush, and read";
+    }
     return json.dump(2) + "\n";
 }
 

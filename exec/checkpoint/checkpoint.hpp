@@ -87,7 +87,8 @@ class CheckpointWriter {
     ~CheckpointWriter();
     void begin(const CheckpointState& state, std::span<const CheckpointPiece> pieces);
     void finish();
-    void look(); // throws what went wrong, where it has already; does not wait
+    void look();                                      // throws what went wrong, where it has already; does not wait
+    bool writing() const { return running_.valid(); } // as far as look() has seen
   private:
     std::filesystem::path folder_;
     int keep_;

@@ -50,7 +50,7 @@ struct RestartOptions {
 inline constexpr int worst_shown = 10; // ops of a comparison, where --worst is not given: of a JSON file then all
 
 struct CalibrateOptions {
-    std::string device = "cpu";
+    std::string device = "cpu", run;
     int steps = 5;
     double scale = 1;
 };

@@ -29,6 +29,7 @@ constexpr const char* examples =
   simexec run job.json --device cuda --executor queues                 one GPU per rank; or torchrun --no-python --nproc-per-node 8 simexec run ..
   simexec agree job.json                                               does this strategy train like one rank?
   simexec calibrate -o local.json                                      measure this machine, for the next line and for simrun
+  simexec calibrate -o local.json --run restart.json                   and what starts and saves take: a part of "run" of whole runs
   simexec check job.json --calibration local.json                      predicted and measured, side by side
   simexec check scenarios/tiny-*.json --calibration local.json         a table of several scenarios
   mpirun -n 4 simexec check job.json --executor mpi                    the same, a process a rank: one trace of all on one clock
@@ -193,6 +194,11 @@ void add_calibrate(CLI::App& app, Parsed& p) {
     calibrate->add_option("--steps", p.calibrate.steps, "Number of repetitions; medians are used")
         ->check(CLI::Range(1, 1000))
         ->type_name("N");
+    calibrate
+        ->add_option(
+            "--run", p.calibrate.run,
+            "Write what starts and saves take here as a part of a scenario's \"run\", for predictions of whole runs on this machine")
+        ->type_name("FILE");
     calibrate
         ->add_option("--scale", p.calibrate.scale, "Factor on the sizes of the models that are trained; below 1 for a quick measurement")
         ->check(CLI::Range(0.1, 4.0))

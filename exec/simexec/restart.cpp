@@ -5,6 +5,7 @@
 #include "exec/checkpoint/checkpoint.hpp"
 #include "exec/queues/launch.hpp"
 #include "exec/runtime/world.hpp"
+#include "exec/simexec/replayed.hpp"
 #include "exec/simexec/supervised.hpp"
 #include "exec/supervise/supervise.hpp"
 
@@ -138,10 +139,15 @@ bool Supervisor::goes_on(const Ending& e, int number) {
 
 int Supervisor::finish(int number) const {
     const RunSummary s = summary(read_record(fs::path(how_.checkpoint) / record_name));
-    if (number > 0)
-        say(fmt::format("{} restart{}; goodput {:.1f} %: {} steps of {} in {}; {} of steps done again, {} a restart", number,
-                        number == 1 ? "" : "s", 100 * s.goodput, s.steps, seconds_text(s.step_s), seconds_text(s.wall_s),
-                        seconds_text(s.wasted_s), seconds_text(s.restart_s)));
+    if (number == 0) return done;
+    const auto simulated =
+        restart_.elastic ? std::nullopt : simulated_goodput(read_record(fs::path(how_.checkpoint) / record_name), how_.every);
+    if (simulated)
+        say(fmt::format("goodput as simulated from the times of steps, saves and the first start, with these losses: {:.1f} %",
+                        100 * *simulated));
+    say(fmt::format("{} restart{}; goodput {:.1f} %: {} steps of {} in {}; {} of steps done again, {} a restart", number,
+                    number == 1 ? "" : "s", 100 * s.goodput, s.steps, seconds_text(s.step_s), seconds_text(s.wall_s),
+                    seconds_text(s.wasted_s), seconds_text(s.restart_s)));
     return done;
 }
 

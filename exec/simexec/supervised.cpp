@@ -25,4 +25,8 @@ void Supervised::saved(std::int64_t step) {
     if (record_) record_->add("saved", step);
 }
 
+void Supervised::written(std::int64_t step) {
+    if (record_) record_->add("written", step);
+}
+
 } // namespace orrery::simexec

@@ -15,7 +15,8 @@ class Supervised {
     Supervised(const std::string& folder, int attempt, int rank);
     void begin(std::int64_t step); // ready to train it
     void step(std::int64_t done, double loss);
-    void saved(std::int64_t step);
+    void saved(std::int64_t step);   // training goes on; the checkpoint may still be written
+    void written(std::int64_t step); // it stands
 
   private:
     std::optional<Beats> beats_;

@@ -73,7 +73,9 @@ void Training::run(std::int64_t first, Result& r) {
         if (!std::isfinite(r.last_loss))
             throw NotFinite(fmt::format("training has failed at step {}: the loss is no number", step)); // where no executor looks
         life.step(step + round, r.last_loss);
+        const bool was_writing = writer && writer->writing();
         if (writer) writer->look();
+        if (was_writing && !writer->writing()) life.written(saved);
         if (copies) copies->look();
         if (copies && step + round < how.steps && (step + 1) % how.copy_every == 0) { // the last is saved
             executor.fetch();

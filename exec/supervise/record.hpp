@@ -1,6 +1,7 @@
 // supervised.csv: what happened to a supervised run, an event a line: time (UNIX, s), attempt, event, step, loss.
 //   launch   the supervisor starts an attempt         begin  its ranks are ready for the step
-//   step     that step is done, with its loss         saved  a checkpoint after so many steps stands, or is being written
+//   step     that step is done, with its loss         saved  a checkpoint after so many steps stands, or is being written: training goes on
+//   written  and it stands, as the end of a step found
 //   end      the attempt is over, by the supervisor: finished, killed, lost, silent, stuck, stopped, refused
 #pragma once
 

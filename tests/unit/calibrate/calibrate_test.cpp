@@ -5,6 +5,7 @@
 #include "sim/scenario/parse.hpp"
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <fstream>
@@ -82,6 +83,20 @@ TEST(Machine, HasAMemoryThatCopiesAndThreadsThatMeet) {
     EXPECT_GT(m.handover_us, 0);
     EXPECT_FALSE(m.processor.empty());
     EXPECT_FALSE(m.gemm.empty());
+}
+
+TEST(Calibrate, SavesAreMeasuredAndTheirFolderIsGone) {
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("orrery_saves_" + std::to_string(getpid()));
+    const SaveFacts f = measure_saves(folder);
+    EXPECT_GT(f.write_gb_per_s, 1e-3);
+    EXPECT_GT(f.read_gb_per_s, 1e-3);
+    EXPECT_GE(f.save_fixed_s, 0);
+    EXPECT_FALSE(std::filesystem::exists(folder));
+    const auto run = nlohmann::json::parse(run_json(f, 0.25));
+    EXPECT_EQ(run["restart"]["schedule_s"], 0.25);
+    EXPECT_EQ(run["restart"]["init_s"], 0);
+    const auto cluster = nlohmann::json::parse(cluster_json(measure_machine(), {}, {}, f));
+    EXPECT_NEAR(cluster["storage"]["write_gb_per_s"].get<double>() / f.write_gb_per_s, 1, 1e-3);
 }
 
 } // namespace

@@ -159,7 +159,13 @@ TEST(Restart, TenKillsChangeNoLoss) {
         expect_the_same_curve(found, expected);
         EXPECT_EQ(found.attempts, 11) << run.said();
         EXPECT_NE(run.said().find("ended by signal 9"), std::string::npos) << run.said();
-        EXPECT_NE(run.said().find("10 restarts; goodput"), std::string::npos) << run.said();
+        const std::string said = run.said();
+        EXPECT_NE(said.find("10 restarts; goodput"), std::string::npos) << said;
+        // On a quiet machine within a tenth (exec/supervise/README.md); others' work makes steps and starts of one run unlike each other.
+        const std::string before = "with these losses: ";
+        const auto at = said.find(before);
+        ASSERT_NE(at, std::string::npos) << said;
+        EXPECT_NEAR(std::stod(said.substr(at + before.size())) / 100 / found.goodput, 1, 0.25) << said;
     }
 }
 
@@ -214,10 +220,10 @@ TEST(Restart, CopiesOfPeersOutliveAMachine) {
         fs::remove_all(memory / "rank1");
         while (run.alive() && (run.events().back().attempt == attempt || run.events().back().what == "launch"))
             std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        std::int64_t from = -1;
         for (const RunEvent& e : run.events())
-            if (e.attempt == attempt + 1 && e.what == "begin") {
-                EXPECT_GT(e.step, 0) << run.said();
-            }
+            if (e.attempt == attempt + 1 && e.what == "begin") from = e.step;
+        EXPECT_GT(from, 0) << run.said();
     }
     EXPECT_EQ(run.wait(120), 0) << run.said();
     expect_the_same_curve(summary(run.events()), expected);
