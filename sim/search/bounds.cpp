@@ -5,6 +5,7 @@
 #include "sim/schedules/schedule.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -15,6 +16,7 @@ namespace {
 
 struct ChunkCost {
     double forward = 0, backward = 0, weight = 0, host = 0, saved = 0, rise = 0;
+    double kernels = 0, moving = 0;
     double early = 0; // of the backward pass what may run before its gradient comes: one layer's recomputation
 };
 
@@ -26,6 +28,8 @@ ChunkCost& operator+=(ChunkCost& c, const PartCost& p) {
     c.weight += p.weight;
     c.host += p.host;
     c.saved += p.saved;
+    c.kernels += p.forward_kernels + p.backward_kernels;
+    c.moving += p.moving;
     return c;
 }
 
@@ -101,6 +105,29 @@ Elements layer_elements(const Scenario& s, int layer) {
             experts / (static_cast<double>(t.expert_parallel) * t.expert_tensor_parallel)};
 }
 
+// Of each stage, with the copies of all directions.
+std::vector<Elements> stage_elements(const Scenario& s, const ScheduleInfo& info) {
+    const std::vector<int>& split = s.strategy.layers_per_chunk;
+    const double embedding =
+        static_cast<double>(s.model.vocab_size) * static_cast<double>(s.model.hidden_size) / s.strategy.tensor_parallel;
+    const int length = static_cast<int>(split.size()), stages = s.strategy.pipeline_parallel;
+    std::vector<Elements> of_chunk(split.size()), of_stage(at(stages));
+    int layer = 0;
+    for (std::size_t c = 0; c < split.size(); ++c)
+        for (int i = 0; i < split[c]; ++i, ++layer) {
+            const Elements one = layer_elements(s, layer);
+            of_chunk[c].dense += one.dense, of_chunk[c].experts += one.experts;
+        }
+    of_chunk.front().dense += embedding;
+    if (!s.model.tied_embeddings) of_chunk.back().dense += embedding;
+    for (int c = 0; c < length * info.directions; ++c) {
+        Elements& stage = of_stage[at(info.stage_of(c, stages))];
+        stage.dense += of_chunk[at(c % length)].dense;
+        stage.experts += of_chunk[at(c % length)].experts;
+    }
+    return of_stage;
+}
+
 struct Held {
     double always = 0, gradients = 0;
 }; // bytes; gradients apart, as some software has none while it goes forward
@@ -133,75 +160,117 @@ Held bytes_of(const Scenario& s, const Elements& e, int directions) {
 
 } // namespace
 
-const std::vector<InFlight::Held>& InFlight::of(const Scenario& scenario) {
-    const Strategy& s = scenario.strategy;
-    const std::int64_t few = std::int64_t{4} * s.pipeline_parallel; // enough to reach the most
-    const std::tuple key{s.schedule, s.pipeline_parallel, s.virtual_pipeline, std::min(scenario.microbatches(), few)};
-    const std::lock_guard lock(mutex_);
-    if (const auto it = known_.find(key); it != known_.end()) return it->second;
-    std::vector<Held> held(at(s.pipeline_parallel));
-    const ScheduleInfo* info = find_schedule(s.schedule);
-    ScheduleShape shape;
-    shape.stages = s.pipeline_parallel;
-    shape.chunks_per_stage = s.virtual_pipeline;
-    shape.microbatches = std::get<3>(key);
-    Schedule order;
-    bool certain = info && info->check(shape).empty();
-    if (certain) order = info->make(shape);
-    if (certain && info->splits_backward) { // one that plans with times has another order for other times: of it nothing is certain
-        ScheduleShape other = shape;
-        other.forward = 3, other.input = 2, other.communication = 0.5;
-        certain = info->make(other).ranks == order.ranks;
-    }
-    for (std::size_t stage = 0; certain && stage < held.size(); ++stage) {
-        std::map<int, int> now, most;
-        int sum = 0, best = 0, late = 0;
-        for (const ScheduleStep& step : order.ranks[stage]) {
-            const int change = step.kind == StepKind::forward ? 1 : step.kind == StepKind::weight ? 0 : -1;
-            late = step.kind == StepKind::weight ? late + 1 : change < 0 ? 0 : late;
-            now[step.chunk] += change;
-            sum += change;
-            if (sum > best) best = sum, most = now;
-        }
-        held[stage].of_chunk.assign(most.begin(), most.end());
-        held[stage].late_weights = late;
-    }
-    return known_.emplace(key, std::move(held)).first->second;
+namespace {
+
+struct StageTime {
+    double busy = 0, host = 0, weight = 0, last_weight = 0, ends = std::numeric_limits<double>::infinity();
+    double fills = std::numeric_limits<double>::infinity(), drains = std::numeric_limits<double>::infinity();
+    double layers = 0;
+    double kernels = 0, moving = 0; // of a microbatch
+};
+
+double time_of(const std::vector<StepCounts>& steps, const std::vector<ChunkCost>& chunks) {
+    double t = 0;
+    for (std::size_t c = 0; c < steps.size(); ++c)
+        t += steps[c].forward * chunks[c].forward + steps[c].backward * chunks[c].backward +
+             steps[c].input * (chunks[c].backward - chunks[c].weight) + steps[c].weight * chunks[c].weight;
+    return t;
 }
+
+// What data parallelism makes of a stage's time, and how long its data move.
+struct Shared {
+    double bound = 0, moving = 0;
+};
+
+// Communication starts after the computation issued before it; what is overlapped may run under all that is issued later, gathers for the
+// next step under what comes before its last chunk's first microbatch is through.
+Shared once_a_step(const Scenario& s, const StageTime& st, const InFlight::Held& held, const std::vector<ChunkCost>& chunks,
+                   const SharingTime& time, double later) {
+    const double busy = static_cast<double>(s.microbatches()) * st.busy;
+    const double tail = s.strategy.overlap.grad_reduce ? std::max(0.0, time.reduce - time_of(held.last, chunks)) : time.reduce;
+    const double gather = time.gather - time_of(held.first, chunks);
+    return {busy + std::max(tail, st.drains - later) + std::max(st.fills, gather),
+            std::max({time.reduce, time.gather, time.link_reduce + time.link_gather})};
+}
+
+// ZeRO 2 and 3: gradients are reduced with each run of microbatches, and parameters may be gathered.
+Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& held, const SharingTime& time) {
+    const SharingPractice practice = sharing_practice(s);
+    const Overlap& overlap = s.strategy.overlap;
+    const auto m = static_cast<double>(s.microbatches());
+    const bool whole = held.late_weights == 0; // backward steps are not cut in two
+    const double runs = s.strategy.virtual_pipeline == 1 ? m : std::ceil(m / s.strategy.pipeline_parallel);
+    const double reduces = whole ? runs : 1;
+    const double in_step = held.gathers + held.more_gathers * (m - static_cast<double>(held.microbatches));
+    const double gathers = !practice.gathers_in_step ? 1 : practice.keeps ? m : in_step;
+    const double reduce = reduces * time.reduce, gather = gathers * time.gather;
+    Shared shared;
+    shared.moving =
+        practice.one_queue ? reduce + gather : std::max({reduce, gather, reduces * time.link_reduce + gathers * time.link_gather});
+    shared.bound = shared.moving;
+    // With one stage and nothing overlapped a unit waits for its parameters, and the next for its gradients: all but the first and the
+    // last.
+    if (s.strategy.pipeline_parallel == 1 && whole) {
+        const double inner = std::max(0.0, st.layers - 2) / std::max(1.0, st.layers);
+        const double waits = (overlap.grad_reduce ? 0 : reduce) + (overlap.param_gather || !practice.gathers_in_step ? 0 : gather);
+        shared.bound = std::max(shared.bound, m * st.busy + inner * waits);
+    }
+    return shared;
+}
+
+} // namespace
 
 // A stage begins when the first microbatch has passed the stages before it, and its last goes back through them before their optimizer
 // steps; weight gradients may come after that. Of several directions the nearer end counts: their gradients meet before any steps.
-double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight) {
+double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, Sharing* sharing) {
     const ScheduleInfo* info = find_schedule(s.strategy.schedule);
     if (!info || uncertain(s)) return 0;
     const int stages = s.strategy.pipeline_parallel;
     const auto m = static_cast<double>(s.microbatches()) / info->directions;
-    const std::vector<ChunkCost> chunks = chunk_costs(s, profile, joins(s, *info));
+    const bool joined = joins(s, *info);
+    const std::vector<ChunkCost> chunks = chunk_costs(s, profile, joined);
     const int length = static_cast<int>(chunks.size());
-    struct Stage {
-        double busy = 0, host = 0, weight = 0, last_weight = 0, ends = std::numeric_limits<double>::infinity();
-    };
-    std::vector<Stage> of_stage(at(stages));
+    std::vector<StageTime> of_stage(at(stages));
     for (int direction = 0; direction < info->directions; ++direction) {
-        double ends = 0; // what fills and drains before and behind a chunk
+        double fills = 0, drains = 0; // before and behind a chunk
         for (int c = 0; c < length; ++c) {
             const ChunkCost& chunk = chunks[at(c)];
-            Stage& st = of_stage[at(info->stage_of(direction * length + c, stages))];
+            StageTime& st = of_stage[at(info->stage_of(direction * length + c, stages))];
             st.busy += chunk.forward + chunk.backward;
             st.host += chunk.host;
             st.weight += chunk.weight;
             st.last_weight = std::max(st.last_weight, chunk.weight);
-            st.ends = std::min(st.ends, ends);
-            ends += chunk.forward + std::max(0.0, chunk.backward - chunk.weight - chunk.early);
+            st.ends = std::min(st.ends, fills + drains);
+            st.fills = std::min(st.fills, fills);
+            st.drains = std::min(st.drains, drains);
+            st.kernels += chunk.kernels;
+            st.moving += chunk.moving;
+            st.layers += s.strategy.layers_per_chunk[at(c)];
+            fills += chunk.forward;
+            drains += std::max(0.0, chunk.backward - chunk.weight - chunk.early);
         }
     }
     const std::vector<InFlight::Held>& held = in_flight.of(s);
+    const bool shares = sharing && info->directions == 1 && !joined;
+    const int zero = sharing_practice(s).zero;
+    const std::vector<Elements> elements = shares ? stage_elements(s, *info) : std::vector<Elements>{};
     double bound = 0;
     for (int stage = 0; stage < stages; ++stage) {
-        const Stage& st = of_stage[at(stage)];
+        const StageTime& st = of_stage[at(stage)];
         const int late = held[at(stage)].late_weights;
         const double later = late < 0 ? m * st.weight : (late + 1) * st.last_weight;
-        bound = std::max({bound, m * st.busy, m * st.host, m * st.busy + st.ends - later});
+        double least = std::max({m * st.busy, m * st.host, m * st.busy + st.ends - later});
+        double moving = joined ? 0 : m * st.moving;
+        if (shares && !held[at(stage)].last.empty()) {
+            const SharingTime time = sharing->of(s, elements[at(stage)].dense);
+            const Shared shared =
+                zero <= 1 ? once_a_step(s, st, held[at(stage)], chunks, time, later) : each_run(s, st, held[at(stage)], time);
+            least = std::max(least, shared.bound);
+            moving = std::max(moving, shared.moving);
+        }
+        // Kernels take longer while data move, unless these move while no kernel runs: of `least` what is no kernel's.
+        const double idle = least - m * st.kernels;
+        bound = std::max(bound, least + profile.slowdown / (1 + profile.slowdown) * std::max(0.0, moving - idle));
     }
     return bound;
 }
@@ -212,27 +281,12 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     const int stages = s.strategy.pipeline_parallel, directions = info->directions;
     const std::vector<int>& split = s.strategy.layers_per_chunk;
     const std::vector<ChunkCost> chunks = chunk_costs(s, profile, false);
-    const double embedding =
-        static_cast<double>(s.model.vocab_size) * static_cast<double>(s.model.hidden_size) / s.strategy.tensor_parallel;
     const bool made_anew = practice_of(s).gradients_none;
     const int length = static_cast<int>(split.size());
-    std::vector<Elements> of_chunk(split.size());
-    int layer = 0;
-    for (std::size_t c = 0; c < split.size(); ++c)
-        for (int i = 0; i < split[c]; ++i, ++layer) {
-            const Elements one = layer_elements(s, layer);
-            of_chunk[c].dense += one.dense, of_chunk[c].experts += one.experts;
-        }
-    of_chunk.front().dense += embedding;
-    if (!s.model.tied_embeddings) of_chunk.back().dense += embedding;
-    std::vector<Elements> elements(at(stages));
+    const std::vector<Elements> elements = stage_elements(s, *info);
     std::vector<bool> has_tail(at(stages));
-    for (int c = 0; c < length * directions; ++c) {
-        const std::size_t stage = at(info->stage_of(c, stages));
-        elements[stage].dense += of_chunk[at(c % length)].dense;
-        elements[stage].experts += of_chunk[at(c % length)].experts;
-        if (c % length == length - 1) has_tail[stage] = true;
-    }
+    for (int direction = 0; direction < directions; ++direction)
+        has_tail[at(info->stage_of(direction * length + length - 1, stages))] = true;
     const std::vector<InFlight::Held>& held = in_flight.of(s);
     double most = 0;
     for (int stage = 0; stage < stages; ++stage) {
@@ -243,7 +297,8 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
             saved += count * std::max(0.0, c.saved);
             if (count > 0) rise = rise == 0 ? c.rise : std::min(rise, c.rise);
         }
-        double working = saved + rise;
+        // A layer's backward pass begins when that of the tail is through, which has let go of what the tail saved.
+        double working = saved + std::max(0.0, rise - (has_tail[at(stage)] ? std::max(0.0, profile.tail.saved) : 0));
         if (has_tail[at(stage)]) {
             const double layers_saved = chunks.back().saved - profile.tail.saved;
             working = std::max(working, std::max(0.0, layers_saved) + profile.tail_peak);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sim/search/profile.hpp"
+#include "sim/search/sharing.hpp"
 
 #include <map>
 #include <mutex>
@@ -12,12 +13,24 @@
 
 namespace orrery {
 
-// How many microbatches of each of its chunks a stage holds at most at once, by the order of its steps.
+// Steps of one chunk: forward, both halves of backward in one, or input and weight gradients apart.
+struct StepCounts {
+    int forward = 0, backward = 0, input = 0, weight = 0;
+};
+
+// What the order of a stage's steps says, whatever they cost.
 class InFlight {
   public:
     struct Held {
         std::vector<std::pair<int, int>> of_chunk; // chunk of any direction, microbatches: at the moment that most are held
         int late_weights = -1;                     // weight steps after its last other backward step; -1: any number
+        // By chunk. first: until the last chunk's first forward step, that one too. last: from the step that completes a chunk's gradients
+        // before any other's on. Empty: not certain.
+        std::vector<StepCounts> first, last;
+        // How often a chunk's parameters are gathered where each run of its steps gathers what no other has gathered (ZeRO 3): in steps of
+        // as many microbatches as are looked at, and for each one more.
+        double gathers = 0, more_gathers = 0;
+        std::int64_t microbatches = 0; // that are looked at
     };
     const std::vector<Held>& of(const Scenario& scenario); // by stage; for any number of threads
 
@@ -27,8 +40,9 @@ class InFlight {
 };
 
 // Seconds. The kernels of the busiest stage and the communication between them, and what stands before a stage's first microbatch and
-// behind its last: pipelines fill and drain. 0 where nothing can be said (jitter).
-double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight);
+// behind its last: pipelines fill and drain. 0 where nothing can be said (jitter). With `sharing` what data parallelism adds: reductions
+// that nothing is left to hide, gathers before the next step, and all that a stage's queue of them has to do.
+double time_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight, Sharing* sharing = nullptr);
 // Bytes of the fullest stage: parameters, gradients and optimizer states as they are sharded, what is saved of the microbatches in flight,
 // and the reserve.
 double memory_bound(const Scenario& scenario, const Profile& profile, InFlight& in_flight);

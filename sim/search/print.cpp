@@ -83,8 +83,11 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
     const std::size_t lead = leader(r.points);
     const SearchPoint& first = r.points[lead];
     std::string text = paint("Best strategy", Ink::bold, style) + ": " + first.row.label + "\n";
-    std::string proof = r.proven ? "Proven: none of the other legal points is better by the model."
-                                 : "Not proven: the search was stopped, and points that could be better were not looked at.";
+    std::string proof = "Proven: none of the other legal points is better by the model.";
+    if (!r.proven && r.gap() < 1)
+        proof = fmt::format("Not proven: the search was stopped. No legal point is more than {:.1f} % better by the model.", r.gap() * 100);
+    else if (!r.proven)
+        proof = "Not proven: the search was stopped before every point had a bound.";
     if (lead != 0)
         proof +=
             !fits_surely(r.points.front().row)
@@ -137,6 +140,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
     };
     const SearchCounts& c = r.counts;
     Json j{{"proven", r.proven},
+           {"gap", r.gap()},
            {"unit", unit(options.by)},
            {"counts",
             {{"legal", c.legal},

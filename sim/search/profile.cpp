@@ -8,12 +8,17 @@
 #include "sim/scenario/practice.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <variant>
 
 namespace orrery {
 
 namespace {
+
+bool is_end(int layer, const Model& m, int found, const Model& small) {
+    return (layer == 0 && found == 0) || (layer + 1 == m.layers && found + 1 == small.layers);
+}
 
 // A model with a few layers of each kind in place of all; `like` says which stands for which.
 Model small_model(const Model& m, std::vector<std::int16_t>& like) {
@@ -26,10 +31,11 @@ Model small_model(const Model& m, std::vector<std::int16_t>& like) {
     like.clear();
     for (int layer = 0; layer < m.layers && same; ++layer) {
         int found = -1;
-        for (int j = small.layers - 1; j >= 0; --j) { // one in the middle, where there is one
+        for (int j = small.layers - 1; j >= 0;
+             --j) { // the first for the first, the last for the last, else one in the middle, where there is one
             if (is_moe_layer(small, j) != is_moe_layer(m, layer) || window_of(small.attention, j) != window_of(m.attention, layer))
                 continue;
-            if (found < 0 || (j > 0 && j + 1 < small.layers)) found = j;
+            if (found < 0 || is_end(layer, m, j, small) || (j > 0 && j + 1 < small.layers && !is_end(layer, m, found, small))) found = j;
         }
         same = found >= 0;
         like.push_back(static_cast<std::int16_t>(found));
@@ -39,6 +45,8 @@ Model small_model(const Model& m, std::vector<std::int16_t>& like) {
     std::iota(like.begin(), like.end(), std::int16_t{0});
     return m;
 }
+
+constexpr const char* step_gradients = "the step's gradients"; // of reserve()
 
 // One stage, one microbatch, as few replicas as the experts allow.
 Strategy small_strategy(const Scenario& s) {
@@ -58,7 +66,7 @@ Strategy small_strategy(const Scenario& s) {
 }
 
 struct Timed {
-    double duration = 0, host = 0;
+    double duration = 0, host = 0, moving = 0;
     int queue = 0;
     bool kernel = false, memory = false;
     int part = 0; // 0: head, 1 + layer, then the tail
@@ -78,25 +86,28 @@ class SmallPlan {
             spans(block, ops);
             levels(block, ops);
         }
+        busiest();
         p.head = parts_.front();
         p.tail = parts_.back();
         p.layers.assign(parts_.begin() + 1, parts_.end() - 1);
         double saved = p.head.saved;
         for (const PartCost& c : p.layers) saved += c.saved;
         p.tail_peak = std::max(0.0, tail_level_ - saved);
+        p.slowdown = cost_.interference().compute_slowdown;
         for (const ReserveItem& item : reserve(plan_, scenario_, plan_.programs.front(), Bytes{}, Bytes{}))
-            p.reserve += static_cast<double>(item.bytes.count);
+            if (item.name != step_gradients) p.reserve += static_cast<double>(item.bytes.count); // of as many as its shard has
     }
 
   private:
-    double collective(const Collective& c) {
+    // Its latency, and how long it moves data.
+    std::pair<double, double> collective(const Collective& c) {
         const std::vector<int> ranks = members(plan_, c.comm, 0);
-        if (ranks.size() < 2) return 0;
+        if (ranks.size() < 2) return {};
         const CommCost cost = cost_.collective(c, ranks);
         double rate = cost.cap.value;
         for (const LinkLoad& l : cost_.loads(c, cost, ranks))
             if (l.load > 0) rate = std::min(rate, fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value / l.load);
-        return cost.latency.seconds() + (rate > 0 ? cost.payload / rate : 0);
+        return {cost.latency.seconds(), rate > 0 ? cost.payload / rate : 0};
     }
 
     // Ops with their times; head until a layer is met, tail behind the last (backward passes the other way round).
@@ -108,7 +119,9 @@ class SmallPlan {
             Timed t;
             t.memory = is_memory_op(op.work);
             if (const auto* c = std::get_if<Collective>(&op.work)) {
-                t.duration = collective(*c);
+                const auto [latency, moving] = collective(*c);
+                t.duration = latency + moving;
+                t.moving = moving;
                 t.queue = queue_of(c->comm);
                 t.host = cost_.host(op, 1).seconds();
             } else if (!t.memory && !std::holds_alternative<HostSync>(op.work) && !std::holds_alternative<Exchange>(op.work) &&
@@ -157,6 +170,11 @@ class SmallPlan {
         for (std::size_t i = 0; i < ops.size(); ++i) {
             PartCost& c = parts_[static_cast<std::size_t>(ops[i].part)];
             c.host += ops[i].host;
+            if (ops[i].moving > 0) {
+                std::vector<double>& by_part = moving_[ops[i].queue];
+                by_part.resize(parts_.size());
+                by_part[static_cast<std::size_t>(ops[i].part)] += ops[i].moving;
+            }
             if (!ops[i].kernel) continue;
             (forward ? c.forward_kernels : c.backward_kernels) += ops[i].duration;
             if (block.ops[i].phase == Phase::backward_weight) c.weight += ops[i].duration;
@@ -168,6 +186,14 @@ class SmallPlan {
             PartCost& c = parts_[static_cast<std::size_t>(ops[begins[k]].part)];
             (forward ? c.forward : c.backward) += time;
         }
+    }
+
+    void busiest() {
+        const auto sum = [](const std::vector<double>& v) { return std::accumulate(v.begin(), v.end(), 0.0); };
+        const auto most =
+            std::max_element(moving_.begin(), moving_.end(), [&](const auto& a, const auto& b) { return sum(a.second) < sum(b.second); });
+        if (most == moving_.end()) return;
+        for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].moving = most->second[i];
     }
 
     // What each part leaves alive, and how far the level rises.
@@ -197,6 +223,7 @@ class SmallPlan {
     CostModel cost_;
     int layers_ = 0;
     std::vector<PartCost> parts_;
+    std::map<int, std::vector<double>> moving_; // queue -> part -> seconds
     std::vector<double> ends_, free_;
     double level_ = 0, tail_level_ = 0;
 };

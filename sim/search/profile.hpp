@@ -18,6 +18,7 @@ struct PartCost {
     double forward_kernels = 0, backward_kernels = 0;
     double weight = 0; // kernels of weight gradients, which may run when the input gradient has gone on its way
     double host = 0;   // issuing all of it
+    double moving = 0; // while its busiest communicator moves data
     double saved = 0;  // bytes from the forward to the backward pass
     double rise = 0;   // bytes that the backward pass needs beside what is saved
 };
@@ -27,6 +28,7 @@ struct Profile {
     std::vector<std::int16_t> like; // by layer of the model, the layer of the small plan that stands for it
     PartCost head, tail;            // what stands before the first layer and behind the last
     double tail_peak = 0;           // bytes alive at most while the tail runs, without what layers and head saved
+    double slowdown = 0;            // of kernels while data move: 0.2: they take 1.2 times as long
     double reserve = 0;             // bytes of a device outside the plan, at least
 
     const PartCost& layer(int of_model) const { return layers[static_cast<std::size_t>(like[static_cast<std::size_t>(of_model)])]; }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <queue>
 #include <stdexcept>
 
@@ -51,6 +52,7 @@ struct Shared {
 struct Worker {
     std::vector<std::unique_ptr<Variation>> variations; // by machine
     std::vector<std::unique_ptr<Fabric>> fabrics;
+    std::vector<std::unique_ptr<Sharing>> sharings;
 };
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -149,6 +151,7 @@ class Search {
             for (const SpaceMachine& machine : space_.machines) {
                 w.variations.push_back(std::make_unique<Variation>(machine.variations));
                 w.fabrics.push_back(std::make_unique<Fabric>(machine.variations.base().cluster));
+                w.sharings.push_back(std::make_unique<Sharing>(*w.fabrics.back()));
             }
             workers_.push_back(std::move(w));
         }
@@ -163,6 +166,10 @@ class Search {
         });
     }
 
+    // All layers recompute the same.
+    static bool plain(const Scenario& s) { return s.strategy.recompute_layers.empty() && s.strategy.recompute_every == 0; }
+
+    // Of a point without recomputation, which only adds: so that points that differ in it share a small plan until one is opened.
     double bound_of(Worker& w, const Scenario& s, std::int32_t machine) {
         const Fabric& fabric = *w.fabrics[at(machine)];
         Shared& shared = shared_[at(machine)];
@@ -172,15 +179,18 @@ class Search {
             best.strategy.shard_group_size = 0;
             return memory_bound(best, shared.profiles->of(best, fabric), in_flight_);
         }
-        const bool plain = s.strategy.recompute_layers.empty() && s.strategy.recompute_every == 0;
-        if (plain) return shared.factor * time_bound(s, shared.profiles->of(s, fabric), in_flight_);
-        const Scenario b = bound_scenario(s, true);
+        Scenario b = bound_scenario(s, true);
+        b.strategy.recompute = RecomputeKind::none;
+        b.strategy.recompute_ops.clear();
         return shared.factor * time_bound(b, shared.profiles->of(b, fabric), in_flight_);
     }
 
     void bound_items() {
         std::vector<std::vector<Item>> found(space_.forms.size());
+        std::atomic<std::int64_t> done{0};
         each(space_.forms.size(), [&](Worker& w, std::size_t i) {
+            if (options_.space.go_on && !options_.space.go_on()) return;
+            if (++done % 512 == 0) report_bounding(done);
             const Form& form = space_.forms[i];
             Variation& variation = *w.variations[at(form.machine)];
             for (std::size_t c = 0; c < form.cores.size(); ++c) {
@@ -189,45 +199,89 @@ class Search {
                 if (!variation.with(all)) continue;
                 Scenario s = variation.resolved();
                 const auto& recomputes = shared_[at(form.machine)].recomputes;
+                double without = 0; // the bound that all recomputations share
                 for (std::size_t r = 0; r < recomputes.size(); ++r) {
                     s.strategy.recompute = recomputes[r].kind;
                     s.strategy.recompute_ops = recomputes[r].ops;
-                    found[i].push_back({options_.exhaustive ? 0 : bound_of(w, s, form.machine), static_cast<std::int32_t>(i),
-                                        static_cast<std::int16_t>(c), static_cast<std::int16_t>(r)});
+                    if (!options_.exhaustive && (r == 0 || options_.by == SearchBy::memory)) without = bound_of(w, s, form.machine);
+                    found[i].push_back({without, static_cast<std::int32_t>(i), static_cast<std::int16_t>(c), static_cast<std::int16_t>(r)});
                 }
             }
         });
+        if (options_.space.go_on && !options_.space.go_on()) bounded_ = false;
         for (auto& f : found) items_.insert(items_.end(), f.begin(), f.end());
         std::ranges::stable_sort(items_, {}, &Item::bound);
         for (std::size_t i = 0; i < shared_.size(); ++i) result_.counts.profiles += shared_[i].profiles->made();
     }
 
+    void report_bounding(std::int64_t forms) {
+        if (!options_.progress) return;
+        const std::lock_guard lock(reporting_);
+        SearchProgress p;
+        p.legal = result_.counts.legal;
+        p.left = result_.counts.legal;
+        p.bounded = static_cast<double>(forms) / static_cast<double>(space_.forms.size());
+        options_.progress(p);
+    }
+
     std::int64_t rests(const Item& item) const { return static_cast<std::int64_t>(space_.forms[at(item.form)].rests.size()); }
 
+    // What opening an item finds.
+    struct Opened {
+        std::vector<Leaf> leaves;
+        std::map<std::string, std::int64_t> refused; // by rules that look at all fields at once
+        std::int64_t by_memory_bound = 0;
+        double least_over = std::numeric_limits<double>::infinity();
+        PointId least_over_id;
+    };
+
     // The points of an item, each with its own bound; those whose memory cannot do are counted.
-    void open(Worker& w, const Item& item) {
+    Opened open(Worker& w, const Item& item) {
+        Opened found;
         const Form& form = space_.forms[at(item.form)];
+        const std::size_t machine = at(form.machine);
         for (std::int32_t r = 0; r < rests(item); ++r) {
             const PointId id{item.form, item.core, item.recompute, r};
-            const Scenario* s = w.variations[at(form.machine)]->with(settings_of(space_, id));
+            const Scenario* s = w.variations[machine]->with(settings_of(space_, id));
             if (!s) {
-                --result_.counts.legal; // rules that look at all fields at once
-                ++result_.refused[w.variations[at(form.machine)]->problems().front().where];
+                ++found.refused[w.variations[machine]->problems().front().where];
+                continue;
+            }
+            if (options_.exhaustive) {
+                found.leaves.push_back({item.bound, id});
                 continue;
             }
             const Scenario b = bound_scenario(*s, false);
-            const double bytes = memory_bound(b, shared_[at(form.machine)].profiles->of(b, *w.fabrics[at(form.machine)]), in_flight_);
+            const Profile& profile = shared_[machine].profiles->of(b, *w.fabrics[machine]);
+            const double bytes = memory_bound(b, profile, in_flight_);
             const auto capacity = static_cast<double>(s->cluster.device.memory.count);
-            if (bytes > capacity && !options_.exhaustive) {
-                ++result_.counts.by_memory_bound;
-                if (bytes - capacity < least_over_) least_over_ = bytes - capacity, least_over_id_ = id;
+            if (bytes > capacity) {
+                ++found.by_memory_bound;
+                if (bytes - capacity < found.least_over) found.least_over = bytes - capacity, found.least_over_id = id;
                 continue;
             }
-            leaves_.push({options_.by == SearchBy::memory ? bytes : item.bound, id});
+            double bound = options_.by == SearchBy::memory ? bytes : item.bound;
+            if (options_.by != SearchBy::memory && plain(*s))
+                bound = std::max(bound, shared_[machine].factor * time_bound(b, profile, in_flight_, w.sharings[machine].get()));
+            found.leaves.push_back({bound, id});
+        }
+        return found;
+    }
+
+    // The next items side by side; a fixed number, so that nothing depends on threads.
+    void open_next(std::size_t& next) {
+        const std::size_t n = std::min<std::size_t>(64, items_.size() - next);
+        std::vector<Opened> found(n);
+        each(n, [&](Worker& w, std::size_t i) { found[i] = open(w, items_[next + i]); });
+        next += n;
+        for (const Opened& o : found) {
+            for (const Leaf& leaf : o.leaves) leaves_.push(leaf);
+            for (const auto& [where, count] : o.refused) result_.counts.legal -= count, result_.refused[where] += count;
+            result_.counts.by_memory_bound += o.by_memory_bound;
+            if (o.least_over < least_over_) least_over_ = o.least_over, least_over_id_ = o.least_over_id;
         }
     }
 
-    double best() const { return best_; }
     bool worth(double bound) const {
         if (options_.exhaustive) return true;
         if (bound < best_) return true;
@@ -249,7 +303,7 @@ class Search {
                     break;
                 }
                 if (of_item <= of_leaf) {
-                    open(workers_.front(), items_[next++]);
+                    open_next(next);
                 } else {
                     taken.push_back(leaves_.top());
                     leaves_.pop();
@@ -263,7 +317,8 @@ class Search {
         for (std::size_t i = next; i < items_.size(); ++i) left += rests(items_[i]);
         const double lowest = std::min(next < items_.size() ? items_[next].bound : std::numeric_limits<double>::infinity(),
                                        leaves_.empty() ? std::numeric_limits<double>::infinity() : leaves_.top().bound);
-        result_.proven = !(lowest < best_) || left == 0;
+        result_.proven = bounded_ && (!(lowest < best_) || left == 0);
+        result_.lowest_left = result_.proven ? best_ : bounded_ ? lowest : 0;
         (result_.proven ? result_.counts.by_time_bound : result_.counts.left) = left;
     }
 
@@ -271,6 +326,8 @@ class Search {
         if (!options_.progress) return;
         SearchProgress p{result_.counts.legal, result_.counts.simulated, static_cast<std::int64_t>(leaves_.size()),
                          std::isinf(best_) ? 0 : best_};
+        p.lowest_left = std::min(next < items_.size() ? items_[next].bound : std::numeric_limits<double>::infinity(),
+                                 leaves_.empty() ? std::numeric_limits<double>::infinity() : leaves_.top().bound);
         for (std::size_t i = next; i < items_.size() && items_[i].bound < best_; ++i) p.left += rests(items_[i]);
         options_.progress(p);
     }
@@ -367,6 +424,8 @@ class Search {
     std::vector<Item> items_;
     std::priority_queue<Leaf> leaves_;
     double best_ = std::numeric_limits<double>::infinity(), tightness_ = 0;
+    bool bounded_ = true; // every point has a bound: the search was not stopped before
+    std::mutex reporting_;
     std::int64_t ties_end_ = 0;
     double least_over_ = std::numeric_limits<double>::infinity();
     PointId least_over_id_;

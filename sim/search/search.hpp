@@ -6,6 +6,7 @@
 #include "sim/search/space.hpp"
 #include "sim/sweep/sweep.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,6 +22,8 @@ const char* unit(SearchBy by);
 struct SearchProgress {
     std::int64_t legal = 0, simulated = 0, left = 0; // left: points whose bound is still better than the best
     double best = 0;                                 // 0: none yet
+    double bounded = 1;                              // share of the space whose points have a bound: simulations begin when all have
+    double lowest_left = 0;                          // bound of the points that were not looked at: none of them is better than this
 };
 
 struct SearchOptions {
@@ -30,7 +33,7 @@ struct SearchOptions {
     bool refine = true;      // layer split and recompute of single stages, from the best on
     bool exhaustive = false; // simulate every legal point (tests compare)
     double ties = 0.02;      // points so near to the best are simulated too, as measured steps repeat no better
-    std::int64_t most_ties = 200;
+    std::int64_t most_ties = 64;
     std::string database; // SQLite file of simulated points: a search that is stopped goes on; empty: none
     bool fresh = false;
     std::function<void(const SearchProgress&)> progress{};
@@ -59,11 +62,14 @@ struct SearchResult {
     std::vector<std::string> free;
     std::map<std::string, std::int64_t> refused;
     SearchCounts counts;
-    std::vector<SearchPoint> points;                      // that fit, simulated, best score first
-    std::vector<SearchPoint> refined;                     // better than the best, or fitting surely where it does so narrowly; best first
-    std::optional<SearchPoint> nearest_miss;              // where nothing fits: the point that lacks least
-    Problem nearest_refusal;                              // where nothing is legal
-    bool proven = false;                                  // of points.front()
+    std::vector<SearchPoint> points;         // that fit, simulated, best score first
+    std::vector<SearchPoint> refined;        // better than the best, or fitting surely where it does so narrowly; best first
+    std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
+    Problem nearest_refusal;                 // where nothing is legal
+    bool proven = false;                     // of points.front()
+    double lowest_left = 0;                  // no point has a better score than this; the best's own: proven; 0: nothing is known
+    // How much less than the best's the score of any other could be, as a fraction; 1: nothing is known.
+    double gap() const { return points.empty() ? 1 : std::max(0.0, 1 - lowest_left / points.front().score); }
     double tightest = 0, loosest = 1, mean_tightness = 0; // bound / simulated, of what was simulated
 };
 

@@ -77,11 +77,16 @@ int run_search(const std::string& file, const Options& options, const SearchComm
     console::StatusLine line(!options.quiet);
     searching.progress = [&](const SearchProgress& p) {
         if (!line.due()) return;
+        if (p.bounded < 1) {
+            line.show(fmt::format("searching: bounds of {:.0f} % of {} points", p.bounded * 100, grouped(p.legal)));
+            return;
+        }
         const double rate = static_cast<double>(p.simulated) / std::max(1e-9, line.seconds());
-        line.show(fmt::format("searching: {} of {} points simulated, {} left to look at{}{}", grouped(p.simulated), grouped(p.legal),
-                              grouped(p.left),
-                              rate > 0 ? fmt::format(", at most {} more", seconds_text(static_cast<double>(p.left) / rate)) : "",
-                              p.best > 0 ? fmt::format(", best {:.4g} {}", p.best, unit(searching.by)) : ""));
+        line.show(
+            fmt::format("searching: {} of {} points simulated, {} left to look at{}{}{}", grouped(p.simulated), grouped(p.legal),
+                        grouped(p.left), rate > 0 ? fmt::format(", at most {} more", seconds_text(static_cast<double>(p.left) / rate)) : "",
+                        p.best > 0 ? fmt::format(", best {:.4g} {}", p.best, unit(searching.by)) : "",
+                        p.best > p.lowest_left ? fmt::format(", none more than {:.1f} % better", 100 * (1 - p.lowest_left / p.best)) : ""));
     };
     interrupted = false;
     const auto before = std::signal(SIGINT, stop); // what was found until then is kept

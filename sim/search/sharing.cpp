@@ -1,0 +1,111 @@
+#include "sim/search/sharing.hpp"
+
+#include "sim/plan/lowering.hpp"
+#include "sim/scenario/practice.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace orrery {
+
+// Seconds a byte: in all, and on the group's link.
+struct Sharing::Rate {
+    double all = 0, link = 0;
+    bool known = false;
+};
+
+// The ranks of a stage that share parameters, as the passes place them, and a cost model that prices what they do.
+struct Sharing::Group {
+    CostModel cost;
+    std::vector<int> shards, all;
+    LinkId link = -1;                                                  // that shards load most
+    std::map<std::tuple<CollectiveKind, DType, int>, Rate> rates = {}; // kind, dtype, power of two of the bytes
+};
+
+SharingPractice sharing_practice(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    const Practice practice = practice_of(s);
+    const bool stages = t.pipeline_parallel > 1;
+    SharingPractice p;
+    p.active = static_cast<std::int64_t>(t.data_parallel) * t.context_parallel > 1;
+    p.zero = p.active ? t.zero_stage : 0;
+    if (practice.sharding == Sharding::per_parameter && stages) p.zero = std::min(p.zero, 1);
+    p.one_queue = practice.fully_sharded();
+    p.gathers_in_step = p.zero == 3 || (p.zero == 2 && practice.fully_sharded() && !stages);
+    p.keeps = p.gathers_in_step && p.zero == 2;
+    return p;
+}
+
+Sharing::Group& Sharing::group_of(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    const int shard = t.shard_group_size > 0 ? std::max(1, t.shard_group_size / t.context_parallel) : t.data_parallel;
+    const Key key{t.tensor_parallel, t.context_parallel, shard, t.data_parallel / shard, t.pipeline_parallel, t.zero_stage, t.rank_order};
+    std::shared_ptr<Group>& group = groups_[key];
+    if (group) return *group;
+    Plan plan; // ranks and communicators alone
+    plan.stages = t.pipeline_parallel;
+    plan.mesh.size = {t.tensor_parallel, t.context_parallel, 1, shard, t.data_parallel / shard, t.pipeline_parallel};
+    plan.mesh.order = t.rank_order;
+    constexpr AxisMask shards = mask(Axis::dp) | mask(Axis::cp);
+    plan.communicators.push_back({"shards", shards, {}});
+    plan.communicators.push_back({"all", static_cast<AxisMask>(shards | mask(Axis::dpr)), {}});
+    group = std::make_shared<Group>(Group{CostModel(s, fabric_), members(plan, 0, 0), members(plan, 1, 0)});
+    return *group;
+}
+
+// The best rate at this size or at any that its buckets could have: of a larger message a rate is no lower, but another algorithm may be
+// chosen for it.
+Sharing::Rate Sharing::rate(Group& group, CollectiveKind kind, DType dtype, double bytes) {
+    const std::vector<int>& ranks = kind == CollectiveKind::all_reduce ? group.all : group.shards;
+    const int most = std::max(16, static_cast<int>(std::ceil(std::log2(std::max(2.0, bytes)))));
+    Rate best{1e30, 1e30, true};
+    for (int power = most; power >= 16; power -= 2) {
+        Rate& one = group.rates[{kind, dtype, power}];
+        if (!one.known) {
+            const Collective c{kind, 0, Bytes{std::int64_t{1} << power}, dtype};
+            const CommCost cost = group.cost.collective(c, ranks);
+            double limit = cost.cap.value, most_loaded = 0;
+            const double payload = cost.payload / static_cast<double>(c.bytes.count);
+            one.known = true;
+            const bool choose = group.link < 0; // the link that the first one loads most
+            const std::vector<LinkLoad> loads = group.cost.loads(c, cost, ranks);
+            for (const LinkLoad& l : loads)
+                if (l.load > 0) {
+                    const double capacity = fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value;
+                    limit = std::min(limit, capacity / l.load);
+                    if (choose && l.load / capacity > most_loaded) most_loaded = l.load / capacity, group.link = l.link;
+                }
+            for (const LinkLoad& l : loads)
+                if (l.link == group.link) one.link = payload * l.load / fabric_.links()[static_cast<std::size_t>(l.link)].capacity.value;
+            one.all = limit > 0 ? payload / limit : 0;
+        }
+        best.all = std::min(best.all, one.all);
+        best.link = std::min(best.link, one.link);
+    }
+    return best;
+}
+
+SharingTime Sharing::of(const Scenario& s, double elements) {
+    const Strategy& t = s.strategy;
+    const SharingPractice practice = sharing_practice(s);
+    const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;
+    if (!practice.active || elsewhere || t.local_sgd() || t.quantized_gradients != QuantizedGradients::none ||
+        t.quantized_weights != QuantizedWeights::none)
+        return {};
+    Group& group = group_of(s);
+    const bool compressed = t.gradient_compression != GradientCompression::none;
+    const DType wide = compressed ? DType::bf16 : s.training.gradient_dtype;
+    const double bytes = elements * bytes_per_element(wide);
+    SharingTime time;
+    if (practice.zero == 0 || group.shards.size() < 2) {
+        time.reduce = bytes * rate(group, CollectiveKind::all_reduce, wide, bytes).all;
+        return time;
+    }
+    const DType narrow = s.runtime.fp8_all_gather ? DType::fp8 : activation_dtype(s);
+    const double whole = elements * bytes_per_element(narrow);
+    const Rate reduce = rate(group, CollectiveKind::reduce_scatter, wide, bytes),
+               gather = rate(group, CollectiveKind::all_gather, narrow, whole);
+    return {bytes * reduce.all, whole * gather.all, bytes * reduce.link, whole * gather.link};
+}
+
+} // namespace orrery

@@ -1,0 +1,47 @@
+// What the collectives of data parallelism take: from below, as the cost model prices them.
+#pragma once
+
+#include "sim/cost/cost.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+
+namespace orrery {
+
+// Seconds of one pass over a stage's parameters that are not experts', all its collectives one after another with no latency.
+struct SharingTime {
+    double reduce = 0, gather = 0;           // moving data, at the best rate of their algorithms
+    double link_reduce = 0, link_gather = 0; // of these, on one link that both use
+};
+
+// Remembers what it has worked out: one for each thread and machine.
+class Sharing {
+  public:
+    explicit Sharing(const Fabric& fabric) : fabric_(fabric) {}
+    // elements: of one rank, divided among tensor-parallel ranks alone. 0 where nothing can be said: local steps, gradients elsewhere.
+    SharingTime of(const Scenario& scenario, double elements);
+
+  private:
+    struct Group;
+    struct Rate;
+    Rate rate(Group& group, CollectiveKind kind, DType dtype, double bytes);
+    Group& group_of(const Scenario& scenario);
+
+    const Fabric& fabric_;
+    using Key = std::tuple<int, int, int, int, int, int, RankOrder>; // tensor, context, shards, replicas, stages, ZeRO stage
+    std::map<Key, std::shared_ptr<Group>> groups_;
+};
+
+// ZeRO stage and times as a stage has them (passes/buckets.cpp).
+struct SharingPractice {
+    int zero = 0;
+    bool active = false;          // there are ranks to share with
+    bool gathers_in_step = false; // parameters are gathered unit by unit in each pass
+    bool keeps = false;           // and kept until the backward pass is through
+    bool one_queue = false;       // gathers and reductions are of one communicator
+};
+SharingPractice sharing_practice(const Scenario& scenario);
+
+} // namespace orrery
