@@ -33,6 +33,7 @@ Figures figures(const RunData& data) {
         const Report& r = *data.report;
         f.devices = r.world_size;
         f.step_s = r.step_time_s;
+        if (r.error_bar.rows > 0) f.step_within = r.error_bar.step_time;
         f.tokens_per_s = r.tokens_per_s;
         f.mfu = r.mfu;
         f.bubble = r.bubble_fraction;
@@ -58,6 +59,11 @@ QString seconds_words(std::optional<double> s) {
     if (std::abs(*s) >= 1) return digits(*s, 3) + QStringLiteral(" s");
     if (std::abs(*s) >= 1e-3) return digits(*s * 1e3, 3) + QStringLiteral(" ms");
     return digits(*s * 1e6, 3) + QStringLiteral(" \u00b5s");
+}
+
+QString step_words(std::optional<double> s, double within) {
+    const QString step = seconds_words(s);
+    return s && within > 0 ? step + QStringLiteral(" \u00b1 ") + QLocale().toString(within * 100, 'f', 0) + QStringLiteral(" %") : step;
 }
 
 QString gigabytes_words(std::optional<double> bytes) {

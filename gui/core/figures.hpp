@@ -15,6 +15,7 @@ using Breakdown = std::array<double, category_count>; // seconds, by Category
 
 struct Figures {
     std::optional<double> devices, step_s, tokens_per_s, mfu, bubble, cost_usd;
+    double step_within = 0; // half width of the 80 % interval of a predicted step, as a fraction; 0: none
     std::optional<Breakdown> breakdown;
     std::optional<double> peak_bytes, capacity_bytes; // of the fullest stage
     std::optional<bool> fits;
@@ -37,6 +38,7 @@ constexpr int swept_number(RunId id) { return -id - 1; }
 
 // As people read them: "6.80 s", "74.2 GB", "40.0 %"; a dash where there is none.
 QString seconds_words(std::optional<double> s);
+QString step_words(std::optional<double> s, double within); // "6.80 s +- 14 %", with the sign
 QString gigabytes_words(std::optional<double> bytes);
 QString percent_words(std::optional<double> share);
 QString count_words(std::optional<double> n); // "2.47 M"

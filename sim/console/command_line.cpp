@@ -48,7 +48,10 @@ void add_examples(CLI::App& app, const std::string& examples, const std::string&
     app.footer("Examples:\n" + examples + "\n" + exits);
     for (CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
         const std::string own = lines_with(examples, app.get_name() + " " + sub->get_name() + " ");
-        sub->footer((own.empty() ? own : "Examples:\n" + own + "\n") + exits);
+        std::string said = sub->get_footer(); // a command's own words, with more examples or without
+        if (!said.empty()) said += "\n\n";
+        if (said.find("Examples:") == std::string::npos && !own.empty()) said += "Examples:\n" + own + "\n";
+        sub->footer(said + exits);
     }
 }
 

@@ -130,7 +130,8 @@ struct QuantizeTable {
 // Host time of modules' calls beside their launches (host.cpp; Practice::module_calls), us: [forward, backward].
 struct CallTable {
     std::map<std::string, std::array<double, 2>> calls;
-    std::array<double, 2> hook{}; // of the hooks around a module with parameters of its own (Practice::module_hooks)
+    std::array<double, 2> hook{};       // of the hooks around a module with parameters of its own (Practice::module_hooks)
+    std::array<double, 2> hook_alone{}; // of a single rank, which gathers and reduces nothing
     Source hook_source;
     std::array<double, 2> low{}, expert{},
         low_expert{}; // more of a linear in 8 bits or fewer; of each expert; more of each expert in 8 bits

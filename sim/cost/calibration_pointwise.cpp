@@ -70,6 +70,7 @@ void read_host(PointwiseTable& t, const Json& j) {
 void read_calls(CallTable& t, const Json& j) {
     for (const auto& [name, us] : j["us"].items()) t.calls[name] = us.get<std::array<double, 2>>();
     t.hook = j["hook"]["us"].get<std::array<double, 2>>();
+    t.hook_alone = j["hook"]["alone_us"].get<std::array<double, 2>>();
     t.hook_source = source_of(j["hook"]);
     t.low = j["low"].get<std::array<double, 2>>();
     t.expert = j["expert"].get<std::array<double, 2>>();

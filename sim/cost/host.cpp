@@ -80,7 +80,10 @@ Time CostModel::host(const Op& op, int kernels) const {
     const bool graph = d.runtime.cuda_graphs && !op.eager;
     const Time launches = graph ? launch() * kernels : launch_eager() * kernels;
     if (d.practice.module_hooks && d.device.launch_us < 0)
-        if (const int way = hooked(op); way >= 0) return launches + Time::microseconds(t.hook[static_cast<std::size_t>(way)] * op.modules);
+        if (const int way = hooked(op); way >= 0) {
+            const auto& hook = d.strategy.data_parallel > 1 ? t.hook : t.hook_alone;
+            return launches + Time::microseconds(hook[static_cast<std::size_t>(way)] * op.modules);
+        }
     if (graph || !d.makes_calls()) return launches;
     const Call call = call_of(op, d.experts);
     if (call.kind == nullptr || d.within_product(op)) return launches;

@@ -20,6 +20,12 @@ struct KernelFile {
     mutable std::atomic<bool> asked_for = false; // threads of a sweep read it side by side
 };
 
+struct LearnedFile {
+    explicit LearnedFile(LearnedConstants l) : constants(std::move(l)) {}
+    const LearnedConstants constants;
+    mutable std::atomic<bool> asked_for = false;
+};
+
 // nlohmann's words without its "[json.exception.out_of_range.403] ".
 std::string plain(const Json::exception& e) {
     const std::string what = e.what();
@@ -52,19 +58,25 @@ void check_kernels(const Json& j) {
 struct OwnConstants::Data {
     std::deque<KernelFile> kernels;
     std::vector<Json> fabrics;
+    std::deque<LearnedFile> learned;
     std::string text;
+    std::vector<Json> all; // as they came
     mutable std::atomic<bool> predicted = false;
 
     void add(const Json& j) {
-        if (!j.is_object()) throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE writes such a file)");
+        if (!j.is_object())
+            throw std::runtime_error("it is no JSON object (simrun fit TABLE -o FILE and simrun learn ROWS -o FILE write such files)");
         if (j.contains("what") && j["what"] == "fabric") {
             check_fabric(j);
             fabrics.push_back(j);
+        } else if (j.contains("what") && j["what"] == "learned") {
+            learned.emplace_back(read_learned(j));
         } else {
             check_kernels(j);
             kernels.emplace_back(j);
         }
         text += j.dump();
+        all.push_back(j);
     }
 };
 
@@ -82,6 +94,10 @@ void OwnConstants::add(const std::string& json_text) {
     for (const Json& one : j) data_->add(one);
 }
 
+void OwnConstants::copy_to(OwnConstants& other) const {
+    for (const Json& j : data_->all) other.data_->add(j);
+}
+
 const std::string& OwnConstants::text() const { return data_->text; }
 
 std::vector<std::string> OwnConstants::not_asked_for() const {
@@ -89,6 +105,8 @@ std::vector<std::string> OwnConstants::not_asked_for() const {
     if (!data_->predicted) return devices;
     for (const KernelFile& f : data_->kernels)
         if (!f.asked_for) devices.push_back(f.json["device"].get<std::string>());
+    for (const LearnedFile& f : data_->learned)
+        if (!f.asked_for) devices.push_back(f.constants.device + " and " + name(f.constants.stack));
     return devices;
 }
 
@@ -99,6 +117,21 @@ void OwnConstants::replace_groups(KernelTables& tables, const std::string& devic
             f.asked_for = true;
             calibration::replace_groups(tables, f.json);
         }
+}
+
+const LearnedConstants* OwnConstants::learned_for(const Device& device, Stack stack) const {
+    data_->predicted = true;
+    const LearnedConstants* found = nullptr;
+    for (const LearnedFile& f : data_->learned)
+        if (f.constants.device == device.name && f.constants.stack == stack) f.asked_for = true, found = &f.constants;
+    return found;
+}
+
+bool OwnConstants::holds_learned() const { return !data_->learned.empty(); }
+
+const LearnedConstants* learned_for(const Scenario& s) {
+    if (!s.constants || !s.constants->holds_learned()) return nullptr;
+    return s.constants->learned_for(s.cluster.device, practice_of(s).stack);
 }
 
 std::optional<FabricTable> OwnConstants::fabric_of(const Cluster& cluster) const {

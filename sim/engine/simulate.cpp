@@ -1,6 +1,7 @@
 // simulate(): compile, then step after step until the state at a step's end repeats.
 #include "sim/engine/simulate.hpp"
 
+#include "sim/cost/own_constants.hpp"
 #include "sim/engine/course.hpp"
 #include "sim/engine/machine.hpp"
 #include "sim/engine/record.hpp"
@@ -144,7 +145,10 @@ Simulation simulate(const Plan& plan, const Scenario& scenario, const Fabric& fa
     if (has_rounds(plan)) return simulate(unrolled(plan), scenario, fabric, cost, options);
     Costs costs = costs_of(cost, plan, scenario, fabric);
     Wires wires = wires_of(scenario, fabric);
-    slow_down(costs, wires, options.factors, fabric);
+    CostFactors factors = options.factors;
+    if (const LearnedConstants* learned = learned_for(scenario))
+        for (std::size_t g = 0; g < factors.size(); ++g) factors[g] *= learned->factors()[g];
+    slow_down(costs, wires, factors, fabric);
     if (!options.sharing) {
         costs.loads = [](const Collective&, const CommCost&, std::span<const int>) { return std::vector<LinkLoad>{}; };
         costs.transfer_loads = [](int, int) { return std::vector<LinkLoad>{}; };

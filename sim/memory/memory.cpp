@@ -2,6 +2,7 @@
 // range is walked once and the program is then a sum over its actions.
 #include "sim/memory/memory.hpp"
 
+#include "sim/cost/own_constants.hpp"
 #include "sim/memory/reserve.hpp"
 
 #include <algorithm>
@@ -261,7 +262,29 @@ bool offloads(const Offload& o) {
     return o.optimizer != Tier::none || o.parameters != Tier::none || o.gradients != Tier::none || o.activations != Tier::none;
 }
 
+void add_reserve(StageMemory& stage, const ReserveItem& item) {
+    stage.reserve.push_back(item);
+    if (!item.kept) stage.reserved += item.bytes;
+    stage.peak = stage.allocated_peak + stage.reserved;
+}
+
+// By what a user's own runs had more or less than predicted, by the law of sim/trust/beliefs.hpp.
+void add_learned(StageMemory& stage, const LearnedConstants& learned) {
+    const auto& mean = learned.memory->beliefs.mean;
+    const double more = std::expm1(moving_share(stage) * mean[0] + mean[1]);
+    add_reserve(stage, {"learned from own runs", Bytes{std::llround(more * static_cast<double>(stage.peak.count))},
+                        "simrun learn: " + std::to_string(learned.memory->rows) + " measured", MemoryMeasure::allocated});
+}
+
 } // namespace
+
+double moving_share(const StageMemory& stage) {
+    if (stage.peak.count <= 0) return 0;
+    double states = 0;
+    for (const MemoryKind k : {MemoryKind::parameters, MemoryKind::gradients, MemoryKind::optimizer_states})
+        states += static_cast<double>(stage.by_kind[static_cast<std::size_t>(k)].count);
+    return std::clamp(1 - states / static_cast<double>(stage.peak.count), 0.0, 1.0);
+}
 
 MemoryReport memory(const Plan& plan, const Scenario& scenario) { return memory(plan, walk(plan), scenario); }
 
@@ -270,12 +293,13 @@ MemoryReport memory(const Plan& plan, const PlanMemory& walked, const Scenario& 
     report.capacity = scenario.cluster.device.memory;
     for (const OtherNodes& o : scenario.cluster.others)
         report.capacity = std::min(report.capacity, o.device.memory); // any stage may lie there
+    const LearnedConstants* learned = learned_for(scenario);
     for (std::size_t i = 0; i < plan.programs.size(); ++i) {
         StageMemory stage = walked.stages[i];
-        stage.reserve = reserve(plan, scenario, plan.programs[i], walked.dynamic[i], walked.apart[i]);
-        for (const ReserveItem& item : stage.reserve)
-            if (!item.kept) stage.reserved += item.bytes;
-        stage.peak = stage.allocated_peak + stage.reserved;
+        stage.peak = stage.allocated_peak;
+        for (const ReserveItem& item : reserve(plan, scenario, plan.programs[i], walked.dynamic[i], walked.apart[i]))
+            add_reserve(stage, item);
+        if (learned && learned->memory && scenario.runtime.reserved_gb < 0) add_learned(stage, *learned);
         report.fits = report.fits && stage.peak <= report.capacity;
         report.stages.push_back(std::move(stage));
     }

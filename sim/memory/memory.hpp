@@ -66,6 +66,8 @@ struct MemoryReport {
     NodeMemory host;  // zero where nothing is offloaded
 };
 
+// What comes and goes within a step, as a share of a stage's peak: neither parameters, gradients nor optimizer states.
+double moving_share(const StageMemory& stage);
 // A stage's peak as such a figure counts it.
 Bytes peak_as(const StageMemory& stage, MemoryMeasure measure);
 // The stage with the highest peak (the first of equals). stages must not be empty.

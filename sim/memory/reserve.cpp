@@ -172,7 +172,7 @@ std::vector<ReserveItem> reserve(const Plan& plan, const Scenario& scenario, con
     if (!scenario.runtime.plan_allocator) {
         const double share = f.at("fragmentation").at("share_of_dynamic").get<double>();
         items.push_back({"allocator slack", Bytes{static_cast<std::int64_t>(share * static_cast<double>(dynamic.count))},
-                         source("fragmentation"), MemoryMeasure::reserved});
+                         source("fragmentation"), MemoryMeasure::reserved, true});
     }
     if (practice.stream_pools && !scenario.runtime.plan_allocator)
         items.push_back({"other streams' segments", apart, source("stream_pools"), MemoryMeasure::reserved, true});

@@ -218,6 +218,10 @@ std::vector<Coverage> left_out_coverage(std::span<const Experience> rows, Figure
 
 std::string to_text(const ErrorBar& bar) {
     if (bar.rows == 0) return "no validated row to compare with";
+    if (bar.learned > 0)
+        return fmt::format("80 % interval: step time within {:.0f} %, memory within {:.0f} %, by {} measured steps of one's own; without "
+                           "them predictions of {} runs of {} sources stand for it",
+                           bar.step_time * 100, bar.memory * 100, bar.learned, bar.rows, bar.sources);
     std::string text =
         fmt::format("80 % interval: step time within {:.0f} %, memory within {:.0f} %; so far off were predictions of {} runs of {} "
                     "sources that no constant was fitted to, those most like this job first",

@@ -60,6 +60,7 @@ struct ErrorBar {
     double step_time = 0, memory = 0; // half widths as fractions; 0: no rows
     double transferred = 0;           // the part of step_time that stands for a device nobody validated
     int rows = 0, sources = 0;        // unseen rows with a step time, and their sources
+    int learned = 0;                  // measured steps of one's own that step_time is by (sim/report/learned.cpp); 0: the rows'
     int same_device = 0;              // of all validated rows
     std::string nearest;              // "dataset / row", of all validated rows
     double nearest_error = 0;         // its predicted / measured - 1

@@ -23,9 +23,14 @@ Json stage(const StageMemory& s) {
     j["stage"] = s.stage;
     j["peak_bytes"] = s.peak.count;
     j["allocated_bytes"] = peak_as(s, MemoryMeasure::allocated).count;
+    j["reserved_bytes"] = peak_as(s, MemoryMeasure::reserved).count;
+    j["device_bytes"] = peak_as(s, MemoryMeasure::device).count;
     j["by_kind_bytes"] = by_kind(s);
     Json reserve = Json::array();
-    for (const ReserveItem& i : s.reserve) reserve.push_back({{"name", i.name}, {"bytes", i.bytes.count}, {"source", i.source}});
+    for (const ReserveItem& i : s.reserve) {
+        reserve.push_back({{"name", i.name}, {"bytes", i.bytes.count}, {"source", i.source}});
+        if (i.kept) reserve.back()["given_up"] = true; // before memory runs out
+    }
     j["reserve"] = reserve;
     if (s.host.peak.count > 0) j["host_bytes"] = s.host.peak.count;
     j["peak_op"] = s.peak_op_name;
@@ -105,6 +110,7 @@ std::string to_json(const Report& r) {
                           {"transferred", e.transferred},
                           {"nearest", e.nearest},
                           {"nearest_error", e.nearest_error}};
+    if (r.error_bar.learned > 0) j["error_bar"]["learned"] = r.error_bar.learned;
     if (*std::max_element(r.shares.begin(), r.shares.end()) > 0)
         for (int g = 0; g < cost_group_count; ++g)
             j["sensitivities"][name(static_cast<CostGroup>(g))] = r.shares[static_cast<std::size_t>(g)];

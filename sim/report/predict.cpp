@@ -69,7 +69,9 @@ Prediction predict(const Scenario& scenario, const Plan& plan, const PredictOpti
     }
     if (p.simulation.trace) sample_memory(*p.simulation.trace, plan, bytes);
     p.report = report(scenario, plan, p.simulation, bytes, cost);
-    if (options.shares && !p.too_big) p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
+    const bool shares = options.shares || p.simulation.stats.events + p.simulation.stats.replayed_ops < options.shares_up_to;
+    if (shares && !p.too_big) p.report.shares = cost_shares(plan, scenario, fabric, cost, p.simulation, options.simulate);
+    narrow_by_learned(p.report, scenario);
     if (!p.too_big) wait_for_input(p.report, scenario);
     if (!p.too_big) note_idle_links(p.report, scenario, fabric, p.simulation);
     return p;

@@ -51,6 +51,10 @@ AtThisPace at_this_pace(const Report& report, double tokens);
 
 Configuration configuration_of(const Scenario& scenario, const Report& report); // with what only a prediction knows: host_share
 
+// What a user's own measured steps of this stack on this device do to a report: its interval narrows (that of the step time where shares
+// are known), and it says what was learned.
+void narrow_by_learned(Report& report, const Scenario& scenario);
+
 // The whole pipeline: lower, verify, measure memory, simulate. Throws std::runtime_error on a deadlock, std::logic_error where the
 // lowered plan breaks a rule of verify (our bug).
 // too_big: with only_if_fits the simulation of a plan that does not fit is left out; memory is there, times are zero.
@@ -64,6 +68,7 @@ struct PredictOptions {
     bool verify = true;
     bool only_if_fits = false;
     bool shares = false;                // Report::shares too
+    std::uint64_t shares_up_to = 0;     // .. of a simulation of at most so many events: they take several times as long as it
     const PlanMemory* walked = nullptr; // of the plan, where the caller has it
 };
 Prediction predict(const Scenario& scenario, const PredictOptions& options = {});

@@ -1,4 +1,5 @@
 // The report for a person: does it fit, how fast, what every second goes to, where the memory is, what the figures rest on.
+#include "sim/cost/own_constants.hpp"
 #include "sim/report/report.hpp"
 #include "sim/report/terminal.hpp"
 #include "sim/scenario/perturb.hpp"
@@ -231,6 +232,15 @@ std::string legend(const StageMemory& s, const TextStyle& style) {
     return text + line + "\n";
 }
 
+// What tools show: the need leaves out what the allocator gives up before memory runs out, tools count it.
+std::string as_shown(const StageMemory& s) {
+    const Bytes allocated = peak_as(s, MemoryMeasure::allocated), reserved = peak_as(s, MemoryMeasure::reserved),
+                device = peak_as(s, MemoryMeasure::device);
+    if (allocated == device) return {};
+    return fmt::format("  needed {}; tools show: allocated {}, reserved {}, on the device {}\n", gb(s.peak), gb(allocated), gb(reserved),
+                       gb(device));
+}
+
 bool alike(const StageMemory& a, const StageMemory& b) {
     return a.peak == b.peak && a.by_kind == b.by_kind && a.peak_op_name == b.peak_op_name;
 }
@@ -278,7 +288,7 @@ std::string memory_text(const Report& r, const TextStyle& style) {
                 (item.kept ? "not in the sum, the allocator gives it up before memory runs out: " : "") +
                 paint(clip(item.source, std::max(20, style.width - 41)), Ink::dim, style) + "\n";
     }
-    return text + node_memory_text(m.host, style);
+    return text + as_shown(full) + node_memory_text(m.host, style);
 }
 
 // The fields that would make a group of constants surer, where the scenario leaves them to defaults.
@@ -300,7 +310,8 @@ std::string unstated(CostGroup g, const Scenario& s) {
 
 // Which constants most of the interval of the step time comes from: the largest parts, to four fifths of it.
 std::string comes_from(const Report& r, const Scenario& s) {
-    const BeliefArray parts = parts_of_spread(beliefs_before(), r.shares);
+    const LearnedConstants* learned = learned_for(s);
+    const BeliefArray parts = parts_of_spread(learned ? learned->time : beliefs_before(), r.shares);
     std::vector<std::size_t> order(static_cast<std::size_t>(cost_group_count));
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return parts[a] > parts[b]; });

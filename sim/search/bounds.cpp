@@ -1,5 +1,6 @@
 #include "sim/search/bounds.hpp"
 
+#include "sim/cost/own_constants.hpp"
 #include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/schedules/schedule.hpp"
@@ -220,6 +221,15 @@ Shared each_run(const Scenario& s, const StageTime& st, const InFlight::Held& he
 
 } // namespace
 
+// What was learned from measured steps may have made kernels faster or slower, each group by its own factor: all shrink by the least of
+// them.
+double least_factor(const Scenario& s) {
+    const LearnedConstants* learned = learned_for(s);
+    if (!learned) return 1;
+    const CostFactors factors = learned->factors();
+    return std::min(1.0, *std::min_element(factors.begin(), factors.end()));
+}
+
 // A stage begins when the first microbatch has passed the stages before it, and its last goes back through them before their optimizer
 // steps; weight gradients may come after that. Of several directions the nearer end counts: their gradients meet before any steps.
 double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight, Sharing* sharing) {
@@ -272,7 +282,7 @@ double time_bound(const Scenario& s, const Profile& profile, InFlight& in_flight
         const double idle = least - m * st.kernels;
         bound = std::max(bound, least + profile.slowdown / (1 + profile.slowdown) * std::max(0.0, moving - idle));
     }
-    return bound;
+    return bound * least_factor(s);
 }
 
 double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flight) {
@@ -306,7 +316,9 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
         const double with = made_anew ? std::max(h.gradients, working) : h.gradients + working;
         most = std::max(most, h.always + with);
     }
-    return most + profile.reserve;
+    const LearnedConstants* learned = learned_for(s);
+    const double less = learned ? std::min(1.0, learned->memory_factor(0)) * std::min(1.0, learned->memory_factor(1)) : 1;
+    return (most + profile.reserve) * less;
 }
 
 } // namespace orrery

@@ -3,6 +3,7 @@
 
 #include "sim/console/console.hpp"
 #include "sim/cost/own_constants.hpp"
+#include "sim/validate/validate.hpp"
 
 #include <memory>
 #include <optional>
@@ -51,6 +52,9 @@ struct FitCommand {
     std::string cluster; // of nccl-tests' output: a preset's name or a file
     int nodes = 0;       // of it, where the output does not say; 0: as many as its ranks need
 };
+struct LearnCommand {
+    std::vector<std::string> check; // datasets of rows not to learn from: predicted with and without what was learned
+};
 struct IngestCommand {
     std::string from, device, network;
     int nodes = 0;
@@ -69,6 +73,7 @@ int run_plan(const std::string& file, const std::string& after, const Options& o
 int run_list(const std::string& what, const Options& options);
 int run_schema(const Options& options, bool markdown);
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validate);
+int run_learn(const std::vector<std::string>& files, const Options& options, const LearnCommand& command);
 int run_fit(const std::vector<std::string>& tables, const Options& options, const FitCommand& command);
 int run_ingest(const std::vector<std::string>& files, const Options& options, const IngestCommand& command);
 int run_compare(const std::vector<std::string>& files, int worst, const Options& options); // two of scenario or trace
@@ -92,6 +97,8 @@ void complain(const std::string& file, const std::vector<Problem>& problems);
 std::optional<std::string> read_input(const std::string& file);
 // What to change where a scenario of this file does not fit, in one sentence; of few plans, so that it is quick.
 std::string way_out(const std::string& json, const Options& options, const std::string& base_dir);
+// The rows of datasets, each carrying the user's constants; nothing, with messages, where a file cannot be used.
+std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options);
 // The scenario of a file, supported by lowering, or nothing after every problem has been printed.
 std::optional<Scenario> load(const std::string& file, const Options& options);
 

@@ -45,6 +45,7 @@ constexpr const char* examples =
   simrun fit gemm_h100-sxm-80gb.csv.gz -o laws.json   constants of the laws from a table of measured GEMMs
   simrun fit all_reduce.log --cluster aws-p5 -o f.json  your fabric from nccl-tests' output, for --calibration f.json
   simrun fit gemm_h100-sxm-80gb.csv.gz --check        how far the constants in use are off on it
+  simrun learn mine.json -o learned.json              from your measured steps, for --calibration learned.json
   simrun ingest topo.xml fabric.txt -o cluster.json   a cluster from files that describe real machines (NCCL, ibnetdiscover, ..)
   simrun list models                                  or clusters, devices, fabrics, schedules, strategies, frameworks, passes, constants
   simrun schema --markdown -o fields.md               every field with its type, unit and defaults, to read
@@ -62,6 +63,7 @@ struct Parsed {
     ValidateOptions validate;
     IngestCommand ingest;
     FitCommand fit;
+    LearnCommand learn;
     SearchCommand search;
     SbatchCommand sbatch;
     std::vector<std::string> files, datasets;
@@ -86,8 +88,9 @@ void add_set(CLI::App& app, Options& o) {
 }
 
 void add_calibration(CLI::App& app, Options& o) {
-    app.add_option("--calibration", o.calibration,
-                   "A file written by `simrun fit TABLE -o FILE`; it replaces the built-in constants of its device (repeat for more)")
+    app.add_option(
+           "--calibration", o.calibration,
+           "A file of `simrun fit TABLE -o FILE`, which replaces built-in constants of its device, or of `simrun learn` (repeat for more)")
         ->type_name("FILE")
         ->expected(1)
         ->allow_extra_args(false)
@@ -192,6 +195,24 @@ void add_fit(CLI::App& app, Parsed& p) {
         "  simrun job.json --calibration fabric.json                                        predictions on that fabric");
 }
 
+void add_learn(CLI::App& app, Parsed& p) {
+    CLI::App* sub = add_command(app, p, "learn", "Learn from your own measured steps: predictions move and their intervals narrow");
+    sub->add_option("rows", p.datasets, "Datasets of your runs: scenarios with what was measured")->required()->type_name("ROWS.json");
+    sub->add_option("--check", p.learn.check, "Datasets of other runs of yours: their errors with and without what was learned")
+        ->type_name("FILE");
+    add_calibration(*sub, p.options);
+    add_jobs(*sub, p.options);
+    sub->footer(
+        "A dataset is {\"name\": .., \"source\": .., \"rows\": [{\"name\": .., \"scenario\": {..}, \"measured\": {\"step_time_s\": 1.9, "
+        "\"memory_gb\": 61.2}}]}\n(scenarios/validation/README.md); either figure will do. What is learned holds for the stack and the "
+        "device of the rows:\nfactors on the times of groups of constants (products, attention, host, networks ..) and on memory.\n"
+        "One row moves a prediction little, as it may be an odd one; three that agree move it most of the way.\n"
+        "Examples:\n"
+        "  simrun learn mine.json -o learned.json                    the factors, and the rows before and after\n"
+        "  simrun learn mine.json -o learned.json --check more.json  and rows that were not learned from\n"
+        "  simrun job.json --calibration learned.json                a prediction with them (sweeps and search take it too)");
+}
+
 void add_commands(CLI::App& app, Parsed& p) {
     CLI::App* plan = add_command(app, p, "plan", "Print the plan of a scenario and verify it");
     plan->add_option("scenario", p.one_file, "The scenario")->required()->type_name("SCENARIO.json");
@@ -207,6 +228,7 @@ void add_commands(CLI::App& app, Parsed& p) {
     schema->add_flag("--markdown", p.markdown, "Every field, its type, unit, defaults by framework and meaning, as Markdown");
     add_validate(app, p);
     add_fit(app, p);
+    add_learn(app, p);
     CLI::App* comparing =
         add_command(app, p, "compare", "Two runs side by side: scenarios (simulated now) or traces, predicted or measured");
     comparing->add_option("runs", p.datasets, "Two of: SCENARIO.json, a trace file")->required()->expected(2)->type_name("A B");
@@ -364,6 +386,7 @@ int dispatch(const CLI::App& app, Parsed& p) {
     if (app.got_subcommand("schema")) return run_schema(p.options, p.markdown);
     if (app.got_subcommand("validate")) return run_validate(p.datasets, p.options, p.validate);
     if (app.got_subcommand("fit")) return run_fit(p.datasets, p.options, p.fit);
+    if (app.got_subcommand("learn")) return run_learn(p.datasets, p.options, p.learn);
     if (app.got_subcommand("ingest")) return run_ingest(p.datasets, p.options, p.ingest);
     if (app.got_subcommand("compare")) return run_compare(p.datasets, p.worst, p.options);
     if (app.got_subcommand("export")) return run_export(p.one_file, p.format, p.options);

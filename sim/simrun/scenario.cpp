@@ -111,8 +111,10 @@ int run_scenario(const std::string& file, const Options& options, const Scenario
     PredictOptions predicting;
     predicting.simulate.fold = how.fold;
     predicting.simulate.replay = how.replay;
-    predicting.shares = options.verbose; // as long as the prediction itself several times
+    // As long as the prediction itself several times; the interval of what was learned needs them.
+    predicting.shares = options.verbose || (options.constants && options.constants->holds_learned());
     const bool json = options.json || options.output.ends_with(".json");
+    if (!json && !options.quiet) predicting.shares_up_to = 100'000; // a fraction of a second
     predicting.simulate.trace = !how.trace.empty() || (options.verbose && !json);
     const auto begin = std::chrono::steady_clock::now();
     Prediction p = predict(*scenario, predicting);

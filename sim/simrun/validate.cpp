@@ -53,6 +53,14 @@ std::string text_of(const Validation& result, const std::vector<MeasuredSearch>&
 
 } // namespace
 
+std::optional<std::vector<ValidationRow>> read_rows(const std::vector<std::string>& files, const Options& options) {
+    Input input;
+    for (const std::string& file : files)
+        if (!read_file(file, options, input)) return std::nullopt;
+    for (ValidationRow& row : input.rows) row.constants = options.constants;
+    return input.rows;
+}
+
 int run_validate(const std::vector<std::string>& files, const Options& options, const ValidateOptions& validating) {
     Input input;
     for (const std::string& file : files)

@@ -1,5 +1,6 @@
 // Gaussian beliefs about groups of constants.
 #include "sim/trust/beliefs.hpp"
+#include "sim/trust/normal.hpp"
 
 #include "topology/catalog.hpp"
 
@@ -17,47 +18,28 @@ std::span<const EmbeddedFile> spread_files(); // generated from scenarios/calibr
 
 namespace {
 
-constexpr std::size_t n = belief_count, rest = cost_group_count;
-
-BeliefArray with_rest(const CostShares& shares) {
-    BeliefArray x{};
-    std::copy(shares.begin(), shares.end(), x.begin());
-    x[rest] = 1;
-    return x;
-}
-
-BeliefArray times(const std::array<BeliefArray, n>& m, const BeliefArray& x) {
-    BeliefArray y{};
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < n; ++j) y[i] += m[i][j] * x[j];
-    return y;
-}
-
-double dot(const BeliefArray& a, const BeliefArray& b) {
-    double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) sum += a[i] * b[i];
-    return sum;
-}
-
-const char* belief_name(std::size_t i) { return i == rest ? "rest" : name(static_cast<CostGroup>(i)); }
+constexpr std::size_t n = belief_count;
 
 // min |A v - b|^2 with v >= least, of its normal equations: projected coordinate descent, which converges as A'A is positive definite.
-BeliefArray bounded(const std::array<BeliefArray, n>& normal, const BeliefArray& right, BeliefArray v, const BeliefArray& least) {
+BeliefArray bounded(const std::array<BeliefArray, n>& matrix, const BeliefArray& right, BeliefArray v, const BeliefArray& least) {
     for (int sweep = 0; sweep < 2000; ++sweep)
         for (std::size_t i = 0; i < n; ++i) {
-            if (normal[i][i] <= 0) continue;
-            v[i] = std::max(least[i], v[i] + (right[i] - dot(normal[i], v)) / normal[i][i]);
+            if (matrix[i][i] <= 0) continue;
+            v[i] = std::max(least[i], v[i] + (right[i] - normal::dot(matrix[i], v)) / matrix[i][i]);
         }
     return v;
 }
 
 } // namespace
 
-Beliefs beliefs_of(const BeliefArray& spreads) {
-    Beliefs b;
-    for (std::size_t i = 0; i < n; ++i) b.covariance[i][i] = spreads[i] * spreads[i];
-    return b;
+BeliefArray with_rest(const CostShares& shares) {
+    BeliefArray x{};
+    std::copy(shares.begin(), shares.end(), x.begin());
+    x[cost_group_count] = 1;
+    return x;
 }
+
+Beliefs beliefs_of(const BeliefArray& spreads) { return normal::independent(spreads); }
 
 Beliefs beliefs_before() {
     static const BeliefArray spreads = [] {
@@ -73,25 +55,14 @@ Beliefs beliefs_before() {
     return beliefs_of(spreads);
 }
 
-void learn(Beliefs& b, const CostShares& shares, double off, double noise) {
-    const BeliefArray x = with_rest(shares), cx = times(b.covariance, x);
-    const double variance = dot(x, cx) + noise * noise, surprise = off - dot(x, b.mean);
-    if (variance <= 0) return;
-    for (std::size_t i = 0; i < n; ++i) b.mean[i] += cx[i] / variance * surprise;
-    for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < n; ++j) b.covariance[i][j] -= cx[i] * cx[j] / variance;
-}
+double learn(Beliefs& b, const CostShares& shares, double off, double noise) { return normal::observe(b, with_rest(shares), off, noise); }
 
-double expected_off(const Beliefs& b, const CostShares& shares) { return dot(with_rest(shares), b.mean); }
-
-double spread_of(const Beliefs& b, const CostShares& shares) {
-    const BeliefArray x = with_rest(shares);
-    return std::sqrt(std::max(0.0, dot(x, times(b.covariance, x))));
-}
+double expected_off(const Beliefs& b, const CostShares& shares) { return normal::dot(with_rest(shares), b.mean); }
+double spread_of(const Beliefs& b, const CostShares& shares) { return normal::spread(b, with_rest(shares)); }
 
 BeliefArray parts_of_spread(const Beliefs& b, const CostShares& shares) {
-    const BeliefArray x = with_rest(shares), cx = times(b.covariance, x);
-    const double all = dot(x, cx);
+    const BeliefArray x = with_rest(shares), cx = normal::times(b.covariance, x);
+    const double all = normal::dot(x, cx);
     BeliefArray parts{};
     if (all > 0 && *std::max_element(shares.begin(), shares.end()) > 0)
         for (std::size_t i = 0; i < n; ++i) parts[i] = x[i] * cx[i] / all;
@@ -102,7 +73,7 @@ BeliefArray fitted_spreads(std::span<const Observed> rows, const BeliefArray& be
     constexpr double most = 0.4, hold = 50;
     std::map<std::string, double> of_source;
     for (const Observed& r : rows) of_source[r.source] += 1;
-    std::array<BeliefArray, n> normal{};
+    std::array<BeliefArray, n> matrix{};
     BeliefArray right{}, start{};
     for (const Observed& r : rows) {
         BeliefArray x = with_rest(r.shares);
@@ -110,19 +81,19 @@ BeliefArray fitted_spreads(std::span<const Observed> rows, const BeliefArray& be
         const double weight = 1 / std::sqrt(of_source[r.source]), off = std::min(std::abs(r.off), most);
         for (std::size_t i = 0; i < n; ++i) {
             right[i] += weight * x[i] * off * off;
-            for (std::size_t j = 0; j < n; ++j) normal[i][j] += weight * x[i] * x[j];
+            for (std::size_t j = 0; j < n; ++j) matrix[i][j] += weight * x[i] * x[j];
         }
     }
     // As if `hold` mean rows had said `before`.
     for (std::size_t i = 0; i < n; ++i) {
         start[i] = before[i] * before[i];
-        const double as_much = rows.empty() ? 1 : hold * normal[i][i] / static_cast<double>(rows.size());
-        normal[i][i] += as_much;
+        const double as_much = rows.empty() ? 1 : hold * matrix[i][i] / static_cast<double>(rows.size());
+        matrix[i][i] += as_much;
         right[i] += as_much * start[i];
     }
     BeliefArray least = start; // rows that tell little of a group do not make it certain: at least half of what was believed before
     for (double& v : least) v /= 4;
-    BeliefArray spreads = bounded(normal, right, start, least);
+    BeliefArray spreads = bounded(matrix, right, start, least);
     for (double& v : spreads) v = std::sqrt(v);
     return spreads;
 }

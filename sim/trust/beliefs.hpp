@@ -7,6 +7,7 @@
 // large ones a prediction has to be made again with the factors in place.
 #pragma once
 
+#include "sim/cost/learned.hpp"
 #include "sim/trust/shares.hpp"
 
 #include <array>
@@ -15,20 +16,43 @@
 
 namespace orrery {
 
-inline constexpr int belief_count = cost_group_count + 1; // the last one is r
-using BeliefArray = std::array<double, belief_count>;
-
-struct Beliefs {
-    BeliefArray mean{};
-    std::array<BeliefArray, belief_count> covariance{};
-};
-
-Beliefs beliefs_before();                       // any measurement: the spreads as they are compiled in
-Beliefs beliefs_of(const BeliefArray& spreads); // independent, of these standard deviations
+BeliefArray with_rest(const CostShares& shares); // and 1 for r
+Beliefs beliefs_before();                        // any measurement: the spreads as they are compiled in
+Beliefs beliefs_of(const BeliefArray& spreads);  // independent, of these standard deviations
 
 // One measured step: off = ln(measured / predicted), noise: its standard deviation (of a reading, and of what the law leaves out).
-void learn(Beliefs& beliefs, const CostShares& shares, double off, double noise);
-inline constexpr double learning_noise = 0.12; // the least at which one learned row helps the others of most datasets (VALIDATION.md)
+// Returns the logarithm of how likely it was, but for a constant.
+double learn(Beliefs& beliefs, const CostShares& shares, double off, double noise);
+
+// Several of them. How noisy the steps are, and how far off constants are for this software, is not known before and is weighed by how
+// likely it makes them (a sum over a grid of both: Bayesian model averaging): one row far off may be an odd one, three that agree are not.
+struct Lesson {
+    CostShares shares{};
+    double off = 0;
+};
+struct Taught {
+    Beliefs beliefs;
+    double noise = 0; // of a further step, beside the spread of the beliefs
+};
+Taught taught_by(std::span<const Lesson> lessons);
+
+// The same of memory. A figure differs by what comes and goes within a step (activations, buffers, the allocator) and by the whole of it;
+// moving: the share of the predicted figure that comes and goes (parameters, gradients and optimizer states do not).
+struct MemoryLesson {
+    double moving = 0, off = 0;
+};
+struct MemoryTaught {
+    MemoryBeliefs beliefs;
+    double noise = 0;
+};
+MemoryTaught taught_by(std::span<const MemoryLesson> lessons);
+double expected_off(const MemoryBeliefs& beliefs, double moving);
+double spread_of(const MemoryBeliefs& beliefs, double moving);
+// Before any row: what comes and goes within 25 %, the whole figure within 4: judged on rows that nothing was fitted to.
+inline constexpr std::array<double, 2> memory_spreads{0.25, 0.04};
+
+// Half width of the interval that a normal quantity of this standard deviation lies in four times of five.
+constexpr double half_width(double deviation) { return 1.2816 * deviation; }
 
 double expected_off(const Beliefs& beliefs, const CostShares& shares); // the mean of ln(measured / predicted)
 double spread_of(const Beliefs& beliefs, const CostShares& shares);    // its standard deviation

@@ -1,6 +1,6 @@
 // What a source's own rows teach about its other rows, by the beliefs of sim/trust.
 #include "sim/trust/beliefs.hpp"
-#include "sim/validate/validate.hpp"
+#include "sim/validate/lessons.hpp"
 
 #include <cmath>
 #include <map>
@@ -11,63 +11,82 @@ namespace orrery {
 
 namespace {
 
-// A row that can be learned from, and how far off it was: ln(measured / predicted).
-struct Lesson {
-    const ValidationRow* row;
-    double off;
+// Rows that teach, of one figure: their lessons, and what is expected of a row after some of them.
+struct Ring {
+    std::vector<Lesson> time;
+    std::vector<MemoryLesson> memory;
+    bool held_out = false;
+
+    std::size_t size() const { return time.size() + memory.size(); } // one of them is empty
+    double off(std::size_t i) const { return memory.empty() ? time[i].off : memory[i].off; }
 };
 
-std::optional<Lesson> lesson(const ValidationRow& r) {
-    const std::optional<double> error = r.step_time_error();
-    if (!error || r.shares == CostShares{} || !r.failure.empty() || r.doubtful || *error <= -1) return std::nullopt;
-    return Lesson{&r, -std::log1p(*error)};
-}
+struct After {
+    double error = 0, covered = 0; // means over the rows not learned from
+};
 
-// Mean |predicted / measured - 1| of the lessons outside [first, first + n) of the ring after learning from those inside.
-double error_after(const std::vector<Lesson>& ring, std::size_t first, std::size_t n) {
-    Beliefs beliefs = beliefs_before();
-    const auto learned = [&](std::size_t i) { return (i + ring.size() - first) % ring.size() < n; };
-    for (std::size_t i = 0; i < n; ++i) {
-        const Lesson& l = ring[(first + i) % ring.size()];
-        learn(beliefs, l.row->shares, l.off, learning_noise);
+template <class L, class Of> After after(const std::vector<L>& ring, std::size_t first, std::size_t n, Of&& of) {
+    std::vector<L> learned;
+    for (std::size_t i = 0; i < n; ++i) learned.push_back(ring[(first + i) % ring.size()]);
+    const auto taught = taught_by(learned);
+    After sum;
+    for (std::size_t i = n; i < ring.size(); ++i) {
+        const L& l = ring[(first + i) % ring.size()];
+        const double left = l.off - expected_off(taught.beliefs, of(l));
+        sum.error += std::abs(std::expm1(-left));
+        sum.covered += std::abs(left) <= half_width(std::hypot(spread_of(taught.beliefs, of(l)), taught.noise));
     }
-    double sum = 0;
-    for (std::size_t i = 0; i < ring.size(); ++i)
-        if (!learned(i)) sum += std::abs(std::expm1(expected_off(beliefs, ring[i].row->shares) - ring[i].off));
-    return sum / static_cast<double>(ring.size() - n);
+    const auto others = static_cast<double>(ring.size() - n);
+    return {sum.error / others, sum.covered / others};
 }
 
-double mean_after(const std::vector<Lesson>& ring, std::size_t n) {
-    double sum = 0;
-    for (std::size_t first = 0; first < ring.size(); ++first) sum += error_after(ring, first, n);
-    return sum / static_cast<double>(ring.size());
+After after(const Ring& ring, std::size_t n) {
+    After sum;
+    for (std::size_t first = 0; first < ring.size(); ++first) {
+        const After one = ring.memory.empty() ? after(ring.time, first, n, [](const Lesson& l) { return l.shares; })
+                                              : after(ring.memory, first, n, [](const MemoryLesson& l) { return l.moving; });
+        sum.error += one.error / static_cast<double>(ring.size()), sum.covered += one.covered / static_cast<double>(ring.size());
+    }
+    return sum;
 }
 
 // Rows of a file stand in groups that are alike: every k-th row in turn, so that three in a row are not three of one kind.
-std::vector<Lesson> dealt(const std::vector<Lesson>& rows) {
+template <class L> std::vector<L> dealt(const std::vector<L>& rows) {
     std::size_t step = rows.size() / 3;
     while (step > 1 && std::gcd(step, rows.size()) != 1) --step;
-    std::vector<Lesson> out;
+    std::vector<L> out;
     for (std::size_t i = 0; i < rows.size(); ++i) out.push_back(rows[i * std::max<std::size_t>(1, step) % rows.size()]);
     return out;
 }
 
 } // namespace
 
-std::vector<LearnedFrom> learned_from(const Validation& v) {
+std::vector<LearnedFrom> learned_from(const Validation& v, Figure figure) {
     std::vector<std::string> order;
-    std::map<std::string, std::vector<Lesson>> by_dataset;
-    for (const ValidationRow& r : v.rows)
-        if (const auto l = lesson(r)) {
-            if (by_dataset[r.dataset].empty()) order.push_back(r.dataset);
-            by_dataset[r.dataset].push_back(*l);
-        }
+    std::map<std::string, Ring> by_dataset;
+    for (const ValidationRow& r : v.rows) {
+        const auto time = figure == Figure::step_time ? lesson_of(r) : std::nullopt;
+        const auto memory = figure == Figure::memory ? memory_lesson_of(r) : std::nullopt;
+        if (!time && !memory) continue;
+        Ring& ring = by_dataset[r.dataset];
+        if (ring.size() == 0) order.push_back(r.dataset);
+        ring.held_out = r.held_out;
+        if (time) ring.time.push_back(*time);
+        if (memory) ring.memory.push_back(*memory);
+    }
     std::vector<LearnedFrom> out;
     for (const std::string& dataset : order) {
-        const std::vector<Lesson> ring = dealt(by_dataset[dataset]);
+        const Ring& all = by_dataset[dataset];
+        const Ring ring{dealt(all.time), dealt(all.memory), all.held_out};
         if (ring.size() < 4) continue;
-        out.push_back({dataset, static_cast<int>(ring.size()), error_after(ring, 0, 0), mean_after(ring, 1), mean_after(ring, 3),
-                       ring.front().row->held_out});
+        LearnedFrom l{dataset, static_cast<int>(ring.size()), 0, after(ring, 1).error, after(ring, 3).error};
+        for (std::size_t i = 0; i < ring.size(); ++i) {
+            l.none += std::abs(std::expm1(-ring.off(i))) / l.rows;
+            l.bias += std::expm1(-ring.off(i)) / l.rows;
+        }
+        l.covered = after(ring, 3).covered;
+        l.held_out = ring.held_out;
+        out.push_back(l);
     }
     return out;
 }
@@ -76,7 +95,7 @@ std::string to_spreads(const Validation& v) {
     std::vector<Observed> rows;
     std::set<std::string> sources;
     for (const ValidationRow& r : v.rows) {
-        const auto l = lesson(r);
+        const auto l = lesson_of(r);
         if (!l || !r.held_out) continue;
         rows.push_back({r.shares, -l->off, std::string(source_of(r.dataset))});
         sources.insert(rows.back().source);

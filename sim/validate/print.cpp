@@ -54,6 +54,7 @@ Json summary(const ValidationSummary& s) {
                   {"ranked_right", s.pairs.n > 0 ? static_cast<double>(s.pairs.right) / static_cast<double>(s.pairs.n) : 0},
                   {"ties", s.pairs.ties}};
     j["failed"] = s.failed;
+    j["refused"] = s.refused;
     return j;
 }
 
@@ -87,6 +88,7 @@ std::string percent(double fraction) { return fmt::format("{:+.1f} %", fraction 
 
 std::string error_text(const std::optional<double>& e, const ValidationRow& r, const TextStyle& style) {
     if (!e) return "";
+    if (r.refused) return "refused";
     if (!r.failure.empty()) return paint("failed", Ink::red, style);
     const double size = std::abs(*e);
     return paint(percent(*e), size < 0.05 ? Ink::green : size < 0.15 ? Ink::plain : size < 0.3 ? Ink::yellow : Ink::red, style);
@@ -160,9 +162,10 @@ std::string to_json(const Validation& v) {
     for (const ValidationSummary& s : v.by_dataset) datasets[s.dataset] = summary(s);
     j["datasets"] = datasets;
     j["failed"] = Json::array();
-    for (const ValidationRow& r : v.rows) {
-        if (!r.failure.empty()) j["failed"].push_back({{"dataset", r.dataset}, {"name", r.name}, {"reason", r.failure}});
-    }
+    j["refused"] = Json::array();
+    for (const ValidationRow& r : v.rows)
+        if (!r.failure.empty())
+            j[r.refused ? "refused" : "failed"].push_back({{"dataset", r.dataset}, {"name", r.name}, {"reason", r.failure}});
     return j.dump(1) + "\n";
 }
 
@@ -188,12 +191,17 @@ std::string to_text(const Validation& v, const TextStyle& style) {
     for (const ValidationSummary& s : v.by_dataset) {
         text += paint(s.dataset, Ink::bold, style) + "\n" + rows_text(v, s.dataset, style) + "\n";
     }
-    if (v.overall.failed > 0) {
-        text += paint(fmt::format("{} failed, each counted as 100 % off", v.overall.failed), Ink::red, style) + "\n";
-        for (const ValidationRow& r : v.rows) {
-            if (!r.failure.empty())
+    for (const bool refused : {true, false}) {
+        const int n = refused ? v.overall.refused : v.overall.failed;
+        if (n == 0) continue;
+        text += paint(fmt::format("{} {}", n,
+                                  refused ? "refused: a scenario cannot say them or they are not built; they are in no other figure"
+                                          : "failed, each counted as 100 % off"),
+                      Ink::red, style) +
+                "\n";
+        for (const ValidationRow& r : v.rows)
+            if (!r.failure.empty() && r.refused == refused)
                 text += "  " + r.dataset + " / " + r.name + ": " + clip(r.failure, std::max(40, style.width - 10)) + "\n";
-        }
         text += "\n";
     }
     return text + summary_text(v, style);

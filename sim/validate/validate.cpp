@@ -16,7 +16,7 @@ namespace orrery {
 namespace {
 
 std::optional<double> error(const ValidationRow& row, std::optional<double> predicted, std::optional<double> measured) {
-    if (!measured || *measured == 0) return std::nullopt;
+    if (!measured || *measured == 0 || row.refused) return std::nullopt;
     if (!row.failure.empty() || !predicted) return -1.0;
     return *predicted / *measured - 1;
 }
@@ -78,10 +78,10 @@ PairsSummary pairs_of(const Rows& rows) {
     PairsSummary p;
     for (std::size_t i = 0; i < rows.size(); ++i) {
         const ValidationRow& a = *rows[i];
-        if (!a.measured.step_time_s || a.job.empty()) continue;
+        if (!a.measured.step_time_s || a.job.empty() || a.refused) continue;
         for (std::size_t j = i + 1; j < rows.size(); ++j) {
             const ValidationRow& b = *rows[j];
-            if (b.dataset != a.dataset || b.job != a.job || !b.measured.step_time_s) continue;
+            if (b.dataset != a.dataset || b.job != a.job || !b.measured.step_time_s || b.refused) continue;
             const double x = *a.measured.step_time_s, y = *b.measured.step_time_s;
             if (std::abs(x - y) <= measurement_noise * std::min(x, y)) {
                 ++p.ties;
@@ -105,6 +105,8 @@ ValidationSummary summary_of(const std::string& dataset, const Rows& rows) {
         const ValidationRow& r = *row;
         add(time, r, r.step_time_error(), r.predicted.step_time_s, r.measured.step_time_s);
         add(memory, r, r.memory_error(), r.predicted.memory_gb, r.measured.memory_gb);
+        s.refused += r.refused;
+        if (r.refused) continue;
         s.failed += !r.failure.empty();
         if (!r.fitted()) continue;
         const bool agrees = r.failure.empty() && r.predicted.fits == r.fitted();
@@ -161,10 +163,12 @@ void predict_row(ValidationRow& row, bool shares) {
         if (parsed.scenario && parsed.problems.empty()) parsed.problems = unsupported(*parsed.scenario);
         if (!parsed.problems.empty()) {
             row.failure = in_one_line(parsed.problems);
+            row.refused = true;
             return;
         }
         PredictOptions predicting;
         predicting.shares = shares;
+        predicting.simulate.factors = row.factors;
         const Prediction p = predict(*parsed.scenario, predicting);
         row.breakdown_s = p.report.breakdown_s;
         row.shares = p.report.shares;
@@ -172,7 +176,9 @@ void predict_row(ValidationRow& row, bool shares) {
         row.predicted.step_time_s = p.report.step_time_s;
         row.predicted.bubble_fraction = p.report.bubble_fraction;
         row.predicted.fits = p.report.memory.fits;
+        row.step_time_bar = p.report.error_bar.step_time, row.memory_bar = p.report.error_bar.memory;
         row.planned_share = 1 - p.report.headroom();
+        if (!p.report.memory.stages.empty()) row.moving = moving_share(fullest(p.report.memory));
         Bytes peak;
         for (const StageMemory& s : p.report.memory.stages) peak = std::max(peak, peak_as(s, row.memory_measure));
         row.predicted.memory_gb = peak.gigabytes();

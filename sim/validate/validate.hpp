@@ -2,6 +2,7 @@
 // Dataset format: scenarios/validation/README.md. Errors are signed fractions, predicted / measured - 1.
 #pragma once
 
+#include "sim/cost/learned.hpp"
 #include "sim/report/report.hpp"
 
 #include <functional>
@@ -33,11 +34,15 @@ struct ValidationRow {
     std::array<double, category_count> breakdown_s{}; // where the predicted time goes
     CostShares shares{};                              // by group of constants; 0 where they were not asked for
     std::optional<double> planned_share;              // predicted peak, of what the device has
+    double moving = 0;                                // what comes and goes within a step, of that peak
+    double step_time_bar = 0, memory_bar = 0;         // half widths of its interval
+    CostFactors factors = no_factors;                 // it is predicted with, by group of constants
     std::string failure;                              // why there is no prediction; empty: there is one
+    bool refused = false; // .. because its scenario cannot be said or is not built; else the prediction itself went wrong
 
     std::optional<bool> fitted() const; // what is known of it: a run that was timed did
 
-    // predicted / measured - 1 where both are known; -1 (nothing predicted, 100% off) for a row that failed.
+    // predicted / measured - 1 where both are known; -1 (nothing predicted, 100% off) for a row that failed, none for a refused one.
     std::optional<double> step_time_error() const, memory_error() const;
 };
 
@@ -74,7 +79,7 @@ struct ValidationSummary {
     ErrorSummary step_time, memory;
     FitsSummary fits;
     PairsSummary pairs;
-    int failed = 0;
+    int failed = 0, refused = 0; // refused rows are in no other figure
 };
 inline constexpr double measurement_noise =
     0.02; // published step times have two or three digits, and steps differ by a per cent or two from run to run
@@ -111,21 +116,36 @@ std::optional<std::vector<double>> noise_of(const std::vector<const ValidationRo
 std::string to_json(const Validation& validation); // as DESIGN.md says
 std::string to_csv(const Validation& validation);
 std::string to_html(const Validation& validation);       // self-contained: errors by dataset, predicted against measured, every row
+std::string for_whom(const Validation& validation);      // its first page: for whom predictions are good and for whom not, in words
 std::string to_markdown(const Validation& validation);   // VALIDATION.md; figures are read back by regressions()
 std::string to_experience(const Validation& validation); // what error bars are made of (sim/report/error_bar.hpp)
 
 // The spreads of beliefs (sim/trust/beliefs.hpp) from the rows of datasets that no constant was fitted to.
 std::string to_spreads(const Validation& validation);
 
-// What a few measured steps of one's own can teach (sim/trust): of each dataset of four sound timed rows and more, the mean absolute error
-// of the rows that were not learned from, for none, one and three learned ones: the mean over all single rows, and over `windows` of three.
+// What a few measured steps of one's own can teach (sim/trust): of each dataset of four sound rows and more, the mean absolute error of the
+// rows that were not learned from, for none, one and three learned ones: the mean over all single rows, and over as many windows of three.
+// By the linear law; `simrun learn` predicts again.
 struct LearnedFrom {
     std::string dataset;
     int rows = 0;
     double none = 0, one = 0, three = 0;
+    double bias = 0, covered = 0; // of none; share of the other rows that lie in the intervals that three rows leave
     bool held_out = false;
 };
-std::vector<LearnedFrom> learned_from(const Validation& validation);
+std::vector<LearnedFrom> learned_from(const Validation& validation, Figure figure = Figure::step_time);
+
+// `simrun learn`: what the rows teach about each stack on each device that they ran on. Rows are predicted three times: with the factors
+// learned so far in place, as the law is linear only near them. left_out: rows that teach nothing, and why.
+struct Learning {
+    std::vector<LearnedConstants> constants;
+    std::vector<ValidationRow> before, after; // the rows as they were and are predicted now
+    std::vector<std::string> left_out;
+};
+Learning learn_from(std::vector<ValidationRow> rows, int jobs = 0, const Progress& progress = {});
+// The rows predicted with what was learned beside the constants that they carry.
+std::vector<ValidationRow> predicted_with(std::vector<ValidationRow> rows, std::span<const LearnedConstants> learned, int jobs = 0,
+                                          const Progress& progress = {});
 
 // Datasets whose mean absolute error (time, memory; or share of wrong fits) is more than `allowed` above that in an earlier VALIDATION.md,
 // a sentence each. Rows that were not there then, and datasets that are not here now, are no regression.

@@ -398,6 +398,41 @@ TEST_F(Simrun, WritesTheBestOfASweepAsScenarios) {
     EXPECT_NE(run(scenario() + " --write best").code, 0) << "no sweep: nothing to write";
 }
 
+TEST_F(Simrun, HelpOfACommandHasItsOwnWords) {
+    EXPECT_NE(run("learn --help").out.find("three that agree"), std::string::npos);
+    EXPECT_NE(run("learn --help").out.find("simrun learn mine.json -o learned.json --check more.json"), std::string::npos);
+    EXPECT_NE(run("validate --help").out.find("attainable"), std::string::npos);
+}
+
+// Steps of one's own move predictions, and rows that were not learned from are checked.
+TEST_F(Simrun, LearnsFromMeasuredSteps) {
+    const auto step = nlohmann::json::parse(run(scenario() + " --json").out).at("step_time_s").get<double>();
+    std::ifstream in(scenario());
+    const auto of = nlohmann::json::parse(in);
+    const auto rows = [&](double factor, int n) {
+        nlohmann::json set{{"name", "mine"}, {"source", "my cluster"}, {"rows", nlohmann::json::array()}};
+        for (int i = 0; i < n; ++i) {
+            nlohmann::json one = of;
+            one["name"] = "run " + std::to_string(i);
+            set["rows"].push_back({{"name", "run " + std::to_string(i)},
+                                   {"source", "my cluster"},
+                                   {"scenario", one},
+                                   {"measured", {{"step_time_s", factor * step}}}});
+        }
+        return set.dump();
+    };
+    write("rows.json", rows(1.4, 3));
+    const Ran learned = run("learn rows.json -o learned.json --check rows.json");
+    ASSERT_EQ(learned.code, 0) << learned.err;
+    EXPECT_NE(learned.out.find("No other rows to check"), std::string::npos) << learned.out << "rows learned from prove nothing";
+    const Ran after = run(scenario() + " --json --calibration learned.json");
+    ASSERT_EQ(after.code, 0) << after.err;
+    EXPECT_NEAR(nlohmann::json::parse(after.out).at("step_time_s").get<double>(), 1.4 * step, 0.1 * step);
+    EXPECT_EQ(run("learn rows.json -o again.json --calibration learned.json").code, 1) << "learned twice";
+    write("empty.json", R"({"name": "none", "source": "x", "rows": []})");
+    EXPECT_EQ(run("learn empty.json -o none.json").code, 1);
+}
+
 // Constants fitted to a table serve predictions: products twice as slow by the table make a slower step, and the report says so.
 TEST_F(Simrun, PredictsByACalibrationOfOnesOwn) {
     std::string table = "dtype,m,n,k,batch,us,source\n";

@@ -100,6 +100,43 @@ TEST(Validate, AFailedRowCountsAsAllWrong) {
     EXPECT_EQ(j.at("rows").at(1).at("error").at("step_time"), -1.0);
 }
 
+TEST(Validate, ARefusedRowIsCountedApart) {
+    ValidationRow refused = row("b", 0, 2);
+    refused.predicted = {};
+    refused.failure = "strategy.offload is not built";
+    refused.refused = true;
+    refused.measured.fits = true;
+    const Validation v = summarise({row("a", 1.1, 1), refused});
+    EXPECT_EQ(v.overall.step_time.n, 1);
+    EXPECT_NEAR(v.overall.step_time.mean_abs_error, 0.1, 1e-12);
+    EXPECT_EQ(v.overall.failed, 0);
+    EXPECT_EQ(v.overall.refused, 1);
+    EXPECT_EQ(v.overall.fits.n, 0);
+    const auto j = nlohmann::json::parse(to_json(v));
+    EXPECT_EQ(j.at("refused").at(0).at("reason"), "strategy.offload is not built");
+    EXPECT_TRUE(j.at("failed").empty());
+    EXPECT_NE(to_text(v).find("1 refused"), std::string::npos);
+}
+
+TEST(Validate, TheFirstPageSaysForWhomPredictionsAreGood) {
+    std::vector<ValidationRow> rows;
+    for (const auto& [stack, error] : {std::pair{Stack::modules, 1.04}, {Stack::zero, 0.6}})
+        for (int i = 0; i < 40; ++i) {
+            ValidationRow r = row("r" + std::to_string(i), error, 1);
+            r.dataset = std::string(name(stack)) + (i % 2 ? "x_a" : "y_a");
+            r.held_out = true;
+            r.configuration.stack = stack;
+            r.configuration.device = "rtx-4090";
+            rows.push_back(r);
+        }
+    const std::string page = for_whom(summarise(rows));
+    const std::size_t good = page.find("**Good"), fair = page.find("**Fair"), poor = page.find("**Poor");
+    ASSERT_NE(good, std::string::npos) << page;
+    ASSERT_NE(poor, std::string::npos) << page;
+    EXPECT_GT(page.find("DeepSpeed's ZeRO"), poor) << page;
+    EXPECT_LT(page.find("Megatron, NeMo and Transformer Engine, dense"), std::min(fair, poor)) << page;
+}
+
 TEST(Validate, ARunThatWasTimedFitted) {
     ValidationRow ran = row("ran", 1, 1), planned_too_big = ran, did_not = row("did not", 1, 1), unknown = row("unknown", 1, 1);
     ran.predicted.fits = true, ran.planned_share = 0.97;
