@@ -18,7 +18,7 @@ namespace {
 
 double doublings(int a, int b) { return std::abs(std::log2(static_cast<double>(std::max(1, a)) / std::max(1, b))); }
 
-constexpr double reach_in_time = 2, reach_in_memory = 4, source_share = 0.5, least = 0.02; // memory has few rows: further ones count more
+constexpr double reach_in_time = 1.5, reach_in_memory = 4, source_share = 0.5, least = 0.02; // memory has few rows: further ones count more
 
 std::optional<double> figure_of(const Experience& e, Figure figure) { return figure == Figure::step_time ? e.step_time : e.memory; }
 
@@ -110,7 +110,8 @@ double distance(const Configuration& a, const Configuration& b) {
 
 double distance_in_time(const Configuration& a, const Configuration& b) {
     const double lengths = a.sequence > 0 && b.sequence > 0 ? 0.3 * doublings(a.sequence, b.sequence) : 0;
-    return distance(a, b) + lengths + 5 * std::abs(a.host_share - b.host_share);
+    const double stacks = a.stack != b.stack ? 2.5 : 0; // what one's software costs beside its kernels tells nothing of another's
+    return distance(a, b) + lengths + stacks + 5 * std::abs(a.host_share - b.host_share);
 }
 
 std::string_view source_of(std::string_view dataset) {

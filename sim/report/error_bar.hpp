@@ -29,7 +29,7 @@ Configuration configuration_of(const Scenario& scenario);
 
 // 0: alike in all that is compared. About 1 for a factor of 4 in one degree of parallelism, 3 for another architecture's device.
 double distance(const Configuration& a, const Configuration& b);
-// For times sequences and hosts count as well; for memory they were found to tell nothing.
+// For times sequences and hosts count as well, and stacks more; for memory they were found to tell nothing.
 double distance_in_time(const Configuration& a, const Configuration& b);
 
 // A validated row: signed errors, predicted / measured - 1.
@@ -50,7 +50,7 @@ std::vector<Experience> merged(std::vector<Experience> now, std::span<const Expe
 std::vector<Experience> read_experience(std::string_view json);
 std::string write_experience(std::span<const Experience> rows); // one row a line
 
-// The error that four in five of the unseen rows stay within, each weighted by exp(-d/2) of its distance d (memory: exp(-d/4)) and the
+// The error that four in five of the unseen rows stay within, each weighted by exp(-d/1.5) of its distance d (memory: exp(-d/4)) and the
 // inverse root of the weight of all rows of its source, at least 2 %. Rows whose source a constant was fitted to are left out: on new
 // sources predictions were off by three times as much as on those (bars drawn from all rows held 19 % of the step times of nine new
 // sources). Distance and weights are those whose bars, drawn without a source, hold four in five of its rows and are narrow; a test holds

@@ -3,6 +3,7 @@
 
 #include "sim/scenario/frameworks.hpp"
 #include "sim/scenario/layers.hpp"
+#include "sim/scenario/parameters.hpp"
 #include "sim/scenario/practice.hpp"
 #include "sim/scenario/suggest.hpp"
 #include "sim/schedules/schedule.hpp"
@@ -79,6 +80,15 @@ void resolve_data_parallel(Reading& reading) {
     note_default(reading, "/strategy/data_parallel", std::to_string(s.data_parallel), "devices / (tensor x pipeline x context parallel)");
 }
 
+// DeepSpeed's ZeRO-3 asks for parameters ahead of their use up to stage3_prefetch_bucket_size elements, 5e7 by default (0.9 hidden^2 where
+// a trainer sets "auto"), and for one parameter at least: of a layer that has more, most is gathered while nothing else is left to do.
+bool prefetches_less_than_a_layer(const Reading& reading) {
+    const Scenario& s = reading.scenario;
+    if (s.strategy.framework != Framework::deepspeed || !sound(reading, {"/model", "/strategy/tensor_parallel"})) return false;
+    constexpr std::int64_t bucket = 50'000'000;
+    return s.model.layers > 0 && layer_parameters(s.model, s.model.layers - 1) / std::max(1, s.strategy.tensor_parallel) > bucket;
+}
+
 void resolve_overlap(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
     const int year = reading.scenario.runtime.year;
@@ -91,8 +101,10 @@ void resolve_overlap(Reading& reading) {
                          "DeepSpeed before 0.5.10 (January 2022): a parameter is gathered, and waited for, where it is used");
         }
     } else if (s.zero_stage == 3 && !reading.has("/strategy/overlap/param_gather")) {
-        s.overlap.param_gather = true;
-        note_default(reading, "/strategy/overlap/param_gather", "true", "ZeRO-3 prefetches the next layer's parameters");
+        s.overlap.param_gather = !prefetches_less_than_a_layer(reading);
+        note_default(reading, "/strategy/overlap/param_gather", s.overlap.param_gather ? "true" : "false",
+                     s.overlap.param_gather ? "ZeRO-3 prefetches the next layer's parameters"
+                                            : "a layer has more parameters than DeepSpeed's stage3_prefetch_bucket_size (5e7)");
     }
     if (s.zero_stage == 3 && s.framework == Framework::deepspeed && year >= 2022 && !reading.has("/strategy/overlap/grad_reduce")) {
         s.overlap.grad_reduce = true;

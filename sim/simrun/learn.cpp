@@ -89,7 +89,7 @@ int run_learn(const std::vector<std::string>& files, const Options& options, con
     if (!rows || !checked) return bad_input;
     ProgressBar progress("learning", options);
     const auto show = [&](std::size_t n, std::size_t total) { progress.show(n, total); };
-    const Learning learned = learn_from(*rows, options.jobs, show);
+    const LearnedRows learned = learn_from(*rows, options.jobs, show);
     if (!options.quiet)
         for (const std::string& one : learned.left_out) std::fputs(("simrun: note: not learned: " + printable(one) + "\n").c_str(), stderr);
     if (learned.constants.empty()) {

@@ -83,10 +83,10 @@ std::optional<MemoryLesson> memory_lesson_of(const ValidationRow& r) {
     return MemoryLesson{r.moving, -std::log1p(*error)};
 }
 
-Learning learn_from(std::vector<ValidationRow> rows, int jobs, const Progress& progress) {
+LearnedRows learn_from(std::vector<ValidationRow> rows, int jobs, const Progress& progress) {
     constexpr int times = 3;
     const std::size_t total = rows.size() * times;
-    Learning out;
+    LearnedRows out;
     std::map<Kind, BeliefArray> means;
     for (int time = 0; time < times; ++time) {
         predict_all(rows, jobs, [&](std::size_t done, std::size_t all) {

@@ -137,12 +137,12 @@ std::vector<LearnedFrom> learned_from(const Validation& validation, Figure figur
 
 // `simrun learn`: what the rows teach about each stack on each device that they ran on. Rows are predicted three times: with the factors
 // learned so far in place, as the law is linear only near them. left_out: rows that teach nothing, and why.
-struct Learning {
+struct LearnedRows {
     std::vector<LearnedConstants> constants;
     std::vector<ValidationRow> before, after; // the rows as they were and are predicted now
     std::vector<std::string> left_out;
 };
-Learning learn_from(std::vector<ValidationRow> rows, int jobs = 0, const Progress& progress = {});
+LearnedRows learn_from(std::vector<ValidationRow> rows, int jobs = 0, const Progress& progress = {});
 // The rows predicted with what was learned beside the constants that they carry.
 std::vector<ValidationRow> predicted_with(std::vector<ValidationRow> rows, std::span<const LearnedConstants> learned, int jobs = 0,
                                           const Progress& progress = {});

@@ -105,7 +105,9 @@ TEST(Reserve, MeasuresAreNested) {
     EXPECT_LT(s.allocated_peak, peak_as(s, MemoryMeasure::allocated)); // workspaces come from the allocator
     EXPECT_LT(peak_as(s, MemoryMeasure::allocated), peak_as(s, MemoryMeasure::reserved));
     EXPECT_LT(peak_as(s, MemoryMeasure::reserved), peak_as(s, MemoryMeasure::device));
-    EXPECT_EQ(peak_as(s, MemoryMeasure::device), s.peak);
+    const auto slack = find(s, "allocator slack");
+    ASSERT_TRUE(slack.has_value());
+    EXPECT_EQ(peak_as(s, MemoryMeasure::device).count, s.peak.count + slack->bytes.count) << "the need is without what is given up";
 }
 
 TEST(Reserve, OlderSoftwareLoadsEveryKernel) {

@@ -46,6 +46,18 @@ TEST(ErrorBar, IsTheErrorOfUnseenSourcesTheNearestFirst) {
     EXPECT_EQ(bar.memory, 0) << "no row has it";
 }
 
+// What one's software costs beside its kernels tells little of another's: a stack of its own is further away in time than another device.
+TEST(ErrorBar, ItsOwnStackComesFirstInTime) {
+    Configuration zero = on("h100", 8), elsewhere = on("a100", 8);
+    zero.stack = Stack::zero;
+    EXPECT_GT(distance_in_time(on("h100", 8), zero), distance_in_time(on("h100", 8), elsewhere));
+    auto all = rows("modules", on("h100", 8), 20, 0.05);
+    add(all, rows("others", on("h100", 8), 20, 0.05));
+    add(all, rows("zero", zero, 20, 0.4));
+    EXPECT_DOUBLE_EQ(error_bar(on("h100", 8), all).step_time, 0.05);
+    EXPECT_DOUBLE_EQ(error_bar(zero, all).step_time, 0.4);
+}
+
 // A constant that was fitted to a source says nothing about how well the next source is predicted.
 TEST(ErrorBar, RowsThatConstantsWereFittedToMakeNoBar) {
     auto all = rows("fitted", on("h100", 8), 200, 0.01, false);

@@ -155,6 +155,21 @@ TEST(Defaults, WhatIsGivenIsNeverCalledADefault) {
     for (const auto& [pointer, why] : s.defaults) EXPECT_NE(why.find(": "), std::string::npos) << pointer << " " << why;
 }
 
+// A layer of GPT-2 124M has 7 million parameters, one of Llama 3 8B 218 million; the prefetch bucket of DeepSpeed's ZeRO-3 holds 50.
+TEST(Defaults, DeepSpeedGathersAheadWhatItsBucketHolds) {
+    const auto ahead = [](const char* framework, const char* model) {
+        return with({std::string("strategy.framework=") + framework, std::string("model=") + model, "strategy.zero_stage=3",
+                     "training.sequence_length=1024", "runtime.year=2024"})
+            .strategy.overlap.param_gather;
+    };
+    EXPECT_TRUE(ahead("deepspeed", "gpt2-124m"));
+    EXPECT_FALSE(ahead("deepspeed", "llama3-8b"));
+    EXPECT_TRUE(ahead("fsdp", "llama3-8b"));
+    EXPECT_TRUE(with({"strategy.framework=deepspeed", "model=llama3-8b", "strategy.zero_stage=3", "strategy.overlap.param_gather=true"})
+                    .strategy.overlap.param_gather)
+        << "what is given stays";
+}
+
 // Narayanan 2021 had no asynchronous all-reduce, Megatron of March 2022 has, Megatron-DeepSpeed switches it off.
 TEST(Defaults, TensorParallelOverlapFollowsFrameworkAndYear) {
     EXPECT_FALSE(with({"strategy.tensor_parallel=4", "runtime.year=2021"}).strategy.overlap.tensor_parallel);

@@ -174,6 +174,8 @@ TEST_F(Simrun, ExamplesOfItsHelpWork) {
     const fs::path real = fs::path(ORRERY_SOURCE_DIR) / "tests/unit/ingest/files";
     fs::copy_file(real / "node.xml", folder / "topo.xml");
     fs::copy_file(real / "fabric.txt", folder / "fabric.txt");
+    write("mine.json", R"({"name": "mine", "source": "my runs", "rows": [{"name": "run", "source": "my runs", "scenario": )" +
+                           slurp(folder / "a.json") + R"(, "measured": {"step_time_s": 1}}]})");
     int tried = 0;
     for (const char* command : {"", "compare ", "plan ", "export ", "list ", "schema "}) {
         std::istringstream help(run(std::string(command) + "--help").out);

@@ -79,7 +79,7 @@ TEST(Learning, FindsTheFactorsThatRunsWereMadeWith) {
             r.memory_measure = MemoryMeasure::device;
             (batch == 64 || batch == 256 ? rows : others).push_back(r);
         }
-    const Learning learned = learn_from(rows, 1);
+    const LearnedRows learned = learn_from(rows, 1);
     ASSERT_EQ(learned.constants.size(), 1u);
     EXPECT_EQ(learned.constants[0].device, "a100-sxm-80gb");
     EXPECT_EQ(learned.constants[0].stack, Stack::modules);
@@ -95,7 +95,8 @@ TEST(Learning, FindsTheFactorsThatRunsWereMadeWith) {
 }
 
 std::shared_ptr<OwnConstants> own(const std::string& change, double to) {
-    LearnedConstants l{"a100-sxm-80gb", Stack::modules, 3};
+    LearnedConstants l;
+    l.device = "a100-sxm-80gb", l.stack = Stack::modules, l.rows = 3;
     l.noise = 0.03;
     l.memory = LearnedConstants::Memory{3, {{0.1, 0.0}, {}}, 0.02};
     auto file = nlohmann::json::parse(write_learned({&l, 1}));
