@@ -23,6 +23,10 @@ double bytes_per_element(DType t) {
         return 1 + 1.0 / 32; // OCP MX: an 8-bit scale per block of 32
     case DType::nvfp4:
         return 0.5 + 1.0 / 16; // an fp8 scale per block of 16
+    case DType::int8:
+        return 1 + 4.0 / quantization_block;
+    case DType::int4:
+        return 0.5 + 4.0 / quantization_block;
     }
     return 0;
 }
@@ -45,6 +49,10 @@ const char* name(DType t) {
         return "mxfp8";
     case DType::nvfp4:
         return "nvfp4";
+    case DType::int8:
+        return "int8";
+    case DType::int4:
+        return "int4";
     case DType::int64:
         return "int64";
     case DType::int32:

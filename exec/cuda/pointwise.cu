@@ -3,6 +3,8 @@
 #include "exec/cuda/pieces.cuh"
 #include "exec/kernels/dropout.hpp"
 
+#include <stdexcept>
+
 namespace orrery::cuda {
 namespace {
 
@@ -334,6 +336,21 @@ void copy(const Launch& l) {
     }
 }
 
+// This rank's part, by its index along Axis::dp, of what the operands hold side by side; behind their end 0.
+void own_part(const Launch& l) {
+    const View y = l.output(0);
+    const std::int64_t begin = l.coordinate(Axis::dp) * y.count, end = begin + y.count;
+    std::int64_t first = 0; // of the operand, in all
+    for (std::size_t k = 0; k < l.in.size(); ++k) {
+        const View x = l.input(k);
+        const std::int64_t from = std::max(first, begin), to = std::min(first + x.count, end), of_x = from - first, of_y = from - begin;
+        if (from < to) each(l.stream(), to - from, [=] __device__(std::int64_t i) { y.put(of_y + i, x.get(of_x + i)); });
+        first += x.count;
+    }
+    const std::int64_t filled = std::max<std::int64_t>(0, std::min(first, end) - begin);
+    each(l.stream(), y.count - filled, [=] __device__(std::int64_t i) { y.put(filled + i, 0); });
+}
+
 void zero(const Launch& l) {
     constexpr std::int64_t alone = 1 << 20; // elements that are worth a launch
     PieceList<1> list;
@@ -423,6 +440,13 @@ void run(const Pointwise& w, const Launch& l) {
     case PointwiseKind::join_columns:
     case PointwiseKind::sum_copies:
         return rearrange(w, l);
+    case PointwiseKind::own_part:
+        return own_part(l);
+    case PointwiseKind::by_owner:
+    case PointwiseKind::sum_parts:
+    case PointwiseKind::difference:
+    case PointwiseKind::outer_step:
+        throw std::runtime_error("buckets in blocks and outer steps have no kernels on a GPU yet: use --device cpu");
     }
 }
 

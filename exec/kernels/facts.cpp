@@ -26,8 +26,11 @@ KernelFacts facts_of(const Scenario& s) {
     KernelFacts f;
     f.micro_batch = s.training.micro_batch_size;
     f.sequence = s.training.sequence_length;
-    f.workers = s.strategy.local_sgd() ? s.strategy.data_parallel : 1;
+    f.workers = s.strategy.workers() ? s.strategy.data_parallel : 1;
     f.loss_tokens = s.training.global_batch_size * s.training.sequence_length / f.workers;
+    const Synchronization& meeting = s.strategy.synchronization;
+    f.outer_learning_rate = meeting.outer_optimizer == OuterOptimizer::none ? 1 : meeting.outer_learning_rate;
+    f.outer_momentum = s.strategy.synchronization.outer_momentum;
     f.context_ranks = s.strategy.context_parallel;
     f.context_contiguous =
         context_is_contiguous(m.attention.sliding_window, f.sequence / f.context_ranks, f.context_ranks, s.strategy.context_parallel_kind);

@@ -189,6 +189,73 @@ template <class T> void copy(const Call& c) {
     }
 }
 
+// Slices of a bucket node by node, [nodes][ranks][slice], as [ranks][nodes][slice]; what its tensors do not fill is 0.
+template <class T> void by_owner(const Call& c) {
+    const std::vector<std::int64_t>& shape = c.written(0).shape;
+    const std::int64_t ranks = shape[0], nodes = shape[1], slice = shape[2];
+    T* const out = c.output<T>(0);
+    std::fill_n(out, ranks * nodes * slice, T(0));
+    std::int64_t at = 0; // in the bucket
+    for (std::size_t k = 0; k < c.in.size(); ++k)
+        for (std::int64_t i = 0, n = elements(c.read(k)); i < n;) {
+            const std::int64_t owner = at / slice, within = at % slice, run = std::min(slice - within, n - i);
+            std::copy_n(c.input<T>(k) + i, run, out + ((owner % ranks) * nodes + owner / ranks) * slice + within);
+            i += run;
+            at += run;
+        }
+}
+
+template <class T> void sum_parts(const Call& c) {
+    const std::int64_t n = elements(c.written(0)), parts = elements(c.read(0)) / n;
+    const T* const in = c.input<T>(0);
+    for (std::int64_t i = 0; i < n; ++i) {
+        T sum = in[i];
+        for (std::int64_t p = 1; p < parts; ++p) sum += in[p * n + i];
+        c.output<T>(0)[i] = sum;
+    }
+}
+
+// This rank's part, by its index along Axis::dp, of what the operands hold side by side; behind their end 0.
+template <class T> void own_part(const Call& c) {
+    const std::int64_t n = elements(c.written(0)), begin = c.coordinate(Axis::dp) * n;
+    std::fill_n(c.output<T>(0), n, T(0));
+    std::int64_t at = 0;
+    for (std::size_t k = 0; k < c.in.size(); ++k) {
+        const std::int64_t from = std::max(at, begin), to = std::min(at + elements(c.read(k)), begin + n);
+        if (from < to) std::copy_n(c.input<T>(k) + (from - at), to - from, c.output<T>(0) + (from - begin));
+        at += elements(c.read(k));
+    }
+}
+
+// What a worker moved away from what all had in common: the latter less its parameters, which lie side by side.
+template <class T> void difference(const Call& c) {
+    std::int64_t at = 0;
+    for (std::size_t k = 1; k < c.in.size(); ++k)
+        for (std::int64_t i = 0, n = elements(c.read(k)); i < n; ++i, ++at) c.output<T>(0)[at] = c.input<T>(0)[at] - c.input<T>(k)[i];
+}
+
+// SGD with Nesterov's momentum where it has one, as torch.optim.SGD has it: m = mu m + g; x -= lr (g + mu m). Parameters start from x.
+template <class T> void outer_step(const Call& c) {
+    const T rate = static_cast<T>(c.context.facts.outer_learning_rate), mu = static_cast<T>(c.context.facts.outer_momentum);
+    const bool momentum = c.in.size() > 2;
+    const std::int64_t n = elements(c.read(1));
+    T* const x = c.input<T>(1);
+    for (std::int64_t i = 0; i < n; ++i) {
+        T g = c.input<T>(0)[i];
+        if (momentum) {
+            T& m = c.input<T>(2)[i];
+            m = mu * m + g;
+            g += mu * m;
+        }
+        x[i] -= rate * g;
+    }
+    std::int64_t at = 0;
+    for (std::size_t k = 0; k < c.out.size() && at < n; ++k) {
+        std::copy_n(x + at, elements(c.written(k)), c.output<T>(k));
+        at += elements(c.written(k));
+    }
+}
+
 // Two partial results of attention into one: o = sum of o_i exp(lse_i - lse), lse = log(sum of exp(lse_i)).
 template <class T> void merge(const Call& c) {
     const std::int64_t heads = columns(c.read(1)), dim = columns(c.read(0)) / heads, n = elements(c.read(1));
@@ -249,6 +316,16 @@ template <class T> void run(const Pointwise& w, const Call& c) {
             for (std::int64_t k = 0, n = elements(c.written(i)); k < n; ++k)
                 c.output<T>(i)[k] = c.input<T>(i)[k] / static_cast<T>(c.context.facts.workers);
         return;
+    case PointwiseKind::by_owner:
+        return by_owner<T>(c);
+    case PointwiseKind::sum_parts:
+        return sum_parts<T>(c);
+    case PointwiseKind::own_part:
+        return own_part<T>(c);
+    case PointwiseKind::difference:
+        return difference<T>(c);
+    case PointwiseKind::outer_step:
+        return outer_step<T>(c);
     case PointwiseKind::merge:
         return merge<T>(c);
     case PointwiseKind::split:

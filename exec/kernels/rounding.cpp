@@ -1,6 +1,9 @@
 #include "exec/kernels/rounding.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 namespace orrery {
 
@@ -13,7 +16,36 @@ void round_to_bf16(float* x, std::int64_t n) {
     }
 }
 
+template <class T> void round_in_blocks(T* x, std::int64_t n, DType low) {
+    const T levels = low == DType::int8 ? T(127) : T(7);
+    for (std::int64_t begin = 0; begin < n; begin += quantization_block) {
+        const std::int64_t end = std::min<std::int64_t>(n, begin + quantization_block);
+        T largest = 0;
+        bool number = true;
+        for (std::int64_t i = begin; i < end; ++i) {
+            largest = std::max(largest, std::abs(x[i]));
+            number = number && std::isfinite(x[i]);
+        }
+        if (!number) {
+            std::fill(x + begin, x + end, std::numeric_limits<T>::quiet_NaN());
+            continue;
+        }
+        const T scale = largest / levels;
+        if (scale == 0) std::fill(x + begin, x + end, T(0)); // zeros, or too small for a scale
+        for (std::int64_t i = begin; scale != 0 && i < end; ++i) x[i] = std::nearbyint(x[i] / scale) * scale;
+    }
+}
+
+template void round_in_blocks<float>(float*, std::int64_t, DType);
+template void round_in_blocks<double>(double*, std::int64_t, DType);
+
 void round_stored(std::span<const Operand> written, const KernelContext& context) {
+    for (const Operand& o : written) {
+        const DType low = o.buffer->dtype;
+        if (low != DType::int8 && low != DType::int4) continue;
+        context.real == DType::fp64 ? round_in_blocks(reinterpret_cast<double*>(o.data), elements(*o.buffer), low)
+                                    : round_in_blocks(reinterpret_cast<float*>(o.data), elements(*o.buffer), low);
+    }
     if (!context.rounds) return;
     for (const Operand& o : written)
         if (o.buffer->dtype == DType::bf16) round_to_bf16(reinterpret_cast<float*>(o.data), elements(*o.buffer));

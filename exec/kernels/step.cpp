@@ -9,13 +9,14 @@ namespace orrery {
 namespace {
 
 // Whether this rank is the one that counts the tensor's elements, of those that hold the same and whose summands are added up.
-bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, bool flat) {
+// `divided`: the axes over which shards of the bucket lie that it is in; 0: it is no part of one.
+bool counts(const KernelContext& k, const Buffer& norm, const Buffer& tensor, AxisMask divided) {
     for (Axis a : {Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::dpr}) {
-        const bool data = a == Axis::dp || a == Axis::cp;
+        const bool data = divided != 0 && (a == Axis::dp || a == Axis::cp || (a == Axis::dpr && (divided & mask(a))));
         // An expert's replicas lie along the experts' axes, and the sum is over all of them where experts lie apart from the others.
         const bool summed = norm.placement.on(a) == PlacementKind::partial ||
                             (tensor.expert && a != Axis::dpr && norm.placement.on(Axis::dp) == PlacementKind::partial);
-        if (!summed || (flat && data) || tensor.placement.on(a) == PlacementKind::sharded) continue;
+        if (!summed || data || tensor.placement.on(a) == PlacementKind::sharded) continue;
         if ((tensor.expert ? k.expert_at : k.at)[static_cast<std::size_t>(a)] != 0) return false;
     }
     if (tensor.placement.on(Axis::pp) != PlacementKind::partial || norm.placement.on(Axis::pp) != PlacementKind::partial) return true;
@@ -50,14 +51,15 @@ std::vector<Range> counted_ranges(const KernelContext& c, const Operand& gradien
     const BucketLayout* layout = c.buckets.find(gradient.id);
     std::vector<Range> out;
     if (!layout) {
-        if (counts(c, norm, *gradient.buffer, false)) out.push_back({0, elements(*gradient.buffer)});
+        if (counts(c, norm, *gradient.buffer, 0)) out.push_back({0, elements(*gradient.buffer)});
         return out;
     }
     const int self = c.plan.mesh.rank_of(c.at);
     const std::vector<int> ranks = members(c.plan, layout->comm, self);
+    const AxisMask divided = c.plan.communicators[static_cast<std::size_t>(layout->comm)].axes;
     const std::int64_t begin = (std::find(ranks.begin(), ranks.end(), self) - ranks.begin()) * layout->shard, end = begin + layout->shard;
     for (const BucketSegment& s : layout->segments)
-        if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, norm, c.plan.buffers[static_cast<std::size_t>(s.tensor)], true))
+        if (std::max(s.begin, begin) < std::min(s.end, end) && counts(c, norm, c.plan.buffers[static_cast<std::size_t>(s.tensor)], divided))
             out.push_back({std::max(s.begin, begin) - begin, std::min(s.end, end) - begin});
     return out;
 }
@@ -70,7 +72,7 @@ std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const O
         const BucketLayout* layout = c.buckets.find(operands[i].id);
         if (!layout) {
             all.push_back(tensor(operands[i].id));
-            slices.push_back({i, 0, elements(*operands[i].buffer), 0, counts(c, norms, *operands[i].buffer, false)});
+            slices.push_back({i, 0, elements(*operands[i].buffer), 0, counts(c, norms, *operands[i].buffer, 0)});
             own.push_back(all.back());
             continue;
         }
@@ -82,7 +84,9 @@ std::vector<TensorSlice> tensor_slices(const KernelContext& c, std::span<const O
             all.push_back(tensor(s.tensor));
             const std::int64_t from = std::max(s.begin, begin), to = std::min(s.end, end);
             if (from >= to) continue;
-            slices.push_back({i, from - begin, to - begin, 0, counts(c, norms, c.plan.buffers[static_cast<std::size_t>(s.tensor)], true)});
+            slices.push_back({i, from - begin, to - begin, 0,
+                              counts(c, norms, c.plan.buffers[static_cast<std::size_t>(s.tensor)],
+                                     c.plan.communicators[static_cast<std::size_t>(layout->comm)].axes)});
             own.push_back(all.back());
         }
     }

@@ -98,7 +98,7 @@ std::vector<TensorPart> parts_of(const World& world, const Rank& rank, Quantity 
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
             const auto id = static_cast<BufferId>(b);
-            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && rank.memory.block(id, -1))
+            if (x.stage == rank.stage && x.kind == MemoryKind::parameters && x.role != Role::secondary_shard && rank.memory.block(id, -1))
                 add_parts(world, rank, id, "", rank.memory.at(id, -1), stored(id), parts);
         }
         return parts;

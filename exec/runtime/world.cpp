@@ -14,6 +14,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 
 namespace orrery {
 namespace {
@@ -55,6 +56,17 @@ void initialise_master(Rank& rank, const Op& op, DType real) {
     }
 }
 
+// What workers have in common before their first step: their parameters, side by side.
+void initialise_outer(Rank& rank, const Op& difference, DType real) {
+    const Operand outer = rank.memory.operand(difference.in[0], -1);
+    std::int64_t at = 0;
+    for (std::size_t k = 1; k < difference.in.size(); ++k) {
+        const Operand own = rank.memory.operand(difference.in[k], -1);
+        const DType from = stored_type(own.buffer->dtype, real), to = stored_type(outer.buffer->dtype, real);
+        for (std::int64_t i = 0; i < elements(*own.buffer); ++i, ++at) write_element(outer.data, at, read_element(own.data, i, from), to);
+    }
+}
+
 } // namespace
 
 std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
@@ -82,7 +94,7 @@ std::vector<Problem> not_executable(const Scenario& s, bool forced_routing) {
             {"/runtime/token_dispatcher", std::string("runtime.token_dispatcher = ") + name(s.runtime.token_dispatcher) +
                                               " has no kernels here, where experts are on several ranks: use alltoall or allgather"});
     const DType type = s.training.precision;
-    if (s.strategy.local_sgd() && s.training.master_weights && type != DType::fp32 && type != DType::tf32)
+    if (s.strategy.workers() && s.training.master_weights && type != DType::fp32 && type != DType::tf32)
         problems.push_back({"/training/master_weights",
                             "training.master_weights with strategy.synchronization.kind = local_sgd has no kernels "
                             "here: set it to false, or use precision = fp32"});
@@ -104,6 +116,9 @@ std::unique_ptr<World> make_world(const Scenario& scenario, Plan plan, DType rea
     w.buckets = bucket_layouts(w.plan);
     w.real = real;
     w.machine = std::move(machine);
+    const auto in_blocks = [](const Buffer& b) { return b.dtype == DType::int8 || b.dtype == DType::int4; };
+    if (w.machine.name != "cpu" && std::any_of(w.plan.buffers.begin(), w.plan.buffers.end(), in_blocks))
+        throw std::runtime_error("what travels in int8 or int4 has kernels on processors alone: use --device cpu");
     const int ranks = w.plan.mesh.ranks();
     if (only.empty()) {
         only.resize(static_cast<std::size_t>(ranks));
@@ -154,7 +169,8 @@ void initialise(World& world) {
         for (std::size_t b = 0; b < world.plan.buffers.size(); ++b) {
             const Buffer& x = world.plan.buffers[b];
             const auto id = static_cast<BufferId>(b);
-            const bool here = x.stage == rank->stage && x.kind == MemoryKind::parameters && rank->memory.block(id, -1) != nullptr;
+            const bool here = x.stage == rank->stage && x.kind == MemoryKind::parameters && x.role != Role::secondary_shard &&
+                              rank->memory.block(id, -1) != nullptr;
             if (!here) continue;
             if (const BucketLayout* layout = world.buckets.find(id); layout && layout->shard > 0)
                 initialise_shard(*rank, *layout, id, world);
@@ -162,7 +178,10 @@ void initialise(World& world) {
                 initialise(rank->memory.operand(id, -1), rank->context);
         }
         for (const Issue& i : rank->order->issues)
-            if (std::holds_alternative<OptimizerStep>(i.op->work)) initialise_master(*rank, *i.op, world.real);
+            if (std::holds_alternative<OptimizerStep>(i.op->work))
+                initialise_master(*rank, *i.op, world.real);
+            else if (const auto* p = std::get_if<Pointwise>(&i.op->work); p && p->kind == PointwiseKind::difference)
+                initialise_outer(*rank, *i.op, world.real);
     }
 }
 

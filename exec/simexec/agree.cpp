@@ -44,10 +44,10 @@ bool memory_as_predicted(const Scenario& s, const Learned& learned) {
 int run_agree(const std::string& file, const Options& options, const AgreeOptions& how) {
     const std::optional<Scenario> scenario = load(file, options, true);
     if (!scenario) return bad_input;
-    if (scenario->strategy.local_sgd())
-        return complain(
-                   "strategy.synchronization.kind = local_sgd trains each worker on its own gradients, which one rank does not: simexec "
-                   "agree compares synchronous strategies"),
+    if (scenario->strategy.workers())
+        return complain("strategy.synchronization.kind = local_sgd and diloco train each worker on its own gradients, which one rank does "
+                        "not: simexec "
+                        "agree compares synchronous strategies"),
                bad_input;
     if (how.device == "cuda" && how.executor == "threads")
         return complain("--device cuda goes with --executor queues (a GPU a rank) or serial (all ranks on one)"), bad_input;

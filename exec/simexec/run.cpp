@@ -101,7 +101,8 @@ PeerLink link_of(const OrreryTransport* t, const std::optional<Others>& others, 
 // Why this plan cannot be run like this; empty: it can.
 std::string refusal(const Plan& plan, const RunOptions& how, const std::optional<LaunchedRank>& launched) {
     if (plan.workers != 0 && (!how.checkpoint.empty() || !how.resume.empty()))
-        return "strategy.synchronization.kind = local_sgd keeps no checkpoints: each worker's optimizer has states of its own; leave out "
+        return "strategy.synchronization.kind = local_sgd and diloco keep no checkpoints: each worker's optimizer has states of its own; "
+               "leave out "
                "--checkpoint and --resume";
     if (launched && how.copy_every > 0) return "--copy-every sends copies over MPI: leave it out where GPUs have processes of their own";
     if (launched && launched->size != plan.mesh.ranks())

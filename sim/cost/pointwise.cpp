@@ -28,6 +28,9 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::sum_copies:
     case PointwiseKind::balance:
     case PointwiseKind::merge:
+    case PointwiseKind::sum_parts:
+    case PointwiseKind::difference:
+    case PointwiseKind::outer_step:
         return "add";
     case PointwiseKind::bias_dropout_add:
         return "bias-dropout-add";
@@ -40,6 +43,7 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::average:
         return "scale";
     case PointwiseKind::cast:
+    case PointwiseKind::by_owner:
         return "cast";
     case PointwiseKind::copy:
     case PointwiseKind::split:
@@ -48,6 +52,7 @@ const char* entry_name(const Pointwise& p) {
     case PointwiseKind::pack:
     case PointwiseKind::unpack:
     case PointwiseKind::join_columns:
+    case PointwiseKind::own_part:
         return "copy";
     case PointwiseKind::clamp:
         return "clamp";

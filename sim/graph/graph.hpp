@@ -125,6 +125,7 @@ struct Node {
     DType gemm_dtype = DType::bf16;               // linear
     bool fused = true;                            // one kernel, else the framework's eager sequence
     bool recompute = false;                       // its outputs are not saved for the backward pass
+    std::int16_t stretch = -1;                    // recompute: nodes of one stretch are made again together
     bool along_seq = false;                       // enter, exit: gather and scatter (sequence parallelism), else copy and all-reduce
     std::uint8_t pieces = 1, gradient_pieces = 1; // enter, exit, linear: Op::pieces forward and of the input gradient
     DType gradient_dtype = DType::bf16;           // combine, unpermute: of the rows' gradient on its way to the experts

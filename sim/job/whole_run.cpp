@@ -154,10 +154,9 @@ void add_money(WholeRunReport& out, const Scenario& s, const Report& step) {
 void add_target(WholeRunReport& out, const Scenario& s) {
     if (!s.training.convergence || out.mean_steps <= 0) return;
     const Convergence& c = *s.training.convergence;
-    const double batch = static_cast<double>(s.training.global_batch_size);
     out.target = c.target.empty() ? "the target" : c.target;
-    out.target_samples = c.min_samples * (1 + batch / c.critical_batch_size) * (s.strategy.local_sgd() ? 1 + c.replica_penalty : 1);
-    out.target_steps = out.target_samples / batch;
+    out.target_samples = samples_to_target(c, static_cast<double>(s.training.global_batch_size), s.strategy.workers());
+    out.target_steps = out.target_samples / static_cast<double>(s.training.global_batch_size);
     out.target_s = out.target_steps * out.mean_wall_s / out.mean_steps;
     if (out.mean_wall_s > 0) out.target_usd = out.cost_usd * out.target_s / out.mean_wall_s;
 }

@@ -44,7 +44,8 @@ BufferId Emitter::need(ValueId v) {
 // framework stops early.
 void Emitter::recompute_run(std::int32_t node) {
     const auto marked = [&](std::int32_t i) {
-        return i >= 0 && i < static_cast<std::int32_t>(g.nodes.size()) && g.nodes[i].recompute && g.nodes[i].layer == g.nodes[node].layer;
+        return i >= 0 && i < static_cast<std::int32_t>(g.nodes.size()) && g.nodes[i].recompute &&
+               g.nodes[i].stretch == g.nodes[node].stretch;
     };
     std::int32_t first = node, last = node;
     while (marked(first - 1)) --first;

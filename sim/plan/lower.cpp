@@ -20,11 +20,15 @@ void build_forward(Lowering& l) {
     plan.chunks_per_stage = s.virtual_pipeline;
     plan.microbatches = l.scenario.microbatches();
     // Gradients are summed over data and context ranks alike, so that a shard group spans both.
-    // Replicas that are workers of their own share no gradients: they are copies along the outer axis.
-    const int shard = s.local_sgd() ? 1 : s.shard_group_size > 0 ? std::max(1, s.shard_group_size / s.context_parallel) : s.data_parallel;
+    // Replicas that are workers of their own share no gradients: they are copies along the outer axis. Where ZeRO++ has two levels the
+    // outer axis is the one between nodes.
+    const int shard = s.workers()                 ? 1
+                      : l.practice.near_ranks > 0 ? l.practice.near_ranks
+                      : s.shard_group_size > 0    ? std::max(1, s.shard_group_size / s.context_parallel)
+                                                  : s.data_parallel;
     plan.mesh.size = {s.tensor_parallel, s.context_parallel, 1, shard, s.data_parallel / shard, s.pipeline_parallel};
     plan.mesh.order = s.rank_order;
-    if (s.local_sgd()) {
+    if (s.workers()) {
         plan.workers = mask(Axis::dpr);
         plan.repeat = s.synchronization.inner_steps;
     }

@@ -28,11 +28,14 @@ enum class Role : std::uint8_t {
     counts,              // how many rows go to each expert
     parameter,           // Buffer::tensor, whole but for what tensor and expert parallelism divide
     parameter_shard,     // a rank's part of Buffer::bucket's parameters
+    secondary_shard,     // of Buffer::bucket's parameters, over fewer ranks: what later gathers of the step read
     gathered_parameters, // all parameters of the bucket, side by side
     gradient,            // of Buffer::tensor, as parameter: the sum over the microbatches
     gradient_shard,      // a rank's part of the bucket's gradients
     flat_gradients,      // all gradients of the bucket, side by side
     gradient_part,       // what one of several reductions leaves, before it is added to the shard
+    gradient_summands,   // of some slices of the bucket, one behind the other those of several ranks, not added yet
+    gradient_slices,     // and their sums, of which the next exchange takes a slice to each rank
     gradient_summand,    // of one microbatch, before it is added to the gradient
     padding,             // after a bucket's tensors, so that its shards are whole
     master,              // the optimizer's own copy of what it steps on; like its moments one after the other, as the step names them
@@ -42,12 +45,16 @@ enum class Role : std::uint8_t {
     wide_moments, // copies of moments in fp32 that a step needs room for
     gradient_norm,
     clipping_factor,
-    tensor_norms, // a pair a tensor (OptimizerStep)
+    tensor_norms,     // a pair a tensor (OptimizerStep)
+    outer_parameters, // of workers: what they had in common when they last met
+    outer_momentum,   // of the optimizer that steps on their mean
+    pseudo_gradient,  // what a worker moved away from what they had in common
 };
 constexpr bool is_optimizer_state(Role r) { return r == Role::master || r == Role::first_moment || r == Role::second_moment; }
 // Sums that are followed from the backward pass to the optimizer: of whole tensors or of a bucket.
 constexpr bool is_gradient(Role r) {
-    return r == Role::gradient || r == Role::gradient_shard || r == Role::flat_gradients || r == Role::gradient_part;
+    return r == Role::gradient || r == Role::gradient_shard || r == Role::flat_gradients || r == Role::gradient_part ||
+           r == Role::gradient_summands || r == Role::gradient_slices;
 }
 
 // A tensor's place in a bucket, in elements; in bytes times those of an element of the bucket's buffer.
@@ -68,6 +75,7 @@ struct TensorBucket {
     std::int64_t shard = 0;             // elements of each, padding included; 0: every member has the whole bucket
     CommId reduce = -1, replicate = -1; // sums gradients over those that share it; then over the copies of a shard; -1: none
     CommId gather = -1;                 // of updated parameters; -1: none
+    CommId gather_again = -1;           // later in the step, from secondary shards; -1: over the same ranks
     DType reduced_in = DType::fp32, gathered_in = DType::bf16; // dtypes on the wire
 };
 

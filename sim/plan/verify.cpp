@@ -201,7 +201,7 @@ void check_contents(const Plan& plan, StructureCheck& check, Findings& findings)
         for (const BucketTensor& t : bucket.tensors)
             if (t.tensor < 0 || t.tensor >= tensors || !check.buffer(t.parameter) || !check.buffer(t.gradient))
                 findings.add("structure", bucket.name, "names a tensor or buffer that does not exist");
-        for (CommId c : {bucket.reduce, bucket.replicate, bucket.gather})
+        for (CommId c : {bucket.reduce, bucket.replicate, bucket.gather, bucket.gather_again})
             if (c != -1 && !check.comm(c)) findings.add("structure", bucket.name, "names a communicator that does not exist");
     }
 }

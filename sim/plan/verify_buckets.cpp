@@ -45,6 +45,8 @@ void BucketCheck::layout(const TensorBucket& b) {
         fault(where, "is sharded, and not reduced and gathered by the same number of ranks");
     else if (b.shard * size(plan_, b.reduce) < end)
         fault(where, "has shards that do not hold all of it");
+    if (b.gather_again >= 0 && size(plan_, b.reduce) % size(plan_, b.gather_again) != 0)
+        fault(where, "is gathered again by ranks that are no part of those that share it");
 }
 
 void BucketCheck::buffer(const Buffer& b) {
@@ -52,10 +54,13 @@ void BucketCheck::buffer(const Buffer& b) {
                flat = b.role == Role::gathered_parameters || b.role == Role::flat_gradients;
     if ((b.role == Role::parameter || b.role == Role::gradient) && b.tensor < 0) fault(b.name, "is of no tensor");
     if (b.role == Role::batch && b.ahead < 0) fault(b.name, "does not say of which tokens it is");
-    if (!shard && !flat) return;
+    if (!shard && !flat && b.role != Role::secondary_shard) return;
     if (b.bucket < 0) return fault(b.name, "is of no bucket");
     const TensorBucket& bucket = plan_.buckets[at(b.bucket)];
     if (shard && (bucket.shard == 0 || elements(b) != bucket.shard)) fault(b.name, "is not as long as its bucket's shards");
+    if (b.role == Role::secondary_shard &&
+        (bucket.gather_again < 0 || bucket.tensors.empty() || elements(b) * size(plan_, bucket.gather_again) < bucket.tensors.back().end))
+        fault(b.name, "is a part of a second copy that does not hold all of its bucket");
     if (flat && (bucket.tensors.empty() || elements(b) < bucket.tensors.back().end)) fault(b.name, "does not hold all of its bucket");
 }
 
@@ -75,7 +80,8 @@ void BucketCheck::collective(const Block& block, std::int32_t index, const Colle
     if (id < 0) return fault(place(plan_, block, index), "joins what is of no bucket");
     const TensorBucket& b = plan_.buckets[at(id)];
     const bool gathers = c.kind == CollectiveKind::all_gather;
-    if (c.comm != (gathers ? b.gather : b.reduce)) fault(place(plan_, block, index), "is not on its bucket's communicator");
+    const bool again = gathers && of(op.in[0]).bytes.count > 0 && b.gather_again >= 0 && c.comm == b.gather_again;
+    if (!again && c.comm != (gathers ? b.gather : b.reduce)) fault(place(plan_, block, index), "is not on its bucket's communicator");
     if (c.dtype != (gathers ? b.gathered_in : b.reduced_in)) fault(place(plan_, block, index), "has another dtype than its bucket");
     if (!lists(b, gathers ? op.out : op.in, gathers ? &BucketTensor::parameter : &BucketTensor::gradient))
         fault(place(plan_, block, index), "names other tensors than its bucket, or in another order");

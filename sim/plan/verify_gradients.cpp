@@ -120,9 +120,13 @@ void StageGradients::consume(const Op& op) {
 void StageGradients::move(const Op& op) {
     AxisMask partial = 0;
     bool from_gradients = false;
+    const auto* sum = std::get_if<Pointwise>(&op.work);
+    const bool adds_parts = sum && sum->kind == PointwiseKind::sum_parts;
     for (BufferId b : op.in) {
         if (!tracked(b)) continue;
         from_gradients = true;
+        if ((plan_.buffers[at(b)].role == Role::gradient_summands) != adds_parts)
+            fault("gradient-partial", b, adds_parts ? "is added up, and came from no exchange" : "is used before its summands are added");
         if (!gradients_[at(b)].summed && std::find(op.out.begin(), op.out.end(), b) == op.out.end())
             gradients_[at(b)].partial = partial_axes(plan_, facts_, b);
         partial = static_cast<AxisMask>(partial | gradients_[at(b)].partial);
@@ -183,7 +187,7 @@ void StageGradients::visit(const Op& op) {
         if (tracked(f->buffer) && g.summed && !g.handed_on) fault("gradient-lost", f->buffer, "is freed and its sum went nowhere");
     } else if (const auto* c = std::get_if<Collective>(&op.work)) {
         if (c->kind == CollectiveKind::all_gather)
-            gather(op);
+            !op.in.empty() && tracked(op.in[0]) ? move(op) : gather(op);
         else
             reduce(op, *c);
     } else if (std::holds_alternative<OptimizerStep>(op.work)) {
@@ -193,11 +197,14 @@ void StageGradients::visit(const Op& op) {
     } else if (const auto* p = std::get_if<Pointwise>(&op.work)) {
         if (p->kind == PointwiseKind::clip)
             consume(op);
-        else if (p->kind == PointwiseKind::copy)
+        else if (p->kind == PointwiseKind::copy || p->kind == PointwiseKind::own_part)
             gather(op);
         else
             move(op);
-        if (p->kind == PointwiseKind::cast) follow(op);
+        if (p->kind == PointwiseKind::cast && op.phase == Phase::param_gather)
+            gather(op); // to or from what travels in its place
+        else if (p->kind == PointwiseKind::cast)
+            follow(op);
     } else if (std::holds_alternative<Copy>(op.work)) {
         move(op);
         follow(op);

@@ -97,6 +97,7 @@ void PlacementCheck::moves(const Op& op, const Collective& c, const Communicator
     for (Axis a : axes) {
         if (!(comm.axes & mask(a)) || !wide(a, false)) continue;
         for (std::size_t i = 0; i < std::min(op.in.size(), op.out.size()); ++i) {
+            if (accumulated(op.in[i])) continue;
             const int in = along(op.in[i], a), out = along(op.out[i], a);
             if (in < 0 || out < 0)
                 fault("placement", op.out[i], a, "changes hands, and is not split");

@@ -1,6 +1,7 @@
 // Rounds: phases have a program for each stage, and where ranks are workers their parameters meet: each that the optimizer keeps is summed
 // over all workers and averaged exactly once a round, after the steps and never in one. Where an fp32 copy is kept it is the copy that is
-// averaged, and the parameters are written from it.
+// averaged, and the parameters are written from it. With an outer optimizer it is what each moved that is averaged, and its step that
+// writes them.
 #include "sim/plan/verify_parts.hpp"
 
 #include <algorithm>
@@ -34,12 +35,20 @@ void check_steps(const Plan& plan, Findings& findings) {
 void visit(const Plan& plan, const Op& op, std::vector<Meeting>& met, Findings& findings, std::int16_t stage) {
     if (crosses_workers(plan, op)) {
         const auto& c = std::get<Collective>(op.work);
-        if (c.kind != CollectiveKind::all_reduce || plan.communicators[at(c.comm)].axes != plan.workers || op.in != op.out)
+        const bool in_place = c.kind == CollectiveKind::all_reduce && op.in == op.out,
+                   of_slices = c.kind == CollectiveKind::all_to_all || c.kind == CollectiveKind::all_gather;
+        if ((!in_place && !of_slices) || plan.communicators[at(c.comm)].axes != plan.workers)
             findings.add("worker-averaged", fmt::format("stage {}", stage), op.name + " is no sum over exactly the workers, in place");
-        for (BufferId b : op.out) ++met[at(b)].sums;
+        if (of_slices) met[at(op.out[0])] = met[at(op.in[0])];
+        if (c.kind != CollectiveKind::all_gather)
+            for (BufferId b : op.out) ++met[at(b)].sums;
     }
     const auto* p = std::get_if<Pointwise>(&op.work);
     if (!p) return;
+    if (plan.buffers[at(op.out[0])].role == Role::pseudo_gradient && p->kind != PointwiseKind::average)
+        met[at(op.out[0])] = p->kind == PointwiseKind::difference ? Meeting{} : met[at(op.in[0])]; // moved on, to or from the wire
+    if (p->kind == PointwiseKind::outer_step)
+        for (BufferId b : op.out) met[at(b)].sums += met[at(op.in[0])].sums, met[at(b)].averages += met[at(op.in[0])].averages;
     if (p->kind == PointwiseKind::average)
         for (BufferId b : op.out) met[at(b)].averages += met[at(b)].sums == 1 ? 1 : 2; // before its sum it is no average
     if (p->kind == PointwiseKind::cast && std::all_of(op.in.begin(), op.in.end(), [&](BufferId b) { return met[at(b)].averages == 1; }))
@@ -61,7 +70,7 @@ void check_stage(const Plan& plan, std::size_t stage, Findings& findings) {
         if (x.stage != static_cast<std::int16_t>(stage)) continue;
         const Meeting& m = met[b];
         const bool followed = m.sums == 0 && m.averages == 0 && m.copies == 1, averaged = m.sums == 1 && m.averages == 1 && m.copies == 0;
-        const bool must = x.role == Role::parameter || x.role == Role::master;
+        const bool must = x.role == Role::parameter || x.role == Role::master || x.role == Role::outer_parameters;
         if (must && !(x.role == Role::parameter && copied ? followed : averaged))
             findings.add("worker-averaged", fmt::format("stage {}", stage),
                          fmt::format("{} is summed over the workers {} times, averaged {} times and written from an average {} times in a "

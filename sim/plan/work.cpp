@@ -64,6 +64,16 @@ const char* pointwise_name(const Pointwise& p) {
         return "clamp";
     case PointwiseKind::average:
         return "average";
+    case PointwiseKind::by_owner:
+        return "cast";
+    case PointwiseKind::sum_parts:
+        return "add";
+    case PointwiseKind::own_part:
+        return "copy";
+    case PointwiseKind::difference:
+        return "difference";
+    case PointwiseKind::outer_step:
+        return "outer-step";
     }
     return "?";
 }

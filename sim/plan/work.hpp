@@ -104,7 +104,12 @@ enum class PointwiseKind : std::uint8_t {
     clamp,
     average,
     join_columns,
-    pad_rows
+    pad_rows,
+    by_owner,
+    sum_parts,
+    own_part,
+    difference,
+    outer_step
 };
 // elements: of the larger operand. fused: one kernel; else the framework's eager sequence of kernels.
 // merge: two partial results of attention into one, by their log-sum-exps. Copies with an order of their own: split (queries,
@@ -118,7 +123,10 @@ enum class PointwiseKind : std::uint8_t {
 // added by a sequence of kernels an expert. average: sums over the
 // workers (Plan::workers), divided by their number. join_columns: [ranks x rows][part] to [rows][ranks x part] for tensor-parallel ranks;
 // its adjoint: this rank's columns. pad_rows: experts' rows to a layout in which each expert's count is a multiple, by a list of places;
-// out of it with direction input_gradient, and the adjoints of both ways.
+// out of it with direction input_gradient, and the adjoints of both ways. Of buckets: by_owner: slices, each as long as a shard, by the
+// rank of a node that sends them on, where they lay node by node: [nodes][ranks][shard] to [ranks][nodes][shard], cast. sum_parts: of
+// [parts][n] the n sums. own_part: of what lies side by side in the operands the part of the rank's own index along Axis::dp.
+// difference: a - b, b side by side. outer_step: what workers had in common, moved by the mean of what each moved away (DiLoCo).
 struct Pointwise {
     PointwiseKind kind;
     Direction direction;

@@ -45,7 +45,7 @@ void wait_for_input(Report& r, const Scenario& s) {
     for (double* rate :
          {&r.tokens_per_s, &r.tokens_per_s_per_gpu, &r.samples_per_s, &r.model_tflops_per_gpu, &r.mfu, &r.hfu, &r.bubble_fraction})
         *rate /= longer;
-    for (double* whole : {&r.energy_j, &r.cost_usd}) *whole *= longer;
+    for (double* whole : {&r.energy_j, &r.cost_usd, &r.target.s, &r.target.usd}) *whole *= longer;
     r.notes.push_back("training.data: a step waits " + seconds_text(stall) + " for its samples (" + period.limit +
                       " limits them); it is among \"other\" below");
 }

@@ -97,6 +97,10 @@ std::string to_json(const Report& r) {
     if (!r.experts.fullest_by_layer.empty()) j["experts"]["fullest_rank_over_mean_by_layer"] = r.experts.fullest_by_layer;
     if (r.energy_j > 0) j["energy_j"] = r.energy_j;
     if (r.cost_usd > 0) j["cost_usd"] = r.cost_usd;
+    if (const TimeToTarget& t = r.target; !t.name.empty()) {
+        j["target"] = {{"target", t.name}, {"samples_to_target", t.samples}, {"steps_to_target", t.steps}, {"time_to_target_s", t.s}};
+        if (t.usd > 0) j["target"]["cost_to_target_usd"] = t.usd;
+    }
     j["notes"] = r.notes;
     j["provenance"] = nlohmann::ordered_json::array();
     for (const Provenance& p : r.provenance) j["provenance"].push_back(to_text(p));

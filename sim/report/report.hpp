@@ -13,6 +13,13 @@
 
 namespace orrery {
 
+// Where training.convergence says what a target takes: steps of this length one after the other, as if nothing ever failed. (A scenario
+// with "run" has failures too: sim/job.)
+struct TimeToTarget {
+    std::string name; // empty: there is none
+    double samples = 0, steps = 0, s = 0, usd = 0;
+};
+
 struct Report {
     std::string name;
     int world_size = 0, data_parallel = 0;
@@ -33,7 +40,8 @@ struct Report {
     } experts;
     double energy_j = 0, cost_usd = 0; // of a step; 0: not known
     double tokens_per_step = 0;
-    double run_tokens = 0;              // of the whole run, where the scenario says how long it is; 0: it does not
+    double run_tokens = 0; // of the whole run, where the scenario says how long it is; 0: it does not
+    TimeToTarget target;
     std::vector<std::string> notes;     // fields without effect, assumptions
     std::vector<Provenance> provenance; // what the prediction rests on
     ErrorBar error_bar;                 // of the nearest validated rows

@@ -84,6 +84,20 @@ std::string offload_text(const Offload& o) {
     return text;
 }
 
+// ", weights in int8, gradients in int4, a second copy over 16, DiLoCo every 32 steps": what travels otherwise than plain.
+std::string travel_text(const Strategy& g) {
+    std::string text;
+    if (g.quantized_weights != QuantizedWeights::none) text += fmt::format(", weights in {}", name(g.quantized_weights));
+    if (g.quantized_gradients != QuantizedGradients::none) text += fmt::format(", gradients in {}", name(g.quantized_gradients));
+    if (g.secondary_shard_size > 1) text += fmt::format(", a second copy over {}", g.secondary_shard_size);
+    if (g.gradient_compression != GradientCompression::none) text += fmt::format(", gradients in {}", name(g.gradient_compression));
+    const Synchronization& s = g.synchronization;
+    if (g.workers())
+        text += fmt::format(", {} every {} step{}", g.diloco() ? "DiLoCo" : "local SGD", s.inner_steps, s.inner_steps == 1 ? "" : "s");
+    if (g.diloco() && s.payload_dtype != DType::fp32) text += fmt::format(" in {}", name(s.payload_dtype));
+    return text;
+}
+
 // "405.9 billion".
 std::string count_text(double n) {
     if (n >= 1e12) return fmt::format("{:.2f} trillion", n * 1e-12);
@@ -180,6 +194,11 @@ std::string figures(const Report& r, const TextStyle& style) {
     if (r.run_tokens > 0) text += pace_line("the run, no losses", r, r.run_tokens, style);
     text += "  " + paint("MFU: model FLOPs, attention in full, no recompute; HFU: those executed, masked", Ink::dim, style) + "\n";
     text += "  " + paint("halves of causal attention left out", Ink::dim, style) + "\n";
+    const TimeToTarget& t = r.target;
+    if (!t.name.empty())
+        text += wrapped(fmt::format("to {}: {} sequences, {} steps, {:.4g} days{}, without failures", t.name, metric(t.samples, 4),
+                                    metric(t.steps, 4), t.s / 86400, t.usd > 0 ? ", " + metric(t.usd, 4) + " USD" : ""),
+                        style.width, "  ", "    ");
     return text;
 }
 
@@ -367,7 +386,10 @@ std::string strategy_text(const Scenario& s) {
     if (g.zero_stage > 0) text += fmt::format(", ZeRO {}", g.zero_stage);
     if (g.shard_group_size > 0) text += fmt::format(" over {}", g.shard_group_size);
     static constexpr std::array<const char*, 4> recompute{"", ", selective recompute", ", full recompute", ", recompute by op"};
-    return text + recompute[static_cast<std::size_t>(g.recompute)] + offload_text(g.offload);
+    text += travel_text(g) + recompute[static_cast<std::size_t>(g.recompute)];
+    if (g.recompute_segments > 0)
+        text += fmt::format(" in {} segment{} a chunk", g.recompute_segments, g.recompute_segments == 1 ? "" : "s");
+    return text + offload_text(g.offload);
 }
 
 std::string to_text(const Report& report, const Scenario& scenario, const TextStyle& style) {

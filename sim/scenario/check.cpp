@@ -378,13 +378,13 @@ void check_perturbations(Reading& reading) {
 
 // Replicas that train parameters of their own share nothing of a step.
 void check_synchronization(Reading& reading) {
-    if (!sound(reading, {"/strategy", "/model", "/training"}) || !reading.scenario.strategy.local_sgd()) return;
+    if (!sound(reading, {"/strategy", "/model", "/training"}) || !reading.scenario.strategy.workers()) return;
     const Strategy& s = reading.scenario.strategy;
     const ScheduleInfo* schedule = find_schedule(s.schedule);
     const auto refuse = [&](bool broken, const char* pointer, const std::string& what) {
         if (broken) reading.problem(pointer, what);
     };
-    const std::string local = "strategy.synchronization.kind = local_sgd";
+    const std::string local = std::string("strategy.synchronization.kind = ") + name(s.synchronization.kind);
     refuse(s.zero_stage > 0, "/strategy/zero_stage",
            eq("strategy.zero_stage", s.zero_stage) + " divides optimizer states among replicas, and with " + local +
                " each has its own: set zero_stage = 0");
@@ -443,8 +443,8 @@ void check_offload(Reading& reading) {
            std::string("training.moment_dtype = ") + name(t.moment_dtype) + " is not modelled with " + host + ": set it to fp32");
     refuse(t.master_remainders, "/training/master_remainders",
            "training.master_remainders is not modelled with " + host + ", which steps on whole masters: set it to false");
-    refuse(sc.strategy.local_sgd(), "/strategy/synchronization/kind",
-           "strategy.synchronization.kind = local_sgd is not modelled with " + host +
+    refuse(sc.strategy.workers(), "/strategy/synchronization/kind",
+           std::string("strategy.synchronization.kind = ") + name(sc.strategy.synchronization.kind) + " is not modelled with " + host +
                ": set kind = synchronous, or keep states on devices");
 }
 
@@ -466,6 +466,7 @@ void check_combinations(Reading& reading) {
     check_schedule(reading);
     check_batch(reading);
     check_sharding(reading);
+    check_travel(reading);
     check_synchronization(reading);
     check_offload(reading);
     check_experts(reading);

@@ -111,7 +111,7 @@ void note_whole_run(Reading& reading) {
     const std::optional<InputPipeline>& data = sc.training.data;
     note("/training/data", data && data->bytes_per_sample <= 0 && data->cpu_ms_per_sample <= 0,
          "bytes_per_sample and cpu_ms_per_sample are 0");
-    note("/training/convergence/replica_penalty", !sc.strategy.local_sgd(), "synchronization.kind is synchronous");
+    note("/training/convergence/replica_penalty", !sc.strategy.workers(), "synchronization.kind is synchronous");
     note("/cluster/storage", !sc.run && !data, "there is neither a run that saves nor training.data that is read");
     if (!sc.run) return;
     const WholeRun& r = *sc.run;

@@ -86,9 +86,18 @@ void read_recompute(Reading& reading, const Json& value, const std::string& wher
                                    " It is none, selective, full, or a list of op kinds such as [\"norm\", \"activation\"]");
         return;
     }
+    if (value.is_object()) {
+        const auto segments = value.find("segments");
+        if (value.size() == 1 && segments != value.end() && segments->is_number_integer() && segments->get<double>() >= 1 &&
+            segments->get<double>() < 1e6) {
+            strategy.recompute = RecomputeKind::full;
+            strategy.recompute_segments = segments->get<int>();
+            return;
+        }
+    }
     if (!value.is_array()) {
         reading.problem(where, dotted(where) + " = " + short_text(value) + " is " + type_name(value) +
-                                   ": expected none, selective, full, or a list of op kinds");
+                                   ": expected none, selective, full, a list of op kinds, or {\"segments\": n} with n >= 1");
         return;
     }
     strategy.recompute = value.empty() ? RecomputeKind::none : RecomputeKind::list;

@@ -92,6 +92,8 @@ bool prefetches_less_than_a_layer(const Reading& reading) {
 void resolve_overlap(Reading& reading) {
     Strategy& s = reading.scenario.strategy;
     const int year = reading.scenario.runtime.year;
+    if (s.zero_stage == 3 && s.framework == Framework::deepspeed && s.shard_group_size > 0 && !reading.has("/strategy/gradient_sync"))
+        s.gradient_sync = GradientSync::boundary; // MiCS_Optimizer adds the groups' shards at the boundary of accumulation
     if (s.zero_stage == 3 && s.framework == Framework::deepspeed && year < 2022) {
         for (auto [pointer, field] : {std::pair{"/strategy/overlap/param_gather", &s.overlap.param_gather},
                                       std::pair{"/strategy/overlap/grad_reduce", &s.overlap.grad_reduce}}) {

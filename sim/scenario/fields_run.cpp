@@ -132,12 +132,31 @@ const Fields& synchronization_fields() {
         Field{
             "kind", ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.kind = static_cast<Synchronization::Kind>(i); }},
             "synchronous: gradients are reduced every step; local_sgd: each data-parallel replica does inner_steps steps of its own, then "
-            "the replicas' parameters are averaged"}
+            "the replicas' parameters are averaged; diloco: then an outer optimizer steps on the mean of what each moved"}
             .one_of(words<Synchronization::Kind>()),
         Field{"inner_steps", LongSlot{[](Scenario& s) { return &s.strategy.synchronization.inner_steps; }},
-              "steps between two averages of the parameters (local_sgd)"}
+              "steps of each replica between two meetings (local_sgd, diloco)"}
             .least(1)
             .most(10000),
+        Field{"outer_optimizer",
+              ChoiceSlot{[](Scenario& s, int i) { s.strategy.synchronization.outer_optimizer = static_cast<OuterOptimizer>(i); }},
+              "of diloco: none moves by the mean of what replicas moved, sgd by outer_learning_rate times that; nesterov keeps a momentum, "
+              "as many fp32 numbers as parameters"}
+            .one_of(words<OuterOptimizer>()),
+        Field{"outer_learning_rate", NumberSlot{[](Scenario& s) { return &s.strategy.synchronization.outer_learning_rate; }},
+              "for runs on real devices"}
+            .least(0)
+            .most(1e3),
+        Field{"outer_momentum", NumberSlot{[](Scenario& s) { return &s.strategy.synchronization.outer_momentum; }},
+              "of nesterov, for runs on real devices"}
+            .least(0)
+            .most(1),
+        Field{"payload_dtype", ChoiceSlot{[](Scenario& s, int i) {
+                  constexpr DType types[] = {DType::fp32, DType::fp16, DType::bf16, DType::int8, DType::int4};
+                  s.strategy.synchronization.payload_dtype = types[i];
+              }},
+              "what diloco's replicas send of what they moved; int8 and int4 in blocks with a scale each, added up in fp32"}
+            .one_of({"fp32", "fp16", "bf16", "int8", "int4"}),
     };
     return fields;
 }
@@ -177,8 +196,10 @@ const Fields& strategy_fields() {
             .least(0)
             .most(max_degree),
         Field{"recompute", CustomSlot{read_recompute},
-              "activations made again in the backward pass: none, selective (attention), full, or a list of op kinds"}
-            .like(R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}}]})"),
+              "activations made again in the backward pass: none, selective (attention), full (a layer at a time), a list of op kinds, or "
+              "{\"segments\": n}: each chunk's layers in n segments, of which the inputs alone are kept"}
+            .like(
+                R"({"oneOf":[{"enum":["none","selective","full"]},{"type":"array","items":{"type":"string"}},{"type":"object","properties":{"segments":{"type":"integer","minimum":1}},"required":["segments"],"additionalProperties":false}]})"),
         Field{"recompute_layers", CustomSlot{read_recompute_layers},
               "how many layers are recomputed: a count per stage, a list with one a stage, or {\"every\": n}"}
             .like(
@@ -192,14 +213,20 @@ const Fields& strategy_fields() {
         Field{"overlap", SectionSlot{overlap_fields, [](Scenario&) {}}, "what communication runs beside computation"},
         Field{"offload", SectionSlot{offload_fields, [](Scenario&) {}}, "what lives outside the device"},
         choice<&Scenario::strategy, &Strategy::quantized_weights>(
-            "quantized_weights", "what weights travel in to the forward pass of ZeRO 3 (ZeRO++'s qwZ: int8, in blocks)"),
+            "quantized_weights", "what weights are gathered in by ZeRO 3 (ZeRO++'s qwZ: int8, in blocks with a scale)"),
         Field{"secondary_shard_size", IntSlot{[](Scenario& s) { return &s.strategy.secondary_shard_size; }},
               "ranks that share a second copy of the weights, which the backward pass gathers (ZeRO++'s hpZ); 1: none"}
             .least(1)
             .most(max_degree),
+        choice<&Scenario::strategy, &Strategy::gradient_sync>(
+            "gradient_sync",
+            "when the copies of a shard group add their gradients (shard_group_size): with every microbatch, or once a step, "
+            "at the boundary of accumulation (MiCS)"),
         choice<&Scenario::strategy, &Strategy::quantized_gradients>(
-            "quantized_gradients", "what gradients travel in to their shards, by two all-to-alls (ZeRO++'s qgZ: int4, in blocks)"),
-        choice<&Scenario::strategy, &Strategy::gradient_compression>("gradient_compression", "of the data-parallel reduction"),
+            "quantized_gradients",
+            "what gradients travel in to their shards: int4, in blocks, inside a node and then between nodes (ZeRO++'s qgZ)"),
+        choice<&Scenario::strategy, &Strategy::gradient_compression>(
+            "gradient_compression", "of the data-parallel reduction; int8 and int4 in blocks with a scale each"),
         Field{"synchronization", SectionSlot{synchronization_fields, [](Scenario&) {}}, "when data-parallel replicas meet"},
         Field{"optimizer_sync", ChoiceSlot{[](Scenario& s, int i) { s.strategy.post_validation = i == 1; }},
               "global: the gradient norm is a barrier; post-validation: as in the zero-bubble paper"}

@@ -99,8 +99,20 @@ void note_without_effect(Reading& reading) {
     note("/strategy/sequence_parallel", s.sequence_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/tensor_parallel", s.overlap.tensor_parallel && s.tensor_parallel == 1, "tensor_parallel is 1");
     note("/strategy/overlap/pipeline", s.overlap.pipeline && s.pipeline_parallel == 1, "pipeline_parallel is 1");
-    note("/strategy/synchronization/kind", s.synchronization.kind == Synchronization::Kind::local_sgd && !s.local_sgd(),
+    note("/strategy/synchronization/kind", s.synchronization.kind != Synchronization::Kind::synchronous && !s.workers(),
          "there is one data-parallel rank");
+    const bool diloco = s.synchronization.kind == Synchronization::Kind::diloco, one_rank = s.data_parallel == 1;
+    for (const char* outer : {"outer_optimizer", "outer_learning_rate", "outer_momentum", "payload_dtype"})
+        note((std::string("/strategy/synchronization/") + outer).c_str(), !diloco, "synchronization.kind is not diloco");
+    note("/strategy/synchronization/outer_learning_rate", diloco && s.synchronization.outer_optimizer == OuterOptimizer::none,
+         "outer_optimizer is none");
+    note("/strategy/synchronization/outer_momentum", diloco && s.synchronization.outer_optimizer != OuterOptimizer::nesterov,
+         "outer_optimizer is not nesterov");
+    note("/strategy/quantized_weights", s.quantized_weights != QuantizedWeights::none && one_rank, "there is one data-parallel rank");
+    note("/strategy/quantized_gradients", s.quantized_gradients != QuantizedGradients::none && one_rank, "there is one data-parallel rank");
+    note("/strategy/secondary_shard_size", s.secondary_shard_size > 1 && s.secondary_shard_size == s.data_parallel,
+         "the weights are divided among no more ranks than that");
+    note("/strategy/gradient_sync", s.shard_group_size == 0, "there are no copies of shards (shard_group_size)");
     note("/strategy/synchronization/inner_steps", s.synchronization.kind == Synchronization::Kind::synchronous,
          "synchronization.kind is synchronous");
     note("/strategy/overlap/grad_reduce", s.overlap.grad_reduce && s.data_parallel * s.context_parallel == 1,

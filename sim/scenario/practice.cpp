@@ -60,6 +60,11 @@ void resolve_parallelism(Practice& p, const Scenario& s, const Software& w) {
     // for.)
     p.pieced_gathers = (megatron_core(w.name) && w.year >= 2025) || (w.is({F::torchtitan, F::fsdp2}) && s.strategy.overlap.tensor_parallel);
     p.issues_within_linears = w.is({F::nemo});
+    const Strategy& st = s.strategy;
+    int near = st.secondary_shard_size;
+    if (near == 1 && st.quantized_gradients != QuantizedGradients::none)
+        near = std::max(1, s.cluster.devices_per_node / st.tensor_parallel);
+    if (near > 1 && near < st.data_parallel && st.data_parallel % near == 0) p.near_ranks = near;
 }
 
 void resolve_step(Practice& p, const Scenario& s, const Software& w) {

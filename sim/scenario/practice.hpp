@@ -144,6 +144,10 @@ struct Practice {
     // Engine's user buffers, as NeMo's recipes have them).
     bool issues_within_linears = false;
 
+    // Data-parallel ranks near each other, whose level is apart in what ZeRO++ shards and exchanges (strategy.secondary_shard_size; those
+    // of a node where gradients are quantised); 0: all are one level.
+    int near_ranks = 0;
+
     // Gradients, optimizer and sharding.
 
     // zero_grad() sets gradients to None (PyTorch 2.0, March 2023): autograd makes them anew. Not where buckets hold them.

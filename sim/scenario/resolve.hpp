@@ -21,6 +21,8 @@ void resolve_derived(Reading& reading);
 // Combinations that cannot be (check.cpp), each skipped where a field it needs is already a problem.
 void check_combinations(Reading& reading);
 
+void check_travel(Reading& reading); // check_travel.cpp
+
 // What would take more memory to simulate than a workstation has, or hold more bytes than can be counted (bounds.cpp).
 void check_bounds(Reading& reading);
 

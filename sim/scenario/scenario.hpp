@@ -149,9 +149,9 @@ enum class ContextKind { ring, allgather, ulysses };
 template <> struct Spelling<ContextKind> { static constexpr const char* all[] = {"ring", "allgather", "ulysses"}; };
 enum class Tier { none, cpu, nvme };
 template <> struct Spelling<Tier> { static constexpr const char* all[] = {"none", "cpu", "nvme"}; };
-enum class GradientCompression : std::uint8_t { none, fp16, bf16, int8, top_k, powersgd };
+enum class GradientCompression : std::uint8_t { none, fp16, bf16, int8, int4, top_k, powersgd };
 template <> struct Spelling<GradientCompression> {
-    static constexpr const char* all[] = {"none", "fp16", "bf16", "int8", "top-k", "powersgd"};
+    static constexpr const char* all[] = {"none", "fp16", "bf16", "int8", "int4", "top-k", "powersgd"};
 };
 // automatic: as NCCL chooses.
 enum class CollectiveAlgorithm : std::uint8_t { automatic, ring, tree, hierarchical, nvls, sharp, pat };
@@ -183,14 +183,25 @@ template <> struct Spelling<QuantizedWeights> { static constexpr const char* all
 enum class QuantizedGradients : std::uint8_t { none, int4 };
 template <> struct Spelling<QuantizedGradients> { static constexpr const char* all[] = {"none", "int4"}; };
 
+// When shard groups that hold the same parameters add their gradients (HSDP, MiCS).
+enum class GradientSync : std::uint8_t { every_microbatch, boundary };
+template <> struct Spelling<GradientSync> { static constexpr const char* all[] = {"every_microbatch", "boundary"}; };
+
+enum class OuterOptimizer : std::uint8_t { none, sgd, nesterov };
+template <> struct Spelling<OuterOptimizer> { static constexpr const char* all[] = {"none", "sgd", "nesterov"}; };
+
 // When data-parallel replicas meet. synchronous: every step, in their gradients. local_sgd: each does `inner_steps` steps with its own
-// gradients, then their parameters are averaged.
+// gradients, then their parameters are averaged. diloco: an outer optimizer steps on the mean of what each moved away from what they had
+// in common (arXiv:2311.08105).
 struct Synchronization {
-    enum class Kind { synchronous, local_sgd } kind = Kind::synchronous;
+    enum class Kind { synchronous, local_sgd, diloco } kind = Kind::synchronous;
     std::int64_t inner_steps = 1;
+    OuterOptimizer outer_optimizer = OuterOptimizer::nesterov;
+    double outer_learning_rate = 0.7, outer_momentum = 0.9;
+    DType payload_dtype = DType::fp32; // what workers send of what they moved: fp32, fp16, bf16, int8, int4
     bool operator==(const Synchronization&) const = default;
 };
-template <> struct Spelling<Synchronization::Kind> { static constexpr const char* all[] = {"synchronous", "local_sgd"}; };
+template <> struct Spelling<Synchronization::Kind> { static constexpr const char* all[] = {"synchronous", "local_sgd", "diloco"}; };
 
 struct Strategy {
     Framework framework = Framework::megatron;
@@ -206,6 +217,7 @@ struct Strategy {
     std::vector<RecomputeOp> recompute_ops; // with RecomputeKind::list
     std::vector<int> recompute_layers;      // layers recomputed per pipeline stage; empty: all of them
     int recompute_every = 0;                // {"every": n}: every n-th layer; 0: not used
+    int recompute_segments = 0;             // {"segments": n}: of each chunk, whose inputs alone are kept; 0: not used
     bool flash_attention = true;
     bool fused = true;
     Bytes bucket_bytes; // of a gradient bucket
@@ -214,13 +226,16 @@ struct Strategy {
     QuantizedWeights quantized_weights = QuantizedWeights::none;
     QuantizedGradients quantized_gradients = QuantizedGradients::none;
     int secondary_shard_size = 1; // ranks that share the copy which the backward pass gathers; 1: it gathers what the forward pass did
+    GradientSync gradient_sync = GradientSync::every_microbatch;
     GradientCompression gradient_compression = GradientCompression::none;
     Synchronization synchronization;
     bool post_validation = false; // optimizer_sync: post-validation
     RankOrder rank_order = parse_rank_order("tp-cp-ep-dp-pp");
     CollectiveAlgorithm collective_algorithm = CollectiveAlgorithm::automatic;
 
-    bool local_sgd() const { return synchronization.kind == Synchronization::Kind::local_sgd && data_parallel > 1; }
+    // Replicas are workers that meet between steps, not in them.
+    bool workers() const { return synchronization.kind != Synchronization::Kind::synchronous && data_parallel > 1; }
+    bool diloco() const { return synchronization.kind == Synchronization::Kind::diloco && data_parallel > 1; }
     bool operator==(const Strategy&) const = default;
 };
 

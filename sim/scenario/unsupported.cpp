@@ -44,22 +44,13 @@ std::vector<Problem> unsupported(const Scenario& scenario) {
     refuse(s.context_parallel > 1 && scenario.training.document_tokens > 0, "/training/document_tokens",
            "training.document_tokens with context parallelism (ranks would share documents unequally)");
     refuse_offload(s, refuse);
-    refuse(s.quantized_weights != QuantizedWeights::none, "/strategy/quantized_weights",
-           std::string("strategy.quantized_weights = ") + name(s.quantized_weights), "leave it out: weights are gathered in 16 bits");
-    refuse(s.quantized_gradients != QuantizedGradients::none, "/strategy/quantized_gradients",
-           std::string("strategy.quantized_gradients = ") + name(s.quantized_gradients),
-           "training.gradient_dtype = bf16 halves what is reduced");
-    refuse(s.secondary_shard_size > 1, "/strategy/secondary_shard_size",
-           "strategy.secondary_shard_size = " + std::to_string(s.secondary_shard_size),
-           "shard_group_size keeps all gathers among neighbours");
-    const bool cast = s.gradient_compression == GradientCompression::fp16 || s.gradient_compression == GradientCompression::bf16;
-    refuse(cast && s.zero_stage > 0, "/strategy/gradient_compression",
+    const bool cast = s.gradient_compression != GradientCompression::top_k && s.gradient_compression != GradientCompression::powersgd;
+    refuse(cast && s.gradient_compression != GradientCompression::none && s.zero_stage > 0, "/strategy/gradient_compression",
            std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
                " with strategy.zero_stage = " + std::to_string(s.zero_stage),
            "training.gradient_dtype = bf16 halves what is reduced; zero_stage = 0 compresses");
     refuse(!cast && s.gradient_compression != GradientCompression::none, "/strategy/gradient_compression",
-           std::string("strategy.gradient_compression = ") + name(s.gradient_compression),
-           "training.gradient_dtype = bf16 halves what is reduced");
+           std::string("strategy.gradient_compression = ") + name(s.gradient_compression), "int8 and int4 compress");
     return problems;
 }
 

@@ -122,8 +122,11 @@ struct InputPipeline {
 struct Convergence {
     std::string target;
     double min_samples = 0, critical_batch_size = 0, min_steps = 0; // two of the three
-    double replica_penalty = 0;                                     // share of samples more with local SGD
+    double replica_penalty = 0;                                     // share of samples more where replicas are workers (local SGD, DiLoCo)
     bool operator==(const Convergence&) const = default;
 };
+inline double samples_to_target(const Convergence& c, double batch, bool workers) {
+    return c.min_samples * (1 + batch / c.critical_batch_size) * (workers ? 1 + c.replica_penalty : 1);
+}
 
 } // namespace orrery

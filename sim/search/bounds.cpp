@@ -298,19 +298,20 @@ double memory_bound(const Scenario& s, const Profile& profile, InFlight& in_flig
     for (int direction = 0; direction < directions; ++direction)
         has_tail[at(info->stage_of(direction * length + length - 1, stages))] = true;
     const std::vector<InFlight::Held>& held = in_flight.of(s);
+    const bool segments = s.strategy.recompute_segments > 0; // of several layers, which keep less than a layer's input each: not bounded
     double most = 0;
     for (int stage = 0; stage < stages; ++stage) {
         const Held h = bytes_of(s, elements[at(stage)], directions);
         double saved = 0, rise = 0;
         for (const auto& [chunk, count] : held[at(stage)].of_chunk) {
             const ChunkCost& c = chunks[at(chunk % length)];
-            saved += count * std::max(0.0, c.saved);
+            saved += segments ? 0 : count * std::max(0.0, c.saved);
             if (count > 0) rise = rise == 0 ? c.rise : std::min(rise, c.rise);
         }
         // A layer's backward pass begins when that of the tail is through, which has let go of what the tail saved.
         double working = saved + std::max(0.0, rise - (has_tail[at(stage)] ? std::max(0.0, profile.tail.saved) : 0));
         if (has_tail[at(stage)]) {
-            const double layers_saved = chunks.back().saved - profile.tail.saved;
+            const double layers_saved = segments ? 0 : chunks.back().saved - profile.tail.saved;
             working = std::max(working, std::max(0.0, layers_saved) + profile.tail_peak);
         }
         const double with = made_anew ? std::max(h.gradients, working) : h.gradients + working;

@@ -59,6 +59,7 @@ Strategy small_strategy(const Scenario& s) {
     t.synchronization = {};
     t.bucket_bytes = Bytes{25 << 20};
     t.recompute_layers.clear();
+    t.recompute_segments = 0; // a layer at a time takes as long
     const int inside = t.tensor_parallel * t.context_parallel, experts = t.expert_parallel * t.expert_tensor_parallel;
     t.data_parallel = std::lcm(inside, experts) / inside;
     t.layers_per_chunk.clear();

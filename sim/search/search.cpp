@@ -44,6 +44,7 @@ struct Shared {
     struct Recompute {
         RecomputeKind kind;
         std::vector<RecomputeOp> ops;
+        int segments;
     };
     std::vector<Recompute> recomputes;
 };
@@ -91,7 +92,7 @@ std::string label_of(const Scenario& s) {
 // Layers alone whose recompute is not the same for all: bounds take what is certain of both.
 Scenario bound_scenario(const Scenario& s, bool of_time) {
     Scenario b = s;
-    const bool some = !s.strategy.recompute_layers.empty() || s.strategy.recompute_every > 0;
+    const bool some = !s.strategy.recompute_layers.empty() || s.strategy.recompute_every > 0 || s.strategy.recompute_segments > 0;
     if (some && of_time) b.strategy.recompute = RecomputeKind::none, b.strategy.recompute_ops.clear();
     b.strategy.recompute_layers.clear();
     b.strategy.recompute_every = 0;
@@ -142,7 +143,8 @@ class Search {
             Variation variation(machine.variations);
             for (const GroupValue& r : machine.recomputes) {
                 variation.with(r.settings);
-                shared.recomputes.push_back({variation.resolved().strategy.recompute, variation.resolved().strategy.recompute_ops});
+                const Strategy& resolved = variation.resolved().strategy;
+                shared.recomputes.push_back({resolved.recompute, resolved.recompute_ops, resolved.recompute_segments});
             }
             shared_.push_back(std::move(shared));
         }
@@ -182,6 +184,7 @@ class Search {
         Scenario b = bound_scenario(s, true);
         b.strategy.recompute = RecomputeKind::none;
         b.strategy.recompute_ops.clear();
+        b.strategy.recompute_segments = 0;
         return shared.factor * time_bound(b, shared.profiles->of(b, fabric), in_flight_);
     }
 
@@ -203,6 +206,7 @@ class Search {
                 for (std::size_t r = 0; r < recomputes.size(); ++r) {
                     s.strategy.recompute = recomputes[r].kind;
                     s.strategy.recompute_ops = recomputes[r].ops;
+                    s.strategy.recompute_segments = recomputes[r].segments;
                     if (!options_.exhaustive && (r == 0 || options_.by == SearchBy::memory)) without = bound_of(w, s, form.machine);
                     found[i].push_back({without, static_cast<std::int32_t>(i), static_cast<std::int16_t>(c), static_cast<std::int16_t>(r)});
                 }

@@ -89,8 +89,9 @@ SharingTime Sharing::of(const Scenario& s, double elements) {
     const Strategy& t = s.strategy;
     const SharingPractice practice = sharing_practice(s);
     const bool elsewhere = t.offload.optimizer != Tier::none || t.offload.gradients != Tier::none || t.offload.parameters != Tier::none;
-    if (!practice.active || elsewhere || t.local_sgd() || t.quantized_gradients != QuantizedGradients::none ||
-        t.quantized_weights != QuantizedWeights::none)
+    const bool blocks = t.gradient_compression == GradientCompression::int8 || t.gradient_compression == GradientCompression::int4;
+    if (!practice.active || elsewhere || t.workers() || blocks || t.secondary_shard_size > 1 ||
+        t.quantized_gradients != QuantizedGradients::none || t.quantized_weights != QuantizedWeights::none)
         return {};
     Group& group = group_of(s);
     const bool compressed = t.gradient_compression != GradientCompression::none;

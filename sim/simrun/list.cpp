@@ -83,11 +83,15 @@ Table schedule_table() {
 
 // The fields that choose a strategy, in the order a person meets them.
 Table strategies() {
-    static constexpr std::array<std::array<const char*, 3>, 26> rows{{
+    static constexpr std::array<std::array<const char*, 3>, 31> rows{{
         {"data parallelism", "data_parallel", "derived from the devices where left out"},
         {"gradient accumulation", "training.global_batch_size", "over data_parallel x micro_batch_size: microbatches a step"},
         {"ZeRO 1, 2, 3 and FSDP", "zero_stage", "optimizer states, + gradients, + parameters sharded over data-parallel ranks"},
         {"hybrid sharding (HSDP)", "shard_group_size", "shard inside groups of this number of ranks, replicate across groups"},
+        {"MiCS", "gradient_sync", "with zero_stage 3 and shard_group_size: boundary: groups add their gradients once a step"},
+        {"ZeRO++ weights (qwZ)", "quantized_weights", "int8: weights are gathered in 8 bits"},
+        {"ZeRO++ second shards (hpZ)", "secondary_shard_size", "ranks, as of a node, that gather from each other in the backward pass"},
+        {"ZeRO++ gradients (qgZ)", "quantized_gradients", "int4: by all-to-alls inside nodes, then between them"},
         {"gradient buckets", "bucket_bytes", "bytes reduced together"},
         {"tensor parallelism", "tensor_parallel", "column- then row-parallel linears, heads, vocabulary"},
         {"sequence parallelism", "sequence_parallel", "norms and dropout along the sequence, with tensor parallelism"},
@@ -98,7 +102,7 @@ Table strategies() {
         {"pipeline parallelism", "pipeline_parallel", "layers in stages"},
         {"virtual stages", "virtual_pipeline", "several chunks of layers a stage"},
         {"uneven stages", "layer_split", "layers of each stage, or of each chunk"},
-        {"recompute", "recompute", "none, selective, full, or a list of op kinds"},
+        {"recompute", "recompute", "none, selective, full, a list of op kinds, or {\"segments\": n}"},
         {"recompute in part", "recompute_layers", "a count a stage, or {\"every\": n}"},
         {"precision", "training.precision", "fp32, tf32, fp16, bf16, fp8 ..: what matmuls run in"},
         {"overlap", "overlap", "grad_reduce, param_gather, tensor_parallel, pipeline: hidden under compute"},
@@ -106,11 +110,14 @@ Table strategies() {
         {"collective algorithm", "collective_algorithm", "auto, ring, tree, hierarchical, nvls"},
         {"local SGD", "synchronization",
          "kind local_sgd: inner_steps steps of each replica on its own, then their parameters are averaged"},
+        {"DiLoCo", "synchronization",
+         "kind diloco: inner_steps steps of each replica, then a step of an outer optimizer; payload_dtype: fp32 .. int8, int4"},
         {"optimizer offload", "offload.optimizer",
          "cpu: states and update on the host, all or optimizer_fraction of them; overlap.offload: copies beside the update"},
         {"gradient and parameter offload", "offload.gradients",
          "cpu, with offload.parameters: shards, or what one device has, live on the host and pass through the device unit by unit"},
-        {"gradient compression", "gradient_compression", "fp16 or bf16: gradients cast for their all-reduce, and back"},
+        {"gradient compression", "gradient_compression",
+         "fp16, bf16: gradients cast for their all-reduce, and back; int8, int4: in blocks, added up slice by slice"},
         {"activation offload", "offload.activations",
          "cpu: saved activations wait on the host; activation_ops: which; activation_layers: of how many layers"},
         {"optimizer barrier", "optimizer_sync", "global, or post-validation as in the zero-bubble paper"},

@@ -133,7 +133,8 @@ void add_run(CLI::App& app, Parsed& p) {
     app.add_option("--write", p.sweep.write, "Sweep: write the best points (--top of them) as scenarios 1.json, 2.json .. into this folder")
         ->type_name("DIR");
     app.add_option("--by", p.sweep.by, "Sweep: the figure to rank by (default: tokens_per_s); cost and energy: of a token")
-        ->check(CLI::IsMember({"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes", "cost", "energy"}))
+        ->check(CLI::IsMember(
+            {"tokens_per_s", "tokens_per_s_per_gpu", "mfu", "step_time_s", "peak_bytes", "cost", "energy", "time_to_target_s"}))
         ->type_name("FIGURE");
     app.add_option("--shard", p.sweep.shard, "Sweep: one part of it, as 3/8; slurm: the part that this task of a Slurm array is")
         ->type_name("I/N");

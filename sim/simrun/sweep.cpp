@@ -24,7 +24,8 @@ RankBy rank_by(const std::string& name) {
                                                      {"step_time_s", RankBy::step_time_s},
                                                      {"peak_bytes", RankBy::peak_bytes},
                                                      {"cost", RankBy::cost},
-                                                     {"energy", RankBy::energy}};
+                                                     {"energy", RankBy::energy},
+                                                     {"time_to_target_s", RankBy::time_to_target_s}};
     const auto it = names.find(name);
     return it == names.end() ? RankBy::tokens_per_s : it->second;
 }
@@ -44,7 +45,13 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
              energy ? "MWh/T tokens" : "USD/T tokens", ""},
             {true, false, true, true, true, true, true, true, true, true, false},
             {}};
-    for (const std::size_t i : best(run, how)) {
+    const std::vector<std::size_t> first = best(run, how);
+    const bool targets = std::any_of(first.begin(), first.end(), [&](std::size_t i) { return run.rows[i].time_to_target_s > 0; });
+    if (targets) { // training.convergence says when steps have led to one
+        t.header.insert(t.header.end() - 1, "to the target");
+        t.right.insert(t.right.end() - 1, true);
+    }
+    for (const std::size_t i : first) {
         const SweepRow& r = run.rows[i];
         t.rows.push_back({std::to_string(t.rows.size() + 1), r.label, seconds_text(r.step_time_s),
                           r.step_time_error_bar > 0 ? fmt::format("{:.0f} %", r.step_time_error_bar * 100) : "", metric(r.tokens_per_s, 4),
@@ -53,6 +60,7 @@ std::string ranking(const SweepRun& run, const SweepOptions& how, const TextStyl
                           fmt::format("{:.1f} of {:.1f} GB", Bytes{r.peak_bytes}.gigabytes(), Bytes{r.capacity_bytes}.gigabytes()),
                           energy ? known(r.per_trillion_tokens(r.energy_j) / 3.6e9) : known(r.per_trillion_tokens(r.cost_usd)),
                           r.narrow() ? paint("narrowly", Ink::yellow, style) : ""});
+        if (targets) t.rows.back().insert(t.rows.back().end() - 1, fmt::format("{:.4g} days", r.time_to_target_s / 86400));
     }
     return t.rows.empty() ? std::string() : to_text(t, style);
 }

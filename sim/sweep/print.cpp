@@ -31,6 +31,8 @@ double merit(const SweepRow& r, RankBy by) {
         return known_small(r.per_trillion_tokens(r.cost_usd));
     case RankBy::energy:
         return known_small(r.per_trillion_tokens(r.energy_j));
+    case RankBy::time_to_target_s:
+        return known_small(r.time_to_target_s);
     }
     return 0;
 }
@@ -58,7 +60,7 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
     for (const SweepAxis& a : document.axes()) text += csv_cell(a.pointer) + ",";
     text += "status,reason,world_size,step_time_s,tokens_per_s,tokens_per_s_per_gpu,mfu,hfu,bubble_fraction,peak_bytes,capacity_bytes,step_"
             "time_error_bar,memory_error_bar,cost_usd,energy_j,days_per_trillion_tokens,usd_per_trillion_tokens,kwh_per_trillion_tokens,"
-            "hash\n";
+            "time_to_target_s,hash\n";
     for (const SweepRow& r : run.rows) {
         for (const std::string& v : document.point(r.index).values) text += csv_cell(bare(v)) + ",";
         text += fmt::format("{},{},", name(r.status), csv_cell(r.reason));
@@ -75,6 +77,7 @@ std::string to_csv(const SweepDocument& document, const SweepRun& run) {
         cell(fits, r.per_trillion_tokens(r.step_time_s) / 86400);
         cell(fits && r.cost_usd > 0, r.per_trillion_tokens(r.cost_usd));
         cell(fits && r.energy_j > 0, r.per_trillion_tokens(r.energy_j) / 3.6e6);
+        cell(fits && r.time_to_target_s > 0, r.time_to_target_s);
         text += r.hash + "\n";
     }
     return text;
@@ -106,6 +109,7 @@ std::string to_json(const SweepDocument& document, const SweepRun& run, RankBy b
                       {"narrow", r.narrow()}});
             if (r.cost_usd > 0) p.update({{"cost_usd", r.cost_usd}, {"usd_per_trillion_tokens", r.per_trillion_tokens(r.cost_usd)}});
             if (r.energy_j > 0) p.update({{"energy_j", r.energy_j}, {"j_per_trillion_tokens", r.per_trillion_tokens(r.energy_j)}});
+            if (r.time_to_target_s > 0) p["time_to_target_s"] = r.time_to_target_s;
         }
         j["points"].push_back(p);
     }

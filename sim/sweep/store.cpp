@@ -12,7 +12,8 @@ namespace orrery {
 namespace {
 
 constexpr const char* columns = "hash, label, status, reason, world_size, step_time_s, tokens_per_s, tokens_per_s_per_gpu, mfu, hfu, "
-                                "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar, cost_usd, energy_j";
+                                "bubble_fraction, peak_bytes, capacity_bytes, step_time_error_bar, memory_error_bar, cost_usd, energy_j, "
+                                "time_to_target_s";
 
 constexpr std::int64_t application_id = 0x4F525259;  // "ORRY", in the file's header
 constexpr std::chrono::milliseconds patience{10000}; // with other programs that write the same file
@@ -48,6 +49,7 @@ SweepRow read(sqlite3_stmt* s) {
     r.memory_error_bar = sqlite3_column_double(s, 14);
     r.cost_usd = sqlite3_column_double(s, 15);
     r.energy_j = sqlite3_column_double(s, 16);
+    r.time_to_target_s = sqlite3_column_double(s, 17);
     return r;
 }
 
@@ -71,6 +73,7 @@ void bind(sqlite3_stmt* s, const SweepRow& r) {
     for (int i = 0; i < 6; ++i) sqlite3_bind_double(s, 6 + i, figures[i]);
     if (r.cost_usd > 0) sqlite3_bind_double(s, 16, r.cost_usd);
     if (r.energy_j > 0) sqlite3_bind_double(s, 17, r.energy_j);
+    if (r.time_to_target_s > 0) sqlite3_bind_double(s, 18, r.time_to_target_s);
 }
 
 } // namespace
@@ -91,11 +94,12 @@ SweepStore::SweepStore(const std::string& path) : path_(path) {
             "tokens_per_s REAL, tokens_per_s_per_gpu REAL, mfu REAL, hfu REAL, bubble_fraction REAL, peak_bytes INTEGER, capacity_bytes "
             "INTEGER)");
     // Results of before there were these columns stay good: theirs are not known.
-    for (const char* column : {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j"})
+    for (const char* column : {"step_time_error_bar", "memory_error_bar", "cost_usd", "energy_j", "time_to_target_s"})
         if (!has_column(column)) execute((std::string("ALTER TABLE points ADD COLUMN ") + column + " REAL").c_str());
     execute(fmt::format("PRAGMA application_id={}", application_id).c_str());
     execute("COMMIT");
-    insert_ = statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
+    insert_ =
+        statement(std::string("INSERT OR REPLACE INTO points (") + columns + ") VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "write");
 }
 
 // Before anything is written: a database that is another program's stays as it is.

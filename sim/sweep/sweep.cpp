@@ -33,6 +33,7 @@ void fill(SweepRow& row, const Report& r) {
     row.mfu = r.mfu;
     row.hfu = r.hfu;
     row.bubble_fraction = r.bubble_fraction;
+    row.time_to_target_s = r.target.s;
     row.peak_bytes = r.memory.stages.empty() ? 0 : fullest(r.memory).peak.count;
     row.capacity_bytes = r.memory.capacity.count;
     row.step_time_error_bar = r.error_bar.step_time;

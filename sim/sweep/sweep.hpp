@@ -32,6 +32,7 @@ struct SweepRow {
     std::int64_t world_size = 0;
     double step_time_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, mfu = 0, hfu = 0, bubble_fraction = 0;
     std::int64_t peak_bytes = 0, capacity_bytes = 0;
+    double time_to_target_s = 0;                          // training.convergence; 0: there is no target
     double step_time_error_bar = 0, memory_error_bar = 0; // half widths as fractions (ErrorBar); 0: not known
     double cost_usd = 0, energy_j = 0;                    // of a step; 0: not known
     double per_trillion_tokens(double of_a_step) const { return tokens_per_s > 0 ? of_a_step / (step_time_s * tokens_per_s) * 1e12 : 0; }
@@ -43,7 +44,7 @@ struct SweepRow {
 };
 
 // The figure that rows are ranked by, best first. cost, energy: of a token; rows where they are not known stand last.
-enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step_time_s, peak_bytes, cost, energy };
+enum class RankBy : std::uint8_t { tokens_per_s, tokens_per_s_per_gpu, mfu, step_time_s, peak_bytes, cost, energy, time_to_target_s };
 
 struct SweepRun {
     std::vector<SweepRow> rows; // by index, every point of the shard

@@ -1,5 +1,5 @@
-// Local SGD against a reference written by hand: a world of one rank for each worker, trained on the worker's sequences alone, whose
-// parameters are averaged here after every inner_steps steps.
+// Local SGD and DiLoCo against a reference written by hand: a world of one rank for each worker, trained on the worker's sequences alone,
+// whose parameters are averaged here after every inner_steps steps, or stepped on from what all had in common.
 #include "tests/agree/agree.hpp"
 
 #include "exec/runtime/tensors.hpp"
@@ -40,6 +40,20 @@ void load_part(World& world, const Corpus& corpus, const Scenario& all, std::int
     }
 }
 
+// An outer step of torch.optim.SGD: from `common` by the mean of what workers moved away from it.
+void step_outside(const Synchronization& how, Tensors& common, Tensors& momentum, const Tensors& mean) {
+    for (auto& [name, x] : common)
+        for (std::size_t i = 0; i < x.values.size(); ++i) {
+            double g = x.values[i] - mean.at(name).values[i];
+            if (how.outer_optimizer == OuterOptimizer::nesterov) {
+                double& m = momentum.at(name).values[i];
+                m = how.outer_momentum * m + g;
+                g += how.outer_momentum * m;
+            }
+            x.values[i] -= how.outer_learning_rate * g;
+        }
+}
+
 // Parameters after the rounds, by tensor.
 Tensors by_hand(const Scenario& scenario) {
     Scenario part = on_one_rank(scenario);
@@ -52,7 +66,9 @@ Tensors by_hand(const Scenario& scenario) {
         initialise(*worlds.back());
         executors.push_back(make_executor("serial", *worlds.back()));
     }
-    Tensors mean;
+    const Synchronization& how = scenario.strategy.synchronization;
+    Tensors mean, common = gather(*worlds[0], Quantity::parameters).tensors, momentum = common;
+    for (auto& [name, tensor] : momentum) std::fill(tensor.values.begin(), tensor.values.end(), 0.0);
     for (int step = 0; step < rounds * inner_steps; ++step) {
         for (std::size_t w = 0; w < worlds.size(); ++w) {
             load_part(*worlds[w], corpus, scenario, step, static_cast<int>(w));
@@ -64,6 +80,10 @@ Tensors by_hand(const Scenario& scenario) {
         for (auto& [name, tensor] : mean)
             for (std::size_t i = 0; i < tensor.values.size(); ++i)
                 tensor.values[i] = (tensor.values[i] + other.at(name).values[i]) / workers;
+        if (how.kind == Synchronization::Kind::diloco) {
+            step_outside(how, common, momentum, mean);
+            mean = common;
+        }
         for (auto& world : worlds) scatter(*world, Quantity::parameters, mean);
     }
     return mean;
@@ -103,6 +123,49 @@ INSTANTIATE_TEST_SUITE_P(Inside, LocalSgd,
                                          std::vector<std::string>{"training.optimizer=momentum", "training.gradient_clipping=0.5"},
                                          std::vector<std::string>{"strategy.context_parallel=2"}));
 
+const std::vector<std::string> diloco{"strategy.synchronization.kind=diloco"};
+
+INSTANTIATE_TEST_SUITE_P(Outside, LocalSgd,
+                         testing::Values(diloco, std::vector<std::string>{diloco[0], "strategy.tensor_parallel=2"},
+                                         std::vector<std::string>{diloco[0], "strategy.pipeline_parallel=2", "strategy.bucket_bytes=2000"},
+                                         std::vector<std::string>{diloco[0], "strategy.synchronization.outer_optimizer=sgd"},
+                                         std::vector<std::string>{diloco[0], "strategy.synchronization.outer_learning_rate=0.3",
+                                                                  "strategy.synchronization.outer_momentum=0.6"}));
+
+// With one inner step, an outer step as long as the way moved, and plain SGD outside, DiLoCo is the mean of the workers: each steps by
+// its own gradient, and with plain SGD inside too that is data parallelism.
+TEST(Diloco, OfOneStepIsDataParallelism) {
+    const std::vector<std::string> plain{"training.optimizer=sgd", "strategy.synchronization.inner_steps=1"};
+    std::vector<std::string> fields{diloco[0], "strategy.synchronization.outer_optimizer=sgd",
+                                    "strategy.synchronization.outer_learning_rate=1"};
+    fields.insert(fields.end(), plain.begin(), plain.end());
+    const Scenario outside = local(fields);
+    Scenario synchronous = outside;
+    synchronous.strategy.synchronization = {};
+    double disagreement = 0;
+    const Tensors together = by_plan(synchronous, "serial", disagreement);
+    const Difference d = difference(by_plan(outside, "serial", disagreement), together);
+    EXPECT_LE(d.relative, 1e-12) << d.worst;
+    const Difference mean = difference(by_plan(outside, "serial", disagreement), by_plan(local(plain), "serial", disagreement));
+    EXPECT_LE(mean.relative, 1e-12) << mean.worst << ": the mean of workers";
+}
+
+// What is sent in 16 bits is emulated here as it is; in 8 and 4 bits it is rounded in blocks, and replicas still agree.
+TEST(Diloco, SmallPayloadsRoundAndReplicasAgree) {
+    double disagreement = 1;
+    const Tensors exact = by_plan(local(diloco), "serial", disagreement);
+    double before = 0;
+    for (const char* type : {"int8", "int4"}) {
+        const Scenario s = local({diloco[0], std::string("strategy.synchronization.payload_dtype=") + type});
+        EXPECT_EQ(verify(lower(s)).size(), 0u) << to_text(verify(lower(s)));
+        const Difference d = difference(exact, by_plan(s, "threads", disagreement));
+        EXPECT_EQ(disagreement, 0) << type;
+        EXPECT_GT(d.relative, before) << type << " rounds more";
+        EXPECT_LT(d.relative, type == std::string("int8") ? 0.05 : 0.4) << type;
+        before = d.relative;
+    }
+}
+
 // More than rounding apart from synchronous training, or the test above would hold of a plan that reduces gradients.
 TEST(LocalSgdDiffers, FromDataParallelism) {
     const Scenario scenario = local();
@@ -128,6 +191,16 @@ TEST(LocalSgdPlan, IsVerifiedAndEveryBrokenRoundIsFound) {
     Plan twice = plan;
     twice.further[0].repeat = 2;
     EXPECT_TRUE(finds(twice)) << "averaged twice";
+    const auto broken_outside = [&](PointwiseKind kind) {
+        Plan p = lower(local(diloco));
+        EXPECT_EQ(verify(p).size(), 0u) << to_text(verify(p));
+        for (Block& b : p.blocks)
+            for (Op& op : b.ops)
+                if (auto* w = std::get_if<Pointwise>(&op.work); w && w->kind == kind) w->kind = PointwiseKind::copy;
+        return p;
+    };
+    EXPECT_TRUE(finds(broken_outside(PointwiseKind::average))) << "an outer step by a sum";
+    EXPECT_TRUE(finds(broken_outside(PointwiseKind::outer_step))) << "no outer step";
     Plan no_division = plan;
     for (Block& b : no_division.blocks)
         for (Op& op : b.ops)

@@ -1,4 +1,4 @@
-// Local SGD: what it sends, and what it saves.
+// Local SGD and DiLoCo: what they send, what they keep, and what they save.
 #include "tests/laws/scenarios.hpp"
 
 #include "sim/engine/simulate.hpp"
@@ -88,6 +88,66 @@ TEST(LocalSgd, IsRefusedWhereReplicasShareAStep) {
     zero.zero = 1;
     EXPECT_NE(problems(zero).find("strategy.zero_stage = 1 divides optimizer states among replicas"), std::string::npos) << problems(zero);
     EXPECT_EQ(problems(replicas(8, every(4))), "");
+}
+
+std::string outside(int steps, const std::string& more = "") {
+    return fmt::format(R"({{"kind": "diloco", "inner_steps": {}{}}})", steps, more);
+}
+
+// What workers had in common, and the outer momentum: two fp32 numbers a parameter; with plain SGD one.
+TEST(Diloco, KeepsEightBytesAParameterMore) {
+    const Plan mean = lower(replicas(8, every(4)).make());
+    double parameters = 0;
+    for (const Buffer& b : mean.buffers)
+        if (b.role == Role::parameter) parameters += static_cast<double>(b.bytes.count) / 2;
+    const auto states = [](const Plan& plan) { return resident(plan, 0).at(MemoryKind::optimizer_states); };
+    EXPECT_NEAR(states(lower(replicas(8, outside(4)).make())) - states(mean), 8 * parameters, 1);
+    EXPECT_NEAR(states(lower(replicas(8, outside(4, R"(, "outer_optimizer": "sgd")")).make())) - states(mean), 4 * parameters, 1);
+}
+
+// Bytes on the links between nodes: fp32, 16 bits, and both ways of an exchange of whole numbers, as a ring has.
+TEST(Diloco, SendsItsPayloadOnce) {
+    const auto across = [](const std::string& type) {
+        const Scenario s = replicas(8, outside(1, R"(, "payload_dtype": ")" + type + "\"")).make();
+        const Plan plan = lower(s);
+        EXPECT_EQ(verify(plan).size(), 0u) << to_text(verify(plan));
+        const Fabric fabric(s.cluster);
+        double bytes = 0;
+        for (const LinkUse& l : simulate(plan, s, fabric, CostModel(s, fabric)).links)
+            if (fabric.links()[static_cast<std::size_t>(l.link)].kind == LinkKind::nic) bytes += l.bytes * l.twins;
+        return bytes;
+    };
+    const double wide = across("fp32");
+    EXPECT_NEAR(across("bf16"), wide / 2, 0.01 * wide);
+    EXPECT_NEAR(across("int8") / across("int4"), 2, 0.01);
+    // Two nodes of four: in the exchange half of what each rank sends crosses, of the gather's ring 7/8 of all.
+    double parameters = 0;
+    for (const Buffer& b : lower(replicas(8, outside(1)).make()).buffers)
+        if (b.role == Role::outer_parameters) parameters += static_cast<double>(b.bytes.count) / 4;
+    const double links = 4; // in and out of two nodes
+    EXPECT_NEAR(across("int8"), links * (4 * 0.5 + 7.0 / 8) * parameters, 0.01 * links * parameters);
+}
+
+// Utilisation is H t / (H t + sync) with the time t of a step that sends nothing and the time sync of one meeting.
+TEST(Diloco, UtilisationFollowsTheLaw) {
+    const auto step = [](int inner) { return predict(replicas(8, outside(inner)).make()).report.step_time_s; };
+    const double t = step(10000), sync = step(1) - t;
+    EXPECT_GT(sync, t);
+    for (int inner : {2, 8, 32, 128}) {
+        const double utilisation = t / step(inner), law = inner * t / (inner * t + sync);
+        EXPECT_NEAR(utilisation, law, 0.01) << inner;
+    }
+}
+
+TEST(Diloco, FoldedAndUnfoldedTakeTheSameTime) {
+    Gpt g = replicas(4, outside(5, R"(, "payload_dtype": "int8")"));
+    g.pp = 2;
+    g.tied = false;
+    g.cluster = R"({"preset": "dgx-a100-80gb", "nodes": 2, "devices_per_node": 4})";
+    PredictOptions whole;
+    whole.simulate.fold = false;
+    const double time = predict(g.make()).report.step_time_s;
+    EXPECT_NEAR(predict(g.make(), whole).report.step_time_s, time, 1e-9 * time);
 }
 
 } // namespace

@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 namespace orrery {
-namespace {
 
 Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in,
-           std::vector<BufferId> out, Collective::Operands operands = Collective::Operands::joined) {
+           std::vector<BufferId> out, Collective::Operands operands) {
     Op op;
     op.name = std::move(name);
     Collective work{kind, comm, bytes, dtype};
@@ -39,15 +38,11 @@ Op memory_op(Work work, Phase phase) {
     return op;
 }
 
-// A bucket's shards lie on data and context ranks alike: both have gradients of tokens of their own.
-constexpr AxisMask shard_axes = mask(Axis::dp) | mask(Axis::cp);
-
 std::string bucket_name(const Bucket& b) {
     return fmt::format("c{}.u{}{}", b.chunk,
                        b.units.size() == 1 ? std::to_string(b.units[0]) : fmt::format("{}-{}", b.units.front(), b.units.back()),
                        b.expert ? ".experts" : "");
 }
-} // namespace
 
 CommId BucketBlocks::communicator(const Bucket& b, std::string name, AxisMask axes) const {
     // The copies of a chunk that other directions run are on the stage opposite: their ranks are data-parallel ranks like the others.
@@ -115,7 +110,8 @@ BufferId BucketBlocks::flat(const Bucket& b, const std::string& name, Role role,
     f.stage = static_cast<std::int16_t>(b.stage);
     f.chunk = static_cast<std::int16_t>(b.chunk);
     f.expert = b.expert;
-    for (Axis a : {Axis::dp, Axis::cp}) f.placement.set(a, over_shards);
+    for (Axis a : {Axis::dp, Axis::cp, Axis::dpr})
+        if (dp.shard_axes & mask(a)) f.placement.set(a, over_shards);
     if (l.plan.directions > 1) f.placement.set(Axis::pp, over_shards);
     if (over_shards == PlacementKind::partial) f.placement.set(Axis::dpr, over_shards);
     return l.add(std::move(f));
@@ -128,6 +124,10 @@ DType BucketBlocks::compressed() const {
         return DType::fp16;
     case GradientCompression::bf16:
         return DType::bf16;
+    case GradientCompression::int8:
+        return DType::int8;
+    case GradientCompression::int4:
+        return DType::int4;
     default:
         return grad_dtype;
     }
@@ -148,11 +148,25 @@ void BucketBlocks::reduce_compressed(Bucket& b, DType low, CommId comm, const st
     out.ops.push_back(memory_op(Free{small}, phase));
 }
 
+// The sum over the copies of a shard group.
+void BucketBlocks::add_replicas(Bucket& b, BufferId part, Block& out) {
+    const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
+    out.ops.push_back(comm_op("replicate." + bucket_name(b), CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
+                              grad_dtype, Phase::gradient_reduce, {part}, {part}, Collective::Operands::summands));
+}
+
+// Once a step, after the last of its reductions.
+Block BucketBlocks::replicate_block(Bucket& b, BufferId part) {
+    Block out = block(b, BlockKind::reduce, "replicate");
+    add_replicas(b, part, out);
+    return out;
+}
+
 void BucketBlocks::make_reduce(Bucket& b) {
     Block out = block(b, BlockKind::reduce, "reduce");
     const Phase phase = Phase::gradient_reduce;
     // Unsharded, replicas of a shard group are ranks like the others.
-    const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? shard_axes : shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
+    const AxisMask axes = static_cast<AxisMask>((dp.sharded(b) ? dp.shard_axes : dp.shard_axes | mask(Axis::dpr)) & ~l.plan.workers);
     const CommId comm = communicator(b, dp.fsdp && dp.sharded(b) ? "dp.shard" : "dp.reduce", axes);
     std::vector<BufferId> whole = gradients(b);
     const Bytes full = bytes({dp.sharded(b) ? b.shard_elements * b.shards : b.elements}, grad_dtype);
@@ -160,7 +174,7 @@ void BucketBlocks::make_reduce(Bucket& b) {
     planned(b).reduced_in = grad_dtype;
     const std::string name = bucket_name(b);
     if (const DType low = compressed(); !dp.sharded(b) && low != grad_dtype) {
-        reduce_compressed(b, low, comm, whole, out);
+        low == DType::int8 || low == DType::int4 ? reduce_in_blocks(b, low, comm, whole, out) : reduce_compressed(b, low, comm, whole, out);
         b.reduce = l.add(std::move(out));
         return;
     }
@@ -185,16 +199,17 @@ void BucketBlocks::make_reduce(Bucket& b) {
                     PlacementKind::sharded);
         out.ops.push_back(memory_op(Alloc{part}, phase));
     }
-    out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
+    if (l.scenario.strategy.quantized_gradients != QuantizedGradients::none)
+        exchange(b, DType::int4, levels(b), whole, part, queue_of(levels(b)[0].comm), out);
+    else
+        out.ops.push_back(comm_op("reduce." + name, CollectiveKind::reduce_scatter, comm, full, grad_dtype, phase, whole, {part}));
     if (flat_copy >= 0)
         out.ops.push_back(memory_op(Free{flat_copy}, phase));
     else if (dp.zero >= 2)
         for (BufferId g : whole) out.ops.push_back(memory_op(Free{g}, phase));
-    if (b.replicas > 1) {
-        const CommId replica = planned(b).replicate = communicator(b, "dp.replica", mask(Axis::dpr));
-        out.ops.push_back(comm_op("replicate." + name, CollectiveKind::all_reduce, replica, bytes({b.shard_elements}, grad_dtype),
-                                  grad_dtype, phase, {part}, {part}, Collective::Operands::summands));
-    }
+    const bool once = b.accumulates && l.scenario.strategy.gradient_sync == GradientSync::boundary;
+    if (b.replicas > 1 && once) b.replicate = l.add(replicate_block(b, b.gradient_shard));
+    if (b.replicas > 1 && !once) add_replicas(b, part, out);
     if (b.accumulates) {
         // On the collective's own stream, as FSDP does: computation need not wait for the reduction.
         out.ops.push_back(
@@ -228,7 +243,7 @@ void BucketBlocks::make_gather(Bucket& b) {
     if (l.scenario.runtime.fp8_all_gather && l.scenario.training.precision == DType::fp8 && dp.gathers_in_step) gather_low(b);
     Block out = block(b, BlockKind::gather, "gather");
     const Phase phase = Phase::param_gather;
-    const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", shard_axes);
+    const CommId comm = communicator(b, dp.fsdp ? "dp.shard" : "dp.gather", dp.shard_axes);
     const Bytes full = gathered_bytes(b);
     planned(b).gather = comm;
     planned(b).gathered_in = act;
@@ -243,7 +258,10 @@ void BucketBlocks::make_gather(Bucket& b) {
     } else if (dp.gathers_in_step) {
         for (BufferId w : into) out.ops.push_back(memory_op(Alloc{w}, phase));
     }
-    out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, into));
+    if (l.scenario.strategy.quantized_weights != QuantizedWeights::none)
+        gather_in_blocks(b, DType::int8, comm, b.weight_shard, b.shards, into, out);
+    else
+        out.ops.push_back(comm_op("gather." + name, CollectiveKind::all_gather, comm, full, act, phase, {b.weight_shard}, into));
     b.gather = l.add(std::move(out));
     if (copies_out) { // a block of its own: computation copies where it needs the parameters, not where they were asked for
         Block copy = block(b, BlockKind::gather, "copy_out");

@@ -8,6 +8,13 @@
 
 namespace orrery {
 
+Op comm_op(std::string name, CollectiveKind kind, CommId comm, Bytes bytes, DType dtype, Phase phase, std::vector<BufferId> in,
+           std::vector<BufferId> out, Collective::Operands operands = Collective::Operands::joined);
+Op pointwise_op(std::string name, PointwiseKind kind, std::int64_t elements, Phase phase, std::vector<BufferId> in,
+                std::vector<BufferId> out);
+Op memory_op(Work work, Phase phase);
+std::string bucket_name(const Bucket& b); // "c0.u3"
+
 // Makes them for the buckets of one plan; each block's id goes into its Bucket.
 struct BucketBlocks {
     Lowering& l;
@@ -17,7 +24,8 @@ struct BucketBlocks {
     void lay_out(Bucket& b);     // its entry in the plan: how its tensors lie in it
     void make_shards(Bucket& b); // the buffers of this rank's part, and padding
     void make_reduce(Bucket& b);
-    void make_gather(Bucket& b); // and copies out of the gathered buffer, and releases, where parameters are gathered in each pass
+    void make_gather(Bucket& b);    // and copies out of the gathered buffer, and releases, where parameters are gathered in each pass
+    void make_secondary(Bucket& b); // after make_gather: a second copy over near ranks, and the block that gathers it
     void make_acquire(
         Bucket& b); // where gradients live only for a run of backward steps, or from the first of a step until the next step begins
     std::vector<BufferId> gradients(const Bucket& b) const;
@@ -26,6 +34,19 @@ struct BucketBlocks {
     std::vector<BufferId> weights(const Bucket& b) const;
     DType compressed() const;
     void reduce_compressed(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
+    void add_replicas(Bucket& b, BufferId part, Block& out);
+    Block replicate_block(Bucket& b, BufferId part);
+    // What is made of whole numbers in blocks, passes/bucket_exchange.cpp.
+    struct Level {
+        CommId comm;
+        int ranks;
+    };
+    std::vector<Level> levels(const Bucket& b);
+    void exchange(Bucket& b, DType low, const std::vector<Level>& levels, std::vector<BufferId> whole, BufferId into, QueueId first,
+                  Block& out);
+    void reduce_in_blocks(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out);
+    void gather_in_blocks(Bucket& b, DType low, CommId comm, BufferId shard, int shards, const std::vector<BufferId>& into, Block& out);
+    BufferId short_lived(const Bucket& b, const std::string& name, Role role, std::vector<std::int64_t> shape, DType dtype);
     Bytes gathered_bytes(const Bucket& b) const;
     void gather_low(const Bucket& b);
     const Parameter& parameter(const Bucket& b, std::int32_t i) const { return l.parameters[b.stage][i]; }

@@ -10,6 +10,7 @@
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace orrery {
 namespace {
@@ -109,6 +110,11 @@ void share_out(Lowering& l) {
     const int directions = l.plan.directions;
     dp.shards = l.plan.mesh.extent(Axis::dp) * l.plan.mesh.extent(Axis::cp) * directions;
     dp.replicas = (l.plan.workers & mask(Axis::dpr)) ? 1 : l.plan.mesh.extent(Axis::dpr); // workers keep their gradients
+    if (l.practice.near_ranks > 0) {                                                      // both levels share one set of shards
+        dp.shard_axes = static_cast<AxisMask>(dp.shard_axes | mask(Axis::dpr));
+        dp.shards *= std::exchange(dp.replicas, 1);
+        if (st.secondary_shard_size > 1) dp.secondary = l.practice.near_ranks;
+    }
     if (l.scenario.model.moe) {
         dp.expert_shards = l.plan.expert_mesh.extent(Axis::dp) * directions;
         dp.expert_replicas = l.plan.expert_mesh.extent(Axis::dpr);
@@ -154,6 +160,7 @@ void make_blocks(Lowering& l, BucketBlocks& maker, Bucket& b, std::int64_t run, 
                             dp.reduces_each_run(b) && !b.accumulates;
     maker.make_reduce(b);
     if (dp.sharded(b)) maker.make_gather(b);
+    if (dp.sharded(b) && dp.secondary > 1) maker.make_secondary(b);
     if (dp.reduces_each_run(b)) maker.make_acquire(b);
     if (dp.gathers_in_step && st.offload.parameters == Tier::cpu) fetch_shard(l, b);
     if (dp.reduces_each_run(b) && st.offload.gradients == Tier::cpu) send_shard(l, b);

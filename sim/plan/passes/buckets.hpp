@@ -23,6 +23,8 @@ struct Bucket {
     BufferId gradient_shard = -1;         // where a reduce-scatter leaves its part
     BufferId weight_shard = -1;
     std::int32_t reduce = -1, gather = -1, copy_out = -1, release = -1, acquire = -1; // blocks; -1: none
+    std::int32_t replicate = -1;      // the block that adds the copies of its shard, where that is once a step; -1: `reduce` does
+    std::int32_t gather_again = -1;   // the block that gathers in the backward pass, where that is another; -1: `gather`
     bool comes_with_backward = false; // its gradient shard is there from its reduction until the next step begins (PyTorch's zero_grad)
 };
 
@@ -31,6 +33,8 @@ struct DataParallel {
     int shards = 1, replicas = 1; // of what is not an expert's
     int expert_shards = 1, expert_replicas = 1;
     int zero = 0;
+    AxisMask shard_axes = mask(Axis::dp) | mask(Axis::cp); // both have gradients of tokens of their own
+    int secondary = 1;                 // ranks that share a second copy of the weights, which the backward pass gathers; 1: there is none
     bool made_in_backward = false;     // gradients come with the backward pass and go when the next step begins (PyTorch's zero_grad)
     bool fsdp = false;                 // PyTorch FSDP's copies and its one communicator
     bool gathers_in_step = false;      // parameters are gathered unit by unit in each pass (ZeRO-3; FSDP's ZeRO-2)

@@ -23,6 +23,7 @@ struct RunPosition {
 struct Woven {
     bool reduce_run = false, reduce_step = false; // reduces buckets each run; those of a whole step
     bool gather = false, release = false, acquire = false;
+    bool last = false; // of its chunk in the step: what copies of a shard add once they add now
     bool any() const { return reduce_run || reduce_step || gather || release || acquire; }
 };
 
@@ -48,6 +49,7 @@ class Weaver {
     const DataParallel& dp = l.data_parallel;
     BlockPieces pieces;
     std::map<const Bucket*, Use> uses;
+    std::map<const Bucket*, int> unfinished; // chunks that will still add to its gradients in this step
 
     DraftAction& push(DraftAction action) { return draft_.actions.emplace_back(std::move(action)); }
     DraftAction& push(std::int32_t block) { return push(run_of(l.plan, draft_, block)); }
@@ -121,9 +123,10 @@ struct Weaving {
         if (!now.gather) return;
         for (const Bucket* b : pieces[i].weights) {
             if (b->gather < 0 || (!forward && kept(*b)) || !once(gathered, b) || w.uses[b].weights++ > 0) continue;
-            DraftAction& a = w.push(b->gather);
+            const std::int32_t block = !forward && b->gather_again >= 0 ? b->gather_again : b->gather;
+            DraftAction& a = w.push(block);
             if (b->copy_out >= 0) to_copy.push_back(b);
-            const std::int32_t op = first_timed_op(w.block(b->gather), 0, a.run.last);
+            const std::int32_t op = first_timed_op(w.block(block), 0, a.run.last);
             if (i >= ahead && piece_action[i - ahead] >= 0) a.waits.push_back({op, piece_action[i - ahead]});
             // A parameter that is gathered where it is used is requested after the reduction that nothing hides.
             if (ahead == 1 && unhidden >= 0) a.waits.push_back({op, unhidden});
@@ -150,9 +153,10 @@ struct Weaving {
     void reduce(const Bucket* b) {
         if (!(w.dp.reduces_each_run(*b) ? now.reduce_run : now.reduce_step)) return;
         if (b->reduce < 0 || w.uses[b].gradients == 0 || --w.uses[b].gradients > 0) return;
-        const DraftAction& a = w.push(b->reduce);
+        const std::int32_t reduction = w.push(b->reduce).id;
+        if (b->replicate >= 0 && now.last && w.unfinished[b] == 1) w.push(b->replicate);
         const Overlap& overlap = w.l.scenario.strategy.overlap;
-        if (!(w.dp.sends ? overlap.offload : overlap.grad_reduce) && w.dp.reduces_each_run(*b)) unhidden = a.id;
+        if (!(w.dp.sends ? overlap.offload : overlap.grad_reduce) && w.dp.reduces_each_run(*b)) unhidden = reduction;
     }
     // After piece i: the buckets that no later piece touches, or that the next one gathers anew.
     void settle(std::size_t i) {
@@ -171,12 +175,16 @@ struct Weaving {
         for (const Bucket* b : w.pieces.added_to(step.chunk)) {
             if (!forward && b->chunk == step.chunk && kept(*b) && !last.weights.contains(b)) release(b);
             if (!last.gradients.contains(b)) reduce(b);
+            if (now.last) --w.unfinished[b];
         }
     }
 };
 
 Weaver::Weaver(Lowering& lowering, int stage) : l(lowering), pieces(lowering, stage), stage_(stage), draft_(lowering.drafts[stage]) {
     if (!dp.active()) return;
+    for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c)
+        if (l.graphs[c].stage == stage)
+            for (const Bucket* b : pieces.added_to(c)) ++unfinished[b];
     // Reduced once a step: when every chunk that adds to it has done so.
     for (int c = 0; c < static_cast<int>(l.chunks.size()); ++c) {
         if (l.graphs[c].stage != stage) continue;
@@ -204,6 +212,7 @@ Woven Weaver::woven(const DraftPart& part) {
     w.reduce_step = completes && dp.active() && at.last_of_chunk && l.scenario.strategy.overlap.grad_reduce;
     w.gather = dp.gathers_in_step && at.starts && (forward || (!dp.keeps_until_backward && begins_backward));
     w.release = dp.gathers_in_step && at.ends && (forward ? !dp.keeps_until_backward : begins_backward);
+    w.last = completes && at.last_of_chunk;
     w.acquire = begins_backward && (dp.reduces_each_run() ? at.starts : dp.made_in_backward && at.first_of_chunk);
     return w;
 }

@@ -125,6 +125,7 @@ AxisMask summed_axes(const Lowering& l, const DataParallel& dp) {
     const bool experts_apart =
         l.scenario.model.moe && (dp.sharded() || st.expert_parallel > 1 || st.expert_tensor_parallel != st.tensor_parallel);
     if (dp.shares_sharded() || experts_apart) axes |= mask(Axis::dp) | mask(Axis::cp);
+    if (dp.shares_sharded()) axes |= dp.shard_axes;
     if (experts_apart) axes |= mask(Axis::dpr);
     return axes;
 }

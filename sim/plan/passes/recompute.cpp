@@ -1,9 +1,12 @@
 // Activation recomputation: marks the nodes whose outputs the backward pass makes again instead of reading them saved.
 // none; selective: the core of attention (Korthikanti et al.), or a policy by op (Practice::selective_by_op); full: whole layers, their
 // inputs kept; or a list of op kinds ("latent": what latent attention unfolds; Megatron's mla_up_proj), with the casts of their results.
-// recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th layer.
+// Segments of several layers keep their inputs alone, and are made again whole when the backward pass comes to them: sqrt(layers) of them
+// keep the fewest (Chen et al., arXiv:1604.06174). recompute_layers limits it to the first layers of each stage, {"every": n} to every n-th
+// layer.
 //
-// After it: Node::recompute is set, and the last value of a fully recomputed layer is marked saved (the next layer's checkpoint).
+// After it: Node::recompute is set, and the last value of a fully recomputed stretch (a layer, a segment) is marked saved (the next one's
+// checkpoint).
 #include "sim/plan/passes/passes.hpp"
 
 #include <algorithm>
@@ -76,6 +79,20 @@ bool listed(const std::vector<RecomputeOp>& ops, const Graph& g, const Node& n) 
     return has(RecomputeOp::linear) || (op && has(*op));
 }
 
+// The segment of each of a chunk's layers: as even as can be, longer ones first, by the order of layers.
+std::vector<std::int16_t> segments_of(const Graph& g, int segments) {
+    std::vector<std::int16_t> layers; // in order
+    for (const Node& n : g.nodes)
+        if (n.layer >= 0 && (layers.empty() || layers.back() != n.layer)) layers.push_back(n.layer);
+    const int count = static_cast<int>(layers.size()), used = std::max(1, std::min(segments, count));
+    const int length = count / used, longer = count % used;
+    std::vector<std::int16_t> of(layers.empty() ? 0 : static_cast<std::size_t>(*std::max_element(layers.begin(), layers.end())) + 1, 0);
+    for (int i = 0; i < count; ++i)
+        of[static_cast<std::size_t>(layers[static_cast<std::size_t>(i)])] =
+            static_cast<std::int16_t>(i < longer * (length + 1) ? i / (length + 1) : longer + (i - longer * (length + 1)) / length);
+    return of;
+}
+
 } // namespace
 
 void mark_recompute(Lowering& l) {
@@ -83,11 +100,16 @@ void mark_recompute(Lowering& l) {
     if (st.recompute == RecomputeKind::none) return;
     std::vector<int> seen(static_cast<std::size_t>(l.plan.stages), 0); // layers met on each stage, in model order
     for (Graph& g : l.graphs) {
+        const std::vector<std::int16_t> segments = segments_of(g, st.recompute_segments);
+        const auto stretch = [&](const Node& n) {
+            return n.layer < 0 ? std::int16_t{-1} : st.recompute_segments > 0 ? segments[static_cast<std::size_t>(n.layer)] : n.layer;
+        };
         int last_layer = -1;
         bool apply = false;
         for (std::size_t i = 0; i < g.nodes.size(); ++i) {
             Node& n = g.nodes[i];
             if (n.layer < 0) continue;
+            n.stretch = stretch(n);
             if (n.layer != last_layer) {
                 last_layer = n.layer;
                 const int index = seen[static_cast<std::size_t>(g.stage)]++;
@@ -109,8 +131,8 @@ void mark_recompute(Lowering& l) {
             case RecomputeKind::none:
                 break;
             }
-            const bool last_of_layer = i + 1 == g.nodes.size() || g.nodes[i + 1].layer != n.layer;
-            if (last_of_layer) g.value(n.out[0]).saved = true;
+            const bool last_of_stretch = i + 1 == g.nodes.size() || stretch(g.nodes[i + 1]) != n.stretch;
+            if (last_of_stretch) g.value(n.out[0]).saved = true;
         }
     }
     // The core's result is the projection's input, which selective recomputation keeps: it is what a checkpointed function returned.

@@ -4,6 +4,9 @@
 // moments stay each worker's own. Where an fp32 copy of the parameters is kept, that copy is averaged and the parameters follow from it. A
 // bucket at a time, so that one's division runs under the next one's reduction.
 //
+// DiLoCo (Douillard et al., arXiv:2311.08105): each worker keeps what all had in common when they last met. The mean of what they moved
+// away from it is the gradient of an outer optimizer, whose step all start from again.
+//
 // After it: each stage's parameters are averaged once a round, and Plan::further has the programs that do it.
 #include "sim/plan/passes/passes.hpp"
 
@@ -23,25 +26,111 @@ Op averaging_op(std::string name, Work work, QueueId queue, std::vector<BufferId
     return op;
 }
 
-struct Averaging {
+Op memory_op(Work work) {
+    Op op;
+    op.work = std::move(work);
+    op.queue = host_queue;
+    op.phase = Phase::optimizer;
+    return op;
+}
+
+struct Meeting {
     Lowering& l;
     CommId workers;
+    int stage;
     Block block{};
+    const Synchronization& how = l.scenario.strategy.synchronization;
+
+    std::int64_t elements(const std::vector<BufferId>& buffers) const {
+        std::int64_t n = 0;
+        for (BufferId b : buffers) {
+            std::int64_t of_one = 1;
+            for (std::int64_t d : l.buffer(b).shape) of_one *= d;
+            n += of_one;
+        }
+        return n;
+    }
+    Op& pointwise(const std::string& name, PointwiseKind kind, std::int64_t n, std::vector<BufferId> in, std::vector<BufferId> out) {
+        block.ops.push_back(averaging_op(name, Pointwise{kind, Direction::forward, n, true}, compute_queue, std::move(in), std::move(out)));
+        return block.ops.back();
+    }
+    void collective(const std::string& name, CollectiveKind kind, Bytes size, DType dtype, std::vector<BufferId> in,
+                    std::vector<BufferId> out) {
+        block.ops.push_back(averaging_op(name, Collective{kind, workers, size, dtype}, queue_of(workers), std::move(in), std::move(out)));
+    }
+    BufferId add(const std::string& name, Role role, MemoryKind kind, Scope scope, std::vector<std::int64_t> shape, DType dtype) {
+        Buffer b;
+        b.name = name;
+        b.role = role;
+        b.kind = kind;
+        b.scope = scope;
+        b.shape = std::move(shape);
+        b.dtype = dtype;
+        b.bytes = bytes(b.shape, dtype);
+        b.stage = static_cast<std::int16_t>(stage);
+        return l.add(std::move(b));
+    }
+    BufferId brief(const std::string& name, std::vector<std::int64_t> shape, DType dtype) {
+        const BufferId b = add(name, Role::pseudo_gradient, MemoryKind::communication, Scope::action, std::move(shape), dtype);
+        block.ops.push_back(memory_op(Alloc{b}));
+        return b;
+    }
+    void done(BufferId b) { block.ops.push_back(memory_op(Free{b})); }
+
+    void meet(const std::string& name, const std::vector<BufferId>& buffers) {
+        l.scenario.strategy.diloco() ? step_outside(name, buffers) : average(name, buffers);
+    }
 
     void average(const std::string& name, const std::vector<BufferId>& buffers) {
-        std::int64_t elements = 0;
         Bytes size;
-        for (BufferId b : buffers) {
-            std::int64_t n = 1;
-            for (std::int64_t d : l.buffer(b).shape) n *= d;
-            elements += n;
-            size += bytes(l.buffer(b).shape, l.buffer(b).dtype);
+        for (BufferId b : buffers) size += bytes(l.buffer(b).shape, l.buffer(b).dtype);
+        collective("sum." + name, CollectiveKind::all_reduce, size, l.buffer(buffers[0]).dtype, buffers, buffers);
+        pointwise("average." + name, PointwiseKind::average, elements(buffers), buffers, buffers);
+    }
+
+    // The mean of what workers moved, in the payload's type on the wire.
+    void sum(const std::string& name, BufferId moved, std::int64_t n) {
+        const DType wire = how.payload_dtype;
+        if (wire == DType::fp32) return collective("sum." + name, CollectiveKind::all_reduce, bytes({n}, wire), wire, {moved}, {moved});
+        if (wire == DType::fp16 || wire == DType::bf16) {
+            const BufferId sent = brief("outer.sent." + name, {n}, wire);
+            pointwise("pack." + name, PointwiseKind::cast, n, {moved}, {sent});
+            collective("sum." + name, CollectiveKind::all_reduce, bytes({n}, wire), wire, {sent}, {sent});
+            pointwise("unpack." + name, PointwiseKind::cast, n, {sent}, {moved});
+            return done(sent);
         }
-        const DType dtype = l.buffer(buffers[0]).dtype;
-        block.ops.push_back(
-            averaging_op("sum." + name, Collective{CollectiveKind::all_reduce, workers, size, dtype}, queue_of(workers), buffers, buffers));
-        block.ops.push_back(averaging_op("average." + name, Pointwise{PointwiseKind::average, Direction::forward, elements, true},
-                                         compute_queue, buffers, buffers));
+        // Whole numbers with a scale a block are added up where they are wide: each worker adds one slice and gives it to all.
+        const std::int64_t ranks = l.scenario.strategy.data_parallel, slice = (n + ranks - 1) / ranks;
+        const BufferId sent = brief("outer.sent." + name, {ranks, 1, slice}, wire),
+                       received = brief("outer.received." + name, {ranks, 1, slice}, wire),
+                       added = brief("outer.added." + name, {slice}, DType::fp32), own = brief("outer.own." + name, {slice}, wire);
+        pointwise("pack." + name, PointwiseKind::by_owner, n, {moved}, {sent});
+        collective("exchange." + name, CollectiveKind::all_to_all, bytes({ranks, slice}, wire), wire, {sent}, {received});
+        pointwise("sum." + name, PointwiseKind::sum_parts, ranks * slice, {received}, {added});
+        pointwise("pack.sum." + name, PointwiseKind::cast, slice, {added}, {own});
+        collective("share." + name, CollectiveKind::all_gather, bytes({ranks, slice}, wire), wire, {own}, {sent});
+        pointwise("unpack." + name, PointwiseKind::cast, n, {sent}, {moved});
+        for (BufferId b : {sent, received, added, own}) done(b);
+    }
+
+    void step_outside(const std::string& name, const std::vector<BufferId>& buffers) {
+        const std::int64_t n = elements(buffers);
+        const BufferId outer = add("outer." + name, Role::outer_parameters, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32);
+        const BufferId moved = brief("outer.moved." + name, {n}, DType::fp32);
+        std::vector<BufferId> in{outer};
+        in.insert(in.end(), buffers.begin(), buffers.end());
+        pointwise("moved." + name, PointwiseKind::difference, n, in, {moved});
+        sum(name, moved, n);
+        pointwise("average." + name, PointwiseKind::average, n, {moved}, {moved});
+        std::vector<BufferId> states{outer};
+        if (how.outer_optimizer == OuterOptimizer::nesterov)
+            states.push_back(
+                add("outer.momentum." + name, Role::outer_momentum, MemoryKind::optimizer_states, Scope::run, {n}, DType::fp32));
+        std::vector<BufferId> from{moved}, to = buffers;
+        from.insert(from.end(), states.begin(), states.end());
+        to.insert(to.end(), states.begin(), states.end());
+        pointwise("outer_step." + name, PointwiseKind::outer_step, n, from, to);
+        done(moved);
     }
 };
 
@@ -53,7 +142,7 @@ BufferId master_of(const Plan& plan, int stage) {
 }
 
 std::int32_t averaging_block(Lowering& l, int stage) {
-    Averaging a{l, l.add_communicator("workers", l.plan.workers)};
+    Meeting a{l, l.add_communicator("workers", l.plan.workers), stage};
     a.block.name = fmt::format("average:{}", stage);
     a.block.kind = BlockKind::other;
     a.block.stage = static_cast<std::int16_t>(stage);
@@ -62,7 +151,7 @@ std::int32_t averaging_block(Lowering& l, int stage) {
     const BufferId master = master_of(l.plan, stage);
     int buckets = 0;
     const auto close = [&] {
-        if (!bucket.empty() && master < 0) a.average(fmt::format("b{}", buckets++), bucket);
+        if (!bucket.empty() && master < 0) a.meet(fmt::format("b{}", buckets++), bucket);
         bucket.clear();
         size = {};
     };
@@ -76,7 +165,7 @@ std::int32_t averaging_block(Lowering& l, int stage) {
     }
     close();
     if (master >= 0 && !weights.empty()) {
-        a.average("master", {master});
+        a.meet("master", {master});
         a.block.ops.push_back(averaging_op("cast.master", Pointwise{PointwiseKind::cast, Direction::forward, elements, true}, compute_queue,
                                            {master}, weights));
     }

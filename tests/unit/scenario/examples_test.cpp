@@ -67,6 +67,7 @@ std::vector<json> bases() {
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 1}}),
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 2}, {"offload", {{"optimizer", "cpu"}}}}),
         scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 3}, {"offload", {{"optimizer", "cpu"}}}}),
+        scenario(gpt, dgx, {{"framework", "deepspeed"}, {"zero_stage", 3}}),
         scenario(mixture, inline_cluster, megatron),
         scenario("llama3-8b", {{"preset", "dgx-h100"}, {"nodes", 1}}, {{"framework", "fsdp"}}),
     };
@@ -113,7 +114,7 @@ std::map<std::string, std::vector<std::string>> fields_of_schema() {
 // Parts of sections in a form of their own: they have no line of their own in the field reference.
 bool inside_a_form(const std::string& field) {
     for (const char* form :
-         {"cluster.graph.", "strategy.recompute_layers.", "model.moe.imbalance.", "model.hf_config", "model.preset",
+         {"cluster.graph.", "strategy.recompute.", "strategy.recompute_layers.", "model.moe.imbalance.", "model.hf_config", "model.preset",
           "cluster.device.preset", "cluster.device.peak_tflops.", "cluster.sources.", "cluster.device.sources.", "cluster.device.kernels."})
         if (field.starts_with(form)) return true;
     return field == "model" || field == "cluster" || field == "cluster.device";

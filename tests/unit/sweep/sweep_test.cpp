@@ -177,6 +177,28 @@ TEST(Sweep, RanksOnlyWhatFitsBestFirst) {
     EXPECT_LE(run.rows[by_memory.front()].peak_bytes, run.rows[by_memory.back()].peak_bytes);
 }
 
+// Where training.convergence says what a target takes, batches are ranked by the time to it, and the file keeps it.
+TEST(Sweep, RanksBatchesByTheTimeToATarget) {
+    const TemporaryFolder folder;
+    const SweepResult parsed =
+        parse_sweep(R"({"name": "batches", "model": {"layers": 4, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 32000},
+        "cluster": {"preset": "dgx-a100-40gb"}, "strategy": {},
+        "training": {"global_batch_size": 64, "micro_batch_size": 1, "sequence_length": 1024,
+                     "convergence": {"min_samples": 10000, "critical_batch_size": 64}},
+        "sweep": {"/training/global_batch_size": [8, 64, 512, 4096]}})",
+                    {});
+    ASSERT_TRUE(parsed.document.has_value());
+    const SweepRun run = run_sweep(*parsed.document, folder.file("a.sqlite"));
+    const std::vector<std::size_t> order = ranked(run, RankBy::time_to_target_s);
+    ASSERT_EQ(order.size(), 4u);
+    for (const SweepRow& r : run.rows) {
+        const double batch = 64 * (r.index == 0 ? 0.125 : r.index == 1 ? 1 : r.index == 2 ? 8 : 64);
+        EXPECT_NEAR(r.time_to_target_s, 10000 * (1 + batch / 64) / batch * r.step_time_s, 1e-9 * r.time_to_target_s);
+    }
+    for (std::size_t i = 1; i < order.size(); ++i) EXPECT_LE(run.rows[order[i - 1]].time_to_target_s, run.rows[order[i]].time_to_target_s);
+    EXPECT_EQ(run_sweep(*parsed.document, folder.file("a.sqlite")).rows, run.rows) << "read back from the file";
+}
+
 TEST(Sweep, CsvHasALinePerCombination) {
     const TemporaryFolder folder;
     const SweepDocument d = document("[1]");

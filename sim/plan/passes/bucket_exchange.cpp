@@ -1,0 +1,142 @@
+// Buckets that travel as whole numbers in blocks with a scale each, and second copies of parameters near by: ZeRO++ (arXiv:2306.10209)
+// and gradients compressed to 8 or 4 bits.
+//
+// qwZ: a shard of parameters is cast before its gather, and what arrives is cast back. hpZ: of what the forward pass gathered each rank
+// keeps a part, so that near ranks together have all of it and gather from each other in the backward pass. qgZ: there is no ring, whose
+// every hop would round again: each rank sends every other the slice that it will add up, first inside a node, then between nodes. The
+// slices are put in such an order before that the last sums land where their shards are.
+#include "sim/plan/passes/bucket_blocks.hpp"
+
+#include <utility>
+
+namespace orrery {
+
+// A buffer inside a block: what travels, or what was made of it.
+BufferId BucketBlocks::short_lived(const Bucket& b, const std::string& name, Role role, std::vector<std::int64_t> shape, DType dtype) {
+    std::int64_t elements = 1;
+    for (std::int64_t d : shape) elements *= d;
+    const BufferId id = flat(b, name, role, elements, dtype, MemoryKind::communication, Scope::action,
+                             role == Role::gathered_parameters ? PlacementKind::invariant
+                             : is_gradient(role)               ? PlacementKind::partial
+                                                               : PlacementKind::sharded);
+    l.buffer(id).shape = std::move(shape);
+    return id;
+}
+
+// From the ranks near each other outwards. The shards lie on them in the same order: near ranks follow one another.
+std::vector<BucketBlocks::Level> BucketBlocks::levels(const Bucket& b) {
+    if (!(dp.shard_axes & mask(Axis::dpr))) return {{planned(b).reduce, b.shards}};
+    const int near = l.plan.mesh.extent(Axis::dp), far = l.plan.mesh.extent(Axis::dpr);
+    return {{communicator(b, "dp.near", mask(Axis::dp)), near}, {communicator(b, "dp.far", mask(Axis::dpr)), far}};
+}
+
+// The sum of `whole` over all levels, slice by slice, into `into`. Kernels run on the collectives' own queues, and the computation goes on;
+// the first where `first` says.
+void BucketBlocks::exchange(Bucket& b, DType low, const std::vector<Level>& levels, std::vector<BufferId> whole, BufferId into,
+                            QueueId first, Block& out) {
+    const Phase phase = Phase::gradient_reduce;
+    std::int64_t slices = 1;
+    for (const Level& level : levels) slices *= level.ranks;
+    std::int64_t slice = 1;
+    for (std::int64_t d : l.buffer(into).shape) slice *= d;
+    BufferId sums = -1; // of the level before
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        const Level& level = levels[i];
+        slices /= level.ranks;
+        const bool last = i + 1 == levels.size();
+        const std::string name = bucket_name(b) + (levels.size() == 1 ? "" : i == 0 ? ".near" : ".far");
+        const std::vector<std::int64_t> parts{level.ranks, slices, slice};
+        const std::int64_t elements = level.ranks * slices * slice;
+        const BufferId sent = short_lived(b, "g.sent." + std::to_string(i), Role::gradient_slices, parts, low),
+                       received = short_lived(b, "g.received." + std::to_string(i), Role::gradient_summands, parts, low);
+        const BufferId next =
+            last ? into : short_lived(b, "g.sums." + std::to_string(i), Role::gradient_slices, {slices, slice}, grad_dtype);
+        out.ops.push_back(memory_op(Alloc{sent}, phase));
+        out.ops.push_back(pointwise_op("quantize." + name, i == 0 ? PointwiseKind::by_owner : PointwiseKind::cast, elements, phase,
+                                       i == 0 ? whole : std::vector<BufferId>{sums}, {sent}));
+        out.ops.back().queue = i == 0 ? first : queue_of(levels[0].comm);
+        if (sums >= 0) out.ops.push_back(memory_op(Free{sums}, phase));
+        out.ops.push_back(memory_op(Alloc{received}, phase));
+        out.ops.push_back(comm_op("exchange." + name, CollectiveKind::all_to_all, level.comm, bytes(parts, low), low, phase, {sent},
+                                  {received}, Collective::Operands::each));
+        out.ops.push_back(memory_op(Free{sent}, phase));
+        if (!last) out.ops.push_back(memory_op(Alloc{next}, phase));
+        out.ops.push_back(pointwise_op("sum." + name, PointwiseKind::sum_parts, elements, phase, {received}, {next}));
+        out.ops.back().queue = queue_of(levels[0].comm);
+        out.ops.push_back(memory_op(Free{received}, phase));
+        sums = next;
+    }
+}
+
+// Of replicas: each adds one slice of the bucket's gradients up and gives it to all others, compressed both ways.
+void BucketBlocks::reduce_in_blocks(Bucket& b, DType low, CommId comm, const std::vector<BufferId>& whole, Block& out) {
+    const Phase phase = Phase::gradient_reduce;
+    const int ranks = size(l.plan, comm);
+    const std::int64_t slice = (b.elements + ranks - 1) / ranks;
+    const std::string name = bucket_name(b);
+    const BufferId sum = short_lived(b, "g.slice", Role::gradient_slices, {slice}, grad_dtype),
+                   sent = short_lived(b, "g.slice.sent", Role::gradient_slices, {slice}, low),
+                   all = short_lived(b, "g.slices", Role::gradient_slices, {ranks, slice}, low);
+    out.ops.push_back(memory_op(Alloc{sum}, phase));
+    exchange(b, low, {{comm, ranks}}, whole, sum, compute_queue, out); // the hook's own cast, as of 16 bits
+    const auto on_its_queue = [&](Op op) {
+        op.queue = queue_of(comm);
+        out.ops.push_back(std::move(op));
+    };
+    out.ops.push_back(memory_op(Alloc{sent}, phase));
+    on_its_queue(pointwise_op("quantize." + name + ".sum", PointwiseKind::cast, slice, phase, {sum}, {sent}));
+    out.ops.push_back(memory_op(Free{sum}, phase));
+    out.ops.push_back(memory_op(Alloc{all}, phase));
+    out.ops.push_back(comm_op("share." + name, CollectiveKind::all_gather, comm, bytes({ranks, slice}, low), low, phase, {sent}, {all},
+                              Collective::Operands::each));
+    out.ops.push_back(memory_op(Free{sent}, phase));
+    on_its_queue(pointwise_op("dequantize." + name, PointwiseKind::cast, b.elements, phase, {all}, whole));
+    out.ops.push_back(memory_op(Free{all}, phase));
+}
+
+void BucketBlocks::gather_in_blocks(Bucket& b, DType low, CommId comm, BufferId shard, int shards, const std::vector<BufferId>& into,
+                                    Block& out) {
+    const Phase phase = Phase::param_gather;
+    const std::string name = bucket_name(b);
+    const std::int64_t elements = l.buffer(shard).shape[0];
+    const bool secondary = l.buffer(shard).role == Role::secondary_shard;
+    const BufferId sent = short_lived(b, secondary ? "w.near.sent" : "w.sent", l.buffer(shard).role, {elements}, low),
+                   all = short_lived(b, secondary ? "w.near.received" : "w.received", Role::gathered_parameters, {elements * shards}, low);
+    const auto on_its_queue = [&](Op op) {
+        op.queue = queue_of(comm);
+        out.ops.push_back(std::move(op));
+    };
+    planned(b).gathered_in = low;
+    out.ops.push_back(memory_op(Alloc{sent}, phase));
+    on_its_queue(pointwise_op("quantize." + name, PointwiseKind::cast, elements, phase, {shard}, {sent}));
+    out.ops.push_back(memory_op(Alloc{all}, phase));
+    out.ops.push_back(
+        comm_op("gather." + name, CollectiveKind::all_gather, comm, bytes({elements * shards}, low), low, phase, {sent}, {all}));
+    out.ops.push_back(memory_op(Free{sent}, phase));
+    on_its_queue(pointwise_op("dequantize." + name, PointwiseKind::cast, b.elements, phase, {all}, into));
+    out.ops.push_back(memory_op(Free{all}, phase));
+}
+
+void BucketBlocks::make_secondary(Bucket& b) {
+    const Phase phase = Phase::param_gather;
+    const std::string name = bucket_name(b);
+    const std::int64_t part = (b.elements + dp.secondary - 1) / dp.secondary;
+    const CommId near = planned(b).gather_again = communicator(b, "dp.near", mask(Axis::dp));
+    const BufferId second =
+        flat(b, "w.secondary", Role::secondary_shard, part, act, MemoryKind::parameters, Scope::step, PlacementKind::sharded);
+    l.buffer(second).placement = {};
+    l.buffer(second).placement.set(Axis::dp, PlacementKind::sharded);
+    Op keep = pointwise_op("keep." + name, PointwiseKind::own_part, part, phase, weights(b), {second});
+    keep.queue = queue_of(planned(b).gather);
+    l.plan.blocks[b.gather].ops.push_back(std::move(keep));
+    Block out = block(b, BlockKind::gather, "gather_again");
+    for (BufferId w : weights(b)) out.ops.push_back(memory_op(Alloc{w}, phase));
+    if (l.scenario.strategy.quantized_weights != QuantizedWeights::none)
+        gather_in_blocks(b, DType::int8, near, second, dp.secondary, weights(b), out);
+    else
+        out.ops.push_back(comm_op("gather_again." + name, CollectiveKind::all_gather, near, bytes({part * dp.secondary}, act), act, phase,
+                                  {second}, weights(b)));
+    b.gather_again = l.add(std::move(out));
+}
+
+} // namespace orrery

@@ -1,0 +1,117 @@
+// What travels in blocks of whole numbers, what lives twice, and segments of recomputation: combinations that cannot be, beside
+// check.cpp's.
+#include "sim/scenario/resolve.hpp"
+
+#include "sim/scenario/fields.hpp"
+#include "sim/scenario/layers.hpp"
+#include "sim/scenario/practice.hpp"
+#include "sim/scenario/suggest.hpp"
+
+#include <algorithm>
+
+namespace orrery {
+namespace {
+
+std::string eq(const char* field, std::int64_t value) { return std::string(field) + " = " + std::to_string(value); }
+
+constexpr const char* rounds_apart = "a block's scale is of all in it, so that ranks would round apart what all of them hold";
+
+// Gradients in blocks.
+void check_compression(Reading& reading) {
+    const Strategy& s = reading.scenario.strategy;
+    const bool blocks = s.gradient_compression == GradientCompression::int8 || s.gradient_compression == GradientCompression::int4;
+    if (blocks && s.tensor_parallel > 1 && sound(reading, {"/strategy"}))
+        reading.problem("/strategy/gradient_compression", std::string("strategy.gradient_compression = ") + name(s.gradient_compression) +
+                                                              " with tensor_parallel = " + std::to_string(s.tensor_parallel) +
+                                                              " is not modelled: " + rounds_apart + ": try bf16, or tensor_parallel = 1");
+}
+
+// ZeRO++: what of it is asked for, and what it stands on.
+void check_quantized_sharding(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    if (!sound(reading, {"/strategy", "/cluster", "/model"})) return;
+    const struct {
+        bool asked;
+        const char* pointer;
+        std::string is;
+    } fields[] = {
+        {s.quantized_weights != QuantizedWeights::none, "/strategy/quantized_weights",
+         std::string("strategy.quantized_weights = ") + name(s.quantized_weights)},
+        {s.quantized_gradients != QuantizedGradients::none, "/strategy/quantized_gradients",
+         std::string("strategy.quantized_gradients = ") + name(s.quantized_gradients)},
+        {s.secondary_shard_size > 1, "/strategy/secondary_shard_size", eq("strategy.secondary_shard_size", s.secondary_shard_size)},
+    };
+    for (const auto& f : fields) {
+        if (!f.asked) continue;
+        const auto refuse = [&](bool broken, const std::string& why) {
+            if (broken) reading.problem(f.pointer, f.is + why);
+        };
+        refuse(s.framework != Framework::deepspeed, " is ZeRO++, which DeepSpeed has: set framework = deepspeed, or leave it out");
+        refuse(s.zero_stage != 3, " needs sharded parameters: set zero_stage = 3");
+        refuse(s.shard_group_size > 0,
+               " with shard_group_size = " + std::to_string(s.shard_group_size) + " is not modelled: leave one of the two out");
+        refuse(s.context_parallel > 1, " is not modelled with context_parallel = " + std::to_string(s.context_parallel) + ": set it to 1");
+        refuse(sc.model.moe.has_value(), " is not modelled with a mixture of experts (model.moe): leave it out");
+        refuse(s.offload.parameters != Tier::none || s.offload.gradients != Tier::none,
+               " is not modelled with offloaded parameters or gradients: keep them on the devices");
+        refuse(sc.training.precision == DType::fp8 || sc.training.precision == DType::mxfp8 || sc.training.precision == DType::nvfp4,
+               std::string(" is not modelled with training.precision = ") + name(sc.training.precision) + ": try bf16");
+    }
+    if (s.secondary_shard_size > 1 && s.data_parallel % s.secondary_shard_size != 0)
+        reading.problem("/strategy/secondary_shard_size", fields[2].is + " must divide " + eq("data_parallel", s.data_parallel) + ": try " +
+                                                              join(common_divisors(s.data_parallel, 0)));
+    for (const auto& f : fields)
+        if (f.asked && f.pointer != fields[2].pointer && s.tensor_parallel > 1)
+            reading.problem(f.pointer, f.is + " with tensor_parallel = " + std::to_string(s.tensor_parallel) +
+                                           " is not modelled: " + rounds_apart + ": set tensor_parallel = 1");
+    const int near = s.secondary_shard_size > 1 ? s.secondary_shard_size : std::max(1, sc.cluster.devices_per_node / s.tensor_parallel);
+    if (s.quantized_gradients != QuantizedGradients::none && near < s.data_parallel && s.data_parallel % near != 0)
+        reading.problem("/strategy/quantized_gradients",
+                        fields[1].is + " is exchanged inside nodes first, and data_parallel = " + std::to_string(s.data_parallel) +
+                            " is no multiple of a node's " + std::to_string(near) + ": change data_parallel, or leave it out");
+}
+
+// Segments are stretches of a chunk's layers.
+void check_segments(Reading& reading) {
+    const Strategy& s = reading.scenario.strategy;
+    if (s.recompute_segments == 0 || !sound(reading, {"/strategy", "/model"})) return;
+    const auto refuse = [&](bool broken, const std::string& why) {
+        if (broken)
+            reading.problem("/strategy/recompute", "strategy.recompute = {segments: " + std::to_string(s.recompute_segments) + "} " + why);
+    };
+    int most = 0;
+    for (int n : s.layers_per_chunk) most = std::max(most, n);
+    refuse(most > 0 && s.recompute_segments > most,
+           "is more than the " + std::to_string(most) + " layers of a chunk: try " + std::to_string(most) + ", or full, a layer at a time");
+    refuse(!s.recompute_layers.empty() || s.recompute_every > 0, "is of all layers: leave strategy.recompute_layers out");
+    refuse(s.zero_stage == 3 || (s.zero_stage == 2 && practice_of(reading.scenario).fully_sharded()),
+           "is not modelled where weights are gathered layer by layer (zero_stage = " + std::to_string(s.zero_stage) +
+               "): try full, or zero_stage = 1");
+    refuse(reading.scenario.runtime.recompute_early_stop, "is not modelled with runtime.recompute_early_stop: set it to false");
+}
+
+// What workers of DiLoCo send.
+void check_payload(Reading& reading) {
+    const Scenario& sc = reading.scenario;
+    const Strategy& s = sc.strategy;
+    const DType payload = s.synchronization.payload_dtype;
+    if (!s.diloco() || (payload != DType::int8 && payload != DType::int4) || !sound(reading, {"/strategy", "/model"})) return;
+    const bool tied = sc.model.tied_embeddings && s.pipeline_parallel > 1;
+    if (s.tensor_parallel > 1 || tied)
+        reading.problem("/strategy/synchronization/payload_dtype",
+                        std::string("strategy.synchronization.payload_dtype = ") + name(payload) + " with " +
+                            (s.tensor_parallel > 1 ? eq("tensor_parallel", s.tensor_parallel) : "tied embeddings on two stages") +
+                            " is not modelled: " + rounds_apart + ": try bf16");
+}
+
+} // namespace
+
+void check_travel(Reading& reading) {
+    check_quantized_sharding(reading);
+    check_compression(reading);
+    check_payload(reading);
+    check_segments(reading);
+}
+
+} // namespace orrery

@@ -1,0 +1,81 @@
+// Time to a target: samples(B) = E_min (1 + B / B_crit) (McCandlish et al., arXiv:1812.06162), steps one after the other.
+#include "tests/laws/scenarios.hpp"
+
+#include "sim/report/report.hpp"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace orrery::laws {
+namespace {
+
+Scenario aimed(int microbatches,
+               const std::string& convergence = R"({"target": "loss 2.5", "min_samples": 1000, "critical_batch_size": 64})",
+               const std::string& strategy = "") {
+    Gpt g;
+    g.dp = 4;
+    g.microbatches = microbatches;
+    g.extra_strategy = strategy;
+    std::string text = g.text();
+    const std::string batch = R"("training": {)";
+    text.insert(text.find(batch) + batch.size(), R"("convergence": )" + convergence + ", ");
+    return scenario(text);
+}
+
+TEST(Target, TakesStepsAsTheLawSays) {
+    for (int microbatches : {1, 4, 16, 64}) {
+        const Scenario s = aimed(microbatches);
+        const Report r = predict(s).report;
+        const double batch = 4 * 2 * microbatches, least_steps = 1000.0 / 64;
+        EXPECT_EQ(r.target.name, "loss 2.5");
+        EXPECT_NEAR(r.target.samples, 1000 * (1 + batch / 64), 1e-9 * r.target.samples);
+        EXPECT_NEAR(r.target.steps, least_steps * (1 + 64 / batch), 1e-9 * r.target.steps);
+        EXPECT_NEAR(r.target.s, r.target.steps * r.step_time_s, 1e-9 * r.target.s);
+        EXPECT_NEAR(r.target.usd, r.target.steps * r.cost_usd, 1e-9 * r.target.usd);
+    }
+    EXPECT_TRUE(predict(Gpt{}.make()).report.target.name.empty()) << "nobody asked";
+}
+
+// Workers that drift need more samples, as many as the scenario says.
+TEST(Target, OfWorkersTakesTheirPenalty) {
+    const std::string how = R"({"min_samples": 1000, "critical_batch_size": 64, "replica_penalty": 0.1})";
+    const Report together = predict(aimed(4, how)).report;
+    for (const char* kind : {"local_sgd", "diloco"}) {
+        const Report apart = predict(aimed(4, how, fmt::format(R"(, "synchronization": {{"kind": "{}", "inner_steps": 8}})", kind))).report;
+        EXPECT_NEAR(apart.target.samples, 1.1 * together.target.samples, 1e-9 * together.target.samples) << kind;
+    }
+}
+
+// MLPerf's reference convergence points, medians of 5 to 88 runs each: the law passes within these errors of all of a benchmark's batches.
+TEST(Target, TheLawFitsMlperfsPoints) {
+    const std::filesystem::path table = ORRERY_SOURCE_DIR "/../shared/data/mlperf_rcp.csv";
+    if (!std::filesystem::exists(table)) GTEST_SKIP() << "no table of convergence points here";
+    struct Fit {
+        const char* benchmark;
+        double least, critical, error;
+    };
+    constexpr Fit fits[] = {{"resnet", 34.7, 45900, 0.065}, {"bert", 2.31e6, 12300, 0.135},      {"rnnt", 34.5, 3400, 0.035},
+                            {"maskrcnn", 12.8, 850, 0.065}, {"dlrm_dcnv2", 0.64, 297000, 0.045}, {"llama31_8b", 132e3, 83, 0.055}};
+    for (const Fit& f : fits) {
+        Convergence c;
+        c.min_samples = f.least;
+        c.critical_batch_size = f.critical;
+        std::ifstream file(table);
+        int points = 0;
+        for (std::string line; std::getline(file, line);) {
+            std::istringstream cells(line);
+            std::string name, batch, unit, runs, median;
+            for (std::string* cell : {&name, &batch, &unit, &runs, &median}) std::getline(cells, *cell, ',');
+            if (name != f.benchmark) continue;
+            ++points;
+            const double measured = std::stod(median);
+            EXPECT_NEAR(samples_to_target(c, std::stod(batch), false), measured, f.error * measured) << name << " " << batch;
+        }
+        EXPECT_GE(points, 5) << f.benchmark;
+    }
+}
+
+} // namespace
+} // namespace orrery::laws
