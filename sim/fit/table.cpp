@@ -68,7 +68,7 @@ MeasuredTable parse_table(const std::string& name, const std::string& csv) {
     const bool clean = is_printable(csv);
     std::istringstream lines(csv);
     std::string line;
-    if (!std::getline(lines, line)) throw std::runtime_error(name + ": is empty");
+    if (csv.find_first_not_of(" \t\r\n") == std::string::npos || !std::getline(lines, line)) throw std::runtime_error(name + ": is empty");
     const auto header = csv_cells(line);
     for (std::size_t i = 0; i < header.size(); ++i) t.column[header[i]] = i;
     for (std::size_t n = 2; std::getline(lines, line); ++n) {

@@ -23,6 +23,10 @@ std::string made_table(const GemmTable& law, const Device& device) {
     return csv;
 }
 
+TEST(Table, OfNothingSaysSo) {
+    for (const char* nothing : {"", "\n", " \r\n\n"}) EXPECT_THROW(parse_table("curve.log", nothing), std::runtime_error) << nothing;
+}
+
 TEST(LeastSquares, FindsAPowerLawInSpiteOfAnOutlier) {
     std::vector<double> x, y;
     for (int i = 1; i <= 40; ++i) x.push_back(i), y.push_back(3 * std::pow(i, 0.7));
