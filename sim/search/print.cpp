@@ -29,7 +29,8 @@ Table table_of(const SearchResult& result, const std::vector<std::size_t>& which
                           p.score > best ? fmt::format("{:.1f} %", (p.score / best - 1) * 100) : "",
                           !fits_surely(r) ? paint(memory + ", narrowly", Ink::yellow, style) : memory,
                           fmt::format("{:.1f} %", r.bubble_fraction * 100), fmt::format("{:.1f} %", r.mfu * 100),
-                          p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "", r.label});
+                          p.cost_usd > 0 ? fmt::format("{:.3g}", p.cost_usd) : "",
+                          r.label + (p.limits.empty() ? "" : "; time: " + p.limits)});
     }
     return t;
 }
@@ -97,10 +98,16 @@ std::string to_text(const SearchResult& r, const SearchOptions& options, const T
                       margin(r.points.front().row.memory_error_bar) * 100, (first.score / r.points.front().score - 1) * 100)
                 : " Others are as good; this one has most memory to spare.";
     text += wrapped(proof, style.width, "", "  ") + "\n";
+    if (r.without_host)
+        text += wrapped(fmt::format("Nothing fits with optimizer states on the devices (the nearest lacks {} GB), so they are on the host.",
+                                    gigabytes(r.without_host->row.peak_bytes - r.without_host->row.capacity_bytes)),
+                        style.width, "", "  ") +
+                "\n";
     text += to_text(table_of(r, different(r.points, lead, static_cast<std::size_t>(options.top)), style), style);
     text += "\n" + ties(r, first, options) + counted(r, style);
     if (!r.refined.empty()) {
-        text += "\n" + paint("Refined", Ink::bold, style) + "  layers and recompute of single stages\n";
+        text += "\n" + paint("Refined", Ink::bold, style) +
+                fmt::format("  layers of chunks and recompute of single stages, by {} more simulations\n", r.counts.refinements);
         for (const SearchPoint& p : r.refined)
             text += fmt::format("  {}: {} ({:+.1f} %), {} of {} GB\n", p.refined, seconds_text(p.row.step_time_s),
                                 (p.score / first.score - 1) * 100, gigabytes(p.row.peak_bytes), gigabytes(p.row.capacity_bytes));
@@ -136,6 +143,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
                {"energy_j", p.energy_j},
                {"scenario", Json::parse(p.json)}};
         if (!p.refined.empty()) j["refined"] = p.refined;
+        if (!p.limits.empty()) j["limits"] = p.limits;
         return j;
     };
     const SearchCounts& c = r.counts;
@@ -163,6 +171,7 @@ std::string to_json(const SearchResult& r, const SearchOptions& options) {
     j["frontier"] = Json::array();
     if (!r.points.empty())
         for (const std::size_t i : frontier(r.points)) j["frontier"].push_back(point(r.points[i]));
+    j["optimizer_on_host"] = r.without_host.has_value();
     if (r.nearest_miss) j["nearest_miss"] = point(*r.nearest_miss);
     if (const std::string why = no_answer(r); !why.empty()) j["no_answer"] = why;
     return j.dump(1) + "\n";

@@ -1,11 +1,18 @@
 #include "sim/search/search.hpp"
 
 #include "sim/plan/lower.hpp"
+#include "sim/report/report.hpp"
+#include "sim/scenario/abilities.hpp"
+#include "sim/scenario/parse.hpp"
 #include "sim/search/bounds.hpp"
+#include "sim/search/choose.hpp"
+#include "sim/search/refine.hpp"
 #include "sim/search/threads.hpp"
+#include "sim/search/words.hpp"
 #include "sim/sweep/store.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +27,7 @@ namespace orrery {
 
 namespace {
 
+constexpr const char* host_field = "/strategy/offload/optimizer";
 constexpr std::size_t batch = 16; // points simulated side by side; fixed, so that what is simulated does not depend on threads
 
 // Points that share all but what happens once a step.
@@ -58,37 +66,6 @@ struct Worker {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-std::string kind_of(const Scenario& s) {
-    const Strategy& t = s.strategy;
-    std::string text = fmt::format("tensor {} x pipeline {} x data {}", t.tensor_parallel, t.pipeline_parallel, t.data_parallel);
-    if (t.context_parallel > 1) text += fmt::format(" x context {}", t.context_parallel);
-    if (t.expert_parallel > 1) text += fmt::format(", expert {}", t.expert_parallel);
-    if (s.cluster.nodes > 1) text += fmt::format(" on {} nodes", s.cluster.nodes);
-    return text;
-}
-
-std::string label_of(const Scenario& s) {
-    std::string text = fmt::format("{}, micro batch {}", strategy_text(s), s.training.micro_batch_size);
-    const Overlap& o = s.strategy.overlap;
-    std::string overlapped;
-    for (const auto& [on, word] : {std::pair{o.grad_reduce, "gradients"},
-                                   {o.param_gather, "parameters"},
-                                   {o.tensor_parallel, "tensor"},
-                                   {o.pipeline, "pipeline"},
-                                   {o.expert_parallel, "experts"}})
-        if (on) overlapped += (overlapped.empty() ? ", overlapped: " : " ") + std::string(word);
-    text += overlapped;
-    if (s.strategy.context_parallel > 1) text += std::string(", ") + name(s.strategy.context_parallel_kind);
-    if (s.strategy.expert_parallel > 1) text += std::string(", ") + name(s.runtime.token_dispatcher);
-    if (s.strategy.rank_order != Strategy{}.rank_order) {
-        text += ", ";
-        for (const Axis axis : s.strategy.rank_order)
-            if (axis != Axis::dpr) text += (text.ends_with(' ') ? "" : "-") + std::string(name(axis)); // replicas follow dp
-    }
-    if (s.cluster.nodes > 1) text += fmt::format(", {} nodes", s.cluster.nodes);
-    return text;
-}
-
 // Layers alone whose recompute is not the same for all: bounds take what is certain of both.
 Scenario bound_scenario(const Scenario& s, bool of_time) {
     Scenario b = s;
@@ -115,7 +92,17 @@ class Search {
         bound_items();
         explore();
         finish();
+        if (options_.refine && !options_.exhaustive) refine_leader();
+        say_limits();
         return std::move(result_);
+    }
+
+    // Whether optimizer states may go to the host: the scenario leaves that free, and its framework has it.
+    bool may_use_host() const {
+        if (space_.machines.empty()) return false;
+        const Variations& v = space_.machines.front().variations;
+        return !v.given("/strategy/offload") && !v.given(host_field) &&
+               options_.space.space.find("/strategy/offload") == std::string::npos && abilities_of(v.base()).optimizer_on_host;
     }
 
   private:
@@ -419,6 +406,62 @@ class Search {
         result_.nearest_miss = evaluate(workers_.front(), {0, least_over_id_}); // by its plan, not by its bound
     }
 
+    // A point with other layers a chunk, and other layers recomputed.
+    SearchPoint refined(const SearchPoint& from, const Refinement& r) {
+        SearchPoint p;
+        p.id = from.id;
+        p.kind = from.kind;
+        auto json = nlohmann::ordered_json::parse(from.json);
+        json["strategy"]["layer_split"] = r.layers;
+        if (!r.recomputed.empty()) json["strategy"]["recompute_layers"] = r.recomputed;
+        p.json = json.dump();
+        const std::int32_t machine = space_.forms[at(from.id.form)].machine;
+        ParseOptions parsing = options_.space.parsing;
+        parsing.overrides.clear(); // they are in the text
+        const ParseResult parsed = parse_scenario(p.json, parsing);
+        p.row.status = PointStatus::impossible;
+        if (!parsed.scenario || !parsed.problems.empty() || !unsupported(*parsed.scenario).empty()) return p;
+        p.row = evaluate_scenario(*parsed.scenario);
+        p.row.label = label_of(*parsed.scenario);
+        price(p, parsed.scenario->cluster);
+        p.score = score_of(p.row, machine);
+        return p;
+    }
+
+    // Where the time goes, of those that are printed.
+    void say_limits() {
+        if (result_.points.empty()) return;
+        const std::vector<std::size_t> few = different(result_.points, leader(result_.points), at(options_.top));
+        each(few.size(), [&](Worker& w, std::size_t i) {
+            SearchPoint& p = result_.points[few[i]];
+            const Scenario* s = w.variations[at(space_.forms[at(p.id.form)].machine)]->with(settings_of(space_, p.id));
+            if (s) p.limits = largest_parts(predict(*s, lower(*s), {}).report.breakdown_s);
+        });
+    }
+
+    void refine_leader() {
+        const auto goes_on = [&] { return !options_.space.go_on || options_.space.go_on(); };
+        if (result_.points.empty() || !goes_on()) return;
+        const SearchPoint from = result_.points[leader(result_.points)];
+        const std::int32_t machine = space_.forms[at(from.id.form)].machine;
+        const Variations& variations = space_.machines[at(machine)].variations;
+        const Scenario* resolved = workers_.front().variations[at(machine)]->with(settings_of(space_, from.id));
+        if (!resolved) return;
+        const Scenario scenario = *resolved;
+        const RefineFields fields{!variations.given("/strategy/layer_split"),
+                                  !variations.given("/strategy/recompute") && !variations.given("/strategy/recompute_layers")};
+        result_.refined = refine(scenario, from, fields, [&](const std::vector<Refinement>& moves) {
+            std::vector<SearchPoint> found(moves.size());
+            each(moves.size(), [&](Worker&, std::size_t i) {
+                found[i].row.status = PointStatus::impossible;
+                if (goes_on()) found[i] = refined(from, moves[i]);
+            });
+            result_.counts.refinements += static_cast<std::int64_t>(moves.size());
+            return found;
+        });
+        std::ranges::reverse(result_.refined);
+    }
+
     const SearchOptions& options_;
     StrategySpace space_;
     SearchResult result_;
@@ -439,22 +482,21 @@ class Search {
 
 } // namespace
 
-const char* unit(SearchBy by) {
-    switch (by) {
-    case SearchBy::time:
-        return "s";
-    case SearchBy::device_time:
-        return "device s";
-    case SearchBy::cost:
-        return "USD";
-    case SearchBy::energy:
-        return "J";
-    case SearchBy::memory:
-        break;
-    }
-    return "bytes";
+SearchResult search(std::string_view json_text, const SearchOptions& options) {
+    Search first(json_text, options);
+    const bool host = first.may_use_host();
+    SearchResult result = first.run();
+    if (!host || !result.points.empty() || !result.nearest_miss || result.counts.left > 0) return result;
+    SearchOptions again = options;
+    nlohmann::json space =
+        options.space.space.empty() ? nlohmann::json::object() : nlohmann::json::parse(options.space.space, nullptr, false, true);
+    space[host_field] = {"cpu"};
+    again.space.space = space.dump();
+    again.fresh = false;
+    SearchResult with_host = Search(json_text, again).run();
+    if (with_host.points.empty()) return result;
+    with_host.without_host = std::move(result.nearest_miss);
+    return with_host;
 }
-
-SearchResult search(std::string_view json_text, const SearchOptions& options) { return Search(json_text, options).run(); }
 
 } // namespace orrery

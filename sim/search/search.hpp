@@ -46,12 +46,14 @@ struct SearchCounts {
     std::int64_t by_time_bound = 0;                  // cannot be better than the best
     std::int64_t failed = 0, left = 0;               // left: a stopped search did not come to them
     std::int64_t profiles = 0;                       // small plans that bounds were made from
+    std::int64_t refinements = 0;                    // simulated to refine the leader
 };
 
 struct SearchPoint {
     PointId id;
     std::string json, kind; // kind: its degrees, "tensor 8 x pipeline 4 x data 2"
     std::string refined;    // what was changed against the uniform strategy it comes from; empty: nothing
+    std::string limits;     // where its time goes: "compute 90 %, bubble 5 %"; of the best of each kind alone
     double bound = 0, score = 0;
     SweepRow row;
     double cost_usd = 0, energy_j = 0; // of a step; 0: not known
@@ -63,7 +65,8 @@ struct SearchResult {
     std::map<std::string, std::int64_t> refused;
     SearchCounts counts;
     std::vector<SearchPoint> points;         // that fit, simulated, best score first
-    std::vector<SearchPoint> refined;        // better than the best, or fitting surely where it does so narrowly; best first
+    std::vector<SearchPoint> refined;        // of the leader: better than it; best first
+    std::optional<SearchPoint> without_host; // the nearest miss with optimizer states on devices: nothing fitted, so they are on the host
     std::optional<SearchPoint> nearest_miss; // where nothing fits: the point that lacks least
     Problem nearest_refusal;                 // where nothing is legal
     bool proven = false;                     // of points.front()

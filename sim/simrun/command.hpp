@@ -40,7 +40,8 @@ struct SbatchCommand {
 struct SearchCommand {
     std::string by = "time", space, csv, write, database; // files; a folder for the best
     int top = 5;
-    bool fresh = false;
+    bool fresh = false, no_refine = false;
+    double seconds = 0; // 0: until it is proven
 };
 struct ValidateOptions {
     bool csv = false;

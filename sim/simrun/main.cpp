@@ -329,6 +329,10 @@ void add_search(CLI::App& app, Parsed& p) {
     sub->add_option("--database", p.search.database, "Keep simulated points in this file (SQLite): a search that is stopped goes on")
         ->type_name("FILE");
     sub->add_flag("--fresh", p.search.fresh, "Forget what the database holds");
+    sub->add_flag("--no-refine", p.search.no_refine, "Leave the layers of stages, and what single stages recompute, uniform");
+    sub->add_option("--seconds", p.search.seconds, "Stop after so long, and say by how much any other point could be better")
+        ->check(CLI::PositiveNumber)
+        ->type_name("S");
     sub->footer("Points are simulated in the order of a bound of their step time, until no other can be better than the best.\n"
                 "Ctrl-C stops the search and prints the best so far.\n"
                 "Exit: 0 found, 1 bad input or no legal point, 2 nothing fits in memory (the nearest miss is named).");

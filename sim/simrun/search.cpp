@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -41,7 +42,9 @@ bool write_best(const SearchResult& r, const SearchOptions& searching, const std
         options.output = (std::filesystem::path(folder) / fmt::format("{}.json", ++n)).string();
         if (!deliver(nlohmann::ordered_json::parse(r.points[i].json).dump(1) + "\n", options)) return false;
     }
-    return true;
+    if (r.refined.empty()) return true;
+    options.output = (std::filesystem::path(folder) / "refined.json").string();
+    return deliver(nlohmann::ordered_json::parse(r.refined.front().json).dump(1) + "\n", options);
 }
 
 int exit_of(const SearchResult& r) {
@@ -55,11 +58,14 @@ SearchOptions options_of(const Options& options, const SearchCommand& command, c
     searching.space.parsing.overrides = options.overrides;
     searching.space.parsing.constants = options.constants;
     searching.space.jobs = options.jobs;
-    searching.space.go_on = [] { return !interrupted.load(); };
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(command.seconds);
+    const bool timed = command.seconds > 0;
+    searching.space.go_on = [until, timed] { return !interrupted.load() && !(timed && std::chrono::steady_clock::now() > until); };
     searching.by = search_by(command.by);
     searching.top = command.top;
     searching.database = command.database;
     searching.fresh = command.fresh;
+    searching.refine = !command.no_refine;
     return searching;
 }
 

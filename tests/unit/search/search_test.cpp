@@ -92,6 +92,24 @@ TEST(Search, NamesTheNearestMiss) {
     EXPECT_NE(no_answer(r).find("lacks"), std::string::npos);
 }
 
+TEST(Search, PutsOptimizerStatesOnTheHostWhereNothingFitsWithout) {
+    const std::string json = R"({"model": "llama2-13b", "cluster": {"preset": "dgx-a100-40gb", "nodes": 1, "devices_per_node": 4},
+        "training": {"global_batch_size": 16, "micro_batch_size": 1, "sequence_length": 2048, "precision": "bf16"},
+        "strategy": {"framework": "megatron", "tensor_parallel": 4, "recompute": "full", "context_parallel": 1, "schedule": "none"}})";
+    SearchOptions options;
+    const SearchResult r = search(json, options);
+    ASSERT_FALSE(r.points.empty());
+    ASSERT_TRUE(r.without_host.has_value());
+    EXPECT_EQ(r.without_host->row.status, PointStatus::too_big);
+    EXPECT_NE(r.points.front().json.find("\"optimizer\":\"cpu\""), std::string::npos) << r.points.front().json;
+    EXPECT_NE(to_text(r, options, {}).find("Nothing fits with"), std::string::npos);
+    // A scenario that says where they are, or a framework that has no such thing, is not asked for it.
+    EXPECT_TRUE(search(json, with_space(R"({"/strategy/offload/optimizer": ["none"]})")).points.empty());
+    nlohmann::json other = nlohmann::json::parse(json);
+    other["strategy"]["framework"] = "nanotron";
+    EXPECT_FALSE(search(other.dump(), options).without_host.has_value());
+}
+
 TEST(Search, RefusesASpaceOfUnknownFields) {
     SearchOptions options = with_space(R"({"/strategy/tensor_paralel": [8], "/strategy/zero_stage": []})");
     EXPECT_EQ(search(dense, options).problems.size(), 2u);
@@ -135,6 +153,65 @@ TEST(Choosing, OthersDifferInKindAndTheFrontierIsNotBeaten) {
     const std::vector<SearchPoint> points{point(1, 80, "a"), point(1.1, 80, "a"), point(1.2, 60, "b")};
     EXPECT_EQ(different(points, 0, 5), (std::vector<std::size_t>{0, 2}));
     EXPECT_EQ(frontier(points), (std::vector<std::size_t>{0, 2}));
+}
+
+TEST(Search, AStoppedOneSaysHowFarOffItCanBe) {
+    int asked = 0;
+    SearchOptions options = with_space(few);
+    options.space.jobs = 1;
+    options.refine = false;
+    const SearchResult whole = search(dense, options);
+    ASSERT_TRUE(whole.proven);
+    EXPECT_EQ(whole.gap(), 0);
+    double before = 1;
+    bool stopped_early = false;
+    for (const int batches : {1, 3, 6}) {
+        asked = 0;
+        options.progress = [&](const SearchProgress& p) { asked += p.bounded == 1; };
+        options.space.go_on = [&] { return asked < batches; };
+        const SearchResult r = search(dense, options);
+        ASSERT_FALSE(r.points.empty());
+        if (r.proven) continue;
+        stopped_early = true;
+        EXPECT_GT(r.gap(), 0);
+        EXPECT_LE(r.gap(), before) << "it shrinks";
+        EXPECT_LE(r.points.front().score * (1 - r.gap()), whole.points.front().score * (1 + 1e-9)) << "the best is not better than that";
+        before = r.gap();
+    }
+    EXPECT_TRUE(stopped_early);
+}
+
+TEST(Search, RefinesTheLeaderByMovingLayersAndRecomputingFewer) {
+    // The head of a large vocabulary takes as long as some layers: its stage wants fewer.
+    const std::string json = R"({"model": {"name": "small", "layers": 16, "hidden_size": 4096, "attention_heads": 32, "vocab_size": 128000,
+        "activation": "swiglu", "norm": "rmsnorm", "position": "rope", "bias": false, "tied_embeddings": false},
+        "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 32, "micro_batch_size": 1, "sequence_length": 4096,
+        "precision": "bf16"}, "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 4, "context_parallel": 1,
+        "schedule": "1f1b", "virtual_pipeline": 1, "zero_stage": 1, "rank_order": "tp-cp-ep-dp-pp"}})";
+    SearchOptions options;
+    const SearchResult r = search(json, options);
+    ASSERT_FALSE(r.points.empty());
+    ASSERT_FALSE(r.refined.empty()) << "the last stage has the head";
+    const SearchPoint& lead = r.points[leader(r.points)];
+    double before = lead.score;
+    for (auto p = r.refined.rbegin(); p != r.refined.rend(); ++p) { // best first
+        EXPECT_LT(p->score, before);
+        before = p->score;
+    }
+    EXPECT_LT(r.refined.front().score, 0.97 * lead.score);
+    EXPECT_NE(r.refined.front().json.find("layer_split"), std::string::npos);
+    EXPECT_NE(to_text(r, options, {}).find("Refined"), std::string::npos);
+    options.refine = false;
+    EXPECT_TRUE(search(json, options).refined.empty());
+}
+
+TEST(Search, RefinesNoFieldThatTheScenarioStates) {
+    const std::string json = R"({"model": {"name": "small", "layers": 8, "hidden_size": 1024, "attention_heads": 16, "vocab_size": 128000,
+        "tied_embeddings": false}, "cluster": {"preset": "dgx-h100", "nodes": 1}, "training": {"global_batch_size": 16, "micro_batch_size": 1,
+        "sequence_length": 1024, "precision": "bf16"}, "strategy": {"framework": "megatron", "tensor_parallel": 2, "pipeline_parallel": 4,
+        "context_parallel": 1, "schedule": "1f1b", "virtual_pipeline": 1, "zero_stage": 1, "rank_order": "tp-cp-ep-dp-pp",
+        "layer_split": [2, 2, 2, 2], "recompute": "full"}})";
+    EXPECT_TRUE(search(json, {}).refined.empty());
 }
 
 } // namespace

@@ -1,0 +1,73 @@
+#include "sim/search/words.hpp"
+
+#include "sim/search/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace orrery {
+
+std::string kind_of(const Scenario& s) {
+    const Strategy& t = s.strategy;
+    std::string text = fmt::format("tensor {} x pipeline {} x data {}", t.tensor_parallel, t.pipeline_parallel, t.data_parallel);
+    if (t.context_parallel > 1) text += fmt::format(" x context {}", t.context_parallel);
+    if (t.expert_parallel > 1) text += fmt::format(", expert {}", t.expert_parallel);
+    if (s.cluster.nodes > 1) text += fmt::format(" on {} nodes", s.cluster.nodes);
+    return text;
+}
+
+std::string label_of(const Scenario& s) {
+    std::string text = fmt::format("{}, micro batch {}", strategy_text(s), s.training.micro_batch_size);
+    const Overlap& o = s.strategy.overlap;
+    std::string overlapped;
+    for (const auto& [on, word] : {std::pair{o.grad_reduce, "gradients"},
+                                   {o.param_gather, "parameters"},
+                                   {o.tensor_parallel, "tensor"},
+                                   {o.pipeline, "pipeline"},
+                                   {o.expert_parallel, "experts"}})
+        if (on) overlapped += (overlapped.empty() ? ", overlapped: " : " ") + std::string(word);
+    text += overlapped;
+    if (s.strategy.context_parallel > 1) text += std::string(", ") + name(s.strategy.context_parallel_kind);
+    if (s.strategy.expert_parallel > 1) text += std::string(", ") + name(s.runtime.token_dispatcher);
+    if (s.strategy.rank_order != Strategy{}.rank_order) {
+        text += ", ";
+        for (const Axis axis : s.strategy.rank_order)
+            if (axis != Axis::dpr) text += (text.ends_with(' ') ? "" : "-") + std::string(name(axis)); // replicas follow dp
+    }
+    if (s.cluster.nodes > 1) text += fmt::format(", {} nodes", s.cluster.nodes);
+    return text;
+}
+
+const char* unit(SearchBy by) {
+    switch (by) {
+    case SearchBy::time:
+        return "s";
+    case SearchBy::device_time:
+        return "device s";
+    case SearchBy::cost:
+        return "USD";
+    case SearchBy::energy:
+        return "J";
+    case SearchBy::memory:
+        break;
+    }
+    return "bytes";
+}
+
+std::string largest_parts(const std::array<double, category_count>& seconds) {
+    const double total = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    std::vector<std::size_t> order(seconds.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return seconds[i]; });
+    std::string text;
+    for (std::size_t i = 0; i < 3; ++i)
+        if (seconds[order[i]] > 0.005 * total)
+            text += fmt::format("{}{} {:.0f} %", text.empty() ? "" : ", ", name(static_cast<Category>(order[i])),
+                                100 * seconds[order[i]] / total);
+    return text;
+}
+
+} // namespace orrery
