@@ -6,6 +6,7 @@
 #include "sim/memory/reserve.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace orrery {
